@@ -19,35 +19,35 @@ const UNWRITTEN: Slot = Slot::MAX;
 pub struct AdoptedAccount {
     pubkey: Pubkey,
     account: Arc<Account>,
-    /// The publish that made it visible.
+    /// The publish that made the written account visible.
     version: AtomicU64,
-    /// The block in which it was written.
+    /// The slot of the block in which the ledger wrote the account, or [`UNWRITTEN`].
     slot: AtomicU64,
 }
 
 impl AdoptedAccount {
-    /// An account that the ledger has not written yet.
+    /// Creates an account that the ledger has not written yet.
     pub fn new(pubkey: Pubkey, account: Arc<Account>) -> Self {
-        let (version, slot) = (AtomicU64::new(u64::MAX), AtomicU64::new(UNWRITTEN));
-        Self { pubkey, account, version, slot }
+        Self { pubkey, account, version: AtomicU64::new(u64::MAX), slot: AtomicU64::new(UNWRITTEN) }
     }
 
-    /// Its address.
+    /// Returns the address of the account.
     pub fn pubkey(&self) -> Pubkey {
         self.pubkey
     }
 
-    /// The account as it was fetched.
+    /// Returns the account as it was fetched.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// The block in which the ledger wrote it; a slot that no block has while it is unwritten.
+    /// Returns the slot of the block in which the ledger wrote the account. `Slot::MAX`, which no block has, until
+    /// then.
     pub fn slot(&self) -> Slot {
         self.slot.load(Ordering::Acquire)
     }
 
-    /// Whether the newest state has it.
+    /// Whether the newest state contains the account.
     pub fn is_written(&self) -> bool {
         self.slot() != UNWRITTEN
     }
@@ -55,7 +55,7 @@ impl AdoptedAccount {
     /// Whether a view without the account is older than its write. Any other view does not have it because it was
     /// closed.
     pub fn is_later_than(&self, slot: Slot, version: u64) -> bool {
-        // The slot is stored last, so the version of a written account is there.
+        // The slot is stored last, so the version of a written account is already stored.
         slot < self.slot() || version < self.version.load(Ordering::Relaxed)
     }
 
@@ -65,7 +65,7 @@ impl AdoptedAccount {
         self.slot.store(slot, Ordering::Release);
     }
 
-    /// Records that the block in which it was written was left.
+    /// Records that the block that wrote the account was reverted.
     pub fn set_unwritten(&self) {
         self.slot.store(UNWRITTEN, Ordering::Release);
     }

@@ -16,9 +16,9 @@ use crate::status_visibility::StatusVisibility;
 /// An executed transaction with its results.
 #[derive(Clone, Debug)]
 pub struct ExecutedTransaction {
-    /// The slot of its block.
+    /// The slot of the block that contains it.
     pub slot: Slot,
-    /// Its index in the block.
+    /// The index in the block, in the order of execution.
     pub index: u32,
     /// Seconds since 1970 of its block.
     pub block_time: i64,
@@ -30,12 +30,12 @@ pub struct ExecutedTransaction {
     pub account_keys: Vec<Pubkey>,
     /// Whether it is only one validator's vote.
     pub is_vote: bool,
-    /// Whether clients that ask for its status get one.
+    /// Whether clients that request its status get one.
     pub visibility: StatusVisibility,
 }
 
 impl ExecutedTransaction {
-    /// The first signature, which identifies the transaction.
+    /// Returns the first signature, which identifies the transaction.
     pub fn signature(&self) -> Signature {
         self.transaction.signatures.first().copied().unwrap_or_default()
     }
@@ -45,13 +45,13 @@ impl ExecutedTransaction {
         self.visibility.is_shown()
     }
 
-    /// Gives it a status. Call this before a client is notified of the transaction.
+    /// Makes the status visible to clients. Call this before a client is notified of the transaction.
     pub fn show_status(&self) {
         self.visibility.show();
     }
 
-    /// Estimated bytes of its signatures, instructions, logs, inner instructions and token balances: measured sizes.
-    /// Not included: the record itself, its keys and its balances.
+    /// Estimates the bytes of its signatures, instructions, logs, inner instructions and token balances, from measured
+    /// sizes. Not included: the record itself, its keys and its balances.
     pub fn lists_bytes(&self) -> usize {
         let meta = &self.meta;
         let instructions: usize = self
@@ -74,13 +74,13 @@ impl ExecutedTransaction {
         self.transaction.signatures.len() * 64 + instructions + logs + inner + tokens * 300
     }
 
-    /// Estimated bytes, with its entries in a history.
+    /// Estimates the bytes of the transaction, with its entries in a history.
     pub fn bytes(&self) -> u64 {
         transaction_bytes(self)
     }
 }
 
-/// An account after a block.
+/// The last write of a block to one account.
 #[derive(Clone, Debug)]
 pub struct AccountWrite {
     /// The account's address.
@@ -89,13 +89,13 @@ pub struct AccountWrite {
     pub id: AddressId,
     /// The account after the block, as the ledger holds it; `None` if it was closed.
     pub account: Option<StoredRecord<Account>>,
-    /// The keys under which it was indexed before the block and is not any more: it was closed, or
-    /// has another program, owner, mint or delegate. Usually empty. Not written to the store.
+    /// The keys under which the account was indexed before the block but no longer is: it was closed, or has another
+    /// program, owner, mint or delegate. Usually empty. Not written to the store.
     pub removed_keys: Vec<(KeyKind, Address)>,
 }
 
 impl AccountWrite {
-    /// The account after the block, as a whole.
+    /// Returns the complete account after the block.
     pub fn after(&self) -> Option<Arc<Account>> {
         self.account.as_ref().map(StoredRecord::record)
     }
@@ -106,28 +106,28 @@ impl AccountWrite {
     }
 }
 
-/// A complete block.
+/// A complete block with all its transactions and writes.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// The block's id.
+    /// The slot and the version of the block.
     pub id: BlockId,
     /// The block it was built on; itself at genesis.
     pub parent: BlockId,
-    /// Number of blocks before it.
+    /// Number of blocks before this one on its chain.
     pub block_height: u64,
-    /// Its hash, which transactions may use from the next block on.
+    /// The blockhash, which transactions may use from the next block on.
     pub blockhash: Hash,
-    /// Its parent's hash.
+    /// The blockhash of the parent.
     pub previous_blockhash: Hash,
-    /// The bank hash, as in Agave: what votes for the block sign, and what the SlotHashes sysvar lists.
+    /// The bank hash, as in Agave. Votes for the block sign it, and the SlotHashes sysvar lists it.
     pub bank_hash: Hash,
-    /// What the bank hash covers.
+    /// The values that the bank hash covers.
     pub hash_components: BankHashComponents,
-    /// Seconds since 1970.
+    /// Seconds since 1970, from the clock sysvar of the block.
     pub block_time: i64,
     /// Transactions since genesis, this block's included.
     pub transaction_count: u64,
-    /// In the order of execution.
+    /// The transactions in the order of execution.
     pub transactions: Vec<Arc<ExecutedTransaction>>,
     /// Rewards paid: commissions and stake rewards of the previous epoch, then the leader's fees.
     pub rewards: Vec<Reward>,
@@ -142,12 +142,12 @@ pub struct Block {
 }
 
 impl Block {
-    /// Whether the bank hash is known. It is not in a followed chain whose banks are not verified.
+    /// Whether the bank hash is known. It is unknown in a followed chain without verification of its banks.
     pub fn has_bank_hash(&self) -> bool {
         self.bank_hash != Hash::default()
     }
 
-    /// Gives its transactions a status ([`ExecutedTransaction::show_status`]).
+    /// Makes the statuses of its transactions visible ([`ExecutedTransaction::show_status`]).
     pub fn show_statuses(&self) {
         self.transactions.iter().for_each(|executed| executed.show_status());
     }
@@ -158,7 +158,7 @@ impl Block {
         self.rewards.iter().map(text).sum()
     }
 
-    /// Estimated bytes of the block; shared data is counted completely. Cost: O(block).
+    /// Estimates the bytes of the block; shared data is counted completely. Cost: O(block).
     pub fn bytes(&self) -> u64 {
         let written = |write: &AccountWrite| {
             let held = |account: &StoredRecord<Account>| account.weight() + account.base_weight();
@@ -174,7 +174,7 @@ impl Block {
     }
 }
 
-/// Bytes of one transaction in history, including its map entries there: measured sizes.
+/// Estimates the bytes of one transaction in history, including its map entries there, from measured sizes.
 pub(crate) fn transaction_bytes(transaction: &ExecutedTransaction) -> u64 {
     (size_of::<ExecutedTransaction>()
         + transaction.lists_bytes()

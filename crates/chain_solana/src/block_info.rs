@@ -7,10 +7,11 @@ use solana_hash::Hash;
 
 /// Number of stored blockhashes: the window of `AlreadyProcessed`.
 pub const RECENT_BLOCKHASHES_MAX: usize = 300;
-/// Number of them that a transaction may use: a minute of 400 ms slots.
+/// Number of blockhashes that a transaction may use, from the newest on: a minute of 400 ms slots.
 pub const BLOCKHASHES_VALID: u64 = 150;
 
-/// What a bank hash covers. Not zero in a complete block, unless it was stored by a version that had another bank hash.
+/// The values that a bank hash covers. Not zero in a complete block, unless it was stored by a version that had another
+/// bank hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BankHashComponents {
     /// The bank hash of the parent.
@@ -26,7 +27,7 @@ pub struct BankHashComponents {
 /// One block, open or complete, as readers of its state see it.
 #[derive(Clone, Debug)]
 pub struct BlockInfo {
-    /// The block's id.
+    /// The slot and the version of the block.
     pub block: BlockId,
     /// The block that it was built on; itself at genesis.
     pub parent: BlockId,
@@ -38,23 +39,23 @@ pub struct BlockInfo {
     pub transaction_count: u64,
     /// Seconds since 1970, from the clock sysvar of this block.
     pub unix_timestamp: i64,
-    /// Lamports in all accounts.
+    /// Sum of the lamports of all accounts.
     pub capitalization: u64,
-    /// The bank hash: what votes for the block sign, and what the SlotHashes sysvar lists. Zero in an open block.
+    /// The bank hash, which votes for the block sign and the SlotHashes sysvar lists. Zero in an open block.
     pub bank_hash: Hash,
-    /// What the bank hash covers.
+    /// The values that the bank hash covers.
     pub hash_components: BankHashComponents,
     /// Whether the block is complete.
     pub complete: bool,
 }
 
 impl BlockInfo {
-    /// The newest blockhash that a transaction may use.
+    /// Returns the newest blockhash that a transaction may use.
     pub fn last_blockhash(&self) -> Hash {
         self.blockhashes.last()
     }
 
-    /// The last block height at which a transaction with `hash` is accepted.
+    /// Returns the last block height at which a transaction with `hash` is accepted.
     pub fn last_valid_block_height(&self, hash: &Hash) -> Option<u64> {
         let age = self.blockhashes.age(hash)?;
         (age <= BLOCKHASHES_VALID).then(|| self.block_height + BLOCKHASHES_VALID - age)
@@ -68,7 +69,7 @@ pub struct BlockhashQueue {
 }
 
 impl BlockhashQueue {
-    /// A queue that starts with the genesis hash.
+    /// Creates a queue that starts with the genesis hash.
     pub fn new(genesis: Hash) -> Self {
         Self { hashes: vec![genesis] }
     }
@@ -81,7 +82,7 @@ impl BlockhashQueue {
         (!hashes.is_empty()).then_some(Self { hashes })
     }
 
-    /// The queue with one more block's hash.
+    /// Returns a copy of the queue with the hash of one more block.
     pub fn with(&self, hash: Hash) -> Self {
         let first_retained = (self.hashes.len() + 1).saturating_sub(RECENT_BLOCKHASHES_MAX);
         let mut hashes = Vec::with_capacity(RECENT_BLOCKHASHES_MAX);
@@ -90,12 +91,12 @@ impl BlockhashQueue {
         Self { hashes }
     }
 
-    /// The newest hash.
+    /// Returns the newest blockhash of the queue.
     pub fn last(&self) -> Hash {
         self.hashes[self.hashes.len() - 1] // never empty: it is created with one hash and only grows
     }
 
-    /// How many blocks ago `hash` was the newest.
+    /// Returns how many blocks ago `hash` was the newest.
     pub fn age(&self, hash: &Hash) -> Option<u64> {
         self.hashes.iter().rev().position(|other| other == hash).map(|age| age as u64)
     }
@@ -105,7 +106,7 @@ impl BlockhashQueue {
         self.age(hash).is_some_and(|age| age <= BLOCKHASHES_VALID)
     }
 
-    /// All hashes, the oldest first.
+    /// Iterates over all hashes, the oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Hash> {
         self.hashes.iter()
     }

@@ -1,8 +1,8 @@
 //! Bundles: transactions that a ledger executes one after another in one block, all of them or none.
 //!
-//! Shape: [`BundleSender::send_bundle`] queues a bundle as if it was one transaction; its result is taken later.
+//! Shape: [`BundleSender::send_bundle`] queues a bundle like a single transaction; its result is taken later.
 //! Bounds: [`BUNDLE_TRANSACTIONS_MAX`]; the queue counts each transaction of a bundle.
-//! Invariant: each bundle gets a result. A reply that is dropped means that the ledger ended.
+//! Invariant: each bundle gets a result. A dropped reply means that the ledger ended.
 //! Not here: ids and statuses of bundles (`rpc_solana`). A followed chain takes no bundles.
 
 use ledger::Slot;
@@ -12,18 +12,18 @@ use solana_transaction_error::TransactionError;
 use crate::pending::{Pending, PendingSender};
 use crate::{SendError, Sender, VerifiedTransaction};
 
-/// Transactions of a bundle at most, as Jito's block engine allows.
+/// Maximum number of transactions of a bundle, as in Jito's block engine.
 pub const BUNDLE_TRANSACTIONS_MAX: usize = 5;
 
 /// Why a bundle had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// One of its transactions failed.
+    /// A transaction of the bundle failed.
     #[error("transaction {signature} failed: {err}")]
     Transaction {
-        /// Which one.
+        /// The signature of the failed transaction.
         signature: Signature,
-        /// Why.
+        /// The error of the failed transaction.
         err: TransactionError,
     },
     /// The ledger has no space for its accounts.
@@ -31,13 +31,13 @@ pub enum BundleError {
     LedgerFull,
 }
 
-/// The result of a bundle: the slot of the block that it is in. It is there once readers see the transactions.
+/// The result of a bundle: the slot of its block. It is sent once readers see the transactions.
 pub type BundleResult = Result<Slot, BundleError>;
 
-/// A bundle that has been queued.
+/// The result of a queued bundle, once it is executed.
 pub type BundleCall = Pending<BundleResult>;
 
-/// Where the result of a bundle goes.
+/// The sending half of a [`BundleCall`], for the ledger.
 pub type BundleReply = PendingSender<BundleResult>;
 
 /// Accepts bundles for a ledger. Never blocks on the executing thread.

@@ -11,13 +11,13 @@ const NAMES: [&str; 8] = [
     "Sig",
 ];
 
-/// The name of a program by its number in gossip.
+/// Returns the name of a program by its number in gossip.
 pub fn client_name(number: u32) -> String {
     let name = usize::try_from(number).ok().and_then(|number| NAMES.get(number));
     name.map_or_else(|| format!("Unknown({number})"), |name| (*name).to_owned())
 }
 
-/// The number of a program by its name. `None` if it is no such name.
+/// Returns the number of a program by its name. `None` for an unknown name.
 pub fn client_number(name: &str) -> Option<u32> {
     let unknown = || name.strip_prefix("Unknown(")?.strip_suffix(')')?.parse().ok();
     let known = NAMES.iter().position(|known| *known == name);

@@ -1,6 +1,6 @@
 //! The properties of a cluster and of this node that never change while it runs.
 //!
-//! Not here: what changes (`cluster`).
+//! Not here: properties that change (`cluster`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use solana_rent::Rent;
 /// Properties that are fixed at genesis or at start.
 #[derive(Clone, Debug)]
 pub struct ClusterInfo {
-    /// Identifies the ledger and the cluster.
+    /// The hash that identifies the ledger and the cluster.
     pub genesis_hash: Hash,
-    /// Seconds since 1970.
+    /// Creation time of the cluster in seconds since 1970.
     pub genesis_unix_timestamp: i64,
-    /// This node's identity.
+    /// The public key that identifies this node.
     pub identity: Pubkey,
-    /// The epoch schedule.
+    /// The lengths of the cluster's epochs.
     pub epoch_schedule: EpochSchedule,
     /// The rent-exempt minimum of accounts.
     pub rent: Rent,
@@ -38,9 +38,9 @@ pub struct ClusterInfo {
     /// The features that are active in the ledger.
     pub features: Arc<FeatureSet>,
     /// The address of JSON-RPC. If it is unspecified, clients get the one that they reached
-    /// ([`crate::reachable_address`]). The same holds for the next two.
+    /// ([`crate::reachable_address`]). This also applies to `pubsub` and `tpu`.
     pub rpc: Option<SocketAddr>,
-    /// The address of PubSub.
+    /// The address of PubSub over WebSocket.
     pub pubsub: Option<SocketAddr>,
     /// The address that receives transactions over QUIC.
     pub tpu: Option<SocketAddr>,

@@ -11,59 +11,59 @@ use solana_signature::Signature;
 
 use crate::{Block, BlockFooter, ExecutedTransaction};
 
-/// A ledger event. The one writer sends it, in the order in which it became visible: a reader that
-/// gets an event sees at least that state.
+/// A ledger event. The one writer sends it, in the order in which changes became visible: a reader that gets an event
+/// sees at least that state.
 #[derive(Clone, Debug)]
 pub enum LedgerEvent {
-    /// A block was started.
+    /// A block was opened for transactions.
     BankCreated {
-        /// The block.
+        /// The slot and the version of the new block.
         block: BlockId,
-        /// Its parent.
+        /// The block on which it is built.
         parent: BlockId,
-        /// The newest finalized slot.
+        /// The newest finalized slot, as of this event.
         root: Slot,
-        /// Milliseconds since 1970.
+        /// The time of the event in milliseconds since 1970.
         timestamp_ms: u64,
     },
     /// Accounts were written to an open block, in this order, by transactions or by the block itself. One event has all
-    /// that became visible at once, and precedes the `Executed` with the transactions. Only a sink that requests it
-    /// gets it ([`EventSink::needs_account_updates`]).
+    /// writes that became visible at once, and precedes the `Executed` with the transactions. Only a sink that requests
+    /// it gets it ([`EventSink::needs_account_updates`]).
     AccountsWritten {
-        /// The block.
+        /// The open block that was written.
         block: BlockId,
-        /// Every write, also several of one account.
+        /// Every write, including several of one account.
         updates: Arc<[AccountUpdate]>,
     },
-    /// Transactions were executed, in this order: they are processed. One event has all that became
+    /// Transactions were executed, in this order: they are processed. One event has all transactions that became
     /// visible at once.
     Executed(Arc<[Arc<ExecutedTransaction>]>),
     /// The leader's statement about an open block. `Frozen` of the block follows.
     BlockFooter {
-        /// The block.
+        /// The open block that the statement is about.
         block: BlockId,
-        /// The statement.
+        /// The statement of the leader.
         footer: Arc<BlockFooter>,
     },
     /// A block is complete: all its writes are known. It has no commitment yet.
     Frozen {
-        /// The block.
+        /// The complete block with its transactions and writes.
         block: Arc<Block>,
-        /// Milliseconds since 1970.
+        /// The time of the event in milliseconds since 1970.
         timestamp_ms: u64,
     },
     /// A frozen block is the best one: it is processed, and its ancestors with it. It may be on
     /// another fork than the tip before.
     TipMoved {
-        /// The block.
+        /// The block that is now the processed tip.
         block: BlockId,
     },
     /// A frozen block is confirmed, and its ancestors with it. It is stored if the ledger is
     /// persistent.
     Confirmed {
-        /// The block.
+        /// The confirmed block, as it was frozen.
         block: Arc<Block>,
-        /// Milliseconds since 1970.
+        /// The time of the event in milliseconds since 1970.
         timestamp_ms: u64,
     },
     /// Votes were executed: of a localnet's own validator, or of all validators.
@@ -71,28 +71,28 @@ pub enum LedgerEvent {
     /// A block is the new root: it is finalized. Every block of the finalized chain is sent; none is
     /// skipped.
     Rooted {
-        /// The block.
+        /// The new root, as it was frozen.
         block: Arc<Block>,
-        /// Milliseconds since 1970.
+        /// The time of the event in milliseconds since 1970.
         timestamp_ms: u64,
     },
-    /// The ledger took the state of a newer snapshot, because it cannot get the blocks between: it jumps to this block.
-    /// All other blocks above the block's parent were reverted before. The block's writes are what changed between the
-    /// parent and the block. Its transactions are not known, and neither are the blocks between. `TipMoved`,
-    /// `Confirmed` and `Rooted` of the block follow. A localnet never jumps.
+    /// The ledger took the state of a newer snapshot, because it cannot get the blocks in between: it jumps to this
+    /// block. All other blocks above the block's parent were reverted before. The block's writes are the differences
+    /// between the parent and the block. Its transactions are not known, and neither are the blocks in between.
+    /// `TipMoved`, `Confirmed` and `Rooted` of the block follow. A localnet never jumps.
     Jumped {
-        /// The block. Its parent is the newest one that is known, not that of the chain.
+        /// The block. Its parent is the newest block that is known, not its parent on the chain.
         block: Arc<Block>,
     },
     /// A frozen block is removed. Its descendants were reverted before it, and the tip moves after
     /// it. A localnet reverts blocks on request only ([`crate::ForkControl`]), and then also those that it reported as
     /// confirmed or rooted.
     Reverted {
-        /// The block.
+        /// The removed block, as it was frozen.
         block: Arc<Block>,
-        /// Why.
+        /// The reason of the removal.
         reason: RevertReason,
-        /// Milliseconds since 1970.
+        /// The time of the event in milliseconds since 1970.
         timestamp_ms: u64,
     },
 }
@@ -125,26 +125,26 @@ impl LedgerEvent {
 pub struct AccountUpdate {
     /// The account's address.
     pub pubkey: Pubkey,
-    /// The account after the write. It has no lamports if it was closed.
+    /// The account after the write. A closed account has no lamports.
     pub account: Arc<Account>,
-    /// Greater than that of every earlier write of this process.
+    /// A number above that of every earlier write of this process.
     pub write_version: u64,
-    /// The transaction that wrote it; `None` if the block did it by itself.
+    /// The transaction that wrote the account; `None` if the block itself did.
     pub signature: Option<Signature>,
-    /// The same transaction as history has it, from a ledger that shows open blocks. A server
-    /// that sends its signature to a client shows its status first ([`ExecutedTransaction::show_status`]).
+    /// The transaction as history has it, from a ledger that shows open blocks. A server that sends its signature to a
+    /// client shows its status first ([`ExecutedTransaction::show_status`]).
     pub executed: Option<Arc<ExecutedTransaction>>,
 }
 
-/// Why a block is removed that never becomes final.
+/// The reason why a block is removed and never becomes final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevertReason {
     /// The block broke a rule, or descends from one that did.
     Dead {
-        /// The broken rule.
+        /// The broken rule, as the ledger describes it.
         error: String,
     },
-    /// The root is on another fork.
+    /// The root is on another branch of the chain.
     Abandoned,
     /// Another version of the block has the same slot.
     Replaced,
@@ -153,21 +153,21 @@ pub enum RevertReason {
 /// A vote as in `voteSubscribe`.
 #[derive(Clone, Debug)]
 pub struct Vote {
-    /// The vote account.
+    /// The vote account of the validator.
     pub vote_pubkey: Pubkey,
     /// The slots voted for, the oldest first.
     pub slots: Vec<Slot>,
-    /// The bank hash of the newest.
+    /// The bank hash of the newest of these slots.
     pub hash: Hash,
     /// Seconds since 1970, if the vote has a timestamp.
     pub timestamp: Option<i64>,
-    /// The vote transaction.
+    /// The signature of the vote transaction.
     pub signature: Signature,
 }
 
-/// Receives events on the writer's thread. It must return at once, whatever its own listeners do.
+/// Receives events on the writer's thread. It must return at once, even if its own listeners are slow.
 pub trait EventSink: Send {
-    /// Receives one event.
+    /// Receives one event, in the order of the ledger.
     fn send(&mut self, event: &LedgerEvent);
 
     /// Whether the writer has to send [`LedgerEvent::AccountsWritten`]. The value never changes.

@@ -2,13 +2,13 @@
 
 use solana_hash::Hash;
 
-/// The identifier of the features that the node knows, as in `getVersion`. It is the same for every ledger.
+/// Returns the identifier of the features that the node knows, as in `getVersion`. It is the same for every ledger.
 pub fn feature_set() -> u32 {
     let [first, second, third, fourth, ..] = solana_feature_set::ID.to_bytes();
     u32::from_le_bytes([first, second, third, fourth])
 }
 
-/// The shred version of a genesis hash: its 16-bit words combined by XOR, never 0.
+/// Returns the shred version of a genesis hash: its 16-bit words combined by XOR, never 0.
 pub fn shred_version(genesis: &Hash) -> u16 {
     let folded = genesis
         .as_ref()

@@ -1,8 +1,7 @@
-//! Inflation: how many lamports are created in an epoch.
+//! Inflation: the lamports that are created in an epoch.
 //!
-//! The rate falls with time, and time is counted in slots. The number of slots in a year is fixed
-//! at genesis and changed by the features that shorten slots. These take effect one epoch after
-//! their activation.
+//! The rate falls with time, and time is counted in slots. The number of slots in a year is fixed at genesis and
+//! changed by the features that shorten slots. These take effect one epoch after their activation.
 
 use ledger::Slot;
 use solana_epoch_schedule::EpochSchedule;
@@ -21,7 +20,7 @@ struct SlotTime {
     stake_accounts_per_block: u64,
 }
 
-/// Slots of 400 ms.
+/// Values for slots of 400 ms.
 const AT_GENESIS: SlotTime =
     SlotTime { slots_per_year: 78_892_314.984, stake_accounts_per_block: 4_096 };
 
@@ -57,7 +56,7 @@ pub struct InflationSchedule {
 }
 
 impl InflationSchedule {
-    /// The rates of a ledger with these features.
+    /// Computes the rates of a ledger with these features.
     pub fn new(inflation: Inflation, epochs: &EpochSchedule, features: &FeatureSet) -> Self {
         let full = features.full_inflation_features_enabled();
         let full = full.iter().filter_map(|feature| features.activated_slot(feature)).min();
@@ -72,12 +71,12 @@ impl InflationSchedule {
         }
     }
 
-    /// The parameters of all rates.
+    /// Returns the parameters of all rates.
     pub fn inflation(&self) -> &Inflation {
         &self.inflation
     }
 
-    /// Years of inflation at the start of an epoch.
+    /// Returns the years of inflation at the start of an epoch.
     pub fn year(&self, epoch: u64) -> f64 {
         let end = self.epochs.get_first_slot_in_epoch(epoch).max(self.start);
         let ends = self.slot_times[1..].iter().map(|(from, _)| *from).chain([Slot::MAX]);
@@ -90,8 +89,8 @@ impl InflationSchedule {
             .sum()
     }
 
-    /// Lamports that epoch `epoch` created for validators and stakes, given the `capitalization` at
-    /// the start of epoch `next`.
+    /// Returns the lamports that epoch `epoch` created for validators and stakes, from the `capitalization` at the
+    /// start of epoch `next`.
     pub fn lamports(&self, next: u64, epoch: u64, capitalization: u64) -> u64 {
         let rate = self.inflation.validator(self.year(next));
         let slots = self.epochs.get_slots_in_epoch(epoch) as f64;
@@ -100,7 +99,7 @@ impl InflationSchedule {
         (rate * capitalization as f64 * years) as u64
     }
 
-    /// Maximum number of stake accounts that a block pays.
+    /// Returns the maximum number of stake accounts that a block pays.
     pub fn stake_accounts_per_block(&self, slot: Slot) -> u64 {
         self.slot_time(slot).stake_accounts_per_block
     }
@@ -111,7 +110,7 @@ impl InflationSchedule {
     }
 }
 
-/// Rates of a new cluster.
+/// The rates of a cluster that starts without any feature.
 impl Default for InflationSchedule {
     fn default() -> Self {
         let epochs = EpochSchedule::without_warmup();
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_creates_its_part_of_the_years_rate() {
+    fn an_epoch_creates_its_share_for_the_year() {
         let fixed = schedule(&[], Inflation::new_fixed(0.1));
         let lamports = 1_000_000_000_000_000;
         // A tenth, for 432,000 of 78,892,314.984 slots.
@@ -190,7 +189,7 @@ mod tests {
         assert_eq!(all.year(2), 432_000.0 / 78_892_314.984 + 432_000.0 / 157_784_629.968);
         assert_eq!(all.stake_accounts_per_block(431_999), 4_096);
         assert_eq!(all.stake_accounts_per_block(432_000), 2_048);
-        // A longer one has an effect only before a shorter one.
+        // A longer slot time has an effect only before a shorter one.
         let steps = [(reduce_slot_time_to_350ms::ID, 5), (reduce_slot_time_to_200ms::ID, 432_000)];
         let steps = schedule(&steps, Inflation::default());
         let spans = [(0, 4_096), (432_000, 3_584), (864_000, 2_048)];

@@ -1,9 +1,10 @@
-//! Control of a local ledger: writes without a transaction, its clock, and the way back to its first accounts.
+//! Control of a local ledger: writes without a transaction, its clock, and resets to its first accounts.
 //!
-//! Shape: [`LedgerControl::control`] queues a [`ControlCommand`]; the ledger carries commands out between transactions, in
-//! the order of arrival. The result comes once readers at `processed` see the effect.
-//! Bounds: commands that wait ([`ControlError::QueueFull`]), and what a ledger retains for a reset ([`ControlStats`]).
-//! Not here: which client may do it (`rpc_solana`), how an edit is computed (`rpc_solana`'s methods).
+//! Shape: [`LedgerControl::control`] queues a [`ControlCommand`]; the ledger carries commands out between transactions,
+//! in the order of arrival. The result is sent once readers at `processed` see the effect.
+//! Bounds: commands that wait ([`ControlError::QueueFull`]), and the accounts that a ledger retains for a reset
+//! ([`ControlStats`]).
+//! Not here: the access of clients (`rpc_solana`), the computation of an edit (`rpc_solana`'s methods).
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use solana_pubkey::Pubkey;
 use crate::adopted_account::AdoptedAccount;
 use crate::pending::Pending;
 
-/// The bytes of the largest account.
+/// Maximum length of an account's data.
 pub const ACCOUNT_BYTES_MAX: usize = 10 << 20;
 
 /// Computes accounts to write from the current ones. It runs on the ledger's thread, between two transactions. An
@@ -28,20 +29,20 @@ pub type EditedAccounts = Vec<(Pubkey, AccountSharedData)>;
 
 /// The accounts of the open block, for an [`AccountsEdit`].
 pub trait CurrentAccounts {
-    /// The account of `key`.
+    /// Returns the account of `key`, if it exists.
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>>;
-    /// The slot of the block.
+    /// Returns the slot of the open block.
     fn slot(&self) -> Slot;
-    /// Lamports that exempt an account with `bytes` of data from rent.
+    /// Returns the lamports that exempt an account with `bytes` of data from rent.
     fn minimum_balance(&self, bytes: usize) -> u64;
 }
 
-/// What a local ledger does on request.
+/// A command that a local ledger executes on request.
 pub enum ControlCommand {
     /// Writes accounts into the open block.
     Edit(AccountsEdit),
-    /// Writes accounts of another cluster into the open block, which goes on. One that the ledger has already, or that
-    /// is the ledger's own, is left out.
+    /// Writes accounts of another cluster into the open block, which remains open. An account that the ledger already
+    /// has, or that belongs to the ledger itself, is skipped.
     Adopt(Vec<Arc<AdoptedAccount>>),
     /// Ends the open block, and opens the next one at a later time.
     Travel(TimeTarget),
@@ -53,32 +54,32 @@ pub enum ControlCommand {
     Reset(ResetScope),
 }
 
-/// A later time. Slots that are passed over have no block.
+/// A later time. Skipped slots have no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeTarget {
     /// The first slot of an epoch.
     Epoch(u64),
-    /// A slot. Time advances by the duration of the slots that are passed over.
+    /// A slot. Time advances by the duration of the skipped slots.
     Slot(Slot),
-    /// A time in milliseconds since 1970. Slots advance by as many as that time has.
+    /// A time in milliseconds since 1970. Slots advance by its duration.
     UnixMs(u64),
-    /// Both.
+    /// A slot and a time that belong together.
     SlotAt {
-        /// The slot.
+        /// The slot of the next block.
         slot: Slot,
-        /// Milliseconds since 1970.
+        /// Its time in milliseconds since 1970.
         unix_ms: u64,
     },
 }
 
-/// Which accounts are restored.
+/// The accounts that a reset restores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetScope {
-    /// All accounts.
+    /// All accounts of the ledger.
     All,
     /// One account, and the data account of a program.
     Account {
-        /// Its address.
+        /// The address of the account.
         pubkey: Pubkey,
         /// Also the accounts that it owns or owned.
         with_owned: bool,
@@ -87,57 +88,57 @@ pub enum ResetScope {
 
 /// The bank in which a command had its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ControlDone {
-    /// Its slot.
+pub struct ControlOutcome {
+    /// The slot of the bank that has the effect.
     pub slot: Slot,
-    /// Its height.
+    /// Number of blocks before the bank.
     pub block_height: u64,
-    /// Transactions since genesis.
+    /// Transactions since genesis, this bank's included.
     pub transaction_count: u64,
 }
 
 /// Why a command had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// The command contradicts the state. Fix: the message says what it needs.
+    /// The command contradicts the state. Fix: the message names the requirement.
     #[error("{0}")]
     Invalid(String),
     /// The account belongs to the ledger itself.
     #[error("account {pubkey} cannot be set: {reason}")]
     Protected {
-        /// Its address.
+        /// The address of the account.
         pubkey: Pubkey,
-        /// Why.
+        /// The reason why it cannot be set.
         reason: &'static str,
     },
-    /// More than the largest account.
+    /// The account would be larger than [`ACCOUNT_BYTES_MAX`].
     #[error("account {pubkey} would have {bytes} bytes of data, at most {ACCOUNT_BYTES_MAX}")]
     TooLarge {
-        /// Its address.
+        /// The address of the account.
         pubkey: Pubkey,
-        /// The bytes of its data.
+        /// The length of its data in bytes.
         bytes: usize,
     },
     /// All accounts together would have too many lamports.
     #[error("all accounts together would have {lamports} lamports, at most {max}")]
     TooManyLamports {
-        /// Their sum.
+        /// The lamports of all accounts together.
         lamports: u128,
-        /// The limit.
+        /// Maximum of the sum of all lamports.
         max: u64,
     },
     /// More accounts than one command may write.
     #[error("{accounts} accounts would be written, at most {max} at once")]
     TooManyAccounts {
-        /// How many.
+        /// The number of accounts in the command.
         accounts: usize,
-        /// The limit.
+        /// Maximum number of accounts of a command.
         max: usize,
     },
-    /// The accounts of the start were too many to be retained, or are not retained at all.
+    /// The accounts at the start of the ledger were too large to be retained, or are not retained at all.
     #[error("the accounts of the start are not retained: they have more than {bytes_max} bytes")]
     NoBaseline {
-        /// The limit.
+        /// Maximum bytes of the retained accounts.
         bytes_max: u64,
     },
     /// The ledger has no space for the accounts.
@@ -146,10 +147,10 @@ pub enum ControlError {
     /// Too many commands wait. Fix: send it again later.
     #[error("{limit} commands wait for the ledger already")]
     QueueFull {
-        /// The limit.
+        /// Maximum number of commands that wait.
         limit: usize,
     },
-    /// The edit panicked. That is a bug of ours, and ends only this command.
+    /// The edit panicked. That is a bug of this program, and ends only this command.
     #[error("the command panicked")]
     Panicked,
     /// The node is shutting down.
@@ -157,10 +158,10 @@ pub enum ControlError {
     Closed,
 }
 
-/// A command that waits for the ledger.
-pub type ControlCall = Pending<Result<ControlDone, ControlError>>;
+/// The result of a queued command, once it is executed.
+pub type ControlCall = Pending<Result<ControlOutcome, ControlError>>;
 
-/// What the control of a ledger occupies.
+/// Memory that the control of a ledger occupies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlStats {
     /// Bytes of the accounts that are retained for a reset.
@@ -169,9 +170,9 @@ pub struct ControlStats {
 
 /// Controls a local ledger. A followed chain has none.
 pub trait LedgerControl: Send + Sync + 'static {
-    /// Queues a command.
+    /// Queues a command for the ledger.
     fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError>;
 
-    /// What it occupies.
+    /// Returns the memory that the control occupies.
     fn stats(&self) -> ControlStats;
 }

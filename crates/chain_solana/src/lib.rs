@@ -1,6 +1,6 @@
-//! What a Solana ledger publishes besides its accounts, and the interfaces that a server calls: to
-//! send a transaction, to simulate one, and for airdrops. A ledger (`localnet`, later a followed chain) writes here;
-//! servers (`rpc_solana`) read.
+//! The facts that a Solana ledger publishes besides its accounts, and the interfaces that a server calls: to send a
+//! transaction, to simulate one, and for airdrops. A ledger (`localnet`, `follow`) writes here; servers (`rpc_solana`)
+//! read.
 //!
 //! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 
@@ -65,7 +65,7 @@ pub use identifiers::{feature_set, shred_version};
 pub use inflation::InflationSchedule;
 pub use leader_schedule::LeaderSchedule;
 pub use ledger_control::{
-    ACCOUNT_BYTES_MAX, AccountsEdit, ControlCall, ControlCommand, ControlDone, ControlError,
+    ACCOUNT_BYTES_MAX, AccountsEdit, ControlCall, ControlCommand, ControlError, ControlOutcome,
     ControlStats, CurrentAccounts, EditedAccounts, LedgerControl, ResetScope, TimeTarget,
 };
 pub use node_address::{is_dialable, is_unspecified, local_address, reachable_address};

@@ -25,7 +25,7 @@ pub fn local_address(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-/// Whether an IP address stands for every address of its machine: 0.0.0.0, `[::]` or `[::ffff:0.0.0.0]`.
+/// Whether an IP address represents every address of its machine: 0.0.0.0, `[::]` or `[::ffff:0.0.0.0]`.
 pub fn is_unspecified(ip: IpAddr) -> bool {
     ip.to_canonical().is_unspecified()
 }

@@ -1,6 +1,6 @@
 //! A cluster of one node, which leads every slot: that of a localnet.
 //!
-//! In: what never changes, and accounts. Out: all that a cluster knows; nothing is unknown.
+//! In: the fixed properties of the cluster, and accounts. Out: all properties of a cluster; none is unknown.
 //! Cost: [`Cluster::stakes`] reads every stake account of the view.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{
 /// The new, faster warmup rate of stake is active since the first epoch of this ledger.
 const NEW_RATE_ACTIVATION_EPOCH: Option<Epoch> = Some(0);
 
-/// A cluster of one node.
+/// The cluster of a localnet: one node, which leads every slot.
 pub struct OneNodeCluster {
     info: Arc<ClusterInfo>,
     inflation: Arc<InflationSchedule>,
@@ -29,7 +29,7 @@ pub struct OneNodeCluster {
 }
 
 impl OneNodeCluster {
-    /// The cluster of the node with these properties.
+    /// Creates the cluster of the node with these properties.
     pub fn new(info: Arc<ClusterInfo>, inflation: InflationSchedule) -> Self {
         let node = ClusterNode {
             identity: info.identity,
@@ -49,7 +49,7 @@ impl OneNodeCluster {
 impl Cluster for OneNodeCluster {
     fn leaders(&self, epoch: Epoch) -> Option<Arc<LeaderSchedule>> {
         let slots = self.info.epoch_schedule.get_slots_in_epoch(epoch);
-        Some(Arc::new(LeaderSchedule::of_one(self.info.identity, slots)))
+        Some(Arc::new(LeaderSchedule::with_one_leader(self.info.identity, slots)))
     }
 
     fn stakes(&self, view: &View) -> Option<Arc<VoteStakes>> {
@@ -60,7 +60,7 @@ impl Cluster for OneNodeCluster {
             .unwrap_or_default();
         let mut stakes = VoteStakes::default();
         for (_, account) in view.records_by_key(key_kind::PROGRAM, &address(&stake::ID)) {
-            let Some((voter, stake)) = delegated(&account, epoch, &history) else { continue };
+            let Some((voter, stake)) = read_delegation(&account, epoch, &history) else { continue };
             *stakes.0.entry(voter).or_default() += stake;
         }
         Some(Arc::new(stakes))
@@ -75,8 +75,12 @@ impl Cluster for OneNodeCluster {
     }
 }
 
-/// The vote account of a stake account, and the stake that counts for it in an epoch.
-fn delegated(account: &Account, epoch: Epoch, history: &StakeHistory) -> Option<(Pubkey, u64)> {
+/// Returns the vote account of a stake account, and the stake that counts for it in an epoch.
+fn read_delegation(
+    account: &Account,
+    epoch: Epoch,
+    history: &StakeHistory,
+) -> Option<(Pubkey, u64)> {
     let state = bincode::deserialize::<StakeStateV2>(account.0.data()).ok()?;
     let delegation = state.delegation()?;
     let stake = delegation.stake_v2(epoch, history, NEW_RATE_ACTIVATION_EPOCH);

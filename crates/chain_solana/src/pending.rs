@@ -1,15 +1,14 @@
 //! A result that another thread will send: for callers that must not block.
 //!
-//! Shape: [`pending`] makes the two ends. [`Pending::poll`] says whether the result is there, and wakes the caller's task
-//! once it is.
-//! Invariant: each caller gets a result, or `None` if the other end was dropped without one.
+//! Shape: [`pending`] makes the two halves. [`Pending::poll`] says whether the result has arrived, and wakes the
+//! caller's task once it has.
+//! Invariant: each caller gets a result, or `None` if the sender was dropped without one.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use parking_lot::{Condvar, Mutex};
 
-/// What both ends share.
 struct Shared<T> {
     state: Mutex<State<T>>,
     is_done: Condvar,
@@ -21,13 +20,13 @@ struct State<T> {
     waker: Option<Waker>,
 }
 
-/// The caller's end.
+/// The receiving half, for the caller.
 pub struct Pending<T>(Arc<Shared<T>>);
 
-/// The end that sends the result.
+/// The sending half, for the thread that computes the result.
 pub struct PendingSender<T>(Arc<Shared<T>>);
 
-/// Both ends of one result.
+/// Creates both halves of one result.
 pub fn pending<T>() -> (Pending<T>, PendingSender<T>) {
     let state = State { result: None, is_over: false, waker: None };
     let shared = Arc::new(Shared { state: Mutex::new(state), is_done: Condvar::new() });
@@ -45,7 +44,7 @@ impl<T> Pending<T> {
         Poll::Pending
     }
 
-    /// The result; `None` if the other end was dropped. Blocks until it is there.
+    /// Returns the result; `None` if the sender was dropped. Blocks until either happens.
     pub fn wait(self) -> Option<T> {
         let mut state = self.0.state.lock();
         while !state.is_over {
@@ -56,12 +55,12 @@ impl<T> Pending<T> {
 }
 
 impl<T> PendingSender<T> {
-    /// Whether the other end was dropped.
+    /// Whether the caller has dropped its half.
     pub fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// Sends the result.
+    /// Sends the result, and wakes the caller.
     pub fn send(self, result: T) {
         self.0.state.lock().result = Some(result);
     }

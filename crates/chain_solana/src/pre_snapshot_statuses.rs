@@ -1,4 +1,4 @@
-//! Transactions that were executed before a ledger's history begins.
+//! Transactions that were executed before a ledger's history starts.
 
 use ledger::Slot;
 use solana_signature::Signature;
@@ -6,6 +6,6 @@ use solana_transaction_error::TransactionError;
 
 /// The results of transactions that are in no block of the history.
 pub trait PreSnapshotStatuses: Send + Sync {
-    /// The slot and the result of a transaction that is final.
+    /// Returns the slot and the result of a finalized transaction.
     fn find(&self, signature: &Signature) -> Option<(Slot, Result<(), TransactionError>)>;
 }

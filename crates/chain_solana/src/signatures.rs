@@ -1,13 +1,11 @@
-//! Verification of transactions' Ed25519 signatures, with the results of every other node, at less
-//! cost.
+//! Verification of transactions' Ed25519 signatures, with the results of every other node, at less cost.
 //!
-//! Rule: `Signature::verify` of the Solana crates, which is dalek's `verify_strict`: the equation
-//! holds without cofactor, and neither the key nor R has a small order.
-//! Shape: dalek decodes R to learn its order. That is a square root, a seventh of the whole check.
-//! But the equation is checked by encoding the expected R: where it holds, R equals that encoding
-//! byte by byte. There are eight points of small order, so eight encodings to compare with.
-//! Decoding the key costs as much, and most signers sign several transactions: each thread caches
-//! decoded keys.
+//! Rule: `Signature::verify` of the Solana crates, which is dalek's `verify_strict`: the equation holds without
+//! cofactor, and neither the key nor R has a small order.
+//! Shape: dalek decodes R to learn its order. That is a square root, a seventh of the whole check. But the equation is
+//! checked by encoding the expected R: where it holds, R equals that encoding byte by byte. There are eight points of
+//! small order, so eight encodings to compare with. Decoding the key costs as much, and most signers sign several
+//! transactions: each thread caches decoded keys.
 //! Bounds: [`KEY_CACHE_MAX`] keys for each verifying thread, 200 kB.
 
 use std::cell::RefCell;
@@ -60,7 +58,7 @@ pub(crate) fn verify(transaction: &VersionedTransaction, message: &[u8]) -> bool
 pub(crate) fn verify_one(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> bool {
     let signature = EdSignature::from_bytes(signature);
     let Some(key) = decode_key(key) else { return false };
-    !is_of_small_order(signature.r_bytes()) && key.verify(message, &signature).is_ok()
+    !has_small_order(signature.r_bytes()) && key.verify(message, &signature).is_ok()
 }
 
 /// Decodes a key; `None` if it is invalid or has a small order.
@@ -77,7 +75,7 @@ fn decode_key(key: &[u8; 32]) -> Option<VerifyingKey> {
 }
 
 /// Whether these bytes are the encoding of a point of small order.
-fn is_of_small_order(point: &[u8; 32]) -> bool {
+fn has_small_order(point: &[u8; 32]) -> bool {
     let mut unsigned = *point;
     unsigned[31] &= !SIGN;
     SMALL_ORDER.contains(&unsigned)
@@ -94,8 +92,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns our result, and whether the equation holds regardless of orders. Our result must be
-    /// that of the Solana crates.
+    /// Returns our result, and whether the equation holds regardless of orders. Asserts that our result is that of the
+    /// Solana crates.
     fn check(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> (bool, bool) {
         let ours = verify_one(signature, key, message);
         let theirs = Signature::from(*signature).verify(key, message);
@@ -105,20 +103,20 @@ mod tests {
         (ours, equation)
     }
 
-    fn joined(r: &[u8; 32], s: &[u8; 32]) -> [u8; 64] {
+    fn join_signature(r: &[u8; 32], s: &[u8; 32]) -> [u8; 64] {
         let mut signature = [0; 64];
         signature[..32].copy_from_slice(r);
         signature[32..].copy_from_slice(s);
         signature
     }
 
-    fn encoded(point: &EdwardsPoint) -> [u8; 32] {
+    fn encode_point(point: &EdwardsPoint) -> [u8; 32] {
         point.compress().to_bytes()
     }
 
     #[test]
-    fn the_encodings_are_those_of_the_points_of_small_order() {
-        assert!(EIGHT_TORSION.iter().all(|point| is_of_small_order(&encoded(point))));
+    fn the_encodings_are_all_points_with_a_small_order() {
+        assert!(EIGHT_TORSION.iter().all(|point| has_small_order(&encode_point(point))));
         for unsigned in SMALL_ORDER {
             for sign in [0, SIGN] {
                 let mut point = unsigned;
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_right_until_one_bit_of_it_changes() {
+    fn a_signature_is_wrong_once_one_bit_changes() {
         let signer = SigningKey::from_bytes(&[7; 32]);
         let key = signer.verifying_key().to_bytes();
         let signature = signer.sign(b"message").to_bytes();
@@ -148,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_small_order_signs_nothing() {
+    fn a_key_with_a_small_order_signs_nothing() {
         let mut equations_held = 0;
         for key in &EIGHT_TORSION {
             for r in &EIGHT_TORSION {
                 for message in 0..16_u8 {
-                    let signature = joined(&encoded(r), &[0; 32]);
-                    let (right, equation) = check(&signature, &encoded(key), &[message]);
+                    let signature = join_signature(&encode_point(r), &[0; 32]);
+                    let (right, equation) = check(&signature, &encode_point(key), &[message]);
                     assert!(!right);
                     equations_held += usize::from(equation);
                 }
@@ -164,16 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn an_r_of_small_order_is_refused_though_the_equation_holds() {
+    fn an_r_with_a_small_order_is_refused_though_the_equation_holds() {
         let signer = SigningKey::from_bytes(&[7; 32]);
         let key = signer.verifying_key().to_bytes();
-        let zero = encoded(&EIGHT_TORSION[0]);
+        let zero = encode_point(&EIGHT_TORSION[0]);
         let mut hashed: Vec<u8> = Vec::new();
         [&zero, &key].into_iter().for_each(|part| hashed.extend(part));
         hashed.extend(b"message");
         let challenge = Scalar::hash_from_bytes::<Sha512>(&hashed);
         let s = challenge * signer.to_scalar();
-        let signature = joined(&zero, s.as_bytes());
+        let signature = join_signature(&zero, s.as_bytes());
         assert_eq!(check(&signature, &key, b"message"), (false, true));
     }
 

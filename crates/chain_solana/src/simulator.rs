@@ -1,4 +1,4 @@
-//! Running a transaction without applying its effects: the request, its result, and why there is none.
+//! Running a transaction without applying its effects: the request, its result, and its errors.
 
 use ledger::Slot;
 use solana_account::AccountSharedData;
@@ -23,57 +23,55 @@ pub struct SimulationRequest {
     pub inner_instructions: bool,
 }
 
-/// The result of a simulation.
+/// The effects that a transaction would have.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The slot of the state it ran on.
     pub slot: Slot,
-    /// Why it failed, if it did.
+    /// The error, if the transaction failed.
     pub err: Option<TransactionError>,
-    /// What the programs logged.
+    /// The log lines of the programs.
     pub logs: Vec<String>,
-    /// Compute units.
+    /// Compute units that the transaction consumed.
     pub units_consumed: u64,
-    /// What the last program returned.
+    /// The return data of the last program that set some.
     pub return_data: Option<TransactionReturnData>,
     /// Inner instructions, if requested.
     pub inner_instructions: Option<Vec<InnerInstructions>>,
-    /// All accounts of the transaction afterwards, in the order of its keys; unchanged if it
-    /// failed.
+    /// All accounts of the transaction afterwards, in the order of its keys; unchanged if it failed.
     pub post_accounts: Vec<(Pubkey, AccountSharedData)>,
-    /// Fee in lamports.
+    /// The fee of the transaction in lamports.
     pub fee: u64,
-    /// Lamports of each key before.
+    /// Lamports of each key before the transaction.
     pub pre_balances: Vec<u64>,
-    /// Lamports of each key after.
+    /// Lamports of each key after the transaction.
     pub post_balances: Vec<u64>,
-    /// Token balances before.
+    /// Token balances before the transaction.
     pub pre_token_balances: Vec<TransactionTokenBalance>,
-    /// Token balances after.
+    /// Token balances after the transaction.
     pub post_token_balances: Vec<TransactionTokenBalance>,
-    /// Addresses from lookup tables.
+    /// Addresses that were loaded from lookup tables.
     pub loaded_addresses: LoadedAddresses,
     /// Bytes of all loaded accounts.
     pub loaded_accounts_data_size: u32,
-    /// The replacement blockhash and its last valid block height, if it was replaced.
+    /// The replacement blockhash and its last valid block height. `None` if it was not replaced.
     pub replacement_blockhash: Option<(Hash, u64)>,
 }
 
 /// Why a transaction could not be simulated at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
-    /// It contradicts itself or its lookup tables.
+    /// The transaction contradicts itself or its lookup tables.
     #[error("invalid transaction: {0}")]
     Sanitize(String),
-    /// The VM panicked. That is a bug of ours, and ends only this request.
+    /// The VM panicked. That is a bug of this program, and ends only this request.
     #[error("the VM panicked while running this transaction")]
     Panicked,
 }
 
 /// Runs transactions on a reader's view. It changes nothing.
 pub trait Simulator: Send + Sync + 'static {
-    /// Runs a transaction on the state of `view`, on the calling thread. This is expensive: call it
-    /// on the CPU pool.
+    /// Runs a transaction on the state of `view`, on the calling thread. This is expensive: call it on the CPU pool.
     fn simulate(
         &self,
         view: &View,
@@ -82,7 +80,7 @@ pub trait Simulator: Send + Sync + 'static {
         self.simulate_after(view, &WrittenAccounts::default(), request)
     }
 
-    /// The same, after other transactions that wrote these accounts.
+    /// Runs a transaction like [`Self::simulate`], after other transactions that wrote `written`.
     fn simulate_after(
         &self,
         view: &View,

@@ -1,9 +1,9 @@
-//! Snapshots that a node serves.
+//! The archives of its state that a node serves as a source of snapshots.
 
 use ledger::Slot;
 
-/// The snapshots of a node.
+/// The snapshots that a node serves.
 pub trait Snapshots: Send + Sync {
-    /// The slot of the newest full one; `None` if there is none.
+    /// Returns the slot of the newest full snapshot; `None` if there is none.
     fn newest_slot(&self) -> Option<Slot>;
 }

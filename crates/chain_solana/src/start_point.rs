@@ -14,9 +14,9 @@ const UNIX_TIMESTAMP_MAX: i64 = 253_402_300_799;
 pub struct StartPoint {
     /// The slot of the first block.
     pub slot: Slot,
-    /// Its time in seconds since 1970.
+    /// The time of the first block in seconds since 1970.
     pub unix_timestamp: i64,
-    /// The time at which its epoch started.
+    /// The start of its epoch in seconds since 1970.
     pub epoch_start_timestamp: i64,
     /// The epoch schedule of the ledger.
     pub epoch_schedule: EpochSchedule,
@@ -38,7 +38,7 @@ pub struct StartSysvars<'a> {
 /// Why a ledger cannot start at these sysvars.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartPointError {
-    /// The data of a sysvar has another form.
+    /// The data of a sysvar does not have its layout.
     #[error("its {0} sysvar is malformed")]
     Malformed(&'static str),
     /// Too few slots remain above the slot.
@@ -52,7 +52,7 @@ pub enum StartPointError {
     /// Programs and clients could not represent the time.
     #[error("its time {0} is not from 0 to the year 9999")]
     Time(i64),
-    /// The epochs contradict each other.
+    /// The epochs contradict each other. The value is the number of the epoch.
     #[error("its slot, its epoch {0} and its epoch schedule contradict each other")]
     Epochs(u64),
 }

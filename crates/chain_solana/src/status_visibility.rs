@@ -1,15 +1,15 @@
-//! Whether a transaction has a status for clients that ask for it.
+//! Whether a transaction has a status for clients that request it.
 //!
-//! On a cluster nothing of the open block is seen, and a subscriber hears of a transaction no later than a client that
-//! asks. A localnet executes a transaction while its client is still subscribing, and shows the accounts of the open
-//! block. So it hides the status of a transaction at first. The status is shown once a client was notified of the
+//! A cluster shows nothing of the open block, and notifies a subscriber of a transaction no later than it responds with
+//! its status. A localnet executes a transaction while its client is still subscribing, and shows the accounts of the
+//! open block. So it hides the status of a transaction at first. The status is shown once a client was notified of the
 //! transaction, by any notification or result, or by the ledger after its block is complete.
 //! Invariant: a server shows the status of a transaction before it sends anything about it to a client.
 //! Cost: one atomic load to read, one atomic store to show.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a transaction has a status. The default is that it has: that of a ledger that shows complete blocks only.
+/// Whether a transaction has a status. By default it has one, as on a ledger that shows only complete blocks.
 #[derive(Debug)]
 pub struct StatusVisibility(AtomicBool);
 
@@ -19,7 +19,7 @@ impl StatusVisibility {
         Self(AtomicBool::new(false))
     }
 
-    /// Shows the status, forever.
+    /// Shows the status permanently.
     pub fn show(&self) {
         // The status is shown already in most calls: they write nothing to memory that threads share.
         if !self.is_shown() {
@@ -27,7 +27,7 @@ impl StatusVisibility {
         }
     }
 
-    /// Whether the status is shown.
+    /// Whether clients get the status.
     pub fn is_shown(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

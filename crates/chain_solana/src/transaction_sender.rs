@@ -1,4 +1,4 @@
-//! Sending a transaction to a ledger: the client that sends it, and why the ledger refuses it.
+//! Sending a transaction to a ledger: the client that sends it, and the reasons of a refusal.
 
 use clients::ClientId;
 
@@ -7,14 +7,14 @@ use crate::VerifiedTransaction;
 /// The client that sent a transaction: the ledger shares its queue among clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// The client.
+    /// The client that sent the transaction.
     pub client: ClientId,
-    /// Its weight: it gets this many times the share of a client of weight 1.
+    /// The weight of the client: it gets this many times the share of a client of weight 1.
     pub weight: u32,
 }
 
 impl From<ClientId> for Sender {
-    /// A client of weight 1.
+    /// Creates the sender of a client of weight 1.
     fn from(client: ClientId) -> Self {
         Self { client, weight: 1 }
     }
@@ -48,7 +48,7 @@ impl QueueBound {
         Self::PayerComputeUnits,
     ];
 
-    /// Name in metrics.
+    /// Returns the name of the bound in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Transactions => "transactions",
@@ -60,8 +60,7 @@ impl QueueBound {
         }
     }
 
-    /// Whether it is the bound of one client or fee payer. The queue still accepts transactions of
-    /// others.
+    /// Whether the bound is that of one client or fee payer. The queue still accepts transactions of others.
     pub fn is_share(self) -> bool {
         !matches!(self, Self::Transactions | Self::ComputeUnits)
     }
@@ -99,20 +98,20 @@ pub enum SendError {
         .bound.knob()
     )]
     QueueFull {
-        /// Which bound was reached.
+        /// The bound that was reached.
         bound: QueueBound,
-        /// The amount that is queued.
+        /// The queued amount, in the unit of the bound.
         queued: u64,
-        /// The limit.
+        /// The limit, in the unit of the bound.
         limit: u64,
     },
-    /// Its accounts come from another cluster, and too many requests wait for that, or too many of this client. Fix:
-    /// send again later.
+    /// Accounts of the transaction come from another cluster, and too many requests wait for them, in total or of this
+    /// client. Fix: send again later.
     #[error("{waiting} requests wait for the upstream, at most {limit}, half of it for one client")]
     UpstreamBusy {
-        /// How many wait.
+        /// Number of requests that wait.
         waiting: u64,
-        /// The limit.
+        /// Maximum number of requests that wait.
         limit: u64,
     },
     /// No node of the cluster has an address that can be dialled, and no upstream is set. Fix: set `--upstream`.
@@ -128,7 +127,7 @@ pub enum SendError {
 
 /// Accepts transactions for a ledger. Never blocks on the executing thread.
 pub trait TransactionSender: Send + Sync + 'static {
-    /// Queues a transaction for execution. Transactions of one client and fee payer are executed in
-    /// the order of arrival. Clients, and the fee payers of a client, are served round-robin.
+    /// Queues a transaction for execution. Transactions of one client and fee payer are executed in the order of
+    /// arrival. Clients, and the fee payers of a client, are served round-robin.
     fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError>;
 }

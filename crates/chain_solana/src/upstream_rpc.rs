@@ -1,8 +1,8 @@
-//! Calls of JSON-RPC that only an upstream of a followed chain can answer.
+//! Calls of JSON-RPC that a followed chain forwards to its upstream.
 //!
-//! Shape: a call is queued at once, and its result is taken later: [`UpstreamCall::poll`] says when it is there. The
-//! producer has an [`UpstreamReply`].
-//! Invariant: each call gets a result. A reply that is dropped is an error.
+//! Shape: a call is queued at once. [`UpstreamCall::poll`] says when its result has arrived. The producer has an
+//! [`UpstreamReply`].
+//! Invariant: each call gets a result. A dropped reply is an error.
 
 use std::task::{Poll, Waker};
 
@@ -10,26 +10,26 @@ use serde_json::Value;
 
 use crate::pending::{Pending, PendingSender, pending};
 
-/// Why there is no result.
+/// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum UpstreamError {
     /// The upstream refused the call.
     #[error("{message}")]
     Refused {
-        /// The code.
+        /// The code of the JSON-RPC error.
         code: i64,
-        /// The message.
+        /// The message of the JSON-RPC error.
         message: String,
-        /// Details.
+        /// The data of the JSON-RPC error.
         data: Option<Value>,
     },
-    /// The upstream did not answer. Fix: the upstream, or its address (`--upstream`).
+    /// The upstream did not respond. Fix: the upstream, or its address (`--upstream`).
     #[error("the upstream (--upstream) did not answer: {0}")]
     Unreachable(String),
     /// Too many calls wait for the upstream. Fix: try again later.
     #[error("{limit} calls wait for the upstream already")]
     TooMany {
-        /// The limit.
+        /// Maximum number of calls that wait.
         limit: usize,
     },
 }
@@ -43,25 +43,25 @@ pub trait UpstreamRpc: Send + Sync {
     fn call(&self, method: &'static str, params: &str) -> Result<UpstreamCall, UpstreamError>;
 }
 
-/// A call that has been queued.
+/// The result of a queued call, once it has arrived.
 pub struct UpstreamCall(Pending<UpstreamResult>);
 
-/// Where the result of a call goes.
+/// The sending half of an [`UpstreamCall`], for the producer.
 pub struct UpstreamReply(PendingSender<UpstreamResult>);
 
 impl UpstreamCall {
-    /// A call, and where its result goes.
+    /// Creates a call, and the reply that completes it.
     pub fn new() -> (Self, UpstreamReply) {
         let (result, sender) = pending();
         (Self(result), UpstreamReply(sender))
     }
 
-    /// Whether the result is there. If not, `waker` is woken once it is.
+    /// Whether the result has arrived. If not, `waker` is woken once it has.
     pub fn poll(&self, waker: impl FnOnce() -> Waker) -> Poll<()> {
         self.0.poll(waker)
     }
 
-    /// The result. Blocks until it is there.
+    /// Returns the result. Blocks until it has arrived.
     pub fn wait(self) -> UpstreamResult {
         let ended = || Err(UpstreamError::Unreachable("the node ends".to_owned()));
         self.0.wait().unwrap_or_else(ended)
@@ -69,12 +69,12 @@ impl UpstreamCall {
 }
 
 impl UpstreamReply {
-    /// Whether the client has left.
+    /// Whether the client has disconnected.
     pub fn is_abandoned(&self) -> bool {
         self.0.is_abandoned()
     }
 
-    /// Sends the result.
+    /// Sends the result to the caller.
     pub fn send(self, result: UpstreamResult) {
         self.0.send(result);
     }

@@ -1,9 +1,9 @@
-//! How far a ledger is proven: what every ledger can say of the hashes of its banks.
+//! The proof of a ledger: the facts that every ledger reports about the hashes of its banks.
 //!
-//! A ledger that makes its blocks has computed their hashes ([`ComputedVerification`]). A follower compares what it
-//! computed with what others say, and each bank has the level that it reached.
+//! A ledger that makes its blocks has computed their hashes ([`ComputedVerification`]). A follower compares the hashes
+//! that it computed with the reported ones, and each bank has the level that it reached.
 //! Bounds: a call returns copies of small values and of at most [`MISMATCH_ACCOUNTS_MAX`] addresses. It does not block.
-//! Not here: how banks are verified (`verify`), the levels and mismatches themselves (`solana`).
+//! Not here: the verification of banks (`verify`), the levels and mismatches themselves (`solana`).
 
 use std::sync::Arc;
 
@@ -16,60 +16,61 @@ use crate::{History, Reader};
 /// Maximum number of accounts that the [`BankMismatch`] of a [`VerificationSummary`] lists.
 pub const MISMATCH_ACCOUNTS_MAX: usize = 64;
 
-/// What is known of one bank.
+/// The proof of one bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankProof {
     /// The highest level that the bank reached.
     pub level: VerificationLevel,
-    /// The stake that decided, if the level is [`VerificationLevel::Voted`].
+    /// The deciding stake, if the level is [`VerificationLevel::Voted`].
     pub votes: Option<VotedStake>,
 }
 
 /// An independent source, and whether it agrees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgreementSource {
-    /// Its URL.
+    /// The URL of the source.
     pub url: String,
-    /// Whether its stream is open.
+    /// Whether the stream of the source is open.
     pub is_connected: bool,
-    /// The newest slot whose hash it listed.
+    /// The newest slot with a hash from the source.
     pub newest_slot: Option<Slot>,
-    /// Banks of this node for whose slot it lists another hash.
+    /// Number of slots at which the source lists another hash than this node.
     pub disagreements: u64,
-    /// The first of them: the slot and the hash that it lists.
+    /// The first disagreement: the slot, and the hash that the source lists.
     pub first_disagreement: Option<(Slot, Hash)>,
 }
 
-/// How far a ledger is proven.
+/// The verification of a ledger as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerificationSummary {
     /// The level that a bank needs before it is shown as confirmed. `None` if banks are not verified.
     pub required: Option<VerificationLevel>,
     /// The newest slot whose bank has that level. `None` before the first one.
     pub verified_slot: Option<Slot>,
-    /// Banks whose hash is not the reported one, after a repair if there was one.
+    /// Number of banks with another hash than the reported one, after a repair if there was one.
     pub mismatched_banks: u64,
-    /// Banks that were requested again because their hash was not the reported one.
+    /// Number of banks that were requested again because their hash was not the reported one.
     pub repairs: u64,
-    /// The first bank whose hash was still not the reported one.
+    /// The first bank that had another hash than the reported one.
     pub first_mismatch: Option<BankMismatch>,
-    /// The independent sources.
+    /// The independent sources that are compared.
     pub sources: Vec<AgreementSource>,
-    /// Why no newer bank can have the level, in words. `None` if nothing is in the way.
+    /// Why no newer bank can have the level, as a sentence. `None` if nothing prevents it.
     pub limitation: Option<String>,
 }
 
-/// What a ledger can say of its proof.
+/// Reports the verification of a ledger.
 pub trait Verification: Send + Sync {
-    /// How far the ledger is proven.
+    /// Returns the verification of the ledger as a whole.
     fn summary(&self) -> VerificationSummary;
 
-    /// The newest slot whose bank has the required level. `None` before the first one, or if banks are not verified.
+    /// Returns the newest slot whose bank has the required level. `None` before the first one, or if banks are not
+    /// verified.
     fn verified_slot(&self) -> Option<Slot> {
         self.summary().verified_slot
     }
 
-    /// What is known of a bank; `None` if its hash is not known, or too old to say.
+    /// Returns the proof of a bank; `None` if its hash is not known, or no longer retained.
     fn proof(&self, bank: BlockId) -> Option<BankProof>;
 }
 
@@ -80,7 +81,7 @@ pub struct ComputedVerification {
 }
 
 impl ComputedVerification {
-    /// The verification of the ledger with this state and history.
+    /// Creates the verification of the ledger with this state and history.
     pub fn new(reader: Reader, history: Arc<History>) -> Self {
         Self { reader, history }
     }

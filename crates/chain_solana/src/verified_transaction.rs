@@ -11,11 +11,10 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::signatures;
 
-/// Bytes of a signature.
 const SIGNATURE_BYTES: usize = 64;
 
-/// A well-formed transaction with valid signatures: a ledger accepts no other. The verification is
-/// expensive (about 50 us a signature) and belongs on the CPU pool.
+/// A well-formed transaction with valid signatures: a ledger accepts no other. The verification is expensive (about 50
+/// us a signature) and belongs on the CPU pool.
 #[derive(Clone, Debug)]
 pub struct VerifiedTransaction {
     transaction: VersionedTransaction,
@@ -27,7 +26,7 @@ pub struct VerifiedTransaction {
 /// Why a transaction is refused before execution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    /// It contradicts itself: counts, indices, duplicate accounts.
+    /// The transaction contradicts itself: counts, indices, duplicate accounts.
     #[error("invalid transaction: {0}")]
     Sanitize(String),
     /// A signature is not valid for its key and message.
@@ -36,7 +35,7 @@ pub enum VerifyError {
 }
 
 impl VerifiedTransaction {
-    /// Checks shape and signatures.
+    /// Verifies the shape and all signatures of a transaction.
     pub fn verify(transaction: VersionedTransaction) -> Result<Self, VerifyError> {
         transaction.sanitize().map_err(|err| VerifyError::Sanitize(err.to_string()))?;
         let message = transaction.message.serialize();
@@ -47,8 +46,8 @@ impl VerifiedTransaction {
         Ok(Self { transaction, message_hash, message_bytes: message.len(), retries: 0 })
     }
 
-    /// The same, but signatures of the signers that `is_exempt` selects are not checked. One that is all zero is replaced
-    /// by a hash of the message, which no other transaction has.
+    /// Verifies a transaction like [`Self::verify`], except the signatures of the signers that `is_exempt` selects. A
+    /// missing signature (all zero) is replaced by a hash of the message, which no other transaction has.
     pub fn verify_except(
         mut transaction: VersionedTransaction,
         is_exempt: impl Fn(&Pubkey) -> bool,
@@ -70,48 +69,48 @@ impl VerifiedTransaction {
         Ok(Self { transaction, message_hash, message_bytes: message.len(), retries: 0 })
     }
 
-    /// Returns the transaction with a number of retries, for while it cannot run yet.
+    /// Sets the number of retries, for while it cannot run yet.
     pub fn with_retries(self, retries: u32) -> Self {
         Self { retries, ..self }
     }
 
-    /// Returns how often a ledger tries it again while it cannot run yet: 0 unless its sender wants retries.
+    /// Returns how often a ledger tries it again while it cannot run yet: 0 unless its sender requested retries.
     pub fn retries(&self) -> u32 {
         self.retries
     }
 
-    /// The transaction.
+    /// Returns the transaction, for encoding and inspection.
     pub fn transaction(&self) -> &VersionedTransaction {
         &self.transaction
     }
 
-    /// The hash of its message. It identifies duplicates whatever their signatures.
+    /// Returns the hash of its message. It identifies duplicates regardless of their signatures.
     pub fn message_hash(&self) -> Hash {
         self.message_hash
     }
 
-    /// The transaction, to be executed.
+    /// Returns the transaction for execution.
     pub fn into_transaction(self) -> VersionedTransaction {
         self.transaction
     }
 
-    /// The first signature, which identifies it.
+    /// Returns the first signature, which identifies the transaction.
     pub fn signature(&self) -> Signature {
         self.transaction.signatures.first().copied().unwrap_or_default()
     }
 
-    /// The key that pays its fee: the first one.
+    /// Returns the key that pays the fee: the first one.
     pub fn fee_payer(&self) -> Pubkey {
         self.transaction.message.static_account_keys().first().copied().unwrap_or_default()
     }
 
-    /// Estimated bytes of memory.
+    /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.message_bytes + self.transaction.signatures.len() * SIGNATURE_BYTES
     }
 }
 
-/// What replaces the missing signature of a signer: two hashes of the message and the signer's index.
+/// Computes the replacement of a signer's missing signature: two hashes of the message and the signer's index.
 fn substitute(message: &[u8], index: usize) -> Signature {
     let mut bytes = [0; SIGNATURE_BYTES];
     for (part, half) in bytes.chunks_exact_mut(SIGNATURE_BYTES / 2).enumerate() {
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     /// A transaction of two signers without signatures.
-    fn unsigned(signers: [Pubkey; 2]) -> VersionedTransaction {
+    fn unsigned_transaction(signers: [Pubkey; 2]) -> VersionedTransaction {
         let header = MessageHeader {
             num_required_signatures: 2,
             num_readonly_signed_accounts: 0,
@@ -143,24 +142,24 @@ mod tests {
     fn exempt_signers_need_no_signature_and_others_do() {
         let signers = [Pubkey::new_from_array([1; 32]), Pubkey::new_from_array([2; 32])];
         let only_first = |signer: &Pubkey| *signer == signers[0];
-        let refused = VerifiedTransaction::verify_except(unsigned(signers), only_first);
+        let refused = VerifiedTransaction::verify_except(unsigned_transaction(signers), only_first);
         assert_eq!(refused.err(), Some(VerifyError::Signature));
-        let verified = VerifiedTransaction::verify_except(unsigned(signers), |_| true);
+        let verified = VerifiedTransaction::verify_except(unsigned_transaction(signers), |_| true);
         let verified = verified.expect("both are exempt");
         let [first, second] = verified.transaction().signatures[..] else { panic!("two") };
         assert!(first != second && first != Signature::default());
         assert_eq!(verified.signature(), first);
-        let again = VerifiedTransaction::verify_except(unsigned(signers), |_| true);
+        let again = VerifiedTransaction::verify_except(unsigned_transaction(signers), |_| true);
         assert_eq!(again.expect("the same").signature(), first);
-        let other = unsigned([signers[1], signers[0]]);
+        let other = unsigned_transaction([signers[1], signers[0]]);
         let other = VerifiedTransaction::verify_except(other, |_| true).expect("another");
         assert_ne!(other.signature(), first);
-        // A signature that is there stays.
-        let mut given = unsigned(signers);
+        // An existing signature is not replaced.
+        let mut given = unsigned_transaction(signers);
         given.signatures[0] = Signature::from([7; 64]);
         let given = VerifiedTransaction::verify_except(given, |_| true).expect("exempt");
         assert_eq!(given.signature(), Signature::from([7; 64]));
-        let mut broken = unsigned(signers);
+        let mut broken = unsigned_transaction(signers);
         broken.signatures.pop();
         let broken = VerifiedTransaction::verify_except(broken, |_| true);
         assert!(matches!(broken, Err(VerifyError::Sanitize(_))));

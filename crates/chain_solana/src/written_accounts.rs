@@ -1,4 +1,5 @@
-//! Accounts that transactions wrote and that the ledger's state does not have: those of a bundle so far.
+//! Accounts that transactions wrote and that the ledger's state does not have, such as those of a bundle that is still
+//! running.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,17 +27,17 @@ impl WrittenAccounts {
         }
     }
 
-    /// An account that was written: `Some(None)` if it was removed. `None` if it was not written.
+    /// Returns an account that was written: `Some(None)` if it was removed. `None` if it was not written.
     pub fn get(&self, key: &Pubkey) -> Option<Option<Arc<Account>>> {
         self.accounts.get(key).cloned()
     }
 
-    /// The addresses that were written.
+    /// Iterates over the addresses that were written.
     pub fn keys(&self) -> impl Iterator<Item = &Pubkey> {
         self.accounts.keys()
     }
 
-    /// Bytes of data of these accounts.
+    /// Returns the bytes of data of these accounts.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -47,8 +48,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_state_of_an_account_counts() {
-        let (key, owner) = (Pubkey::new_from_array([1; 32]), Pubkey::default());
+    fn a_later_state_replaces_an_earlier_one() {
+        let key = Pubkey::new_from_array([1; 32]);
+        let owner = Pubkey::default();
         let mut written = WrittenAccounts::default();
         assert!(written.get(&key).is_none());
         written.insert(key, &AccountSharedData::new(5, 100, &owner));

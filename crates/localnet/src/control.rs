@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use chain_solana::{
-    ACCOUNT_BYTES_MAX, AccountsEdit, BlockInfo, ControlCommand, ControlDone, ControlError,
+    ACCOUNT_BYTES_MAX, AccountsEdit, BlockInfo, ControlCommand, ControlError, ControlOutcome,
     CurrentAccounts, EditedAccounts, ResetScope, TimeTarget,
 };
 use ledger::{Commitment, Slot};
@@ -46,7 +46,7 @@ const LOADERS: [Pubkey; 4] =
     [bpf_loader::ID, bpf_loader_deprecated::ID, bpf_loader_upgradeable::ID, loader_v4::ID];
 
 /// The result of a command.
-pub(crate) type ControlResult = Result<ControlDone, ControlError>;
+pub(crate) type ControlResult = Result<ControlOutcome, ControlError>;
 
 /// The accounts of the open block.
 struct OpenAccounts<'a> {
@@ -91,9 +91,9 @@ impl Executor {
         Ok(())
     }
 
-    pub(crate) fn control_done(&self) -> ControlDone {
+    pub(crate) fn control_done(&self) -> ControlOutcome {
         let BlockInfo { block, block_height, transaction_count, .. } = self.builder.bank;
-        ControlDone { slot: block.slot, block_height, transaction_count }
+        ControlOutcome { slot: block.slot, block_height, transaction_count }
     }
 
     fn edit(&mut self, edit: AccountsEdit) -> Result<ControlResult, ExecutorError> {

@@ -159,15 +159,17 @@ impl Executor {
         };
         let left = self.leave_blocks(index, "left by a reorganization")?;
         let blocks: Vec<Vec<VersionedTransaction>> = match transactions {
-            ForkTransactions::Keep => left.iter().map(|block| self.foreign_to(block)).collect(),
+            ForkTransactions::Reexecute => {
+                left.iter().map(|block| self.foreign_to(block)).collect()
+            }
             ForkTransactions::Drop => Vec::new(),
-            ForkTransactions::Given(all) => {
+            ForkTransactions::Replace(all) => {
                 vec![all.into_iter().map(|one| one.into_transaction()).collect()]
             }
         };
         let mut blocks = blocks.into_iter();
         let mut reorganization = Reorganization {
-            left: left.iter().map(|block| block.id.slot).collect(),
+            reverted: left.iter().map(|block| block.id.slot).collect(),
             ..Reorganization::default()
         };
         self.open_block(self.builder.bank.clone())?;

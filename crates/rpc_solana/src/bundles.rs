@@ -2,7 +2,7 @@
 //!
 //! In: verified bundles, for the ledger's queue. Out: the id, and later the status.
 //! Bounds: [`BUNDLES_MAX`] bundles. At the bound the client with the most loses its oldest one.
-//! Invariant: a bundle that waits or is in a block is not queued again.
+//! Invariant: a bundle that is waiting or in a block is not queued again.
 //! Not here: JSON (`methods::bundles`), execution (`localnet`). A followed chain takes no bundles.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use solana_signature::Signature;
 
-/// Bundles whose status is retained.
+/// Maximum number of bundles whose status is retained.
 const BUNDLES_MAX: usize = 4_096;
 /// Bytes of an entry without its signatures.
 const ENTRY_BYTES: usize = 250;
@@ -36,7 +36,7 @@ impl BundleId {
         Self(Sha256::digest(texts.join(",")).into())
     }
 
-    /// The id of a text of 64 hexadecimal digits. `None` for any other text.
+    /// Parses the id from 64 hexadecimal digits. `None` for any other text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits: Vec<u32> =
             text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
@@ -54,24 +54,21 @@ impl std::fmt::Display for BundleId {
     }
 }
 
-/// What became of a bundle.
+/// The status of a bundle on the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BundleStatus {
-    /// It waits for execution.
     Pending,
-    /// It had no effect.
+    /// It was rejected, and no block has its transactions.
     Failed {
-        /// Why.
         reason: String,
     },
-    /// It is in a block of the chain.
+    /// A block of the chain has its transactions.
     Landed {
-        /// The block's slot.
         slot: Slot,
     },
 }
 
-/// The bundles of a node. By default it takes none.
+/// The bundles of a node. The default rejects all bundles.
 #[derive(Default)]
 pub struct Bundles {
     sender: Option<Arc<dyn BundleSender>>,
@@ -99,7 +96,7 @@ enum EntryResult {
 }
 
 impl Bundles {
-    /// Those of a ledger that takes bundles.
+    /// Creates the bundles of a ledger that accepts them.
     pub fn new(sender: Arc<dyn BundleSender>) -> Self {
         Self { sender: Some(sender), ..Self::default() }
     }
@@ -109,7 +106,7 @@ impl Bundles {
         self.sender.is_some()
     }
 
-    /// Queues a bundle for execution, unless it waits already or is in a block of `history`.
+    /// Queues a bundle for execution, unless it is already waiting or in a block of `history`.
     pub(crate) fn send(
         &self,
         client: ClientId,
@@ -133,9 +130,9 @@ impl Bundles {
         Ok(id)
     }
 
-    /// The signatures of a bundle, and its result if there is one. `None` if the bundle is not known.
+    /// Returns the signatures of a bundle, and its result if there is one. `None` if the bundle is not known.
     ///
-    /// Call it before the history is read: what has a result is in the history.
+    /// Call it before the history is read: a bundle with a result is in the history.
     pub(crate) fn find(&self, id: &BundleId) -> Option<FoundBundle> {
         let mut retained = self.retained.lock();
         let entry = retained.entries.get_mut(id)?;
@@ -148,17 +145,16 @@ impl Bundles {
     }
 }
 
-/// A bundle that is known.
 pub(crate) struct FoundBundle {
     pub(crate) signatures: Box<[Signature]>,
     result: Option<Result<Slot, String>>,
 }
 
 impl FoundBundle {
-    /// Its status on the chain of `history`.
+    /// Returns its status on the chain of `history`.
     pub(crate) fn status(&self, history: &HistorySnapshot) -> BundleStatus {
         if let Some(slot) = slot_of(&self.signatures, history) {
-            // Its status is that of its transactions.
+            // A bundle in a block has the status of its transactions.
             let transactions = self.signatures.iter();
             let mut found = transactions
                 .filter_map(|signature| history.transaction(signature, Commitment::Processed));
@@ -179,7 +175,7 @@ impl FoundBundle {
     }
 }
 
-/// The slot of the block that has all of these transactions.
+/// Finds the slot of the block that has all of these transactions.
 fn slot_of(signatures: &[Signature], history: &HistorySnapshot) -> Option<Slot> {
     let slot = |signature| Some(history.transaction(signature, Commitment::Processed)?.slot);
     let first = slot(signatures.first()?)?;
@@ -187,7 +183,7 @@ fn slot_of(signatures: &[Signature], history: &HistorySnapshot) -> Option<Slot> 
 }
 
 impl EntryResult {
-    /// The result, if there is one: a slot, or the reason of a failure.
+    /// Returns the result, if there is one: a slot, or the reason of a failure.
     fn take_result(&mut self) -> Option<Result<Slot, String>> {
         if let Self::Waiting(call) = self
             && call.poll(|| Waker::noop().clone()).is_ready()
@@ -211,7 +207,7 @@ impl Retained {
         self.by_client.entry(client).or_default().push_back(id);
     }
 
-    /// Forgets a bundle that is sent again.
+    /// Removes a bundle that is sent again.
     fn remove(&mut self, id: &BundleId) {
         if self.entries.remove(id).is_some() {
             self.by_client.values_mut().for_each(|ids| ids.retain(|known| known != id));
@@ -219,7 +215,7 @@ impl Retained {
         }
     }
 
-    /// Forgets the oldest bundle of the client with the most. False if there is none.
+    /// Removes the oldest bundle of the client with the most. Returns false if there is none.
     fn remove_oldest_of_largest(&mut self) -> bool {
         let largest = self.by_client.iter_mut().max_by_key(|(_, ids)| ids.len());
         let Some((client, ids)) = largest else { return false };
@@ -291,7 +287,7 @@ mod tests {
         assert_eq!(BundleId::parse(&text), Some(id));
         assert_eq!(BundleId::parse(&text.to_uppercase()), Some(id));
         assert_ne!(BundleId::new(&[signature(2), signature(1)]), id);
-        // SHA-256 of "1111…1,1111…1", 64 ones on either side.
+        // SHA-256 of "1111…1,1111…1", with 64 ones on either side.
         let zero = Signature::default();
         let expected = Sha256::digest(format!("{0},{0}", "1".repeat(64)));
         assert_eq!(BundleId::new(&[zero, zero]), BundleId(expected.into()));

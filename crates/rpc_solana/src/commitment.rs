@@ -13,7 +13,7 @@ use solana_rpc_client_types::response::{Response, RpcApiVersion, RpcResponseCont
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
-/// The commitment of a request. Default: finalized.
+/// Returns the commitment of a request. Default: finalized.
 pub fn level(commitment: Option<CommitmentConfig>) -> Commitment {
     match commitment.unwrap_or_default().commitment {
         CommitmentLevel::Processed => Commitment::Processed,
@@ -22,12 +22,12 @@ pub fn level(commitment: Option<CommitmentConfig>) -> Commitment {
     }
 }
 
-/// The state at a commitment.
+/// Returns the state at a commitment. Default: finalized.
 pub fn view(api: &SolanaApi, commitment: Option<CommitmentConfig>) -> View {
     api.reader.view(level(commitment))
 }
 
-/// The state at a commitment, if it has reached `min_context_slot`; -32016 if not.
+/// Returns the state at a commitment if it has reached `min_context_slot`; -32016 otherwise.
 pub fn view_since(
     api: &SolanaApi,
     commitment: Option<CommitmentConfig>,
@@ -41,24 +41,23 @@ pub fn view_since(
     Ok(view)
 }
 
-/// The state that a [`RpcContextConfig`] selects. Default: finalized.
+/// Returns the state that a [`RpcContextConfig`] selects. Default: finalized.
 pub fn view_of(api: &SolanaApi, config: Option<RpcContextConfig>) -> Result<View, RpcError> {
     let config = config.unwrap_or_default();
     view_since(api, config.commitment, config.min_context_slot)
 }
 
-/// The context of a value that was read from `view`.
+/// Returns the context of a value that was read from `view`.
 pub fn context(view: &View) -> ResultContext {
     context_at(view.block().slot)
 }
 
-/// The context of a result that is true at a slot.
+/// Returns the context of a result that is true at a slot.
 pub(crate) fn context_at(slot: Slot) -> ResultContext {
     CONTEXT_FRAME.at(slot)
 }
 
-/// Agave's context, with the API version. It is taken from a serialized response, so that its shape is not typed by
-/// hand.
+/// Agave's context, with the API version. It is cut from a serialized response, so Agave's types determine its shape.
 static CONTEXT_FRAME: LazyLock<ContextFrame> = LazyLock::new(|| {
     const SLOT: u64 = u64::MAX; // a number that occurs nowhere else in a context
     let context = RpcResponseContext { slot: SLOT, api_version: Some(RpcApiVersion::default()) };

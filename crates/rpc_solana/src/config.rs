@@ -5,17 +5,17 @@ use hyper::header::HeaderName;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Range of `head_bytes_max`. The buffer of hyper is never shorter, and parsing a longer head would take more
-/// than some hundred microseconds.
+/// Range of `head_bytes_max`. The buffer of hyper is never shorter, and parsing a longer head would take more than some
+/// hundred microseconds.
 const HEAD_BYTES: std::ops::RangeInclusive<usize> = 8 * 1024..=32 * 1024;
 
-/// Bytes of a request's body unless the configuration has others, as in Agave.
+/// Default length limit of a request's body in bytes, as in Agave.
 const BODY_BYTES_MAX: usize = 50 * 1024;
 
-/// Largest time limit: a day.
+/// Maximum of each time limit: a day.
 const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
-/// Limits. A request over one of them is refused with a message that names the limit.
+/// The limits of the server. A request over one of them is refused with a message that names the limit.
 ///
 /// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -39,9 +39,9 @@ pub struct Config {
     /// One more waits in the listener's backlog.
     pub connections_max: usize,
     /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all
-    /// connections except the last tenth, of which it gets one only if it has fewer than are left. One more
-    /// connection is answered with 429 and closed. Behind a proxy all connections come from one address: a
-    /// value of `connections_max` lets it have all of them.
+    /// connections except the last tenth, of which it gets one only if it has fewer than are left. One more connection
+    /// gets a 429 and is closed. Behind a proxy all connections come from one address: a value of `connections_max`
+    /// lets it have all of them.
     pub connections_per_address_max: Option<usize>,
     /// Milliseconds in which a request's head must be complete: from its first byte, or from the start of a connection.
     /// Default 30,000.
@@ -60,9 +60,9 @@ pub struct Config {
     /// Milliseconds in which a client must read 64 KiB of a response that waits for it, or all that waits.
     /// Default 30,000.
     pub write_timeout_ms: u64,
-    /// The request header that names a client, for rate limits and fair scheduling: for a node behind a proxy
-    /// that sets it, such as `x-real-ip`. Its last value counts; an address is the same client as without a
-    /// proxy. Any program that can reach the port can set it, too. Default none: a client is its address.
+    /// The request header that names a client, for rate limits and fair scheduling: for a node behind a proxy that sets
+    /// it, such as `x-real-ip`. Its last value counts; a value that is an address is the same client as a direct
+    /// connection from it. Any program that can reach the port can set it, too. Default none: a client is its address.
     #[serde(deserialize_with = "header_name")]
     pub client_header: Option<HeaderName>,
     /// Origins of web pages that may send requests. Default any, as in Agave. Not in the configuration file:
@@ -112,32 +112,32 @@ impl Default for Config {
     }
 }
 
-/// A setting that is not valid.
+/// An invalid setting, with its value and the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} is {value}: {expected}")]
 pub struct ConfigError {
-    /// Name of the setting, with its table.
+    /// The name of the setting, with its table.
     pub name: &'static str,
-    /// The configured value.
+    /// The configured value of the setting.
     pub value: u64,
-    /// The values that are allowed.
+    /// A description of the allowed values.
     pub expected: &'static str,
 }
 
 impl Config {
-    /// The limits of JSON-RPC.
+    /// Returns the limits of JSON-RPC.
     pub fn jsonrpc(&self) -> jsonrpc::Config {
         let Self { batch_max, inline_bytes_max, first_byte_timeout_ms, slow_request_ms, .. } =
             *self;
         jsonrpc::Config { batch_max, inline_bytes_max, first_byte_timeout_ms, slow_request_ms }
     }
 
-    /// Bytes of a request's body.
+    /// Returns the maximum length of a request's body in bytes.
     pub fn body_bytes_max(&self) -> usize {
         self.body_bytes_max.unwrap_or(BODY_BYTES_MAX)
     }
 
-    /// The limits of HTTP.
+    /// Returns the limits of HTTP.
     pub fn http(&self) -> HttpConfig {
         HttpConfig {
             body_bytes_max: self.body_bytes_max(),
@@ -180,7 +180,7 @@ impl Config {
     }
 }
 
-/// Refuses 0.
+/// Refuses settings that are 0.
 pub(crate) fn check_nonzero(settings: &[(&'static str, usize)]) -> Result<(), ConfigError> {
     match settings.iter().find(|(_, value)| *value == 0) {
         None => Ok(()),
@@ -188,7 +188,7 @@ pub(crate) fn check_nonzero(settings: &[(&'static str, usize)]) -> Result<(), Co
     }
 }
 
-/// Refuses 0 milliseconds, and more than a day.
+/// Refuses time limits of 0, and of more than a day.
 pub(crate) fn check_timeouts(settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
     match settings.iter().find(|(_, ms)| !(1..=TIMEOUT_MS_MAX).contains(ms)) {
         None => Ok(()),

@@ -14,7 +14,7 @@ use solana_transaction_status::EncodeError;
 /// An error that clients know by its code.
 #[derive(Debug)]
 pub(crate) enum RpcCustomError {
-    /// The first retained block is later.
+    /// The first retained block is later than the requested slot.
     BlockCleanedUp {
         slot: Slot,
         first_available_block: Slot,
@@ -29,7 +29,7 @@ pub(crate) enum RpcCustomError {
     BlockNotAvailable {
         slot: Slot,
     },
-    /// The node does not follow the chain. Data: how many slots it is behind, if it knows.
+    /// The node has fallen behind the chain. Data: the number of slots that it is behind, if known.
     NodeUnhealthy {
         num_slots_behind: Option<Slot>,
     },
@@ -42,11 +42,11 @@ pub(crate) enum RpcCustomError {
         index_key: String,
     },
     UnsupportedTransactionVersion(u8),
-    /// The bank of the request's commitment is older than the client asks for. Data: that bank's slot.
+    /// The bank of the request's commitment is older than the client requests. Data: that bank's slot.
     MinContextSlotNotReached {
         context_slot: Slot,
     },
-    /// Rewards of the epoch are still being paid. Data: the current height, and the height at which that is
+    /// Rewards of the epoch are still being paid. Data: the current height, and the height at which the payment is
     /// complete.
     EpochRewardsPeriodActive {
         slot: Slot,
@@ -57,7 +57,7 @@ pub(crate) enum RpcCustomError {
     SlotNotEpochBoundary {
         slot: Slot,
     },
-    /// A page of signatures starts at one that is not known.
+    /// A page of signatures starts at an unknown one.
     FilterTransactionNotFound {
         signature: String,
     },

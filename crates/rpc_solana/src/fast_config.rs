@@ -1,9 +1,9 @@
 //! Parses the usual parameters in one pass: keys, then a config object.
 //!
 //! Agave's types have the commitment as `#[serde(flatten)]`, for which serde first copies the whole object. Valid
-//! parameters in plain JSON are read here into the same types. All others are parsed as usual, with the messages of
+//! parameters in plain JSON are parsed here into the same types. All others are parsed by serde, with the messages of
 //! Agave.
-//! Invariant: both parsers return the same for any parameters that are read here.
+//! Invariant: both parsers return the same for any parameters that are parsed here.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use solana_account_decoder_client_types::{UiAccountEncoding, UiDataSliceConfig};
 use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
-/// `[config]`, which is optional.
+/// Parses `[config]`, where the config is optional.
 pub(crate) fn context(params: Params<'_>) -> Result<Option<RpcContextConfig>, RpcError> {
     if params.text().is_none_or(|text| text == "[]") {
         return Ok(None);
@@ -40,7 +40,7 @@ pub(crate) fn context(params: Params<'_>) -> Result<Option<RpcContextConfig>, Rp
     }
 }
 
-/// `[key, config]`, of which the config is optional.
+/// Parses `[key, config]`, where the config is optional.
 pub(crate) fn key_and_context(
     params: Params<'_>,
 ) -> Result<(Cow<'_, str>, Option<RpcContextConfig>), RpcError> {
@@ -50,7 +50,7 @@ pub(crate) fn key_and_context(
     }
 }
 
-/// `[key, config]`, of which the config is optional.
+/// Parses `[key, config]`, where the config is optional.
 pub(crate) fn key_and_account_config(
     params: Params<'_>,
 ) -> Result<(Cow<'_, str>, Option<RpcAccountInfoConfig>), RpcError> {
@@ -60,7 +60,7 @@ pub(crate) fn key_and_account_config(
     }
 }
 
-/// `[keys, config]`, of which the config is optional.
+/// Parses `[keys, config]`, where the config is optional.
 pub(crate) fn keys_and_account_config<'a>(
     params: Params<'a>,
 ) -> Result<(Vec<Cow<'a, str>>, Option<RpcAccountInfoConfig>), RpcError> {
@@ -82,7 +82,7 @@ fn read_key<'a>(scanner: &mut JsonScanner<'a>) -> Option<Cow<'a, str>> {
     scanner.string().map(Cow::Borrowed)
 }
 
-/// What `key` reads, and the config after it.
+/// Parses the part that `read_key` reads, and the config after it.
 fn key_and_config<'a, K>(
     params: Params<'a>,
     read_key: impl Fn(&mut JsonScanner<'a>) -> Option<K>,
@@ -103,7 +103,7 @@ fn key_and_config<'a, K>(
     Some((key?, config))
 }
 
-/// The members of [`RpcAccountInfoConfig`]. Those of [`RpcContextConfig`] are some of them.
+/// The members of [`RpcAccountInfoConfig`], which include those of [`RpcContextConfig`].
 #[derive(Default)]
 struct Config {
     encoding: Option<UiAccountEncoding>,
@@ -113,7 +113,7 @@ struct Config {
 }
 
 impl Config {
-    /// An object or `null`.
+    /// Parses an object or `null`.
     fn read(scanner: &mut JsonScanner<'_>) -> Option<Option<Self>> {
         if scanner.peek()? == b'n' {
             return scanner.null().map(|()| None);
@@ -149,7 +149,7 @@ impl Config {
     }
 }
 
-/// A variant by its name.
+/// Parses a variant by its name.
 fn read_variant<'a, T: Deserialize<'a>>(scanner: &mut JsonScanner<'a>) -> Option<T> {
     T::deserialize(BorrowedStrDeserializer::<Error>::new(scanner.string()?)).ok()
 }
@@ -186,7 +186,7 @@ impl From<Config> for RpcAccountInfoConfig {
 mod tests {
     use super::*;
 
-    /// Both parsers must return the same; returns whether the fast one parsed the config.
+    /// Asserts that both parsers return the same. Returns whether the fast one parsed the config.
     fn check(config: &str) -> bool {
         let text = format!(r#"["key",{config}]"#);
         let params = Params::new(Some(&text));

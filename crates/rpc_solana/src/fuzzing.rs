@@ -12,8 +12,8 @@ use solana_transaction_status::TransactionBinaryEncoding;
 use crate::methods;
 use crate::pubsub;
 
-/// A transaction as sendTransaction and simulateTransaction accept it: well-formed bytes, which may be
-/// inconsistent or not signed. -32602 says what is wrong with the text.
+/// Parses a transaction as sendTransaction and simulateTransaction do: well-formed bytes, which may be inconsistent or
+/// not signed. Returns -32602 with the reason if the text is invalid.
 pub fn transaction(
     text: &str,
     encoding: TransactionBinaryEncoding,
@@ -21,12 +21,12 @@ pub fn transaction(
     methods::decode(text, encoding)
 }
 
-/// A message as getFeeForMessage accepts it: base64.
+/// Parses a message as getFeeForMessage does: base64.
 pub fn message(text: &str) -> Result<VersionedMessage, RpcError> {
     methods::decode(text, TransactionBinaryEncoding::Base64)
 }
 
-/// Parses the parameters of a PubSub call; returns whether its method subscribes.
+/// Parses the parameters of a PubSub call. Returns whether its method subscribes.
 pub fn subscription(method: &str, params: Params<'_>) -> Result<bool, RpcError> {
     pubsub::read_call(method, params)
 }

@@ -15,7 +15,7 @@ pub(crate) struct LedgerMetrics {
     pub(crate) history: Arc<History>,
     pub(crate) verification: Arc<dyn Verification>,
     pub(crate) health: Arc<Health>,
-    /// Its clock is that of `health`.
+    /// The pool, which shares its clock with `health`.
     pub(crate) pool: Arc<Pool>,
 }
 

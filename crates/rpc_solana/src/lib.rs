@@ -2,7 +2,7 @@
 //!
 //! In: bytes of clients. Out: responses, each read from one view of [`chain_solana::Reader`] and history, and
 //! transactions for [`chain_solana::TransactionSender`].
-//! Invariant: a thread that polls sockets does at most microseconds of a method's work. More work runs on
+//! Invariant: a thread that polls sockets spends at most microseconds on a method. Longer calls run on
 //! [`cpu_pool::Pool`]. If the pool is full, the client gets an error at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 

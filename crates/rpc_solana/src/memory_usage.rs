@@ -11,14 +11,14 @@ pub struct NodeMemory {
     pub addresses: usize,
     /// Accounts, including those of unrooted blocks.
     pub accounts: usize,
-    /// The address table, the indices, the accounts.
+    /// Bytes of the address table, the indices and the accounts.
     pub ledger: LedgerMemory,
-    /// Blocks, transactions and signatures by address, estimated from their sizes.
+    /// Estimated bytes of blocks, transactions and signatures by address.
     pub history_bytes: u64,
 }
 
 impl NodeMemory {
-    /// The current memory of a ledger. Cost: O(bytes / 1,024), so not for a thread that polls sockets.
+    /// Measures the memory of a ledger. Cost: O(bytes / 1,024), so not for a thread that polls sockets.
     pub fn new(reader: &Reader, history: &History) -> Self {
         let view = reader.view(Commitment::Processed);
         Self {

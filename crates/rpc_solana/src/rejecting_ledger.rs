@@ -5,7 +5,6 @@ use chain_solana::{
     TransactionSender, VerifiedTransaction, View, WrittenAccounts,
 };
 
-/// Rejects transactions and simulations.
 pub(crate) struct RejectingLedger;
 
 impl TransactionSender for RejectingLedger {

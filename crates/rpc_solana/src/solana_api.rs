@@ -1,4 +1,4 @@
-//! Solana's API: everything that its methods may read or do, in one place.
+//! Solana's API: the state that its methods read, and the services that they call.
 //!
 //! Not here: the table of its methods (`methods`).
 
@@ -22,7 +22,7 @@ use crate::cheatcodes::Cheatcodes;
 use crate::config::Config;
 use crate::ledger_metrics::LedgerMetrics;
 
-/// What the methods of Solana work on. Clones share it. [`Self::builder`] makes it.
+/// The context of Solana's methods. Clones share it. [`Self::builder`] creates it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SolanaApi {
@@ -30,7 +30,7 @@ pub struct SolanaApi {
     pub cluster_info: Arc<ClusterInfo>,
     /// Leaders, stakes, nodes and inflation.
     pub cluster: Arc<dyn Cluster>,
-    /// How far the ledger is proven.
+    /// The verification of the ledger's banks.
     pub verification: Arc<dyn Verification>,
     /// Accounts and block facts, at each commitment.
     pub reader: Reader,
@@ -38,7 +38,7 @@ pub struct SolanaApi {
     pub history: Arc<History>,
     /// Receives transactions.
     pub transaction_sender: Arc<dyn TransactionSender>,
-    /// Bundles of transactions. A followed chain takes none.
+    /// Accepts bundles of transactions, on a local ledger only.
     pub bundles: Arc<Bundles>,
     /// Simulates transactions.
     pub simulator: Arc<dyn Simulator>,
@@ -46,23 +46,23 @@ pub struct SolanaApi {
     pub faucet: Option<Arc<dyn Faucet>>,
     /// Controls the forks of a local ledger. `None` for a followed chain.
     pub fork_control: Option<Arc<dyn ForkControl>>,
-    /// Answers what only an upstream of a followed chain knows. `None` for a ledger without one.
+    /// Forwards calls to the upstream of a followed chain. `None` for a ledger without one.
     pub upstream: Option<Arc<dyn UpstreamRpc>>,
     /// Fetches accounts that a local ledger lacks. `None` unless the ledger is the fork of another cluster.
     pub account_upstream: Option<Arc<dyn RemoteAccounts>>,
-    /// The snapshots that this node serves, if it does.
+    /// The snapshots that this node serves, if any.
     pub snapshots: Option<Arc<dyn Snapshots>>,
-    /// Transactions that were executed before the history begins, if they are known.
+    /// Transactions that were executed before the history starts, if they are known.
     pub older_statuses: Option<Arc<dyn PreSnapshotStatuses>>,
     /// The cheat codes of a local ledger.
     pub cheatcodes: Arc<Cheatcodes>,
     /// Health of the ledger, as `getHealth` reports it.
     pub health: Arc<Health>,
-    /// Its clock is that of `health`.
+    /// The CPU pool, which shares its clock with `health`.
     pub pool: Arc<Pool>,
-    /// The metrics of its server. Methods count transactions that were rejected.
+    /// The metrics of its server. Methods count rejected transactions there.
     pub metrics: Arc<Metrics>,
-    /// Limits.
+    /// The limits of the server.
     pub config: Config,
 }
 
@@ -77,11 +77,10 @@ impl LedgerVersions for SolanaApi {
     }
 }
 
-/// A server of Solana's API.
 pub type SolanaServer = Server<SolanaApi>;
 
 impl SolanaApi {
-    /// A server of this API with a response cache and the limits of clients. Its metrics have the ledger's.
+    /// Creates a server of this API with a response cache and the limits of clients. Its metrics include the ledger's.
     pub fn into_server(
         self,
         response_cache: Arc<ResponseCache>,

@@ -33,7 +33,7 @@ impl SolanaApi {
     }
 }
 
-/// A [`SolanaApi`] whose capabilities are being set. The fields of the API describe them.
+/// Sets the capabilities of a [`SolanaApi`]. The fields of the API describe them.
 #[must_use = "nothing is served before `build`"]
 pub struct SolanaApiBuilder {
     api: SolanaApi,
@@ -78,7 +78,7 @@ impl SolanaApiBuilder {
         self
     }
 
-    /// Sets the proofs of the ledger.
+    /// Sets the verification of the ledger's banks.
     pub fn verification(mut self, verification: Arc<dyn Verification>) -> Self {
         self.api.verification = verification;
         self
@@ -138,7 +138,7 @@ impl SolanaApiBuilder {
         self
     }
 
-    /// Sets the cheat codes.
+    /// Sets the cheat codes of a local ledger.
     pub fn cheatcodes(mut self, cheatcodes: Arc<Cheatcodes>) -> Self {
         self.api.cheatcodes = cheatcodes;
         self
@@ -150,13 +150,13 @@ impl SolanaApiBuilder {
         self
     }
 
-    /// Sets the limits.
+    /// Sets the limits of the server.
     pub fn config(mut self, config: Config) -> Self {
         self.api.config = config;
         self
     }
 
-    /// Returns the API.
+    /// Returns the API with its capabilities.
     pub fn build(self) -> SolanaApi {
         self.api
     }

@@ -1,12 +1,12 @@
 //! A transaction of history as Agave's encoders accept it, and as Agave reads it from its own storage.
 //!
-//! Invariant: a token balance of zero has no `uiAmount`. Agave stores transactions as Protocol Buffers, in which a zero
-//! is no number. A simulation, which is not stored, has it.
+//! Invariant: a token balance of zero has no `uiAmount`. Agave stores transactions as Protocol Buffers, which omit a
+//! zero. A simulation, which is not stored, has it.
 
 use chain_solana::ExecutedTransaction;
 use solana_transaction_status::{TransactionStatusMeta, VersionedTransactionWithStatusMeta};
 
-/// A transaction with its metadata.
+/// Returns a transaction with its metadata.
 pub(crate) fn with_meta(executed: &ExecutedTransaction) -> VersionedTransactionWithStatusMeta {
     let mut meta = executed.meta.clone();
     remove_zero_amounts(&mut meta);
@@ -17,7 +17,7 @@ fn remove_zero_amounts(meta: &mut TransactionStatusMeta) {
     for balances in [&mut meta.pre_token_balances, &mut meta.post_token_balances] {
         for balance in balances.iter_mut().flatten() {
             let amount = &mut balance.ui_token_amount.ui_amount;
-            // As in `solana-storage-proto`.
+            // Agave's `solana-storage-proto` does the same.
             *amount = amount.filter(|amount| amount.abs() > f64::EPSILON);
         }
     }

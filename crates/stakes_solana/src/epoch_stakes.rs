@@ -40,10 +40,10 @@ pub fn leader_schedule(stakes: &EpochStakes, slots: u64) -> Option<LeaderSchedul
     let repeat = NUM_CONSECUTIVE_LEADER_SLOTS;
     let schedule =
         solana_leader_schedule::LeaderSchedule::new(&accounts, stakes.epoch, len, repeat);
-    let turns = schedule.get_slot_leaders().step_by(repeat.get());
-    let turns: Vec<Pubkey> = turns.map(|leader| leader.id).collect();
-    let slots_per_turn = NonZeroU64::try_from(repeat).ok()?;
-    Some(LeaderSchedule::new(&turns, slots_per_turn, slots))
+    let windows = schedule.get_slot_leaders().step_by(repeat.get());
+    let windows: Vec<Pubkey> = windows.map(|leader| leader.id).collect();
+    let slots_per_window = NonZeroU64::try_from(repeat).ok()?;
+    Some(LeaderSchedule::new(&windows, slots_per_window, slots))
 }
 
 /// A vote account that has no more than what the schedule depends on: stake, address and node.
@@ -77,20 +77,20 @@ mod tests {
         assert_eq!(schedule.leaders(), nodes);
         let slots_of = |leader: usize| -> u64 {
             (0..)
-                .map_while(|n| schedule.nth_turn(leader, n))
-                .map(|turn| turn.end - turn.start)
+                .map_while(|n| schedule.nth_window(leader, n))
+                .map(|window| window.end - window.start)
                 .sum()
         };
         assert_eq!(slots_of(0) + slots_of(1), 4_000);
         assert!((3_400..3_800).contains(&slots_of(0)), "{}", slots_of(0));
-        let (_, turn) = schedule.turn_of(6).expect("it is in the epoch");
-        assert_eq!(turn, 4..8);
+        let (_, window) = schedule.find_window(6).expect("it is in the epoch");
+        assert_eq!(window, 4..8);
     }
 
     #[test]
     fn there_is_no_leader_without_stake() {
         assert_eq!(leader_schedule(&stakes(&[]), 32), None);
         assert_eq!(leader_schedule(&stakes(&[0]), 32), None);
-        assert_eq!(leader_schedule(&stakes(&[1]), 33), None, "turns are of four slots");
+        assert_eq!(leader_schedule(&stakes(&[1]), 33), None, "windows have four slots");
     }
 }

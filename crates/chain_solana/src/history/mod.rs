@@ -2,10 +2,10 @@
 //!
 //! In: transactions as they are executed, frozen blocks, and the moves of the tips, in order, from the one writer. A
 //! block is stored without its account writes.
-//! Out: [`HistorySnapshot`], which readers may retain as long as they like without blocking
-//! anything. It has the chain of the processed block, and says what of it is confirmed and final. It finds the open
-//! block's transactions by signature, and by address once their block is the tip. Blocks of other forks wait for the
-//! tip to move; a block that is reverted leaves nothing behind.
+//! Out: [`HistorySnapshot`], which readers may retain for any time without blocking the writer. It has the chain of the
+//! processed block, and says which of its blocks are confirmed and final. It finds the open block's transactions by
+//! signature, and by address once their block is the tip. Blocks of other forks wait for the tip to move; a reverted
+//! block leaves no entries.
 //! A ledger that shows no open block may prepare one: its transactions are added as they come, and no reader finds them
 //! until the block is the tip.
 //! Bounds: [`HistoryLimits`], enforced whenever a block is recorded and whenever the tip moves: the lowest blocks are
@@ -33,34 +33,34 @@ pub use writer_state::HistoryLimits;
 
 /// The history of a ledger: one writer, any number of readers. Readers see no change before [`Self::publish`].
 ///
-/// The tips move as those of `query::Ledger` do, under the same names. A writer publishes them here first: then what
-/// a view shows as confirmed or final, history shows too.
+/// The tips move like those of `query::Ledger`, under the same names. A writer publishes them here first, so history
+/// shows every block as confirmed or final that a view shows so.
 pub struct History {
     writer: Mutex<WriterState>,
     published: ArcSwap<HistorySnapshot>,
 }
 
 impl History {
-    /// An empty history of a ledger that starts at `root`.
+    /// Creates an empty history of a ledger that starts at `root`.
     pub fn new(limits: HistoryLimits, root: BlockId) -> Self {
         let writer = WriterState::new(limits, root);
         let published = ArcSwap::from_pointee(writer.to_published());
         Self { writer: Mutex::new(writer), published }
     }
 
-    /// The published snapshot. Costs a reference count, whatever its size.
+    /// Returns the published snapshot. Cost: a reference count, independent of the size.
     pub fn snapshot(&self) -> Arc<HistorySnapshot> {
         self.published.load_full()
     }
 
-    /// Adds transactions of the open block, in the order of execution. It is a child of the tip. Readers
-    /// find them by signature, and by address once the block is the tip. A ledger that shows no open block adds none.
+    /// Adds transactions of the open block, in the order of execution. The block is a child of the tip. Readers find
+    /// them by signature, and by address once the block is the tip. A ledger that shows no open block adds none.
     pub fn record_transactions(&self, block: BlockId, transactions: &[Arc<ExecutedTransaction>]) {
         self.writer.lock().record_transactions(block, transactions);
     }
 
-    /// How many transactions of an open block were prepared; `None` if it cannot be: its parent is not the tip, or another
-    /// block is open.
+    /// Returns the number of prepared transactions of an open block. `None` if it cannot be prepared: its parent is not
+    /// the tip, or another block is open.
     pub fn prepared_len(&self, block: BlockId, parent: BlockId) -> Option<usize> {
         self.writer.lock().prepared_len(block, parent)
     }
@@ -75,7 +75,7 @@ impl History {
         self.writer.lock().prepare(block, transactions);
     }
 
-    /// Removes what was prepared of an open block.
+    /// Removes the prepared transactions of an open block.
     pub fn discard_prepared(&self, block: BlockId) {
         self.writer.lock().discard_prepared(block);
     }
@@ -86,19 +86,19 @@ impl History {
         self.writer.lock().record_block(block);
     }
 
-    /// As [`Self::record_block`], a block whose transactions are not known, because the ledger jumped to it. Readers do
-    /// not find it.
+    /// Records a block to which the ledger jumped, so that its transactions are not known. Otherwise like
+    /// [`Self::record_block`], but readers do not find the block.
     pub fn record_jump(&self, block: &Block) {
         self.writer.lock().record_jump(block);
     }
 
-    /// Makes a frozen block the processed tip. It may be on another fork than the tip before. The open block, if it
+    /// Makes a frozen block the processed tip. It may be on another fork than the previous tip. The open block, if it
     /// is another one, is removed.
     pub fn set_tip(&self, block: BlockId) {
         self.writer.lock().set_tip(block);
     }
 
-    /// As [`Self::set_tip`], and the limits are enforced later, with [`Self::enforce_limits`].
+    /// Sets the tip like [`Self::set_tip`], but leaves the limits to a later [`Self::enforce_limits`].
     pub fn enter_tip(&self, block: BlockId) {
         self.writer.lock().enter_tip(block);
     }
@@ -124,8 +124,8 @@ impl History {
         self.writer.lock().drop_fork(block);
     }
 
-    /// Goes back to a frozen block of the chain, which may be below the root: all other blocks above it are removed, those
-    /// of other forks included, and no tip is above it. The block itself need not be retained any more.
+    /// Reverts to a frozen block of the chain, which may be below the root. All other blocks above it are removed,
+    /// including those of other forks, and no tip is above it. History need not retain the block itself.
     pub fn revert_to(&self, block: BlockId) {
         self.writer.lock().revert_to(block);
     }
@@ -136,7 +136,8 @@ impl History {
         drop(self.publish_first());
     }
 
-    /// As [`Self::publish`]. Returns what readers saw before: dropping it frees what only it had.
+    /// Publishes like [`Self::publish`], and returns the previous snapshot. Dropping it frees the memory that only it
+    /// used.
     pub fn publish_first(&self) -> Arc<HistorySnapshot> {
         let snapshot = self.writer.lock().to_published();
         self.published.swap(Arc::new(snapshot))

@@ -10,7 +10,7 @@ use solana_signature::Signature;
 
 use crate::block::{Block, ExecutedTransaction};
 
-/// What a history should contain.
+/// The expected content of a history.
 #[derive(Clone)]
 pub(super) struct Model {
     pub(super) blocks: BTreeMap<BlockId, Block>,
@@ -25,7 +25,7 @@ impl Model {
         Self { blocks: BTreeMap::new(), open: None, processed: root, confirmed: root, root }
     }
 
-    /// The blocks from a tip down to the first one, the newest first.
+    /// Returns the blocks from a tip down to the first one, the newest first.
     pub(super) fn chain(&self, tip: BlockId) -> Vec<&Block> {
         let mut chain: Vec<&Block> = Vec::new();
         let mut next = tip;
@@ -83,14 +83,14 @@ impl Model {
         }
     }
 
-    /// The blocks that have a commitment and are not below `first`, the oldest first.
+    /// Returns the blocks that have a commitment and are not below `first`, the oldest first.
     pub(super) fn blocks(&self, commitment: Commitment, first: Slot) -> Vec<BlockId> {
         let chain = self.chain(self.tip(commitment));
         let retained = chain.iter().rev().map(|block| block.id);
         retained.filter(|id| id.slot >= first).collect()
     }
 
-    /// The transactions of those blocks, and of the open block at processed, the oldest first.
+    /// Returns the transactions of those blocks, and of the open block at processed, the oldest first.
     pub(super) fn transactions(
         &self,
         commitment: Commitment,
@@ -105,7 +105,7 @@ impl Model {
         all
     }
 
-    /// The signatures of the transactions of frozen blocks with this address, the oldest first.
+    /// Returns the signatures of the transactions of frozen blocks with this address, the oldest first.
     pub(super) fn signatures(
         &self,
         address: &Pubkey,

@@ -1,12 +1,12 @@
-//! What readers see of the history: the chain of the processed block, with the transactions of the open one.
+//! The published state of the history: the chain of the processed block, with the transactions of the open one.
 //!
 //! In: blocks at the newer end of the chain, from the writer. Out: blocks by slot, transactions by signature and by
 //! address, each at a commitment.
-//! Invariant: the blocks are those from the oldest retained one to the tip, without a gap, and every entry is of one
-//! of them or of the open block. So a slot has one block here, and the slots of the tips say what is confirmed and
-//! what is final.
-//! Shape: a published map is copied at the next write to it. Signatures and addresses map to positions, so that copies need
-//! no reference counts.
+//! Invariant: the blocks are those from the oldest retained one to the tip, without a gap, and every entry belongs to
+//! one of them or to the open block. So a slot has one block here, and the slots of the tips determine which blocks are
+//! confirmed and final.
+//! Shape: a published map is copied at the next write to it. Signatures and addresses map to positions, so that copies
+//! need no reference counts.
 //! Not here: the blocks of other forks, limits (`writer_state`).
 
 use std::ops::RangeBounds;
@@ -24,7 +24,7 @@ use crate::block::{Block, ExecutedTransaction, transaction_bytes};
 /// Position of a transaction on the chain of the tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TransactionPosition {
-    /// The slot of its block.
+    /// The slot of the block that contains it.
     pub slot: Slot,
     /// Index in its block, in the order of execution.
     pub index: u32,
@@ -43,7 +43,7 @@ pub(super) struct StoredBlock {
     pub(super) block: Arc<Block>,
     /// Estimated bytes of the block and its transactions.
     pub(super) bytes: u64,
-    /// Whether the ledger jumped to it: its transactions are not known.
+    /// Whether the ledger jumped to the block, so that its transactions are not known.
     pub(super) is_jump: bool,
 }
 
@@ -64,11 +64,11 @@ struct OpenBlock {
     bytes: u64,
 }
 
-/// A snapshot of the history.
+/// An immutable version of the history, at one publish.
 #[derive(Clone)]
 pub struct HistorySnapshot {
     pub(super) tips: Tips,
-    /// The frozen blocks up to the tip.
+    /// The frozen blocks up to the tip, by slot.
     chain: OrdMap<Slot, StoredBlock>,
     open: OpenBlock,
     /// Positions of all transactions, including those of the open block.
@@ -79,7 +79,7 @@ pub struct HistorySnapshot {
 }
 
 impl HistorySnapshot {
-    /// No block. The ledger starts after `root`.
+    /// Creates a history without blocks. The ledger starts after `root`.
     pub(super) fn new(root: BlockId) -> Self {
         Self {
             tips: Tips { processed: root, confirmed: root, root },
@@ -91,17 +91,17 @@ impl HistorySnapshot {
         }
     }
 
-    /// The same with other lists by address.
+    /// Returns a copy with other lists by address.
     pub(super) fn with_by_address(&self, by_address: &ByAddress) -> Self {
         Self { by_address: by_address.clone(), ..self.clone() }
     }
 
-    /// The same without the open block.
+    /// Returns the snapshot without the open block.
     pub(super) fn without_open(self, positions: &Positions) -> Self {
         Self { open: OpenBlock::default(), positions: positions.clone(), ..self }
     }
 
-    /// The slot of the newest block at a commitment. At processed it may be the open block.
+    /// Returns the slot of the newest block at a commitment. At processed it may be the open block.
     pub fn newest_slot(&self, commitment: Commitment) -> Slot {
         match commitment {
             Commitment::Processed => {
@@ -113,7 +113,7 @@ impl HistorySnapshot {
         }
     }
 
-    /// The commitment of the block of a slot, and of every transaction in it.
+    /// Returns the commitment of the block of a slot, and of every transaction in it.
     pub fn commitment(&self, slot: Slot) -> Commitment {
         if is_rooted(slot, self.tips.root.slot) {
             Commitment::Finalized
@@ -124,13 +124,13 @@ impl HistorySnapshot {
         }
     }
 
-    /// The frozen block of a slot, if it is retained and has the commitment.
+    /// Returns the frozen block of a slot, if it is retained and has the commitment.
     pub fn block(&self, slot: Slot, commitment: Commitment) -> Option<&Arc<Block>> {
         let stored = self.chain.get(&slot).filter(|stored| !stored.is_jump)?;
         (self.commitment(slot) >= commitment).then_some(&stored.block)
     }
 
-    /// The frozen blocks of a range of slots that have the commitment, in order.
+    /// Returns the frozen blocks of a range of slots that have the commitment, in order.
     pub fn blocks(
         &self,
         slots: impl RangeBounds<Slot>,
@@ -148,12 +148,12 @@ impl HistorySnapshot {
         height(upper)?.checked_sub(height(lower)?)
     }
 
-    /// The oldest slot with a retained block.
+    /// Returns the oldest slot with a retained block.
     pub fn first_slot(&self) -> Option<Slot> {
         self.chain.iter().find(|(_, stored)| !stored.is_jump).map(|(slot, _)| *slot)
     }
 
-    /// The transaction of a signature, if its block has the commitment.
+    /// Returns the transaction of a signature, if its block has the commitment.
     pub fn transaction(
         &self,
         signature: &Signature,
@@ -166,12 +166,12 @@ impl HistorySnapshot {
         found.filter(|_| self.commitment(position.slot) >= commitment)
     }
 
-    /// The transactions of the open block, in order.
+    /// Returns the transactions of the open block, in order.
     pub fn open_transactions(&self) -> impl DoubleEndedIterator<Item = &Arc<ExecutedTransaction>> {
         self.open.transactions.iter()
     }
 
-    /// The transaction at a position, of a frozen block.
+    /// Returns the transaction at a position, of a frozen block.
     pub fn transaction_at(
         &self,
         position: TransactionPosition,
@@ -179,13 +179,13 @@ impl HistorySnapshot {
         self.chain.get(&position.slot)?.block.transactions.get(position.index as usize)
     }
 
-    /// The positions of the transactions of frozen blocks with this address, the oldest first, at processed.
-    /// [`Self::newest_slot`] says where those of a higher commitment end.
+    /// Returns the positions of the transactions of frozen blocks with this address, the oldest first, at processed.
+    /// [`Self::newest_slot`] is where those of a higher commitment end.
     pub fn signatures_for_address(&self, address: &Pubkey) -> Option<&Vector<TransactionPosition>> {
         self.by_address.get(address)
     }
 
-    /// Estimated bytes of the history, including the blocks of other forks.
+    /// Estimates the bytes of the history, including the blocks of other forks.
     pub fn bytes(&self) -> u64 {
         self.blocks_bytes + self.open.bytes
     }
@@ -195,7 +195,7 @@ impl HistorySnapshot {
         self.chain.get(&id.slot).is_some_and(|stored| stored.block.id == id)
     }
 
-    /// The number of frozen blocks on the chain.
+    /// Returns the number of frozen blocks on the chain.
     pub(super) fn len(&self) -> usize {
         self.chain.len()
     }
@@ -208,11 +208,11 @@ impl HistorySnapshot {
         self.chain.get_max().map(|(_, stored)| stored.block.id)
     }
 
-    pub(super) fn stored(&self, id: BlockId) -> Option<&StoredBlock> {
+    pub(super) fn find_stored(&self, id: BlockId) -> Option<&StoredBlock> {
         self.chain.get(&id.slot).filter(|stored| stored.block.id == id)
     }
 
-    /// Bytes of the transactions of a block: measured before if it was the open block.
+    /// Returns the bytes of the transactions of a block, which are already measured if it was the open block.
     pub(super) fn transactions_bytes(&self, block: &Block) -> u64 {
         if self.open.id == Some(block.id)
             && self.open.transactions.len() == block.transactions.len()
@@ -249,7 +249,7 @@ impl HistorySnapshot {
         self.remove_newest(id.slot, transactions.iter());
     }
 
-    /// Appends a frozen block to the chain. Transactions that it had while it was open are there already.
+    /// Appends a frozen block to the chain. Transactions that it had while it was open already have entries.
     pub(super) fn push(&mut self, stored: StoredBlock) {
         let block = &stored.block;
         let known = if self.is_open(block.id) {
@@ -283,7 +283,7 @@ impl HistorySnapshot {
     }
 
     fn add(&mut self, transaction: &Arc<ExecutedTransaction>, index: usize) {
-        // A block has fewer transactions than that.
+        // A block has fewer than 2^32 transactions.
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         let position = TransactionPosition { slot: transaction.slot, index };
         self.positions.insert(transaction.signature(), position);

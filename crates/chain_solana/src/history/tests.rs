@@ -1,4 +1,4 @@
-//! The history beside its model: random forks by seed, and after each publish every read of every commitment.
+//! The history compared with its model: random forks by seed, and after each publish every read of every commitment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ fn address(n: u8) -> Pubkey {
 }
 
 fn transaction(
-    (slot, index): (Slot, usize),
+    slot: Slot,
+    index: usize,
     signature: Signature,
     account_keys: Vec<Pubkey>,
 ) -> Arc<ExecutedTransaction> {
@@ -87,11 +88,11 @@ impl Harness {
         Self { history: History::new(limits, ROOT), model: Model::new(ROOT), rng, versions: 0 }
     }
 
-    fn unrooted(&self) -> Vec<BlockId> {
+    fn list_unrooted(&self) -> Vec<BlockId> {
         self.model.blocks.keys().filter(|id| id.slot > self.model.root.slot).copied().collect()
     }
 
-    /// Transactions that are not on the chain of `parent`. A transaction may be on several forks.
+    /// Makes transactions that are not on the chain of `parent`. A transaction may be on several forks.
     fn new_transactions(&mut self, id: BlockId, parent: BlockId) -> Vec<Arc<ExecutedTransaction>> {
         let chain = self.model.chain(parent);
         let mut known: Vec<Signature> = chain
@@ -104,15 +105,15 @@ impl Harness {
             if !known.contains(&signature) {
                 known.push(signature);
                 let keys = (0..ADDRESSES).filter(|_| self.rng.bool()).map(address).collect();
-                all.push(transaction((id.slot, all.len()), signature, keys));
+                all.push(transaction(id.slot, all.len(), signature, keys));
             }
         }
         all
     }
 
-    /// Opens a block on the tip and maybe never completes it, or adds a frozen block on any block.
+    /// Opens a block on the tip and sometimes never completes it, or adds a frozen block on any block.
     fn add_block(&mut self) {
-        let mut parents = self.unrooted();
+        let mut parents = self.list_unrooted();
         parents.push(self.model.root);
         let opens = self.rng.bool();
         let parent =
@@ -147,7 +148,8 @@ impl Harness {
         }
     }
 
-    /// Prepares a block in parts, while the tips may move. Readers find nothing of it. True if it ends there.
+    /// Prepares a block in parts, while the tips may move. Readers find nothing of it. Returns true if it is never
+    /// completed.
     fn prepare(
         &mut self,
         id: BlockId,
@@ -163,7 +165,7 @@ impl Harness {
         self.publish();
         match self.rng.u8(..6) {
             0 => self.history.discard_prepared(id),
-            // It stays, until a tip moves or another block is opened.
+            // It remains prepared until a tip moves or another block is opened.
             1 => {}
             _ => return false,
         }
@@ -181,7 +183,7 @@ impl Harness {
     }
 
     fn step(&mut self) {
-        let unrooted = self.unrooted();
+        let unrooted = self.list_unrooted();
         let any = unrooted.get(self.rng.usize(..unrooted.len().max(1))).copied();
         match (any, self.rng.u8(..12)) {
             (Some(block), 0..=1) => self.set_tip(block),
@@ -258,7 +260,7 @@ impl Harness {
 }
 
 #[test]
-fn a_forked_history_answers_like_its_model() {
+fn a_forked_history_reads_like_its_model() {
     for seed in 0..40 {
         let mut harness = Harness::new(NO_LIMITS, seed);
         (0..400).for_each(|_| harness.step());
@@ -270,7 +272,7 @@ fn a_forked_history_answers_like_its_model() {
 }
 
 #[test]
-fn a_forked_history_with_limits_answers_like_its_model() {
+fn a_forked_history_with_limits_reads_like_its_model() {
     for seed in 0..40 {
         let blocks_max = 2 * UNROOTED_MAX as u64 + 3;
         let limits = HistoryLimits { blocks_max, bytes_max: u64::MAX };
@@ -285,13 +287,13 @@ fn a_forked_history_with_limits_answers_like_its_model() {
 }
 
 #[test]
-fn a_jump_of_slots_keeps_the_blocks_before_it() {
+fn a_jump_retains_the_blocks_before_it() {
     let id = |slot| BlockId { slot, version: slot };
     let history = History::new(HistoryLimits { blocks_max: 4, bytes_max: u64::MAX }, ROOT);
     let slots = [1, 2, 432_000, 864_000, 1_000_000_000];
     for (index, slot) in slots.into_iter().enumerate() {
         let parent = index.checked_sub(1).map_or(0, |before| slots[before]);
-        let one = transaction((slot, 0), signature(slot, 0), vec![address(1)]);
+        let one = transaction(slot, 0, signature(slot, 0), vec![address(1)]);
         history.record_block(&block(id(slot), id(parent), vec![one]));
         history.set_tip(id(slot));
         history.confirm(id(slot));
@@ -309,11 +311,11 @@ fn a_jump_of_slots_keeps_the_blocks_before_it() {
 }
 
 #[test]
-fn what_is_reverted_leaves_no_bytes() {
+fn reverted_blocks_leave_no_bytes() {
     let mut harness = Harness::new(NO_LIMITS, 7);
     for _ in 0..20 {
         (0..50).for_each(|_| harness.step());
-        for id in harness.unrooted() {
+        for id in harness.list_unrooted() {
             if harness.model.blocks.contains_key(&id) {
                 harness.history.drop_fork(id);
                 harness.model.drop_fork(id);
@@ -322,11 +324,11 @@ fn what_is_reverted_leaves_no_bytes() {
         harness.set_tip(harness.model.root);
         harness.publish();
         let rooted = harness.model.blocks.values();
-        let of_block = |block: &Block| {
+        let block_bytes = |block: &Block| {
             let transactions = block.transactions.iter().map(|one| transaction_bytes(one) + 8);
             size_of::<Block>() as u64 + transactions.sum::<u64>()
         };
-        assert_eq!(harness.history.snapshot().bytes(), rooted.map(of_block).sum::<u64>());
+        assert_eq!(harness.history.snapshot().bytes(), rooted.map(block_bytes).sum::<u64>());
     }
 }
 
@@ -334,7 +336,7 @@ fn what_is_reverted_leaves_no_bytes() {
 fn frozen_blocks_that_never_become_the_tip_are_bounded() {
     let history = History::new(HistoryLimits { blocks_max: 1_000, bytes_max: 20_000 }, ROOT);
     let new_block = |id, parent: BlockId| {
-        let one = transaction((id, 0), signature(id, 0), vec![address(1)]);
+        let one = transaction(id, 0, signature(id, 0), vec![address(1)]);
         block(BlockId { slot: id, version: id }, parent, vec![one])
     };
     let first = new_block(1, ROOT);
@@ -349,7 +351,7 @@ fn frozen_blocks_that_never_become_the_tip_are_bounded() {
     assert_eq!(snapshot.newest_slot(Commitment::Processed), 1);
     assert!(snapshot.block(1, Commitment::Processed).is_some(), "the tip is retained");
     assert!(snapshot.transaction(&signature(499, 0), Commitment::Processed).is_none());
-    // The newest is still there when the tip moves to it.
+    // The newest block is still retained when the tip moves to it.
     history.set_tip(BlockId { slot: 499, version: 499 });
     history.publish();
     let snapshot = history.snapshot();
@@ -359,7 +361,7 @@ fn frozen_blocks_that_never_become_the_tip_are_bounded() {
 
 /// Counts the transactions of a slot that the snapshot finds by signature, and checks their
 /// positions.
-fn known(history: &HistorySnapshot, slot: Slot) -> usize {
+fn count_found(history: &HistorySnapshot, slot: Slot) -> usize {
     let found = (0..PER_BLOCK).filter_map(|index| {
         let transaction = history.transaction(&signature(slot, index), Commitment::Processed)?;
         assert_eq!((transaction.slot, transaction.index), (slot, index as u32));
@@ -376,16 +378,16 @@ fn a_transaction_is_found_by_signature_from_its_publication_until_its_block_is_r
     let history = History::new(HistoryLimits { blocks_max: 2, bytes_max: u64::MAX }, ROOT);
     let mut old = Vec::new();
     for slot in 1..=4 {
-        let new = |index| transaction((slot, index), signature(slot, index), Vec::new());
+        let new = |index| transaction(slot, index, signature(slot, index), Vec::new());
         let all: Vec<_> = (0..PER_BLOCK).map(new).collect();
         let (first, second) = all.split_at(PER_BLOCK / 3);
         for (part, len) in [(first, first.len()), (second, PER_BLOCK)] {
             let before = history.snapshot();
             history.record_transactions(id(slot), part);
-            assert_eq!(known(&before, slot), len - part.len());
+            assert_eq!(count_found(&before, slot), len - part.len());
             history.publish();
-            assert_eq!(known(&history.snapshot(), slot), len);
-            assert_eq!(known(&before, slot), len - part.len(), "a snapshot stays as it was");
+            assert_eq!(count_found(&history.snapshot(), slot), len);
+            assert_eq!(count_found(&before, slot), len - part.len(), "a snapshot stays as it was");
         }
         history.record_block(&block(id(slot), id(slot - 1), all));
         history.set_tip(id(slot));
@@ -395,7 +397,7 @@ fn a_transaction_is_found_by_signature_from_its_publication_until_its_block_is_r
     for (newest, snapshot) in (1..).zip(&old) {
         for slot in 1..=4 {
             let is_retained = slot <= newest && slot + 2 > newest;
-            assert_eq!(known(snapshot, slot), if is_retained { PER_BLOCK } else { 0 });
+            assert_eq!(count_found(snapshot, slot), if is_retained { PER_BLOCK } else { 0 });
         }
     }
 }
@@ -406,7 +408,7 @@ fn a_history_goes_back_below_its_root_and_to_a_block_that_it_has_no_more() {
     let history = History::new(HistoryLimits { blocks_max: 5, bytes_max: u64::MAX }, ROOT);
     let add = |slot: Slot, parent: Slot| {
         let keys = vec![address(1)];
-        let one = transaction((slot, 0), signature(slot, 0), keys);
+        let one = transaction(slot, 0, signature(slot, 0), keys);
         history.record_transactions(id(slot), std::slice::from_ref(&one));
         history.record_block(&block(id(slot), id(parent), vec![one]));
         history.set_tip(id(slot));
@@ -424,15 +426,15 @@ fn a_history_goes_back_below_its_root_and_to_a_block_that_it_has_no_more() {
         listed
     };
     (1..=6).for_each(|slot| add(slot, slot - 1));
-    let open = transaction((7, 0), signature(7, 0), vec![address(1)]);
+    let open = transaction(7, 0, signature(7, 0), vec![address(1)]);
     history.record_transactions(id(7), &[open]);
     history.publish();
     let before = history.snapshot();
     history.revert_to(id(4));
     history.publish();
     assert_eq!((tips(), slots()), ([4; 3], vec![2, 3, 4]));
-    assert_eq!(known(&history.snapshot(), 7), 0, "the open block is gone as well");
-    assert_eq!(known(&before, 7), 1);
+    assert_eq!(count_found(&history.snapshot(), 7), 0, "the open block is gone as well");
+    assert_eq!(count_found(&before, 7), 1);
     add(8, 4);
     assert_eq!((tips(), slots()), ([8; 3], vec![2, 3, 4, 8]));
     history.revert_to(id(1));

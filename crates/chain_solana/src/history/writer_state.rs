@@ -2,11 +2,12 @@
 //!
 //! In: frozen blocks, and moves of the tips. Out: the chain that is published.
 //! Shape: a block that is not an ancestor of the tip waits in `forks`, without entries. When the tip moves to another
-//! fork, the blocks that it leaves go there, the newest first, and those that it enters come from there.
-//! Cost of a move: the blocks that are left and entered, with their transactions. Those of a prepared block are there
-//! already: while it is open, they are in the writer's maps, and what is published comes from [`FrozenMaps`].
-//! Bounds: [`HistoryLimits`] count the blocks of all forks. The lowest blocks are removed first, whatever their fork.
-//! The tip's block and the one that was recorded last are always retained.
+//! fork, the blocks that are no longer its ancestors move to `forks`, the newest first, and its new ancestors come from
+//! there.
+//! Cost of a move: the blocks that leave and enter the chain, with their transactions. Those of a prepared block are
+//! already in the writer's maps, while it is open; snapshots are published from [`FrozenMaps`] meanwhile.
+//! Bounds: [`HistoryLimits`] count the blocks of all forks. The lowest blocks are removed first, regardless of their
+//! fork. The tip's block and the one that was recorded last are always retained.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,13 +20,12 @@ use crate::block::{Block, ExecutedTransaction};
 /// Limits of the retained history.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
-    /// Number of blocks, from the newest down. Skipped slots do not count.
+    /// Maximum number of blocks, from the newest down. Skipped slots do not count.
     pub blocks_max: u64,
-    /// Estimated bytes of transactions and blocks.
+    /// Maximum of the estimated bytes of transactions and blocks.
     pub bytes_max: u64,
 }
 
-/// The writer's state.
 pub(super) struct WriterState {
     limits: HistoryLimits,
     all: HistorySnapshot,
@@ -45,12 +45,12 @@ struct FrozenMaps {
 impl WriterState {
     pub(super) fn new(limits: HistoryLimits, root: BlockId) -> Self {
         let all = HistorySnapshot::new(root);
-        let (by_address, positions) = (all.by_address.clone(), all.positions.clone());
-        let frozen = FrozenMaps { by_address, positions };
+        let frozen =
+            FrozenMaps { by_address: all.by_address.clone(), positions: all.positions.clone() };
         Self { limits, frozen, hides_open: false, all, forks: BTreeMap::new() }
     }
 
-    /// What readers may see. The lists by address are the largest part, and copied only once a block.
+    /// Returns the state that readers may see. The lists by address are the largest part, and copied only once a block.
     pub(super) fn to_published(&self) -> HistorySnapshot {
         let tips = self.all.tips;
         assert!(
@@ -147,7 +147,7 @@ impl WriterState {
         self.prune(self.all.tips.processed);
     }
 
-    /// Moves the tip. The limits are not enforced.
+    /// Moves the tip without enforcing the limits.
     pub(super) fn enter_tip(&mut self, tip: BlockId) {
         let mut entered = Vec::new();
         let mut fork_point = tip;
@@ -159,7 +159,7 @@ impl WriterState {
         if self.all.newest() != Some(fork_point) || !entered.last().is_some_and(is_child) {
             self.remove_open();
         }
-        // Blocks are removed from the lowest up. So if the fork point is gone, none of the chain is below it.
+        // Blocks are removed from the lowest up. So if the fork point is gone, no block of the chain is below it.
         let is_retained = self.all.contains(fork_point);
         while let Some(newest) = self.all.newest()
             && !(is_retained && newest.slot <= fork_point.slot)
@@ -172,7 +172,7 @@ impl WriterState {
         self.freeze_maps();
     }
 
-    /// The maps have nothing of an open block, if there is none.
+    /// Copies the maps as those of the newest frozen block, unless an open block has entries in them.
     fn freeze_maps(&mut self) {
         if !self.all.has_open_block() {
             self.hides_open = false;
@@ -207,7 +207,7 @@ impl WriterState {
     }
 
     pub(super) fn drop_fork(&mut self, block: BlockId) {
-        let on_chain = self.all.stored(block);
+        let on_chain = self.all.find_stored(block);
         let Some(stored) = on_chain.or_else(|| self.forks.get(&block)) else { return };
         let parent = stored.block.parent;
         if on_chain.is_some() {
@@ -229,7 +229,7 @@ impl WriterState {
         }
     }
 
-    /// Goes back to a frozen block, and removes all others above it and of other forks.
+    /// Reverts to a frozen block, and removes all others above it and of other forks.
     pub(super) fn revert_to(&mut self, block: BlockId) {
         self.enter_tip(block);
         for (_, left) in std::mem::take(&mut self.forks) {
@@ -242,8 +242,8 @@ impl WriterState {
         self.freeze_maps();
     }
 
-    /// Whether a block is `ancestor` or descends from it. A block that is not retained is as good as on the chain of
-    /// the tip: only what is lower than the retained blocks is removed from there.
+    /// Whether a block is `ancestor` or descends from it. A block that is not retained counts as part of the tip's
+    /// chain, from which only blocks below the retained ones are removed.
     fn descends(&self, mut block: BlockId, ancestor: BlockId) -> bool {
         while let Some(stored) = self.forks.get(&block).filter(|_| block != ancestor) {
             block = stored.block.parent;
@@ -254,7 +254,7 @@ impl WriterState {
 
     /// Removes blocks beyond the limits, but not `retained`.
     fn prune(&mut self, retained: BlockId) {
-        // The published maps have nothing of an open block, so they differ.
+        // The published maps have no entries of an open block, so they differ.
         let has_open = self.all.has_open_block();
         while let Some(lowest) = self.lowest(retained)
             && self.exceeds_limits()
@@ -278,7 +278,7 @@ impl WriterState {
         self.all.blocks_bytes > self.limits.bytes_max || blocks > self.limits.blocks_max
     }
 
-    /// The lowest block that is neither that of the tip nor `retained`.
+    /// Returns the lowest block that is neither that of the tip nor `retained`.
     fn lowest(&self, retained: BlockId) -> Option<BlockId> {
         let of_chain = self.all.oldest().filter(|oldest| self.all.newest() != Some(*oldest));
         let of_forks = self.forks.keys().find(|id| **id != retained).copied();
@@ -286,7 +286,7 @@ impl WriterState {
     }
 }
 
-/// A block's own share: its header and a pointer for each transaction.
+/// Returns the bytes of a block without its transactions: its header and a pointer for each transaction.
 fn block_bytes(block: &Block) -> u64 {
     (size_of::<Block>() + block.transactions.len() * 8) as u64 + block.rewards_bytes()
 }

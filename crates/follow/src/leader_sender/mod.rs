@@ -243,7 +243,7 @@ impl Shared {
         for turn in 0..LEADERS_MAX as Slot {
             let (epoch, index) = epochs.get_epoch_and_slot_index(next + turn * SLOTS_PER_TURN);
             let Some(schedule) = cluster.leaders(epoch) else { continue };
-            if let Some((leader, _)) = schedule.turn_of(index)
+            if let Some((leader, _)) = schedule.find_window(index)
                 && !leaders.contains(leader)
             {
                 leaders.push(*leader);

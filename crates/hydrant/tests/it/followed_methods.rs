@@ -308,7 +308,10 @@ fn leaders_and_stakes_of_later_epochs_are_computed_and_not_invented() {
     for epoch in [0, 1, 2, epoch, epoch + 1] {
         let leaders = pair.following.cluster.leaders(epoch).expect("known leaders");
         assert_eq!(leaders.leaders(), [pair.source.info.identity], "epoch {epoch}");
-        assert_eq!(leaders.turn_of(SLOTS_PER_EPOCH - 1).map(|(_, turn)| turn.end), Some(32));
+        assert_eq!(
+            leaders.find_window(SLOTS_PER_EPOCH - 1).map(|(_, window)| window.end),
+            Some(32)
+        );
     }
     assert!(pair.following.cluster.leaders(epoch + 2).is_none());
     let at_source = pair.source.reader.view(Commitment::Confirmed);

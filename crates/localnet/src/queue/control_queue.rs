@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use chain_solana::{
-    ControlCommand, ControlDone, ControlError, ForkControlError, ForkReply, ForkTransactions,
+    ControlCommand, ControlError, ControlOutcome, ForkControlError, ForkReply, ForkTransactions,
     PendingSender, Reorganization,
 };
 use ledger::Slot;
@@ -70,7 +70,7 @@ pub(crate) enum ControlRequest {
 /// A command.
 pub(crate) struct CommandRequest {
     pub(crate) command: ControlCommand,
-    pub(crate) reply: PendingSender<Result<ControlDone, ControlError>>,
+    pub(crate) reply: PendingSender<Result<ControlOutcome, ControlError>>,
 }
 
 /// A call that controls forks.

@@ -3,7 +3,7 @@
 use std::sync::mpsc::sync_channel;
 
 use chain_solana::{
-    ACCOUNT_BYTES_MAX, ControlCommand, ControlDone, ControlError, EditedAccounts, LedgerEvent,
+    ACCOUNT_BYTES_MAX, ControlCommand, ControlError, ControlOutcome, EditedAccounts, LedgerEvent,
     ResetScope, TimeTarget, VerifiedTransaction,
 };
 use ledger::Commitment;
@@ -28,7 +28,7 @@ use crate::fixture::{CLIENT, Node, on_demand, signed};
 const SOL: u64 = 1_000_000_000;
 const YEAR_MS: u64 = 365 * 24 * 60 * 60 * 1_000;
 
-type Done = Result<ControlDone, ControlError>;
+type Done = Result<ControlOutcome, ControlError>;
 
 /// Waits for the result of a command.
 pub(crate) fn control(node: &Node, command: ControlCommand) -> Done {

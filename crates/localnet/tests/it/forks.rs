@@ -134,9 +134,9 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
     let newest = slot(&node, Commitment::Confirmed);
     let height = node.reader.view(Commitment::Confirmed).meta().block_height;
 
-    let same = node.forks.reorg(2, ForkTransactions::Keep).wait().expect("not too deep");
+    let same = node.forks.reorg(2, ForkTransactions::Reexecute).wait().expect("not too deep");
     // The open block is left as well.
-    assert_eq!(same.left, [newest - 1, newest, newest + 1]);
+    assert_eq!(same.reverted, [newest - 1, newest, newest + 1]);
     assert_eq!(same.entered, [newest + 2, newest + 3, newest + 4]);
     assert_eq!((same.executed, same.dropped), (2, 0));
     assert_eq!(node.lamports(&bob), 6_000_000);
@@ -144,7 +144,7 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
     let history = node.history.snapshot();
     let parent = history.block(newest + 2, Commitment::Confirmed).expect("a block").parent.slot;
     assert_eq!(parent, newest - 2);
-    for left in same.left {
+    for left in same.reverted {
         assert!(history.block(left, Commitment::Processed).is_none(), "slot {left}");
     }
     let view = node.reader.view(Commitment::Confirmed);
@@ -167,7 +167,7 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
     let given = [&transactions[0], &transactions[1], &stale].map(|transaction| {
         VerifiedTransaction::verify(transaction.clone()).expect("a good transaction")
     });
-    let given = ForkTransactions::Given(given.into());
+    let given = ForkTransactions::Replace(given.into());
     let replaced = node.forks.reorg(1, given).wait().expect("not too deep");
     assert_eq!((replaced.executed, replaced.dropped), (1, 2));
     let signatures: Vec<_> = replaced.reasons.iter().map(|(signature, _)| *signature).collect();
@@ -192,8 +192,8 @@ fn transactions_of_an_open_block_are_in_the_last_block_of_the_new_fork() {
     let verified = VerifiedTransaction::verify(transaction.clone()).expect("a good transaction");
     node.transaction_sender.send(CLIENT.into(), verified).expect("the queue has space");
     node.executed(&transaction.signatures[0]);
-    let done = node.forks.reorg(1, ForkTransactions::Keep).wait().expect("not too deep");
-    assert_eq!((done.executed, done.left.len(), done.entered.len()), (1, 2, 2));
+    let done = node.forks.reorg(1, ForkTransactions::Reexecute).wait().expect("not too deep");
+    assert_eq!((done.executed, done.reverted.len(), done.entered.len()), (1, 2, 2));
     assert_eq!(node.lamports(&bob), SOL / 2);
     let history = node.history.snapshot();
     let executed = history.transaction(&transaction.signatures[0], Commitment::Confirmed);
@@ -206,13 +206,13 @@ fn a_reorganization_that_reaches_final_blocks_is_refused() {
     let node = Node::start(&Config { finalize_after: 3, ..on_demand() });
     node.forks.mine(10).wait().expect("blocks");
     for depth in [4, 5, 1_000, u64::MAX] {
-        let refused = node.forks.reorg(depth, ForkTransactions::Keep).wait();
+        let refused = node.forks.reorg(depth, ForkTransactions::Reexecute).wait();
         assert_eq!(refused, Err(ForkControlError::TooDeep { depth, unfinalized: 3 }));
     }
-    let none = node.forks.reorg(0, ForkTransactions::Keep).wait();
+    let none = node.forks.reorg(0, ForkTransactions::Reexecute).wait();
     assert_eq!(none, Err(ForkControlError::OutOfRange { what: "depth", value: 0, max: 3 }));
     assert_eq!(slot(&node, Commitment::Confirmed), 10, "nothing has changed");
-    node.forks.reorg(3, ForkTransactions::Keep).wait().expect("not too deep");
+    node.forks.reorg(3, ForkTransactions::Reexecute).wait().expect("not too deep");
     assert_eq!(slot(&node, Commitment::Finalized), 11 + 1, "one block more than were left");
     node.stop();
 }

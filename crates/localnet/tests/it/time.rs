@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chain_solana::{
-    ControlCommand, ControlDone, ResetScope, SimulationRequest, StartPoint, TimeTarget,
+    ControlCommand, ControlOutcome, ResetScope, SimulationRequest, StartPoint, TimeTarget,
 };
 use ledger::{Commitment, Slot};
 use localnet::Config;
@@ -37,7 +37,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-fn travel(node: &Node, to: TimeTarget) -> ControlDone {
+fn travel(node: &Node, to: TimeTarget) -> ControlOutcome {
     control(node, ControlCommand::Travel(to)).expect("forward")
 }
 

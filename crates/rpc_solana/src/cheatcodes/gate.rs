@@ -1,8 +1,8 @@
-//! Which cheat codes may be called: none of a followed chain, none with `--no-cheatcodes`, and those that no client has
-//! disabled.
+//! The cheat codes that may be called: none of a followed chain, none with `--no-cheatcodes`, and otherwise those that
+//! no client has disabled.
 //!
 //! Bounds: names of methods only, each once.
-//! Invariant: what was disabled with `lockout` is never enabled again while the process runs.
+//! Invariant: a method that was disabled with `lockout` is never enabled again while the process runs.
 //! Not here: origins of web pages (`http_server`).
 
 use std::collections::BTreeSet;
@@ -21,16 +21,13 @@ pub fn is_cheatcode(method: &str) -> bool {
 /// Whether a ledger has cheat codes at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// The ledger is no local one.
+    /// The ledger is not a local one.
     #[default]
     NoLocalLedger,
-    /// The configuration switches them off.
     Off,
-    /// They may be called.
     On,
 }
 
-/// Which cheat codes may be called.
 #[derive(Default)]
 pub(crate) struct Gate {
     access: Access,
@@ -40,7 +37,7 @@ pub(crate) struct Gate {
 #[derive(Default)]
 struct Disabled {
     names: BTreeSet<&'static str>,
-    /// Those that cannot be enabled again.
+    /// The methods that cannot be enabled again.
     locked: BTreeSet<&'static str>,
 }
 
@@ -49,7 +46,7 @@ impl Gate {
         Self { access, disabled: RwLock::default() }
     }
 
-    /// -32601 if a method may not be called, with the reason.
+    /// Returns -32601 with the reason if a method may not be called.
     pub(crate) fn check(&self, method: &str) -> Result<(), RpcError> {
         let refuse = |why: &str| Err(RpcError::new(-32601, format!("{method} {why}")));
         match self.access {
@@ -68,7 +65,7 @@ impl Gate {
         }
     }
 
-    /// Disables cheat codes; for good if `locks`. Without it, the methods that enable and disable stay.
+    /// Disables cheat codes, permanently if `locks`. Without it, the methods that enable and disable remain.
     pub(crate) fn disable(&self, names: &[&'static str], locks: bool) -> Result<(), RpcError> {
         if !locks && let Some(name) = names.iter().find(|name| CONTROLS.contains(name)) {
             let message = format!("{name} is disabled only with {{\"lockout\": true}}");
@@ -93,18 +90,18 @@ impl Gate {
         Ok(())
     }
 
-    /// Those of `names` that a request for all of them means: without a lock, not the methods that enable and disable.
+    /// Selects the `names` that a request for all of them includes: without a lock, not the methods that enable and
+    /// disable.
     pub(crate) fn all_of(&self, names: Vec<&'static str>, locks: bool) -> Vec<&'static str> {
         names.into_iter().filter(|name| locks || !CONTROLS.contains(name)).collect()
     }
 
-    /// Those of `names` that are not locked.
+    /// Removes the locked methods from `names`.
     pub(crate) fn unlocked(&self, names: Vec<&'static str>) -> Vec<&'static str> {
         let disabled = self.disabled.read();
         names.into_iter().filter(|name| !disabled.locked.contains(name)).collect()
     }
 
-    /// Number of disabled cheat codes.
     pub(crate) fn disabled_len(&self) -> usize {
         self.disabled.read().names.len()
     }

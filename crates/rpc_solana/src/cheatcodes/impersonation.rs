@@ -8,7 +8,7 @@ use jsonrpc::error::RpcError;
 use parking_lot::RwLock;
 use solana_pubkey::Pubkey;
 
-/// Impersonated addresses at most.
+/// Maximum number of impersonated addresses.
 const IMPERSONATED_MAX: usize = 1_000;
 
 /// The addresses whose signatures are not checked.
@@ -16,7 +16,7 @@ const IMPERSONATED_MAX: usize = 1_000;
 pub(crate) struct Impersonated(RwLock<BTreeSet<Pubkey>>);
 
 impl Impersonated {
-    /// Adds an address.
+    /// Adds an address; an error at the bound.
     pub(crate) fn insert(&self, pubkey: Pubkey) -> Result<(), RpcError> {
         let mut all = self.0.write();
         if all.len() >= IMPERSONATED_MAX && !all.contains(&pubkey) {
@@ -30,7 +30,7 @@ impl Impersonated {
         Ok(())
     }
 
-    /// Removes an address. False if it was not there.
+    /// Removes an address. Returns false if it was not impersonated.
     pub(crate) fn remove(&self, pubkey: &Pubkey) -> bool {
         self.0.write().remove(pubkey)
     }
@@ -39,7 +39,7 @@ impl Impersonated {
         self.0.read().contains(pubkey)
     }
 
-    /// All of them, sorted.
+    /// Returns all impersonated addresses, sorted.
     pub(crate) fn all(&self) -> Vec<Pubkey> {
         self.0.read().iter().copied().collect()
     }
@@ -60,7 +60,7 @@ mod tests {
         assert!(keys[..1_000].iter().all(|key| all.insert(*key).is_ok()));
         let err = all.insert(keys[1_000]).expect_err("it is full");
         assert!(err.message.contains("1000 addresses"), "{}", err.message);
-        // One that is there already is no new one.
+        // An address that is already impersonated needs no space.
         assert!(all.insert(keys[5]).is_ok());
         assert!(all.remove(&keys[5]) && !all.remove(&keys[5]));
         assert!(!all.contains(&keys[5]) && all.contains(&keys[6]));

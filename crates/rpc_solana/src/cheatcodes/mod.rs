@@ -1,4 +1,5 @@
-//! The state of the cheat codes of a local ledger: which may be called, and what they change beside the ledger.
+//! The state of the cheat codes of a local ledger: the methods that may be called, and the changes outside of the
+//! ledger.
 //!
 //! Bounds: each part has its own; `/metrics` reports all of them.
 //! Not here: the methods (`methods::cheatcodes`), the ledger's part ([`chain_solana::LedgerControl`]).
@@ -21,7 +22,7 @@ pub(crate) use impersonation::Impersonated;
 pub(crate) use profiles::{AccountChange, Profile, ProfilePart, ProfiledAccount, Profiles};
 pub(crate) use supply_override::SupplyOverride;
 
-/// The cheat codes of a node. By default it has none.
+/// The cheat codes of a node. The default has none.
 #[derive(Default)]
 pub struct Cheatcodes {
     control: Option<Arc<dyn LedgerControl>>,
@@ -32,7 +33,7 @@ pub struct Cheatcodes {
 }
 
 impl Cheatcodes {
-    /// Those of a local ledger, on or switched off.
+    /// Creates the cheat codes of a local ledger, enabled or switched off.
     pub fn new(control: Arc<dyn LedgerControl>, is_on: bool) -> Self {
         let access = if is_on { Access::On } else { Access::Off };
         Self { control: Some(control), gate: Gate::new(access), ..Self::default() }
@@ -46,7 +47,7 @@ impl Cheatcodes {
     }
 }
 
-/// A command's error as a client gets it.
+/// Converts the error of a command to JSON-RPC.
 pub(crate) fn rpc_error(err: ControlError) -> RpcError {
     let message = err.to_string();
     match err {

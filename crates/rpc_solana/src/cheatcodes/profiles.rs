@@ -1,7 +1,7 @@
 //! The profiles of transactions that clients requested, for a later lookup by key or tag.
 //!
-//! Bounds: [`PROFILES_MAX`] profiles and [`BYTES_MAX`]; the oldest leaves first. A profile with more bytes is returned
-//! and not retained.
+//! Bounds: [`PROFILES_MAX`] profiles and [`BYTES_MAX`]; the oldest is evicted first. A profile with more bytes is
+//! returned and not retained.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -12,28 +12,28 @@ use parking_lot::Mutex;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
-/// Retained profiles at most, as in surfpool.
+/// Maximum number of retained profiles, as in surfpool.
 const PROFILES_MAX: usize = 200;
-/// Bytes of retained profiles at most.
+/// Maximum bytes of retained profiles.
 const BYTES_MAX: u64 = 16 << 20;
-/// Bytes of an account or a line of the log, without its text or data.
+/// Bytes of an account or a log line, without its text or data.
 const ENTRY_BYTES: u64 = 150;
 
-/// A transaction, run without effect.
+/// The profile of a transaction that ran without effect.
 pub(crate) struct Profile {
     pub(crate) slot: Slot,
     /// A UUID, or the signature of an executed transaction.
     pub(crate) key: String,
     pub(crate) tag: Option<String>,
-    /// All of its instructions.
+    /// The run of all its instructions.
     pub(crate) transaction: ProfilePart,
-    /// Each of them. `None` if what each consumes is not known.
+    /// The runs of each instruction. `None` if their consumption is not known.
     pub(crate) instructions: Option<Vec<ProfilePart>>,
-    /// The accounts that it only reads.
+    /// The accounts that the transaction only reads.
     pub(crate) readonly: Vec<(Pubkey, AccountSharedData)>,
 }
 
-/// What a transaction or an instruction does.
+/// The effects of a transaction or of one instruction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProfilePart {
     pub(crate) accounts: Vec<ProfiledAccount>,
@@ -42,15 +42,14 @@ pub(crate) struct ProfilePart {
     pub(crate) error: Option<String>,
 }
 
-/// An account before and after.
 #[derive(Clone, Debug)]
 pub(crate) struct ProfiledAccount {
     pub(crate) pubkey: Pubkey,
-    /// `None` for an account that is only read.
+    /// `None` for an account that the transaction only reads.
     pub(crate) change: Option<AccountChange>,
 }
 
-/// An account before and after; `None` if there is none.
+/// An account before and after a run; `None` if it does not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct AccountChange {
     pub(crate) before: Option<AccountSharedData>,
@@ -81,28 +80,27 @@ impl Profile {
     }
 }
 
-/// The retained profiles.
 #[derive(Default)]
 pub(crate) struct Profiles(Mutex<Retained>);
 
 #[derive(Default)]
 struct Retained {
-    /// With their bytes, the oldest first.
+    /// The profiles with their bytes, the oldest first.
     profiles: VecDeque<(Arc<Profile>, u64)>,
     bytes: u64,
-    /// Keys that were made.
+    /// Number of keys that were made.
     keys: u64,
     hasher: RandomState,
 }
 
 impl Profiles {
-    /// A new key: a UUID that no client can guess and no other profile has.
+    /// Makes a key: a UUID that no client can guess and no other profile has.
     pub(crate) fn new_key(&self) -> String {
         let mut retained = self.0.lock();
         retained.keys += 1;
         let hash = |half: u64| retained.hasher.hash_one((retained.keys, half));
         let (high, low) = (hash(0), hash(1));
-        // Version 4, variant 1.
+        // The bits of version 4 and variant 1.
         let high = high & !0xf000 | 0x4000;
         let low = low & !(0b11 << 62) | 0b10 << 62;
         let text = format!("{high:016x}{low:016x}");
@@ -110,7 +108,7 @@ impl Profiles {
         parts.join("-")
     }
 
-    /// Retains a profile. The oldest ones leave.
+    /// Retains a profile, and evicts the oldest ones beyond the bounds.
     pub(crate) fn insert(&self, profile: Arc<Profile>) {
         let bytes = profile.bytes();
         if bytes > BYTES_MAX {
@@ -126,21 +124,21 @@ impl Profiles {
         }
     }
 
-    /// The profile of a key.
+    /// Finds the profile with a key.
     pub(crate) fn by_key(&self, key: &str) -> Option<Arc<Profile>> {
         let retained = self.0.lock();
         let mut profiles = retained.profiles.iter();
         profiles.find(|(profile, _)| profile.key == key).map(|(profile, _)| Arc::clone(profile))
     }
 
-    /// The profiles of a tag, the oldest first.
+    /// Finds the profiles with a tag, the oldest first.
     pub(crate) fn by_tag(&self, tag: &str) -> Vec<Arc<Profile>> {
         let retained = self.0.lock();
         let tagged = retained.profiles.iter().map(|(profile, _)| profile);
         tagged.filter(|profile| profile.tag.as_deref() == Some(tag)).map(Arc::clone).collect()
     }
 
-    /// Number and bytes of the retained profiles.
+    /// Returns number and bytes of the retained profiles.
     pub(crate) fn usage(&self) -> (usize, u64) {
         let retained = self.0.lock();
         (retained.profiles.len(), retained.bytes)

@@ -1,9 +1,9 @@
-//! The supply that `getSupply` reports in place of the ledger's own.
+//! The supply that `getSupply` reports instead of the ledger's own.
 
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::response::RpcSupply;
 
-/// Values that replace those of the ledger. Absent ones do not.
+/// Values that replace those of the ledger. An absent value replaces nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SupplyOverride {
     pub(crate) total: Option<u64>,
@@ -13,7 +13,7 @@ pub(crate) struct SupplyOverride {
 }
 
 impl SupplyOverride {
-    /// Adds the values of a later override.
+    /// Replaces the values that a later override has.
     pub(crate) fn update(&mut self, later: Self) {
         self.total = later.total.or(self.total);
         self.circulating = later.circulating.or(self.circulating);
@@ -23,7 +23,7 @@ impl SupplyOverride {
         }
     }
 
-    /// Replaces the values of a supply; its list of accounts only if `lists`.
+    /// Replaces the values of a supply, and its list of accounts only if `lists`.
     pub(crate) fn apply(&self, supply: &mut RpcSupply, lists: bool) {
         supply.total = self.total.unwrap_or(supply.total);
         supply.circulating = self.circulating.unwrap_or(supply.circulating);

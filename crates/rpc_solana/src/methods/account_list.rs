@@ -29,7 +29,7 @@ use solana_rpc_client_types::response::RpcKeyedAccount;
 
 use super::accounts_reader;
 
-/// Accounts sorted at once.
+/// Maximum number of accounts that are sorted at once.
 const SORTED_MAX: usize = 1 << 20;
 
 /// Accounts per sorted run: few enough to be sorted in a fraction of a time slice.
@@ -47,32 +47,30 @@ const WRITES: usize = 16;
 /// Bytes of an account's data that count as one more account: 64 KiB are written between two checks.
 const WRITE_BYTES: usize = 4 * 1024;
 
-/// Mints that a list caches: 320 KiB.
+/// Maximum number of mints that a list caches: 320 KiB.
 const MINTS_MAX: usize = 4_096;
 
 /// Whether an account belongs to the list.
 pub(super) type AccountFilter = Box<dyn Fn(&Account) -> bool + Send>;
 
-/// Which accounts a list has.
+/// The selection of accounts for a list.
 pub(super) struct ListQuery {
-    /// Each account has all of these keys.
+    /// The keys that each account must have, all of them.
     pub(super) keys: Vec<(KeyKind, Address)>,
-    /// And passes this filter, if the keys alone are not enough.
+    /// The filter that each account must also pass, if the keys alone are not enough.
     pub(super) filter: Option<AccountFilter>,
-    /// Whether the list is in pubkey order.
     pub(super) sorted: bool,
 }
 
-/// How accounts are written.
+/// The format of the accounts in a list.
 #[derive(Clone, Copy)]
 pub(super) struct ListFormat {
-    /// Encoding of each account.
     pub(super) encoding: Encoding,
-    /// If true, `jsonParsed` leaves out the token accounts that cannot be parsed, as Agave does.
+    /// If true, `jsonParsed` omits the token accounts that cannot be parsed, as Agave does.
     pub(super) is_token_list: bool,
 }
 
-/// The list of the accounts that match `query`, in its context if it has one.
+/// Streams the list of the accounts that match `query`, in its context if it has one.
 pub(super) fn stream_matching(
     context: Option<ResultContext>,
     view: &View,
@@ -91,7 +89,7 @@ pub(super) fn stream_matching(
     Ok(MethodOutput::streamed(context, stream))
 }
 
-/// The value `empty`, with `accounts` in its list.
+/// Streams the value `empty`, with `accounts` in its list.
 pub(super) fn stream_listed(
     view: &View,
     accounts: Vec<(Pubkey, Arc<Account>)>,
@@ -117,31 +115,29 @@ struct AccountListStream {
     source: AccountSource,
     /// Accounts that were read ahead and are written next.
     read_ahead: VecDeque<(Pubkey, Arc<Account>)>,
-    /// The account that is being written, if it is long.
+    /// The long account that is being written, if any.
     long: Option<(AccountEncoder, Arc<Account>)>,
     format: ListFormat,
     template: ListTemplate,
     mints: HashMap<Pubkey, Option<MintInfo>>,
     has_started: bool,
     is_first: bool,
-    /// Records read so far.
     records_visited: u64,
 }
 
-/// Where the accounts to write come from.
+/// The source of the accounts to write.
 enum AccountSource {
     Provided(std::vec::IntoIter<(Pubkey, Arc<Account>)>),
     Unsorted(VecDeque<AddressId>),
     Sorted(ExternalSort),
 }
 
-/// Progress of the scan.
 struct ScanState {
     query: ListQuery,
     next: Option<AddressId>,
 }
 
-/// The outcome of one attempt to get the next account.
+/// The result of one attempt to get the next account.
 enum NextAccount {
     Account(Pubkey, Arc<Account>),
     Pending,
@@ -370,7 +366,7 @@ impl AccountListStream {
     }
 }
 
-/// Ids in pubkey order: sorted runs, merged while they are popped.
+/// Ids in pubkey order: sorted runs, which are merged while their entries are popped.
 ///
 /// An entry is a word: the first 12 bytes of an address, then its id. Entries that share these bytes are in the order
 /// of their whole addresses, for which the methods take a lookup.
@@ -383,23 +379,21 @@ struct ExternalSort {
     heads: BinaryHeap<Reverse<(u128, RunCursor)>>,
     /// The next entry of each run that shares the lowest 12 bytes with another run.
     ties: BinaryHeap<Reverse<(Option<Address>, RunCursor)>>,
-    /// All entries of this pass are pushed.
+    /// Whether all entries of this pass are pushed.
     is_closed: bool,
 }
 
-/// A position in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RunCursor {
     run: usize,
     index: usize,
 }
 
-/// The first 12 bytes of the address of an entry.
+/// Returns the first 12 bytes of the address of an entry.
 fn entry_prefix(word: u128) -> u128 {
     word >> 32
 }
 
-/// The id of an entry.
 fn entry_id(word: u128) -> AddressId {
     AddressId(word as u32) // its low half
 }
@@ -452,7 +446,7 @@ impl ExternalSort {
         }
     }
 
-    /// Ends this pass: nothing more is pushed.
+    /// Ends this pass: no more entries are pushed.
     fn close(&mut self, lookup_address: impl Fn(AddressId) -> Option<Address>) {
         self.end_run(lookup_address);
         self.is_closed = true;
@@ -490,12 +484,12 @@ impl ExternalSort {
         Some(entry_id(word))
     }
 
-    /// The first 12 bytes of the lowest of `heads`.
+    /// Returns the first 12 bytes of the lowest of `heads`.
     fn peek_prefix(&self) -> Option<u128> {
         self.heads.peek().map(|Reverse((word, _))| entry_prefix(*word))
     }
 
-    /// The entry after one in its run, with its position. A run is freed after its last entry.
+    /// Returns the entry after one in its run, with its position. A run is freed after its last entry.
     fn advance(&mut self, RunCursor { run, index }: RunCursor) -> Option<(u128, RunCursor)> {
         let next = self.runs[run].get(index + 1).copied();
         if next.is_none() {
@@ -504,7 +498,7 @@ impl ExternalSort {
         next.map(|word| (word, RunCursor { run, index: index + 1 }))
     }
 
-    /// Starts the pass for the next range of addresses. False if there is none.
+    /// Starts the pass for the next range of addresses. Returns false if there is none.
     fn next_pass(&mut self) -> bool {
         self.pass += 1;
         self.is_closed = false;
@@ -517,7 +511,6 @@ impl ExternalSort {
 mod tests {
     use super::*;
 
-    /// Random bytes.
     fn random_bytes() -> impl FnMut() -> u8 {
         let mut random = 1_u64;
         move || {
@@ -526,7 +519,7 @@ mod tests {
         }
     }
 
-    /// The indices of addresses as they are sorted in some passes.
+    /// Sorts addresses in several passes, and returns their indices in order.
     fn sort(addresses: &[[u8; 32]], passes: usize) -> Vec<usize> {
         let lookup = |id: AddressId| addresses.get(id.0 as usize).map(|it| Address::from(*it));
         let mut sort = ExternalSort::new(passes);

@@ -1,8 +1,9 @@
-//! The accounts that a call needs, where the ledger is the fork of another cluster: they are fetched before the call runs.
+//! The accounts that a call needs, where the ledger is the fork of another cluster: they are fetched before the call
+//! runs.
 //!
-//! In: a method and its parameters. Out: [`AccountsRequest`], and the wait for it. Lists of accounts by an owner, a program
-//! or a mint have the ledger's own accounts and those that were fetched, and fetch nothing but the mint.
-//! Invalid parameters need nothing: the method says what is wrong with them.
+//! In: a method and its parameters. Out: [`AccountsRequest`], and the wait for it. Lists of accounts by an owner, a
+//! program or a mint contain the ledger's own accounts and the fetched ones, and fetch only the mint.
+//! Invalid parameters need no accounts: the method returns the error.
 //! Not here: the fetch (`upstream_fork`).
 
 use std::task::{Poll, Waker};
@@ -32,7 +33,7 @@ pub(crate) fn must_fetch(api: &SolanaApi, method: &str, params: Params<'_>) -> b
     reads(api, method, params).is_some_and(|request| upstream.is_missing(&request))
 }
 
-/// What a call waits for; `None` if nothing is missing.
+/// Starts the fetch for which a call waits; `None` if no account is missing.
 pub(crate) fn fetch(
     api: &SolanaApi,
     method: &str,
@@ -60,7 +61,7 @@ impl Preparation for Fetch {
     }
 }
 
-/// An error as a client gets it. None of them says that an account does not exist.
+/// Converts an error to JSON-RPC. No such error says that an account does not exist.
 pub(super) fn rpc_error(err: FetchError) -> RpcError {
     let message = err.to_string();
     match err {
@@ -75,14 +76,14 @@ pub(super) fn rpc_error(err: FetchError) -> RpcError {
     }
 }
 
-/// The part of a configuration that says how accounts are encoded.
+/// The part of a configuration with the encoding of accounts.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct EncodingOnly {
     encoding: Option<UiAccountEncoding>,
 }
 
-/// What reads of accounts need.
+/// Returns the accounts that a read needs.
 fn reads(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<AccountsRequest> {
     let keys = |keys: Vec<Pubkey>| AccountsRequest { keys, ..AccountsRequest::default() };
     match method {
@@ -133,7 +134,7 @@ fn is_parsed(config: Option<EncodingOnly>) -> bool {
     config.unwrap_or_default().encoding == Some(UiAccountEncoding::JsonParsed)
 }
 
-/// The part of a configuration that says how a transaction is encoded, and which accounts a simulation returns.
+/// The part of a configuration with the encoding of a transaction, and the accounts that a simulation returns.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TransactionConfig {
@@ -147,7 +148,7 @@ struct ReturnedAccounts {
     addresses: Vec<String>,
 }
 
-/// What transactions need.
+/// Returns the accounts that a transaction needs.
 fn transactions(method: &str, params: Params<'_>) -> Option<AccountsRequest> {
     match method {
         "sendTransaction" | "simulateTransaction" => {
@@ -156,7 +157,7 @@ fn transactions(method: &str, params: Params<'_>) -> Option<AccountsRequest> {
             let encoding = transaction_codec::binary(config.encoding).ok()?;
             let returned = config.accounts.unwrap_or_default().addresses;
             Some(AccountsRequest {
-                // Those that are not in the transaction; there are at most as many as it has.
+                // The transaction need not name these accounts. Their number is limited to what a transaction can have.
                 keys: returned.iter().take(256).filter_map(|it| it.parse().ok()).collect(),
                 transactions: vec![decode(&text, encoding)?],
                 with_mints: true,
@@ -197,7 +198,7 @@ struct BundleConfig {
     transaction_encoding: Option<UiTransactionEncoding>,
 }
 
-/// What the transactions of a bundle need. More of them than this are refused by the method.
+/// Returns the accounts that the transactions of a bundle need. The method refuses more transactions than this.
 fn bundle(texts: &[String], encoding: Option<UiTransactionEncoding>) -> Option<AccountsRequest> {
     const TRANSACTIONS_MAX: usize = 32;
     let encoding = transaction_codec::binary(encoding).ok()?;
@@ -215,7 +216,7 @@ struct ReorgTransactions {
     transactions: Option<Vec<String>>,
 }
 
-/// What cheat codes need: the accounts that they change, and those that they read for it.
+/// Returns the accounts that a cheat code needs: those that it changes, and those that it reads for the change.
 fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<AccountsRequest> {
     if !is_cheatcode(method) || api.cheatcodes.gate.check(method).is_err() {
         return None;
@@ -239,7 +240,7 @@ fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<Accoun
             type TokenParams = (String, String, IgnoredAny, Rest);
             let (owner, mint, ..) = params.parse_fast::<TokenParams>(3)?;
             let (owner, mint) = (parse_key::pubkey(&owner).ok()?, parse_key::pubkey(&mint).ok()?);
-            // The program of the mint is not known before the mint is there.
+            // The program of the mint is not known before the mint is fetched.
             let programs = [spl_token_interface::id(), spl_token_2022_interface::id()];
             let of_program = |program: Pubkey| {
                 let seeds = [owner.as_ref(), program.as_ref(), mint.as_ref()];
@@ -277,7 +278,7 @@ fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<Accoun
     }
 }
 
-/// The upstream of a cheat code that concerns it.
+/// Returns the upstream for cheat codes that concern it.
 pub(super) fn upstream(api: &SolanaApi) -> Option<&dyn RemoteAccounts> {
     api.account_upstream.as_deref()
 }

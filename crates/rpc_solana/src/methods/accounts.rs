@@ -39,7 +39,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getStakeMinimumDelegation", Execution::Inline, minimum_delegation),
 ];
 
-/// Maximum length of the data of an account: 10 MiB.
+/// Maximum length of an account's data: 10 MiB.
 const DATA_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 /// Minimum stake once version 5 of the stake program is active: 1 SOL.
@@ -56,7 +56,7 @@ fn balance(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// A parsed call for accounts. `K` is one pubkey, or several.
+/// The parameters of a call for accounts. `K` is one pubkey, or several.
 struct AccountsQuery<K> {
     view: View,
     keys: K,
@@ -78,7 +78,7 @@ fn account_info(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     Ok(MultipleAccounts::start(query, ListTemplate::element()))
 }
 
-/// The same for an account that takes some ten microseconds to encode.
+/// Returns getAccountInfo's result inline, for an account that takes at most some ten microseconds to encode.
 fn small_account_info(
     api: &SolanaApi,
     params: Params<'_>,
@@ -114,13 +114,13 @@ fn parse_account_query(
     Ok(AccountsQuery { view, keys, encoding })
 }
 
-/// What the result of getAccountInfo depends on.
+/// Returns the dependencies of getAccountInfo's result.
 fn account_dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (pubkey, config) = fast_config::key_and_account_config(params).ok()?;
     dependencies([pubkey], config)
 }
 
-/// What the result of getMultipleAccounts depends on.
+/// Returns the dependencies of getMultipleAccounts' result.
 fn multiple_accounts_dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (pubkeys, config) = fast_config::keys_and_account_config(params).ok()?;
     dependencies(pubkeys, config)
@@ -150,7 +150,7 @@ fn single_account(query: &AccountsQuery<Pubkey>, account: Option<&Account>) -> M
     })
 }
 
-/// The data of an account without an encoding, or `null`.
+/// Returns the data of an account without an encoding, or `null`.
 fn raw_account(query: &AccountsQuery<Pubkey>, account: Option<Arc<Account>>) -> MethodResult {
     match account {
         Some(account) => Ok(accounts_reader::raw_account(&query.view, account, query.encoding)),
@@ -163,7 +163,7 @@ fn multiple_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     Ok(MultipleAccounts::start(query, ListTemplate::at_last_list(&[(); 0])?))
 }
 
-/// The same for accounts that take some ten microseconds to encode.
+/// Returns getMultipleAccounts' result inline, for accounts that take at most some ten microseconds to encode.
 fn small_multiple_accounts(
     api: &SolanaApi,
     params: Params<'_>,
@@ -218,14 +218,14 @@ fn parse_accounts_query(
     Ok(AccountsQuery { view, keys, encoding })
 }
 
-/// Several accounts. One step checks or writes one account, or writes one chunk of a long account. All accounts are
-/// checked before the first is written.
+/// The state of getMultipleAccounts. One step checks or writes one account, or writes one chunk of a long account. All
+/// accounts are checked before the first is written.
 struct MultipleAccounts {
     query: AccountsQuery<Vec<Pubkey>>,
     template: ListTemplate,
     checked: usize,
     written: usize,
-    /// The account that is being written, if it is long.
+    /// The long account that is being written, if any.
     long: Option<(AccountEncoder, Arc<Account>)>,
 }
 
@@ -300,7 +300,7 @@ fn minimum_delegation(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json_in(context(&view), &lamports)
 }
 
-/// Whether a feature is active: its account has the slot since which it is.
+/// Whether a feature is active: its account contains the slot of its activation.
 fn is_active(view: &View, feature: &Pubkey) -> bool {
     accounts_reader::account(view, feature).is_some_and(|account| {
         *account.0.owner() == solana_sdk_ids::feature::id() && account.0.data().first() == Some(&1)
@@ -311,7 +311,7 @@ fn encoding(config: &RpcAccountInfoConfig, default: UiAccountEncoding) -> Encodi
     Encoding { form: config.encoding.unwrap_or(default), slice: config.data_slice }
 }
 
-/// The cost of encoding an account ([`inline_bytes`]).
+/// Returns the cost of encoding an account ([`inline_bytes`]).
 fn cost_bytes(account: Option<&Account>, encoding: Encoding) -> Option<u64> {
     let Some(account) = account else { return Some(0) };
     // A parsed account is parsed completely, even if only a slice is requested.

@@ -11,22 +11,21 @@ use solana::{Account, AccountEncoder, Encoding, MintInfo};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 
-/// A pubkey as the ledger's address.
 pub(crate) fn address(pubkey: &Pubkey) -> Address {
     Address::from(pubkey.to_bytes())
 }
 
-/// Index keys as the ledger's.
+/// Converts index keys to those of the ledger.
 pub(crate) fn keys(keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Vec<(KeyKind, Address)> {
     keys.into_iter().map(|(kind, key)| (kind, address(&key))).collect()
 }
 
-/// The account of a pubkey.
+/// Returns the account of a pubkey.
 pub(crate) fn account(view: &View, pubkey: &Pubkey) -> Option<Arc<Account>> {
     view.record(&address(pubkey))
 }
 
-/// The lamports of a pubkey's account. The account itself is not unpacked.
+/// Returns the lamports of a pubkey's account, which is not unpacked.
 pub(crate) fn lamports(view: &View, pubkey: &Pubkey) -> Option<u64> {
     view.global_rank(&address(pubkey))
 }
@@ -36,7 +35,7 @@ pub(crate) fn check_encoding(account: &Account, encoding: Encoding) -> Result<()
     encoding.check(&account.0).map_err(|err| RpcError::invalid_request(err.to_string()))
 }
 
-/// The same as [`start_account`], but the whole account.
+/// Appends a whole account, as [`start_account`] does with the beginning of one.
 pub(crate) fn write_account(
     out: &mut Vec<u8>,
     view: &View,
@@ -66,7 +65,7 @@ pub(crate) fn write_next_chunk(
     Ok(if has_more { StreamState::More } else { StreamState::Done })
 }
 
-/// Appends an account as JSON, or `null` if there is none. Of a long account only the beginning is appended; the
+/// Appends an account as JSON, or `null` if it does not exist. Of a long account only the beginning is appended; the
 /// encoder writes the rest. -32600 if the account is too long for base58.
 pub(crate) fn start_account(
     out: &mut Vec<u8>,
@@ -84,7 +83,8 @@ pub(crate) fn start_account(
     written.map_err(|err| jsonrpc::not_json(&err))
 }
 
-/// The data of an account as it is, or a slice of it. It is not copied: the account stays in memory until it is sent.
+/// Returns the data of an account as bytes, or a slice of it. It is not copied: the account stays in memory until it is
+/// sent.
 pub(crate) fn raw_account(view: &View, account: Arc<Account>, encoding: Encoding) -> MethodOutput {
     let fields = vec![
         ("lamports", account.0.lamports().to_string()),
@@ -97,7 +97,6 @@ pub(crate) fn raw_account(view: &View, account: Arc<Account>, encoding: Encoding
     MethodOutput::raw(RawValue { slot: view.block().slot, fields, bytes })
 }
 
-/// The data of an account, which stays in memory with it.
 struct AccountData(Arc<Account>);
 
 impl AsRef<[u8]> for AccountData {
@@ -106,7 +105,7 @@ impl AsRef<[u8]> for AccountData {
     }
 }
 
-/// What the JSON of a token account needs to show amounts of a mint; `None` if `mint` is not a mint.
+/// Returns the properties of a mint that the JSON of its token accounts needs; `None` if `mint` is not a mint.
 pub(crate) fn mint_info(view: &View, mint: &Pubkey) -> Option<MintInfo> {
     if solana::is_native_mint(mint) {
         return Some(MintInfo::native());
@@ -114,7 +113,7 @@ pub(crate) fn mint_info(view: &View, mint: &Pubkey) -> Option<MintInfo> {
     MintInfo::from_data(account(view, mint)?.0.data(), view.meta().unix_timestamp)
 }
 
-/// The program and the [`MintInfo`] of a mint that a client names; -32602 if it is not a mint.
+/// Returns the program and the [`MintInfo`] of a mint that a client names; -32602 if it is not a mint.
 pub(crate) fn require_mint(view: &View, mint: &Pubkey) -> Result<(Pubkey, MintInfo), RpcError> {
     if solana::is_native_mint(mint) {
         return Ok((spl_token_interface::id(), MintInfo::native()));
@@ -128,7 +127,7 @@ pub(crate) fn require_mint(view: &View, mint: &Pubkey) -> Result<(Pubkey, MintIn
     Ok((*found.0.owner(), mint_info))
 }
 
-/// An address as a pubkey. Every address of a Solana ledger is one.
+/// Converts an address to a pubkey. Every address of a Solana ledger is one.
 pub(crate) fn pubkey(address: &Address) -> Option<Pubkey> {
     address.to_array().map(Pubkey::new_from_array)
 }

@@ -1,7 +1,7 @@
 //! Positions of the transactions of some addresses, merged, in either order, between two bounds.
 //!
-//! In: the lists of a history snapshot, of which each is sorted. Out: each position once.
-//! Not here: what is read at a position (`transactions_for_address`).
+//! In: the sorted lists of a history snapshot. Out: each position once.
+//! Not here: the transactions at these positions (`transactions_for_address`).
 
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -15,14 +15,12 @@ use solana_pubkey::Pubkey;
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SortOrder {
-    /// The oldest first.
     Asc,
-    /// The newest first.
     #[default]
     Desc,
 }
 
-/// Bounds of a value. All that are there must hold.
+/// Bounds of a value. It must satisfy all that are present.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Comparison<T> {
@@ -34,17 +32,16 @@ pub(super) struct Comparison<T> {
 }
 
 impl<T> Comparison<T> {
-    /// Whether it has `lt` or `lte`.
     pub(super) fn has_upper_bound(&self) -> bool {
         self.lt.is_some() || self.lte.is_some()
     }
 
-    /// Whether it has `gt` or `gte`.
     pub(super) fn has_lower_bound(&self) -> bool {
         self.gt.is_some() || self.gte.is_some()
     }
 
-    /// Narrows a range of positions. `at` is the first position of a value, `after` the first one behind it.
+    /// Narrows a range of positions. `at` returns the first position of a value, `after` the first one behind the
+    /// value.
     pub(super) fn narrow<E>(
         &self,
         range: &mut Range<TransactionPosition>,
@@ -67,12 +64,12 @@ impl<T> Comparison<T> {
     }
 }
 
-/// The first position of a slot.
+/// Returns the first position of a slot.
 pub(super) fn first_of(slot: Slot) -> TransactionPosition {
     TransactionPosition { slot, index: 0 }
 }
 
-/// The position behind another one.
+/// Returns the position after another one.
 pub(super) fn behind(position: TransactionPosition) -> TransactionPosition {
     match position.index.checked_add(1) {
         Some(index) => TransactionPosition { index, ..position },
@@ -80,7 +77,7 @@ pub(super) fn behind(position: TransactionPosition) -> TransactionPosition {
     }
 }
 
-/// The first position whose block has this time or a later one. Times never decrease from block to block.
+/// Finds the first position whose block has this time or a later one. Times never decrease from block to block.
 pub(super) fn first_since(history: &HistorySnapshot, time: i64) -> TransactionPosition {
     let oldest = history.first_slot().unwrap_or_default();
     let newest = history.newest_slot(Commitment::Processed);
@@ -96,7 +93,7 @@ pub(super) fn first_since(history: &HistorySnapshot, time: i64) -> TransactionPo
     first_of(low)
 }
 
-/// The positions of the transactions that have one of `addresses`, in a range and an order.
+/// Merges the positions of the transactions that have one of `addresses`, in a range and an order.
 pub(super) fn merged<'a>(
     history: &'a HistorySnapshot,
     addresses: impl IntoIterator<Item = &'a Pubkey>,
@@ -123,7 +120,7 @@ pub(super) fn merged<'a>(
     })
 }
 
-/// The positions of one address.
+/// Returns the positions of one address in a range and an order.
 fn listed<'a>(
     history: &'a HistorySnapshot,
     address: &Pubkey,
@@ -143,7 +140,7 @@ fn listed<'a>(
     })
 }
 
-/// A number that is the greater the earlier the position comes in an order.
+/// Returns a number that is greater for a position that comes earlier in an order.
 fn rank(order: SortOrder, position: TransactionPosition) -> (Slot, u32) {
     match order {
         SortOrder::Asc => (!position.slot, !position.index),
@@ -151,7 +148,7 @@ fn rank(order: SortOrder, position: TransactionPosition) -> (Slot, u32) {
     }
 }
 
-/// The position of a rank.
+/// Returns the position of a rank.
 fn of_rank(order: SortOrder, (slot, index): (Slot, u32)) -> TransactionPosition {
     match order {
         SortOrder::Asc => TransactionPosition { slot: !slot, index: !index },

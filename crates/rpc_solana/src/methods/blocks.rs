@@ -1,4 +1,4 @@
-//! Blocks: lists of slots that have one, and the contents of one.
+//! Blocks: lists of slots with a block, and the contents of a block.
 //!
 //! In: the history. Each slot and block is of the chain of the commitment, and a block is returned once it is
 //! confirmed.
@@ -42,7 +42,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("minimumLedgerSlot", Execution::Inline, first_available_block),
 ];
 
-/// The commitment of a method that reads history; -32602 if it is processed.
+/// Returns the commitment of a method that reads history; -32602 if it is processed.
 pub(super) fn at_least_confirmed(
     commitment: Option<CommitmentConfig>,
 ) -> Result<Commitment, RpcError> {
@@ -54,7 +54,7 @@ pub(super) fn at_least_confirmed(
     }
 }
 
-/// The history that a method reads, its commitment, and the newest slot whose block it may return.
+/// Returns the history that a method reads, its commitment, and the newest slot whose block it may return.
 pub(super) fn confirmed_history(
     api: &SolanaApi,
     config: RpcContextConfig,
@@ -66,7 +66,7 @@ pub(super) fn confirmed_history(
     Ok((history, commitment, newest))
 }
 
-/// The oldest slot whose block is retained, or the first slot of the ledger if it has no block yet.
+/// Returns the oldest slot with a retained block, or the first slot of the ledger if it has no block yet.
 pub(super) fn first_available(api: &SolanaApi, history: &HistorySnapshot) -> Slot {
     history.first_slot().unwrap_or(api.cluster_info.first_slot)
 }
@@ -89,7 +89,7 @@ fn block(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     encoder.into_result(api, block)
 }
 
-/// The block of a slot, if it has reached the commitment.
+/// Finds the block of a slot, if it has reached the commitment.
 fn available<'a>(
     api: &SolanaApi,
     history: &'a HistorySnapshot,
@@ -103,8 +103,8 @@ fn available<'a>(
     block.ok_or_else(|| RpcCustomError::BlockNotAvailable { slot }.into())
 }
 
-/// What the result of getBlock depends on. A complete block never changes, and its hash identifies it. A finalized
-/// block that is retained is the only one of its slot.
+/// Returns the dependencies of getBlock's result. A complete block never changes, and its hash identifies it. A
+/// finalized block that is retained is the only one of its slot.
 fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     type BlockParams = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
     let (slot, config): BlockParams = params.parse(1).ok()?;
@@ -127,7 +127,7 @@ fn blockhash(api: &SolanaApi, slot: Slot, commitment: Commitment) -> Option<[u8;
     Some(available(api, &history, slot, commitment).ok()?.blockhash.to_bytes())
 }
 
-/// A finalized block. The error says why there is none at `slot`.
+/// Finds a finalized block. The error is the reason why there is none at `slot`.
 fn rooted<'a>(
     api: &SolanaApi,
     history: &'a HistorySnapshot,
@@ -146,7 +146,6 @@ fn rooted<'a>(
     Err(RpcCustomError::SlotSkipped { slot }.into())
 }
 
-/// The requested form of a block.
 struct BlockEncoder {
     encoding: UiTransactionEncoding,
     details: TransactionDetails,
@@ -174,7 +173,7 @@ impl BlockEncoder {
         match self.details {
             TransactionDetails::None => return MethodOutput::json(&without_transactions),
             TransactionDetails::Signatures => {}
-            // Nothing may fail after the first byte is sent.
+            // Errors are impossible after the first byte is sent, so all transactions are checked first.
             TransactionDetails::Full | TransactionDetails::Accounts => {
                 let mut all = block.transactions.iter();
                 all.try_for_each(|executed| check_version(executed, self.version_max))?;
@@ -187,7 +186,7 @@ impl BlockEncoder {
         ))
     }
 
-    /// A block with this transaction only, or with none.
+    /// Encodes a block with this transaction only, or with none.
     fn partial_block(&self, executed: Option<&ExecutedTransaction>) -> ConfirmedBlock {
         let transactions =
             executed.map(|executed| TransactionWithStatusMeta::Complete(with_meta(executed)));
@@ -225,7 +224,6 @@ impl BlockEncoder {
     }
 }
 
-/// Streams the transactions of a block.
 struct TransactionStream {
     block: Arc<Block>,
     encoder: BlockEncoder,
@@ -301,7 +299,6 @@ fn blocks_with_limit(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     Ok(SlotStream::start(history, (start, newest), limit))
 }
 
-/// Streams the slots that have a block.
 struct SlotStream {
     history: Arc<HistorySnapshot>,
     next: Slot,
@@ -315,7 +312,7 @@ struct SlotStream {
 const SLOTS: usize = 512;
 
 impl SlotStream {
-    /// `end` is not above the newest slot of the commitment.
+    /// Starts the stream. `end` is not above the newest slot of the commitment.
     fn start(
         history: Arc<HistorySnapshot>,
         (next, end): (Slot, Slot),

@@ -15,7 +15,7 @@ pub(super) const SCAN_MIN: usize = 1_000;
 /// compression.
 const HEAVY_BYTES_MIN: u64 = 1024 * 1024;
 
-/// Accounts whose bytes are summed.
+/// Maximum number of accounts whose bytes are summed.
 const SAMPLE_MAX: usize = 64;
 
 /// Minimum length of the JSON of a list's account, without its data: field names, pubkey and owner.
@@ -24,7 +24,7 @@ const JSON_BYTES_MIN: u64 = 160;
 /// Cost of a byte in base58 or parsed, relative to one in base64: a 32-byte pubkey takes almost a microsecond.
 const EXPENSIVE_BYTE_COST: u64 = 32;
 
-/// How much a call reads and encodes.
+/// The cost of a call: the accounts that it reads and the bytes that it encodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CostEstimate {
     /// Maximum number of accounts that are read.
@@ -34,7 +34,7 @@ pub(super) struct CostEstimate {
 }
 
 impl CostEstimate {
-    /// The cost of accounts that are loaded already.
+    /// Computes the cost of accounts that are already loaded.
     pub(super) fn of_accounts<'a>(
         accounts: impl IntoIterator<Item = &'a Account>,
         encoding: Encoding,
@@ -47,7 +47,7 @@ impl CostEstimate {
         cost
     }
 
-    /// The cost of the accounts found by keys. The bytes of a scan are not counted: it is heavy without them.
+    /// Estimates the cost of the accounts found by keys. The bytes of a scan are not counted: it is heavy without them.
     pub(super) fn of_keys(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> Self {
         let accounts = view.records_by_keys_len(keys);
         if accounts >= SCAN_MIN {
@@ -58,7 +58,7 @@ impl CostEstimate {
         Self { accounts, bytes }
     }
 
-    /// The class of a call that does not run inline.
+    /// Returns the class of a call that does not run inline.
     pub(super) fn class(self) -> cpu_pool::Class {
         if self.accounts >= SCAN_MIN || self.bytes >= HEAVY_BYTES_MIN {
             cpu_pool::Class::Heavy
@@ -68,8 +68,8 @@ impl CostEstimate {
     }
 }
 
-/// The cost of encoding `bytes` of account data, in bytes of base64. `None` if it is never done on the thread that
-/// polls the socket.
+/// Returns the cost of encoding `bytes` of account data, in bytes of base64. `None` if it is never done on the thread
+/// that polls the socket.
 pub(super) fn inline_bytes(bytes: u64, form: UiAccountEncoding) -> Option<u64> {
     match form {
         // The setup of the compressor alone costs more than a small account.
@@ -81,7 +81,7 @@ pub(super) fn inline_bytes(bytes: u64, form: UiAccountEncoding) -> Option<u64> {
     }
 }
 
-/// Minimum length in bytes of a list of all accounts found by keys, in any encoding.
+/// Returns the minimum length in bytes of a list of all accounts found by keys, in any encoding.
 pub(super) fn bytes_min(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> u64 {
     let accounts = view.records_by_keys_len(keys);
     let is_base64 = encoding.form == UiAccountEncoding::Base64;

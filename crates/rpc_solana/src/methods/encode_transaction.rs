@@ -1,4 +1,4 @@
-//! A transaction of the history as JSON, by itself.
+//! A transaction of the history as JSON, outside of a block.
 //!
 //! Not here: the transactions of a block (`blocks`), which Agave encodes as a part of it.
 
@@ -13,7 +13,7 @@ use solana_transaction_status::{
 use crate::custom_error::RpcCustomError;
 use crate::stored_transaction::with_meta;
 
-/// A transaction with its status. -32015 if the client does not support its version.
+/// Encodes a transaction with its status. -32015 if the client does not support its version.
 pub(super) fn encode(
     executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,
@@ -28,7 +28,7 @@ pub(super) fn encode(
     Ok(confirmed.encode(encoding, version_max).map_err(RpcCustomError::from)?)
 }
 
-/// -32015 for a transaction of a version that the client does not support, as in Agave.
+/// Returns -32015 for a transaction of a version that the client does not support, as in Agave.
 pub(super) fn check_version(
     executed: &ExecutedTransaction,
     version_max: Option<u8>,

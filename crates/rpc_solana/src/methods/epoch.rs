@@ -1,4 +1,4 @@
-//! Epochs: which one it is, the rates of inflation, and the rewards that were paid.
+//! Epochs: the current one, the rates of inflation, and the rewards that were paid.
 //!
 //! Not here: leaders (`leaders`), stakes (`votes`).
 
@@ -57,7 +57,7 @@ fn epoch_schedule(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&api.cluster_info.epoch_schedule)
 }
 
-/// The rates of the cluster's inflation.
+/// Returns the rates of the cluster's inflation.
 fn inflation(api: &SolanaApi) -> Result<Arc<InflationSchedule>, RpcError> {
     api.cluster.inflation().ok_or_else(|| unknown("the inflation of the cluster is"))
 }
@@ -81,8 +81,8 @@ fn inflation_rate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// The rewards of addresses for an epoch. Vote accounts are paid in the first block after it, stake accounts in one
-/// of the blocks that follow, which depends on their address.
+/// Returns the rewards of addresses for an epoch. Vote accounts are paid in the first block after it, stake accounts in
+/// one of the following blocks, which depends on their address.
 fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (addresses, config): (Vec<String>, Option<RpcEpochConfig>) = params.parse(1)?;
     let addresses = parse_key::pubkeys(&addresses)?;
@@ -159,7 +159,7 @@ fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&texts.iter().map(reward).collect::<Vec<_>>())
 }
 
-/// The rewards of some kinds that a block paid to some addresses.
+/// Finds the rewards of some kinds that a block paid to some addresses.
 fn paid<'a>(
     block: &'a Block,
     addresses: &[String],

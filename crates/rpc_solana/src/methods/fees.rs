@@ -32,9 +32,9 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getRecentPrioritizationFees", Execution::Medium, recent_prioritization_fees),
 ];
 
-/// Blocks in a result: one minute of 400 ms slots if none is skipped.
+/// Maximum number of blocks in a result: one minute of 400 ms slots if none is skipped.
 const BLOCKS_MAX: usize = 150;
-/// Blocks scanned: ten minutes of 400 ms slots.
+/// Maximum number of scanned blocks: ten minutes of 400 ms slots.
 const BLOCKS_SCANNED_MAX: usize = 1_500;
 
 fn fee_for_message(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -63,7 +63,7 @@ fn names_its_nonce(message: &SanitizedMessage, view: &chain_solana::View) -> boo
     })
 }
 
-/// The fee for the signatures, including those that precompiles check, and for the requested priority.
+/// Returns the fee for the signatures, including those that precompiles check, and for the requested priority.
 fn fee(message: &SanitizedMessage, cluster: &ClusterInfo) -> Option<u64> {
     let config = TransactionConfiguration::try_from_sanitized_message(message, &cluster.features);
     let priority = config.ok()?.priority_fee_lamports;
@@ -88,8 +88,8 @@ fn recent_prioritization_fees(api: &SolanaApi, params: Params<'_>) -> MethodResu
     MethodOutput::json(&fees)
 }
 
-/// The lowest price of a transaction in a block. If all transactions that write to one of `accounts` paid
-/// more, the lowest price of these. `None` for a block of votes only.
+/// Returns the lowest price of a transaction in a block. If all transactions that write to one of `accounts` paid more,
+/// returns the lowest price of these. `None` for a block of votes only.
 fn block_fee(
     block: &Block,
     accounts: &HashSet<Pubkey>,
@@ -113,7 +113,7 @@ fn block_fee(
     Some(RpcPrioritizationFee { slot: block.id.slot, prioritization_fee: floor?.max(highest) })
 }
 
-/// Microlamports per compute unit; `None` if the transaction requests no compute units.
+/// Returns the price in microlamports per compute unit; `None` if the transaction requests no compute units.
 pub(super) fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Option<u64> {
     let message = &executed.transaction.message;
     let is_v1 = matches!(message, VersionedMessage::V1(_));
@@ -133,7 +133,7 @@ pub(super) fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Op
     (config.compute_unit_limit > 0).then(|| config.compute_unit_price_in_microlamports())
 }
 
-/// Those of `accounts` that a transaction may write to.
+/// Selects those of `accounts` that a transaction may write to.
 pub(super) fn written<'a>(
     executed: &'a ExecutedTransaction,
     accounts: &'a HashSet<Pubkey>,

@@ -1,10 +1,10 @@
-//! Which keys a list of accounts is found by, or -32010.
+//! The keys by which a list of accounts is found, or -32010.
 //!
-//! As in Agave, each list has an index. If it is off, the program's index is used; if that is off too, all
-//! accounts are scanned. If an index is on but excludes the key, the call fails with -32010.
-//! Beyond Agave, all keys of the request narrow the scan, and there is an index by delegate. If that index is off,
-//! everything is as in Agave; if it is on, it comes first.
-//! Not here: which index is the narrowest, and scans without an index (`query`).
+//! As in Agave, each list has an index. If it is off, the program's index is used; if that is off too, all accounts are
+//! scanned. If an index is on but excludes the key, the call fails with -32010.
+//! Beyond Agave, all keys of the request narrow the scan, and there is an index by delegate. If that index is off, the
+//! behaviour is Agave's; if it is on, it has precedence.
+//! Not here: the choice of the narrowest index, and scans without an index (`query`).
 
 use chain_solana::View;
 use jsonrpc::error::RpcError;
@@ -16,7 +16,7 @@ use solana_pubkey::Pubkey;
 use super::accounts_reader;
 use crate::custom_error::RpcCustomError;
 
-/// The keys of the accounts of a program that pass `filters`.
+/// Returns the keys of the accounts of a program that pass `filters`.
 pub(super) fn program_keys(
     view: &View,
     program: &Pubkey,
@@ -32,7 +32,7 @@ pub(super) fn program_keys(
     Ok(accounts_reader::keys(keys))
 }
 
-/// The keys of token accounts: `first`, which is an owner, delegate or mint, and `mint` if there is one.
+/// Returns the keys of token accounts: `first`, which is an owner, delegate or mint, and `mint` if it is present.
 pub(super) fn token_keys(
     view: &View,
     first: (KeyKind, Pubkey),
@@ -41,7 +41,7 @@ pub(super) fn token_keys(
 ) -> Result<Vec<(KeyKind, Address)>, RpcError> {
     let mint = mint.map(|mint| (key_kind::MINT, mint));
     let program = (key_kind::PROGRAM, program);
-    // Agave never finds an owner's accounts by the mint, so an excluded mint is no error here.
+    // Agave never finds an owner's accounts by the mint, so an excluded mint is not an error here.
     let second = mint.filter(|_| first.0 != key_kind::OWNER);
     check(view, [Some(first), second, Some(program)].into_iter().flatten())?;
     let is_found_by_first = indexed(view, &first) == IndexCoverage::Covered;
@@ -49,7 +49,7 @@ pub(super) fn token_keys(
     Ok(accounts_reader::keys([Some(first), mint, program].into_iter().flatten()))
 }
 
-/// -32010 if, of these keys, the first whose index is on is excluded from it.
+/// Returns -32010 if, of these keys, the first whose index is on is excluded from it.
 fn check(view: &View, keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Result<(), RpcError> {
     for key in keys {
         match indexed(view, &key) {
@@ -64,7 +64,6 @@ fn check(view: &View, keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Resu
     Ok(())
 }
 
-/// The error of a filter that is not valid.
 pub(super) fn invalid_filter(err: FilterError) -> RpcError {
     RpcError::invalid_params(err.to_string())
 }

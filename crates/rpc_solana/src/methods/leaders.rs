@@ -43,7 +43,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBlockProduction", Execution::Medium, block_production),
 ];
 
-/// The last epoch whose leaders are known.
+/// Returns the last epoch whose leaders are known.
 fn last_scheduled_epoch(api: &SolanaApi) -> u64 {
     let root = api.reader.view(Commitment::Finalized).block().slot;
     api.cluster_info.epoch_schedule.get_leader_schedule_epoch(root)
@@ -54,8 +54,8 @@ fn slot_leader(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let slot = view_of(api, config)?.block().slot;
     let (epoch, index) = api.cluster_info.epoch_schedule.get_epoch_and_slot_index(slot);
     let leaders = api.cluster.leaders(epoch);
-    let turn = leaders.as_ref().and_then(|leaders| leaders.turn_of(index));
-    let (leader, _) = turn.ok_or_else(|| unknown("the leader of this slot is"))?;
+    let window = leaders.as_ref().and_then(|leaders| leaders.find_window(index));
+    let (leader, _) = window.ok_or_else(|| unknown("the leader of this slot is"))?;
     MethodOutput::json(&leader.to_string())
 }
 
@@ -75,15 +75,15 @@ fn slot_leaders(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let mut lookup = LeaderLookup::new(api);
     let mut leaders: Vec<String> = Vec::with_capacity(limit as usize);
     while (leaders.len() as u64) < limit {
-        let (leader, turn) = lookup.turn_of(start.saturating_add(leaders.len() as u64))?;
+        let (leader, window) = lookup.find_window(start.saturating_add(leaders.len() as u64))?;
         let remaining = limit as usize - leaders.len();
-        let slots = usize::try_from(turn.end - turn.start).unwrap_or(usize::MAX);
+        let slots = usize::try_from(window.end - window.start).unwrap_or(usize::MAX);
         leaders.resize(leaders.len() + slots.min(remaining), leader.to_string());
     }
     MethodOutput::json(&leaders)
 }
 
-/// -32602 for slots of an epoch without a known schedule, as in Agave.
+/// Returns -32602 for slots of an epoch without a known schedule, as in Agave.
 fn no_schedule(epoch: u64) -> RpcError {
     RpcError::invalid_params(format!(
         "Invalid slot range: leader schedule for epoch {epoch} is unavailable"
@@ -103,16 +103,16 @@ impl LeaderLookup {
         Self { cluster: Arc::clone(&api.cluster), epochs, known: None }
     }
 
-    /// The leader of a slot, and the slots from this one to the end of its turn.
-    fn turn_of(&mut self, slot: Slot) -> Result<(Pubkey, Range<Slot>), RpcError> {
+    /// Returns the leader of a slot, and the slots from this one to the end of its window.
+    fn find_window(&mut self, slot: Slot) -> Result<(Pubkey, Range<Slot>), RpcError> {
         let (epoch, index) = self.epochs.get_epoch_and_slot_index(slot);
         if self.known.as_ref().is_none_or(|(known, _)| *known != epoch) {
             self.known = self.cluster.leaders(epoch).map(|leaders| (epoch, leaders));
         }
         let known = self.known.as_ref();
-        let turn = known.and_then(|(_, leaders)| leaders.turn_of(index));
-        let (leader, turn) = turn.ok_or_else(|| no_schedule(epoch))?;
-        Ok((*leader, slot..slot.saturating_add(turn.end - index)))
+        let window = known.and_then(|(_, leaders)| leaders.find_window(index));
+        let (leader, window) = window.ok_or_else(|| no_schedule(epoch))?;
+        Ok((*leader, slot..slot.saturating_add(window.end - index)))
     }
 }
 
@@ -140,35 +140,35 @@ fn leader_schedule(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     };
     Ok(MethodOutput::streamed(
         None,
-        LeaderScheduleStream { schedule, leaders, turn: 0, next: None, has_started: false },
+        LeaderScheduleStream { schedule, leaders, window: 0, next: None, has_started: false },
     ))
 }
 
 /// Streams the slots of each leader of an epoch, counted from its first. The shape is that of [`RpcLeaderSchedule`].
 struct LeaderScheduleStream {
     schedule: Arc<LeaderSchedule>,
-    /// The leaders whose slots are not all written.
+    /// The leaders with slots that are not written yet.
     leaders: Range<usize>,
-    /// The turn of the first of them that is written now.
-    turn: usize,
-    /// The next slot in that turn; the start of the turn if there is none.
+    /// The number of the window that is being written, among those of the first of these leaders.
+    window: usize,
+    /// The next slot in that window. `None` at its start.
     next: Option<u64>,
     has_started: bool,
 }
 
 impl LeaderScheduleStream {
-    /// Appends at most [`SLOTS`] slots of one turn, with what is before and after them.
+    /// Appends at most [`SLOTS`] slots of one window, and the JSON around them.
     fn write_some(&mut self, out: &mut Vec<u8>) -> Result<(), RpcError> {
         let leader = self.leaders.start;
-        let Some(turn) = self.schedule.nth_turn(leader, self.turn) else {
+        let Some(window) = self.schedule.nth_window(leader, self.window) else {
             out.push(b']');
             self.leaders.start += 1;
-            self.turn = 0;
+            self.window = 0;
             return Ok(());
         };
-        let start = self.next.unwrap_or(turn.start);
-        let end = turn.end.min(start.saturating_add(SLOTS));
-        let is_first = self.turn == 0 && self.next.is_none();
+        let start = self.next.unwrap_or(window.start);
+        let end = window.end.min(start.saturating_add(SLOTS));
+        let is_first = self.window == 0 && self.next.is_none();
         if is_first {
             out.push(if std::mem::replace(&mut self.has_started, true) { b',' } else { b'{' });
             write_json(out, &self.schedule.leaders()[leader].to_string())?;
@@ -180,8 +180,8 @@ impl LeaderScheduleStream {
             }
             write_number(out, slot);
         }
-        self.next = (end < turn.end).then_some(end);
-        self.turn += usize::from(self.next.is_none());
+        self.next = (end < window.end).then_some(end);
+        self.window += usize::from(self.next.is_none());
         Ok(())
     }
 }
@@ -227,7 +227,8 @@ fn block_production(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         )));
     }
     let history = slot_history(&view).ok_or(RpcCustomError::NoSlotHistory)?;
-    let (oldest, newest) = (history.oldest(), history.newest());
+    let oldest = history.oldest();
+    let newest = history.newest();
     if first_slot < oldest {
         return Err(RpcError::invalid_params(format!(
             "firstSlot, {first_slot}, is too small; min {oldest}"
@@ -267,8 +268,8 @@ impl IncrementalQuery for BlockProductionQuery {
         let history = &self.history;
         let has_block = |slot: &Slot| history.check(*slot) == Check::Found;
         while self.next <= last {
-            let (leader, turn) = self.lookup.turn_of(self.next)?;
-            let slots = self.next..turn.end.min(last + 1);
+            let (leader, window) = self.lookup.find_window(self.next)?;
+            let slots = self.next..window.end.min(last + 1);
             self.next = slots.end;
             if self.identity.is_none_or(|identity| identity == leader) {
                 let (led, produced) = self.by_identity.entry(leader).or_default();
@@ -291,7 +292,7 @@ impl IncrementalQuery for BlockProductionQuery {
     }
 }
 
-/// Which of the last million slots have a block, from the ledger's sysvar.
+/// Returns the ledger's sysvar that lists which of the last million slots have a block.
 fn slot_history(view: &View) -> Option<SlotHistory> {
     let account = accounts_reader::account(view, &solana_sdk_ids::sysvar::slot_history::ID)?;
     bincode::deserialize(account.0.data()).ok()

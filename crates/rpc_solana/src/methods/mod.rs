@@ -75,10 +75,9 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     votes::METHODS,
 ];
 
-/// The number of all tables.
 const TABLES: usize = FILES.len() + cheatcodes::TABLES.len();
 
-/// The tables of the ledger, then those of cheat codes.
+/// Joins the tables of the ledger and those of cheat codes.
 const fn joined() -> [&'static [MethodSpec<SolanaApi>]; TABLES] {
     let mut tables = [FILES[0]; TABLES];
     let mut index = 0;

@@ -36,7 +36,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getAgGenesisCert", Execution::Inline, alpenglow_certificate),
 ];
 
-/// On the pool if there is an upstream: the call waits for it.
+/// On the pool if there is an upstream: the call waits for its response.
 const SNAPSHOT_SLOT: Execution<SolanaApi> = Execution::ByCost {
     class_max: cpu_pool::Class::Light,
     class: |api, _, _| api.upstream.as_ref().map(|_| cpu_pool::Class::Light),
@@ -45,7 +45,7 @@ const SNAPSHOT_SLOT: Execution<SolanaApi> = Execution::ByCost {
 /// The client id that `getClusterNodes` reports.
 const CLIENT_ID: &str = "Hydrant";
 
-/// The release of Agave whose shapes and behaviour are implemented.
+/// Returns the release of Agave whose shapes and behaviour are implemented.
 pub fn api_version() -> String {
     RpcApiVersion::default().to_string()
 }
@@ -64,7 +64,7 @@ fn health(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&"ok")
 }
 
-/// -32005 if the state is behind.
+/// Returns -32005 if the state is behind.
 pub(super) fn check_health(api: &SolanaApi) -> Result<(), RpcError> {
     let num_slots_behind = match api.health.status() {
         Status::Ok => return Ok(()),
@@ -75,13 +75,13 @@ pub(super) fn check_health(api: &SolanaApi) -> Result<(), RpcError> {
     if let (Some(data), Some([processed, ..])) =
         (err.data.as_mut().and_then(Value::as_object_mut), api.health.slot_ages(api.pool.now()))
     {
-        // In addition to what Agave reports: time since the last block.
+        // A member that Agave does not have: the time since the last block.
         data.insert("lastBlockAgeMs".to_owned(), (processed.as_millis() as u64).into());
     }
     Err(err)
 }
 
-/// Returns the dependencies of a result that never changes while the node runs: none.
+/// Returns no dependencies: the result never changes while the node runs.
 pub(super) fn no_dependency(_: &SolanaApi, _: Params<'_>) -> Option<Dependencies> {
     Some(Dependencies::none(Commitment::Finalized, None))
 }
@@ -144,7 +144,7 @@ fn cluster_nodes(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&nodes.iter().map(contact_info).collect::<Vec<_>>())
 }
 
-/// -32603 for what the node cannot know about the cluster. `what` ends with a verb.
+/// Returns -32603 for a fact about the cluster that the node cannot know. `what` ends with a verb.
 pub(super) fn unknown(what: &str) -> RpcError {
     RpcError::internal_with(format!("{what} unknown to this node"))
 }
@@ -159,14 +159,14 @@ fn highest_snapshot_slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&RpcSnapshotSlotInfo { full, incremental: None })
 }
 
-/// The newest slot of which a shred was seen. Without shreds, the newest slot.
+/// Returns the newest slot for which a shred has arrived. Without shreds, the newest slot.
 fn newest_slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     let processed = || api.reader.view(Commitment::Processed).block().slot;
     MethodOutput::json(&api.cluster.newest_shred_slot().unwrap_or_else(processed))
 }
 
-/// There is none: this ledger votes on chain, like a cluster that has not migrated to Alpenglow.
+/// Returns null: this ledger votes on chain, like a cluster that has not migrated to Alpenglow.
 fn alpenglow_certificate(_: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     MethodOutput::json(&None::<()>)

@@ -1,9 +1,8 @@
-//! The addresses that do not circulate by the source of Agave 4.2.2 (`solana-runtime`, `non_circulating_supply`): of
-//! mainnet, and listed by getSupply of every cluster.
+//! The addresses that do not circulate according to the source of Agave 4.2.2 (`solana-runtime`,
+//! `non_circulating_supply`). They are those of mainnet, and getSupply lists them on every cluster.
 
 use solana_pubkey::{Pubkey, pubkey};
 
-/// Accounts that do not circulate.
 pub(super) const ACCOUNTS: [Pubkey; 214] = [
     pubkey!("9huDUZfxoJ7wGMTffUE7vh1xePqef7gyrLJu9NApncqA"),
     pubkey!("GK2zqSsXLA2rwVZk347RYhh6jJpRsCA69FjLW93ZGi3B"),

@@ -45,14 +45,13 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
 
 /// Default number of accounts on a page.
 const LIMIT_DEFAULT: usize = 1_000;
-/// The limit of other providers.
+/// Maximum number of accounts on a page, as with other providers.
 const LIMIT_MAX: usize = 10_000;
-/// Bytes of account data on a page, before encoding.
+/// Maximum bytes of account data on a page, before encoding.
 const PAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Accounts scanned for a page: some ten milliseconds.
+/// Maximum number of accounts scanned for a page: some ten milliseconds.
 const VISITS_MAX: usize = 100_000;
 
-/// An account with its pubkey.
 type KeyedAccount = (Pubkey, Arc<solana::Account>);
 
 /// The config object of a paginated method. A member of another name is an error, since it would change nothing.
@@ -63,9 +62,9 @@ struct PageConfig {
     pagination_key: Option<String>,
     changed_since_slot: Option<Slot>,
     with_context: Option<bool>,
-    /// Only for getProgramAccountsV2.
+    /// Only for getProgramAccountsV2: the filters.
     filters: Option<Vec<RpcFilterType>>,
-    /// Only for getTokenAccountsByMint.
+    /// Only for getTokenAccountsByMint: the token program.
     program_id: Option<String>,
     encoding: Option<UiAccountEncoding>,
     data_slice: Option<UiDataSliceConfig>,
@@ -78,7 +77,7 @@ impl PageConfig {
         self.commitment.map(|commitment| CommitmentConfig { commitment })
     }
 
-    /// Refuses the members that only another method has. `method` is the one that was called.
+    /// Refuses the members that only another method has. `method` is the called one.
     fn check(&self, method: &str) -> Result<(), RpcError> {
         let others = [
             ("filters", "getProgramAccountsV2", self.filters.is_some()),
@@ -94,11 +93,11 @@ impl PageConfig {
     }
 }
 
-/// A page in most results.
+/// A page of accounts, as most methods return it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AccountsPage<T> {
-    /// First, so that a client that parses a stream has it before the accounts.
+    /// The key of the next page. It precedes the accounts, so that a client that parses a stream has it first.
     pagination_key: Option<String>,
     accounts: T,
 }
@@ -155,8 +154,8 @@ fn by_mint(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     tokens(api, &config, (key_kind::MINT, mint), selection)
 }
 
-/// A page of the selected token accounts, found by `first`. It is empty if the selected mint belongs to another program
-/// than the selected one.
+/// Returns a page of the selected token accounts, found by `first`. It is empty if the selected mint belongs to another
+/// program than the selected one.
 fn tokens(
     api: &SolanaApi,
     config: &PageConfig,
@@ -191,8 +190,8 @@ fn tokens(
     )
 }
 
-/// What a page of a program's accounts depends on: of the keys that find the accounts, the one with the fewest
-/// accounts.
+/// Returns the dependencies of a page of a program's accounts: of the keys that find the accounts, the one with the
+/// fewest accounts.
 fn program_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
@@ -203,7 +202,7 @@ fn program_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependenc
     dependencies(&view, &config, &keys, is_known_spl_token_id(&program))
 }
 
-/// The same for the token accounts of an owner.
+/// Returns the dependencies of a page of an owner's token accounts.
 fn owner_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     type OwnerParams = (String, RpcTokenAccountsFilter, Option<PageConfig>);
     let (owner, filter, config): OwnerParams = params.parse(2).ok()?;
@@ -216,7 +215,7 @@ fn owner_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencie
     )
 }
 
-/// The same for the token accounts of a mint.
+/// Returns the dependencies of a page of a mint's token accounts.
 fn mint_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (mint, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;
@@ -225,7 +224,7 @@ fn mint_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies
     token_dependencies(api, &config, (key_kind::MINT, mint), selection)
 }
 
-/// The same for token accounts. They also depend on the mint, which determines the program.
+/// Returns the dependencies of a page of token accounts. They include the mint, which determines the program.
 fn token_dependencies(
     api: &SolanaApi,
     config: &PageConfig,
@@ -240,8 +239,8 @@ fn token_dependencies(
         .with_records(selection.mint.iter().map(accounts_reader::address))
 }
 
-/// `None` for a page that may end because too many accounts were scanned: the accounts that were scanned and are not
-/// on the page may change.
+/// Returns the dependencies of a page. `None` if it may end because too many accounts were scanned: the accounts that
+/// were scanned and are not on the page may change.
 fn dependencies(
     view: &chain_solana::View,
     config: &PageConfig,
@@ -262,7 +261,7 @@ fn dependencies(
     Some(dependencies.with_key(narrowest).with_block_if(is_parsed && is_token_list))
 }
 
-/// The value that `write` makes of the accounts of a page and the key of the next page.
+/// Finds a page, and passes its accounts and the key of the next page to `write`.
 fn page(
     (view, with_context): (chain_solana::View, bool),
     config: &PageConfig,
@@ -294,7 +293,6 @@ fn page(
     run_incremental(context, PageQuery { view, keys, page, filter, format, write, visits })
 }
 
-/// Finds the accounts of a page step by step.
 struct PageQuery<W> {
     view: chain_solana::View,
     keys: Vec<(KeyKind, Address)>,
@@ -349,7 +347,7 @@ fn limit(requested: Option<usize>) -> Result<usize, RpcError> {
     Err(RpcError::invalid_params(message))
 }
 
-/// A cursor from base58.
+/// Parses a cursor in base58.
 fn cursor(text: &str) -> Result<Cursor, RpcError> {
     let mut bytes = [0; Cursor::BYTES];
     match bs58::decode(text).onto(&mut bytes) {

@@ -8,22 +8,20 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-/// An address.
 pub(crate) fn pubkey(text: &str) -> Result<Pubkey, RpcError> {
     parse(text)
 }
 
-/// Addresses, all of them or the first error.
+/// Parses addresses. Returns all of them or the first error.
 pub(crate) fn pubkeys(texts: &[impl AsRef<str>]) -> Result<Vec<Pubkey>, RpcError> {
     texts.iter().map(|text| pubkey(text.as_ref())).collect()
 }
 
-/// A blockhash.
 pub(crate) fn hash(text: &str) -> Result<Hash, RpcError> {
     parse(text)
 }
 
-/// The signature that identifies a transaction.
+/// Parses the signature that identifies a transaction.
 pub(crate) fn signature(text: &str) -> Result<Signature, RpcError> {
     parse(text)
 }

@@ -1,4 +1,4 @@
-//! getPriorityFeeEstimate: what transactions paid for each compute unit of late, by percentiles.
+//! getPriorityFeeEstimate: the recent prices of compute units, by percentiles.
 //!
 //! Agave has no such method. Its shape is that on which providers agree. A level is a percentile by the nearest rank:
 //! of the prices of all transactions, or of those that write to one of the accounts, whichever is higher.
@@ -27,16 +27,15 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("getPriorityFeeEstimate", Execution::Medium, priority_fee_estimate)];
 
-/// Slots with a block that count: the limit of other providers.
+/// Maximum number of slots with a block that count: the limit of other providers.
 const SLOTS_MAX: u64 = 150;
-/// Transactions that count.
+/// Maximum number of transactions that count.
 const TRANSACTIONS_MAX: usize = 100_000;
 /// Transactions read in a step: some tens of microseconds.
 const TRANSACTIONS_PER_STEP: usize = 32;
-/// The lowest estimate that is recommended, in microlamports: what other providers recommend on an idle chain.
+/// The lowest recommended estimate in microlamports, as other providers recommend it on an idle chain.
 const RECOMMENDED_MIN: f64 = 10_000.0;
 
-/// The only parameter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Request {
@@ -45,7 +44,7 @@ struct Request {
     options: Option<Options>,
 }
 
-/// An option of another name is an error.
+/// The options of the request. A member of another name is an error.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Options {
@@ -80,7 +79,7 @@ enum PriorityLevel {
 }
 
 impl PriorityLevel {
-    /// Its percentile.
+    /// Returns the percentile of the level.
     fn percent(self) -> usize {
         match self {
             Self::Min => 0,
@@ -93,7 +92,7 @@ impl PriorityLevel {
     }
 }
 
-/// Microlamports for each compute unit.
+/// The result, in microlamports for each compute unit.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Estimate {
@@ -156,7 +155,7 @@ struct PriceQuery {
     blocks: Vec<Arc<Block>>,
     /// Indices of the next block and of its next transaction.
     next: (usize, usize),
-    /// Transactions that may still count.
+    /// Maximum number of transactions that still count.
     remaining: usize,
     accounts: HashSet<Pubkey>,
     options: Options,
@@ -218,7 +217,7 @@ impl IncrementalQuery for PriceQuery {
     }
 }
 
-/// The accounts that a transaction may write to.
+/// Lists the accounts that a transaction may write to.
 fn written_by(
     api: &SolanaApi,
     text: &str,
@@ -250,13 +249,13 @@ impl Prices {
         self.of_accounts.sort_unstable();
     }
 
-    /// The higher of the two markets' prices at a level. They must be sorted.
+    /// Returns the higher of the two markets' prices at a level. They must be sorted.
     fn at(&self, level: PriorityLevel) -> f64 {
         let percent = level.percent();
         percentile(&self.of_all, percent).max(percentile(&self.of_accounts, percent)) as f64
     }
 
-    /// What the options request. The prices must be sorted.
+    /// Returns the estimate that the options request. The prices must be sorted.
     fn estimate(&self, options: &Options) -> Estimate {
         if options.include_all_priority_fee_levels {
             let levels = Levels {
@@ -278,7 +277,7 @@ impl Prices {
     }
 }
 
-/// The value of the nearest rank; 0 if there is none.
+/// Returns the value of the nearest rank; 0 if there are no values.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()

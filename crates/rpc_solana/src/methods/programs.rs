@@ -43,7 +43,7 @@ fn by_candidates(
     Some(estimate().unwrap_or_default().class())
 }
 
-/// What a result depends on: of the keys that find its accounts, the one with the fewest accounts.
+/// Returns the dependencies of a result: of the keys that find its accounts, the one with the fewest accounts.
 fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
@@ -55,7 +55,7 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let keys = program_keys(&view, &program, &filters).ok()?;
     let is_token_program = is_known_spl_token_id(&program);
     let is_parsed = account_config.encoding == Some(UiAccountEncoding::JsonParsed);
-    // Filters may leave out accounts, and so may the parsing of token accounts.
+    // Filters may omit accounts, and so may the parsing of token accounts.
     let has_all_accounts = filters.is_empty() && !(is_parsed && is_token_program);
     let bytes_min =
         if has_all_accounts { cost::bytes_min(&view, &keys, encoding(&account_config)) } else { 0 };
@@ -91,7 +91,7 @@ fn encoding(config: &RpcAccountInfoConfig) -> Encoding {
     Encoding { form, slice: config.data_slice }
 }
 
-/// The filters of a request.
+/// Parses the filters of a request.
 pub(super) fn parse_filters(filters: Option<Vec<RpcFilterType>>) -> Result<Filters, RpcError> {
     Filters::new(filters.unwrap_or_default()).map_err(invalid_filter)
 }

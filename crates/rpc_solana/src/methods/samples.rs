@@ -15,7 +15,7 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("getRecentPerformanceSamples", Execution::Medium, samples)];
 
-/// Samples in a result: half a day.
+/// Maximum number of samples in a result: half a day.
 const SAMPLES_MAX: usize = 720;
 /// Length of a sample in seconds.
 const PERIOD_SECS: u16 = 60;
@@ -31,7 +31,7 @@ fn samples(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&newest_first(&history, api.cluster_info.genesis_unix_timestamp, limit))
 }
 
-/// The samples of the minutes that are over and whose blocks are all retained.
+/// Computes the samples of the minutes that are over and whose blocks are all retained.
 fn newest_first(history: &HistorySnapshot, genesis: i64, limit: usize) -> Vec<RpcPerfSample> {
     let minute_of = |block: &Block| (block.block_time - genesis).div_euclid(PERIOD_SECS.into());
     let mut samples = Vec::new();

@@ -34,7 +34,8 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("requestAirdrop", Execution::Light, request_airdrop).dangerous(),
 ];
 
-/// With preflight it runs the VM, like simulateTransaction; without, it only verifies signatures.
+/// Classifies sendTransaction. With preflight it runs the VM, like simulateTransaction; otherwise it only verifies
+/// signatures.
 fn sending(_: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<cpu_pool::Class> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -89,7 +90,7 @@ fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&signature.to_string())
 }
 
-/// -32002 with the result of the preflight, if it ran.
+/// Returns -32002 with the result of the preflight, if it ran.
 fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
     let fee = simulation.as_ref().and_then(simulate::fee);
     let (logs, units_consumed, loaded_accounts_data_size, return_data) = simulation

@@ -1,4 +1,4 @@
-//! simulateTransaction: runs a transaction on a view, without effect, and returns what it would do.
+//! simulateTransaction: runs a transaction on a view, without effect, and returns its effects.
 
 use std::collections::HashMap;
 
@@ -29,12 +29,12 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("simulateTransaction", Execution::Medium, simulate_transaction)];
 
-/// -32602 for a transaction that contradicts itself.
+/// Returns -32602 for a transaction that contradicts itself.
 pub(super) fn unsound(why: &str) -> RpcError {
     RpcError::invalid_params(format!("invalid transaction: {why}"))
 }
 
-/// The fee that the transaction would pay; `None` if it would not be charged.
+/// Returns the fee that the transaction would pay; `None` if it would not be charged.
 pub(super) fn fee(simulation: &Simulation) -> Option<u64> {
     (simulation.err.is_none() || simulation.fee > 0).then_some(simulation.fee)
 }
@@ -81,8 +81,8 @@ fn simulate_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json_in(context(&view), &result)
 }
 
-/// Runs a transaction on a view. As in Agave, a transaction that is refused before it runs has loaded no data and
-/// would pay no fee.
+/// Runs a transaction on a view. As in Agave, a transaction that is refused before it runs has loaded no data and would
+/// pay no fee.
 pub(super) fn run(
     api: &SolanaApi,
     view: &View,
@@ -91,7 +91,7 @@ pub(super) fn run(
     run_after(api, view, &WrittenAccounts::default(), request)
 }
 
-/// The same, after other transactions that wrote these accounts.
+/// Runs a transaction like [`run`], after other transactions that wrote `written`.
 pub(super) fn run_after(
     api: &SolanaApi,
     view: &View,
@@ -121,7 +121,7 @@ fn is_wrongly_signed(transaction: VersionedTransaction) -> Result<bool, RpcError
     }
 }
 
-/// The requested encoding of accounts, if it is supported.
+/// Returns the requested encoding of accounts, if it is supported.
 fn accounts_encoding(
     config: &RpcSimulateTransactionAccountsConfig,
     keys_len: usize,
@@ -137,7 +137,7 @@ fn accounts_encoding(
     Ok(Encoding { form, slice: None })
 }
 
-/// The requested accounts after the transaction: those of the transaction, or else those of the view.
+/// Encodes the requested accounts after the transaction: those of the transaction, and otherwise those of the view.
 fn after(
     config: &RpcSimulateTransactionAccountsConfig,
     encoding: Encoding,
@@ -163,7 +163,7 @@ fn after(
     config.addresses.iter().map(encode).collect()
 }
 
-/// The result for a transaction that ran.
+/// Returns the result for a transaction that ran.
 pub(super) fn simulation_result(
     simulation: Simulation,
     keys: &AccountKeys<'_>,
@@ -199,7 +199,7 @@ pub(super) fn simulation_result(
     }
 }
 
-/// The result for a transaction with an invalid signature: nothing ran.
+/// Returns the result for a transaction with an invalid signature, which did not run.
 fn wrongly_signed() -> RpcSimulateTransactionResult {
     RpcSimulateTransactionResult {
         err: Some(TransactionError::SignatureFailure.into()),

@@ -39,8 +39,9 @@ fn slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&reached_slot(api, &view).max(min_slot))
 }
 
-/// The newest slot that the next transaction finds behind it. A ledger without a clock has an open block that waits for
-/// that transaction: its own slot is not recent in it, so `createLookupTable` would refuse the slot.
+/// Returns the newest slot that the next transaction finds in its recent slots. A ledger without a clock has an open
+/// block that waits for that transaction: its own slot is not recent in it, so `createLookupTable` would refuse the
+/// slot.
 fn reached_slot(api: &SolanaApi, view: &View) -> Slot {
     let BlockInfo { block, parent, complete, .. } = **view.meta();
     let waits = api.cluster_info.slot_ms == 0 && !complete && parent.slot + 1 == block.slot;

@@ -1,12 +1,12 @@
 //! Statuses of transactions, by signature.
 //!
 //! As in Agave, a transaction older than the status cache is found only with `searchTransactionHistory`. The
-//! confirmations of a transaction are the number of complete blocks above its own: a vote for a block is in the
-//! next one.
+//! confirmations of a transaction are the number of complete blocks above its own: a vote for a block is in the next
+//! one.
 //!
 //! A transaction has no status before a client was notified of it or its block is complete
 //! ([`ExecutedTransaction::has_status`]). Clients subscribe to a signature and then request its status once. On Agave
-//! the request arrives before the transaction is executed; here it arrives after it. A status at that time would make
+//! the request arrives before the transaction is executed; here it arrives afterwards. A status at that time would make
 //! web3.js resolve below the commitment that it waits for, or reject with the raw error.
 
 use chain_solana::{ExecutedTransaction, HistorySnapshot, RECENT_BLOCKHASHES_MAX};
@@ -39,7 +39,7 @@ fn statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json_in(context_at(slot), &statuses)
 }
 
-/// Hashes the statuses themselves: finding them is most of the work only if there are many.
+/// Hashes the statuses themselves: finding them is expensive only if there are many.
 fn dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let query = StatusQuery::parse(params).ok()?;
     let hash = move |api: &SolanaApi| {
@@ -52,7 +52,6 @@ fn dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
 /// The transactions whose statuses are requested.
 struct StatusQuery {
     signatures: Vec<Signature>,
-    /// Whether old transactions are found.
     searches: bool,
 }
 
@@ -70,7 +69,7 @@ impl StatusQuery {
         Ok(Self { signatures, searches })
     }
 
-    /// The statuses on the chain of the processed block.
+    /// Returns the statuses on the chain of the processed block.
     fn run(&self, api: &SolanaApi) -> Vec<Option<TransactionStatus>> {
         let Self { signatures, searches } = self;
         let history = api.history.snapshot();
@@ -102,7 +101,8 @@ fn is_recent(history: &HistorySnapshot, slot: Slot, oldest_known: Slot) -> bool 
             .is_some_and(|blocks| blocks <= RECENT_BLOCKHASHES_MAX as u64)
 }
 
-/// The number of complete blocks above that of a slot. Without a large gap of slots it is not far from the slots.
+/// Returns the number of complete blocks above that of a slot. Without a large gap of slots it is close to the number
+/// of slots.
 fn blocks_above(history: &HistorySnapshot, slot: Slot) -> u64 {
     let newest = history.newest_slot(Commitment::Confirmed);
     let slots = newest.saturating_sub(slot);
@@ -112,7 +112,7 @@ fn blocks_above(history: &HistorySnapshot, slot: Slot) -> u64 {
     history.height_difference(slot, newest).unwrap_or(slots)
 }
 
-/// The status of a transaction that was executed before the history begins, as long as Agave would know it.
+/// Returns the status of a transaction that was executed before the history starts, if Agave would still know it.
 fn older_status(
     api: &SolanaApi,
     signature: &Signature,
@@ -129,7 +129,7 @@ fn older_status(
     })
 }
 
-/// The status of a transaction on the chain of the processed block.
+/// Returns the status of a transaction on the chain of the processed block.
 fn status(history: &HistorySnapshot, executed: &ExecutedTransaction) -> TransactionStatus {
     let slot = executed.slot;
     let (confirmations, confirmation_status) = match history.commitment(slot) {

@@ -59,7 +59,7 @@ fn supply(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// What the supply depends on: the block. A supply that a cheat code replaces is not cached.
+/// Returns the dependency of the supply: the block. A supply that a cheat code replaces is not cached.
 fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     if api.cheatcodes.supply.read().is_some() {
         return None;
@@ -70,7 +70,7 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     Some(Dependencies::none(commitment, None).with_block_if(true).with_precondition(is_own))
 }
 
-/// The same for the largest accounts.
+/// Returns the dependency of the largest accounts: the block.
 fn largest_dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
@@ -99,7 +99,7 @@ fn largest_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     }
 }
 
-/// The largest of all accounts except `locked`.
+/// Finds the largest of all accounts except `locked`.
 fn circulating(view: &View, locked: &HashSet<Pubkey>) -> Result<OutputBody, RpcError> {
     let circulates = |address: &Address| {
         locked.is_empty()
@@ -117,11 +117,11 @@ fn balances(highest: impl Iterator<Item = (u64, Pubkey)>) -> Result<OutputBody, 
     OutputBody::json(&largest)
 }
 
-/// The value that `build_value` makes of the accounts that do not circulate, with their lamports, in pubkey order: the
-/// stake accounts whose lockup is in force, and those that Agave's source names.
+/// Passes the accounts that do not circulate, with their lamports, in pubkey order, to `build_value`: the stake
+/// accounts whose lockup is in force, and those that Agave's source names.
 ///
-/// Cost: O(stake accounts with a lockup), and a read of each named account. They are few, so no state is needed
-/// between requests.
+/// Cost: O(stake accounts with a lockup), and a read of each named account. They are few, so no state is needed between
+/// requests.
 fn locked_accounts(
     api: &SolanaApi,
     view: View,
@@ -141,7 +141,6 @@ fn locked_accounts(
     run_incremental(Some(context), query)
 }
 
-/// Finds the locked stake accounts.
 struct LockedAccountsQuery<T> {
     view: View,
     now: Clock,

@@ -261,8 +261,8 @@ fn delegated(
     class(api, params, key_kind::DELEGATE, budget)
 }
 
-/// Classifies by the number of accounts to scan and their bytes: the token accounts of `key`, or those of the program,
-/// or all accounts, if there is no index.
+/// Classifies by the number of accounts to scan and their bytes: the token accounts of `key`, those of the program, or
+/// all accounts, depending on the indices.
 fn class(
     api: &SolanaApi,
     params: Params<'_>,
@@ -293,7 +293,7 @@ fn delegate_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependen
     dependencies(api, params, key_kind::DELEGATE)
 }
 
-/// What a result depends on: the accounts with this key, and the mint, which determines the program.
+/// Returns the dependencies of a result: the accounts with this key, and the mint, which determines the program.
 fn dependencies(api: &SolanaApi, params: Params<'_>, kind: KeyKind) -> Option<Dependencies> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = parse_key::pubkey(&key).ok()?;
@@ -321,8 +321,8 @@ fn supply_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependenci
     dependencies.with_block_if(has_time).with_records([accounts_reader::address(&mint)])
 }
 
-/// What the largest holders depend on: the mint and its accounts, and for some mints the time, because it changes how
-/// their amounts are shown.
+/// Returns the dependencies of the largest holders: the mint and its accounts, and for some mints the time, because it
+/// changes how their amounts are shown.
 fn largest_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;

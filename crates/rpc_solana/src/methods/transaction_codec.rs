@@ -50,7 +50,7 @@ pub(super) type SanitizedTx = RuntimeTransaction<SanitizedTransaction>;
 pub(super) static RESERVED: LazyLock<ReservedAccountKeys> =
     LazyLock::new(ReservedAccountKeys::new_all_activated);
 
-/// The binary encoding of a config. Default: base58.
+/// Returns the binary encoding of a config. Default: base58.
 pub(super) fn binary(
     encoding: Option<UiTransactionEncoding>,
 ) -> Result<TransactionBinaryEncoding, RpcError> {
@@ -62,7 +62,7 @@ pub(super) fn binary(
     })
 }
 
-/// A transaction or a message from its text.
+/// Decodes a transaction or a message.
 pub(crate) fn decode<T>(text: &str, encoding: TransactionBinaryEncoding) -> Result<T, RpcError>
 where
     T: for<'de> SchemaRead<'de, DefaultConfig, Dst = T>,
@@ -95,7 +95,7 @@ where
         .map_err(|err| RpcError::invalid_params(format!("failed to deserialize {name}: {err}")))
 }
 
-/// Name of the encoding, and the maximum numbers of characters and bytes.
+/// Returns the name of the encoding, and the maximum numbers of characters and bytes.
 fn limits(text: &str, encoding: TransactionBinaryEncoding) -> (&'static str, usize, usize) {
     let is_v1 = text.as_bytes().get(..2).is_some_and(|prefix| prefix >= BASE64_V1_PREFIX);
     match encoding {
@@ -126,7 +126,6 @@ pub(super) fn sanitize(
     .map_err(|err| RpcError::invalid_params(format!("invalid transaction: {err}")))
 }
 
-/// The lookup tables of a view.
 #[derive(Clone, Copy)]
 pub(super) struct LookupTables<'a>(pub(super) &'a View);
 

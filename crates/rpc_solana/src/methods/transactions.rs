@@ -56,7 +56,7 @@ fn transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&encode(executed, encoding, config.max_supported_transaction_version)?)
 }
 
-/// A transaction as it was sent. Its version is checked as Agave checks that of an encoded one.
+/// Returns a transaction as it was sent. Its version is checked as Agave checks that of an encoded one.
 fn raw_transaction(executed: &ExecutedTransaction, version_max: Option<u8>) -> MethodResult {
     check_version(executed, version_max)?;
     let bytes = wincode::serialize(&executed.transaction).map_err(|_| RpcError::internal())?;
@@ -64,8 +64,9 @@ fn raw_transaction(executed: &ExecutedTransaction, version_max: Option<u8>) -> M
     Ok(MethodOutput::raw(RawValue { slot, fields, bytes: bytes.into() }))
 }
 
-/// What a result depends on. A finalized transaction never changes while it is retained, unless a local ledger takes
-/// its block back: then everything at finalized counts as changed, also an account that nothing writes.
+/// Returns the dependencies of a result. A finalized transaction never changes while it is retained, unless a local
+/// ledger reverts its block: then everything at finalized counts as changed, including an account that no transaction
+/// writes.
 fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
     let (signature, _): TransactionParams = params.parse(1).ok()?;
@@ -96,7 +97,7 @@ fn transaction_dependency(_: &SolanaApi, params: Params<'_>) -> Option<Dependenc
     Some(Dependencies::none(commitment, None).immutable(hash))
 }
 
-/// Position of a transaction in the ledger: slot, and index in the block.
+/// Returns the position of a transaction in the ledger: slot, and index in the block.
 fn position_of(executed: &ExecutedTransaction) -> TransactionPosition {
     TransactionPosition { slot: executed.slot, index: executed.index }
 }
@@ -126,7 +127,7 @@ fn page_dependency(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     Some(dependencies.immutable(move |api| query.hash(api)))
 }
 
-/// A page of an address' signatures.
+/// A page of the signatures of an address.
 struct SignatureQuery {
     address: Pubkey,
     before: Option<Signature>,
@@ -161,7 +162,7 @@ impl SignatureQuery {
         Ok((history, newest))
     }
 
-    /// The indices of the page in the list of the address.
+    /// Returns the indices of the page in the list of the address.
     fn positions(&self, history: &HistorySnapshot, newest: Slot) -> Result<Range<usize>, RpcError> {
         let find = |signature: &Signature| find_position(history, signature, newest);
         let before = self.before.as_ref().map(find).transpose()?;
@@ -170,7 +171,7 @@ impl SignatureQuery {
         let end = before.unwrap_or(end);
         let Some(entries) = history.signatures_for_address(&self.address) else { return Ok(0..0) };
         let count = entries.binary_search(&end).unwrap_or_else(|insert_at| insert_at);
-        // Those newer than `until`.
+        // The entries newer than `until`.
         let first = until.map_or(0, |until| match entries.binary_search(&until) {
             Ok(at) => at + 1,
             Err(insert_at) => insert_at,
@@ -202,7 +203,7 @@ impl SignatureQuery {
     }
 }
 
-/// Position of a transaction that bounds a list; -32020 if it is unknown at this commitment.
+/// Finds the position of a transaction that bounds a list; -32020 if it is unknown at this commitment.
 pub(super) fn find_position(
     history: &HistorySnapshot,
     signature: &Signature,
@@ -215,7 +216,7 @@ pub(super) fn find_position(
     })
 }
 
-/// The entry of a transaction in a list of signatures.
+/// Returns the entry of a transaction in a list of signatures.
 pub(super) fn signature_status(
     history: &HistorySnapshot,
     executed: &ExecutedTransaction,
@@ -236,7 +237,7 @@ pub(super) fn signature_status(
     }
 }
 
-/// The memos of a transaction as Agave writes them: `[length] text`, joined by `; `.
+/// Returns the memos of a transaction as Agave writes them: `[length] text`, joined by `; `.
 fn memo(executed: &ExecutedTransaction) -> Option<String> {
     use spl_memo_interface::{v1, v3, v4};
     let is_memo = |key: &_| v1::check_id(key) || v3::check_id(key) || v4::check_id(key);

@@ -1,7 +1,8 @@
-//! getTransactionsForAddress: the transactions of an address, filtered, in either order, with their contents if requested.
+//! getTransactionsForAddress: the transactions of an address, filtered, in either order, with their contents if
+//! requested.
 //!
 //! Agave has no such method. Its shape is that on which providers agree, and which kit's client declares.
-//! In: the history; the accounts, of which those are read that hold the address's tokens.
+//! In: the history, and the accounts that hold the address's tokens.
 //! Out: a page, and the token of the next one. A page ends at its limit, or after [`SCANNED_MAX`] transactions.
 //! Bounds: 1,000 signatures or 100 transactions on a page, and [`TOKEN_ACCOUNTS_MAX`] token accounts of the address.
 //! One transaction is encoded at a time.
@@ -39,13 +40,13 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("getTransactionsForAddress", Execution::Medium, transactions_for_address)];
 
-/// Signatures on a page: the limit of other providers.
+/// Maximum number of signatures on a page: the limit of other providers.
 const SIGNATURES_MAX: usize = 1_000;
-/// Whole transactions on a page: the limit of other providers.
+/// Maximum number of whole transactions on a page: the limit of other providers.
 const TRANSACTIONS_MAX: usize = 100;
-/// Transactions scanned for a page: about a millisecond.
+/// Maximum number of transactions scanned for a page: about a millisecond.
 const SCANNED_MAX: usize = 5_000;
-/// Token accounts of the address whose transactions are found.
+/// Maximum number of token accounts of the address whose transactions are found.
 const TOKEN_ACCOUNTS_MAX: usize = 1_000;
 
 /// The config object. A member of another name is an error, since the page would be that of another request.
@@ -59,9 +60,9 @@ struct Config {
     filters: Option<Filters>,
     encoding: Option<UiTransactionEncoding>,
     max_supported_transaction_version: Option<u8>,
-    /// Another name of `filters.slot.lt`.
+    /// An alias of `filters.slot.lt`.
     before_slot: Option<Slot>,
-    /// Another name of `filters.slot.gt`.
+    /// An alias of `filters.slot.gt`.
     until_slot: Option<Slot>,
     commitment: Option<CommitmentLevel>,
     min_context_slot: Option<Slot>,
@@ -74,7 +75,7 @@ impl Config {
     }
 }
 
-/// What a page has of each transaction.
+/// The contents of a page for each transaction.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 enum Details {
@@ -83,7 +84,8 @@ enum Details {
     Full,
 }
 
-/// All that are there must match. A filter of another name is an error, since it would match everything.
+/// The filters of a request. A transaction must match all that are present. A filter of another name is an error, since
+/// it would match everything.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Filters {
@@ -104,7 +106,7 @@ enum StatusFilter {
     Failed,
 }
 
-/// Which transactions are found that have a token account of the address, but not the address itself.
+/// The selection of transactions that have a token account of the address, but not the address itself.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 enum TokenAccounts {
@@ -203,7 +205,7 @@ fn narrow_by_aliases(
     Ok(())
 }
 
-/// The positions that the filters and the token of the page before leave.
+/// Returns the range of positions that the filters and the token of the previous page select.
 fn range(
     history: &HistorySnapshot,
     newest: Slot,
@@ -240,8 +242,8 @@ fn range(
     Ok(range)
 }
 
-/// A pagination token: slot and index of the last transaction that was scanned for the page before. The signature of a
-/// transaction is accepted, too.
+/// Parses a pagination token: slot and index of the last transaction that was scanned for the previous page. The
+/// signature of a transaction is accepted, too.
 fn position(
     history: &HistorySnapshot,
     newest: Slot,
@@ -260,8 +262,8 @@ fn position(
     })
 }
 
-/// The token accounts of an owner: those that there are, and those that the newest transactions with the owner name
-/// as such. The latter may be closed. -32010 if the index by owner is off or does not have the owner.
+/// Lists the token accounts of an owner: the existing ones, and those that the newest transactions with the owner name
+/// as such. The latter may be closed. -32010 if the index by owner is off or excludes the owner.
 fn token_accounts(
     view: &View,
     history: &HistorySnapshot,
@@ -309,13 +311,13 @@ fn has_status(executed: &ExecutedTransaction, wanted: StatusFilter) -> bool {
     }
 }
 
-/// All token balances, before and after.
+/// Returns all token balances, before and after.
 fn balances(executed: &ExecutedTransaction) -> impl Iterator<Item = &TransactionTokenBalance> {
     let meta = &executed.meta;
     [&meta.pre_token_balances, &meta.post_token_balances].into_iter().flatten().flatten()
 }
 
-/// Whether the amount of a token account of `owner` is another one afterwards.
+/// Whether the transaction changes the amount of a token account of `owner`.
 fn changes_balance(executed: &ExecutedTransaction, owner: &str) -> bool {
     let meta = &executed.meta;
     let amount = |balances: &Option<Vec<TransactionTokenBalance>>, index: u8| {
@@ -329,7 +331,6 @@ fn changes_balance(executed: &ExecutedTransaction, owner: &str) -> bool {
     })
 }
 
-/// Streams whole transactions.
 struct TransactionStream {
     transactions: Vec<Arc<ExecutedTransaction>>,
     encoding: UiTransactionEncoding,
@@ -345,7 +346,7 @@ impl TransactionStream {
         config: &Config,
     ) -> MethodResult {
         let version_max = config.max_supported_transaction_version;
-        // Nothing may fail after the first byte is sent.
+        // Errors are impossible after the first byte is sent, so all transactions are checked first.
         let mut versions = transactions.iter();
         versions.try_for_each(|executed| check_version(executed, version_max))?;
         let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);

@@ -1,6 +1,6 @@
 //! Results that only the upstream of a followed chain has.
 //!
-//! The call waits in the pool like one that waits for its client: it occupies no thread.
+//! The call waits in the pool without occupying a thread.
 
 use std::task::{Poll, Waker};
 
@@ -11,7 +11,7 @@ use jsonrpc::{MethodOutput, MethodResult, StreamState, StreamedResult};
 
 use crate::solana_api::SolanaApi;
 
-/// The upstream's result of a method; `None` if there is no upstream.
+/// Forwards a call to the upstream; `None` if there is no upstream.
 pub(super) fn call(
     api: &SolanaApi,
     method: &'static str,
@@ -23,7 +23,7 @@ pub(super) fn call(
     Some(call.map(stream).map_err(error))
 }
 
-/// A call at the upstream.
+/// A call that waits for the upstream.
 struct ForwardedCall(Option<UpstreamCall>);
 
 impl StreamedResult for ForwardedCall {

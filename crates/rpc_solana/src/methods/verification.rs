@@ -1,4 +1,4 @@
-//! How far the chain is proven, and what is known of one bank's hash.
+//! The proof of the chain as a whole, and of one bank's hash.
 //!
 //! Agave has no such method. `hydrantGetVerification` reads history and small values: its cost does not depend on the
 //! ledger.
@@ -19,7 +19,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("hydrantGetVerification", Execution::Inline, verification)
         .with_revalidation_dependencies(dependencies)];
 
-/// `[slot]`, which is optional. Default: the newest verified slot.
+/// Parses `[slot]`, which is optional. Default: the newest verified slot.
 fn verification(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Option<Slot>,) = params.parse(0)?;
     MethodOutput::json(&describe(api, slot)?)
@@ -58,7 +58,7 @@ fn describe(api: &SolanaApi, slot: Option<Slot>) -> Result<Value, RpcError> {
     }))
 }
 
-/// The block of a slot on the processed chain. An error says why there is none.
+/// Finds the block of a slot on the processed chain. The error is the reason why it is missing.
 fn requested(
     history: &chain_solana::HistorySnapshot,
     slot: Slot,

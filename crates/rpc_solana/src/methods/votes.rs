@@ -32,7 +32,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBlockCommitment", Execution::Medium, block_commitment),
 ];
 
-/// Keys that must be indexed for the node's own reads, whatever indexes clients may use. Without them every
+/// Returns the keys that must be indexed for the node's own reads, whatever indexes clients may use. Without them every
 /// getVoteAccounts would scan all accounts.
 pub fn required_index_keys() -> [(KeyKind, Address); 2] {
     [vote::ID, stake::ID].map(|program| (key_kind::PROGRAM, accounts_reader::address(&program)))
@@ -54,8 +54,8 @@ fn vote_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         .filter_map(|(address, account)| Some((accounts_reader::pubkey(&address)?, account)))
         .filter(|(pubkey, _)| vote_pubkey.is_none_or(|requested| requested == *pubkey))
         .filter_map(|(pubkey, account)| {
-            let stake = stakes.of(&pubkey);
-            let is_voter = voters.as_ref().map_or(stake > 0, |voters| voters.of(&pubkey) > 0);
+            let stake = stakes.stake(&pubkey);
+            let is_voter = voters.as_ref().map_or(stake > 0, |voters| voters.stake(&pubkey) > 0);
             info(&pubkey, account.0.data(), stake, is_voter)
         })
         .collect();
@@ -63,8 +63,8 @@ fn vote_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         b.activated_stake.cmp(&a.activated_stake).then_with(|| a.vote_pubkey.cmp(&b.vote_pubkey))
     });
     let distance = config.delinquent_slot_distance.unwrap_or(DELINQUENT_VALIDATOR_SLOT_DISTANCE);
-    // A validator that has never voted is delinquent, even on a young ledger.
-    // On a one-node ledger the slots between a block and its parent are those of a journey through time.
+    // A validator that has never voted is delinquent, even on a young ledger. On a one-node ledger the slots between a
+    // block and its parent are those that a time travel skipped.
     let expected_vote = if voters.is_none() { slot.min(view.meta().parent.slot + 1) } else { slot };
     let oldest_current = expected_vote.saturating_sub(distance);
     let (current, mut delinquent): (Vec<_>, Vec<_>) =
@@ -101,12 +101,12 @@ fn info(
     })
 }
 
-/// The stake that counts for each vote account in the epoch of the view.
+/// Returns the stake that counts for each vote account in the epoch of the view.
 fn activated_stakes(api: &SolanaApi, view: &View) -> Result<Arc<VoteStakes>, RpcError> {
     api.cluster.stakes(view).ok_or_else(|| node_info::unknown("the stakes of this epoch are"))
 }
 
-/// The stake behind a block, by the number of confirmations that the votes for it have in the processed state.
+/// Returns the stake behind a block, by the number of confirmations that the votes for it have in the processed state.
 ///
 /// Cost: on a cluster, reads every vote account with stake.
 fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -114,7 +114,7 @@ fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let views = api.reader.views();
     let epoch = api.cluster_info.epoch_schedule.get_epoch(views.processed.block().slot);
     let voters = api.cluster.voters(epoch);
-    // As in Agave: what is staked now, which is what the votes for a block are counted by.
+    // As in Agave: the current stake, which also weighs the votes for a block.
     let of_view = if voters.is_some() { &views.processed } else { &views.finalized };
     let stakes = activated_stakes(api, of_view)?;
     let total_stake = stakes.total();
@@ -146,7 +146,7 @@ fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&RpcBlockCommitment { commitment: Some(commitment), total_stake })
 }
 
-/// Confirmations of the oldest vote of a vote account for a slot or its descendants, less one;
+/// Returns the confirmations of the oldest vote of a vote account for a slot or its descendants, less one;
 /// [`MAX_LOCKOUT_HISTORY`] if its root is not below the slot. `None` without a vote for it.
 fn lockout_depth(view: &View, vote_account: &Pubkey, slot: Slot) -> Option<usize> {
     let account = accounts_reader::account(view, vote_account)?;

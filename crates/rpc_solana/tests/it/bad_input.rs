@@ -1,8 +1,8 @@
 //! Invalid requests, and the exact response to each.
 //!
-//! The tables are text: `calls.txt` (method and parameters => code and message) and `envelopes.txt`
-//! (body => response). `#` starts a comment. With `RENEW_TABLES=1` the responses are written into the tables
-//! again, to be reviewed before they are committed.
+//! The tables are text: `calls.txt` (method and parameters => code and message) and `envelopes.txt` (body => response).
+//! `#` starts a comment. With `RENEW_TABLES=1` the responses are written into the tables again, to be reviewed before
+//! they are committed.
 //! `envelopes.txt` is also compared with `jsonrpc-core`, the library with which Agave parses requests.
 //! Not here: invalid HTTP (`http`), invalid WebSocket frames (`pubsub`).
 
@@ -18,10 +18,10 @@ use solana_transaction::versioned::VersionedTransaction;
 use testkit::sample_ledger::{OTHER_WALLET, WALLET};
 use testkit::solana_node::SolanaNode;
 
-/// Between a request and its response.
+/// Separates a request from its response.
 const ARROW: &str = " => ";
 
-/// The beginning of a request, for assertion messages.
+/// Shortens a request for assertion messages.
 fn short(request: &str) -> String {
     request.chars().take(120).collect()
 }
@@ -52,7 +52,7 @@ fn check_table(file: &str, respond: impl Fn(&str) -> String) -> usize {
     requests
 }
 
-/// A response in the format of the tables.
+/// Formats a response like the tables.
 fn refusal(reply: &Value) -> String {
     let Some(err) = reply.get("error") else { return format!("no refusal: {reply}") };
     let message = err["message"].as_str().expect("a message");
@@ -90,7 +90,6 @@ fn bodies_that_are_no_request_are_answered_as_jsonrpc_core_does() {
     assert!(requests >= 80, "only {requests}");
 }
 
-/// Two methods on `jsonrpc-core`.
 fn jsonrpc_core_server() -> jsonrpc_core::MetaIoHandler<()> {
     use jsonrpc_core::{Error, MetaIoHandler, Params, Value};
     type Config = solana_rpc_client_types::config::RpcContextConfig;
@@ -108,7 +107,7 @@ fn jsonrpc_core_server() -> jsonrpc_core::MetaIoHandler<()> {
     server
 }
 
-/// A transfer with a signature of zeros.
+/// Returns a transfer with a signature of zeros.
 fn transfer() -> VersionedTransaction {
     let mut data = vec![2, 0, 0, 0];
     data.extend_from_slice(&1_u64.to_le_bytes());
@@ -128,7 +127,7 @@ fn bytes(transaction: &VersionedTransaction) -> Vec<u8> {
     bincode::serialize(transaction).expect("a transaction has bytes")
 }
 
-/// The errors of both methods that accept a transaction, for these bytes.
+/// Returns the errors of both methods that accept a transaction, for these bytes.
 fn errors_by_method(world: &SolanaNode, bytes: &[u8]) -> [(i64, String); 2] {
     let config = json!({ "encoding": "base64" });
     let params = json!([BASE64_STANDARD.encode(bytes), config]);
@@ -159,7 +158,7 @@ fn a_transaction_with_bytes_left_over_or_changed_does_no_harm() {
     for at in 0..whole.len() {
         let mut changed = whole.clone();
         changed[at] ^= 0xff;
-        // Each is refused, whatever the reason. None with a wrong signature reaches the transaction service.
+        // Each is refused for some reason. None with a wrong signature reaches the transaction service.
         let [sent, _] = errors_by_method(&world, &changed);
         assert!([-32602, -32002].contains(&sent.0), "byte {at}: {sent:?}");
     }

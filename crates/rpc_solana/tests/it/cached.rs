@@ -1,4 +1,4 @@
-//! Responses from the cache: the same bytes as if they were computed now, whatever was written meanwhile.
+//! Responses from the cache: the same bytes as a computation at that time would return, under concurrent writes.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -37,7 +37,7 @@ pub(crate) fn key(n: u8) -> Pubkey {
 const MINTS: [u8; 2] = [200, 201];
 const OWNERS: [u8; 3] = [210, 211, 212];
 
-/// A write to one of a few accounts: data of a program, a token account, a mint, or a removal.
+/// Makes a write to one of a few accounts: data of a program, a token account, a mint, or a removal.
 fn change(random: &mut Rng) -> Change<Account> {
     let tokens = spl_token_interface::id();
     let of = |random: &mut Rng, from: &[u8]| key(from[random.usize(..from.len())]);
@@ -62,7 +62,7 @@ fn change(random: &mut Rng) -> Change<Account> {
     Change { address: Address::from(key(at).to_bytes()), record }
 }
 
-/// One of some thousand requests. A few of them are invalid.
+/// Makes one of some thousand requests. A few of them are invalid.
 fn request(random: &mut Rng, id: u64, tip: u64) -> (&'static str, String) {
     let of =
         |random: &mut Rng, from: &[&str]| from[random.u64(..from.len() as u64) as usize].to_owned();
@@ -130,7 +130,7 @@ fn request(random: &mut Rng, id: u64, tip: u64) -> (&'static str, String) {
     (method, body.to_string())
 }
 
-/// A batch of up to 30 calls. Some are equal, some cheap, some invalid, some notifications.
+/// Makes a batch of up to 30 calls. Some are equal, some cheap, some invalid, some notifications.
 fn batch(random: &mut Rng, id: u64, tip: u64) -> String {
     let mut calls: Vec<String> = Vec::new();
     let len_max = if random.bool() { 4 } else { 30 };
@@ -168,7 +168,7 @@ const METHODS: [&str; 14] = [
     "getTransaction",
 ];
 
-/// The signature of the only transaction of a slot.
+/// Returns the signature of the only transaction of a slot.
 fn signature(slot: u64) -> Signature {
     let mut bytes = [9; 64];
     bytes[..8].copy_from_slice(&slot.to_le_bytes());
@@ -278,7 +278,7 @@ fn a_cached_response_is_what_would_be_computed_now() {
             requests += 1;
             let (tip, before) = (slots[slots.len() - 1], hits_now());
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
-            // Some bodies are so long that they are parsed on the pool.
+            // Some bodies exceed the length that is parsed inline, so they are parsed on the pool.
             let is_long = random.u8(..5) == 0;
             let pad = |body: String| if is_long { padded(&body) } else { body };
             if random.u8(..5) == 0 {
@@ -314,7 +314,7 @@ fn equal_requests_at_once_are_computed_once() {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts",
         "params": [PROGRAM.to_string(), { "encoding": "base64" }] })
     .to_string();
-    // The same request, written differently.
+    // An equal request with other white space.
     let other = body.replace(r#""params":["#, r#""params": [ "#);
     assert_ne!(body, other);
     let mut clients: Vec<Client> = (0..20).map(|_| world.client()).collect();
@@ -328,7 +328,7 @@ fn equal_requests_at_once_are_computed_once() {
     assert_eq!(world.class(cpu_pool::Class::Medium).completed, 1);
 }
 
-/// A ledger with a program of ten accounts of 2 MB, which are 27 MB in base64.
+/// Creates a ledger with a program of ten accounts of 2 MB, which are 27 MB in base64.
 pub(crate) fn large_program() -> chain_solana::Reader {
     let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, block(100), bank(100));
@@ -341,7 +341,8 @@ pub(crate) fn large_program() -> chain_solana::Reader {
     reader
 }
 
-/// A call for the program's accounts from `offset` on. `is_known`: the call can be classified as large in advance.
+/// Returns a call for the program's accounts from `offset` on. `is_known`: the call can be classified as large in
+/// advance.
 pub(crate) fn from_byte(offset: usize, is_known: bool) -> String {
     let mut config = json!({ "encoding": "base64",
         "dataSlice": { "offset": offset, "length": 2_000_000 } });
@@ -411,7 +412,7 @@ fn no_slice_handles_more_than_a_chunk() {
     }
 }
 
-/// A request of a named client for the first `bytes` bytes of each account of the program.
+/// Returns a request of a named client for the first `bytes` bytes of each account of the program.
 fn request_from_client(name: &str, bytes: usize) -> String {
     let config = json!({ "encoding": "base64", "dataSlice": { "offset": 0, "length": bytes } });
     let params = json!([PROGRAM.to_string(), config]);

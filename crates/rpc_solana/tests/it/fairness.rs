@@ -1,6 +1,6 @@
 //! One client cannot take all connections, or all time of the thread that polls them.
 //!
-//! Every test that serves clients checks the budget of a poll: a poll that does too much panics (`SolanaNode`).
+//! Every test that serves clients checks the budget of a poll: a poll that takes too long panics (`SolanaNode`).
 
 use rpc_solana::Config;
 use serde_json::json;
@@ -48,12 +48,12 @@ fn a_large_response_is_written_in_chunks_with_others_in_between() {
     let first = client.post(&call).bytes;
     assert!(first.len() > 128 * 1024, "{}", first.len());
     let before = yields(&world);
-    // From the cache, one after another, as fast as the client reads.
+    // The client sends from the cache's point of view without a pause: one request after another, as fast as it reads.
     client.send(post(&call).repeat(160));
     for _ in 0..160 {
         assert!(client.receive().bytes == first);
     }
-    // 21 MB. One poll writes a megabyte of them, and a round has eight such turns on two IO threads.
+    // The responses have 21 MB. One poll writes a megabyte of them, and a round has eight such polls on two IO threads.
     let yielded = yields(&world) - before;
     assert!(yielded >= 8.0, "{yielded} yields for 160 responses of {} bytes", first.len());
 }
@@ -80,7 +80,7 @@ fn an_address_that_takes_all_connections_leaves_some_to_others() {
     assert_eq!(other.post(SLOT).body, SLOT_REPLY);
     let mut second = Client::connect_from([127, 0, 0, 9], world.pubsub);
     assert_eq!(second.post(SLOT).status, 426);
-    // 36 and 2 connections are served. One that closes frees a permit.
+    // Connections 36 and 2 are served. A connection that closes frees a permit.
     assert_eq!(Client::connect_from([127, 0, 0, 9], world.rpc).receive().status, 429);
     drop(clients);
     assert_eq!(other.post(SLOT).body, SLOT_REPLY);

@@ -1,7 +1,7 @@
 //! A whole node whose chain forks: blocks are frozen on several forks, the tip moves, blocks are reverted, roots
-//! advance. After each publish clients over HTTP and PubSub see what docs/design/ledgers.md promises: the chain of the
-//! commitment that they ask for, no stale cached response, no status of a fork that was left, and reverted blocks
-//! before applied ones.
+//! advance. After each publish clients over HTTP and PubSub see the guarantees of docs/design/ledgers.md: the chain of
+//! the requested commitment, no stale cached response, no status of a reverted fork, and reverted blocks before applied
+//! ones.
 
 mod accounts;
 mod http;
@@ -113,7 +113,7 @@ fn clients_of_a_node_see_the_chain_of_their_commitment_under_random_forks() {
     }
 }
 
-/// The status of a transaction, and its slot by getTransaction at confirmed.
+/// Returns the status of a transaction, and its slot by getTransaction at confirmed.
 fn status_of(node: &ForkedNode, n: u64) -> (Option<String>, Option<u64>) {
     let mut client = node.world.client();
     let text = signature(n).to_string();

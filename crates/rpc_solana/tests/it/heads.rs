@@ -9,12 +9,12 @@ use testkit::solana_node::SolanaNode;
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
 
-/// A call of getSlot with more header lines.
+/// Returns a call of getSlot with more header lines.
 fn post_with(lines: &str) -> String {
     post(SLOT).replacen("host: test\r\n", &format!("host: test\r\n{lines}"), 1)
 }
 
-/// The response to a request after which the server closes the connection.
+/// Returns the response to a request after which the server closes the connection.
 fn refused(world: &SolanaNode, request: &str) -> Response {
     let mut client = world.client();
     client.send(request);
@@ -126,7 +126,7 @@ fn a_client_may_send_megabytes_before_it_reads_its_refusal() {
         ("POST /", "content-type: text/plain", 415),
         ("POST /", "content-type: application/json\r\ncontent-encoding: gzip", 415),
         ("PUT /", json, 405),
-        // A body that means nothing is not read, either.
+        // A body without a meaning is not read, either.
         ("GET /health", json, 200),
         ("OPTIONS /", json, 200),
     ] {
@@ -195,7 +195,7 @@ fn a_head_that_can_be_understood_in_two_ways_is_refused() {
     assert!(client.try_receive().is_none(), "the bytes that follow are not parsed as a request");
 }
 
-/// A node with a list of allowed origins.
+/// Starts a node with a list of allowed origins.
 fn listed() -> SolanaNode {
     let origins = ["https://app.example".to_owned(), "http://localhost:5173".to_owned()];
     let allowed_origins = AllowedOrigins::new(&origins).expect("origins");
@@ -227,7 +227,7 @@ fn a_page_of_an_origin_that_is_not_allowed_gets_nothing_done() {
     assert_eq!(response.body, SLOT_REPLY);
     assert_eq!(response.header("access-control-allow-origin"), Some("https://app.example"));
     assert_eq!(response.header("vary"), Some("origin"));
-    // A client that is no web page sends no origin.
+    // A client that is not a web page sends no origin.
     client.send(post(SLOT));
     let response = client.receive();
     assert_eq!(response.body, SLOT_REPLY);

@@ -16,7 +16,6 @@ use testkit::solana_node::SolanaNode;
 const SLOT: Duration = Duration::from_millis(400);
 const STALL: Duration = Duration::from_secs(10);
 
-/// A clock that a test advances.
 #[derive(Default)]
 struct ManualClock(AtomicU64);
 
@@ -37,7 +36,7 @@ fn get(client: &mut Client, path: &str) -> Response {
     client.receive()
 }
 
-/// The word of `/health`, the status of `/ready`, and the error of `getHealth`.
+/// Returns the word of `/health`, the status of `/ready`, and the error of `getHealth`.
 fn health(client: &mut Client) -> (String, u16, Option<serde_json::Value>) {
     let response = client.post(r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#).json();
     let word = get(client, "/health");

@@ -158,7 +158,7 @@ fn a_body_may_have_the_maximum_length_and_not_one_byte_more() {
         assert_eq!((response.status, response.body.as_str()), (413, refusal), "{bytes}");
         assert_eq!(response.header("connection"), Some("close"));
     }
-    // Nothing announces the length of a chunked body.
+    // A chunked body does not announce its length.
     let mut client = world.client();
     let body = padded(300);
     client.send(format!(
@@ -186,7 +186,7 @@ fn an_incomplete_head_closes_the_connection_after_its_timeout() {
     let mut client = world.client();
     client.send("POST / HTTP/1.1\r\nhost: te");
     assert!(client.try_receive().is_none());
-    // The same for a connection without a request.
+    // A connection without a request is closed, too.
     assert!(world.client().try_receive().is_none());
 }
 
@@ -196,7 +196,7 @@ fn a_head_begun_with_the_request_before_has_its_timeout() {
     let mut client = world.client();
     client.send(post(SLOT) + "POST / HTTP/1.1\r\nhost: te");
     assert_eq!(client.receive().body, SLOT_REPLY);
-    // The time of the head runs from here (`head_timer`). Without it, the client would wait for `keep_alive_ms`.
+    // The timeout of the head starts here (`head_timer`). Without it, the client would wait for `keep_alive_ms`.
     client.send("st");
     assert!(client.try_receive().is_none());
 }
@@ -365,7 +365,7 @@ fn an_invalid_handshake_is_refused_with_the_reason() {
     }
 }
 
-/// The handshake of RFC 6455's example in a version of HTTP, with more header lines.
+/// Returns the handshake of RFC 6455's example in a version of HTTP, with more header lines.
 fn handshake(version: &str, lines: &str) -> String {
     format!(
         "GET /health {version}\r\nhost: test\r\nupgrade: websocket\r\nconnection: upgrade\r\n\

@@ -49,7 +49,7 @@ fn of_mint() -> Value {
     json!({ "mint": MINT.to_string() })
 }
 
-/// Every method that reads an index, with every kind of key.
+/// Returns a request of every method that reads an index, with every kind of key.
 fn requests() -> Vec<Request> {
     let size = json!({ "dataSize": 165 });
     let is_some = json!({ "memcmp": { "offset": 72, "bytes": [1, 0, 0, 0] } });
@@ -83,7 +83,7 @@ fn requests() -> Vec<Request> {
     requests
 }
 
-/// The response of a node to each request.
+/// Returns the response of a node to each request.
 fn responses(indices: IndexConfig) -> Vec<(Request, Value)> {
     let world = SolanaNode::builder(sample_ledger::ledger(indices)).serve();
     let mut client = world.client();
@@ -100,7 +100,7 @@ fn list(keys: &[Pubkey]) -> Arc<HashSet<Address>> {
     Arc::new(keys.iter().map(|key| Address::from(key.to_bytes())).collect())
 }
 
-/// These indices on, with these keys, and the others off.
+/// Returns a configuration with these indices on, with these keys, and the others off.
 fn only(kinds: &[KeyKind], keys: &IndexKeyFilter) -> IndexConfig {
     KINDS.iter().fold(IndexConfig::default(), |indices, kind| {
         let is_on = kinds.contains(kind);
@@ -108,8 +108,8 @@ fn only(kinds: &[KeyKind], keys: &IndexKeyFilter) -> IndexConfig {
     })
 }
 
-/// The refusals of a node with the indices `kinds` for `keys`, as request and key. A request that is not refused must
-/// have the same response as if everything was indexed.
+/// Returns the refusals of a node with the indices `kinds` for `keys`, as request and key. A request that is not
+/// refused must have the same response as if everything was indexed.
 fn refusals(kinds: &[KeyKind], keys: &IndexKeyFilter) -> Vec<(Request, String)> {
     let everything = responses(IndexConfig::default());
     let mut refusals = Vec::new();

@@ -231,7 +231,7 @@ fn rejected_and_waiting_requests_are_reported_by_their_cause() {
     for (name, value) in [
         ("hydrant_rejected_total{cause=\"queue_full\",class=\"medium\"}", 2.0),
         ("hydrant_rejected_total{cause=\"client_rate\",class=\"any\"}", 0.0),
-        // Both calls of the batch got an error.
+        // Both calls of the batch failed.
         (
             "hydrant_request_errors_total{code=\"-32005\",method=\"getVoteAccounts\",transport=\"http\"}",
             3.0,
@@ -243,7 +243,7 @@ fn rejected_and_waiting_requests_are_reported_by_their_cause() {
     ] {
         assert_eq!(metrics.get(name), value, "{name}: {:?}", metrics.0);
     }
-    // A client that disconnects is counted too.
+    // A client that disconnects is counted, too.
     drop(waiting);
     world.wait_pool(|pool| pool.class(Class::Medium).cancelled == 1);
     drop(release);
@@ -302,7 +302,7 @@ struct SlowCollector {
     concurrent: AtomicUsize,
     concurrent_max: AtomicUsize,
     collections: AtomicUsize,
-    /// Never notified: only used to wait with a timeout.
+    /// Never notified: it is only used to wait with a timeout.
     nothing: (Mutex<()>, Condvar),
 }
 

@@ -287,14 +287,14 @@ fn a_heavy_call_of_a_client_that_stays_is_run() {
     assert_eq!(world.transaction_service.simulated.lock().len(), 1, "{reply}");
 }
 
-/// A simulateTransaction of a transaction that does nothing.
+/// Returns a simulateTransaction of a transaction without instructions.
 fn simulate() -> String {
     let message = VersionedMessage::Legacy(Message::new(&[], Some(&WALLET)));
     let transaction = VersionedTransaction { signatures: vec![Default::default()], message };
     call("simulateTransaction", &json!([base64(&transaction), { "encoding": "base64" }]))
 }
 
-/// A transaction that does nothing, signed.
+/// Returns a signed transaction without instructions, in base64.
 fn signed() -> String {
     let payer = Keypair::new_from_array([7; 32]);
     let message = VersionedMessage::Legacy(Message::new(&[], Some(&payer.pubkey())));

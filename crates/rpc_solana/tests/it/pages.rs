@@ -12,7 +12,7 @@ fn pubkeys(list: &Value) -> Vec<String> {
     list.as_array().expect("a list").iter().filter_map(pubkey).collect()
 }
 
-/// Every page of a list. `name` is the field with the accounts.
+/// Returns every page of a list. `name` is the field with the accounts.
 fn pages(world: &SolanaNode, method: &str, params: &Value, name: &str) -> Vec<Vec<String>> {
     let mut client = world.client();
     let mut pages = Vec::new();

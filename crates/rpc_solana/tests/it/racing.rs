@@ -32,7 +32,7 @@ const CLIENTS: u64 = 4;
 const RESPONSES_PER_BLOCK: usize = 8;
 const ACCOUNTS: u8 = 5;
 
-/// The number that all accounts have at a slot.
+/// Returns the number that all accounts have at a slot.
 fn written_at(slot: u64) -> u64 {
     slot - slot % WRITES_EVERY
 }
@@ -71,7 +71,7 @@ fn read(mut client: Client, mut random: Rng, answered: &SyncSender<()>) -> u64 {
     loop {
         requests += 1;
         let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
-        // Some requests are batches, also of more than 16 calls.
+        // Some requests are batches, some of them of more than 16 calls.
         let is_batch = random.u8(..3) == 0;
         let calls = if is_batch { 1 + random.u64(..24) } else { 1 };
         let calls: Vec<_> = (0..calls).map(|n| call(&mut random, requests + n)).collect();
@@ -135,7 +135,7 @@ fn a_response_is_true_at_its_slot_whatever_is_written_meanwhile() {
                 threads.spawn(move || read(client, Rng::with_seed(seed), &sender))
             })
             .collect();
-        // So the writer ends if all readers have ended.
+        // Then the writer ends if all readers have ended.
         drop(sender);
         write(ledger, &answered);
         drop(answered);

@@ -1,4 +1,4 @@
-//! Batches and long bodies use the response cache like short single calls: they read and write it, and nothing is
+//! Batches and long bodies use the response cache like short single calls: they read and write it, and no result is
 //! computed twice.
 
 use clients::ClientId;
@@ -17,7 +17,7 @@ use testkit::raw_http_client::{Client, post};
 use testkit::sample_ledger::{PROGRAM, bank, block, with_data};
 use testkit::solana_node::SolanaNode;
 
-/// A batch of calls. The id of each is its index.
+/// Returns a batch of calls. The id of each is its index.
 fn batch(calls: &[Value]) -> String {
     let numbered = calls.iter().enumerate().map(|(id, call)| {
         let mut call = call.clone();
@@ -31,13 +31,13 @@ fn call(method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-/// A call for 133 KB. Calls with different `bytes` are different requests.
+/// Returns a call for 133 KB. Calls with different `bytes` are different requests.
 fn list(bytes: usize) -> Value {
     let config = json!({ "encoding": "base64", "dataSlice": { "offset": 0, "length": bytes } });
     call("getProgramAccounts", json!([PROGRAM.to_string(), config]))
 }
 
-/// The response to `body` without the cache.
+/// Returns the response to `body` without the cache.
 fn computed(world: &SolanaNode, body: &str) -> Vec<u8> {
     let mut computed = handle_blocking(&world.server, body).expect("there is a response");
     computed.push(b'\n');
@@ -50,7 +50,7 @@ fn is_computed(world: &SolanaNode, client: &mut Client, body: &str, coding: &str
     assert!(response == computed(world, body), "{coding}: {beginning}");
 }
 
-/// The body with enough trailing space that it is parsed on the pool.
+/// Pads the body with enough trailing space that it is parsed on the pool.
 pub(crate) fn padded(body: &str) -> String {
     format!("{body}{}", " ".repeat(9_000))
 }
@@ -207,7 +207,7 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
 fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
     let pool = cpu_pool::Config { slice_us: 1, ..cpu_pool::Config::default() };
     let world = SolanaNode::builder(large_program()).pool(pool).serve();
-    // Too long for base58, which is detected after all of them were scanned.
+    // It is too long for base58, which is detected after all of them were scanned.
     let fails = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base58" }]));
     let body = batch(&[fails, call("getSlot", json!([]))]);
     let release = world.occupy_pool();
@@ -228,11 +228,11 @@ fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
 fn errors_are_computed_each_time_and_not_cached() {
     let world = SolanaNode::new();
     let mut client = world.client();
-    // That the slot is not reached is detected where the result would be computed.
+    // The computation detects that the slot is not reached.
     let config = json!({ "encoding": "base64", "minContextSlot": 5_000 });
     let early = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
     let config = json!({ "encoding": "base58" });
-    // Base58 of an account that is too long fails where the result is computed.
+    // Base58 of an account that is too long fails in the computation.
     let too_long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
     let wrong = call("getProgramAccounts", json!(["nobody"]));
     let none = call("getEverything", json!([]));
@@ -284,13 +284,13 @@ fn a_client_that_disconnects_while_a_cached_response_is_copied_to_it_retains_non
     let config = json!({ "encoding": "base64", "commitment": "processed" });
     let long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
     let used = || world.server.context.response_cache.used_bytes();
-    // Computed in a batch, for a client that is still connected.
+    // The response is computed in a batch, for a client that is still connected.
     let mut first = world.client();
     first.send(post(&batch(&vec![long.clone(); 2])));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
     let cached = used();
     assert!(cached > 20_000_000, "{cached}");
-    // And copied for another client.
+    // It is copied for another client.
     let mut second = world.client();
     second.send(post(&batch(std::slice::from_ref(&long))));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);

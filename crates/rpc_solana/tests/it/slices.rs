@@ -13,7 +13,7 @@ use testkit::sample_ledger::{
 };
 use testkit::solana_node::SolanaNode;
 
-/// Token accounts, and accounts of a program.
+/// Number of token accounts, and of accounts of a program.
 const ACCOUNTS: u32 = 20_000;
 
 fn change(key: Pubkey, account: AccountSharedData) -> Change<Account> {
@@ -26,7 +26,7 @@ fn key(kind: u8, n: u32) -> Pubkey {
     Pubkey::new_from_array(key)
 }
 
-/// A node with the shortest time slices, without an index by mint.
+/// Starts a node with the shortest time slices, without an index by mint.
 fn world() -> SolanaNode {
     let tokens = spl_token_interface::id();
     let (mut config, root) = (LedgerConfig::new(100_000), block(100));
@@ -45,7 +45,7 @@ fn world() -> SolanaNode {
         .serve()
 }
 
-/// The result, its class, and the number of time slices it took.
+/// Returns the result, its class, and the number of time slices that it took.
 fn call_counting_slices(world: &SolanaNode, method: &str, params: Value) -> (Value, Class, u64) {
     let classes = [Class::Light, Class::Medium, Class::Heavy];
     let before = classes.map(|class| world.class(class).time_slices);

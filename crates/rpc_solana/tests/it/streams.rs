@@ -12,7 +12,7 @@ use testkit::raw_http_client::{Client, Response, post};
 use testkit::sample_ledger::PROGRAM;
 use testkit::solana_node::SolanaNode;
 
-/// A batch of calls. Each has a result of 133 KB.
+/// Returns a batch of calls. Each has a result of 133 KB.
 fn batch(calls: usize) -> String {
     let params = json!([PROGRAM.to_string(), { "encoding": "base64" }]);
     let call = |id| json!({ "jsonrpc": "2.0", "id": id, "method": "getProgramAccounts", "params": params });
@@ -29,7 +29,7 @@ fn post_accepting(world: &SolanaNode, body: &str, accept: &str) -> Response {
     client.receive()
 }
 
-/// A config that allows bodies with a thousand such calls.
+/// Returns a config that allows bodies with a thousand such calls.
 fn long_config() -> Config {
     Config { body_bytes_max: Some(1 << 20), ..Config::default() }
 }
@@ -48,7 +48,7 @@ fn a_long_response_comes_in_chunks_and_says_what_the_short_ones_say() {
         assert_eq!((&reply["result"], &reply["id"]), (&one[0]["result"], &json!(id)));
     }
     assert!(response.body.ends_with("}]\n"), "like every response");
-    // The connection stays open.
+    // The connection remains open.
     assert_eq!(client.result("getSlot", json!([])), json!(100));
 }
 
@@ -98,7 +98,7 @@ fn long_responses_are_computed_and_sent_at_their_clients_rate() {
     let mut clients = [world.client(), world.client()];
     let started = std::time::Instant::now();
     clients.iter_mut().for_each(|client| client.send(post(&batch(100))));
-    // The clients do not read yet, and sockets take less than what is left after the first second's worth.
+    // The clients do not read yet, and sockets accept less than the bytes after the first second's worth.
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
     for client in &mut clients {
         assert_eq!(client.receive().json().as_array().map(Vec::len), Some(100));
@@ -124,7 +124,7 @@ fn a_cached_response_is_sent_at_its_clients_rate_too() {
     for _ in 0..4 {
         assert_eq!(world.client().post(&call).status, 200);
     }
-    // 533 KB.
+    // This takes 533 KB.
     let took = started.elapsed().as_secs_f64();
     assert!(took > 0.9, "{took} s");
     assert!(
@@ -195,7 +195,7 @@ fn read_until(client: &mut Client, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && client.skip() > 0 {}
 }
 
-/// Resident memory of this process.
+/// Returns the resident memory of this process in bytes.
 pub(crate) fn resident_bytes() -> usize {
     process_usage::Process::current().resident_bytes().expect("Linux") as usize
 }

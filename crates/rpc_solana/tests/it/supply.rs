@@ -22,7 +22,7 @@ fn locked_stake_does_not_circulate() {
     assert_eq!(supply["context"]["slot"], json!(102));
 }
 
-/// Agave lists the addresses of its source on every cluster, also without an account.
+/// Agave lists the addresses of its source on every cluster, even without an account.
 #[test]
 fn the_supply_lists_the_addresses_of_agaves_source() {
     let world = SolanaNode::new();

@@ -60,7 +60,7 @@ fn left_blocks_are_reverted_newest_first_before_the_new_fork() {
     let (node, log) = start(&Config { finalize_after: 9, ..manual() });
     node.forks.mine(12).wait().expect("blocks");
     log.clear();
-    node.forks.reorg(2, ForkTransactions::Keep).wait().expect("not too deep");
+    node.forks.reorg(2, ForkTransactions::Reexecute).wait().expect("not too deep");
     let lines: Vec<(&str, u64)> =
         log.lines().into_iter().map(|(name, block)| (name, block.slot)).collect();
     let block = |slot| [("frozen", slot), ("tip", slot), ("confirmed", slot)];
@@ -85,7 +85,7 @@ fn every_block_ends_once_and_every_id_is_given_once() {
         let id = node.forks.snapshot().wait().expect("a snapshot");
         node.send(pay(&node, &alice, &bob, n * 1_000_000));
         node.forks.mine(n).wait().expect("blocks");
-        node.forks.reorg(1, ForkTransactions::Keep).wait().expect("not too deep");
+        node.forks.reorg(1, ForkTransactions::Reexecute).wait().expect("not too deep");
         if n % 2 == 0 {
             node.forks.revert(id).wait().expect("it exists");
         }

@@ -170,7 +170,7 @@ fn run(seed: u64) -> (usize, usize) {
                 let depth = rng.usize(1..=unfinalized.min(6));
                 let keeps = rng.bool();
                 let transactions =
-                    if keeps { ForkTransactions::Keep } else { ForkTransactions::Drop };
+                    if keeps { ForkTransactions::Reexecute } else { ForkTransactions::Drop };
                 let done = node.forks.reorg(depth as u64, transactions).wait().expect("allowed");
                 assert_eq!((done.dropped, done.entered.len()), (0, depth + 1), "{context}");
                 let left = model.leave(model.blocks.len() - 1 - depth);

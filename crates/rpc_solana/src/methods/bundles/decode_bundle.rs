@@ -1,4 +1,4 @@
-//! The transactions of a bundle from their texts.
+//! Decodes the transactions of a bundle.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use solana_transaction_status::TransactionBinaryEncoding;
 
 use super::super::transaction_codec;
 
-/// The transactions of a bundle: 1 to `max`, all of them different.
+/// Decodes the transactions of a bundle: 1 to `max`, all of them different.
 pub(super) fn decode_bundle(
     texts: &[String],
     encoding: TransactionBinaryEncoding,

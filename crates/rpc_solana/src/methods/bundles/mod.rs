@@ -1,8 +1,8 @@
-//! Bundles, by the names and shapes of Jito: sendBundle, getBundleStatuses, getInflightBundleStatuses, getTipAccounts and
-//! simulateBundle.
+//! Bundles, by the names and shapes of Jito: sendBundle, getBundleStatuses, getInflightBundleStatuses, getTipAccounts
+//! and simulateBundle.
 //!
-//! Differs from Jito: there is no auction. A bundle needs no tip, and is executed in its turn among the transactions of
-//! the node. A bundle that fails has its reason in getInflightBundleStatuses.
+//! Differs from Jito: there is no auction. A bundle needs no tip, and shares the queue with the transactions of the
+//! node. getInflightBundleStatuses has the reason for which a bundle failed.
 //! Bounds: [`chain_solana::BUNDLE_TRANSACTIONS_MAX`], [`IDS_MAX`]; those of the queue and of `crate::bundles`.
 //! Not here: execution (`localnet`). A followed chain takes no bundles: -32601.
 
@@ -39,7 +39,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("simulateBundle", Execution::Medium, simulate_bundle::simulate_bundle),
 ];
 
-/// Ids of one call at most, as in Jito.
+/// Maximum number of ids of a call, as in Jito.
 const IDS_MAX: usize = 5;
 
 /// The accounts of Jito's tip program on mainnet.
@@ -54,7 +54,7 @@ const TIP_ACCOUNTS: [&str; 8] = [
     "3AVi9Tg9Uo68tJfuvoKvqKNWKkC5wPdSSdeBnizKZ6jT",
 ];
 
-/// The accounts that getTipAccounts lists.
+/// Returns the accounts that getTipAccounts lists.
 pub fn tip_accounts() -> impl Iterator<Item = Pubkey> {
     TIP_ACCOUNTS.iter().filter_map(|text| text.parse().ok())
 }
@@ -63,12 +63,12 @@ pub fn tip_accounts() -> impl Iterator<Item = Pubkey> {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct SendConfig {
     encoding: Option<UiTransactionEncoding>,
-    /// Read by [`cheatcodes::verify`].
+    /// A flag that [`cheatcodes::verify`] reads.
     #[serde(rename = "skipSigVerify")]
     _skip_sig_verify: Option<IgnoredAny>,
 }
 
-/// -32601 if the ledger takes no bundles.
+/// Returns -32601 if the ledger takes no bundles.
 fn check_served(api: &SolanaApi) -> Result<(), RpcError> {
     if api.bundles.is_served() {
         return Ok(());
@@ -95,7 +95,7 @@ fn send_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     };
     let verified: Vec<VerifiedTransaction> =
         transactions.into_iter().map(verify).collect::<Result<_, RpcError>>()?;
-    // A signature that was not checked may be that of another one.
+    // Another transaction may have the same signature if it was not checked.
     let signatures: HashSet<Signature> =
         verified.iter().map(VerifiedTransaction::signature).collect();
     if signatures.len() < verified.len() {
@@ -106,7 +106,7 @@ fn send_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&id.to_string())
 }
 
-/// The ids of a call.
+/// Parses the ids of a call.
 fn ids(params: Params<'_>) -> Result<Vec<String>, RpcError> {
     let (ids,): (Vec<String>,) = params.parse(1)?;
     if ids.len() > IDS_MAX {
@@ -116,7 +116,7 @@ fn ids(params: Params<'_>) -> Result<Vec<String>, RpcError> {
     Ok(ids)
 }
 
-/// The retained bundles with these ids.
+/// Finds the retained bundles with these ids.
 fn find(api: &SolanaApi, ids: &[String]) -> Vec<Option<FoundBundle>> {
     ids.iter().map(|id| BundleId::parse(id).and_then(|id| api.bundles.find(&id))).collect()
 }

@@ -31,13 +31,13 @@ use super::decode_bundle::decode_bundle;
 use crate::commitment::{context, view};
 use crate::solana_api::SolanaApi;
 
-/// Transactions at most, as in Jito's validator.
+/// Maximum number of transactions, as in Jito's validator.
 const TRANSACTIONS_MAX: usize = 20;
-/// Accounts that are returned for a transaction, before or after it, at most: as many as it can name.
+/// Maximum number of accounts to return for a transaction, before or after it: as many as it can name.
 const ACCOUNTS_MAX: usize = 128;
-/// Bytes of the accounts that all transactions write.
+/// Maximum bytes of the accounts that all transactions write.
 const WRITTEN_BYTES_MAX: u64 = 128 << 20;
-/// Bytes of data of all accounts that are returned.
+/// Maximum bytes of data of all accounts that are returned.
 const RETURNED_BYTES_MAX: u64 = 32 << 20;
 
 #[derive(Deserialize)]
@@ -137,7 +137,7 @@ pub(super) fn simulate_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResu
     run_incremental(Some(context), query)
 }
 
-/// The addresses of the accounts to return for each transaction.
+/// Parses the addresses of the accounts to return for each transaction.
 fn addresses(
     configs: Option<AccountsConfigs>,
     transactions: usize,
@@ -167,7 +167,7 @@ fn addresses(
     configs.into_iter().map(parse).collect()
 }
 
-/// The state of a request. Default: confirmed, as in Jito.
+/// Returns the state that a request selects. Default: confirmed, as in Jito.
 fn bank(api: &SolanaApi, bank: Option<SimulationBank>) -> Result<View, RpcError> {
     match bank.unwrap_or(SimulationBank::Commitment(CommitmentConfig::confirmed())) {
         SimulationBank::Commitment(commitment) => Ok(view(api, Some(commitment))),
@@ -203,7 +203,6 @@ struct Step {
     after: Vec<Pubkey>,
 }
 
-/// Runs one transaction in each step.
 struct BundleQuery {
     api: SolanaApi,
     view: View,
@@ -213,7 +212,6 @@ struct BundleQuery {
     written: WrittenAccounts,
     returned_bytes: u64,
     results: Vec<TransactionResult>,
-    /// Transactions that were run.
     executed: u64,
 }
 
@@ -248,7 +246,7 @@ impl BundleQuery {
         OutputBody::json(&BundleResult { summary, transaction_results }).map(Some)
     }
 
-    /// Runs a transaction. Returns its error.
+    /// Runs a transaction, and returns its error.
     fn run(&mut self, step: Step) -> Result<Option<TransactionError>, RpcError> {
         self.executed += 1;
         let Step { transaction, before, after } = step;
@@ -304,7 +302,7 @@ impl BundleQuery {
         Ok(err)
     }
 
-    /// Adds what a transaction wrote, for those after it.
+    /// Adds the accounts that a transaction wrote, for those after it.
     fn write(
         &mut self,
         simulation: &Simulation,
@@ -323,7 +321,7 @@ impl BundleQuery {
         Ok(())
     }
 
-    /// Accounts after the transactions that have run; null for one that does not exist.
+    /// Encodes accounts after the transactions that have run; null for one that does not exist.
     fn accounts(&mut self, keys: &[Pubkey]) -> Result<Vec<Option<UiAccount>>, RpcError> {
         let encoding = Encoding { form: UiAccountEncoding::Base64, slice: None };
         let mut accounts = Vec::with_capacity(keys.len());

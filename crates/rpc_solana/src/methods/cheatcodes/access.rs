@@ -29,12 +29,11 @@ struct Lock {
     lockout: Option<bool>,
 }
 
-/// The cheat codes of the node.
 fn cheatcodes() -> Vec<&'static str> {
     SolanaApi::method_names().into_iter().filter(|name| is_cheatcode(name)).collect()
 }
 
-/// The selected names as the node's own, `None` for all of them.
+/// Resolves the selected names to the node's own, `None` for all of them.
 fn selected(selection: &Selection) -> Result<Option<Vec<&'static str>>, RpcError> {
     let known = cheatcodes();
     match selection {

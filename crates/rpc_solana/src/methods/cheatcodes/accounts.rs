@@ -20,23 +20,23 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     gated!("surfnet_setSupply", Execution::Light, set_supply),
 ];
 
-/// The rent epoch of an account that the runtime makes.
+/// The rent epoch of an account that the runtime creates.
 const RENT_EXEMPT_EPOCH: u64 = u64::MAX;
 
-/// The fields of an account to set. The others stay.
+/// The fields of an account to set. Absent fields do not change.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SetAccountParams {
     lamports: Option<JsonU64>,
-    /// In hexadecimal.
+    /// The data in hexadecimal.
     data: Option<String>,
     owner: Option<String>,
     executable: Option<bool>,
     rent_epoch: Option<JsonU64>,
 }
 
-/// Sets fields of an account. One that does not exist belongs to the system program, and gets the lamports that exempt
-/// it from rent unless the request has others.
+/// Sets fields of an account. An account that does not exist belongs to the system program, and gets the lamports that
+/// exempt it from rent unless the request has others.
 fn set_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (pubkey, update): (String, SetAccountParams) = params.parse(2)?;
     let pubkey = parse_key::pubkey(&pubkey)?;
@@ -71,7 +71,7 @@ fn set_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// The data of an account.
+/// Parses the data of an account.
 fn account_data(text: &str) -> Result<Vec<u8>, RpcError> {
     if text.len() > 2 * ACCOUNT_BYTES_MAX {
         let bytes = text.len() / 2;
@@ -93,7 +93,7 @@ struct SupplyUpdate {
     non_circulating_accounts: Option<Vec<String>>,
 }
 
-/// Sets what getSupply reports. No account changes.
+/// Sets the values that getSupply reports. No account changes.
 fn set_supply(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (update,): (SupplyUpdate,) = params.parse(1)?;
     let accounts = update.non_circulating_accounts.map(|accounts| parse_key::pubkeys(&accounts));

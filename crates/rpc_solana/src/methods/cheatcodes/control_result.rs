@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use chain_solana::{ControlCall, ControlCommand, ControlDone, EditedAccounts};
+use chain_solana::{ControlCall, ControlCommand, ControlOutcome, EditedAccounts};
 use chain_solana::{ControlError, CurrentAccounts};
 use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
@@ -14,7 +14,7 @@ use crate::cheatcodes::rpc_error;
 use crate::solana_api::SolanaApi;
 
 /// Writes the result of a command that was carried out.
-type WriteResult = Box<dyn FnOnce(&ControlDone, &mut Vec<u8>) -> Result<(), RpcError> + Send>;
+type WriteResult = Box<dyn FnOnce(&ControlOutcome, &mut Vec<u8>) -> Result<(), RpcError> + Send>;
 
 /// Edits accounts. The result is null in the context of its slot.
 pub(super) fn edit(
@@ -24,12 +24,12 @@ pub(super) fn edit(
     null(api, ControlCommand::Edit(Box::new(edit)))
 }
 
-/// A command whose result is null in the context of its slot.
+/// Queues a command whose result is null in the context of its slot.
 pub(super) fn null(api: &SolanaApi, command: ControlCommand) -> MethodResult {
     run(api, command, Box::new(|done, out| write_json(out, &in_context(done.slot, ()))))
 }
 
-/// The same, with something to do once the command was carried out.
+/// Queues a command like [`null`], and runs `then` once it was carried out.
 pub(super) fn null_then(
     api: &SolanaApi,
     command: ControlCommand,
@@ -42,7 +42,7 @@ pub(super) fn null_then(
     run(api, command, write)
 }
 
-/// A command whose result is the epoch's information.
+/// Queues a command whose result is the epoch's information.
 pub(super) fn epoch_info(api: &SolanaApi, command: ControlCommand) -> MethodResult {
     let schedule = api.cluster_info.epoch_schedule.clone();
     let write: WriteResult = Box::new(move |done, out| {
@@ -60,7 +60,7 @@ pub(super) fn epoch_info(api: &SolanaApi, command: ControlCommand) -> MethodResu
     run(api, command, write)
 }
 
-/// A value in the context of a slot.
+/// Wraps a value in the context of a slot.
 pub(super) fn in_context<T>(slot: u64, value: T) -> Response<T> {
     let context = RpcResponseContext { slot, api_version: Some(RpcApiVersion::default()) };
     Response { context, value }
@@ -71,7 +71,7 @@ fn run(api: &SolanaApi, command: ControlCommand, write: WriteResult) -> MethodRe
     Ok(MethodOutput::streamed(None, PendingCommand(Some((call, write)))))
 }
 
-/// A command that waits for the ledger.
+/// A command that waits for the ledger, and the writer of its result.
 struct PendingCommand(Option<(ControlCall, WriteResult)>);
 
 impl StreamedResult for PendingCommand {

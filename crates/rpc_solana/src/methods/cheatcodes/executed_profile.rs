@@ -1,6 +1,6 @@
 //! The profile of an executed transaction: compute units, log and error of the whole and of each instruction.
 //!
-//! In: the log, where each program under a loader says what it consumed. Builtin programs do not: those of
+//! In: the log, in which each program under a loader reports its consumption. Builtin programs do not: those of
 //! [`DEFAULT_UNITS`] consume a fixed number, and one other instruction is the rest.
 //! Not here: accounts before and after, which the ledger does not retain.
 
@@ -13,7 +13,7 @@ use crate::cheatcodes::{Profile, ProfilePart};
 /// Compute units of an instruction of these programs.
 const DEFAULT_UNITS: u64 = 150;
 
-/// The profile of an executed transaction.
+/// Builds the profile of an executed transaction.
 pub(super) fn profile(executed: &ExecutedTransaction) -> Profile {
     let meta = &executed.meta;
     let logs = meta.log_messages.clone().unwrap_or_default();
@@ -35,14 +35,13 @@ pub(super) fn profile(executed: &ExecutedTransaction) -> Profile {
     }
 }
 
-/// The log of an instruction.
 struct Section {
     program: Pubkey,
     lines: Vec<String>,
     units: Option<u64>,
 }
 
-/// Each instruction that ran. `None` if what they consumed does not follow from the log.
+/// Returns the part of each instruction that ran. `None` if the log does not determine their consumption.
 fn by_instruction(logs: &[String], all_units: u64) -> Option<Vec<ProfilePart>> {
     let mut sections: Vec<Section> = Vec::new();
     let mut depth = 0_usize;
@@ -111,7 +110,7 @@ mod tests {
         vec![format!("Program {program} invoke [1]"), format!("Program {program} success")]
     }
 
-    /// A call that consumes 4,000 units with an inner one of 100.
+    /// Returns the log of a call that consumes 4,000 units with an inner one of 100.
     fn call() -> Vec<String> {
         vec![
             format!("Program {TOKEN} invoke [1]"),
@@ -130,7 +129,7 @@ mod tests {
         assert_eq!(units(&[builtin(SYSTEM), call()].concat(), 4_150), Some(vec![150, 4_000]));
         let mixed = [call(), builtin(VOTE), builtin(SYSTEM), call()].concat();
         assert_eq!(units(&mixed, 10_250), Some(vec![4_000, 2_100, 150, 4_000]));
-        // Two unknown ones, units that do not add up, and a truncated log.
+        // Two unknown instructions, units that do not add up, and a truncated log.
         assert_eq!(units(&[builtin(VOTE), builtin(VOTE)].concat(), 4_200), None);
         assert_eq!(units(&call(), 4_001), None);
         assert_eq!(units(&call(), 3_999), None);

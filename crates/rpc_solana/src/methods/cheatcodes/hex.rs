@@ -2,7 +2,7 @@
 
 use jsonrpc::error::RpcError;
 
-/// The bytes of `text`. `name` is the parameter's, for the error.
+/// Decodes `text`. `name` is that of the parameter, for the error.
 pub(super) fn decode(name: &str, text: &str) -> Result<Vec<u8>, RpcError> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) {

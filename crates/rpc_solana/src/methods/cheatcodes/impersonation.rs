@@ -15,7 +15,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use super::super::parse_key;
 use crate::solana_api::SolanaApi;
 
-/// The method whose gate is that of all unchecked signatures.
+/// The method whose gate controls all unchecked signatures.
 const IMPERSONATE: &str = "hydrant_impersonateAccount";
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[

@@ -21,21 +21,21 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     gated!("surfnet_deriveConfidentialKeys", Execution::Inline, no_confidential),
 ];
 
-/// Signatures without a limit in the request, as in surfpool.
+/// Number of signatures without a limit in the request, as in surfpool.
 const SIGNATURES_DEFAULT: usize = 50;
-/// Signatures at most.
+/// Maximum number of signatures in a result.
 const SIGNATURES_MAX: usize = 1_000;
-/// Blocks that are searched for them: some hundred microseconds.
+/// Maximum number of blocks that are searched for them: some hundred microseconds.
 const BLOCKS_MAX: usize = 10_000;
 
-/// There are no runbooks, so none is still running.
+/// Reports no runbooks, because this node has none.
 fn surfnet_info(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     let view = api.reader.view(Commitment::Processed);
     MethodOutput::json_in(context(&view), &json!({ "runbookExecutions": [] }))
 }
 
-/// The newest transactions that are no votes, the newest first.
+/// Lists the newest transactions except votes, the newest first.
 fn local_signatures(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (limit,): (Option<usize>,) = params.parse(0)?;
     let limit = limit.unwrap_or(SIGNATURES_DEFAULT);

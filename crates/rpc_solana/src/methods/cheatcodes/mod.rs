@@ -1,7 +1,7 @@
 //! Cheat codes: methods that change a local ledger past its rules, by surfpool's names and shapes where it has them.
 //!
-//! Each file has a table, as in the parent folder. [`TABLES`] joins them. Each method is behind the gate
-//! (`gated!`), and pages of other origins may not call it.
+//! Each file has a table, as in the parent folder. [`TABLES`] joins them. Each method is behind the gate (`gated!`),
+//! and pages of other origins may not call it.
 //! Not here: their state (`crate::cheatcodes`), the ledger's part ([`chain_solana::LedgerControl`]).
 
 macro_rules! gated {

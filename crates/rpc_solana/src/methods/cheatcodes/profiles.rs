@@ -1,8 +1,8 @@
 //! surfnet_profileTransaction, surfnet_getTransactionProfile and surfnet_getProfileResultsByTag.
 //!
-//! What an instruction does is the difference between the transaction up to it and up to the one before: each of these
-//! prefixes is run on the same state. An executed transaction is not run again: what its instructions consumed is read
-//! from its log (`executed_profile`).
+//! The effect of an instruction is the difference between the transaction up to it and up to the one before: each of
+//! these prefixes is run on the same state. An executed transaction is not run again: the consumption of its
+//! instructions is read from its log (`executed_profile`).
 //! Bounds: one run for each instruction, with a pause in between; [`TAG_BYTES_MAX`]; retained profiles by `Profiles`.
 
 use std::sync::Arc;
@@ -38,9 +38,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     gated!("surfnet_getProfileResultsByTag", Execution::Medium, profiles_by_tag),
 ];
 
-/// Bytes of a tag at most.
 const TAG_BYTES_MAX: usize = 256;
-/// Characters of a UUID.
 const UUID_LEN: usize = 36;
 
 #[derive(Clone, Default, Deserialize)]
@@ -84,7 +82,7 @@ fn profile_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let keys = keys.iter().enumerate();
     let keys = keys.map(|(index, key)| (*key, sane.message().is_writable(index))).collect();
     let instructions = transaction.message.instructions().len();
-    // The whole transaction last; without instructions it is the only run.
+    // The whole transaction runs last; without instructions it is the only run.
     let next = if config.has_instructions() { 1.min(instructions) } else { instructions };
     let context = context(&view);
     let query = ProfileQuery {
@@ -105,7 +103,7 @@ struct ProfileQuery {
     api: SolanaApi,
     view: View,
     transaction: VersionedTransaction,
-    /// Each with whether it is writable.
+    /// Each key with whether the account is writable.
     keys: Vec<(Pubkey, bool)>,
     tag: Option<String>,
     config: ProfileConfig,
@@ -176,7 +174,7 @@ impl ProfileQuery {
         }
     }
 
-    /// What a run does beyond the `previous` one, which ended with the accounts `before`.
+    /// Returns the effects of a run beyond the `previous` one, which ended with the accounts `before`.
     fn part(
         &self,
         before: &[Option<AccountSharedData>],
@@ -199,7 +197,7 @@ impl ProfileQuery {
         }
     }
 
-    /// The accounts after a run; those before it if it failed.
+    /// Returns the accounts after a run, or those before it if it failed.
     fn after(
         &self,
         before: &[Option<AccountSharedData>],
@@ -216,7 +214,7 @@ impl ProfileQuery {
     }
 }
 
-/// The same transaction with only its first instructions. Its accounts stay.
+/// Returns the transaction with only its first instructions, and all its accounts.
 fn first_instructions(transaction: &VersionedTransaction, count: usize) -> VersionedTransaction {
     let mut transaction = transaction.clone();
     match &mut transaction.message {
@@ -227,7 +225,7 @@ fn first_instructions(transaction: &VersionedTransaction, count: usize) -> Versi
     transaction
 }
 
-/// The profile of a UUID, or of the signature of an executed transaction; null if there is none.
+/// Returns the profile of a UUID, or of the signature of an executed transaction; null for an unknown one.
 fn transaction_profile(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (key, config): (String, Option<ProfileConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
@@ -255,7 +253,7 @@ fn profiles_by_tag(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 }
 
 impl ProfileConfig {
-    /// A profile as JSON. Amounts of tokens are shown with the mints of `view`.
+    /// Encodes a profile as JSON. Amounts of tokens are shown with the mints of `view`.
     fn encode(&self, profile: &Profile, view: &View) -> Value {
         let part = |part: &ProfilePart| self.encode_part(part, view);
         let readonly = profile.readonly.iter();

@@ -1,6 +1,7 @@
-//! surfnet_writeProgram, surfnet_setProgramAuthority and surfnet_cloneProgramAccount: programs of the upgradeable loader.
+//! surfnet_writeProgram, surfnet_setProgramAuthority and surfnet_cloneProgramAccount: programs of the upgradeable
+//! loader.
 //!
-//! A program that is written can be called at once: its deployment slot is the one before.
+//! A written program can be called at once: its deployment slot is the previous one.
 
 use chain_solana::{ACCOUNT_BYTES_MAX, ControlError, CurrentAccounts, EditedAccounts};
 use jsonrpc::error::RpcError;
@@ -35,7 +36,7 @@ struct Program {
 }
 
 impl Program {
-    /// The program of an address; `None` if there is no account. An error for any other account.
+    /// Finds the program at an address; `None` if there is no account. Any other account is an error.
     fn find(now: &dyn CurrentAccounts, id: &Pubkey) -> Result<Option<Self>, ControlError> {
         let Some(account) = now.account(id) else { return Ok(None) };
         let account = account.0.clone();
@@ -61,13 +62,13 @@ impl Program {
         Ok(Some(Self { account, data_key, data }))
     }
 
-    /// The same; an error if there is no account.
+    /// Finds the program at an address; an error if there is no account.
     fn require(now: &dyn CurrentAccounts, id: &Pubkey) -> Result<Self, ControlError> {
         let absent = || ControlError::Invalid(format!("program {id} does not exist"));
         Self::find(now, id)?.ok_or_else(absent)
     }
 
-    /// A program without code.
+    /// Creates a program without code.
     fn new(now: &dyn CurrentAccounts, id: &Pubkey) -> Self {
         let data_key = get_program_data_address(id);
         let state = UpgradeableLoaderState::Program { programdata_address: data_key };
@@ -96,7 +97,7 @@ impl Program {
         self.data.set_data_from_slice(&bytes);
     }
 
-    /// Both accounts, exempt from rent.
+    /// Returns the edit that writes both accounts, exempt from rent.
     fn into_edit(mut self, now: &dyn CurrentAccounts, id: Pubkey) -> EditedAccounts {
         let minimum = now.minimum_balance(self.data.data().len());
         self.data.set_lamports(self.data.lamports().max(minimum));
@@ -111,13 +112,13 @@ fn owned_by_loader(data: Vec<u8>) -> AccountSharedData {
     account
 }
 
-/// A slot in which code was deployed that can be called now.
+/// Returns a deployment slot whose code can already be called.
 fn deployed_before(now: &dyn CurrentAccounts) -> Slot {
     now.slot().saturating_sub(1)
 }
 
-/// Writes a part of a program's code. A program that does not exist is made; its authority is the system program unless
-/// the request names one.
+/// Writes a part of a program's code. A program that does not exist is created; its authority is the system program
+/// unless the request names one.
 fn write_program(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type WriteParams = (String, String, JsonU64, Option<String>);
     let (id, data, JsonU64(offset), authority): WriteParams = params.parse(3)?;
@@ -130,7 +131,7 @@ fn write_program(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params(message));
     }
     let code = hex::decode("data", &data)?;
-    // At most `bytes_max`.
+    // The offset is at most `bytes_max`.
     let offset = offset as usize;
     control_result::edit(api, move |now| {
         let mut program = match Program::find(now, &id)? {
@@ -149,7 +150,7 @@ fn write_program(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// Sets who may upgrade a program. Without an authority the program is final.
+/// Sets the upgrade authority of a program. Without an authority the program is final.
 fn set_program_authority(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (id, authority): (String, Option<String>) = params.parse(1)?;
     let id = parse_key::pubkey(&id)?;
@@ -175,7 +176,7 @@ fn clone_program_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     }
     control_result::edit(api, move |now| {
         let source = Program::require(now, &source)?;
-        // An error if another account is there.
+        // Fails if the destination is an account of another kind.
         Program::find(now, &destination)?;
         let authority = source.authority();
         let mut copy = Program { data: source.data, ..Program::new(now, &destination) };

@@ -25,7 +25,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     gated!("surfnet_resetNetwork", Execution::Light, reset_network),
 ];
 
-/// Fetched accounts of one owner that one call resets: some milliseconds.
+/// Maximum number of fetched accounts of one owner that one call resets: some milliseconds.
 const OWNED_MAX: usize = 10_000;
 
 #[derive(Default, Deserialize)]
@@ -56,7 +56,7 @@ fn reset_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     control_result::null_then(api, command, forget)
 }
 
-/// The accounts that an account owns.
+/// Lists the accounts that an account owns.
 fn owned_by(api: &SolanaApi, owner: &Pubkey) -> Result<Vec<Pubkey>, RpcError> {
     let view = api.reader.view(Commitment::Processed);
     let owned = view.records_by_key(key_kind::PROGRAM, &accounts_reader::address(owner));
@@ -69,7 +69,7 @@ fn owned_by(api: &SolanaApi, owner: &Pubkey) -> Result<Vec<Pubkey>, RpcError> {
     Ok(owned)
 }
 
-/// Also what getSupply reports is the ledger's own again.
+/// Resets all accounts, and the values that getSupply reports.
 fn reset_network(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     *api.cheatcodes.supply.write() = None;

@@ -28,9 +28,10 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[gated!("surfnet_exportSnapshot", Execution::Medium, export_snapshot)];
 
-/// Accounts of a ledger that is exported without a list: their addresses are read at once, in some milliseconds.
+/// Maximum number of accounts of a ledger that is exported without a list: their addresses are read at once, in some
+/// milliseconds.
 const ACCOUNTS_MAX: usize = 20_000;
-/// Bytes of their data at most.
+/// Maximum bytes of the exported data.
 const BYTES_MAX: usize = 32 << 20;
 
 #[derive(Default, Deserialize)]
@@ -55,11 +56,10 @@ struct ExportFilter {
 #[serde(rename_all = "camelCase")]
 enum Scope {
     Network,
-    /// The accounts that a transaction names.
+    /// The accounts that this transaction names.
     PreTransaction(String),
 }
 
-/// An account of a snapshot.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AccountSnapshot {
@@ -67,15 +67,15 @@ struct AccountSnapshot {
     owner: String,
     executable: bool,
     rent_epoch: u64,
-    /// In base64.
+    /// The data in base64.
     data: String,
     parsed_data: Option<ParsedAccount>,
 }
 
-/// Which accounts are exported.
+/// The accounts that are exported.
 struct Selection {
     includes_programs: bool,
-    /// Only these, if there are any.
+    /// Only these accounts, unless it is empty.
     only: HashSet<Pubkey>,
     excluded: HashSet<Pubkey>,
     excludes_sysvars: bool,
@@ -143,12 +143,12 @@ fn export_snapshot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     run_incremental(Some(context), query)
 }
 
-/// Collects the accounts, some at a time.
+/// Collects the accounts, some in each step.
 struct ExportQuery {
     view: View,
     selection: Selection,
     is_parsed: bool,
-    /// Those that are not read yet. `None` before the first step.
+    /// The keys that are not read yet. `None` before the first step.
     keys: Option<Vec<Pubkey>>,
     accounts: BTreeMap<String, AccountSnapshot>,
     bytes: usize,
@@ -189,7 +189,7 @@ impl IncrementalQuery for ExportQuery {
 }
 
 impl ExportQuery {
-    /// The addresses that may be exported.
+    /// Returns the addresses that may be exported.
     fn all_keys(&self) -> Vec<Pubkey> {
         if self.selection.only.is_empty() {
             let all = self.view.all();

@@ -15,7 +15,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     gated!("surfnet_resumeClock", Execution::Light, resume_clock),
 ];
 
-/// Where to travel. Timestamps are in milliseconds.
+/// The destination of a time travel. Timestamps are in milliseconds.
 #[derive(Deserialize)]
 enum Destination {
     #[serde(rename = "absoluteEpoch")]
@@ -44,7 +44,7 @@ fn time_travel(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 fn pause_clock(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     let result = control_result::epoch_info(api, ControlCommand::PauseClock)?;
-    // A missing block says nothing from now on.
+    // While slots are paused, a missing block is not a sign of a stalled ledger.
     api.health.set_paused(true);
     Ok(result)
 }

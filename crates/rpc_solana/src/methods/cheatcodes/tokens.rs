@@ -29,10 +29,10 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[gated!("surfnet_setTokenAccount", Execution::Light, set_token_account)];
 
-/// The rent epoch of an account that the runtime makes.
+/// The rent epoch of an account that the runtime creates.
 const RENT_EXEMPT_EPOCH: u64 = u64::MAX;
 
-/// The fields of a token account to set. The others stay.
+/// The fields of a token account to set. Absent fields do not change.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct TokenUpdate {
@@ -63,7 +63,7 @@ impl From<TokenState> for AccountState {
     }
 }
 
-/// The same, parsed.
+/// The parsed fields of a [`TokenUpdate`].
 struct TokenChange {
     amount: Option<u64>,
     delegate: Option<Option<Pubkey>>,
@@ -138,7 +138,7 @@ fn edit(
         Some(account) if account.0.owner() == &program || !account.0.data().is_empty() => {
             return invalid(format!("account {key} is no token account"));
         }
-        // Lamports may have been sent there before.
+        // The address may have received lamports before.
         other => {
             let data = if is_2022 { data_2022(&mint_account) } else { data(&mint_account) };
             let Some(data) = data else { return invalid(format!("{mint} is no mint")) };
@@ -175,7 +175,7 @@ fn edit(
     Ok(vec![(key, account)])
 }
 
-/// The state of a new account of a mint: initialized unless the mint has the extension that says otherwise.
+/// Returns the state of a new account of a mint: initialized unless the mint has the extension that sets another one.
 fn default_state(mint: &Account) -> AccountState {
     let state = StateWithExtensions::<Mint2022>::unpack(mint.0.data()).ok().and_then(|mint| {
         let extension = mint.get_extension::<DefaultAccountState>().ok()?;
@@ -185,14 +185,14 @@ fn default_state(mint: &Account) -> AccountState {
     state.filter(|state| *state != AccountState::Uninitialized).unwrap_or(AccountState::Initialized)
 }
 
-/// The data of a new account of the older program; `None` if the mint is none.
+/// Returns the data of a new account of the older program; `None` if the mint is invalid.
 fn data(mint: &Arc<Account>) -> Option<Vec<u8>> {
     Mint::unpack(mint.0.data()).ok()?;
     Some(vec![0; Token::LEN])
 }
 
-/// The data of a new account of Token-2022, with the extensions that the mint requires, as the associated token program
-/// makes it; `None` if the mint is none.
+/// Returns the data of a new account of Token-2022, with the extensions that the mint requires, as the associated token
+/// program creates it; `None` if the mint is invalid.
 fn data_2022(mint: &Arc<Account>) -> Option<Vec<u8>> {
     let mint = StateWithExtensions::<Mint2022>::unpack(mint.0.data()).ok()?;
     let mut required = Vec::new();

@@ -23,7 +23,7 @@ struct OfflineConfig {
     include_owned_accounts: Option<bool>,
 }
 
-/// From now on the account is not fetched. What the ledger has stays.
+/// Stops fetching an account from the upstream. The state in the ledger does not change.
 fn offline_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let Some(upstream) = account_needs::upstream(api) else { return no_upstream() };
     let (pubkey, config): (String, Option<OfflineConfig>) = params.parse(1)?;

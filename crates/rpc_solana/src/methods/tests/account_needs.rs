@@ -1,4 +1,5 @@
-//! What calls need of the upstream of a fork, and the cheat codes that concern it, with an upstream that records requests.
+//! The accounts that calls need from the upstream of a fork, and the cheat codes that concern it, with an upstream that
+//! records requests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::task::Waker;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::{
-    AccountsRequest, ControlCall, ControlCommand, ControlDone, ControlError, ControlStats,
+    AccountsRequest, ControlCall, ControlCommand, ControlError, ControlOutcome, ControlStats,
     FetchCall, FetchError, LedgerControl, PendingSender, RemoteAccounts, pending,
 };
 use clients::{ClientId, RateLimiter};
@@ -24,7 +25,7 @@ use solana_pubkey::Pubkey;
 use super::world::World;
 use crate::cheatcodes::Cheatcodes;
 
-/// Everything is missing, unless `has_all` is set, and the test sends the results.
+/// An upstream that has fetched no account, unless `has_all` is set. The test sends the results.
 #[derive(Default)]
 struct FakeUpstream {
     has_all: AtomicBool,
@@ -76,7 +77,7 @@ impl RemoteAccounts for FakeUpstream {
 const UPSTREAMS: Pubkey = Pubkey::new_from_array([77; 32]);
 const LOCAL: Pubkey = Pubkey::new_from_array([78; 32]);
 
-/// Carries every command out.
+/// A control that accepts and records every command.
 #[derive(Default)]
 struct DoneControl(Mutex<Vec<&'static str>>);
 
@@ -88,7 +89,7 @@ impl LedgerControl for DoneControl {
             _ => "other",
         });
         let (call, reply) = pending();
-        reply.send(Ok(ControlDone { slot: 1, block_height: 1, transaction_count: 1 }));
+        reply.send(Ok(ControlOutcome { slot: 1, block_height: 1, transaction_count: 1 }));
         Ok(call)
     }
 
@@ -113,7 +114,7 @@ impl ForkWorld {
         Self { world, upstream, control }
     }
 
-    /// What a call needs; `None` for nothing.
+    /// Returns the accounts that a call needs; `None` for none.
     fn needs(&self, method: &'static str, params: &Value) -> Option<AccountsRequest> {
         let text = params.to_string();
         let prepared = self.world.api.prepare(method, Params::new(Some(&text)));
@@ -174,7 +175,7 @@ fn transactions_and_cheat_codes_need_what_they_touch() {
         let needs = fork.needs(method, &json!([text])).expect("it needs accounts");
         assert_eq!(needs.transactions, std::slice::from_ref(&transaction), "{method}");
         assert!(fork.needs(method, &json!(["0"])).is_none());
-        // It is on the pool anyway.
+        // It runs on the pool in any case.
         assert!(!fork.waits(method, &json!([text])));
     }
     let bundle = fork.needs("sendBundle", &json!([[text, text]])).expect("it needs accounts");
@@ -223,7 +224,7 @@ fn a_call_waits_for_its_accounts_or_gets_the_reason() {
         assert!(call.poll_ready(&|| Waker::noop().clone()).is_ready());
         let err = call.finish().err();
         assert_eq!(err.as_ref().map(|err| err.code), code);
-        // The reason names what to do.
+        // The reason names the remedy.
         assert!(err.is_none_or(|err| err.message.contains("--fork-")));
     }
     let call = prepare().expect("it is queued");

@@ -24,7 +24,7 @@ use solana_transaction_error::TransactionError;
 use super::world::{CONFIRMED, FINALIZED, PROCESSED, World, keypair, signed, simulation};
 use crate::Bundles;
 
-/// Records bundles, and replies when the test wants it.
+/// Records bundles, and replies when the test requests it.
 #[derive(Default)]
 struct FakeBundleSender {
     sent: Mutex<Vec<Vec<VerifiedTransaction>>>,
@@ -87,10 +87,10 @@ fn a_bundle_is_queued_and_its_id_is_the_hash_of_its_signatures() {
     let sent = sender.sent.lock().pop().expect("it was queued");
     let sent: Vec<_> = sent.iter().map(|one| one.signature().to_string()).collect();
     assert_eq!(sent, signatures);
-    // It waits, so it is not queued again.
+    // The bundle is waiting, so it is not queued again.
     assert_eq!(world.ok("sendBundle", send(&bundle)), expected);
     assert!(sender.sent.lock().is_empty());
-    // It failed, so it is.
+    // A failed bundle is queued again.
     let err = BundleError::LedgerFull;
     sender.replies.lock().pop().expect("a reply").send(Err(err));
     assert_eq!(world.ok("sendBundle", send(&bundle)), expected);
@@ -154,7 +154,7 @@ fn a_bundle_that_cannot_be_queued_is_refused_with_a_reason() {
 #[test]
 fn a_bundle_has_the_status_of_its_transactions() {
     let (world, sender) = world();
-    // Of one block of the history each, as if the ledger had executed them.
+    // Each is in one block of the history, as if the ledger had executed it.
     let [memo, confirmed] = ["memo", "confirmed"].map(|name| world.tx(name).transaction.clone());
     let id = |transactions: &[VersionedTransaction]| {
         let id = world.ok("sendBundle", send(transactions));
@@ -197,7 +197,7 @@ fn a_bundle_has_the_status_of_its_transactions() {
     assert_eq!(value, expected);
     let value = world.value(PROCESSED, "getBundleStatuses", json!([[of_60]]));
     assert_eq!(value, json!([status(&of_60, "confirmed", 60, "confirmed")]));
-    // Executed blocks whose transactions are not on the chain any more, or not in the history any more.
+    // Executed blocks whose transactions are no longer on the chain, or no longer in the history.
     for (slot, expected) in [(70, "Failed"), (7, "Landed")] {
         let id = id(&[payment(100 + slot)]);
         sender.replies.lock().pop().expect("a reply").send(Ok(slot));
@@ -277,7 +277,7 @@ fn each_transaction_is_simulated_after_those_before_it() {
     assert_eq!(second["postExecutionAccounts"], json!([]));
     assert_eq!((&first["err"], &first["unitsConsumed"]), (&Value::Null, &json!(150)));
     assert_eq!((&first["fee"], &first["loadedAccountsDataSize"]), (&json!(5000), &json!(9)));
-    // The second one saw what the first one wrote, and nothing that it could only read.
+    // The second transaction saw the writes of the first one, and no account that the first could only read.
     let written = world.transaction_service.written.lock();
     assert_eq!(written[0].keys().count(), 0);
     let lamports = |key| written[1].get(key).flatten().map(|account| account.0.lamports());

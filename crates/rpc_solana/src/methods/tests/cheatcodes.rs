@@ -1,4 +1,4 @@
-//! Cheat codes, on a control that carries edits out on accounts of its own.
+//! Cheat codes, on a control that applies edits to accounts of its own.
 
 mod values;
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::{
-    ACCOUNT_BYTES_MAX, ControlCall, ControlCommand, ControlDone, ControlError, ControlStats,
+    ACCOUNT_BYTES_MAX, ControlCall, ControlCommand, ControlError, ControlOutcome, ControlStats,
     CurrentAccounts, LedgerControl, ResetScope, Simulation, TimeTarget, pending,
 };
 use jsonrpc::Api;
@@ -37,7 +37,6 @@ use super::world::{FINALIZED, PROCESSED, World, keypair, signed, simulation};
 use crate::cheatcodes::{Cheatcodes, is_cheatcode};
 use crate::solana_api::SolanaApi;
 
-/// The slot of the control's open block.
 const SLOT: Slot = 700;
 
 /// Accounts that edits change, and the other commands that arrived.
@@ -70,7 +69,7 @@ impl LedgerControl for FakeControl {
             return Err(err);
         }
         let (call, reply) = pending();
-        let done = ControlDone { slot: SLOT, block_height: 600, transaction_count: 5_000 };
+        let done = ControlOutcome { slot: SLOT, block_height: 600, transaction_count: 5_000 };
         let text = match command {
             ControlCommand::Edit(edit) => {
                 let mut accounts = self.accounts.lock();
@@ -97,7 +96,6 @@ impl LedgerControl for FakeControl {
     }
 }
 
-/// A world with cheat codes.
 struct CheatWorld {
     world: World,
     control: Arc<FakeControl>,
@@ -112,7 +110,7 @@ impl CheatWorld {
         Self { world, control }
     }
 
-    /// Sends an edit, which has no result but its context.
+    /// Sends an edit, whose result has only its context.
     fn edit(&self, method: &str, params: Value) {
         assert_eq!(self.world.value(SLOT, method, params), Value::Null, "{method}");
     }
@@ -127,7 +125,7 @@ impl CheatWorld {
         self.control.accounts.lock().insert(key, account);
     }
 
-    /// The message of a refused call.
+    /// Returns the message of a refused call.
     fn refusal(&self, method: &str, params: &Value) -> String {
         match self.world.call(method, params) {
             Ok(result) => panic!("{method} {params} gave {result}"),
@@ -215,7 +213,7 @@ fn a_lockout_is_final() {
     let set = || json!([text(&key(1)), { "lamports": 5 }]);
     world.refused("surfnet_setAccount", set(), -32601, final_);
     assert_eq!(cheats.refusal("surfnet_enableCheatcode", &json!([["surfnet_setAccount"]])), final_);
-    // All that is not locked.
+    // All methods that are not locked are enabled.
     world.value(PROCESSED, "surfnet_enableCheatcode", json!(["all"]));
     world.refused("surfnet_setAccount", set(), -32601, final_);
     world.value(PROCESSED, "surfnet_disableCheatcode", json!(["all", { "lockout": true }]));
@@ -238,11 +236,11 @@ fn an_account_gets_the_fields_that_are_set() {
     let all = cheats.account(&key(1));
     assert_eq!((all.lamports(), all.data(), all.owner()), (7, &[0, 255, 16][..], &owner));
     assert!(all.executable() && all.rent_epoch() == 3);
-    // The others stay.
+    // The other fields do not change.
     cheats.edit("surfnet_setAccount", json!([text(&key(1)), { "data": "" }]));
     let cleared = cheats.account(&key(1));
     assert!(cleared.data().is_empty() && cleared.lamports() == 7 && cleared.owner() == &owner);
-    // A new one is exempt from rent.
+    // A new account is exempt from rent.
     cheats.edit("surfnet_setAccount", json!([text(&key(2)), { "data": "00".repeat(10) }]));
     let new = cheats.account(&key(2));
     assert_eq!((new.lamports(), new.rent_epoch()), (1_010, u64::MAX));
@@ -284,7 +282,7 @@ fn a_ledger_that_refuses_a_command_says_why() {
     }
 }
 
-/// A mint of the older program.
+/// Returns the data of a mint of the older program.
 fn mint() -> Vec<u8> {
     let mut data = vec![0; Mint::LEN];
     let mint = Mint { decimals: 6, is_initialized: true, supply: 5, ..Mint::default() };
@@ -392,7 +390,7 @@ fn a_token_account_that_cannot_be_is_refused_with_a_reason() {
     assert!(confidential.contains("unknown field `confidential`"), "{confidential}");
 }
 
-/// The code and the authority of a program.
+/// Returns the code and the authority of a program.
 fn program(cheats: &CheatWorld, id: &Pubkey) -> (Vec<u8>, Option<Pubkey>) {
     let data_key = get_program_data_address(id);
     let account = cheats.account(id);
@@ -509,7 +507,7 @@ fn time_travel_takes_one_destination() {
         (json!({ "absoluteSlotAt": { "slot": 8, "timestamp": 9 } }), at),
     ] {
         let info = cheats.world.ok("surfnet_timeTravel", json!([params]));
-        // 32 slots to an epoch.
+        // An epoch has 32 slots.
         let epoch = json!({
             "epoch": 21, "slotIndex": 28, "slotsInEpoch": 32, "absoluteSlot": SLOT,
             "blockHeight": 600, "transactionCount": 5_000,
@@ -558,7 +556,7 @@ fn impersonated_addresses_sign_nothing() {
     assert_eq!(world.ok("hydrant_stopImpersonatingAccount", stop), false);
     assert_eq!(code(send(json!({}))), Err(-32003));
 
-    // The gate closes both.
+    // The gate closes both methods.
     world.ok("hydrant_impersonateAccount", json!([text(&payer.pubkey())]));
     let disable = json!([["hydrant_impersonateAccount"]]);
     world.value(PROCESSED, "surfnet_disableCheatcode", disable);
@@ -578,7 +576,7 @@ fn a_signature_of_another_transaction_is_refused() {
     assert!(refusal.starts_with("another transaction has the signature"), "{refusal}");
 }
 
-/// A simulation that sends `lamports` from the payer to another wallet.
+/// Returns a simulation that sends `lamports` from the payer to another wallet.
 fn paying(lamports: u64, units: u64) -> Simulation {
     let wallet = |lamports| AccountSharedData::new(lamports, 0, &Pubkey::default());
     Simulation {
@@ -624,7 +622,7 @@ fn a_profile_has_the_units_and_the_accounts_of_the_transaction() {
     assert_eq!(states[text(&key(1))]["accountChange"]["data"]["lamports"], 14);
     let system = solana_sdk_ids::system_program::ID.to_string();
     assert_eq!(states[system.as_str()], json!({ "type": "readonly" }));
-    // Both runs had the same result, so the second instruction did nothing.
+    // Both runs had the same result, so the second instruction had no effect.
     let instructions = profile["instructionProfiles"].as_array().expect("a list");
     let units: Vec<_> = instructions.iter().map(|it| &it["computeUnitsConsumed"]).collect();
     assert_eq!(units, [300, 0]);

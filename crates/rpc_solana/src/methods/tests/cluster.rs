@@ -10,7 +10,7 @@ use solana_signer::Signer;
 
 use super::world::{FINALIZED, World, keypair};
 
-/// A cluster as a new follower knows it: the leaders of epoch 1, some nodes, and nothing else.
+/// A cluster as a new follower knows it: the leaders of epoch 1, some nodes, and no other facts.
 struct PartlyKnown;
 
 fn leader(n: u8) -> Pubkey {
@@ -72,7 +72,7 @@ fn several_leaders_take_turns() {
 fn production_is_counted_for_each_leader() {
     let world = world();
     let production = |range: Value| world.value(FINALIZED, "getBlockProduction", json!([range]));
-    // 46 is in a turn of leader 3 and has no block. 48 is the first slot of another turn of it.
+    // Slot 46 is in a window of leader 3 and has no block. Slot 48 is the first of its next window.
     assert_eq!(
         production(json!({})),
         json!({"byIdentity": {text(1): [8, 8], text(2): [4, 4], text(3): [5, 4]},

@@ -61,7 +61,7 @@ fn this_node_leads_every_slot_that_has_a_schedule() {
 fn production_counts_leader_slots_and_blocks() {
     let world = World::new();
     let production = |slot, params| world.value(slot, "getBlockProduction", params);
-    // 46 has no block.
+    // Slot 46 has no block.
     assert_eq!(
         production(FINALIZED, json!([])),
         json!({"byIdentity": {identity(): [17, 16]}, "range": {"firstSlot": 32, "lastSlot": 48}})
@@ -127,7 +127,7 @@ fn an_epoch_pays_vote_accounts_in_its_next_block_and_stake_accounts_after_it() {
     slots.sort_unstable();
     slots.dedup();
     assert_eq!(slots, [66, 67], "both blocks pay rewards");
-    // Fees are no rewards of an epoch.
+    // Fees are not rewards of an epoch.
     assert_eq!(rewards[5], Value::Null);
     assert_eq!(rewards[6], Value::Null);
     assert_eq!(world.ok("getInflationReward", json!([[], config])), json!([]));

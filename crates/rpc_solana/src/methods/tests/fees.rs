@@ -83,8 +83,8 @@ fn fees_are_reported_for_blocks_with_more_than_votes() {
     assert_eq!(fees(json!([[keypair(11).pubkey().to_string()]])), all);
     let keys = vec![keypair(10).pubkey().to_string(); 128];
     assert_eq!(fees(json!([keys])), all);
-    // A transaction that writes to 15 in slot 47 pays more than the lowest price of the block. No transaction
-    // writes to a program.
+    // A transaction that writes to 15 in slot 47 pays more than the lowest price of the block. No transaction writes to
+    // a program.
     let keys = [keypair(15).pubkey(), solana_sdk_ids::system_program::ID];
     let fees_to = fees(json!([keys.map(|key| key.to_string())]));
     assert_eq!(fees_to[4], (47, 2_000));

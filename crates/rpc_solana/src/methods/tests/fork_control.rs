@@ -51,13 +51,13 @@ impl ForkControl for FakeControl {
 
     fn reorg(&self, depth: u64, transactions: ForkTransactions) -> ForkCall<Reorganization> {
         let what = match transactions {
-            ForkTransactions::Keep => "keep".to_owned(),
+            ForkTransactions::Reexecute => "keep".to_owned(),
             ForkTransactions::Drop => "drop".to_owned(),
-            ForkTransactions::Given(all) => format!("{} given", all.len()),
+            ForkTransactions::Replace(all) => format!("{} given", all.len()),
         };
         let reason = (Signature::from([1; 64]), TransactionError::BlockhashNotFound);
         let result = Reorganization {
-            left: vec![4, 5],
+            reverted: vec![4, 5],
             entered: vec![6, 7, 8],
             executed: 3,
             dropped: 1,

@@ -9,7 +9,8 @@ use super::world::{World, keypair};
 
 const METHOD: &str = "getPriorityFeeEstimate";
 
-/// The confirmed blocks have seven transactions besides votes: that of 45 pays 1,000, `dear` pays 2,000, the others 0.
+/// Calls the method. The confirmed blocks have seven transactions besides votes: that of 45 pays 1,000, `dear` pays
+/// 2,000, the others 0.
 fn estimate(world: &World, account: u8, options: Value) -> Value {
     let keys = [keypair(account).pubkey().to_string()];
     world.ok(METHOD, json!([{"accountKeys": keys, "options": options}]))

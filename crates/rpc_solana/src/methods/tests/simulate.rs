@@ -149,7 +149,7 @@ fn accounts_are_returned_as_they_would_be() {
         let params = params(&transaction, config);
         world.value(FINALIZED, "simulateTransaction", params)["accounts"].clone()
     };
-    // One of the transaction, then one of the state, then one that does not exist.
+    // The first account is one of the transaction, the second one of the state, and the third does not exist.
     let base64 = accounts(config(json!("base64")));
     assert_eq!(base64[0]["data"], json!(["YWZ0ZXI=", "base64"]));
     assert_eq!(base64[1]["owner"], vote::ID.to_string());

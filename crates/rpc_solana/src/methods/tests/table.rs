@@ -8,13 +8,12 @@ use jsonrpc::{Api, Execution};
 
 use crate::solana_api::SolanaApi;
 
-/// docs/methods.md
 fn document() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/methods.md");
     fs::read_to_string(path).expect("docs/methods.md exists")
 }
 
-/// The first cell and the last cell's words of each row of the document's tables.
+/// Returns the first cell and the words of the last cell of each row of the document's tables.
 fn rows() -> Vec<(String, Vec<String>)> {
     let text = document();
     let row = |line: &str| {
@@ -65,7 +64,7 @@ fn every_method_of_agaves_has_its_class_in_its_row() {
             Execution::Light => assert_eq!(class, "light", "{}", method.name),
             Execution::Medium => assert_eq!(class, "medium", "{}", method.name),
             Execution::TryInline(_) => assert_eq!(class, "by size", "{}", method.name),
-            // The cell says what the class depends on.
+            // The cell names the input of the choice.
             Execution::ByCost { .. } => assert!(class.contains(' '), "{}: {class}", method.name),
         }
         checked += 1;

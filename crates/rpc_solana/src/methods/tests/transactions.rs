@@ -85,7 +85,7 @@ fn signatures_of_an_address_come_newest_first() {
     let nothing = json!({"before": world.signature("memo"), "until": world.signature("priced")});
     assert_eq!(slots(nothing), [0; 0]);
 
-    // An address that only a lookup table contains is found too. An address in no transaction is not.
+    // An address that only a lookup table contains is found, too. An address in no transaction is not.
     let by =
         |number| world.ok("getSignaturesForAddress", json!([keypair(number).pubkey().to_string()]));
     assert_eq!(by(30)[0]["slot"], 44);
@@ -211,8 +211,8 @@ fn a_status_reports_its_confirmations() {
     assert_eq!(found[1], Value::Null);
 }
 
-/// A history whose first block has a transaction, and whose other blocks have slots a thousand apart. The newest blocks
-/// are not final.
+/// Builds a history whose first block has a transaction, and whose other blocks have slots a thousand apart. The newest
+/// blocks are not final.
 fn history_with_gaps(
     sample: &Block,
     memo: &ExecutedTransaction,

@@ -14,7 +14,6 @@ fn payer() -> String {
     keypair(10).pubkey().to_string()
 }
 
-/// The slots of a page.
 fn slots(page: &Value) -> Vec<u64> {
     let data = page["data"].as_array().expect("a list");
     data.iter().map(|entry| entry["slot"].as_u64().expect("a slot")).collect()
@@ -30,7 +29,7 @@ fn an_addresss_transactions_come_in_either_order() {
     assert_eq!(slots(&world.ok(METHOD, json!([payer()]))), [45, 44, 43, 42]);
     assert_eq!(found(&world, json!({"sortOrder": "asc"})), [42, 43, 44, 45]);
     assert_eq!(found(&world, json!({"commitment": "confirmed", "limit": 2})), [60, 45]);
-    // An address that only a lookup table contains is found too. An address in no transaction is not.
+    // An address that only a lookup table contains is found, too. An address in no transaction is not.
     let of = |number| world.ok(METHOD, json!([keypair(number).pubkey().to_string()]));
     assert_eq!(slots(&of(30)), [44]);
     assert_eq!(of(99), json!({"data": [], "paginationToken": null}));
@@ -61,7 +60,7 @@ fn slots_times_and_signatures_bound_the_transactions_of_an_address() {
     for (bounds, expected) in [
         (json!({"gt": time(43)}), vec![45, 44]),
         (json!({"gte": time(43)}), vec![45, 44, 43]),
-        // Between the times of two blocks.
+        // A time between those of two blocks.
         (json!({"gte": time(43) + 1}), vec![45, 44]),
         (json!({"lt": time(43)}), vec![42]),
         (json!({"lte": time(43)}), vec![43, 42]),

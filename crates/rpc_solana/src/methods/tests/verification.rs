@@ -1,4 +1,4 @@
-//! What a client learns of the chain's proof.
+//! getVerification: the proof of the chain as a client reads it.
 
 use std::sync::Arc;
 

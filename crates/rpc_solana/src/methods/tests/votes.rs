@@ -20,8 +20,8 @@ use solana_vote_interface::state::{LandedVote, Lockout, VoteStateV4, VoteStateVe
 
 use super::world::{World, account, hash, keypair, table};
 
-/// Vote account 2 votes and is staked, 40 voted once and is staked, 41 has neither; 21 is a nonce
-/// account of 10 with the nonce of blockhash 77. The lookup table is there too.
+/// Vote account 2 votes and is staked, 40 voted once and is staked, 41 has neither; 21 is a nonce account of 10 with
+/// the nonce of blockhash 77. The lookup table is among them, too.
 pub(super) fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
     let key = |number| keypair(number).pubkey();
     let table = table();
@@ -38,7 +38,7 @@ pub(super) fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
         (key(50), stake_account(2, 500, u64::MAX)),
         (key(51), stake_account(2, 300, u64::MAX)),
         (key(52), stake_account(40, 50, u64::MAX)),
-        // Warms up in a future epoch.
+        // A delegation that warms up in a future epoch.
         (key(53), stake_account(2, 1_000, 7)),
         (table.key, account(&lookup_table_program::ID, &data)),
         (key(21), account(&system_program::ID, &nonce.expect("a nonce has a size"))),
@@ -133,7 +133,7 @@ fn all_stake_stands_behind_every_block() {
     world.refused("getBlockCommitment", json!(["1"]), -32602, message);
 }
 
-/// A cluster whose leaders were determined by other stakes than those of now.
+/// A cluster whose leaders were determined by other stakes than the current ones.
 struct OtherVoters(Arc<dyn Cluster>);
 
 impl Cluster for OtherVoters {

@@ -50,25 +50,23 @@ pub(super) const CONFIRMED: Slot = 79;
 pub(super) const PROCESSED: Slot = 80;
 const SLOT_SECS: i64 = 4;
 const SKIPPED: [Slot; 2] = [46, 64];
-/// The blocks of slots 40 to 79.
 const HISTORY_BLOCKS: u64 = 38;
-/// The first block of epoch 2, and how many blocks after it pay.
+/// The first block of epoch 2, and the number of blocks after it that pay rewards.
 pub(super) const BOUNDARY: Slot = 65;
 const PARTITIONS: u64 = 2;
 
-/// A key pair by number: the same in every run.
+/// Returns a key pair by number: the same in every run.
 pub(super) fn keypair(number: u8) -> Keypair {
     Keypair::new_from_array([number; 32])
 }
 
-/// The blockhash of a slot.
 pub(super) fn hash(slot: Slot) -> Hash {
     let mut bytes = [7; 32];
     bytes[..8].copy_from_slice(&slot.to_le_bytes());
     Hash::new_from_array(bytes)
 }
 
-/// A simulation without anything special.
+/// Returns a successful simulation without effects.
 pub(super) fn simulation() -> Simulation {
     Simulation {
         slot: FINALIZED,
@@ -89,7 +87,6 @@ pub(super) fn simulation() -> Simulation {
     }
 }
 
-/// The node, its transaction service, and the transactions of its history.
 pub(super) struct World {
     pub(super) api: SolanaApi,
     pub(super) transaction_service: Arc<FakeTransactionService>,
@@ -97,24 +94,24 @@ pub(super) struct World {
 }
 
 impl World {
-    /// The ledger that the top of this file describes.
+    /// Creates the ledger that the head of this file describes.
     pub(super) fn new() -> Self {
         Builder::new().build()
     }
 
-    /// A world with `late` in slot 61, which failed. Its status is hidden.
+    /// Creates a world with the failed transaction `late` in slot 61. Its status is hidden.
     pub(super) fn with_late() -> Self {
         Builder { has_late: true, ..Builder::new() }.build()
     }
 
-    /// A transaction of history: `memo` in slot 42, `failed` in 43, `lookup` in 44, `priced` in 45,
-    /// `cheap` and `dear` in 47, `confirmed` in 60, `processed` and `refused` in 80, `forgotten` in 20. The status of
-    /// `refused` is hidden.
+    /// Returns a transaction of history: `memo` in slot 42, `failed` in 43, `lookup` in 44, `priced` in 45, `cheap` and
+    /// `dear` in 47, `confirmed` in 60, `processed` and `refused` in 80, `forgotten` in 20. The status of `refused` is
+    /// hidden.
     pub(super) fn tx(&self, name: &str) -> &Arc<ExecutedTransaction> {
         self.named.get(name).unwrap_or_else(|| panic!("no transaction is called {name}"))
     }
 
-    /// The signature of [`Self::tx`].
+    /// Returns the signature of [`Self::tx`].
     pub(super) fn signature(&self, name: &str) -> String {
         self.tx(name).signature().to_string()
     }
@@ -128,13 +125,13 @@ impl World {
         Ok(serde_json::from_slice(&output.into_json()?).expect("a result is JSON"))
     }
 
-    /// The result of a call that must have one.
+    /// Calls a method that must succeed, and returns its result.
     pub(super) fn ok(&self, method: &str, params: Value) -> Value {
         let result = self.call(method, &params);
         result.unwrap_or_else(|err| panic!("{method} {params}: {err}"))
     }
 
-    /// The `value` of a call's result, which must be true at `slot`.
+    /// Returns the `value` of a call's result, which must be true at `slot`.
     pub(super) fn value(&self, slot: Slot, method: &str, params: Value) -> Value {
         let mut result = self.ok(method, params);
         assert_eq!(result["context"]["slot"], slot, "{method}");
@@ -142,7 +139,7 @@ impl World {
         result["value"].take()
     }
 
-    /// Checks that a call is refused, and how.
+    /// Checks the error of a call that must be refused.
     pub(super) fn refused(
         &self,
         method: &str,
@@ -201,7 +198,7 @@ impl Builder {
         World { api, transaction_service, named: self.named }
     }
 
-    /// Opens, fills and completes a block; leaves the last one open.
+    /// Opens, fills and completes a block. The last block remains open.
     fn block(&mut self, slot: Slot) {
         let parent = self.ledger.tip().block.slot;
         self.ledger.open(slot);
@@ -290,14 +287,14 @@ impl Builder {
     }
 }
 
-/// The block that pays a stake account for epoch 1.
+/// Returns the block that pays a stake account for epoch 1.
 pub(super) fn pays(stake: &Pubkey) -> Slot {
     let hasher = EpochRewardsHasher::new(PARTITIONS as usize, &hash(BOUNDARY - 2));
     BOUNDARY + 1 + hasher.hash_address_to_partition(stake) as Slot
 }
 
-/// For epoch 1 the vote account gets 7 lamports, and each stake account 100 plus its number. The leader
-/// gets the fees of every block.
+/// Returns the rewards of a block. For epoch 1 the vote account gets 7 lamports, and each stake account 100 plus its
+/// number. The leader gets the fees of every block.
 fn rewards(slot: Slot) -> Vec<Reward> {
     let reward = |number: u8, lamports, kind| Reward {
         pubkey: keypair(number).pubkey().to_string(),
@@ -339,7 +336,6 @@ fn node_info() -> ClusterInfo {
     }
 }
 
-/// An account with `data`.
 pub(super) fn account(owner: &Pubkey, data: &[u8]) -> AccountSharedData {
     let mut account = AccountSharedData::new(1_000_000, 0, owner);
     account.set_data_from_slice(data);
@@ -356,19 +352,17 @@ fn sysvars(history: &SlotHistory, parent: Slot) -> Vec<(Pubkey, AccountSharedDat
     ]
 }
 
-/// `SetComputeUnitLimit`.
 pub(super) fn units(limit: u32) -> Instruction {
     let data = [&[2][..], &limit.to_le_bytes()].concat();
     Instruction::new_with_bytes(compute_budget::ID, &data, vec![])
 }
 
-/// `SetComputeUnitPrice`.
 pub(super) fn unit_price(microlamports: u64) -> Instruction {
     let data = [&[3][..], &microlamports.to_le_bytes()].concat();
     Instruction::new_with_bytes(compute_budget::ID, &data, vec![])
 }
 
-/// A legacy transaction that names the blockhash before `slot`'s.
+/// Signs a legacy transaction that names the blockhash before `slot`'s.
 pub(super) fn signed(
     instructions: &[Instruction],
     payer: &Keypair,
@@ -379,13 +373,13 @@ pub(super) fn signed(
     VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[payer]).expect("one signer")
 }
 
-/// The lookup table of the ledger.
+/// Returns the lookup table of the ledger.
 pub(super) fn table() -> AddressLookupTableAccount {
     let addresses = vec![keypair(30).pubkey(), keypair(31).pubkey()];
     AddressLookupTableAccount { key: keypair(20).pubkey(), addresses }
 }
 
-/// A version 0 transaction that pays the first address of [`table`].
+/// Returns a version 0 transaction that pays the first address of [`table`].
 pub(super) fn with_lookup(
     payer: &Keypair,
     blockhash: Hash,
@@ -399,7 +393,7 @@ pub(super) fn with_lookup(
     (VersionedTransaction::try_new(message, &[payer]).expect("one signer"), loaded)
 }
 
-/// A transaction that pays a fee.
+/// Returns a transaction that paid a fee.
 fn executed(transaction: VersionedTransaction, loaded: &LoadedAddresses) -> TestTransaction {
     let mut keys = transaction.message.static_account_keys().to_vec();
     keys.extend_from_slice(&loaded.writable);

@@ -1,5 +1,5 @@
-//! A client that subscribes to accounts one by one: after each publish the last notification of each account is its state,
-//! whichever forks were left.
+//! A client that subscribes to accounts one by one: after each publish the last notification of each account is its
+//! state, whichever forks were reverted.
 
 use std::collections::HashMap;
 
@@ -16,18 +16,18 @@ use super::{ForkedNode, UNROOTED_MAX};
 /// The slot of the event that marks that all events before it have been published.
 const MARK: u64 = 999_999_999;
 
-/// What the client knows: lamports by commitment and address.
+/// The state of the client: lamports by commitment and address.
 #[derive(Default)]
 struct Mirror {
-    /// By the id of a subscription: its commitment, and the address of an account.
+    /// By subscription id: its commitment, and the address of an account.
     topics: HashMap<u64, (Commitment, Option<String>)>,
     lamports: HashMap<(Commitment, String), u64>,
-    /// By the subscriptions to the program.
+    /// By subscription to the program: the lamports of each account.
     of_program: HashMap<(Commitment, String), u64>,
 }
 
 impl ForkedNode {
-    /// The lamports of each account at a commitment.
+    /// Returns the lamports of each account at a commitment.
     fn lamports(&self, commitment: Commitment) -> HashMap<String, u64> {
         let records = self.chain.model.records(self.chain.model.tip(commitment));
         let of_key = |key: solana_pubkey::Pubkey| {

@@ -1,5 +1,5 @@
-//! What a client over HTTP must see of a forked chain, at every commitment: each call is made twice, so that the second
-//! response may come from the cache.
+//! The responses over HTTP on a forked chain, at every commitment: each call is made twice, so that the second response
+//! may come from the cache.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) fn name(commitment: Commitment) -> &'static str {
     }
 }
 
-/// The result of a call, which is the same when it is made again.
+/// Returns the result of a call, which must not change when it is made again.
 fn twice(client: &mut Client, method: &str, params: Value) -> Value {
     let first = client.result(method, params.clone());
     let second = client.result(method, params.clone());
@@ -35,7 +35,7 @@ pub(super) fn check(chain: &ForkedChain, world: &SolanaNode, client: &mut Client
     for commitment in Commitment::ALL {
         check_accounts(chain, client, commitment);
     }
-    // What the limits have removed is not expected.
+    // Blocks that the limits have removed are not expected.
     let first = world.server.api.history.snapshot().first_slot().unwrap_or(u64::MAX);
     check_statuses(chain, client, first);
     for commitment in [Commitment::Confirmed, Commitment::Finalized] {
@@ -72,7 +72,7 @@ fn check_accounts(chain: &ForkedChain, client: &mut Client, commitment: Commitme
     assert_eq!(lamports, expected, "{commitment:?}");
 }
 
-/// The slot and the commitment of each transaction on the processed chain.
+/// Checks the slot and the commitment of each transaction on the processed chain.
 fn check_statuses(chain: &ForkedChain, client: &mut Client, first: u64) {
     let newest = chain.signatures();
     let numbers: Vec<u64> = (newest.saturating_sub(100)..newest).collect();

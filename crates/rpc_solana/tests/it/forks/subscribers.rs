@@ -1,8 +1,8 @@
-//! A client over PubSub that follows a forked chain: a set of all accounts at each commitment, the logs of confirmed and
-//! of final blocks, blocks, and single signatures.
+//! A client over PubSub that follows a forked chain: a set of all accounts at each commitment, the logs of confirmed
+//! and of final blocks, blocks, and single signatures.
 //!
-//! Shape: the client applies updates and takes them back with rollbacks. After each publish its accounts must be those
-//! of the model.
+//! Shape: the client applies updates and undoes them at rollbacks. After each publish its accounts must be those of the
+//! model.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,10 +36,10 @@ struct Mirror {
 pub(super) struct Subscriber {
     client: Client,
     mirrors: HashMap<Commitment, Mirror>,
-    /// By the id of a subscription: what it is for.
+    /// The commitment of each subscription, by its id.
     topics: HashMap<u64, Commitment>,
-    /// Signatures that are waited for at confirmed, by subscription. A slot is that of a transaction that was
-    /// confirmed before.
+    /// The expected signatures at confirmed, by subscription. A slot is that of a transaction that was already
+    /// confirmed.
     waiting: HashMap<u64, (u64, Option<u64>)>,
     /// Hashes of the final blocks.
     blocks: Vec<String>,
@@ -69,7 +69,7 @@ impl Subscriber {
         Self { client, mirrors, topics, waiting: HashMap::new(), blocks: Vec::new() }
     }
 
-    /// Rollbacks of processed blocks so far.
+    /// Returns the number of rollbacks of processed blocks so far.
     pub(super) fn rollbacks(&self) -> usize {
         self.mirrors[&Commitment::Processed].rollbacks
     }
@@ -126,7 +126,7 @@ impl Subscriber {
         }
     }
 
-    /// The client has been notified of each signature that is confirmed. It then waits for another one.
+    /// Checks that the client was notified of each confirmed signature. It then subscribes to another one.
     fn check_signatures(&mut self, node: &ForkedNode, rng: &mut Rng) {
         for (n, before) in self.waiting.values() {
             let slot = before.or_else(|| slot_at(&node.chain, *n, Commitment::Confirmed));
@@ -185,7 +185,7 @@ impl Mirror {
         if commitment == Commitment::Processed {
             return;
         }
-        // Logs of the blocks that were entered since the last publish.
+        // The logs of the blocks that were applied since the last publish.
         let now = chain.chain(commitment);
         for block in now.iter().filter(|block| !self.chain.contains(&block.id)) {
             for one in &block.transactions {
@@ -197,7 +197,7 @@ impl Mirror {
     }
 }
 
-/// The slot of a signature's transaction on the chain of a commitment.
+/// Returns the slot of a signature's transaction on the chain of a commitment.
 fn slot_at(chain: &ForkedChain, n: u64, commitment: Commitment) -> Option<u64> {
     let blocks = chain.chain(commitment);
     let has = |block: &&std::sync::Arc<chain_solana::Block>| {

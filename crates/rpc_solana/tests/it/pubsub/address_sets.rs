@@ -1,5 +1,5 @@
-//! Sets of addresses over WebSocket: exact starts, changes in place, snapshots, resuming, forks,
-//! jumps, limits, and clients that are slow, vanish and storm. Afterwards nothing is left.
+//! Sets of addresses over WebSocket: exact starts, changes in place, snapshots, resuming, forks, jumps, limits, and
+//! clients that are slow, vanish and storm. Afterwards the node has no memory of them.
 
 use std::sync::Arc;
 use testkit::test_ledger::empty_block;
@@ -23,7 +23,7 @@ async fn subscribe_set(client: &mut Client, addresses: &[String], options: Value
     client.call("addressesSubscribe", json!([addresses, options])).await.expect("it is right")
 }
 
-/// Slots, kinds and the numbers of the accounts in all notifications of sets up to now.
+/// Returns slots, kinds and the numbers of the accounts in all notifications of sets so far.
 async fn set_notifications(node: &mut Node, client: &mut Client) -> Vec<(u64, String, Vec<u8>)> {
     let notifications = node.notifications(client).await;
     let sets = notifications
@@ -128,7 +128,7 @@ async fn binary_messages_change_sets_too() {
     let mut message = vec![0xad, 1, 0, 0];
     message.extend_from_slice(&77_u32.to_le_bytes());
     message.extend_from_slice(&id.to_le_bytes());
-    // More than a message without addresses may have.
+    // The message is longer than one without addresses may be.
     (0..200).for_each(|n| message.extend_from_slice(&key(n).to_bytes()));
     let reply = binary(&mut client, message.clone()).await;
     assert_eq!((&reply["id"], &reply["result"]["addresses"]), (&json!(77), &json!(200)));
@@ -223,7 +223,7 @@ async fn other_key_kinds_hear_of_what_belongs_to_an_address() {
     node.block(Tx { keys: &[key(30), key(31)], ..Tx::new(8) });
     let all = node.notifications(&mut client).await;
     assert_eq!(all.len(), 2, "{all:?}");
-    // There is no order between two subscriptions.
+    // Two subscriptions have no order.
     let first_item = |answer: &Value| {
         let mut of = all.iter().map(|notification| &notification["params"]);
         let of = of.find(|notification| notification["subscription"] == answer["subscription"]);
@@ -271,7 +271,7 @@ async fn a_resume_beyond_the_retained_bytes_is_refused() {
     let params = json!([keys(1..9), options(2)]);
     let err = client.call("addressesSubscribe", params).await.expect_err("too much since");
     assert!(err["message"].as_str().expect("words").contains("pubsub.resume_bytes"), "{err}");
-    // The newest block has nothing after it, so a client can resume from it.
+    // The newest block has no successor yet, so a client can resume from it.
     let stats = node.pubsub.stats();
     assert_eq!((stats.resume_bytes, stats.tracked_addresses), (0, 0));
     let newest = node.write(5, 1) as u8;
@@ -326,7 +326,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
     assert_eq!(counts(7), [Some(1), Some(1), Some(0)]);
     node.write(1, 1);
     assert_eq!(set_notifications(&mut node, &mut client).await, [self::update(1, &[1])]);
-    // A client that disconnects while its message is processed leaves nothing.
+    // A client that disconnects while its message is processed leaves no memory in use.
     many.pop();
     for round in 0..20_u32 {
         let mut gone = node.connect().await;
@@ -340,7 +340,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
     node.wait_until_empty().await;
 }
 
-/// A block on a chosen parent, which is not in the ledger.
+/// Makes a block on a chosen parent, which is not in the ledger.
 fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block> {
     let write = |n: &u8| AccountWrite {
         pubkey: key(*n),
@@ -470,7 +470,7 @@ async fn each_bound_is_refused_whole_and_names_its_knob() {
     assert_eq!(node.reader.addresses().len(), addresses, "a refused call leaves nothing");
     subscribe_set(&mut b, &keys(0..90), json!({})).await;
     assert_eq!(node.pubsub.stats().tracked_addresses, 90, "equal sets are one");
-    // The same addresses, and one that no other client has.
+    // The client adds these addresses, and one that no other client has.
     let setting = "pubsub.tracked_pairs_max";
     subscribe_set(&mut c, &keys(0..91), json!({})).await;
     refused(&mut d, "addressesSubscribe", json!([keys(0..84)]), setting).await;
@@ -495,7 +495,7 @@ async fn shared_sets_part_when_one_of_them_changes() {
     subscribe_set(&mut b, &keys(1..5), options).await;
     assert_eq!(node.pubsub.stats().distinct_subscriptions, 1);
     node.write(1, 1);
-    // Nothing is delivered for removed addresses any more, not even of an earlier block.
+    // No update of a removed address is delivered, not even of an earlier block.
     assert_eq!(set_notifications(&mut node, &mut a).await, [update(1, &[1])]);
     let change = json!([id, { "replace": keys(2..7) }]);
     a.call("addressesUpdate", change).await.expect("it is right");
@@ -520,7 +520,7 @@ async fn a_slow_client_is_conflated_if_it_asked_for_that() {
     let mut client = node.connect().await;
     let options = json!({ "commitment": "confirmed", "whenSlow": "conflate" });
     subscribe_set(&mut client, &keys(1..4), options).await;
-    // One thread: the connection cannot run before the test waits; the notifier can.
+    // The runtime has one thread: the connection cannot run before the test waits; the notifier can.
     let rounds = 40;
     for round in 0..rounds {
         // An account without lamports is closed.

@@ -17,10 +17,10 @@ use super::protocol::{frame, frames};
 const SOCKET_BYTES: usize = 64 * 1024;
 /// Far more memory than a client may make the node use, and far less than it tries.
 const NODE_BYTES_MAX: usize = 1024 * 1024;
-/// Far more than all buffers.
+/// Much more than all buffers can hold.
 const FLOOD_BYTES: usize = 16 * 1024 * 1024;
 
-/// A client that is a socket of known size, and the task that serves it.
+/// Connects a client through a socket of known size, and returns the task that serves it.
 fn connect(node: &Node) -> (DuplexStream, tokio::task::JoinHandle<()>) {
     let (client, server) = duplex(SOCKET_BYTES);
     let served = serve_connection(server, ClientId(7), Arc::clone(&node.pubsub));
@@ -72,7 +72,7 @@ async fn a_client_that_sends_and_never_reads_is_closed_before_it_is_answered_muc
         let (sent, in_use) = flood(&node, &mut client, &frame).await;
         assert!(sent < NODE_BYTES_MAX, "{what}: {sent} bytes were accepted");
         assert!(in_use < NODE_BYTES_MAX, "{what}: {in_use} bytes were in use");
-        // Now it reads: the responses, then the close frame.
+        // Now the client reads: the responses, then the close frame.
         let mut received = Vec::new();
         let read = timeout(TEST_TIMEOUT, client.read_to_end(&mut received)).await;
         read.expect("the server ends it").expect("it is memory");

@@ -1,4 +1,4 @@
-//! A ledger that jumps over blocks: subscribers get what changed between the two states, and no block that is not known.
+//! A ledger that jumps over blocks: subscribers get the differences between the two states, and no unknown block.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ async fn subscribers_get_each_account_that_differs_once_and_no_unknown_block() {
     }
     client.subscribe("root", json!([])).await;
     node.notifications(&mut client).await;
-    // What was not final is final before.
+    // Blocks that were not final are final first.
     let before = node.pending();
     node.jump(60, &[(1, Some(11)), (2, None), (5, Some(50))]);
     let notifications = node.notifications(&mut client).await;
@@ -59,7 +59,7 @@ async fn subscribers_get_each_account_that_differs_once_and_no_unknown_block() {
     let blocks: Vec<Value> = of("blockNotification");
     let is_jump = |it: &Value| it["params"]["result"]["value"]["slot"] == 60;
     assert!(!blocks.iter().any(is_jump), "its transactions are not known");
-    // The next block is one like any other.
+    // The next block is an ordinary one.
     let slot = node.write(3, 33);
     assert_eq!(slot, 61);
     let notifications = node.notifications(&mut client).await;

@@ -1,4 +1,4 @@
-//! Every kind of subscription at every commitment: which notifications are sent, when, and their JSON.
+//! Every kind of subscription at every commitment: its notifications, their order, and their JSON.
 
 use chain_solana::{LedgerEvent, Vote};
 use serde_json::{Value, json};

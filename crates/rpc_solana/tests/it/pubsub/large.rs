@@ -21,7 +21,7 @@ fn write(node: &mut Node, n: u8, bytes: usize) {
     node.block(Tx { writes, ..Tx::new(n) });
 }
 
-/// An account subscription that differs from others by its slice, which does not cut.
+/// Returns an account subscription that differs from others by its slice, which does not cut.
 fn params(offset: usize) -> Value {
     let slice = json!({ "offset": offset, "length": 1 });
     let encoding = json!({ "commitment": "confirmed", "encoding": "base64", "dataSlice": slice });
@@ -104,7 +104,7 @@ async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
     node.wait_until_empty().await;
 }
 
-/// Reads until the connection ends, or the node has nothing more for any client.
+/// Reads until the connection ends, or the node has no more messages for any client.
 async fn until_ended(client: &mut super::node::Client, node: &Node) -> Option<(u16, String)> {
     tokio::select! {
         closed = client.closed() => closed,
@@ -122,7 +122,7 @@ async fn notifications_that_wait_hold_no_blocks() {
     let options = json!({ "commitment": "confirmed", "dataSlice": { "offset": 0, "length": 0 } });
     let set = json!([[key(1).to_string()], options]);
     client.call("addressesSubscribe", set).await.expect("it is right");
-    // More than the socket accepts: the rest waits in the queue.
+    // The message is longer than the socket accepts: the rest waits in the queue.
     client.subscribe("account", params(0)).await;
     write(&mut node, 1, 8 * MIB);
     node.wait_until(|stats| stats.unwritten_bytes > 0 && stats.queue_messages == 1).await;
@@ -140,7 +140,7 @@ async fn notifications_that_wait_hold_no_blocks() {
     node.wait_until_empty().await;
 }
 
-/// A block after the first, which is not in the ledger.
+/// Makes a block after the first, which is not in the ledger.
 fn block(n: u8) -> Arc<Block> {
     let account =
         account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)).into());

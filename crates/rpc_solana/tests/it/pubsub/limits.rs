@@ -1,4 +1,4 @@
-//! Limits, and that nothing is left in whichever way a connection ends.
+//! Limits, and that a connection leaves no memory in use however it ends.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -41,7 +41,7 @@ async fn all_connections_of_a_client_share_its_requests() {
     }
 }
 
-/// A binary message that adds no address to subscription 1, with a request id.
+/// Returns a binary message that adds no address to subscription 1, with a request id.
 fn update(request: u8) -> Vec<u8> {
     vec![0xad, 1, 0, 0, request, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 }
@@ -271,7 +271,7 @@ impl Task for Endless {
 async fn work_on_sets_does_not_wait_for_what_its_client_asks_for_over_http() {
     let mut node = Node::start(Config { set_tasks_max: 1, ..Config::default() }).await;
     node.write(1, 5);
-    // As many as may be active, and some that wait; the pool is not full.
+    // These are all that may be active, and some that wait; the pool is not full.
     let active_max = cpu_pool::Config::default().medium.active_max;
     let request = || node.pool.submit(Class::Medium, ClientId(7), Box::new(Endless));
     let requests: Result<Vec<_>, _> = (0..active_max + 8).map(|_| request()).collect();

@@ -35,7 +35,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-/// Longer than any step of a test takes. A test that waits so long has failed.
+/// Longer than any step of a test. A test that waits for this time has failed.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The slot of the event that marks that all events before it have been published.
@@ -43,7 +43,7 @@ const MARK: Slot = 999_999_999;
 
 pub(crate) struct Node {
     pub(crate) pubsub: Arc<SolanaPubSub>,
-    /// A client may have one heavy task at a time.
+    /// The pool, in which a client may have one heavy task at a time.
     pub(crate) pool: Arc<Pool>,
     /// The client id of connections from now on.
     pub(crate) next_client: Arc<AtomicU64>,
@@ -105,7 +105,7 @@ pub(crate) fn key(n: u8) -> Pubkey {
     Pubkey::new_from_array([n; 32])
 }
 
-/// An account of `owner` with those data.
+/// Makes an account of `owner` with this data.
 pub(crate) fn account(lamports: u64, owner: Pubkey, data: &[u8]) -> Option<AccountSharedData> {
     let mut account = AccountSharedData::new(lamports, 0, &owner);
     account.set_data_from_slice(data);
@@ -117,13 +117,13 @@ impl Node {
         Self::with_limits(config, Limits::default()).await
     }
 
-    /// A node whose notifications wait for some milliseconds after the reply to their subscription.
+    /// Starts a node whose notifications wait for some milliseconds after the reply to their subscription.
     pub(crate) async fn with_hold(hold_ms: u64) -> Self {
         let config = Config { hold_ms, ..Config::default() };
         Self::with_config(config, Limits::default()).await
     }
 
-    /// A node with rate limits. All connections are of one client.
+    /// Starts a node with rate limits. All connections are of one client.
     pub(crate) async fn with_limits(config: Config, limits: Limits) -> Self {
         Self::with_config(Config { hold_ms: 0, ..config }, limits).await
     }
@@ -163,7 +163,7 @@ impl Node {
         self.ledger.send(event);
     }
 
-    /// Opens the next block.
+    /// Opens the next block, and returns its slot.
     pub(crate) fn open(&mut self) -> Slot {
         let slot = self.ledger.tip().block.slot + 1;
         self.ledger.open(slot);
@@ -198,12 +198,12 @@ impl Node {
         self.ledger.finalize();
     }
 
-    /// Number of blocks that are complete and not final.
+    /// Returns the number of blocks that are complete and not final.
     pub(crate) fn pending(&self) -> usize {
         self.ledger.unrooted()
     }
 
-    /// The ledger jumps over the slots up to this one. Accounts have these lamports, or are closed, after it.
+    /// Jumps over the slots up to this one. Accounts have these lamports, or are closed, after it.
     pub(crate) fn jump(&mut self, slot: Slot, lamports: &[(u8, Option<u64>)]) {
         let write = |(n, lamports): &(u8, Option<u64>)| {
             (key(*n), lamports.and_then(|lamports| account(lamports, key(200), &[*n])))
@@ -211,7 +211,7 @@ impl Node {
         self.ledger.jump(slot, lamports.iter().map(write).collect());
     }
 
-    /// A block of one transaction, complete.
+    /// Writes a complete block of one transaction.
     pub(crate) fn block(&mut self, tx: Tx<'_>) -> Slot {
         let slot = self.open();
         self.execute(tx);
@@ -219,13 +219,13 @@ impl Node {
         slot
     }
 
-    /// An account with those lamports, written in a block of its own.
+    /// Writes the lamports of an account, in a block of its own.
     pub(crate) fn write(&mut self, n: u8, lamports: u64) -> Slot {
         let writes = vec![(key(n), account(lamports, key(200), &[n]))];
         self.block(Tx { writes, ..Tx::new(n) })
     }
 
-    /// All notifications of a client up to now, without those of slots.
+    /// Returns all notifications of a client so far, without those of slots.
     pub(crate) async fn notifications(&mut self, client: &mut Client) -> Vec<Value> {
         client.subscribe("slot", json!([])).await;
         self.send_event(&LedgerEvent::BankCreated {
@@ -313,7 +313,7 @@ impl Client {
         Self { socket, early: VecDeque::new(), next_id: 1 }
     }
 
-    /// The next message as text, or how the connection was closed; `None` if the stream ended without a close frame.
+    /// Returns the next message as text, or the close frame of the connection; `None` if the stream ended without one.
     pub(crate) async fn message(&mut self) -> Option<Result<Utf8Bytes, Option<CloseFrame>>> {
         loop {
             let message = timeout(TEST_TIMEOUT, self.socket.next()).await.expect("a message comes");
@@ -350,13 +350,13 @@ impl Client {
         self.socket.send(Message::Text(text.into())).await.expect("the server reads");
     }
 
-    /// The reply to a text.
+    /// Sends a text, and returns the reply.
     pub(crate) async fn request(&mut self, text: impl Into<Utf8Bytes>) -> Value {
         self.send(text).await;
         self.reply().await
     }
 
-    /// The reply to a binary message.
+    /// Sends a binary message, and returns the reply.
     pub(crate) async fn request_binary(&mut self, message: Vec<u8>) -> Value {
         let sent = self.socket.send(Message::Binary(message.into())).await;
         sent.expect("the server reads");
@@ -373,7 +373,7 @@ impl Client {
         }
     }
 
-    /// The result of a call, or its error.
+    /// Calls a method, and returns its result or its error.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.next_id;
         self.next_id += 1;

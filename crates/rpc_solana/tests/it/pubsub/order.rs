@@ -9,7 +9,7 @@ use testkit::clock::now;
 
 use super::node::{Client, Node, Tx, key, signature};
 
-/// Longer than any test, so a hold never ends by itself.
+/// Longer than any test, so a hold never expires.
 const ENDLESS_HOLD_MS: u64 = 3_600_000;
 
 async fn subscribe_signature(client: &mut Client, n: u8) -> u64 {

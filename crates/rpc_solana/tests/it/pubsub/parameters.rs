@@ -1,4 +1,4 @@
-//! Parameters: which are accepted, which are refused, and with which messages.
+//! Parameters: the accepted ones, the refused ones, and the messages of refusals.
 
 use serde_json::{Value, json};
 

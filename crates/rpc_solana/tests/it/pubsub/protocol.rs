@@ -8,7 +8,7 @@ use super::node::Node;
 
 const VERSION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVersion"}"#;
 
-/// The header of a frame as a client sends it, masked with zeros.
+/// Returns the header of a frame as a client sends it, masked with zeros.
 pub(super) fn header(first: u8, len: usize) -> Vec<u8> {
     let mut bytes = vec![first];
     match len {
@@ -26,7 +26,7 @@ pub(super) fn header(first: u8, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A frame as a client sends it, masked with zeros.
+/// Returns a frame as a client sends it, masked with zeros.
 pub(super) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     [header(first, payload.len()), payload.to_vec()].concat()
 }
@@ -42,7 +42,7 @@ async fn response_frames(node: &Node, bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     frames(&received)
 }
 
-/// The frames in what a server sent, by their first bytes and payloads; the last one may be incomplete.
+/// Splits the bytes of a server into frames: their first bytes and payloads. The last one may be incomplete.
 pub(super) fn frames(mut rest: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut frames = Vec::new();
     while let [first, len, after @ ..] = rest {

@@ -116,7 +116,7 @@ async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
         let executed = node.execute_silently(Tx::new(n));
         let event = LedgerEvent::Executed([Arc::clone(&executed)].into());
         let (id, ()) = tokio::join!(subscribe(&mut client, n, "processed", false), async {
-            // At different times within the round trip.
+            // The event comes at different times within the round trip.
             for _ in 0..n % 7 {
                 tokio::task::yield_now().await;
             }
@@ -127,7 +127,7 @@ async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
     }
 }
 
-/// As above, but here the transaction becomes visible only while the client subscribes.
+/// The transaction becomes visible while the client subscribes: before, after or in the middle of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subscribing_races_with_becoming_visible() {
     let mut node = Node::start(Default::default()).await;

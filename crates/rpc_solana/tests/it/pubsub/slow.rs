@@ -29,7 +29,7 @@ async fn a_client_that_does_not_read_is_closed_and_the_others_go_on() {
     let params = json!([key(1).to_string(), { "commitment": "confirmed", "encoding": "base64" }]);
     slow.subscribe("account", params.clone()).await;
     quick.subscribe("account", params).await;
-    // More than fits into the sockets' buffers and the queue. The quick client reads block by block.
+    // This is more than fits into the sockets' buffers and the queue. The quick client reads block by block.
     let mut sent = 0;
     while node.pubsub.stats().connections == 2 {
         let writes = vec![(key(1), account(5, key(9), &[sent as u8; BYTES]))];
@@ -53,7 +53,8 @@ async fn too_many_messages_close_too() {
     let mut node = Node::start(config).await;
     let mut client = node.connect().await;
     client.subscribe("slot", json!([])).await;
-    // One thread: the connection cannot run before the test waits, so all of this is queued or too much.
+    // The runtime has one thread: the connection cannot run before the test waits, so all of this is queued or too
+    // much.
     for slot in 0..1_000 {
         node.send_event(&LedgerEvent::BankCreated {
             block: id(slot),
@@ -83,7 +84,7 @@ async fn a_block_with_many_notifications_closes_no_client() {
         node.execute(Tx { keys: &mentioned, logs: &["a line"], ..Tx::new(n) });
     }
     node.complete();
-    // One thread: the connection cannot run, so the whole block is queued before it writes any.
+    // The runtime has one thread: the connection cannot run, so the whole block is queued before it writes any.
     let mut most = 0;
     while most < NOTIFICATIONS {
         let queued = node.pubsub.stats().queue_messages;
@@ -121,7 +122,7 @@ async fn a_silent_client_is_closed_and_one_that_answers_pings_is_not() {
     client.subscribe("slot", json!([])).await;
     let mut silent = node.connect().await;
     silent.subscribe("root", json!([])).await;
-    // A client answers pings only while it reads.
+    // A client sends pongs only while it reads.
     let reading = async {
         while let Some(Ok(_)) = client.message().await {}
         unreachable!("it answers, so it stays");

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::node::{Node, TEST_TIMEOUT, key};
 use super::protocol::{frame, frames, header};
 
-/// The frames that a connection gets until its end.
+/// Returns the frames that a connection gets until its end.
 async fn remaining_frames(mut socket: TcpStream) -> Vec<(u8, Vec<u8>)> {
     let mut received = Vec::new();
     let read = timeout(TEST_TIMEOUT, socket.read_to_end(&mut received)).await;
@@ -20,7 +20,7 @@ async fn remaining_frames(mut socket: TcpStream) -> Vec<(u8, Vec<u8>)> {
     frames(&received)
 }
 
-/// A call that subscribes to one address, padded to `bytes`.
+/// Returns a call that subscribes to one address, padded to `bytes`.
 fn padded(bytes: usize) -> String {
     let params = json!([[key(1).to_string()]]);
     let call =
@@ -32,7 +32,7 @@ fn padded(bytes: usize) -> String {
 
 #[tokio::test]
 async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answered() {
-    // Long enough for a client on a busy machine to answer each ping.
+    // This is long enough for a client on a busy machine to send each pong.
     let config = Config { message_timeout_ms: 2_000, ping_ms: 200, ..Config::default() };
     let node = Node::start(config).await;
     let long = padded(900_000);
@@ -48,7 +48,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
     for (what, bytes) in incomplete {
         let mut socket = node.socket().await;
         socket.write_all(&bytes).await.expect("it is open");
-        // The client answers each ping, where a control frame is allowed.
+        // The client sends each pong where a control frame is allowed.
         let mut frames = Vec::new();
         let end = loop {
             let mut head = [0; 2];
@@ -72,7 +72,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
                 let late = "a message was not whole within 2000 ms (pubsub.message_timeout_ms)";
                 assert_eq!(reason, late);
             }
-            // A client that cannot answer pings may be closed for that.
+            // A client that cannot send pongs may be closed for that.
             _ => assert!(reason.contains("(pubsub."), "{what}: {reason}"),
         }
         assert_eq!(end[..2], [0x03, 0xf0], "{what}: 1008");
@@ -105,7 +105,7 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
         }));
     }
     node.wait_until(|stats| stats.incoming_bytes > bound / 4 && stats.connections == 30).await;
-    // Another client sends long messages and is answered.
+    // Another client sends long messages and gets responses.
     node.next_client.store(8, Ordering::SeqCst);
     let mut other = node.connect().await;
     for _ in 0..10 {
@@ -114,7 +114,7 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
         let reserved = node.pubsub.stats().incoming_bytes;
         assert!(reserved <= bound, "{reserved} bytes are reserved");
     }
-    // The hostile client still uses at most half, and its short messages are still answered.
+    // The hostile client still uses at most half, and its short messages still get responses.
     node.next_client.store(7, Ordering::SeqCst);
     let mut same = node.connect().await;
     same.subscribe("slot", json!([])).await;

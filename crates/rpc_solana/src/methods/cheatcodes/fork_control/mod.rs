@@ -1,9 +1,9 @@
 //! hydrant_mine, hydrant_snapshot, hydrant_revert and hydrant_reorg: the forks of a local ledger, on request.
 //!
-//! Shape: a call is queued for the ledger's writer, and waits in the pool like one that waits for its client: it occupies
-//! no thread. The response is sent when readers see the result.
+//! Shape: a call is queued for the ledger's writer, and waits in the pool without occupying a thread. The response is
+//! sent when readers see the result.
 //! Bounds: those of [`chain_solana::ForkControl`].
-//! Not here: what the ledger does (`localnet`). A followed chain has no such methods: -32601.
+//! Not here: the changes of the ledger (`localnet`). A followed chain has no such methods: -32601.
 
 mod pending_call;
 
@@ -43,14 +43,13 @@ struct ReorgParams {
     transactions: NewTransactions,
 }
 
-/// The transactions of the new fork.
 #[derive(Default, Deserialize)]
 #[serde(untagged)]
 enum NewTransactions {
     #[default]
     Default,
     Named(Choice),
-    /// In base64.
+    /// The transactions in base64.
     Given(Vec<String>),
 }
 
@@ -92,15 +91,17 @@ fn reorg(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let control = control(api)?;
     let (ReorgParams { depth: JsonU64(depth), transactions },): (ReorgParams,) = params.parse(1)?;
     let transactions = match transactions {
-        NewTransactions::Default | NewTransactions::Named(Choice::Keep) => ForkTransactions::Keep,
+        NewTransactions::Default | NewTransactions::Named(Choice::Keep) => {
+            ForkTransactions::Reexecute
+        }
         NewTransactions::Named(Choice::Drop) => ForkTransactions::Drop,
-        NewTransactions::Given(texts) => ForkTransactions::Given(verified(&texts)?),
+        NewTransactions::Given(texts) => ForkTransactions::Replace(verified(&texts)?),
     };
     let call = control.reorg(depth, transactions);
     Ok(MethodOutput::streamed(None, PendingCall::new(call, reorganization)))
 }
 
-/// Transactions from their texts, with valid signatures.
+/// Decodes transactions and verifies their signatures.
 fn verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
     if texts.len() > REORG_TRANSACTIONS_MAX {
         let count = texts.len();
@@ -121,10 +122,10 @@ fn verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
 }
 
 fn reorganization(done: Reorganization) -> Value {
-    let Reorganization { left, entered, executed, dropped, reasons } = done;
+    let Reorganization { reverted, entered, executed, dropped, reasons } = done;
     let reason = |(signature, err): (solana_signature::Signature, _)| json!({ "signature": signature.to_string(), "err": err });
     json!({
-        "left": left,
+        "left": reverted,
         "entered": entered,
         "executed": executed,
         "dropped": dropped,

@@ -1,4 +1,4 @@
-//! A call that waits for the ledger's writer, as a result that is written once it is there.
+//! A call that waits for the ledger's writer, as a result that is written once it has arrived.
 
 use std::task::{Poll, Waker};
 
@@ -8,7 +8,7 @@ use jsonrpc::error::{OVERLOADED, RpcError};
 use jsonrpc::{StreamState, StreamedResult, write_json};
 use serde_json::Value;
 
-/// A call, and the JSON of its result.
+/// A call, and the encoder of its result.
 pub(super) struct PendingCall<T> {
     call: Option<ForkCall<T>>,
     to_json: fn(T) -> Value,
@@ -34,7 +34,6 @@ impl<T: Send> StreamedResult for PendingCall<T> {
     }
 }
 
-/// The error of a refused call.
 fn error(err: &ForkControlError) -> RpcError {
     let text = err.to_string();
     match err {

@@ -4,7 +4,7 @@ use spl_token_2022_interface::extension::default_account_state::DefaultAccountSt
 
 use super::*;
 
-/// What JavaScript makes of `u64::MAX`, and its exact text.
+/// `u64::MAX` as JavaScript prints it, and its exact text.
 const LARGEST: [&str; 3] =
     ["18446744073709552000", "1.8446744073709552e19", "\"18446744073709551615\""];
 
@@ -59,7 +59,7 @@ fn an_account_of_a_mint_that_freezes_new_ones_is_frozen() {
         token.base.state as u8
     };
     assert_eq!(state(&owner, json!({ "amount": 3 })), AccountState::Frozen as u8);
-    // The state of the request counts, and stays.
+    // The state in the request has precedence, and the account retains it.
     let thawed = AccountState::Initialized as u8;
     assert_eq!(state(&owner, json!({ "state": "initialized" })), thawed);
     assert_eq!(state(&owner, json!({ "amount": 4 })), thawed);
