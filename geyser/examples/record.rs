@@ -80,7 +80,8 @@ async fn record(url: &str, from_slot: u64, last_slot: u64, file: &str) -> Result
         Box::pin(futures_util::stream::iter([request]).chain(futures_util::stream::pending()));
     let mut updates = client.subscribe(requests).await?.into_inner();
     let mut out = BufWriter::new(File::create(file).context(file.to_owned())?);
-    let (mut count, mut bytes) = (0_u64, 0_u64);
+    let mut count = 0_u64;
+    let mut bytes = 0_u64;
     loop {
         let update = updates.next().await.context("the stream ended")??;
         let Some(content) = &update.update_oneof else { continue };

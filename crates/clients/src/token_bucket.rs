@@ -33,7 +33,8 @@ impl TokenBucket {
         burst: Duration,
         now: Duration,
     ) -> Result<(), Duration> {
-        let (after, allowed) = (self.full_at.max(now) + cost, now + burst);
+        let after = self.full_at.max(now) + cost;
+        let allowed = now + burst;
         if after > allowed {
             return Err(after - allowed);
         }

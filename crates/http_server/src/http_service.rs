@@ -93,7 +93,8 @@ impl From<AuthError> for ClientRefusal {
 
 impl From<LimitReached> for ClientRefusal {
     fn from(reached: LimitReached) -> Self {
-        let (status, message) = (StatusCode::TOO_MANY_REQUESTS, reached.to_string());
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let message = reached.to_string();
         Self { status, message, retry_after_s: Some(reached.retry_after.as_secs() + 1) }
     }
 }
@@ -123,7 +124,8 @@ pub(crate) async fn handle<S: HttpService>(
     mut request: Request<Incoming>,
 ) -> HandledRequest {
     let id = RequestId::from_headers(request.headers(), origin.connection, origin.number);
-    let (uri, headers) = (request.uri(), request.headers());
+    let uri = request.uri();
+    let headers = request.headers();
     let head_bytes = head::bytes(uri, headers);
     poll_budget::charge(REQUEST_UNITS);
     poll_budget::charge_parsed(head_bytes);
@@ -208,7 +210,8 @@ fn refuse_client<S: HttpService>(
     refusal: ClientRefusal,
     request: &Request<Incoming>,
 ) -> HandledRequest {
-    let (path, status) = (request.uri().path(), refusal.status);
+    let path = request.uri().path();
+    let status = refusal.status;
     let retry_after_s = refusal.retry_after_s;
     let mut response = match listener_kind {
         ListenerKind::Rpc => service.refuse_client(path, refusal),
@@ -234,7 +237,8 @@ fn refuse<S: HttpService>(
     err: &HeadError,
     request: &Request<Incoming>,
 ) -> HandledRequest {
-    let (status, message) = (err.status(), err.to_string());
+    let status = err.status();
+    let message = err.to_string();
     let mut response = match listener_kind {
         ListenerKind::Rpc => service.refuse(request.uri().path(), status, &message),
         ListenerKind::PubSub => text_response(status, message + "\n"),

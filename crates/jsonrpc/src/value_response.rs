@@ -223,7 +223,8 @@ mod tests {
         let options = ResponseOptions { etag_buffer_bytes_max, ..ResponseOptions::default() };
         let mut writer = ValueWriter::new(options);
         let parts: Vec<_> = value.as_bytes().chunks(size).collect();
-        let (mut meta, mut written) = (None, Vec::new());
+        let mut meta = None;
+        let mut written = Vec::new();
         for (at, part) in parts.iter().enumerate() {
             let is_last = at + 1 == parts.len();
             let part = writer.write_part(part.to_vec(), is_last);

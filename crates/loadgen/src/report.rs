@@ -260,7 +260,8 @@ mod tests {
     #[test]
     fn failures_are_listed_under_their_row_with_an_example() {
         let mut stats = StreamStats::new("height");
-        let (second, body) = (Duration::from_secs(1), b"no\x1b[2J\nsuch <thing>");
+        let second = Duration::from_secs(1);
+        let body = b"no\x1b[2J\nsuch <thing>";
         let result =
             RequestResult::Answered { verdict: Verdict::Error, status: 500, body, body_bytes: 9 };
         stats.record(second, Duration::ZERO, result);

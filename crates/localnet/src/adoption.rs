@@ -27,9 +27,11 @@ impl Executor {
     ) -> Result<ControlResult, ExecutorError> {
         let none = AccountSharedData::default();
         let mut capitalization = u128::from(self.builder.bank.capitalization);
-        let (mut writes, mut has_programs) = (Vec::new(), false);
+        let mut writes = Vec::new();
+        let mut has_programs = false;
         for adopted in &accounts {
-            let (key, account) = (adopted.pubkey(), &adopted.account().0);
+            let key = adopted.pubkey();
+            let account = &adopted.account().0;
             let exists = AccountSource::account(&self.ledger, &key).is_some();
             if exists || self.protection(&key, &none, account).is_some() {
                 continue;

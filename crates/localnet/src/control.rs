@@ -114,7 +114,8 @@ impl Executor {
         if self.timing.slot_ms == 0 {
             self.update_time()?;
         }
-        let (mut writes, mut replaces_code) = (Vec::new(), false);
+        let mut writes = Vec::new();
+        let mut replaces_code = false;
         let mut capitalization = u128::from(self.builder.bank.capitalization);
         for (key, after) in accounts {
             let before = AccountSource::account(&self.ledger, &key);
@@ -142,7 +143,8 @@ impl Executor {
             _ => return Ok(Err(ControlError::TooManyLamports { lamports: capitalization, max })),
         };
         if writes.len() > WRITES_MAX {
-            let (accounts, max) = (writes.len(), WRITES_MAX);
+            let accounts = writes.len();
+            let max = WRITES_MAX;
             return Ok(Err(ControlError::TooManyAccounts { accounts, max }));
         }
         if writes.is_empty() {

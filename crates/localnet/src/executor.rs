@@ -474,7 +474,8 @@ impl Executor {
             sources.iter().for_each(|(pubkey, _)| self.retries.note_write(pubkey));
         }
         if let Some(updates) = &mut self.unpublished_updates {
-            let (mut closed, version) = (closed.into_iter(), &mut self.write_version);
+            let mut closed = closed.into_iter();
+            let version = &mut self.write_version;
             updates.extend(sources.iter().zip(&records).filter_map(|(source, record)| {
                 *version += 1;
                 let (pubkey, signature) = *source;
@@ -580,7 +581,8 @@ impl Executor {
             voters: Arc::clone(self.epochs.voters()),
         });
         self.emit_frozen(&block);
-        let (id, timestamp_ms) = (block.id, unix_time().as_millis() as u64);
+        let id = block.id;
+        let timestamp_ms = unix_time().as_millis() as u64;
         self.emit(&LedgerEvent::TipMoved { block: id });
         self.emit(&LedgerEvent::Confirmed { block, timestamp_ms });
         self.hidden_statuses.set_complete(id.slot);

@@ -289,7 +289,8 @@ fn wallet(lamports: u64) -> AccountSharedData {
 
 /// The validator's vote account. It is its own authorized voter and collects its commission. Fees go to the identity.
 fn vote_account(keypairs: &NodeKeypairs) -> AccountSharedData {
-    let (identity, vote_account) = (keypairs.identity.pubkey(), keypairs.vote_account.pubkey());
+    let identity = keypairs.identity.pubkey();
+    let vote_account = keypairs.vote_account.pubkey();
     let bls = BlsKeypair::derive(keypairs.vote_account.sign_message(BLS_SEED).as_ref());
     let init = VoteInit {
         node_pubkey: identity,

@@ -111,7 +111,8 @@ impl DiskCache {
         if found != *header {
             return Err(UpstreamForkError::Foreign { path: path.clone() });
         }
-        let (mut offset, mut body) = (HEADER_BYTES, Vec::new());
+        let mut offset = HEADER_BYTES;
+        let mut body = Vec::new();
         while let Some(record) = read_record(&mut reader, &mut body) {
             let length = body.len() as u32;
             let position = Position { slot: record.slot, offset, bytes: length };
@@ -147,7 +148,9 @@ impl DiskCache {
 
     /// Stores records, and returns how many do not fit. Those that are there already stay.
     pub(crate) fn put(&mut self, records: &[CachedAccount]) -> std::io::Result<usize> {
-        let (mut frames, mut positions, mut left_out) = (Vec::new(), Vec::new(), 0);
+        let mut frames = Vec::new();
+        let mut positions = Vec::new();
+        let mut left_out = 0;
         for record in records {
             if self.newest.get(&record.pubkey).is_some_and(|it| it.slot >= record.slot) {
                 continue;

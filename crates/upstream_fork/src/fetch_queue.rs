@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn clients_are_served_round_robin_and_each_has_half() {
         let fetches = FetchQueue::default();
-        let (greedy, other) = (ClientId(1), ClientId(2));
+        let greedy = ClientId(1);
+        let other = ClientId(2);
         let mut waiting = Vec::new();
         let mut push = |client, n| {
             let (fetch, result) = fetch(n);

@@ -84,7 +84,8 @@ pub(crate) fn accounts(
         Ok(result) => result,
         Err(err) => return Ok(Err(err)),
     };
-    let (found, expected) = (result.value.len(), addresses.len());
+    let found = result.value.len();
+    let expected = addresses.len();
     if found != expected {
         return Err(format!("{found} accounts for {expected} addresses"));
     }

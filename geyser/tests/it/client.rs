@@ -113,8 +113,8 @@ pub(crate) fn short(update: &SubscribeUpdate) -> String {
             format!("transaction {} {}", update.slot, info.index)
         }
         UpdateOneof::Entry(entry) => {
-            let (first, count) =
-                (entry.starting_transaction_index, entry.executed_transaction_count);
+            let first = entry.starting_transaction_index;
+            let count = entry.executed_transaction_count;
             format!("entry {} {} of {count} from {first}", entry.slot, entry.index)
         }
         UpdateOneof::BlockMeta(meta) => {

@@ -181,7 +181,8 @@ impl Chain {
     /// Votes and other transactions, in turn.
     fn transactions(&mut self, open: &mut OpenSlot) -> Result<()> {
         let Shape { votes, transactions, .. } = self.shape;
-        let (mut voted, mut changes) = (0, Vec::new());
+        let mut voted = 0;
+        let mut changes = Vec::new();
         for n in 0..transactions.max(1) {
             while voted < votes && voted * transactions <= n * votes {
                 self.vote(open, voted)?;
@@ -258,7 +259,8 @@ impl Chain {
     }
 
     fn freeze(&mut self, mut open: OpenSlot, pays_rewards: bool) -> Result<Slot> {
-        let (slot, transactions) = (open.slot, open.transactions);
+        let slot = open.slot;
+        let transactions = open.transactions;
         let block = BlockId { slot, version: slot };
         let mut bytes = [6; 32];
         bytes[..8].copy_from_slice(&slot.to_le_bytes());

@@ -29,7 +29,8 @@ pub(super) fn put(frames: &mut BytesMut, update: UpdateOneof) {
 }
 
 pub(super) fn status(slot: u64, status: SlotStatus) -> UpdateOneof {
-    let (parent, status) = (Some(slot - 1), status.into());
+    let parent = Some(slot - 1);
+    let status = status.into();
     UpdateOneof::Slot(SubscribeUpdateSlot {
         slot,
         parent,

@@ -295,7 +295,8 @@ fn measured<T>(build: impl FnOnce() -> (T, Duration, u32)) -> Built {
     let before = heap::now();
     heap::forget_peak();
     let (built, took, entries) = build();
-    let (now, peak) = (heap::now(), heap::peak());
+    let now = heap::now();
+    let peak = heap::peak();
     drop(built);
     Built { entries, heap_bytes: now - before, peak_bytes: peak - before, took }
 }

@@ -44,7 +44,8 @@ impl WebSocketFlood {
         let frames = frame(message)?.repeat(FRAMES);
         let sockets = (0..sockets).map(|_| {
             let socket = connect(address, key)?;
-            let (mut writing, reading) = (socket.try_clone()?, socket.try_clone()?);
+            let mut writing = socket.try_clone()?;
+            let reading = socket.try_clone()?;
             let frames = frames.clone();
             let writer = std::thread::spawn(move || {
                 be_nice(nice);

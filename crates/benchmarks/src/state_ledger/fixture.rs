@@ -65,7 +65,8 @@ impl LedgerFixture {
                 capitalization += account.0.lamports();
             }
             let meta = Arc::new(bank(ROOT, capitalization));
-            let (began, began_cpu) = (now(), ThreadTime::now());
+            let began = now();
+            let began_cpu = ThreadTime::now();
             built.ledger.apply(ROOT, chunk, meta)?;
             built.applying += began.elapsed();
             built.applying_cpu += began_cpu.elapsed();

@@ -133,7 +133,8 @@ pub(super) fn account(sets: &[Vec<u32>]) -> Result<[(&'static str, f64); 4]> {
     let clients = (0..).zip(sets).map(|(n, set)| subscribed(&subs, &table, n, set.iter().copied()));
     let clients: Vec<Client> = clients.collect::<Result<_>>()?;
     let all = heap::now() - before;
-    let (addresses, bytes) = (table.bytes() - empty, subs.memory_usage());
+    let addresses = table.bytes() - empty;
+    let bytes = subs.memory_usage();
     drop(clients);
     let rest = all as f64 - (addresses + bytes.index + bytes.sets) as f64;
     Ok([

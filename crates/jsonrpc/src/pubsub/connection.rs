@@ -140,7 +140,8 @@ where
     let mut ping = interval(ping_every);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let (clients, pool) = (Arc::clone(&pubsub.clients), Arc::clone(&pubsub.pool));
+    let clients = Arc::clone(&pubsub.clients);
+    let pool = Arc::clone(&pubsub.pool);
     let session = Arc::new(Session::<A>::new(listener, client_id, clients, pool));
     if session.is_revoked() {
         // A reload that removed the key did not find this listener.

@@ -272,7 +272,8 @@ impl MessageReader {
                     if self.buffer.len() < missing {
                         return Ok(Progress::Missing(Missing::Bytes));
                     }
-                    let (mask, mut payload) = (frame.mask, self.buffer.split_to(missing));
+                    let mask = frame.mask;
+                    let mut payload = self.buffer.split_to(missing);
                     unmask(&mut payload, mask, 0);
                     self.frame = None;
                     return received_control(control, payload.freeze()).map(Progress::Received);
@@ -356,7 +357,8 @@ impl MessageReader {
             if self.buffer.len() < missing {
                 return Ok(Some(Progress::Missing(Missing::Bytes)));
             }
-            let (is_text, mask) = (message.is_text, frame.mask);
+            let is_text = message.is_text;
+            let mask = frame.mask;
             let mut payload = self.buffer.split_to(missing);
             unmask(&mut payload, mask, 0);
             (self.frame, self.message) = (None, None);

@@ -182,7 +182,8 @@ fn subscriptions_past_a_limit_are_refused() {
     config.limits.subscriptions_per_listener_max = 2;
     let toy = Toy::with_pubsub(config);
     toy.run(async {
-        let (mut one, mut other) = (toy.connect().await, toy.connect().await);
+        let mut one = toy.connect().await;
+        let mut other = toy.connect().await;
         for name in ["a", "b", "b"] {
             one.call("counterSubscribe", json!([name])).await.expect("an id");
         }

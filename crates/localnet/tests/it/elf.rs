@@ -51,7 +51,8 @@ pub(crate) fn file(code: &[Insn]) -> Vec<u8> {
     }
     put(&LOADED.to_le_bytes());
     put(&EXECUTABLE.to_le_bytes());
-    let (start, len) = (HEADER_BYTES + SEGMENT_HEADER_BYTES, code.len() as u64);
+    let start = HEADER_BYTES + SEGMENT_HEADER_BYTES;
+    let len = code.len() as u64;
     for long in [start, CODE_ADDRESS, CODE_ADDRESS, len, len, 8] {
         put(&long.to_le_bytes());
     }

@@ -108,8 +108,8 @@ impl Chain {
             };
             writes.push((key, account));
         }
-        let (signature_count, blockhash) =
-            (self.random.u64(..1_000), random_hash(&mut self.random));
+        let signature_count = self.random.u64(..1_000);
+        let blockhash = random_hash(&mut self.random);
         let inputs = BankHashInputs {
             parent_hash: self.hash.to_bytes(),
             signature_count,
