@@ -34,7 +34,6 @@ struct Link {
 }
 
 impl ChainTips {
-    /// Takes an event.
     pub(crate) fn record(&self, event: &LedgerEvent) {
         let (block, commitment) = match event {
             LedgerEvent::Frozen { block, .. } => (block, Commitment::Processed),

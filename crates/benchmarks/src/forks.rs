@@ -108,7 +108,6 @@ fn ms(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
 }
 
-/// A key of a group.
 fn wallet(group: u8, n: u64) -> Pubkey {
     let mut bytes = [group; 32];
     bytes[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());

@@ -41,7 +41,6 @@ const BATCH: usize = 64;
 /// Updates that the clients may lag.
 const WINDOW: usize = 8_192;
 const SLOT: BlockId = BlockId { slot: 1, version: 1 };
-/// The publisher's thread.
 const THREAD: &str = "grpc-publisher";
 /// How long a client waits for its updates.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -99,7 +99,6 @@ struct Appends {
     written: f64,
 }
 
-/// Appends blocks of one size.
 fn appends<E: Engine>(name: &str, transactions: usize, blocks: usize) -> anyhow::Result<Appends> {
     let dir = tempfile::tempdir()?;
     let mut ledger = Ledger::new(1);

@@ -129,7 +129,6 @@ impl RoundRobin {
         });
     }
 
-    /// A ready task has ended.
     pub(crate) fn remove_ready(&mut self, client: ClientId, task: TaskId) {
         self.active -= 1;
         self.update_client(client, |entry| {

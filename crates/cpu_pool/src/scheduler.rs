@@ -61,7 +61,6 @@ enum TaskState {
     Blocked,
 }
 
-/// The tasks of a class.
 struct ClassQueue {
     quota: TaskQuota,
     round_robin: RoundRobin,
@@ -294,7 +293,6 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }

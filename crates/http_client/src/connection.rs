@@ -268,7 +268,6 @@ impl Connection {
     }
 }
 
-/// How long a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyLength {
     Bytes(usize),

@@ -31,7 +31,6 @@ use crate::websocket_handshake::{
     HandledRequest, handshake, is_websocket_upgrade, needs_websocket,
 };
 
-/// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestOrigin {
     pub(crate) peer: IpAddr,
@@ -43,7 +42,6 @@ pub(crate) struct RequestOrigin {
     pub(crate) number: u64,
 }
 
-/// What a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerKind {
     /// HTTP, and WebSocket by upgrade.

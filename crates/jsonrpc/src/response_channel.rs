@@ -97,7 +97,6 @@ enum ChannelMessage {
 #[derive(Default)]
 pub(crate) struct TaskWaker(OnceLock<Weak<Ticket>>);
 
-/// The task's end.
 pub(crate) struct ResponseSender {
     sender: mpsc::Sender<ChannelMessage>,
     metrics: Arc<HttpCounters>,
@@ -203,7 +202,6 @@ impl ResponseSender {
         }
     }
 
-    /// Wakes this task.
     pub(crate) fn waker(&self) -> &Arc<TaskWaker> {
         &self.waker
     }

@@ -367,7 +367,6 @@ impl Shared {
     }
 }
 
-/// The loop of one connection.
 struct ConnectionLoop<'a> {
     shared: &'a Shared,
     connection: Option<Connection>,

@@ -65,7 +65,6 @@ pub struct StreamStats {
     pub took: Duration,
 }
 
-/// Result of a request.
 pub(crate) enum RequestResult<'a> {
     Answered { verdict: Verdict, status: u16, body: &'a [u8], body_bytes: u64 },
     TimedOut,

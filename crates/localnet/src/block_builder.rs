@@ -23,7 +23,6 @@ use crate::proof_of_history::ProofOfHistory;
 pub(crate) struct BlockBuilder {
     /// Its metadata so far.
     pub(crate) bank: BlockInfo,
-    /// In the order of execution.
     pub(crate) transactions: Vec<Arc<ExecutedTransaction>>,
     /// The rewards paid so far.
     pub(crate) rewards: Vec<Reward>,
@@ -38,7 +37,6 @@ pub(crate) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// An empty block.
     pub(crate) fn new(bank: BlockInfo) -> Self {
         let writes = HashMap::default();
         let found_by = HashMap::default();

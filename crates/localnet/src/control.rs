@@ -45,7 +45,6 @@ const UNIX_MS_MAX: i64 = 253_402_300_799_999;
 const LOADERS: [Pubkey; 4] =
     [bpf_loader::ID, bpf_loader_deprecated::ID, bpf_loader_upgradeable::ID, loader_v4::ID];
 
-/// The result of a command.
 pub(crate) type ControlResult = Result<ControlOutcome, ControlError>;
 
 /// The accounts of the open block.

@@ -60,7 +60,6 @@ const BATCH_GATHER_INTERVAL: Duration = Duration::from_millis(1);
 /// Transactions of a block whose end the paused clock delays, at most.
 const PAUSED_BLOCK_TRANSACTIONS_MAX: usize = 10_000;
 
-/// Why a batch ended.
 enum BatchEnd {
     /// The batch reached its bound of transactions or time.
     Full,
@@ -101,7 +100,6 @@ pub(crate) struct Executor {
     pub(crate) status_cache: StatusCache,
     pub(crate) tower: Tower,
     pub(crate) identity: Keypair,
-    /// Signs votes.
     pub(crate) voter: Keypair,
     pub(crate) vote_account: Pubkey,
     pub(crate) epochs: Epochs,

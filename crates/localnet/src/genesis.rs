@@ -44,7 +44,6 @@ const STAKE_CONFIG: [u8; 10] = [0, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f, 12];
 /// The facts that were fixed when the ledger was created, stored with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Genesis {
-    /// The ledger's genesis hash.
     pub(crate) hash: [u8; 32],
     /// Seconds since 1970.
     pub(crate) unix_timestamp: i64,
@@ -52,7 +51,6 @@ pub(crate) struct Genesis {
     pub(crate) slots_per_epoch: u64,
     /// The mint. The server prints it at the start.
     pub(crate) mint: Option<[u8; 32]>,
-    /// Inflation.
     pub(crate) inflation: Rates,
     /// The start of the ledger, while it is created: a stored ledger starts at its newest block.
     #[serde(skip)]

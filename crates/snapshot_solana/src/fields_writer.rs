@@ -48,7 +48,6 @@ impl Fields {
     }
 }
 
-/// The fields of a bank.
 pub(crate) fn encode(archived: &ArchivedBank, storage: &StorageTotals) -> Vec<u8> {
     let bank = &archived.fields;
     let mut out = Fields::default();

@@ -14,7 +14,6 @@ use parking_lot::{Condvar, Mutex};
 /// Requests that wait, of all clients.
 pub(crate) const FETCHES_MAX: usize = 512;
 
-/// The result of a fetch.
 pub(crate) type Fetched = Result<(), FetchError>;
 
 /// The receiver of a fetch's result.
@@ -55,7 +54,6 @@ struct Queues {
     is_closed: bool,
 }
 
-/// The queues of all clients.
 #[derive(Default)]
 pub(crate) struct FetchQueue {
     queues: Mutex<Queues>,

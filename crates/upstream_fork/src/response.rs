@@ -20,7 +20,6 @@ pub(crate) struct AccountsAt {
     pub(crate) accounts: Vec<Option<Arc<Account>>>,
 }
 
-/// The upstream's own error.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct CallError {
     pub(crate) code: i64,

@@ -357,7 +357,6 @@ async fn exchange(connection: &mut Connection, request: &[u8]) -> Result<Vec<u8>
     }
 }
 
-/// An error with its causes.
 fn describe(err: &HttpClientError) -> String {
     let mut text = err.to_string();
     let mut source = std::error::Error::source(err);

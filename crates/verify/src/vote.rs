@@ -111,7 +111,6 @@ impl SignedVote {
         &self.0
     }
 
-    /// Whether a key signed it.
     pub(crate) fn is_signed_by(&self, key: &Pubkey) -> bool {
         self.0.signers.contains(key)
     }

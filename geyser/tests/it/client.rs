@@ -26,7 +26,6 @@ pub(crate) async fn connect(address: SocketAddr) -> Client {
 
 pub(crate) struct Subscription(Streaming<SubscribeUpdate>);
 
-/// Filters for everything.
 pub(crate) fn everything(commitment: CommitmentLevel) -> SubscribeRequest {
     let name = || "all".to_owned();
     let slots = SubscribeRequestFilterSlots {
@@ -96,7 +95,6 @@ impl Subscription {
     }
 }
 
-/// An update in short.
 pub(crate) fn short(update: &SubscribeUpdate) -> String {
     match update.update_oneof.as_ref().expect("an update") {
         UpdateOneof::Account(update) => {

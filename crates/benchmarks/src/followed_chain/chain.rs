@@ -37,7 +37,6 @@ const SLOT_HASHES_MAX: usize = 512;
 const RECENT_BLOCKHASHES_BYTES: usize = 6_008;
 const SLOT_HISTORY_BYTES: usize = 131_097;
 
-/// A slot, encoded.
 pub(super) struct Slot {
     pub(super) slot: u64,
     pub(super) updates: usize,
@@ -144,7 +143,6 @@ impl Chain {
         self.freezes.0.as_secs_f64() * 1e3 / f64::from(self.freezes.1.max(1))
     }
 
-    /// The next slot.
     pub(super) fn slot(&mut self, pays_rewards: bool) -> Result<Slot> {
         let slot = self.block.slot + 1;
         let mut open = OpenSlot {

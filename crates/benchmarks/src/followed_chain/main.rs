@@ -59,7 +59,6 @@ const UPDATES_PER_S: f64 = 18_000.0;
 const TIMEOUT: Duration = Duration::from_secs(300);
 const SEED: u64 = 14;
 
-/// The size of a run.
 struct Size {
     accounts: u32,
     slots: usize,

@@ -27,7 +27,6 @@ pub(super) struct WebSocketFlood {
     started: Instant,
 }
 
-/// What a flood got.
 pub(super) struct Flooded {
     pub(super) admitted_per_s: f64,
     pub(super) refused_per_s: f64,

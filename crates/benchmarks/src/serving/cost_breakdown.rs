@@ -30,7 +30,6 @@ const RATIO_OF_CONSTANT_MIN: f64 = 0.7;
 /// Bytes of a response with one token account, without headers.
 const SMALL_BYTES: usize = 450;
 
-/// A megabyte from the cache.
 const LARGE_CACHED: &str = "1 MB cached";
 
 pub(crate) fn run(server: &Server, serving: Serving, targets: &Targets, size: &Size) -> Result<()> {

@@ -20,13 +20,11 @@ use crate::metric::print_metric;
 /// Accounts that are applied at a time.
 const CHUNK: usize = 8_192;
 
-/// The root's slot.
 pub(crate) const ROOT: BlockId = BlockId { slot: 1_000, version: 0 };
 
 /// The root's time, in seconds since 1970.
 const ROOT_TIME: i64 = 1_750_000_000;
 
-/// A filled ledger.
 pub(crate) struct LedgerFixture {
     pub(crate) ledger: Ledger<Account, BlockInfo>,
     pub(crate) reader: Reader,

@@ -189,7 +189,6 @@ fn confirmations(mut client: Client, heard: Observations) -> Task {
     })
 }
 
-/// The load of one step.
 struct OfferedLoad {
     /// In percent of the capacity.
     load: u32,

@@ -39,7 +39,6 @@ const PART_OF_A: f64 = 0.4;
 const WARM_UP: f64 = 0.33;
 /// How often memory is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
-/// Cycles of E.
 const CYCLES_MAX: u32 = 41;
 /// How long the last notifications may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);

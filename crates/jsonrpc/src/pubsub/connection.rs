@@ -104,7 +104,6 @@ where
     let _ = timeout(Duration::from_millis(pubsub.config.close_timeout_ms), closing).await;
 }
 
-/// How a connection ends.
 enum ConnectionEnd {
     /// The stream ended or broke.
     Gone,

@@ -71,7 +71,6 @@ pub(super) struct LongMessages {
     pub(super) binary_marker: Option<u8>,
 }
 
-/// The limits of a reader.
 #[derive(Clone, Copy)]
 struct Limits {
     short_max: usize,
@@ -112,7 +111,6 @@ enum FrameKind {
     Control(Control),
 }
 
-/// An incomplete message.
 struct PartialMessage {
     is_text: bool,
     bytes: BytesMut,

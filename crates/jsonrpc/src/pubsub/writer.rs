@@ -30,7 +30,6 @@ pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 /// Bytes of the buffer that an idle connection retains.
 const IDLE_BYTES: usize = 4 * 1024;
 
-/// Writes frames to a socket.
 pub(super) struct FrameWriter {
     buffer: Vec<u8>,
     /// Bytes of the buffer that have been written.

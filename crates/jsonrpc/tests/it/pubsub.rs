@@ -34,7 +34,6 @@ impl Toy {
         self.try_connect("").await.expect("it upgrades")
     }
 
-    /// Connects to a path.
     pub(crate) async fn try_connect(&self, path: &str) -> Result<Client<TcpStream>, Error> {
         let stream = TcpStream::connect(self.address).await.expect("it listens");
         let url = format!("ws://{}/{path}", self.address);

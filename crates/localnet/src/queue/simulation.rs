@@ -28,7 +28,6 @@ fn load(compute_units: u32) -> QueuedLoad {
 
 const WIDE: Limits = Limits { transactions: 1_000_000, compute_units: 1_000_000_000_000 };
 
-/// An item of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item {
     client: u8,

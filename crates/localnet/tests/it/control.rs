@@ -35,7 +35,6 @@ pub(crate) fn control(node: &Node, command: ControlCommand) -> Done {
     node.control.control(command).expect("the queue has space").wait().expect("the ledger runs")
 }
 
-/// Writes accounts.
 pub(crate) fn set(node: &Node, accounts: EditedAccounts) -> Done {
     control(node, ControlCommand::Edit(Box::new(|_| Ok(accounts))))
 }

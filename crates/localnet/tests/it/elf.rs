@@ -18,7 +18,6 @@ pub(crate) fn insn(opc: u8, dst: u8, src: u8, off: i16, imm: i64) -> Insn {
     Insn { ptr: 0, opc, dst, src, off, imm }
 }
 
-/// Calls a syscall.
 pub(crate) fn syscall(name: &str) -> Insn {
     insn(ebpf::CALL_IMM, 0, 0, 0, i64::from(ebpf::hash_symbol_name(name.as_bytes()) as i32))
 }
