@@ -99,10 +99,9 @@ impl Profiles {
         let mut retained = self.0.lock();
         retained.keys += 1;
         let hash = |half: u64| retained.hasher.hash_one((retained.keys, half));
-        let (high, low) = (hash(0), hash(1));
         // The bits of version 4 and variant 1.
-        let high = high & !0xf000 | 0x4000;
-        let low = low & !(0b11 << 62) | 0b10 << 62;
+        let high = hash(0) & !0xf000 | 0x4000;
+        let low = hash(1) & !(0b11 << 62) | 0b10 << 62;
         let text = format!("{high:016x}{low:016x}");
         let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
         parts.join("-")

@@ -157,7 +157,7 @@ fn transactions(method: &str, params: Params<'_>) -> Option<AccountsRequest> {
             let encoding = transaction_codec::binary(config.encoding).ok()?;
             let returned = config.accounts.unwrap_or_default().addresses;
             Some(AccountsRequest {
-                // The transaction need not name these accounts. Their number is limited to what a transaction can have.
+                // These need not be accounts of the transaction, which has at most 256.
                 keys: returned.iter().take(256).filter_map(|it| it.parse().ok()).collect(),
                 transactions: vec![decode(&text, encoding)?],
                 with_mints: true,
@@ -239,14 +239,15 @@ fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<Accoun
         "surfnet_setTokenAccount" => {
             type TokenParams = (String, String, IgnoredAny, Rest);
             let (owner, mint, ..) = params.parse_fast::<TokenParams>(3)?;
-            let (owner, mint) = (parse_key::pubkey(&owner).ok()?, parse_key::pubkey(&mint).ok()?);
+            let owner = parse_key::pubkey(&owner).ok()?;
+            let mint = parse_key::pubkey(&mint).ok()?;
             // The program of the mint is not known before the mint is fetched.
             let programs = [spl_token_interface::id(), spl_token_2022_interface::id()];
-            let of_program = |program: Pubkey| {
+            let token_account = |program: Pubkey| {
                 let seeds = [owner.as_ref(), program.as_ref(), mint.as_ref()];
                 Pubkey::find_program_address(&seeds, &associated_token_account::id()).0
             };
-            Some(accounts([mint].into_iter().chain(programs.map(of_program)).collect()))
+            Some(accounts([mint].into_iter().chain(programs.map(token_account)).collect()))
         }
         "surfnet_writeProgram" => {
             type WriteParams = (String, IgnoredAny, IgnoredAny, Rest);
@@ -269,9 +270,9 @@ fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<Accoun
         "hydrant_reorg" => {
             let (reorg,) = params.parse_fast::<(ReorgTransactions,)>(1)?;
             let texts = reorg.transactions?;
-            let of_text = |text: &String| decode(text, TransactionBinaryEncoding::Base64);
-            let max = chain_solana::REORG_TRANSACTIONS_MAX;
-            let transactions = texts.iter().take(max).filter_map(of_text).collect();
+            let texts = texts.iter().take(chain_solana::REORG_TRANSACTIONS_MAX);
+            let decode = |text: &String| decode(text, TransactionBinaryEncoding::Base64);
+            let transactions = texts.filter_map(decode).collect();
             Some(AccountsRequest { transactions, ..AccountsRequest::default() })
         }
         _ => None,

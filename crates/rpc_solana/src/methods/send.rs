@@ -28,7 +28,7 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new(
         "sendTransaction",
-        Execution::ByCost { class_max: cpu_pool::Class::Medium, class: sending },
+        Execution::ByCost { class_max: cpu_pool::Class::Medium, class: classify_send },
         send_transaction,
     ),
     MethodSpec::new("requestAirdrop", Execution::Light, request_airdrop).dangerous(),
@@ -36,7 +36,11 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
 
 /// Classifies sendTransaction. With preflight it runs the VM, like simulateTransaction; otherwise it only verifies
 /// signatures.
-fn sending(_: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<cpu_pool::Class> {
+fn classify_send(
+    _: &SolanaApi,
+    params: Params<'_>,
+    _: &mut InlineBudget,
+) -> Option<cpu_pool::Class> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Preflight {

@@ -70,7 +70,7 @@ fn simulate_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     if let (Some(accounts_config), Some(encoding)) = (accounts_config, encoding) {
         let succeeded = simulation.as_ref().filter(|simulation| simulation.err.is_none());
         accounts = Some(match succeeded {
-            Some(simulation) => after(accounts_config, encoding, simulation, &view)?,
+            Some(simulation) => accounts_after(accounts_config, encoding, simulation, &view)?,
             None => vec![None; accounts_config.addresses.len()],
         });
     }
@@ -138,7 +138,7 @@ fn accounts_encoding(
 }
 
 /// Encodes the requested accounts after the transaction: those of the transaction, and otherwise those of the view.
-fn after(
+fn accounts_after(
     config: &RpcSimulateTransactionAccountsConfig,
     encoding: Encoding,
     simulation: &Simulation,

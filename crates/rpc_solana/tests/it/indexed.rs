@@ -41,11 +41,11 @@ fn at(offset: usize, key: Pubkey) -> Value {
     json!({ "memcmp": { "offset": offset, "bytes": key.to_string() } })
 }
 
-fn of_program() -> Value {
+fn program_filter() -> Value {
     json!({ "programId": token_program().to_string() })
 }
 
-fn of_mint() -> Value {
+fn mint_filter() -> Value {
     json!({ "mint": MINT.to_string() })
 }
 
@@ -71,7 +71,7 @@ fn requests() -> Vec<Request> {
             program_accounts(method, token_program(), json!([at(76, DELEGATE), is_some, size])),
         ]);
     }
-    for filter in [of_program(), of_mint()] {
+    for filter in [program_filter(), mint_filter()] {
         requests.extend([
             token_accounts("getTokenAccountsByOwner", WALLET, filter.clone()),
             token_accounts("getTokenAccountsByOwner", OTHER_WALLET, filter.clone()),
@@ -190,7 +190,8 @@ fn an_excluded_program_is_refused_unless_another_index_answers() {
     let delegated = json!([at(76, DELEGATE), is_some, { "dataSize": 165 }]);
     let all_of = |method| program_accounts(method, token_program(), json!([]));
     let delegated_of = |method| program_accounts(method, token_program(), delegated.clone());
-    let (first, second) = ("getProgramAccounts", "getProgramAccountsV2");
+    let first = "getProgramAccounts";
+    let second = "getProgramAccountsV2";
     assert_eq!(excluded(&KINDS), [all_of(first), all_of(second)]);
     assert_eq!(
         excluded(&[key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT]),

@@ -221,7 +221,7 @@ impl IncrementalQuery for BundleQuery {
         let signature = step.transaction.signatures.first().copied().unwrap_or_default();
         match self.run(step)? {
             None => Ok(None),
-            Some(err) => self.finish(Summary::failed(&signature, &err)),
+            Some(err) => self.finish(Summary::from_error(&signature, &err)),
         }
     }
 
@@ -231,7 +231,7 @@ impl IncrementalQuery for BundleQuery {
 }
 
 impl Summary {
-    fn failed(signature: &Signature, err: &TransactionError) -> Self {
+    fn from_error(signature: &Signature, err: &TransactionError) -> Self {
         let bytes = signature.as_array().to_vec();
         Self::Failed {
             error: BundleFailure::TransactionFailure(bytes, err.to_string()),

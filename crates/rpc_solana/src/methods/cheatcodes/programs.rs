@@ -170,7 +170,8 @@ fn set_program_authority(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 /// Copies a program with its code to another address.
 fn clone_program_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (source, destination): (String, String) = params.parse(2)?;
-    let (source, destination) = (parse_key::pubkey(&source)?, parse_key::pubkey(&destination)?);
+    let source = parse_key::pubkey(&source)?;
+    let destination = parse_key::pubkey(&destination)?;
     if source == destination {
         return Err(RpcError::invalid_params("source and destination are the same program"));
     }
