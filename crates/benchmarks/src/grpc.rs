@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use chain_solana::{AccountUpdate, EventSink, LedgerEvent};
 use futures_util::StreamExt;
-use grpc::{Config, EventSender, GrpcNode, Server};
+use grpc::{Config, GrpcEventSink, GrpcNode, Server};
 use ledger::BlockId;
 use prost::Message;
 use solana::Account;
@@ -135,7 +135,7 @@ async fn publish(clients: usize, updates: usize) -> Result<(f64, f64)> {
 }
 
 /// Sends all updates, and waits until they are received.
-async fn send_all(events: &mut EventSender, updates: usize, received: &AtomicUsize) {
+async fn send_all(events: &mut GrpcEventSink, updates: usize, received: &AtomicUsize) {
     for start in (0..updates).step_by(BATCH) {
         let batch = (start..updates.min(start + BATCH)).map(update).collect();
         events.send(&LedgerEvent::AccountsWritten { block: SLOT, updates: batch });

@@ -30,7 +30,7 @@ impl LedgerProcess {
         sibling_binary("state-ledger")
     }
 
-    /// The same by a command that starts the program.
+    /// Starts a program through another command, such as `perf`.
     pub(crate) fn start_command(
         mut command: Command,
         mode: &str,
@@ -41,7 +41,7 @@ impl LedgerProcess {
         Self::start_program(command.args([mode, shape, &accounts.to_string()]).args(more))
     }
 
-    /// The same by a command that is complete.
+    /// Starts a process from a command that has all its arguments.
     pub(crate) fn start_program(command: &mut Command) -> Result<Self> {
         Ok(Self { child: Child::start(command)?, metrics: LedgerMetrics::default() })
     }

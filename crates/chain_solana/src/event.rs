@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ledger::{BlockId, Slot};
 use solana::Account;
+use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
@@ -94,6 +95,29 @@ pub enum LedgerEvent {
         /// The time of the event in milliseconds since 1970.
         timestamp_ms: u64,
     },
+}
+
+impl LedgerEvent {
+    /// Returns the estimated bytes of the event, including those that it shares with state and history.
+    pub fn bytes(&self) -> usize {
+        let to_usize = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let content = match self {
+            Self::AccountsWritten { updates, .. } => {
+                let data = |update: &AccountUpdate| update.account.0.data().len();
+                size_of_val(&**updates) + updates.iter().map(data).sum::<usize>()
+            }
+            Self::Executed(all) => to_usize(all.iter().map(|executed| executed.bytes()).sum()),
+            Self::BlockFooter { footer, .. } => footer.bytes(),
+            Self::Frozen { block, .. } | Self::Jumped { block } => to_usize(block.bytes()),
+            Self::BankCreated { .. }
+            | Self::TipMoved { .. }
+            | Self::Confirmed { .. }
+            | Self::Voted(_)
+            | Self::Rooted { .. }
+            | Self::Reverted { .. } => 0,
+        };
+        content + size_of::<Self>()
+    }
 }
 
 /// One write of an account, as Geyser reports it.

@@ -13,6 +13,7 @@ mod client_id;
 mod cluster;
 mod cluster_info;
 mod event;
+mod event_channel;
 mod faucet;
 mod fork_control;
 mod history;
@@ -51,6 +52,9 @@ pub use client_id::{client_name, client_number};
 pub use cluster::{Cluster, ClusterNode, VoteStakes};
 pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
+pub use event_channel::{
+    EventBounds, EventCounters, EventReceiver, EventSender, Received, event_channel,
+};
 pub use faucet::{AirdropError, Faucet};
 pub use fork_control::{
     DROPPED_MAX, ForkCall, ForkControl, ForkControlError, ForkReply, ForkTransactions, ForkUsage,

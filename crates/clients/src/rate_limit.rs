@@ -119,7 +119,7 @@ impl RateLimiter {
         Self { limits, shards: Default::default(), rejected: Default::default(), api_keys: None }
     }
 
-    /// The same with API keys.
+    /// Sets the API keys, whose tiers have limits of their own.
     #[must_use]
     pub fn with_api_keys(self, api_keys: Option<Arc<ApiKeys>>) -> Self {
         Self { api_keys, ..self }

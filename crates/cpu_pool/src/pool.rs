@@ -206,7 +206,7 @@ impl Drop for Pool {
         self.shared.arrived.notify_all();
         let me = std::thread::current().id();
         for thread in self.threads.drain(..) {
-            // A task may own the last handle to its own pool: then that thread ends by itself.
+            // A task may own the last handle to its own pool: then that thread ends without a join.
             if thread.thread().id() != me {
                 // A worker catches every panic, so there is none to pass on.
                 let _ = thread.join();

@@ -32,7 +32,7 @@ pub enum TaskEnd {
     ExpiredWaiting,
     /// The deadline of its class passed.
     Expired,
-    /// Its ticket was dropped: its result is not needed any more.
+    /// The ticket was dropped, so nobody waits for the result.
     Cancelled,
     /// A poll panicked.
     Panicked,
@@ -71,7 +71,7 @@ impl<'a> TimeSlice<'a> {
         self.is_cancelled() || self.clock.now() >= self.ends_at
     }
 
-    /// Whether the result of the task is not needed any more.
+    /// Whether nobody waits for the result of the task anymore.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }

@@ -7,11 +7,11 @@ use solana_pubkey::Pubkey;
 /// The last write of an account in a bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastWrite<A> {
-    /// The account's address.
+    /// Address of the written account.
     pub pubkey: Pubkey,
     /// Of the write, within the session.
     pub write_version: u64,
-    /// The account.
+    /// State of the account after the write.
     pub account: A,
 }
 
@@ -34,27 +34,27 @@ pub(crate) struct OpenWrite<A> {
 pub struct BankAccounts<A>(pub(crate) BTreeMap<Pubkey, OpenWrite<A>>);
 
 impl<A> BankAccounts<A> {
-    /// Their number.
+    /// Returns the number of written accounts.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether the bank has written no account.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The last write of an account.
+    /// Returns the last write of an account.
     pub fn get(&self, pubkey: &Pubkey) -> Option<&LastWrite<A>> {
         self.0.get(pubkey).map(|last| &last.write)
     }
 
-    /// All of them, by address.
+    /// Returns the last write of each account, by address.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &LastWrite<A>> {
         self.0.values().map(|last| &last.write)
     }
 
-    /// All of them, by address.
+    /// Consumes the accounts and returns the last write of each one, by address.
     pub fn into_writes(self) -> impl ExactSizeIterator<Item = LastWrite<A>> {
         self.0.into_values().map(|last| last.write)
     }

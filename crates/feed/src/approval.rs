@@ -1,4 +1,4 @@
-//! What the caller has approved: the banks that may be confirmed, and the highest slot that may be the root.
+//! The caller's approvals: the banks that may be confirmed, and the highest slot that may be the root.
 //!
 //! Bounds: the banks above the root.
 
@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 
 use ledger::{BlockId, Slot};
 
-/// What has been approved.
 #[derive(Default)]
 pub(crate) struct Approval {
-    /// `None`: everything is.
+    /// `None` if the caller does not have to approve banks.
     banks: Option<BTreeSet<BlockId>>,
     root_max: Option<Slot>,
 }
@@ -39,7 +38,7 @@ impl Approval {
         std::mem::replace(&mut self.root_max, root_max) != root_max
     }
 
-    /// The banks up to the root need nothing any more.
+    /// Removes the banks below the root.
     pub(crate) fn prune(&mut self, root: BlockId) {
         if let Some(banks) = &mut self.banks {
             *banks = banks.split_off(&root);

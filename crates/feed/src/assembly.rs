@@ -1,4 +1,4 @@
-//! An open bank: what a source has sent of it, and what is still missing.
+//! An open bank: the content that a source has sent, and the parts that are missing.
 
 use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,35 +27,32 @@ pub(crate) const ENTRY_BYTES: usize = 64;
 /// Bytes of a link of Proof of History.
 const LINK_BYTES: usize = size_of::<Entry>() + ENTRY_BYTES;
 
-/// What an update added to a bank.
+/// The effect of an update on a bank.
 pub(crate) enum Added {
     /// Something new: the bank holds this many bytes more, or fewer.
     New { before: usize, after: usize },
-    /// Nothing.
+    /// The bank had the content already.
     Duplicate,
 }
 
-/// An open bank.
 pub(crate) struct Assembly<A, T, M> {
+    /// The id of the bank in events. No other bank of the feed has it.
+    pub(crate) id: BlockId,
     pub(crate) bank_id: Option<u64>,
-    /// Distinguishes it from all other open banks of the feed.
-    pub(crate) number: u64,
-    /// The id that it will be reported with, if the caller has requested it.
-    pub(crate) reserved: Option<BlockId>,
     pub(crate) is_created: bool,
     pub(crate) first_received: Instant,
     /// In order: a whole bank has them so, and nothing is sorted when it is awaited.
     pub(crate) accounts: BTreeMap<Pubkey, OpenWrite<A>>,
-    /// Accounts that the bank has written once and that were not drained ([`Self::drain_quiescent`]), with the number of
-    /// writes before theirs. One that is written again stays here until it is at the front.
+    /// Accounts that the bank has written once and that were not drained ([`Self::drain_quiescent`]), with the number
+    /// of writes before theirs. One that is written again stays here until it is at the front.
     pending: VecDeque<(Pubkey, u64)>,
     /// Like `pending`, for accounts that the bank has written more than once. Each is in it once.
     pending_hot: VecDeque<(Pubkey, u64)>,
     /// Accounts that were written first since [`Self::drain_first_writes`].
     new: Vec<Pubkey>,
-    /// The account writes so far.
+    /// Number of account writes so far.
     writes: u64,
-    /// How many there were when SlotHistory was written, which a bank does when it freezes.
+    /// The value of `writes` when SlotHistory was written, which a bank does when it freezes.
     history_at: Option<u64>,
     pub(crate) transactions: BTreeMap<u64, T>,
     pub(crate) entries: BTreeMap<u64, Entry>,
@@ -64,11 +61,10 @@ pub(crate) struct Assembly<A, T, M> {
 }
 
 impl<A, T, M> Assembly<A, T, M> {
-    pub(crate) fn new(bank_id: Option<u64>, number: u64, now: Instant) -> Self {
+    pub(crate) fn new(id: BlockId, bank_id: Option<u64>, now: Instant) -> Self {
         Self {
+            id,
             bank_id,
-            number,
-            reserved: None,
             is_created: false,
             first_received: now,
             accounts: BTreeMap::new(),
@@ -89,7 +85,7 @@ impl<A, T, M> Assembly<A, T, M> {
         !self.accounts.is_empty() || !self.transactions.is_empty() || self.meta.is_some()
     }
 
-    /// Adds a write if it is newer than the one that is there.
+    /// Adds a write unless the bank has a newer one of the account.
     pub(crate) fn add_account(&mut self, write: LastWrite<A>, bytes: usize) -> Added {
         let bytes = bytes + ENTRY_BYTES;
         let written_at = self.writes;
@@ -110,7 +106,8 @@ impl<A, T, M> Assembly<A, T, M> {
             MapEntry::Vacant(entry) => {
                 self.new.push(write.pubkey);
                 self.pending.push_back((write.pubkey, written_at));
-                let (is_pending, is_again) = (true, false);
+                let is_pending = true;
+                let is_again = false;
                 entry.insert(OpenWrite { write, bytes, written_at, is_pending, is_again });
                 0
             }
@@ -122,15 +119,15 @@ impl<A, T, M> Assembly<A, T, M> {
         self.resize(before, bytes)
     }
 
-    /// Whether it freezes: it has written SlotHistory, and fewer than `writes_max` accounts since. A source may write it
-    /// at some other time, and then nothing follows from it.
+    /// Whether it freezes: it has written SlotHistory, and fewer than `writes_max` accounts since. A source may write
+    /// it at some other time, and then nothing follows from it.
     fn is_freezing(&self, writes_max: u64) -> bool {
         self.history_at.is_some_and(|history_at| self.writes - history_at <= writes_max)
     }
 
-    /// Removes and returns accounts that the bank has not written for `quiescent_after` writes (`again_after` if it wrote
-    /// them more than once). While the bank freezes, returns all pending accounts. An account that is written after it
-    /// was drained is drained again. Cost: O(result), and each account once in that many writes.
+    /// Removes and returns accounts that the bank has not written for `quiescent_after` writes (`again_after` if it
+    /// wrote them more than once). While the bank freezes, returns all pending accounts. An account that is written
+    /// after it was drained is drained again. Cost: O(result), and each account once in that many writes.
     pub(crate) fn drain_quiescent(
         &mut self,
         quiescent_after: u64,
@@ -199,7 +196,6 @@ impl<A, T, M> Assembly<A, T, M> {
         next.map(|((_, transaction), _)| transaction)
     }
 
-    /// Adds a transaction.
     pub(crate) fn add_transaction(
         &mut self,
         index: u64,
@@ -229,7 +225,7 @@ impl<A, T, M> Assembly<A, T, M> {
         self.resize(0, LINK_BYTES)
     }
 
-    /// Waits for no entries any more. Returns the bytes of those that were there, if it waited.
+    /// Stops waiting for entries. Returns the bytes of the removed entries if the bank waited for more.
     pub(crate) fn give_up_entries(&mut self) -> Option<usize> {
         let meta = self.meta.as_mut().filter(|meta| meta.entries_count > 0)?;
         meta.entries_count = 0;
@@ -238,7 +234,8 @@ impl<A, T, M> Assembly<A, T, M> {
         Some(bytes)
     }
 
-    /// Takes the entries. Empty if they are not those of the block: state does not depend on them.
+    /// Removes and returns the entries. The result is empty if they do not fit the block: state does not depend on
+    /// them.
     pub(crate) fn take_entries(&mut self) -> Vec<Entry> {
         let entries: Vec<Entry> = std::mem::take(&mut self.entries).into_values().collect();
         let is_whole = self.meta.as_ref().is_some_and(|meta| {
@@ -247,14 +244,14 @@ impl<A, T, M> Assembly<A, T, M> {
         if is_whole { entries } else { Vec::new() }
     }
 
-    /// Sets the block meta.
     pub(crate) fn set_meta(
         &mut self,
         meta: BlockMeta<M>,
         bytes: usize,
     ) -> Result<Added, GapReason> {
         if let Some(known) = &self.meta {
-            let (first, second) = (known.blockhash, meta.blockhash);
+            let first = known.blockhash;
+            let second = meta.blockhash;
             return if first == second {
                 Ok(Added::Duplicate)
             } else {
@@ -277,7 +274,8 @@ impl<A, T, M> Assembly<A, T, M> {
         Added::New { before, after }
     }
 
-    /// What it lacks. Indices are unique and below the count, so a full number of transactions has no holes.
+    /// Returns the missing parts. Indices are unique and below the count, so a full number of transactions has no
+    /// holes.
     pub(crate) fn missing(&self) -> Missing {
         let count = self.meta.as_ref().map_or(0, |meta| meta.executed_transaction_count);
         let entries_count = self.meta.as_ref().map_or(0, |meta| meta.entries_count);
@@ -292,7 +290,7 @@ impl<A, T, M> Assembly<A, T, M> {
         }
     }
 
-    /// Whether it is whole. Cheap for a bank without its meta.
+    /// Whether the bank is whole. Cheap for a bank without its meta.
     pub(crate) fn is_whole(&self) -> bool {
         self.meta.is_some() && self.missing().is_nothing()
     }

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
-/// Rooted blocks whose hashes are remembered, to recognize a source of another chain.
+/// Number of rooted blocks with a remembered hash, which recognizes a source of another chain.
 const ROOTED_MAX: usize = 512;
 
 /// A whole bank above the root, or the root.
 struct Node {
     parent: BlockId,
     blockhash: Hash,
-    /// The first frozen first.
+    /// Children in the order in which they froze.
     children: Vec<BlockId>,
 }
 
@@ -22,7 +22,6 @@ impl Node {
     }
 }
 
-/// The tree of whole banks.
 pub(crate) struct BankTree {
     /// Parents sort before their children.
     nodes: BTreeMap<BlockId, Node>,
@@ -49,8 +48,8 @@ impl BankTree {
         self.root
     }
 
-    /// Whole banks above the root.
-    pub(crate) fn unrooted(&self) -> usize {
+    /// Returns the number of whole banks above the root.
+    pub(crate) fn count_unrooted(&self) -> usize {
         self.nodes.len() - 1
     }
 
@@ -60,17 +59,17 @@ impl BankTree {
 
     /// The bank of a slot with this hash.
     pub(crate) fn find(&self, slot: Slot, blockhash: &Hash) -> Option<BlockId> {
-        self.of_slot(slot).find(|(_, node)| node.blockhash == *blockhash).map(|(id, _)| id)
+        self.banks_in_slot(slot).find(|(_, node)| node.blockhash == *blockhash).map(|(id, _)| id)
     }
 
     /// The bank of a slot, if there is exactly one.
-    pub(crate) fn only_of_slot(&self, slot: Slot) -> Option<BlockId> {
-        let mut banks = self.of_slot(slot);
+    pub(crate) fn find_only(&self, slot: Slot) -> Option<BlockId> {
+        let mut banks = self.banks_in_slot(slot);
         let (id, _) = banks.next()?;
         banks.next().is_none().then_some(id)
     }
 
-    fn of_slot(&self, slot: Slot) -> impl Iterator<Item = (BlockId, &Node)> {
+    fn banks_in_slot(&self, slot: Slot) -> impl Iterator<Item = (BlockId, &Node)> {
         let range = BlockId { slot, version: 0 }..=BlockId { slot, version: u64::MAX };
         self.nodes.range(range).map(|(id, node)| (*id, node))
     }
@@ -87,7 +86,7 @@ impl BankTree {
         BlockId { slot, version: self.version }
     }
 
-    /// Adds a bank whose parent is there, with an id that was reserved.
+    /// Adds a bank to its parent, with a reserved id.
     pub(crate) fn add(&mut self, id: BlockId, parent: BlockId, blockhash: Hash) {
         self.nodes.insert(id, Node::new(parent, blockhash));
         if let Some(node) = self.nodes.get_mut(&parent) {
@@ -154,7 +153,7 @@ impl BankTree {
         }
     }
 
-    /// A bank of the slot may come again.
+    /// Allows another bank of the slot.
     pub(crate) fn forget_end(&mut self, slot: Slot) {
         self.ended.remove(&slot);
     }

@@ -13,16 +13,17 @@ pub struct FeedConfig {
     /// Bytes of each source in open banks and in banks that wait for their parents, with the write versions of unrooted
     /// banks. Default: 1 GiB.
     pub bytes_max: usize,
-    /// How long a bank may lack something after the source has said that it is frozen. Default: 2 s.
+    /// Maximum time between the end of a bank, as its source reports it, and its last missing part. Default: 2 s.
     pub incomplete_timeout: Duration,
-    /// Voters whose last vote is remembered. Default: 16,384.
+    /// Maximum number of voters with a remembered last vote. Default: 16,384.
     pub voters_max: usize,
     /// Writes of an open bank after which an account that it has written once is quiescent
-    /// ([`Feed::drain_quiescent`](crate::Feed::drain_quiescent)). All accounts are when the bank writes SlotHistory, which
+    /// ([`Event::Quiescent`](crate::Event::Quiescent)). All accounts are when the bank writes SlotHistory, which
     /// it does last. With 0 each is at once, also one that is written again, which costs a hash for each write.
     /// Default: 64.
     pub quiescent_after: u64,
-    /// Like `quiescent_after`, for an account that the bank has written more than once: it will probably write it again.
+    /// Like `quiescent_after`, for an account that the bank has written more than once: it will probably write it
+    /// again.
     /// Default: 128.
     pub hot_quiescent_after: u64,
     /// Whether a bank is confirmed, and becomes the root, only once the caller has approved it. Default: no.

@@ -1,4 +1,4 @@
-//! Decisions of a feed's caller about reported banks.
+//! Decisions of a feed's caller about banks.
 
 use ledger::{BlockId, Slot};
 use solana_pubkey::Pubkey;
@@ -16,6 +16,12 @@ pub enum Decision {
     LimitRoot(Option<Slot>),
     /// Votes that landed in a bank choose the processed tip.
     CountVotes(Vec<LandedVote>),
+    /// The caller prepares an open bank. The accounts that it has written so far are reported at once, and later ones
+    /// after each batch ([`Event::Quiescent`](crate::Event::Quiescent)). A second decision starts again with all of
+    /// them.
+    Prepare(BlockId),
+    /// The caller discarded its preparation of an open bank. Its accounts are not reported further.
+    StopPreparing(BlockId),
 }
 
 /// The newest vote of a vote account that landed in a bank.
@@ -23,7 +29,7 @@ pub enum Decision {
 pub struct LandedVote {
     /// Address of the vote account.
     pub voter: Pubkey,
-    /// The slot that it voted for.
+    /// The newest slot of the vote.
     pub slot: Slot,
     /// Lamports delegated to the account.
     pub stake: u64,

@@ -1,31 +1,53 @@
-//! What the feed reports.
+//! The events of a feed, and the reasons of gaps.
 
 use std::time::Duration;
 
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
+use solana_pubkey::Pubkey;
 
 use crate::account_writes::LastWrite;
-use crate::bank::Bank;
+use crate::bank::{Bank, OpenBank};
 use crate::update::SourceId;
 
 /// One event, in the order in which the caller applies them.
 #[derive(Clone, Debug)]
 pub enum Event<A, T, M> {
-    /// A bank is whole.
+    /// A source has created a bank and sent its SlotHashes and Clock. [`Decision::Prepare`](crate::Decision::Prepare)
+    /// requests its accounts. Banks of a source that started above the root follow once the root reaches them.
+    Opened(Box<OpenBank<A>>),
+    /// Accounts that a prepared bank has written for the first time.
+    FirstWrites {
+        /// Id of the prepared bank.
+        bank: BlockId,
+        /// Addresses of the accounts, in the order of the writes.
+        pubkeys: Vec<Pubkey>,
+    },
+    /// Accounts that a prepared bank will probably not write again
+    /// ([`FeedConfig::quiescent_after`](crate::FeedConfig::quiescent_after)). An account that is written again is
+    /// reported again, or is pending in the whole bank.
+    Quiescent {
+        /// Id of the prepared bank.
+        bank: BlockId,
+        /// The accounts, each with its last write.
+        accounts: Vec<LastWrite<A>>,
+    },
+    /// An opened bank was replaced or dropped before it was whole, or another source completed it first.
+    Ended(BlockId),
+    /// A bank is whole, and its parent was reported before.
     Bank(Box<Bank<A, T, M>>),
     /// A write of a bank that was reported as whole. The bank's writes were not all of them.
     LateWrite {
-        /// The bank.
+        /// Id of the whole bank.
         bank: BlockId,
-        /// The write.
+        /// The write that was missing in the bank.
         write: LastWrite<A>,
     },
     /// A whole bank is removed. Its descendants were removed before it. The tips move after it.
     Dropped {
-        /// The bank.
+        /// Id of the removed bank.
         bank: BlockId,
-        /// Why.
+        /// Reason of the removal.
         reason: DropReason,
     },
     /// The bank is the processed tip. It descends from the confirmed bank.
@@ -37,13 +59,23 @@ pub enum Event<A, T, M> {
     /// The root jumped to a block that no source sent ([`Feed::jump`](crate::Feed::jump)). Confirmed bank, tip and root
     /// are this block.
     Jumped {
-        /// The root before.
+        /// The root before the jump.
         from: BlockId,
-        /// The block.
+        /// The block of the archive, which is the new root.
         to: BlockId,
     },
     /// A source cannot be followed any further. It is closed.
     Gap(Gap),
+}
+
+impl<A, T, M> Event<A, T, M> {
+    /// Whether the event is about a bank that is not whole. Such an event changes nothing that a reader may see.
+    pub fn is_about_open_bank(&self) -> bool {
+        matches!(
+            self,
+            Self::Opened(_) | Self::FirstWrites { .. } | Self::Quiescent { .. } | Self::Ended(_)
+        )
+    }
 }
 
 /// Why a whole bank was removed.
@@ -51,7 +83,7 @@ pub enum Event<A, T, M> {
 pub enum DropReason {
     /// The source says that it, or one of its ancestors, broke a rule.
     Dead {
-        /// The broken rule.
+        /// The broken rule, as the source names it.
         error: String,
     },
     /// The root is on another fork.
@@ -69,11 +101,11 @@ pub struct Gap {
     pub slot: Slot,
     /// The first slot that the next session needs.
     pub resume_from: Slot,
-    /// Why.
+    /// Reason of the gap.
     pub reason: GapReason,
     /// Slots of the banks that were dropped with the source: open ones, and whole ones without their parent.
     pub dropped_slots: Vec<Slot>,
-    /// Bytes of these banks.
+    /// Bytes of the dropped banks.
     pub dropped_bytes: usize,
 }
 
@@ -84,41 +116,41 @@ pub enum GapReason {
     /// The bank is not whole, although the source has sent everything of it.
     #[error("the bank lacks {missing} after {waited:?} (feed.incomplete_timeout)")]
     Incomplete {
-        /// What is missing.
+        /// The missing parts of the bank.
         missing: Missing,
-        /// How long the bank was waited for.
+        /// Time since the source reported the bank as frozen.
         waited: Duration,
     },
     /// The parent of the bank is above the root, and nothing of it was sent.
     #[error("the parent of the bank, slot {parent}, was not sent; the root is {root}")]
     ParentUnknown {
-        /// The parent's slot.
+        /// Slot of the missing parent.
         parent: Slot,
-        /// The root's slot.
+        /// Slot of the feed's root.
         root: Slot,
     },
     /// The source has another block in a slot that is rooted here: it follows another cluster, or it is wrong.
     #[error("the rooted block has the hash {ours}, and the source says {theirs}")]
     OtherChain {
-        /// Our blockhash.
+        /// Blockhash of the feed's rooted block.
         ours: Hash,
-        /// The source's.
+        /// Blockhash that the source lists for the slot.
         theirs: Hash,
     },
     /// A transaction has an index that the block does not have.
     #[error("a transaction has the index {index}, and its block has {count} transactions")]
     TransactionIndex {
-        /// The index.
+        /// Index of the transaction.
         index: u64,
-        /// Transactions of the block.
+        /// Number of transactions in the block.
         count: u64,
     },
     /// The bank has two block metas that differ.
     #[error("the bank has the hash {first} and also {second}")]
     TwoMetas {
-        /// Blockhash of the first.
+        /// Blockhash of the first meta.
         first: Hash,
-        /// Blockhash of the second.
+        /// Blockhash of the second meta.
         second: Hash,
     },
     /// A source without bank ids sent content of a slot, and then that it made a bank for the slot. The content is of
@@ -127,10 +159,10 @@ pub enum GapReason {
         "the stream began inside a bank that was replaced, and the source does not name its banks"
     )]
     BeganInside,
-    /// The root jumped, and the session does not say what follows it.
+    /// The root jumped, and the session does not contain its children.
     #[error("the ledger jumped to slot {slot}, which the stream did not contain")]
     Jumped {
-        /// The root's slot.
+        /// Slot of the new root.
         slot: Slot,
     },
     /// The caller took a bank back: it is requested again.
@@ -139,17 +171,17 @@ pub enum GapReason {
     /// Too many slots above the root.
     #[error("{slots} slots are open or unrooted, at most {limit} (feed.slots_max)")]
     Slots {
-        /// The slots.
+        /// Number of slots with the refused one.
         slots: usize,
-        /// The limit.
+        /// Maximum number of slots.
         limit: usize,
     },
-    /// Too many banks in one slot.
+    /// A slot has too many banks, replaced ones included.
     #[error("the slot has {banks} banks, at most {limit}")]
     BanksOfSlot {
-        /// The banks.
+        /// Number of banks with the refused one.
         banks: usize,
-        /// The limit.
+        /// Maximum number of banks in a slot.
         limit: usize,
     },
     /// The banks that are not complete, or wait for their parents, hold too much.
@@ -157,17 +189,17 @@ pub enum GapReason {
         "an update of {update} B makes open banks hold {bytes} B, at most {limit} (feed.bytes_max)"
     )]
     Bytes {
-        /// Bytes of the update.
+        /// Bytes of the refused update.
         update: usize,
-        /// Bytes in use with it.
+        /// Bytes in use with the refused update.
         bytes: usize,
-        /// The limit.
+        /// Maximum number of bytes.
         limit: usize,
     },
 }
 
 impl GapReason {
-    /// A name for metrics.
+    /// Returns the name of the reason in metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Incomplete { .. } => "incomplete",
@@ -185,25 +217,25 @@ impl GapReason {
     }
 }
 
-/// What an open bank lacks.
+/// The missing parts of an open bank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// The status "created bank".
+    /// Whether the status "created bank" is missing.
     pub created: bool,
-    /// The block meta.
+    /// Whether the block meta is missing.
     pub meta: bool,
-    /// Number of transactions.
+    /// Number of missing transactions.
     pub transactions: u64,
-    /// Number of entries.
+    /// Number of missing entries.
     pub entries: u64,
     /// Names of the sysvars that each bank writes.
     pub sysvars: [Option<&'static str>; 4],
-    /// The parent is not whole.
+    /// Slot of the parent, if the bank waits for it.
     pub parent: Option<Slot>,
 }
 
 impl Missing {
-    /// Whether nothing is missing.
+    /// Whether the bank has all its parts.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

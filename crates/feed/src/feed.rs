@@ -9,7 +9,7 @@ use solana_hash::Hash;
 use crate::account_writes::{BankAccounts, LastWrite};
 use crate::approval::Approval;
 use crate::assembly::{Added, Assembly};
-use crate::bank::{Bank, OpenId};
+use crate::bank::Bank;
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
@@ -22,6 +22,8 @@ mod decisions;
 mod jump;
 mod open_banks;
 
+use self::open_banks::OpenedBanks;
+
 /// From updates to whole banks, tips and roots. `A`, `T` and `M` are the caller's account, transaction and block meta.
 ///
 /// The caller takes all events after each call.
@@ -29,26 +31,24 @@ pub struct Feed<A, T, M> {
     config: FeedConfig,
     sessions: BTreeMap<SourceId, Session<A, T, M>>,
     next_source: u64,
-    /// The number of the bank that was opened last.
-    open_number: u64,
     tree: BankTree,
     votes: Votes,
     confirmed: BlockId,
     tip: BlockId,
     approval: Approval,
+    opened: OpenedBanks,
     events: VecDeque<Event<A, T, M>>,
     stats: FeedStats,
 }
 
-/// The effect of an update.
 enum UpdateEffect {
     /// The content of an open bank grew by this.
     Added(Added),
-    /// Nothing.
+    /// The update repeats an earlier one.
     Duplicate,
-    /// It belongs to a bank that does not count.
+    /// The update belongs to a replaced or dead bank.
     Ignored,
-    /// Banks or statuses; everything that waits is tried again.
+    /// A bank became whole, or a status changed, so waiting banks and statuses are tried again.
     Changed,
 }
 
@@ -56,18 +56,18 @@ enum UpdateEffect {
 enum LinkDecision {
     /// Report it as a child of this bank.
     Report(BlockId),
-    /// It was reported before.
+    /// Another source or session completed the bank before.
     Known(BlockId),
-    /// It has no future: its parent ended, or is below the root.
+    /// Drop the bank: its parent ended, or is below the root.
     Drop(Option<GapReason>),
-    /// Its parent is open.
+    /// Wait: the parent is open.
     Wait,
-    /// Its parent was not sent.
+    /// End the session: the parent was not sent.
     Gap(GapReason),
 }
 
-impl<A, T, M> Feed<A, T, M> {
-    /// A feed whose root is the block of a snapshot, with its hash.
+impl<A: Clone, T, M> Feed<A, T, M> {
+    /// Creates a feed with the block of a snapshot as its root.
     pub fn new(config: FeedConfig, root: BlockId, blockhash: Hash) -> Self {
         Self {
             votes: Votes::new(config.voters_max),
@@ -75,10 +75,10 @@ impl<A, T, M> Feed<A, T, M> {
             config,
             sessions: BTreeMap::new(),
             next_source: 0,
-            open_number: 0,
             tree: BankTree::new(root, blockhash),
             confirmed: root,
             tip: root,
+            opened: OpenedBanks::default(),
             events: VecDeque::new(),
             stats: FeedStats::default(),
         }
@@ -102,7 +102,7 @@ impl<A, T, M> Feed<A, T, M> {
         }
     }
 
-    /// Whether a session is open.
+    /// Whether the session of a source is open.
     pub fn has_source(&self, source: SourceId) -> bool {
         self.sessions.contains_key(&source)
     }
@@ -111,7 +111,8 @@ impl<A, T, M> Feed<A, T, M> {
     ///
     /// Cost: a few lookups; more only if it makes a bank whole or moves a commitment.
     pub fn handle(&mut self, update: Update<A, T, M>, now: Instant) {
-        let (source, slot) = (update.source, update.slot);
+        let source = update.source;
+        let slot = update.slot;
         self.stats.updates += 1;
         if !self.sessions.contains_key(&source) {
             self.stats.ignored += 1;
@@ -177,7 +178,7 @@ impl<A, T, M> Feed<A, T, M> {
         self.settle(now);
     }
 
-    /// The next event.
+    /// Returns the next event, in the order in which the caller must apply them.
     pub fn poll_event(&mut self) -> Option<Event<A, T, M>> {
         self.events.pop_front()
     }
@@ -193,7 +194,7 @@ impl<A, T, M> Feed<A, T, M> {
             stats: FeedStats {
                 open_banks: self.sessions.values().map(Session::open_banks).sum(),
                 open_bytes: self.sessions.values().map(|session| session.bytes).sum(),
-                unrooted_banks: self.tree.unrooted(),
+                unrooted_banks: self.tree.count_unrooted(),
                 ..self.stats
             },
         }
@@ -222,7 +223,8 @@ impl<A, T, M> Feed<A, T, M> {
         }
         let lacks_entries = session.lacks_entries;
         let entry = session.slot(slot, config)?;
-        let (outcome, is_whole) = match entry.target(bank_id, &mut self.open_number, now)? {
+        let reserve_id = || self.tree.reserve(slot);
+        let (outcome, is_whole) = match entry.target(bank_id, reserve_id, now)? {
             UpdateTarget::Ended => return Ok(UpdateEffect::Ignored),
             UpdateTarget::Reported(at) => {
                 let UpdateKind::Account { pubkey, write_version, account } = kind else {
@@ -263,7 +265,8 @@ impl<A, T, M> Feed<A, T, M> {
         await_frozen(entry, now);
         session.record_added(&outcome);
         if session.bytes > config.bytes_max {
-            let (bytes, limit) = (session.bytes, config.bytes_max);
+            let bytes = session.bytes;
+            let limit = config.bytes_max;
             let update = if let Added::New { after, .. } = outcome { after } else { 0 };
             return Err(GapReason::Bytes { update, bytes, limit });
         }
@@ -286,8 +289,8 @@ impl<A, T, M> Feed<A, T, M> {
         let mut replaced_bytes = 0;
         match status {
             SlotStatus::CreatedBank => {
-                let Some((bytes, banks)) = entry.create(bank_id, &mut self.open_number, now)?
-                else {
+                let reserve_id = || self.tree.reserve(slot);
+                let Some((bytes, banks)) = entry.create(bank_id, reserve_id, now)? else {
                     return Ok(UpdateEffect::Duplicate);
                 };
                 self.stats.unreported_banks += banks;
@@ -337,7 +340,7 @@ impl<A, T, M> Feed<A, T, M> {
         UpdateEffect::Changed
     }
 
-    /// Whether a reported bank may still be taken back: it is no confirmed one.
+    /// Whether a reported bank may still be dropped, because it is not confirmed.
     fn is_droppable(&self, bank: BlockId) -> bool {
         self.tree.contains(bank) && !self.tree.is_on_chain(bank, self.confirmed)
     }
@@ -371,7 +374,7 @@ impl<A, T, M> Feed<A, T, M> {
         }
     }
 
-    /// Reports, or gives up, one whole bank. False if all of them wait.
+    /// Reports or drops one whole bank. Returns false if all of them wait.
     fn link_one(&mut self, now: Instant) -> bool {
         for (source, session) in &self.sessions {
             for (slot, entry) in &session.slots {
@@ -383,13 +386,14 @@ impl<A, T, M> Feed<A, T, M> {
                         {
                             LinkDecision::Wait
                         }
-                        LinkDecision::Report(parent) if !session.has_children_of(parent) => {
+                        LinkDecision::Report(parent) if !session.has_all_children(parent) => {
                             LinkDecision::Wait
                         }
                         link => link,
                     };
                     if !matches!(link, LinkDecision::Wait) {
-                        let (source, slot) = (*source, *slot);
+                        let source = *source;
+                        let slot = *slot;
                         self.apply_link(source, slot, at, link, now);
                         return true;
                     }
@@ -400,7 +404,9 @@ impl<A, T, M> Feed<A, T, M> {
     }
 
     fn decide_link(&self, slot: Slot, meta: &BlockMeta<M>) -> LinkDecision {
-        let (parent, hash, root) = (meta.parent_slot, &meta.parent_blockhash, self.tree.root());
+        let parent = meta.parent_slot;
+        let hash = &meta.parent_blockhash;
+        let root = self.tree.root();
         if let Some(id) = self.tree.find(slot, &meta.blockhash) {
             return LinkDecision::Known(id);
         }
@@ -445,8 +451,7 @@ impl<A, T, M> Feed<A, T, M> {
         session.bytes -= bank.bytes;
         let entries = bank.take_entries();
         let pending = bank.drain_pending();
-        let open = OpenId { source, slot, number: bank.number };
-        let Assembly { bank_id, reserved, first_received, accounts, transactions, meta, .. } = bank;
+        let Assembly { id, bank_id, first_received, accounts, transactions, meta, .. } = bank;
         let Some(meta) = meta else { return };
         let reported = match link {
             LinkDecision::Known(id) => {
@@ -455,7 +460,7 @@ impl<A, T, M> Feed<A, T, M> {
             }
             LinkDecision::Report(parent) => {
                 let accounts = BankAccounts(accounts);
-                let id = reserved.unwrap_or_else(|| self.tree.reserve(slot));
+                self.opened.remove(id);
                 self.tree.add(id, parent, meta.blockhash);
                 let reported = ReportedBank::new(bank_id, id, accounts.iter());
                 self.stats.banks += 1;
@@ -466,7 +471,6 @@ impl<A, T, M> Feed<A, T, M> {
                     id,
                     parent,
                     source,
-                    open,
                     pending,
                     first_received,
                     completed: now,
@@ -498,13 +502,13 @@ impl<A, T, M> Feed<A, T, M> {
         }
     }
 
-    /// Applies one confirmed or finalized status whose bank was reported. False if there is none.
+    /// Applies one confirmed or finalized status of a reported bank. Returns false if there is none.
     fn apply_one_status(&mut self) -> bool {
         let mut found = None;
         for session in self.sessions.values_mut() {
             for (slot, entry) in &mut session.slots {
                 // A session that resumed later than the bank names a bank of an earlier one.
-                let earlier = entry.is_empty().then(|| self.tree.only_of_slot(*slot)).flatten();
+                let earlier = entry.is_empty().then(|| self.tree.find_only(*slot)).flatten();
                 for is_root in [false, true] {
                     let status = if is_root { entry.finalized } else { entry.confirmed };
                     let Some(named) = status.filter(|named| !named.is_applied) else { continue };
@@ -570,7 +574,7 @@ impl<A, T, M> Feed<A, T, M> {
         self.approval.prune(bank);
         for session in self.sessions.values_mut() {
             self.stats.unreported_banks += session.prune(bank.slot);
-            // What it sends follows the root.
+            // Its next banks are children of the root.
             if session.is_detached && !session.is_partial {
                 session.attach();
             }

@@ -1,16 +1,16 @@
 //! From the updates of one or several sources to whole banks, tips and roots.
 //!
-//! In: account writes, transactions, entries, block metas and slot statuses, as a Geyser stream sends them, each with its
-//! source; votes; the time as an argument. Out: [`Event`]s: whole banks in an order in which a parent precedes its
+//! In: account writes, transactions, entries, block metas and slot statuses, as a Geyser stream sends them, each with
+//! its source; votes; the time as an argument. Out: [`Event`]s: whole banks in an order in which a parent precedes its
 //! children, the processed tip, confirmed banks, roots, removed banks, late writes and gaps.
 //! Shape: [`Feed`] has no socket, clock or task. The caller opens a source for each session of a stream, calls
 //! [`Feed::handle`] for each update and takes the events with [`Feed::poll_event`].
-//! Bounds: [`FeedConfig`]; a source at a bound is closed with a [`Gap`] that says what was dropped. The caller then
+//! Bounds: [`FeedConfig`]; a source at a bound is closed with a [`Gap`] that lists the dropped banks. The caller then
 //! opens another one, which starts after the root.
-//! Invariant: nothing of an open bank is in an event. A caller that prepares one must hide what it has prepared.
-//! Writes and transactions of two banks are never mixed, if the
-//! source names its banks.
-//! Not here: what an account, a transaction or a block meta holds. They are types of the caller.
+//! Open banks: [`Feed::handle_batch_end`] reports them ([`Event::Opened`]), and the accounts of those that the caller
+//! prepares ([`Event::Quiescent`]). The caller must hide its preparation until the bank is whole.
+//! Invariant: writes and transactions of two banks are never mixed, if the source names its banks.
+//! Not here: the contents of accounts, transactions and block metas. They are types of the caller.
 #![forbid(unsafe_code)]
 
 mod account_writes;
@@ -28,7 +28,7 @@ mod update;
 mod votes;
 
 pub use account_writes::{BankAccounts, LastWrite};
-pub use bank::{Bank, OpenId};
+pub use bank::{Bank, OpenBank};
 pub use config::FeedConfig;
 pub use decision::{Decision, LandedVote};
 pub use event::{DropReason, Event, Gap, GapReason, Missing};

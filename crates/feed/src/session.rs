@@ -22,8 +22,8 @@ pub(crate) struct ReportedBank {
     pub(crate) bank_id: Option<u64>,
     pub(crate) id: BlockId,
     hasher: RandomState,
-    /// The newest write of each account, with a hash of its address: nothing is sent after a whole bank, unless a source
-    /// repeats itself or has a fault, and the bank's own hash finds that out.
+    /// The newest write of each account, with a hash of its address: nothing is sent after a whole bank, unless a
+    /// source repeats itself or has a fault, and the bank's own hash finds that out.
     versions: Vec<(u64, u64)>,
     /// They are sorted when one is looked for.
     is_sorted: bool,
@@ -38,7 +38,6 @@ pub(crate) struct CommitmentStatus {
     pub(crate) is_found: bool,
 }
 
-/// A slot above the root.
 pub(crate) struct SlotEntry<A, T, M> {
     /// Open banks, and whole ones that wait for their parents.
     pub(crate) open: Vec<Assembly<A, T, M>>,
@@ -54,20 +53,19 @@ pub(crate) struct SlotEntry<A, T, M> {
 
 /// The bank that an update belongs to.
 pub(crate) enum UpdateTarget {
-    /// At this position of `open`.
+    /// Position of the bank in `open`.
     Open(usize),
-    /// At this position of `reported`.
+    /// Position of the bank in `reported`.
     Reported(usize),
-    /// None that counts any more.
+    /// The bank was replaced or is dead.
     Ended,
 }
 
-/// One source.
 pub(crate) struct Session<A, T, M> {
     pub(crate) slots: BTreeMap<Slot, SlotEntry<A, T, M>>,
     /// Bytes of open banks, and of the versions of `reported` ones.
     pub(crate) bytes: usize,
-    /// Whether the source counts entries that it does not send. They are not waited for any more.
+    /// Whether the source counts entries that it does not send. The session does not wait for them.
     pub(crate) lacks_entries: bool,
     /// A bank that contradicts the rooted chain.
     pub(crate) conflict: Option<GapReason>,
@@ -77,7 +75,7 @@ pub(crate) struct Session<A, T, M> {
     pub(crate) is_partial: bool,
 }
 
-/// Where a stream starts. The banks of one that starts above the root wait for [`Feed::jump`](crate::Feed::jump), and
+/// The start of a stream. Banks of a stream that starts above the root wait for [`Feed::jump`](crate::Feed::jump), and
 /// their missing parents are not gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamStart {
@@ -106,7 +104,7 @@ impl<A, T, M> SlotEntry<A, T, M> {
     pub(crate) fn target(
         &mut self,
         bank_id: Option<u64>,
-        numbers: &mut u64,
+        reserve_id: impl FnOnce() -> BlockId,
         now: Instant,
     ) -> Result<UpdateTarget, GapReason> {
         if let Some(at) = self.open.iter().position(|bank| bank.bank_id == bank_id) {
@@ -118,22 +116,20 @@ impl<A, T, M> SlotEntry<A, T, M> {
         if self.ended.contains(&bank_id) {
             return Ok(UpdateTarget::Ended);
         }
-        Ok(UpdateTarget::Open(self.open_bank(bank_id, numbers, now)?))
+        Ok(UpdateTarget::Open(self.open_bank(bank_id, reserve_id, now)?))
     }
 
-    /// `numbers` is the number of the open bank that was opened last.
     fn open_bank(
         &mut self,
         bank_id: Option<u64>,
-        numbers: &mut u64,
+        reserve_id: impl FnOnce() -> BlockId,
         now: Instant,
     ) -> Result<usize, GapReason> {
         let banks = self.open.len() + self.reported.len() + self.ended.len() + 1;
         if banks > BANKS_OF_SLOT_MAX {
             return Err(GapReason::BanksOfSlot { banks, limit: BANKS_OF_SLOT_MAX });
         }
-        *numbers += 1;
-        self.open.push(Assembly::new(bank_id, *numbers, now));
+        self.open.push(Assembly::new(reserve_id(), bank_id, now));
         Ok(self.open.len() - 1)
     }
 
@@ -141,7 +137,7 @@ impl<A, T, M> SlotEntry<A, T, M> {
     pub(crate) fn create(
         &mut self,
         bank_id: Option<u64>,
-        numbers: &mut u64,
+        reserve_id: impl FnOnce() -> BlockId,
         now: Instant,
     ) -> Result<Option<(usize, u64)>, GapReason> {
         let known = self.open.iter().position(|bank| bank.bank_id == bank_id);
@@ -157,12 +153,14 @@ impl<A, T, M> SlotEntry<A, T, M> {
             }
             Some(at) if !self.open[at].is_created => at,
             Some(at) if bank_id.is_some() || !self.open[at].has_content() => return Ok(None),
-            Some(_) => self.open_bank(bank_id, numbers, now)?,
+            Some(_) => self.open_bank(bank_id, reserve_id, now)?,
             None if bank_id.is_some() && self.is_known(bank_id) => return Ok(None),
-            None => self.open_bank(bank_id, numbers, now)?,
+            None => self.open_bank(bank_id, reserve_id, now)?,
         };
         self.open[at].is_created = true;
-        let (mut bytes, mut banks, mut index) = (0, 0, 0);
+        let mut bytes = 0;
+        let mut banks = 0;
+        let mut index = 0;
         let ended = &mut self.ended;
         self.open.retain(|bank| {
             let is_replaced = index != at && bank.is_created;
@@ -193,14 +191,14 @@ impl<A, T, M> SlotEntry<A, T, M> {
         Some(bank.bytes)
     }
 
-    /// Updates of this bank are ignored from now on.
+    /// Ignores later updates of a bank.
     pub(crate) fn record_end(&mut self, bank_id: Option<u64>) {
         if self.ended.len() < BANKS_OF_SLOT_MAX && !self.ended.contains(&bank_id) {
             self.ended.push(bank_id);
         }
     }
 
-    /// The reported bank that a status names; `None` if it is not there yet.
+    /// Returns the reported bank that a status names, or `None` if it is not reported yet.
     pub(crate) fn resolve(&self, named: CommitmentStatus) -> Option<BlockId> {
         let newest = self.reported.last().map(|reported| reported.id);
         match named.bank_id {
@@ -227,7 +225,7 @@ impl<A, T, M> SlotEntry<A, T, M> {
         is_frozen || is_unfound(&self.confirmed) || is_unfound(&self.finalized)
     }
 
-    /// What the awaited bank lacks.
+    /// Returns the missing parts of the awaited bank.
     pub(crate) fn missing(&self) -> Missing {
         let Some(bank) = self.open.iter().max_by_key(|bank| bank.meta.is_some()) else {
             return Missing { created: true, meta: true, ..Missing::default() };
@@ -258,7 +256,7 @@ impl ReportedBank {
         Self { bank_id, id, hasher, versions, is_sorted: false }
     }
 
-    /// Whether a write is newer than what was reported. It is then recorded, and is `bytes` more.
+    /// Records a write if it is newer than the reported one. Returns the additional bytes in that case.
     pub(crate) fn record_late(&mut self, pubkey: Pubkey, write_version: u64) -> Option<usize> {
         let bytes = self.bytes();
         // The versions of a bank that another session completed say nothing here.
@@ -297,7 +295,7 @@ impl<A, T, M> Session<A, T, M> {
         }
     }
 
-    /// The lowest slot with an open bank whose block meta was received.
+    /// Returns the lowest slot with an open bank that has its block meta.
     pub(crate) fn first_meta(&self) -> Option<Slot> {
         let has_meta = |entry: &SlotEntry<A, T, M>| entry.open.iter().any(|it| it.meta.is_some());
         self.slots.iter().find(|(_, entry)| has_meta(entry)).map(|(slot, _)| *slot)
@@ -312,19 +310,19 @@ impl<A, T, M> Session<A, T, M> {
     }
 
     /// Whether all of the children of a reported bank were received.
-    pub(crate) fn has_children_of(&self, bank: BlockId) -> bool {
+    pub(crate) fn has_all_children(&self, bank: BlockId) -> bool {
         let has_bank =
             |entry: &SlotEntry<A, T, M>| entry.reported.iter().any(|reported| reported.id == bank);
         !self.is_partial || self.slots.get(&bank.slot).is_some_and(has_bank)
     }
 
-    /// Its banks descend from the root from now on.
+    /// Makes the session continue from the root.
     pub(crate) fn attach(&mut self) {
         (self.is_detached, self.is_partial) = (false, false);
         self.slots.values_mut().for_each(|entry| entry.frozen_at = None);
     }
 
-    /// The entry of a slot above the root. It is made if it is new.
+    /// Returns the entry of a slot above the root, and creates it if it is new.
     pub(crate) fn slot(
         &mut self,
         slot: Slot,
@@ -337,7 +335,7 @@ impl<A, T, M> Session<A, T, M> {
         Ok(self.slots.entry(slot).or_insert_with(SlotEntry::new))
     }
 
-    /// Waits for entries no more. Returns the number of banks that waited.
+    /// Stops waiting for entries. Returns the number of banks that waited.
     pub(crate) fn give_up_entries(&mut self) -> u64 {
         self.lacks_entries = true;
         let open = self.slots.values_mut().flat_map(|entry| &mut entry.open);
@@ -346,7 +344,7 @@ impl<A, T, M> Session<A, T, M> {
         given_up.len() as u64
     }
 
-    /// Counts what an update added.
+    /// Counts the bytes that an update added.
     pub(crate) fn record_added(&mut self, added: &Added) {
         if let Added::New { before, after } = added {
             self.bytes = self.bytes - before + after;
@@ -368,7 +366,6 @@ impl<A, T, M> Session<A, T, M> {
         (open().map(|(slot, _)| *slot).collect(), bytes)
     }
 
-    /// Number of open banks.
     pub(crate) fn open_banks(&self) -> usize {
         self.slots.values().map(|entry| entry.open.len()).sum()
     }

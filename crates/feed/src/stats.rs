@@ -5,11 +5,11 @@ use ledger::{BlockId, Slot};
 /// The state of a feed between two calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedStatus {
-    /// The root.
+    /// The newest rooted bank.
     pub root: BlockId,
-    /// The confirmed bank.
+    /// The newest confirmed bank.
     pub confirmed: BlockId,
-    /// The processed tip.
+    /// The newest bank of the preferred fork.
     pub tip: BlockId,
     /// The lowest slot such that a jump to it, or to a later one, lets a session that started above the root continue.
     /// `None` without such a session, or if it has no block yet.
@@ -20,34 +20,34 @@ pub struct FeedStatus {
     pub stats: FeedStats,
 }
 
-/// Counters since the start, and what is in use now.
+/// Counters since the start, and the current use of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedStats {
-    /// Updates that were handled.
+    /// Number of handled updates.
     pub updates: u64,
-    /// Updates that said nothing new: older writes, transactions and statuses that were there.
+    /// Updates without effect: older writes, repeated transactions and statuses.
     pub duplicates: u64,
     /// Updates of slots at or below the root.
     pub stale: u64,
     /// Updates of closed sources, and of banks that were replaced or dead.
     pub ignored: u64,
-    /// Banks that were reported.
+    /// Number of reported whole banks.
     pub banks: u64,
-    /// Banks that were reported without entries although the source counts some: it did not send all of them, or they do
-    /// not fit the block.
+    /// Banks that were reported without entries although the source counts some: it did not send all of them, or they
+    /// do not fit the block.
     pub banks_without_entries: u64,
-    /// Whole banks that were there already, from another source or session.
+    /// Whole banks that another source or session had completed before.
     pub duplicate_banks: u64,
     /// Banks that ended without a report: dead, abandoned or replaced while they were open.
     pub unreported_banks: u64,
     /// Writes of banks that had been reported as whole.
     pub late_writes: u64,
-    /// Gaps.
+    /// Number of sources closed with a gap.
     pub gaps: u64,
     /// Banks now that are open or wait for their parents.
     pub open_banks: usize,
     /// Bytes of these banks, and of the write versions of unrooted ones.
     pub open_bytes: usize,
-    /// Whole banks above the root.
+    /// Number of whole banks above the root.
     pub unrooted_banks: usize,
 }

@@ -1,4 +1,4 @@
-//! What a source says: one update of a stream.
+//! One update of a source's stream.
 
 use ledger::Slot;
 use solana::Entry;
@@ -9,71 +9,71 @@ use solana_pubkey::Pubkey;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u64);
 
-/// One update of a source.
+/// An update of a source about one slot.
 #[derive(Clone, Debug)]
 pub struct Update<A, T, M> {
-    /// The source.
+    /// The session that received the update.
     pub source: SourceId,
-    /// The slot.
+    /// The slot that the update is about.
     pub slot: Slot,
     /// The name of the bank within the session, if the source names its banks.
     pub bank_id: Option<u64>,
     /// Bytes that the update makes the receiver hold.
     pub bytes: usize,
-    /// The content.
+    /// The kind of the update, with its content.
     pub kind: UpdateKind<A, T, M>,
 }
 
-/// The content of an update.
+/// The kinds of updates, with their contents.
 #[derive(Clone, Debug)]
 pub enum UpdateKind<A, T, M> {
-    /// An account after a write.
+    /// A write of an account by the bank.
     Account {
-        /// The account's address.
+        /// Address of the written account.
         pubkey: Pubkey,
         /// Rises with each write of the session.
         write_version: u64,
-        /// The account.
+        /// State of the account after the write.
         account: A,
     },
-    /// An executed transaction.
+    /// A transaction that the bank executed.
     Transaction {
-        /// Its index in the block.
+        /// Index of the transaction in the block.
         index: u64,
-        /// The transaction.
+        /// The transaction with its result.
         transaction: T,
     },
-    /// A link of Proof of History.
+    /// An entry of Proof of History.
     Entry {
-        /// Its index in the block.
+        /// Index of the entry in the block.
         index: u64,
-        /// The link.
+        /// The entry of Proof of History.
         entry: Entry,
     },
     /// The properties of a frozen block.
     BlockMeta(BlockMeta<M>),
-    /// A status of the slot.
+    /// A new status of the slot.
     Status(SlotStatus),
 }
 
 /// The properties of a frozen block.
 #[derive(Clone, Debug)]
 pub struct BlockMeta<M> {
-    /// The slot of the parent.
+    /// Slot of the parent block.
     pub parent_slot: Slot,
     /// The blockhash of the parent.
     pub parent_blockhash: Hash,
-    /// The blockhash.
+    /// Blockhash of the block.
     pub blockhash: Hash,
     /// Number of transactions that were executed, votes and failed ones included.
     pub executed_transaction_count: u64,
     /// Number of entries that the source sends of the bank. 0 if it sends none, or if they are not requested.
     pub entries_count: u64,
-    /// The other properties.
+    /// Properties that the feed does not read.
     pub meta: M,
 }
 
-/// A status of a slot.
+/// A status of a slot, as its source reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotStatus {
     /// A bank was made for the slot. A second one replaces the first.
@@ -84,9 +84,9 @@ pub enum SlotStatus {
     Confirmed,
     /// The bank is a root of the source.
     Finalized,
-    /// The bank broke a rule.
+    /// The bank is invalid and was discarded.
     Dead {
-        /// The broken rule.
+        /// The broken rule, as the source names it.
         error: String,
     },
 }

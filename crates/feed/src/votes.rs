@@ -17,7 +17,6 @@ struct LastVote {
     stake: u64,
 }
 
-/// The last votes.
 pub(crate) struct Votes {
     voters: HashMap<Pubkey, LastVote, RandomState>,
     voters_max: usize,
@@ -46,7 +45,7 @@ impl Votes {
         self.voters.retain(|_, vote| vote.slot > root);
     }
 
-    /// The processed tip: from `start`, always to the child with the most stake whose last vote is on it or above it,
+    /// Returns the processed tip: from `start`, always to the child with the most stake that last voted on or above it,
     /// then to the child that leads to the highest slot, then to the one that was frozen first.
     ///
     /// Cost: O(voters + banks above `start`).

@@ -1,6 +1,7 @@
 //! The account writes of a whole bank, for the sinks that need them: Yellowstone gRPC.
 //!
-//! In: the last write of each account of a bank, in any order. Out: updates in the order in which the source wrote them.
+//! In: the last write of each account of a bank, in any order. Out: updates in the order in which the source wrote
+//! them.
 //! Invariant: write versions rise over all banks, sources and sessions. Those of a source say nothing after it ended.
 //! Not here: earlier writes of an account in the same bank. The feed retains the last one only.
 
@@ -12,7 +13,6 @@ use chain_solana::AccountUpdate;
 #[derive(Default)]
 pub(crate) struct WriteVersions(u64);
 
-/// The writes of one bank.
 pub(crate) struct BankUpdates(Vec<AccountUpdate>);
 
 impl BankUpdates {

@@ -1,4 +1,4 @@
-//! Independent sources: what they list as bank hashes.
+//! The bank hashes that independent sources list.
 //!
 //! In: the SlotHashes sysvar of each source, which every bank writes; a provider that sends one account is enough. Out:
 //! reports to the writer, in messages.
@@ -62,7 +62,6 @@ impl AgreementSources {
     }
 }
 
-/// The task of one source.
 struct AgreementSource {
     number: u16,
     source: SourceConfig,
@@ -103,7 +102,7 @@ impl AgreementSource {
         let stall = self.config.stall_timeout;
         let mut listed_at = Instant::from_std(now());
         loop {
-            // Only the sysvar counts: a source that merely answers pings agrees with nothing.
+            // Only the sysvar counts: a source that merely replies to pings confirms no bank.
             let next = tokio::time::timeout_at(listed_at + stall, updates.next()).await;
             let Some(update) = next.map_err(|_| StreamEnd::Stalled(stall))? else {
                 return Ok(StreamEnd::Ended);
@@ -111,7 +110,7 @@ impl AgreementSource {
             match update.map_err(StreamEnd::Refused)?.update_oneof {
                 Some(UpdateOneof::Ping(_)) => {
                     let ping = Some(SubscribeRequestPing { id: 1 });
-                    // Without space, earlier answers are still unsent.
+                    // Without space, earlier replies are still unsent.
                     let _ = requests.try_send(SubscribeRequest { ping, ..Default::default() });
                 }
                 Some(UpdateOneof::Account(update)) => {
@@ -126,7 +125,7 @@ impl AgreementSource {
         }
     }
 
-    /// Sends what is new in the sysvar: its newest entry, and those above the newest slot that was reported.
+    /// Sends the new entries of the sysvar: its newest one, and those above the newest reported slot.
     async fn report(&mut self, data: &[u8]) -> Result<(), StreamEnd> {
         let entries = verify::slot_hashes(data).take(REPORTS_MAX).enumerate();
         let new = entries.take_while(|(at, (slot, _))| *at == 0 || *slot > self.newest);

@@ -1,10 +1,10 @@
-//! The accounts that an archive changes in a ledger: what a jump to the archive's slot writes.
+//! The accounts that an archive changes in a ledger, which a jump to the archive's slot writes.
 //!
 //! In: the ledger's state at a block, and the accounts of an archive, as an [`AccountSink`]. An incremental archive has
-//! what was written; of full archives, what is as in the ledger is left out, and what they do not have is closed. Out: each
-//! account that differs, with its new state.
-//! Bounds: [`ArchiveChanges::new`]'s `bytes_max` of accounts that differ, and an address for each; a bit for each address
-//! of the ledger.
+//! what was written; of full archives, what is as in the ledger is left out, and what they do not have is closed. Out:
+//! each account that differs, with its new state.
+//! Bounds: [`ArchiveChanges::new`]'s `bytes_max` of accounts that differ, and an address for each; a bit for each
+//! address of the ledger.
 //! Invariant: the ledger is only read. The view pins its block, so an address that has a record there retains its id.
 
 use std::collections::HashMap;
@@ -49,7 +49,6 @@ pub(crate) struct ArchiveChanges {
     found: Vec<u64>,
     bytes: usize,
     bytes_max: usize,
-    /// Shows the bytes.
     status: Arc<FollowStatus>,
 }
 
@@ -60,9 +59,11 @@ impl Drop for ArchiveChanges {
 }
 
 impl ArchiveChanges {
-    /// Of full archives, and incremental ones on top of them (`is_full`), or of an incremental one on top of the ledger.
+    /// Of full archives, and incremental ones on top of them (`is_full`), or of an incremental one on top of the
+    /// ledger.
     pub(crate) fn new(
-        (view, reader): (View, Reader),
+        view: View,
+        reader: Reader,
         is_full: bool,
         bytes_max: usize,
         status: Arc<FollowStatus>,
@@ -80,7 +81,7 @@ impl ArchiveChanges {
         }
     }
 
-    /// What differs from the ledger, once the archives were loaded.
+    /// Returns the differences from the ledger after the archives were loaded.
     pub(crate) fn into_changes(mut self) -> Result<Vec<AccountAfter>, TooManyChanges> {
         if self.is_full {
             let gone: Vec<Pubkey> = self
@@ -93,7 +94,8 @@ impl ArchiveChanges {
                 self.insert(pubkey, None)?;
             }
         }
-        let (view, changes) = (&self.view, std::mem::take(&mut self.changes));
+        let view = &self.view;
+        let changes = std::mem::take(&mut self.changes);
         let is_change = |(pubkey, after): &AccountAfter| {
             let before = view.record(&Address::from(pubkey.to_bytes()));
             before.as_ref().map(|account| &account.0) != after.as_ref()
@@ -143,7 +145,8 @@ impl ArchiveChanges {
         if let Some(replaced) = self.changes.insert(pubkey, account) {
             self.bytes -= account_bytes(&replaced);
         }
-        let (bytes, limit) = (self.bytes, self.bytes_max);
+        let bytes = self.bytes;
+        let limit = self.bytes_max;
         if bytes > limit { Err(TooManyChanges { bytes, limit }) } else { Ok(()) }
     }
 

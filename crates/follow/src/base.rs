@@ -1,6 +1,6 @@
 //! The state that a followed ledger starts from.
 //!
-//! In: the archives of a snapshot, loaded, or a stored ledger, read back. Out: [`Base`]: a ledger whose root is one block,
+//! Input: the loaded archives of a snapshot, or a stored ledger. Output: [`Base`]: a ledger with one block as its root,
 //! that block, and the fields of its bank that no account has.
 //! Invariant: accounts, block and fields are of the same bank.
 //! Not here: how the ledger continues (`follower`), reading archives (`snapshot_ledger`) and directories
@@ -24,26 +24,23 @@ use crate::stored_rows::JumpRow;
 
 /// The state that a followed ledger starts from: all accounts after one block, which is the root.
 pub struct Base {
-    /// The ledger, published.
     pub(crate) ledger: Ledger<Account, BlockInfo>,
     pub(crate) reader: Reader,
-    /// The root.
     pub(crate) block: Arc<Block>,
     pub(crate) info: BlockInfo,
     /// The blocks below the root that are known, the oldest first.
     pub(crate) older: Vec<Arc<Block>>,
-    /// The last jump before it.
+    /// The last jump below the root.
     pub(crate) jump: Option<JumpRow>,
     /// The fields of the root's bank.
     pub(crate) fields: BankFields,
-    /// Where the chain is stored from the root on.
+    /// The store of the chain above the root.
     pub(crate) store: Option<BaseStore>,
 }
 
-/// The directory of a base.
 pub(crate) struct BaseStore {
     pub(crate) ledger: BaseLedger,
-    /// How long a final bank is not stored.
+    /// Maximum time between the finality of a bank and its commit to disk.
     pub(crate) delay: Duration,
 }
 
@@ -56,12 +53,13 @@ pub(crate) enum BaseLedger {
 }
 
 impl Base {
-    /// The bank of a snapshot.
+    /// Creates a base from the bank of a loaded snapshot.
     pub fn from_snapshot(loaded: LoadedSnapshot) -> Result<Self, FollowError> {
         let (Snapshot { bank: fields, lamports, .. }, loader) = loaded.into_parts();
-        let (block, info) = block_of_bank(&fields, loader.account(&sysvar::clock::ID), lamports)?;
+        let (block, info) = new_root_block(&fields, loader.account(&sysvar::clock::ID), lamports)?;
         let (ledger, reader) = loader.finish(info.clone()).map_err(FollowError::Snapshot)?;
-        let (block, older) = (Arc::new(block), Vec::new());
+        let block = Arc::new(block);
+        let older = Vec::new();
         let jump = None;
         Ok(Self { ledger, reader, block, info, older, jump, fields, store: None })
     }
@@ -70,21 +68,24 @@ impl Base {
     pub(crate) fn from_stored(
         fields: BankFields,
         loader: BulkLoader,
-        (block, older): (Arc<Block>, Vec<Arc<Block>>),
+        block: Arc<Block>,
+        older: Vec<Arc<Block>>,
         store: BaseStore,
     ) -> Result<Self, FollowError> {
         let clock = loader.account(&sysvar::clock::ID);
-        let (_, info) = block_of_bank(&fields, clock, fields.capitalization)?;
+        let (_, info) = new_root_block(&fields, clock, fields.capitalization)?;
         let stored = stored_info(&fields, &block);
-        let (blockhashes, unix_timestamp) = (info.blockhashes, info.unix_timestamp);
+        let blockhashes = info.blockhashes;
+        let unix_timestamp = info.unix_timestamp;
         let capitalization = fields.capitalization;
         let info = BlockInfo { blockhashes, unix_timestamp, capitalization, ..stored };
         let (ledger, reader) = loader.finish(info.clone()).map_err(FollowError::Snapshot)?;
-        let (jump, store) = (None, Some(store));
+        let jump = None;
+        let store = Some(store);
         Ok(Self { ledger, reader, block, info, older, jump, fields, store })
     }
 
-    /// The slot of the root.
+    /// Returns the slot of the base's root.
     pub fn slot(&self) -> u64 {
         self.fields.slot
     }
@@ -98,7 +99,7 @@ pub(crate) fn stored_info(fields: &BankFields, block: &Block) -> BlockInfo {
 }
 
 /// The block of a snapshot, with the time in its Clock sysvar and the blockhashes that it has.
-pub(crate) fn block_of_bank(
+pub(crate) fn new_root_block(
     fields: &BankFields,
     clock: Option<Arc<Account>>,
     lamports: u64,

@@ -1,7 +1,7 @@
 //! The shares of clients in a queue of transactions.
 //!
-//! Bounds: a queue of `transactions_max`; a client has at most as many as are free, times its weight. So one client never
-//! fills it, and each client finds space. A client without transactions costs nothing.
+//! Bounds: a queue of `transactions_max`; a client has at most as many as are free, times its weight. So one client
+//! never fills it, and each client finds space. A client without transactions costs nothing.
 
 use std::collections::HashMap;
 
@@ -22,12 +22,10 @@ impl ClientShares {
         Self { transactions_max, by_client: HashMap::new(), len: 0, bytes: 0 }
     }
 
-    /// Transactions in the queue.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Their bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -7,7 +7,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "the time of an event")]
 pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)

@@ -1,9 +1,9 @@
-//! The cluster of a followed chain: what is fixed, and what servers read of its leaders, stakes, nodes and inflation.
+//! The cluster of a followed chain: its fixed properties, and its leaders, stakes, nodes and inflation, for servers.
 //!
 //! In: the snapshot's fields, the ledger's accounts, one fact of an upstream. The writer publishes stakes and leaders
 //! (`cluster_tracker`), and `nodes` the nodes.
 //! Bounds: those of the two. A reader loads one pointer.
-//! Invariant: nothing is guessed. What is not known is `None`.
+//! Invariant: nothing is guessed. An unknown value is `None`.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -31,10 +31,10 @@ use svm::{AccountSource, LAMPORTS_PER_SIGNATURE};
 use crate::error::FollowError;
 use crate::status::FollowStatus;
 
-/// What only an upstream knows.
+/// Facts that only an upstream knows.
 #[derive(Clone, Debug)]
 pub struct UpstreamFacts {
-    /// The hash of genesis.
+    /// Hash of the genesis configuration.
     pub genesis_hash: Hash,
 }
 
@@ -52,7 +52,7 @@ impl UpstreamFacts {
     }
 }
 
-/// What never changes, of the cluster of a snapshot. `identity` is this node's own.
+/// Returns the constant properties of the cluster of a snapshot. `identity` is this node's own.
 pub fn cluster_info(
     fields: &BankFields,
     reader: &Reader,
@@ -89,7 +89,7 @@ pub(crate) struct PublishedEpoch {
     pub(crate) leaders: Option<Arc<LeaderSchedule>>,
 }
 
-/// What the writer publishes.
+/// The state that the writer publishes.
 #[derive(Clone)]
 pub(crate) struct Published {
     /// The stakes of the banks above the root, of the root, and of some below it.
@@ -99,7 +99,7 @@ pub(crate) struct Published {
     pub(crate) features: Arc<FeatureSet>,
 }
 
-/// A followed cluster.
+/// The cluster of a followed chain, for servers.
 pub struct FollowedCluster {
     pub(crate) published: ArcSwap<Published>,
     nodes: RwLock<Option<Arc<[ClusterNode]>>>,
@@ -112,7 +112,6 @@ impl FollowedCluster {
         Self { published, nodes: RwLock::default(), status }
     }
 
-    /// Replaces the nodes.
     pub(crate) fn set_nodes(&self, nodes: Vec<ClusterNode>) {
         *self.nodes.write() = Some(nodes.into());
     }

@@ -35,9 +35,9 @@ use crate::cluster::{FollowedCluster, Published, PublishedEpoch};
 use crate::status::FollowStatus;
 use crate::stored_rows::{EPOCHS_STORED, write_epochs};
 
-/// Former roots whose stakes are shown: a reader may still have one. 64 are 13 to 26 seconds of slots.
+/// Number of former roots with published stakes: a reader may still use one. 64 are 13 to 26 seconds of slots.
 const ROOTS_RETAINED: usize = 64;
-/// Epochs whose voters and leaders are shown; Agave stores six.
+/// Number of epochs with published voters and leaders; Agave stores six.
 const EPOCHS_RETAINED: usize = 10;
 
 /// Tracks a followed cluster, and publishes it.
@@ -45,7 +45,6 @@ pub(crate) struct ClusterTracker {
     schedule: EpochSchedule,
     inflation: Inflation,
     tracker: StakeTracker,
-    /// What is published next.
     published: Published,
     cluster: Arc<FollowedCluster>,
     status: Arc<FollowStatus>,
@@ -58,11 +57,12 @@ pub(crate) struct ClusterTracker {
 }
 
 impl ClusterTracker {
-    /// The cluster at the block of a snapshot, whose accounts `view` has.
+    /// Creates the cluster at the block of a snapshot. `view` has the accounts of that block.
     pub(crate) fn new(fields: &BankFields, view: &View, status: Arc<FollowStatus>) -> Self {
         let schedule = fields.epoch_schedule.clone();
         let features = svm::features::activated_in(view);
-        let (root, history) = (view.block(), stake_history(view));
+        let root = view.block();
+        let history = stake_history(view);
         let delegated = read_delegations(view);
         let tracker = StakeTracker::new(schedule.clone(), &features, root, history, &delegated);
         let stakes = tracker.bank(root).map(|bank| (root, Arc::clone(&bank.stakes)));
@@ -95,7 +95,7 @@ impl ClusterTracker {
         tracker
     }
 
-    /// The ledger has jumped to the block of a snapshot, whose accounts `view` has. Servers read what there was until now
+    /// Jumps to the block of a snapshot. `view` has the accounts of that block. Servers read the former state
     /// of earlier blocks and epochs.
     pub(crate) fn jump(&mut self, fields: &BankFields, view: &View) {
         let next = Self::new(fields, view, Arc::clone(&self.status));
@@ -119,7 +119,6 @@ impl ClusterTracker {
         self.update_status();
     }
 
-    /// What servers read.
     pub(crate) fn cluster(&self) -> Arc<FollowedCluster> {
         Arc::clone(&self.cluster)
     }
@@ -136,11 +135,12 @@ impl ClusterTracker {
         is_changed.then(|| write_epochs(self.epoch_stakes.values().skip(newest)))
     }
 
-    /// A bank is whole. `changes` are at least those of delegations, features and sysvars, `parent_state` has the accounts of
-    /// its parent.
+    /// A bank is whole. `changes` are at least those of delegations, features and sysvars, `parent_state` has the
+    /// accounts of its parent.
     pub(crate) fn add_bank(
         &mut self,
-        (id, parent): (BlockId, BlockId),
+        id: BlockId,
+        parent: BlockId,
         changes: &[AccountChange],
         parent_state: &impl AccountSource,
     ) {
@@ -164,14 +164,13 @@ impl ClusterTracker {
         self.publish();
     }
 
-    /// A bank was reverted.
+    /// Removes a reverted bank.
     pub(crate) fn remove_bank(&mut self, id: BlockId) {
         self.tracker.remove(id);
         self.published.stakes.remove(&id);
         self.publish();
     }
 
-    /// A bank became the root.
     pub(crate) fn set_root(&mut self, root: BlockId) {
         let newest = self.tracker.bank(root).and_then(|bank| bank.newest_epoch.clone());
         if let Some(stakes) = newest
@@ -220,7 +219,6 @@ impl ClusterTracker {
     }
 }
 
-/// The accounts after a bank.
 struct BankState<'a, P> {
     changes: &'a [AccountChange],
     parent: &'a P,
@@ -254,7 +252,8 @@ fn stake_history(accounts: &impl AccountSource) -> StakeHistory {
 
 fn stake_change(change: &AccountChange) -> Option<StakeChange> {
     let delegation = |account: &Option<Arc<Account>>| account.as_deref().and_then(read_delegation);
-    let (before, after) = (delegation(&change.before), delegation(&change.after));
+    let before = delegation(&change.before);
+    let after = delegation(&change.after);
     (before != after).then_some(StakeChange { pubkey: change.pubkey, before, after })
 }
 

@@ -16,7 +16,7 @@ use solana_account::ReadableAccount;
 
 use crate::convert::WrittenAccount;
 
-/// Maximum number of former versions whose freeing is deferred.
+/// Maximum number of former versions that are freed later.
 const RETIRED_MAX: usize = 3;
 
 /// The versions that a publication replaced.
@@ -47,7 +47,6 @@ impl DeferredWork {
         self.waits_for_child = false;
     }
 
-    /// Defers a new root.
     pub(crate) fn push_root(&mut self, bank: BlockId, now: Duration) {
         self.roots.push_back(bank);
         self.since.get_or_insert(now);

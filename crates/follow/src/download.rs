@@ -21,17 +21,17 @@ const NAME_BYTES_MAX: usize = 255;
 /// Bytes that a download receives in each `stall_timeout`, at least: about a kilobyte a second.
 const PROGRESS_BYTES_MIN: u64 = 64 << 10;
 
-/// A kind of archives.
+/// The kind of a snapshot archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArchiveKind {
-    /// All accounts.
+    /// An archive of all accounts.
     Full,
     /// The accounts that were written since a full archive.
     Incremental,
 }
 
 impl ArchiveKind {
-    /// Where an upstream names its newest archive, whatever its compression.
+    /// Path at which an upstream names its newest archive, whatever its compression.
     fn newest(self) -> &'static str {
         match self {
             Self::Full => "/snapshot.tar.bz2",
@@ -40,7 +40,7 @@ impl ArchiveKind {
     }
 }
 
-/// The bounds of a download.
+/// Limits of one download of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DownloadLimits {
     /// Bytes of an archive at most. Default: 512 GiB; those of mainnet have some 100 GB.
@@ -55,33 +55,33 @@ impl Default for DownloadLimits {
     }
 }
 
-/// Why there is no archive.
+/// The reason why no archive was downloaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DownloadError {
-    /// The upstream does not answer, or the connection broke. Fix: try again, or another upstream.
+    /// The upstream does not respond, or the connection broke. Fix: try again, or use another upstream.
     #[error("download {path}")]
     Http {
-        /// The path at the upstream.
+        /// Path of the archive at the upstream.
         path: String,
-        /// Why.
+        /// Error of the HTTP client.
         #[source]
         err: HttpClientError,
     },
     /// The upstream has no archive.
     #[error("the upstream answers {path} with status {status}: it serves no snapshots")]
     Status {
-        /// The path at the upstream.
+        /// Path of the archive at the upstream.
         path: String,
-        /// The HTTP status.
+        /// HTTP status of the response.
         status: u16,
     },
-    /// The upstream names a file that is no archive of the kind that is read here.
+    /// The upstream names a file that is not an archive of the requested kind.
     #[error(
         "the upstream redirects to {location:?}, which is no snapshot-SLOT-HASH.tar.zst or .tar.lz4"
     )]
     Name {
-        /// Where to.
+        /// Target of the refused redirect.
         location: String,
     },
     /// The upstream stopped sending. Fix: try again, or another upstream.
@@ -89,31 +89,31 @@ pub enum DownloadError {
         "download {path}: {bytes} B were received, and less than {min} B in the last {timeout:?}"
     )]
     Stalled {
-        /// The path at the upstream.
+        /// Path of the archive at the upstream.
         path: String,
-        /// Bytes so far.
+        /// Number of bytes received.
         bytes: u64,
-        /// Bytes that are enough.
+        /// Minimum number of bytes in `timeout`.
         min: u64,
-        /// The time.
+        /// Interval in which the bytes are counted.
         timeout: Duration,
     },
     /// The archive is too large. Fix: another upstream, or a higher limit.
     #[error("download {path}: it has {bytes} B or more, at most {limit} (--snapshot-bytes-max)")]
     TooLarge {
-        /// The path at the upstream.
+        /// Path of the archive at the upstream.
         path: String,
         /// Its bytes as the upstream says, or those that were received.
         bytes: u64,
-        /// The limit.
+        /// Maximum size of an archive in bytes.
         limit: u64,
     },
     /// The archive cannot be written. Fix: the directory, or space on the disk.
     #[error("write {}", path.display())]
     Write {
-        /// The file.
+        /// Path of the local file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the operating system.
         #[source]
         err: io::Error,
     },
@@ -127,7 +127,7 @@ pub struct DownloadProgress {
 }
 
 impl DownloadProgress {
-    /// Bytes that were received.
+    /// Returns the number of bytes received.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -138,7 +138,6 @@ impl DownloadProgress {
     }
 }
 
-/// A response of an upstream.
 struct Received {
     status: u16,
     location: Option<String>,
@@ -161,12 +160,12 @@ pub async fn newest_archive(
     };
     let target = archive_path(&location);
     let name = target.as_deref().and_then(archive_name).and_then(ArchiveName::parse);
-    let name = name.filter(|name| is_of_kind(name, kind));
+    let name = name.filter(|name| has_kind(name, kind));
     name.ok_or(DownloadError::Name { location })
 }
 
 /// Downloads the newest archive of an upstream into a directory. Returns its path. The file has its name only when it
-/// is whole. An archive that is there already is not downloaded again.
+/// is whole. An existing archive is not downloaded again.
 pub async fn download(
     upstream: &Endpoint,
     kind: ArchiveKind,
@@ -198,7 +197,7 @@ pub async fn download(
                 let target = archive_path(&location);
                 let is_it = |path: &String| {
                     let name = archive_name(path).and_then(ArchiveName::parse);
-                    name.is_some_and(|name| is_of_kind(&name, kind))
+                    name.is_some_and(|name| has_kind(&name, kind))
                 };
                 path = target.filter(is_it).ok_or(DownloadError::Name { location })?;
             }
@@ -217,7 +216,8 @@ async fn get(
     progress: &DownloadProgress,
     file: &mut impl Write,
 ) -> Result<Received, DownloadError> {
-    let (bytes_before, bytes_max) = (progress.bytes(), limits.bytes_max);
+    let bytes_before = progress.bytes();
+    let bytes_max = limits.bytes_max;
     let too_large = AtomicU64::new(0);
     let request = upstream.request("GET", path, None);
     let started = |bytes: Option<u64>| {
@@ -291,7 +291,7 @@ fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-fn is_of_kind(name: &ArchiveName, kind: ArchiveKind) -> bool {
+fn has_kind(name: &ArchiveName, kind: ArchiveKind) -> bool {
     name.base.is_some() == (kind == ArchiveKind::Incremental)
 }
 

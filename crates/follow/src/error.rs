@@ -15,18 +15,18 @@ pub enum FollowError {
     /// The state refused a bank: it is full, or the order of banks is wrong, which is our bug.
     #[error("the state refused bank {bank:?}")]
     Ledger {
-        /// The bank.
+        /// Id of the bank that was written.
         bank: BlockId,
-        /// Why.
+        /// Error of the ledger's state.
         #[source]
         err: LedgerError,
     },
     /// The verifier refused a bank: too many are above the root, or their order is wrong, which is our bug.
     #[error("the verifier refused bank {bank:?}")]
     Verify {
-        /// The bank.
+        /// Id of the bank that was verified.
         bank: BlockId,
-        /// Why.
+        /// Error of the verifier's sums.
         #[source]
         err: VerifierError,
     },
@@ -36,7 +36,7 @@ pub enum FollowError {
     /// The snapshot lacks an account that a reader needs.
     #[error("the snapshot has no usable {0}")]
     Incomplete(&'static str),
-    /// There is nothing to follow.
+    /// The configuration names no source.
     #[error("no source (--source)")]
     NoSource,
     /// Independent sources are for one way to verify only, and not more of them can agree than there are.
@@ -44,11 +44,11 @@ pub enum FollowError {
         "{required} of {sources} independent sources must agree (--verify agree, --verify-source, at most {max})"
     )]
     Agreement {
-        /// How many must agree.
+        /// Required number of sources that agree.
         required: usize,
-        /// How many there are.
+        /// Number of configured sources.
         sources: usize,
-        /// How many there may be.
+        /// Maximum number of sources.
         max: usize,
     },
     /// The directory of the stored state cannot be read or written.
@@ -60,7 +60,7 @@ pub enum FollowError {
     /// The directory has the ledger of `hydrant dev`.
     #[error("{} holds a ledger that hydrant dev made; fix: give --ledger a directory of its own", dir.display())]
     LedgerOfDev {
-        /// The directory.
+        /// Directory of the stored state.
         dir: PathBuf,
     },
     /// The stored state is of another cluster.
@@ -68,7 +68,7 @@ pub enum FollowError {
         "the stored state is of a cluster with the genesis hash {stored}, and the followed one has {followed}; fix: name another directory (--ledger), or start with --reset"
     )]
     OtherCluster {
-        /// The stored genesis hash.
+        /// Genesis hash of the stored chain.
         stored: Hash,
         /// That of the cluster to follow.
         followed: Hash,

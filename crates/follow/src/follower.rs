@@ -30,29 +30,29 @@ use crate::stored_rows::JumpRow;
 use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channel};
 use crate::verification::{self, OnMismatch, Verification, VerifyMode};
 use crate::votes::VoteThread;
-use crate::writer::Writer;
+use crate::writer::{Storage, Writer, WriterParts};
 
 /// Independent sources, at most.
 const SOURCES_MAX: usize = 16;
 
-/// What a follower follows, and its bounds.
+/// Configuration of a follower: its sources and its bounds.
 #[derive(Clone, Debug)]
 pub struct FollowerConfig {
     /// The sources, the preferred one first. The first healthy one is followed.
     pub sources: Vec<SourceConfig>,
-    /// The bounds of streams.
+    /// Timeouts and limits of streams.
     pub stream: StreamConfig,
     /// The bounds of banks that are not whole.
     pub feed: FeedConfig,
-    /// The bounds of history.
+    /// Limits of the retained history.
     pub history: HistoryLimits,
-    /// How banks are verified.
+    /// Method of verifying banks.
     pub verify: VerifyMode,
     /// The independent sources of [`VerifyMode::Agree`].
     pub agreement: AgreementConfig,
-    /// The stakes of epochs: whose votes count. The oldest first.
+    /// The stakes of epochs, which weight votes. The oldest first.
     pub epoch_stakes: Vec<StakedVoters>,
-    /// What follows a bank that is not as the chain says.
+    /// Reaction to a bank that differs from the chain's bank hash.
     pub on_mismatch: OnMismatch,
     /// JSON-RPC that names the cluster's nodes, if no source has gossip.
     pub upstream: Option<Endpoint>,
@@ -65,13 +65,14 @@ pub struct FollowerConfig {
 pub struct AgreementConfig {
     /// The sources. They should not depend on each other, or on the sources that are followed.
     pub sources: Vec<SourceConfig>,
-    /// How many of them must list a bank's hash.
+    /// Number of sources that must list a bank's hash.
     pub required: usize,
 }
 
 impl AgreementConfig {
     fn check(&self, mode: VerifyMode) -> Result<(), FollowError> {
-        let (required, sources) = (self.required, self.sources.len());
+        let required = self.required;
+        let sources = self.sources.len();
         let is_valid = match mode {
             VerifyMode::Agree => (1..=sources).contains(&required) && sources <= SOURCES_MAX,
             VerifyMode::Off | VerifyMode::Sequence | VerifyMode::Votes => sources == 0,
@@ -95,7 +96,7 @@ pub struct Follower {
     jump: Option<JumpRow>,
 }
 
-/// A running follower.
+/// A running follower. Its tasks end with it.
 pub struct FollowHandle {
     thread: JoinHandle<Result<(), FollowError>>,
     streams: tokio::task::JoinHandle<()>,
@@ -105,7 +106,7 @@ pub struct FollowHandle {
 }
 
 impl Follower {
-    /// A ledger whose root is the block of a base.
+    /// Creates a ledger with the block of a base as its root.
     pub fn new(config: FollowerConfig, base: Base) -> Result<Self, FollowError> {
         if config.sources.is_empty() {
             return Err(FollowError::NoSource);
@@ -125,7 +126,7 @@ impl Follower {
         }
         history.publish();
         let urls = config.agreement.sources.iter().map(|source| source.url.clone()).collect();
-        let proof = Arc::new(ProofStatus::new(config.verify.required(), urls));
+        let proof = Arc::new(ProofStatus::new(config.verify.required_level(), urls));
         proof.record(block.id, BankProof { level: VerificationLevel::Computed, votes: None });
         let status = Arc::new(FollowStatus { proof, ..FollowStatus::default() });
         for counter in [&status.processed, &status.confirmed, &status.root] {
@@ -137,17 +138,17 @@ impl Follower {
         Ok(Self { config, reader, history, status, fields, ledger, root, cluster, store, jump })
     }
 
-    /// Reads accounts.
+    /// Returns a reader of the ledger's accounts.
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// Reads blocks and transactions.
+    /// Returns the history of blocks and transactions.
     pub fn history(&self) -> &Arc<History> {
         &self.history
     }
 
-    /// How far it is.
+    /// Returns the progress of the follower.
     pub fn status(&self) -> &Arc<FollowStatus> {
         &self.status
     }
@@ -195,7 +196,7 @@ impl Follower {
             proof: Arc::clone(status.proof()),
             messages: messages.downgrade(),
         };
-        let votes = (config.verify == VerifyMode::Votes)
+        let vote_thread = (config.verify == VerifyMode::Votes)
             .then(|| VoteThread::start(messages.downgrade()))
             .transpose()?;
         let nodes = nodes::follow_nodes(
@@ -208,19 +209,28 @@ impl Follower {
         let closer = config.archives.map(|archives| {
             GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages.downgrade())
         });
-        let freeing = FreeThread::start().map_err(FollowError::Thread)?;
-        let parts = (verification, cluster, freeing);
-        let mut writer =
-            Writer::new(feed, (ledger, reader), history, Arc::clone(&status), gaps, root, parts);
-        writer.votes = votes;
-        writer.store = store.transpose()?;
-        writer.last_jump = jump;
+        let needs_entries = sinks.iter().any(|sink| sink.needs_entries());
+        let (root, root_info) = root;
+        let mut writer = Writer::new(WriterParts {
+            feed,
+            ledger,
+            reader,
+            history,
+            root,
+            root_info,
+            status: Arc::clone(&status),
+            gaps,
+            verification,
+            cluster,
+            vote_thread,
+            storage: Storage { queue: store.transpose()?, last_jump: jump },
+            free_thread: FreeThread::start().map_err(FollowError::Thread)?,
+            sinks,
+        });
         writer.take_epoch_stakes();
         for stakes in config.epoch_stakes {
             writer.set_epoch_stakes(Arc::new(stakes));
         }
-        let needs_entries = sinks.iter().any(|sink| sink.needs_entries());
-        writer.sinks = sinks;
         let thread = std::thread::Builder::new().name("follow".into());
         let thread = thread.spawn(move || write(writer, receiver)).map_err(FollowError::Thread)?;
         let streams = Streams {
@@ -233,7 +243,8 @@ impl Follower {
             permits,
             has_archives,
         };
-        let (mut tasks, nodes) = (agreement.start(), tokio::spawn(nodes));
+        let mut tasks = agreement.start();
+        let nodes = tokio::spawn(nodes);
         if let Some(closer) = closer {
             tasks.spawn(closer.run());
         }

@@ -1,9 +1,9 @@
 //! The block footers of one stream, until the metadata of their banks comes.
 //!
 //! In: footers as a source sends them, of the slot and the bank that they name. Out: the footer of a bank.
-//! Bounds: [`FOOTERS_MAX`] footers and [`FOOTERS_BYTES_MAX`]. Beyond them the lowest slots are left out: a bank is whole
-//! without its footer.
-//! Not here: what a footer says is passed on, and not verified.
+//! Bounds: [`FOOTERS_MAX`] footers and [`FOOTERS_BYTES_MAX`]. Beyond them the lowest slots are left out: a bank is
+//! whole without its footer.
+//! Not here: verification. The content of a footer is passed on as it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ const FOOTERS_MAX: usize = 64;
 /// Bytes of them. A footer has some kilobytes: up to five signatures, and a bit for each of 2,000 validators with each.
 const FOOTERS_BYTES_MAX: usize = 1 << 20;
 
-/// Footers that wait.
 #[derive(Default)]
 pub(crate) struct Footers {
     by_bank: BTreeMap<(Slot, u64), Arc<BlockFooter>>,
@@ -55,14 +54,13 @@ impl Footers {
         }
     }
 
-    /// Takes the footer of a bank.
+    /// Removes and returns the footer of a bank.
     pub(crate) fn take(&mut self, slot: Slot, bank_id: Option<u64>) -> Option<Arc<BlockFooter>> {
         let footer = self.by_bank.remove(&(slot, bank_id.unwrap_or_default()))?;
         self.bytes -= footer.bytes();
         Some(footer)
     }
 
-    /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

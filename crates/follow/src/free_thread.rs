@@ -1,21 +1,21 @@
 //! Frees large values on a thread of its own, so that the writer is soon back at its queue.
 //!
-//! In: values that nothing needs any more. Out: nothing.
+//! Input: values that are no longer needed. Output: none.
 //! Bounds: [`WAITING_MAX`] values wait. Beyond that the caller frees its own, so memory cannot grow.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// Values that wait: what a bank and the roots that it brings leave behind, and that of the bank after it.
+/// Maximum number of queued values: the leftovers of a bank and of the roots that come with it, and those of the next
+/// bank.
 const WAITING_MAX: usize = 4;
 
-/// The thread. It ends once this is dropped and it has freed what it was given.
+/// The handle of the thread, which ends after the handle is dropped and the queued values are freed.
 pub(crate) struct FreeThread {
     values: SyncSender<Box<dyn Send>>,
 }
 
 impl FreeThread {
-    /// Starts it.
     pub(crate) fn start() -> io::Result<Self> {
         let (values, received) = sync_channel::<Box<dyn Send>>(WAITING_MAX);
         let free = move || received.iter().for_each(drop);
@@ -23,9 +23,9 @@ impl FreeThread {
         Ok(Self { values })
     }
 
-    /// Frees a value soon.
+    /// Queues a value for the thread.
     pub(crate) fn free(&self, value: impl Send + 'static) {
-        // What the channel does not take is freed here.
+        // A value that does not fit into the channel is freed here.
         drop(self.values.try_send(Box::new(value)));
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! In: a stream that waits above a gap (`FollowStatus::joinable_from`), and the archives of an upstream. Out: a
 //! [`Jump`] for the writer.
-//! Shape: an incremental archive whose base is not above the ledger is enough, because it has everything that was written
-//! after its base. Otherwise a full one is downloaded, and compared with the ledger, with the incremental one on top if
-//! there is one. An archive is taken only if the stream that waits reaches it.
-//! Bounds: one archive of each kind at a time, with the limits of a download; of its accounts, those that differ from the
-//! ledger's, `changes_bytes_max`. An archive that was refused is not downloaded again.
-//! Invariant: an archive is verified whole against its own hashes, on top of the ledger's state, before anything of it is
-//! shown. While it is loaded the ledger goes on, and wins if it can follow by itself.
+//! Shape: an incremental archive with a base that is not above the ledger is enough, because it has everything that was
+//! written after its base. Otherwise a full one is downloaded, and compared with the ledger, with the incremental one
+//! on top if there is one. An archive is taken only if the stream that waits reaches it.
+//! Bounds: one archive of each kind at a time, with the limits of a download; of its accounts, those that differ from
+//! the ledger's, `changes_bytes_max`. An archive that was refused is not downloaded again.
+//! Invariant: an archive is verified whole against its own hashes, on top of the ledger's state, before anything of it
+//! is shown. The ledger continues to follow during the load, and the archive is discarded if the stream catches up
+//! first.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -33,25 +34,25 @@ use crate::jump::{ConfirmedState, Jump, JumpRefusal};
 use crate::status::FollowStatus;
 use crate::stream::Message;
 
-/// How often the progress of a download or a load is logged.
+/// Interval between log lines about the progress of a download or a load.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Archives that are remembered as refused.
 const REFUSED_MAX: usize = 16;
 
-/// Where archives come from that close gaps.
+/// The source of the archives that close gaps.
 #[derive(Clone, Debug)]
 pub struct ArchiveSource {
     /// The RPC port of a node that serves archives.
     pub upstream: Endpoint,
     /// The directory that they are downloaded to. Each is removed after its use.
     pub dir: PathBuf,
-    /// The bounds of a download.
+    /// Limits of the downloads of archives.
     pub limits: DownloadLimits,
     /// Bytes of accounts that a jump changes, at most; they are in memory at once. Default: 4 GiB.
     pub changes_bytes_max: usize,
     /// Threads that read an archive.
     pub threads: usize,
-    /// How often the upstream is requested to name its newest archive, while a gap is open. Default: 5 s.
+    /// Interval between requests for the upstream's newest archive while a gap is open. Default: 5 s.
     pub poll_interval: Duration,
 }
 
@@ -93,7 +94,6 @@ enum CloseError {
     Ended,
 }
 
-/// The archives to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     /// The newest incremental one, on top of the ledger.
@@ -188,10 +188,11 @@ impl GapCloser {
         self.jump(loaded?).await
     }
 
-    /// What to load; `None` if nothing helps yet.
+    /// Returns the archives to load, or `None` if none closes the gap yet.
     async fn choose(&self, joinable_from: Slot) -> Result<Option<Choice>, CloseError> {
         let confirmed = self.status.confirmed.load(Ordering::Relaxed);
-        let (upstream, limits) = (&self.source.upstream, &self.source.limits);
+        let upstream = &self.source.upstream;
+        let limits = &self.source.limits;
         let is_new = |name: &ArchiveName| !self.refused.contains(&name.hash);
         let incremental = newest_archive(upstream, ArchiveKind::Incremental, limits).await;
         let incremental = incremental.ok().filter(is_new);
@@ -232,7 +233,8 @@ impl GapCloser {
                 Ok(path) => return path,
                 Err(_) => {
                     seconds += LOG_INTERVAL.as_secs();
-                    let (bytes, total) = (progress.bytes(), progress.bytes_total());
+                    let bytes = progress.bytes();
+                    let total = progress.bytes_total();
                     let rate = (bytes / seconds).max(1);
                     let left_s = total.saturating_sub(bytes) / rate;
                     tracing::info!(?kind, bytes, total, rate, left_s, "downloading an archive");
@@ -270,7 +272,8 @@ impl GapCloser {
             match tokio::time::timeout(LOG_INTERVAL, &mut loaded).await {
                 Ok(loaded) => break loaded.map_err(|_| CloseError::Panicked)??,
                 Err(_) => {
-                    let (bytes, total) = (progress.archive_bytes(), progress.archive_bytes_total());
+                    let bytes = progress.archive_bytes();
+                    let total = progress.archive_bytes_total();
                     let accounts = progress.accounts();
                     tracing::info!(bytes, total, accounts, "loading an archive");
                 }
@@ -302,7 +305,6 @@ impl GapCloser {
     }
 }
 
-/// Archives that were loaded.
 struct Loaded {
     /// The confirmed block that they were compared with.
     from: BlockId,
@@ -326,11 +328,12 @@ impl Load {
     fn run(self) -> Result<(Snapshot, Vec<AccountAfter>), CloseError> {
         let Self { state, reader, full, incremental, bytes_max, status, threads, progress } = self;
         let ConfirmedState { view, lt_hash } = state;
-        let (slot, accounts_len) = (view.block().slot, view.len());
+        let slot = view.block().slot;
+        let accounts_len = view.len();
         let lamports = view.meta().capitalization;
         let is_full = full.is_some();
         let base = (!is_full).then(|| lt_hash.unwrap_or_else(|| sum_accounts(&view)));
-        let mut changes = ArchiveChanges::new((view, reader), is_full, bytes_max, status);
+        let mut changes = ArchiveChanges::new(view, reader, is_full, bytes_max, status);
         let incremental = incremental.as_deref();
         let snapshot = match (full, incremental, base) {
             (Some(full), on_top, _) => {

@@ -1,4 +1,5 @@
-//! What the gap closer and the writer exchange: the state that an archive is compared with, and the jump to the archive.
+//! Messages between the gap closer and the writer: the state that an archive is compared with, and the jump to the
+//! archive.
 
 use chain_solana::View;
 use lattice::LtHash;
@@ -10,7 +11,6 @@ use crate::archive_changes::AccountAfter;
 
 /// The confirmed state of the ledger.
 pub(crate) struct ConfirmedState {
-    /// The accounts.
     pub(crate) view: View,
     /// The lattice hash over them, if banks are verified.
     pub(crate) lt_hash: Option<LtHash>,

@@ -1,13 +1,14 @@
 //! Follows a Solana chain: from a snapshot and Yellowstone gRPC streams to a ledger that servers read.
 //!
 //! Shape: [`download`] and [`snapshot_ledger::load_snapshot`] load a snapshot, [`Base`] is the ledger at its root,
-//! [`Follower::new`] adds what else a followed ledger has,
-//! and [`Follower::start`] runs two parts: a task that connects to one source after another (`stream`), and a thread
-//! that is the ledger's one writer (`writer`). It writes accounts through `query` and blocks through `chain_solana`.
-//! [`UpstreamCalls`] calls an upstream for what only it knows.
-//! [`LeaderSender`] sends transactions to the next leaders, [`UpstreamSender`] to an upstream, and [`FollowSimulator`] runs them on a reader's view.
+//! [`Follower::new`] adds what else a followed ledger has, and [`Follower::start`] runs two parts: a task that connects
+//! to one source after another (`stream`), and a thread that is the ledger's one writer (`writer`). It writes accounts
+//! through `query` and blocks through `chain_solana`.
+//! [`UpstreamCalls`] calls an upstream for data that only it has.
+//! [`LeaderSender`] sends transactions to the next leaders, [`UpstreamSender`] to an upstream, and [`FollowSimulator`]
+//! runs them on a reader's view.
 //! Bounds: [`StreamConfig`] and [`feed::FeedConfig`]. A slow writer makes the source wait, which closes the stream.
-//! Invariant: readers see whole banks only. What a producer promises is in docs/design/ledgers.md, section 5.
+//! Invariant: readers see whole banks only. docs/design/ledgers.md, section 5, lists the promises of a producer.
 //! Not here: sockets of servers, flags (`hydrant`), how a bank is verified (`verify`).
 #![forbid(unsafe_code)]
 

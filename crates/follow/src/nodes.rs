@@ -2,8 +2,8 @@
 //!
 //! In: `SubscribeGossip` of one source after another; where no source has it, JSON-RPC of the upstream every
 //! [`UPSTREAM_INTERVAL`], on a thread that may block. Out: the nodes of [`FollowedCluster`], replaced as a whole.
-//! Bounds: [`NODES_MAX`] nodes, in the stream and in a response; further ones are left out. The table is published at most
-//! once per [`PUBLISH_INTERVAL`]. A stream that sends nothing for [`STALL_TIMEOUT`] is closed.
+//! Bounds: [`NODES_MAX`] nodes, in the stream and in a response; further ones are left out. The table is published at
+//! most once per [`PUBLISH_INTERVAL`]. A stream that sends nothing for [`STALL_TIMEOUT`] is closed.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -26,11 +26,11 @@ use crate::stream::{SourceConfig, StreamConfig, connect};
 
 /// Nodes of a cluster. Mainnet has about 5,000 in gossip.
 const NODES_MAX: usize = 20_000;
-/// How often a changed table is published.
+/// Interval between publications of a changed table.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the nodes are requested of an upstream.
+/// Interval between requests for the nodes of an upstream.
 const UPSTREAM_INTERVAL: Duration = Duration::from_secs(30);
-/// How often the sources are tried again.
+/// Interval between attempts to connect to the sources.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// Servers ping every 15 seconds.
 const STALL_TIMEOUT: Duration = Duration::from_secs(45);
@@ -76,7 +76,8 @@ async fn follow_gossip(
     let status = |status: Status| status.message().to_owned();
     let response = response.map_err(|err| err.to_string())?.map_err(status)?;
     let mut stream = response.into_inner();
-    let (mut table, mut is_new) = (NodeTable::default(), false);
+    let mut table = NodeTable::default();
+    let mut is_new = false;
     let mut received_at = now();
     let mut publish = tokio::time::interval(PUBLISH_INTERVAL);
     loop {
@@ -140,7 +141,9 @@ impl NodeTable {
 /// A node as gossip describes it. `None` if its key is none.
 fn contact_info(node: &SubscribeUpdateContactInfoNode) -> Option<ClusterNode> {
     let address = |text: &Option<String>| text.as_deref().and_then(parse_address);
-    let (major, minor, patch) = (node.version_major, node.version_minor, node.version_patch);
+    let major = node.version_major;
+    let minor = node.version_minor;
+    let patch = node.version_patch;
     Some(ClusterNode {
         identity: Pubkey::try_from(&*node.pubkey).ok()?,
         gossip: address(&node.gossip),

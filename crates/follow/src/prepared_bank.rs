@@ -1,12 +1,12 @@
 //! A bank's writes, in the ledger and in sums, while it is open and after.
 //!
-//! In: writes of accounts as they come, in any order. Out: the accounts before and after the bank, what it changed of the
-//! lattice hash and of the capitalization, its vote accounts and what its cluster state depends on.
+//! Input: writes of accounts as they come, in any order. Output: the accounts before and after the bank, its changes of
+//! the lattice hash and of the capitalization, its vote accounts, and the changes that affect the cluster.
 //! Shape: the ledger has the bank as a block that no tip leads to, so readers see nothing of it. An account that is
 //! written again replaces its version there.
-//! An account is here as the ledger holds it, and its state in the parent is read there again when it is needed again. A
-//! hash has 2 KiB, so those are held that are needed soon: of accounts that the bank writes again and again.
-//! Bounds: an account counts once, with [`ENTRY_BYTES`] and what is held of it; the writer bounds the sum.
+//! An account is here as the ledger holds it, and its state in the parent is read there again when it is needed again.
+//! A hash has 2 KiB, so those are held that are needed soon: of accounts that the bank writes again and again.
+//! Bounds: an account counts once, with [`ENTRY_BYTES`] and its cached bytes; the writer bounds the sum.
 //! Invariant: two banks with the same parent and the same last writes are equal, whatever came before and in whatever
 //! order.
 //! Not here: which writes come when (`writer`).
@@ -34,7 +34,7 @@ use crate::votes::LandedVotes;
 
 /// Changes from which on they are hashed on another thread: a thread costs some 50 us.
 const CONCURRENT_CHANGES_MIN: usize = 256;
-/// Bytes of an account here, and in the ledger's block, besides its data, which the open bank has.
+/// Bytes of an account here and in the ledger's block, without its data, which the open bank holds.
 const ENTRY_BYTES: usize = 512;
 /// Bytes of a state in the parent, besides the account.
 const REPLACED_BYTES: usize = 128;
@@ -58,25 +58,24 @@ pub(crate) struct PreparedBank {
 
 /// An account that the bank has written.
 pub(crate) struct PreparedAccount {
-    /// As the ledger holds it.
+    /// The account as the ledger stores it.
     pub(crate) after: Option<StoredRecord<Account>>,
-    /// What the cluster's state depends on, if it is in this account.
+    /// The change of the account if the cluster's state depends on it.
     cluster_change: Option<Box<AccountChange>>,
     /// Of the last state, if the bank has written it before, and so may write it again.
     hash: Option<Box<AccountHash>>,
     pub(crate) id: AddressId,
-    /// The keys by which it was found in the parent, and is not any more.
+    /// The index keys that the account had in the parent and no longer has.
     pub(crate) removed_keys: Vec<(KeyKind, Address)>,
-    /// What it says, if it is a vote account.
+    /// The votes, if it is a vote account.
     pub(crate) votes: Option<VoteAccountState>,
     lamports: i128,
     is_changed: bool,
 }
 
-/// A write of an account.
 struct Step {
     pubkey: Pubkey,
-    /// Its state in the parent.
+    /// State of the account in the parent.
     before: Option<Arc<Account>>,
     from: Replaced,
     to: Option<Arc<Account>>,
@@ -84,17 +83,17 @@ struct Step {
 
 /// The state that a write replaces in the sum.
 enum Replaced {
-    /// That in the parent.
+    /// The state in the parent.
     Parent,
-    /// That in the parent, which was removed from the sum already.
+    /// The state in the parent, which was removed from the sum already.
     Removed,
-    /// That of an earlier write of the bank, whose hash is not held.
+    /// The state after an earlier write of the bank, without its hash.
     Earlier(Option<Arc<Account>>),
-    /// That of an earlier write of the bank.
+    /// The state after an earlier write of the bank, with its hash.
     Held,
 }
 
-/// What a write leaves.
+/// The result of a write.
 struct Written {
     id: AddressId,
     stored: Option<StoredRecord<Account>>,
@@ -156,14 +155,15 @@ impl PreparedBank {
 
     /// Writes accounts, each at most once. After an error the bank must be discarded.
     ///
-    /// Cost: some 10 us an account, of which 2 us are the hashes.
+    /// Cost: about 10 us per account, including 2 us for the hashes.
     pub(crate) fn write(
         &mut self,
         ledger: &mut Ledger<Account, BlockInfo>,
         writes: impl Iterator<Item = (Pubkey, Account)>,
         hashing: Option<Hashing<'_>>,
     ) -> Result<(), FollowError> {
-        let (mut steps, mut changes) = (Vec::new(), Vec::new());
+        let mut steps = Vec::new();
+        let mut changes = Vec::new();
         for (pubkey, account) in writes {
             let address = Address::from(pubkey.to_bytes());
             let (before, from) = match self.replaced.remove(&pubkey) {
@@ -189,7 +189,8 @@ impl PreparedBank {
         if steps.is_empty() {
             return Ok(());
         }
-        let (id, info) = (self.id, Arc::clone(&self.info));
+        let id = self.id;
+        let info = Arc::clone(&self.info);
         let apply = || ledger.apply(id, changes, info);
         let (ids, (change, hashes)) = match hashing {
             None => (apply(), (LatticeChange::default(), Vec::new())),
@@ -270,12 +271,12 @@ impl PreparedBank {
         changed.map(|(pubkey, _)| *pubkey).collect()
     }
 
-    /// What it changed of the lattice hash. Nothing if it is not verified.
+    /// Returns the change of the lattice hash. It is empty if banks are not verified.
     pub(crate) fn change(&self) -> &LatticeChange {
         &self.change
     }
 
-    /// Lamports that it created, or burned.
+    /// Returns the lamports that the bank created, or burned.
     pub(crate) fn lamports(&self) -> i128 {
         self.lamports
     }
@@ -287,18 +288,18 @@ impl PreparedBank {
         changes.cloned().collect()
     }
 
-    /// Estimated bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.bytes + self.landed_votes.bytes()
     }
 }
 
 impl Hashing<'_> {
-    /// The sum of what accounts change, and the hashes of those that may be written again. A held hash of an account's
-    /// earlier write is still in the sum.
+    /// Returns the sum of the changes of accounts, and the hashes of those that may be written again. The cached hash
+    /// of an earlier write of an account is still in the sum.
     fn sum(self, steps: &[Step]) -> (LatticeChange, Vec<Option<Box<AccountHash>>>) {
         let started = now();
-        let (mut change, mut hashes) = (LatticeChange::default(), Vec::with_capacity(steps.len()));
+        let mut change = LatticeChange::default();
+        let mut hashes = Vec::with_capacity(steps.len());
         for Step { pubkey, before, from, to } in steps {
             match from {
                 Replaced::Parent => change.remove(&AccountHash::new(pubkey, before.as_deref())),
@@ -322,7 +323,6 @@ impl Hashing<'_> {
 }
 
 impl PreparedAccount {
-    /// Estimated bytes.
     fn bytes(&self) -> usize {
         let hash = self.hash.as_ref().map_or(0, |_| size_of::<AccountHash>());
         let of_cluster = self.cluster_change.as_ref();
@@ -349,7 +349,8 @@ fn cluster_change(
     let delegation = |account: &Option<Arc<Account>>| account.as_deref().and_then(read_delegation);
     let is_change =
         is_of_cluster(before) || is_of_cluster(after) || delegation(before) != delegation(after);
-    let (before, after) = (before.clone(), after.clone());
+    let before = before.clone();
+    let after = after.clone();
     is_change.then(|| Box::new(AccountChange { pubkey, before, after }))
 }
 

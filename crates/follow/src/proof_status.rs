@@ -1,4 +1,4 @@
-//! How far the followed chain is proven, for servers: written by the one writer, read by every thread.
+//! The verification of the followed chain, for servers: written by the one writer, read by every thread.
 //!
 //! Shape: a table of the newest banks' proofs, found by the version in the bank's id, and a few values.
 //! Bounds: [`BANKS_MAX`] banks of 40 bytes; of a mismatch [`MISMATCH_ACCOUNTS_MAX`] accounts.
@@ -15,7 +15,7 @@ use ledger::{BlockId, Slot};
 use solana::{BankMismatch, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
-/// Banks whose proofs are stored: almost two hours of 400 ms slots.
+/// Number of banks with a stored proof: almost two hours of 400 ms slots.
 const BANKS_MAX: usize = 16_384;
 
 /// The proof of one bank. `version` is that of the bank, or 0 while it is written.
@@ -28,12 +28,12 @@ struct Cell {
     level: AtomicU8,
 }
 
-/// What one independent source lists.
+/// The newest hash that one independent source lists.
 #[derive(Debug)]
 pub(crate) struct SourceStatus {
     url: String,
     is_connected: AtomicBool,
-    /// The slot, or 0.
+    /// The newest listed slot, or 0.
     newest: AtomicU64,
     disagreements: AtomicU64,
     first: ArcSwapOption<(Slot, Hash)>,
@@ -79,12 +79,12 @@ impl SourceStatus {
     }
 }
 
-/// How far the followed chain is proven.
+/// The verification of the followed chain.
 #[derive(Debug)]
 pub struct ProofStatus {
     required: Option<VerificationLevel>,
     cells: Box<[Cell]>,
-    /// The slot, or 0.
+    /// The newest verified slot, or 0.
     verified: AtomicU64,
     pub(crate) verified_banks: AtomicU64,
     pub(crate) mismatched_banks: AtomicU64,
@@ -131,16 +131,15 @@ impl ProofStatus {
     }
 
     /// The level that a bank needs to be shown as confirmed; `None` if banks are not verified.
-    pub fn required(&self) -> Option<VerificationLevel> {
+    pub fn required_level(&self) -> Option<VerificationLevel> {
         self.required
     }
 
-    /// The bank whose hash is not the reported one, so that no newer bank is verified.
+    /// Returns the bank with a wrong hash, because of which no newer bank is verified.
     pub fn mismatch(&self) -> Option<Arc<BankMismatch>> {
         self.mismatch.load().as_ref().map(|unresolved| Arc::clone(&unresolved.1))
     }
 
-    /// Whether there is one.
     pub(crate) fn has_mismatch(&self) -> bool {
         self.mismatch.load().is_some()
     }
@@ -159,12 +158,11 @@ impl ProofStatus {
         self.limitation.load_full()
     }
 
-    /// Bytes of the table.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val::<[Cell]>(&self.cells)
     }
 
-    /// Records what is known of a bank. Only the writer calls it.
+    /// Records the proof of a bank. Only the writer calls it.
     pub(crate) fn record(&self, bank: BlockId, proof: BankProof) {
         let Some(cell) = self.cell(bank) else { return };
         let votes = proof.votes.unwrap_or_default();
@@ -185,7 +183,7 @@ impl ProofStatus {
         }
     }
 
-    /// Records a bank whose hash is not the reported one, unless there is one already. `bank` is the slot of the bank
+    /// Records a bank with a wrong hash, unless there is one already. `bank` is the slot of the bank
     /// that is not verified: that of the hash, or of its child.
     pub(crate) fn record_mismatch(&self, bank: Slot, mismatch: &BankMismatch) {
         if self.has_mismatch() {

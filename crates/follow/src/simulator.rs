@@ -29,7 +29,6 @@ pub struct FollowSimulator {
     count: usize,
 }
 
-/// VMs with certain features.
 struct FeaturePool {
     features: Arc<FeatureSet>,
     pool: SimulationPool,
@@ -52,11 +51,12 @@ impl FollowSimulator {
     ) -> Self {
         let view = reader.view(Commitment::Finalized);
         let pool = FeaturePool::new(&view, cluster.features(), count);
-        let (pool, renewal) = (ArcSwap::from_pointee(pool), Mutex::new(()));
+        let pool = ArcSwap::from_pointee(pool);
+        let renewal = Mutex::new(());
         Self { pool, renewal, history, cluster, older_statuses: None, count }
     }
 
-    /// The same, which knows the transactions before the snapshot, too.
+    /// Adds the statuses of the transactions before the snapshot.
     #[must_use]
     pub fn with_older_statuses(self, older_statuses: Arc<dyn PreSnapshotStatuses>) -> Self {
         Self { older_statuses: Some(older_statuses), ..self }

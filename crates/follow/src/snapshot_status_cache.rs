@@ -1,7 +1,7 @@
 //! The status cache of the snapshot from which a chain is followed: transactions that were executed before.
 //!
-//! Bounds: those of [`StatusCache`]. It is dropped once the root is so far above the snapshot that no blockhash of these
-//! transactions is valid, and Agave would not know their status any more.
+//! Bounds: those of [`StatusCache`]. It is dropped once the root is so far above the snapshot that no blockhash of
+//! these transactions is valid, and Agave no longer knows their status.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The newest slots that sources say, and whether the followed source stalls or lags.
 //!
-//! In: each source's `GetSlot`, the slots of the updates that a stream sends, the time. Out: whether to leave the stream.
-//! Invariant: what a source says of itself cannot make it lag, and what another one says cannot make a stream stall that
+//! In: each source's `GetSlot`, the slots of the updates that a stream sends, the time. Out: whether to leave the
+//! stream.
+//! Invariant: a source's own reports cannot make it lag, and those of another one cannot make a stream stall that
 //! sends updates. So a source that lies about its slot costs one change of streams, and not the chain.
 //! Bounds: one number for each source.
 
@@ -20,26 +21,26 @@ impl SourceSlots {
         Self((0..sources).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Records what a source says.
+    /// Records the newest slot that a source reports.
     pub(crate) fn record(&self, source: usize, slot: Slot) {
         if let Some(newest) = self.0.get(source) {
             newest.store(slot, Ordering::Relaxed);
         }
     }
 
-    /// What a source said last.
+    /// Returns the newest slot that a source reported.
     pub(crate) fn newest(&self, source: usize) -> Slot {
         self.0.get(source).map_or(0, |newest| newest.load(Ordering::Relaxed))
     }
 
     /// The newest slot that a source other than this one says.
-    fn newest_of_others(&self, source: usize) -> Slot {
+    fn newest_elsewhere(&self, source: usize) -> Slot {
         let others = (0..self.0.len()).filter(|other| *other != source);
         others.map(|other| self.newest(other)).max().unwrap_or_default()
     }
 }
 
-/// Why a stream is left.
+/// The reason to leave a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standstill {
     /// It sends nothing new, although there is a newer slot.
@@ -48,7 +49,7 @@ pub(crate) enum Standstill {
     Lagging(u64),
 }
 
-/// How far a stream is.
+/// The progress of a stream.
 pub(crate) struct StreamProgress {
     slots: SourceSlots,
     source: usize,
@@ -56,7 +57,6 @@ pub(crate) struct StreamProgress {
     lag_slots_max: u64,
     /// The newest slot of the stream's updates.
     received: Slot,
-    /// When the last update came.
     updated_at: Instant,
     /// The smallest lag since it is above the limit, and when it was reached.
     lag: u64,
@@ -64,11 +64,12 @@ pub(crate) struct StreamProgress {
 }
 
 impl StreamProgress {
-    /// A stream of a source that begins after `root`.
+    /// Creates the progress of a source's stream that starts after `root`.
     pub(crate) fn new(
         slots: SourceSlots,
         source: usize,
-        (timeout, lag_slots_max): (Duration, u64),
+        timeout: Duration,
+        lag_slots_max: u64,
         root: Slot,
         now: Instant,
     ) -> Self {
@@ -84,20 +85,20 @@ impl StreamProgress {
         }
     }
 
-    /// An update of a slot came.
+    /// Records an update of a slot.
     pub(crate) fn record(&mut self, slot: Slot, now: Instant) {
         self.received = self.received.max(slot);
         self.updated_at = now;
     }
 
     /// The newest slot that the source says.
-    pub(crate) fn newest_of_source(&self) -> Slot {
+    pub(crate) fn newest_at_source(&self) -> Slot {
         self.slots.newest(self.source)
     }
 
     /// Whether the stream is to be left. `is_queue_full` says that it waits for the writer.
     pub(crate) fn standstill(&mut self, is_queue_full: bool, now: Instant) -> Option<Standstill> {
-        let others = self.slots.newest_of_others(self.source);
+        let others = self.slots.newest_elsewhere(self.source);
         let newest = others.max(self.slots.newest(self.source));
         if newest > self.received && now.saturating_duration_since(self.updated_at) > self.timeout {
             return Some(Standstill::Stalled);
@@ -129,9 +130,10 @@ mod tests {
 
     impl World {
         fn new(said: [Slot; 2]) -> Self {
-            let (slots, start) = (SourceSlots::new(2), clock::now());
+            let slots = SourceSlots::new(2);
+            let start = clock::now();
             said.into_iter().enumerate().for_each(|(source, slot)| slots.record(source, slot));
-            let progress = StreamProgress::new(slots.clone(), 0, (TIMEOUT, 100), 1_000, start);
+            let progress = StreamProgress::new(slots.clone(), 0, TIMEOUT, 100, 1_000, start);
             Self { progress, slots, start }
         }
 

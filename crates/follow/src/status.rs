@@ -1,4 +1,4 @@
-//! How far a follower is: for `/ready`, health and metrics.
+//! The progress of a follower, for `/ready`, health and metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use solana::BankMismatch;
 
 use crate::proof_status::ProofStatus;
 
-/// How far a follower is. Threads share it.
+/// The progress of a follower. Threads share it.
 #[derive(Debug, Default)]
 pub struct FollowStatus {
     pub(crate) is_connected: AtomicBool,
     pub(crate) upstream: AtomicU64,
-    /// The newest slot of which the source has seen a shred.
+    /// The newest slot with a shred that the source has seen.
     pub(crate) shred_slot: AtomicU64,
     pub(crate) processed: AtomicU64,
     pub(crate) confirmed: AtomicU64,
@@ -25,7 +25,7 @@ pub struct FollowStatus {
     pub(crate) updates: AtomicU64,
     pub(crate) banks: AtomicU64,
     pub(crate) duplicates: AtomicU64,
-    /// Banks whose entries the source did not send as it counts them.
+    /// Banks with fewer entries than the source counts.
     pub(crate) banks_without_entries: AtomicU64,
     pub(crate) gaps: AtomicU64,
     /// Jumps to the block of an archive.
@@ -33,12 +33,12 @@ pub struct FollowStatus {
     /// The lowest slot that a detached stream can be joined at; 0 if there is none.
     pub(crate) joinable_from: AtomicU64,
     pub(crate) late_writes: AtomicU64,
-    /// Banks whose votes were not counted, because too many banks waited.
+    /// Banks with uncounted votes, because too many banks waited.
     pub(crate) dropped_votes: AtomicU64,
     pub(crate) reverted: AtomicU64,
     pub(crate) open_banks: AtomicU64,
     pub(crate) open_bytes: AtomicU64,
-    /// What open banks need in the ledger, besides what the feed holds of them.
+    /// Bytes of prepared open banks in the ledger, without those in the feed.
     pub(crate) prepared_bytes: AtomicU64,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) cluster_bytes: AtomicU64,
@@ -56,12 +56,12 @@ pub struct FollowStatus {
 }
 
 impl FollowStatus {
-    /// How far the chain is proven.
+    /// The verification of the chain.
     pub fn proof(&self) -> &Arc<ProofStatus> {
         &self.proof
     }
 
-    /// Whether a stream is open.
+    /// Whether a stream of a source is open.
     pub fn is_connected(&self) -> bool {
         self.is_connected.load(Ordering::Relaxed)
     }
@@ -74,12 +74,12 @@ impl FollowStatus {
         }
     }
 
-    /// The processed tip's slot.
+    /// Returns the slot of the processed tip.
     pub fn processed(&self) -> Slot {
         self.processed.load(Ordering::Relaxed)
     }
 
-    /// The root's slot.
+    /// Returns the slot of the newest root.
     pub fn root(&self) -> Slot {
         self.root.load(Ordering::Relaxed)
     }
@@ -89,7 +89,7 @@ impl FollowStatus {
         self.stored.load(Ordering::Relaxed)
     }
 
-    /// Number of gaps so far.
+    /// Returns the number of gaps since the start.
     pub fn gaps(&self) -> u64 {
         self.gaps.load(Ordering::Relaxed)
     }
@@ -114,12 +114,12 @@ impl FollowStatus {
         self.sessions.load(Ordering::Relaxed)
     }
 
-    /// The newest slot whose bank hash was found right; 0 before the first one.
+    /// Returns the newest slot with a verified bank hash, or 0 before the first one.
     pub fn verified(&self) -> Slot {
         self.proof.verified_slot().unwrap_or_default()
     }
 
-    /// The bank whose computed hash is not the reported one, so that no newer bank is verified, in words.
+    /// Returns a description of the bank with a wrong hash, because of which no newer bank is verified.
     pub fn mismatch(&self) -> Option<String> {
         self.proof.mismatch().map(|mismatch| {
             let BankMismatch { slot, computed, reported, reporter, .. } = &*mismatch;
@@ -133,7 +133,7 @@ impl FollowStatus {
         self.last_stream_end.lock().clone()
     }
 
-    /// The last gap, in words.
+    /// Returns a description of the last gap.
     pub fn last_gap(&self) -> Option<String> {
         self.last_gap.lock().clone()
     }

@@ -3,10 +3,10 @@
 //! In: rooted banks, from the one writer. Out: batches of the ledger on disk.
 //! Shape: a bank waits until [`DELAY_BANKS`] later ones are rooted, and for a time. So after a restart the source sends
 //! the newest final banks once more, and subscribers of this node that had not received them yet can resume.
-//! A bank that does not follow from the one before, such as that of an archive, begins a batch, which removes all earlier
-//! blocks: those that are stored follow from each other.
+//! A bank that does not follow from the one before, such as that of an archive, starts a batch, which removes all
+//! earlier blocks: those that are stored follow from each other.
 //! Bounds: [`QUEUE_BYTES_MAX`] wait. Then the writer waits for the disk, and the node falls behind: nothing is lost.
-//! Not here: what a row holds (`stored_rows`), a start from the directory (`stored_ledger`).
+//! Not here: the content of rows (`stored_rows`), a start from the directory (`stored_ledger`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,10 +36,9 @@ const QUEUE_BYTES_MAX: u64 = 128 << 20;
 const BATCH_BANKS_MAX: usize = 32;
 const BATCH_BYTES_MAX: u64 = 16 << 20;
 
-/// A rooted bank to be stored.
 pub(crate) struct RootedBank {
     pub(crate) block: Arc<Block>,
-    /// What it has besides its block.
+    /// The row of the bank, without its block.
     pub(crate) bank: Vec<u8>,
     /// The stakes of epochs, if they changed.
     pub(crate) epochs: Option<Vec<u8>>,
@@ -64,33 +63,28 @@ pub(crate) struct StoreQueue {
 
 struct Shared {
     state: Mutex<State>,
-    /// How long a rooted bank is not stored.
+    /// Maximum time between the root and the commit of a bank.
     delay: Duration,
-    /// The state changed.
     changed: Condvar,
     status: Arc<FollowStatus>,
 }
 
-/// A bank that waits.
 struct WaitingBank {
     bank: RootedBank,
     bytes: u64,
-    /// When it was rooted.
     rooted: Instant,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<WaitingBank>,
-    /// Of the banks that wait.
+    /// Bytes of the banks that wait.
     waiting_bytes: u64,
     /// Of the banks that are being written.
     writing_bytes: u64,
-    /// The writer waits for space.
+    /// Whether the writer waits for space.
     is_full: bool,
-    /// The queue was dropped.
     is_closed: bool,
-    /// The thread ended.
     is_ended: bool,
     err: Option<StoreError>,
 }
@@ -103,7 +97,8 @@ impl StoreQueue {
         status: Arc<FollowStatus>,
     ) -> Result<Self, FollowError> {
         let BaseStore { ledger, delay } = store;
-        let (state, changed) = (Mutex::default(), Condvar::new());
+        let state = Mutex::default();
+        let changed = Condvar::new();
         let shared = Arc::new(Shared { state, delay, changed, status });
         let ended = EndGuard(Arc::clone(&shared));
         let run = move || {
@@ -184,7 +179,8 @@ impl State {
 
     /// The oldest banks that do not have to wait any longer.
     fn take_batch(&mut self, now: Instant, delay: Duration) -> Vec<RootedBank> {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let mut batch = Vec::new();
+        let mut bytes = 0;
         while batch.len() < BATCH_BANKS_MAX && bytes < BATCH_BYTES_MAX {
             let is_over = self.is_full || self.waiting_bytes > DELAY_BYTES_MAX;
             let is_old = self.waiting.len() > DELAY_BANKS;
@@ -216,7 +212,7 @@ impl Shared {
             BaseLedger::Open(store) => Some(store),
             BaseLedger::New(new) => self.create(new, &base)?,
         };
-        // The state may give up what it has for the view.
+        // The view is released, so that the state can free its versions.
         drop(base);
         let Some(mut store) = store else { return Ok(()) };
         self.status.stored.store(store.newest_slot(), Ordering::Relaxed);
@@ -286,7 +282,7 @@ fn blocks(batch: &[RootedBank]) -> Vec<&Block> {
     batch.iter().map(|bank| &*bank.block).collect()
 }
 
-/// Sets what the next append writes besides the blocks.
+/// Sets the rows that the next append writes with the blocks.
 fn set_rows(store: &mut LedgerStore, batch: &[RootedBank]) {
     if let Some(epochs) = batch.iter().rev().find_map(|bank| bank.epochs.as_ref()) {
         store.set_epochs(epochs.clone());
@@ -340,7 +336,9 @@ mod tests {
             entries: Vec::new(),
             writes: vec![write],
         };
-        let (block, bank, epochs) = (Arc::new(block), Vec::new(), None);
+        let block = Arc::new(block);
+        let bank = Vec::new();
+        let epochs = None;
         RootedBank { block, bank, epochs, retain_from: 0, is_next: true }
     }
 
@@ -373,7 +371,7 @@ mod tests {
     fn large_banks_are_stored_earlier_and_a_full_queue_at_once() {
         let rooted = now();
         let mut large = state((1..=10).map(|slot| bank(slot, 10 << 20)), rooted);
-        // What is above the bound, in batches.
+        // The banks above the bound are due, in batches.
         assert_eq!(slots(&large.take_batch(rooted, DELAY)), [1, 2]);
         assert_eq!(slots(&large.take_batch(rooted, DELAY)), [3, 4]);
         assert!(large.take_batch(rooted, DELAY).is_empty());

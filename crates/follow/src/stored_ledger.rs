@@ -2,7 +2,7 @@
 //!
 //! In: a directory. Out: a [`Base`] at its newest stored bank, with the stored blocks; or a directory that the node
 //! fills while it follows.
-//! Invariant: a start from it begins where a bank was the root. Of a verified bank, the sum over all accounts is
+//! Invariant: a restart continues at a bank that was the root. Of a verified bank, the sum over all accounts is
 //! computed again, and so is the bank hash: both must be the stored ones.
 //! Bounds: those of the ledger on disk. Cost: every account is read and hashed once.
 //! Not here: the thread that writes (`store_thread`), tables and checksums (`ledger_store`).
@@ -31,8 +31,8 @@ const STORE_DIR: &str = "followed";
 /// The store of a ledger of `hydrant dev` there.
 const DEV_STORE_DIR: &str = "store";
 
-/// How long a final bank is not stored, by default. A node that catches up roots many banks at once, and a subscriber
-/// needs time to come back after a restart.
+/// Default of the time between the finality of a bank and its commit to disk. A node that catches up roots many banks
+/// at once, and a subscriber needs time to come back after a restart.
 const DELAY: Duration = Duration::from_secs(5);
 
 /// The directory of a followed ledger.
@@ -42,7 +42,7 @@ pub struct LedgerDirectory {
     delay: Duration,
 }
 
-/// A stored state whose accounts were not read yet.
+/// A stored state before its accounts are read.
 pub struct StoredLedger {
     dir: PathBuf,
     delay: Duration,
@@ -75,7 +75,7 @@ impl LedgerDirectory {
         Ok(LedgerStore::<store::Fjall>::remove(&self.store())?)
     }
 
-    /// Opens the stored state. `None` if there is none. The directory is locked from then on.
+    /// Opens and locks the directory. Returns `None` if it has no stored state.
     pub fn open(&self) -> Result<Option<StoredLedger>, FollowError> {
         let dir = self.store();
         let Some(opened) = LedgerStore::open(&dir)? else { return Ok(None) };
@@ -83,7 +83,9 @@ impl LedgerDirectory {
             ChainRowError::Format(found) => {
                 StoreError::Format { dir: dir.clone(), found: found.to_string(), expected: FORMAT }
             }
-            ChainRowError::Field(what) => damaged(&dir, format!("genesis: cannot read its {what}")),
+            ChainRowError::Field(what) => {
+                damage_error(&dir, format!("genesis: cannot read its {what}"))
+            }
         })?;
         Ok(Some(StoredLedger { dir, delay: self.delay, chain, opened }))
     }
@@ -126,20 +128,21 @@ impl StoredLedger {
     pub fn into_base(self, genesis_hash: Hash, limits: &LedgerConfig) -> Result<Base, FollowError> {
         let Self { dir, delay, chain, opened } = self;
         if chain.genesis_hash != genesis_hash {
-            let (stored, followed) = (chain.genesis_hash, genesis_hash);
+            let stored = chain.genesis_hash;
+            let followed = genesis_hash;
             return Err(FollowError::OtherCluster { stored, followed });
         }
         let row = |name: &str, row: &Option<Vec<u8>>| {
-            row.clone().ok_or_else(|| damaged(&dir, format!("{name}: missing")))
+            row.clone().ok_or_else(|| damage_error(&dir, format!("{name}: missing")))
         };
         let epochs = read_epochs(&row("epochs", &opened.rows.epochs)?);
-        let epochs = epochs.map_err(|err| damaged(&dir, format!("epochs: {err}")))?;
+        let epochs = epochs.map_err(|err| damage_error(&dir, format!("epochs: {err}")))?;
         let bank = BankRow::from_bytes(&row("bank", &opened.rows.bank)?);
-        let bank = bank.map_err(|err| damaged(&dir, format!("bank: {err}")))?;
+        let bank = bank.map_err(|err| damage_error(&dir, format!("bank: {err}")))?;
         let mut older = opened.blocks.clone();
-        let block = older.pop().ok_or_else(|| damaged(&dir, "block: missing"))?;
+        let block = older.pop().ok_or_else(|| damage_error(&dir, "block: missing"))?;
         if bank.blockhashes.last() != Some(&block.blockhash) {
-            return Err(damaged(&dir, "bank: it is of another block").into());
+            return Err(damage_error(&dir, "bank: it is of another block").into());
         }
         let jump = bank.jump;
         let mut fields = bank_fields(&chain, bank, &block);
@@ -153,12 +156,12 @@ impl StoredLedger {
         })?;
         added.and_then(|()| loader.ledger().map(drop)).map_err(FollowError::Snapshot)?;
         if block.has_bank_hash() {
-            check_hashes(&fields, loader.lt_hash()).map_err(|what| damaged(&dir, what))?;
+            check_hashes(&fields, loader.lt_hash()).map_err(|what| damage_error(&dir, what))?;
         }
         fields.capitalization = u64::try_from(loader.lamports()).unwrap_or(u64::MAX);
         fields.lt_hash = Box::new(loader.lt_hash().clone());
         let store = BaseStore { ledger: BaseLedger::Open(store), delay };
-        let base = Base::from_stored(fields, loader, (block, older), store)?;
+        let base = Base::from_stored(fields, loader, block, older, store)?;
         Ok(Base { jump, ..base })
     }
 }
@@ -168,14 +171,16 @@ fn check_hashes(fields: &BankFields, found: &LtHash) -> Result<(), String> {
     if *found != *fields.lt_hash {
         return Err("accounts: their sum is not that of the bank".into());
     }
-    let (slot, stored, computed) = (fields.slot, fields.bank_hash, fields.computed_hash(found));
+    let slot = fields.slot;
+    let stored = fields.bank_hash;
+    let computed = fields.computed_hash(found);
     match computed == stored {
         true => Ok(()),
         false => Err(format!("block {slot}: its bank hash is {stored}, computed: {computed}")),
     }
 }
 
-fn damaged(dir: &Path, what: impl Into<String>) -> StoreError {
+fn damage_error(dir: &Path, what: impl Into<String>) -> StoreError {
     StoreError::Damaged { dir: dir.to_owned(), what: what.into() }
 }
 

@@ -1,4 +1,4 @@
-//! What a followed ledger stores besides its blocks and accounts: the rows that the ledger on disk does not interpret.
+//! The rows that a followed ledger stores with its blocks and accounts. The ledger on disk does not interpret them.
 //!
 //! | row       | written                         | holds                                                           |
 //! |-----------|---------------------------------|-----------------------------------------------------------------|
@@ -8,7 +8,7 @@
 //! |           |                                 | block of an archive that the ledger jumped to                   |
 //!
 //! Bounds: 12 KiB a bank; 105 bytes for each vote account of an epoch.
-//! Not here: header and checksum of a row (`store`), what a restart does with them (`stored_ledger`).
+//! Not here: header and checksum of a row (`store`), their use by a restart (`stored_ledger`).
 
 use lattice::{HardFork, LT_HASH_BYTES, LtHash};
 use ledger::Slot;
@@ -23,10 +23,10 @@ use store::{ByteReader, ByteWriter, DecodeError};
 /// The format of the rows. Raised when a row changes.
 pub(crate) const FORMAT: u32 = 2;
 
-/// Epochs whose stakes are stored, the newest ones; Agave stores six.
+/// Number of the newest epochs with stored stakes; Agave stores six.
 pub(crate) const EPOCHS_STORED: usize = 10;
 
-/// What never changes on a chain.
+/// The constant properties of a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChainRow {
     pub(crate) genesis_hash: Hash,
@@ -37,7 +37,7 @@ pub(crate) struct ChainRow {
     pub(crate) inflation: Inflation,
 }
 
-/// What a bank has besides its block and its accounts.
+/// The properties of a bank that its block and its accounts do not have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BankRow {
     /// The hashes that transactions may use, the oldest first.
@@ -51,13 +51,13 @@ pub(crate) struct BankRow {
 /// A jump of the ledger to the block of an archive. No block before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JumpRow {
-    /// The slot of the block, whose transactions are unknown.
+    /// The slot of the block. Its transactions are unknown.
     pub(crate) slot: Slot,
     /// The slot of the parent that its bank hash was computed with. Its block has the one that the ledger jumped from.
     pub(crate) parent_slot: Slot,
 }
 
-/// What the bank hash covers besides the block.
+/// The inputs of the bank hash that the block does not have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LatticeRow {
     /// The sum over all accounts after the bank.
@@ -68,7 +68,7 @@ pub(crate) struct LatticeRow {
 /// Why the row of a chain cannot be read.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ChainRowError {
-    /// Another version wrote it.
+    /// Another version of the program wrote the row.
     Format(u32),
     /// The value that cannot be read.
     Field(&'static str),
@@ -302,8 +302,9 @@ mod tests {
     fn rows_come_back_as_they_were_and_a_cut_or_longer_one_is_refused() {
         for seed in 0..100 {
             let mut random = Rng::with_seed(seed);
-            let (chain, bank, epochs) =
-                (chain(&mut random), bank(&mut random), epochs(&mut random));
+            let chain = chain(&mut random);
+            let bank = bank(&mut random);
+            let epochs = epochs(&mut random);
             let rows = [chain.to_bytes(), bank.to_bytes(), write_epochs(epochs.iter())];
             assert_eq!(ChainRow::from_bytes(&rows[0]), Ok(chain), "seed {seed}");
             assert_eq!(BankRow::from_bytes(&rows[1]).ok(), Some(bank), "seed {seed}");

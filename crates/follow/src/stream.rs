@@ -1,13 +1,13 @@
-//! Streams of sources: connects to one after another and sends what it receives to the writer.
+//! Streams of sources: connects to one after another and sends the received updates to the writer.
 //!
 //! In: the configured sources, the root (where a stream resumes), gaps that the writer has found. Out: [`Message`]s.
-//! Shape: what is there is sent at once, in batches. A batch ends with a message that something waits for ([`is_awaited`]),
-//! so that the writer has it before the rest is decoded.
+//! Shape: available messages are sent at once, in batches. A batch ends with a message that something waits for
+//! ([`is_awaited`]), so that the writer has it before the rest is decoded.
 //! Bounds: a message of at most `message_bytes_max`, also after decompression; a batch of [`BATCH_BYTES_MAX`] and one
 //! message; of messages that the writer has not handled, `queue_bytes_max` bytes. At that bound nothing more is read,
 //! and the source closes the stream of a slow reader.
-//! Invariant: a source that serves stays in use, unless it lags behind another one (`source_slots`). After a failure the
-//! next one is tried at once, and after a round without success there is a pause.
+//! Invariant: a source that serves stays in use, unless it lags behind another one (`source_slots`). After a failure
+//! the next one is tried at once, and after a round without success there is a pause.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,6 @@ use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
 
-/// The name of all filters.
 pub(crate) const FILTER: &str = "follow";
 /// Updates that are sent to the writer at once.
 const BATCH_MAX: usize = 256;
@@ -50,16 +49,16 @@ const BATCH_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Batches that wait for the writer; their bytes are bounded too.
 const BATCHES_MAX: usize = 256;
-/// Windows of HTTP/2: what a source may send ahead, for a stream and for a connection.
+/// Windows of HTTP/2, for a stream and for a connection: the bytes that a source may send ahead.
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
-/// How long a connection, or the response to a request, may take.
+/// Timeout of a connection, and of the response to a request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the source's newest slot is requested.
+/// Interval between requests for the source's newest slot.
 const SLOT_INTERVAL: Duration = Duration::from_secs(2);
-/// How often the writer checks for banks that take too long.
+/// Interval between the writer's checks for overdue banks.
 const TICK_INTERVAL: Duration = Duration::from_millis(200);
-/// Rounds over all sources that find a gap before a stream begins above it, to wait for an archive.
+/// Number of rounds over all sources that find a gap before a stream starts above it, to wait for an archive.
 const GAP_ROUNDS: u32 = 2;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
@@ -67,13 +66,13 @@ const PERMIT_BYTES: usize = 1_024;
 /// A server of Yellowstone gRPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceConfig {
-    /// `http[s]://HOST:PORT`.
+    /// URL of the source: `http[s]://HOST:PORT`.
     pub url: String,
     /// The value of `x-token`, if the server wants one.
     pub x_token: Option<String>,
 }
 
-/// The bounds of streams.
+/// Timeouts and limits of streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamConfig {
     /// Bytes of a message at most. Accounts have up to 10 MiB. Default: 64 MiB.
@@ -85,8 +84,8 @@ pub struct StreamConfig {
     /// A stream that is more slots than this behind another source, and does not catch up within `stall_timeout`, is
     /// closed. Default: 150, which is a minute of 400 ms.
     pub lag_slots_max: u64,
-    /// A stream that waits above a gap is closed after this time without an archive, and all sources are tried again from
-    /// the root on. Default: 5 minutes.
+    /// A stream that waits above a gap is closed after this time without an archive, and all sources are tried again
+    /// from the root on. Default: 5 minutes.
     pub archive_timeout: Duration,
     /// The pauses after rounds without success start with this one and double. Default: 250 ms.
     pub reconnect_delay_min: Duration,
@@ -108,10 +107,12 @@ impl Default for StreamConfig {
     }
 }
 
-/// What the writer receives.
 pub(crate) enum Message {
     /// A stream was opened. Its number rises.
-    Opened { session: u64, start: StreamStart },
+    Opened {
+        session: u64,
+        start: StreamStart,
+    },
     /// Updates of a stream, as they were received.
     Updates {
         session: u64,
@@ -119,7 +120,6 @@ pub(crate) enum Message {
         updates: Vec<(convert::Converted, usize)>,
         _permit: OwnedSemaphorePermit,
     },
-    /// The stream has ended.
     Closed(u64),
     /// Votes with valid signatures.
     Votes(Vec<SignedVote>),
@@ -129,13 +129,11 @@ pub(crate) enum Message {
     State(oneshot::Sender<ConfirmedState>),
     /// The ledger jumps to the block of an archive.
     Jump(Box<Jump>),
-    /// Time has passed.
     Tick(Instant),
 }
 
 /// Bank hashes that an independent source lists.
 pub(crate) struct Reports {
-    /// The number of the source.
     pub(crate) source: u16,
     /// Slots and hashes, the newest first.
     pub(crate) hashes: Vec<(Slot, Hash)>,
@@ -143,16 +141,25 @@ pub(crate) struct Reports {
     pub(crate) _permit: OwnedSemaphorePermit,
 }
 
-/// An update of a session.
 pub(crate) fn source_update(
     source: SourceId,
-    (converted, bytes): (convert::Converted, usize),
+    converted: convert::Converted,
+    bytes: usize,
 ) -> Update<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts> {
     let convert::Converted { slot, bank_id, kind } = converted;
     Update { source, slot, bank_id, bytes, kind }
 }
 
-/// Why a stream ended.
+/// An open stream of a source.
+struct OpenStream {
+    session: u64,
+    /// The index of the source.
+    at: usize,
+    requests: mpsc::Sender<SubscribeRequest>,
+    progress: StreamProgress,
+    footers: Footers,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamEnd {
     #[error("connect")]
@@ -194,7 +201,7 @@ pub(crate) struct Streams {
     /// The last session in which the writer found a gap.
     pub(crate) gaps: watch::Receiver<u64>,
     pub(crate) permits: Arc<Semaphore>,
-    /// Whether there is an upstream whose archives close gaps.
+    /// Whether an upstream provides archives that close gaps.
     pub(crate) has_archives: bool,
 }
 
@@ -214,7 +221,9 @@ fn queue_permits(config: &StreamConfig) -> usize {
 impl Streams {
     /// Runs until the writer has ended.
     pub(crate) async fn run(mut self) {
-        let (mut session, mut at, mut failures) = (0, 0, 0_u32);
+        let mut session = 0;
+        let mut at = 0;
+        let mut failures = 0_u32;
         let mut gaps = GapRounds::new(self.sources.len());
         let slots = SourceSlots::new(self.sources.len());
         loop {
@@ -309,30 +318,31 @@ impl Streams {
         for (other, source) in others {
             polls.spawn(poll_other(source.clone(), self.config.clone(), slots.clone(), other));
         }
-        let limits = (self.config.stall_timeout, self.config.lag_slots_max);
+        let StreamConfig { stall_timeout, lag_slots_max, .. } = self.config;
         let root = self.status.root();
-        let progress = StreamProgress::new(slots.clone(), at, limits, root, now());
-        self.receive((session, at), updates, &requests, progress).await
+        let slots = slots.clone();
+        let progress = StreamProgress::new(slots, at, stall_timeout, lag_slots_max, root, now());
+        let footers = Footers::default();
+        let open = OpenStream { session, at, requests, progress, footers };
+        self.receive(updates, open).await
     }
 
     async fn receive(
         &mut self,
-        (session, at): (u64, usize),
         mut stream: tonic::Streaming<SubscribeUpdate>,
-        requests: &mpsc::Sender<SubscribeRequest>,
-        mut progress: StreamProgress,
+        mut open: OpenStream,
     ) -> Result<StreamEnd, StreamEnd> {
         let mut ticks = tokio::time::interval(TICK_INTERVAL);
         let stall = self.config.stall_timeout;
-        let (mut received_at, mut attached_at) = (now(), now());
-        let mut footers = Footers::default();
+        let mut received_at = now();
+        let mut attached_at = now();
         loop {
             let batch = tokio::select! {
                 batch = next_batch(&mut stream) => batch,
                 changed = self.gaps.changed() => {
                     let gap = *self.gaps.borrow_and_update();
                     match changed {
-                        Ok(()) if gap != session => continue,
+                        Ok(()) if gap != open.session => continue,
                         Ok(()) => return Ok(StreamEnd::Gap),
                         Err(_) => return Ok(StreamEnd::WriterEnded),
                     }
@@ -347,13 +357,13 @@ impl Streams {
                     } else if now() - attached_at > archive_timeout {
                         return Ok(StreamEnd::NoArchive(archive_timeout));
                     }
-                    let (all, free) =
-                        (queue_permits(&self.config), self.permits.available_permits());
-                    let queued = all.saturating_sub(free) * PERMIT_BYTES + footers.bytes();
+                    let all = queue_permits(&self.config);
+                    let free = self.permits.available_permits();
+                    let queued = all.saturating_sub(free) * PERMIT_BYTES + open.footers.bytes();
                     self.status.queued_bytes.store(queued as u64, Ordering::Relaxed);
-                    self.status.upstream.fetch_max(progress.newest_of_source(), Ordering::Relaxed);
+                    self.status.upstream.fetch_max(open.progress.newest_at_source(), Ordering::Relaxed);
                     let limit = self.config.lag_slots_max;
-                    match progress.standstill(free < all / 2, now()) {
+                    match open.progress.standstill(free < all / 2, now()) {
                         None => {}
                         Some(Standstill::Stalled) => return Ok(StreamEnd::NoUpdates(stall)),
                         Some(Standstill::Lagging(slots)) => {
@@ -366,28 +376,28 @@ impl Streams {
             };
             received_at = now();
             let Some(batch) = batch else { return Ok(StreamEnd::Ended) };
-            let of_stream = (&mut progress, &mut footers);
-            self.forward((session, at), batch, received_at, requests, of_stream).await?;
+            self.forward(&mut open, batch, received_at).await?;
         }
     }
 
     /// Sends the updates of a batch up to the first failure.
     async fn forward(
         &self,
-        (session, at): (u64, usize),
+        open: &mut OpenStream,
         batch: Vec<Result<(SubscribeUpdate, usize), tonic::Status>>,
         received: Instant,
-        requests: &mpsc::Sender<SubscribeRequest>,
-        (progress, footers): (&mut StreamProgress, &mut Footers),
     ) -> Result<(), StreamEnd> {
-        let (mut updates, mut bytes, mut end) = (Vec::with_capacity(batch.len()), 0, Ok(()));
+        let OpenStream { session, at, requests, progress, footers } = open;
+        let mut updates = Vec::with_capacity(batch.len());
+        let mut bytes = 0;
+        let mut end = Ok(());
         for message in batch {
             let received_message = message.map_err(|status| self.refusal(status));
             let converted = received_message.and_then(|(message, message_bytes)| {
                 match message.update_oneof {
                     Some(UpdateOneof::Ping(_)) => {
                         let ping = Some(SubscribeRequestPing { id: 1 });
-                        // Without space, earlier answers are still unsent.
+                        // Without space, earlier replies are still unsent.
                         let _ = requests.try_send(SubscribeRequest { ping, ..Default::default() });
                         Ok(None)
                     }
@@ -402,7 +412,7 @@ impl Streams {
                         }
                         let converted = convert::update(update)?;
                         Ok(converted.map(|mut converted| {
-                            if !self.with_entries[at] {
+                            if !self.with_entries[*at] {
                                 converted.expect_no_entries();
                             }
                             converted.add_footer(footers);
@@ -431,6 +441,7 @@ impl Streams {
             let permits = u32::try_from(permits).unwrap_or(u32::MAX);
             let permit = Arc::clone(&self.permits).acquire_many_owned(permits).await;
             let permit = permit.map_err(|_| StreamEnd::WriterEnded)?;
+            let session = *session;
             self.send(Message::Updates { session, received, updates, _permit: permit }).await?;
         }
         end
@@ -451,8 +462,8 @@ impl Streams {
     }
 }
 
-/// The messages that are there, with their bytes, up to one that is awaited, and at least one; `None` if the stream has
-/// ended.
+/// Returns the available messages, with their bytes, up to one that is awaited, and at least one; `None` if the stream
+/// has ended.
 async fn next_batch(
     stream: &mut tonic::Streaming<SubscribeUpdate>,
 ) -> Option<Vec<Result<(SubscribeUpdate, usize), tonic::Status>>> {
@@ -474,7 +485,7 @@ async fn next_batch(
     Some(batch)
 }
 
-/// Whether readers wait for what follows from a message: a bank freezes, is whole, or is confirmed by its child.
+/// Whether readers wait for the effect of a message: a bank freezes, is whole, or is confirmed by its child.
 fn is_awaited(message: &SubscribeUpdate) -> bool {
     match &message.update_oneof {
         Some(UpdateOneof::BlockMeta(_)) => true,
@@ -487,7 +498,7 @@ fn is_awaited(message: &SubscribeUpdate) -> bool {
     }
 }
 
-/// The value of `x-token`.
+/// Parses the value of `x-token`.
 pub(crate) fn parse_token(
     source: &SourceConfig,
 ) -> Result<Option<MetadataValue<Ascii>>, StreamEnd> {
@@ -588,7 +599,7 @@ fn is_out_of_window(status: &tonic::Status) -> bool {
 
 /// Whether sources lack what follows the root, since it moved last.
 struct GapRounds {
-    /// Rounds over all sources of which one had a gap.
+    /// Number of rounds over all sources in which one had a gap.
     rounds: u32,
     is_in_round: bool,
     /// The sources that have refused the stream.
@@ -620,7 +631,7 @@ impl GapRounds {
     }
 }
 
-/// Requests the newest slot of a source, again and again. A source without this call is no failure.
+/// Requests the newest slot of a source periodically. A source without this call is not an error.
 async fn poll_slot(
     mut client: GeyserClient<Channel>,
     token: Option<MetadataValue<Ascii>>,

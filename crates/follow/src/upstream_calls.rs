@@ -1,4 +1,4 @@
-//! Calls that only an upstream can answer, as its JSON-RPC answers them.
+//! Calls that are forwarded to an upstream's JSON-RPC, with its results unchanged.
 //!
 //! In: calls from any thread. Out: the upstream's result, or its error.
 //! Bounds: [`CALLS_MAX`] calls wait; more are refused. [`THREADS`] are at the upstream at once, each for at most
@@ -18,22 +18,20 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::runtime::Runtime;
 
-/// Calls that wait.
+/// Maximum number of queued calls.
 const CALLS_MAX: usize = 256;
-/// Threads that call.
+/// Number of threads that call the upstream.
 const THREADS: usize = 2;
-/// How long a call may take at the upstream; shorter than the deadline of a light task (`pool.light.deadline_ms`).
+/// Timeout of a call at the upstream; shorter than the deadline of a light task (`pool.light.deadline_ms`).
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a response: a signature or two slots.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
-/// A call with its reply.
 struct Queued {
     body: String,
     reply: UpstreamReply,
 }
 
-/// Counts of calls.
 #[derive(Default)]
 struct Counters {
     waiting: AtomicU64,
@@ -42,7 +40,7 @@ struct Counters {
     unreachable: AtomicU64,
 }
 
-/// Calls an upstream.
+/// Forwards calls to an upstream over JSON-RPC.
 pub struct UpstreamCalls {
     queue: SyncSender<Queued>,
     counters: Arc<Counters>,
@@ -67,9 +65,11 @@ impl UpstreamCalls {
     /// Starts the threads that call. They end when this is dropped.
     pub fn start(upstream: &Endpoint) -> std::io::Result<Self> {
         let (queue, receiver) = sync_channel(CALLS_MAX);
-        let (receiver, counters) = (Arc::new(Mutex::new(receiver)), Arc::<Counters>::default());
+        let receiver = Arc::new(Mutex::new(receiver));
+        let counters = Arc::<Counters>::default();
         for _ in 0..THREADS {
-            let (upstream, receiver) = (upstream.clone(), Arc::clone(&receiver));
+            let upstream = upstream.clone();
+            let receiver = Arc::clone(&receiver);
             let counters = Arc::clone(&counters);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let thread = std::thread::Builder::new().name("upstream".into());

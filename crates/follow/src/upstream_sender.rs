@@ -27,7 +27,6 @@ pub struct UpstreamSender {
     queue_max: usize,
 }
 
-/// A transaction of a client.
 struct Queued {
     client: ClientId,
     transaction: VerifiedTransaction,
@@ -40,7 +39,8 @@ impl UpstreamSender {
         let receiver = Arc::new(Mutex::new(receiver));
         let waiting = Arc::new(Mutex::new(ClientShares::new(queue_max)));
         for _ in 0..THREADS {
-            let (upstream, receiver) = (upstream.clone(), Arc::clone(&receiver));
+            let upstream = upstream.clone();
+            let receiver = Arc::clone(&receiver);
             let waiting = Arc::clone(&waiting);
             let thread = std::thread::Builder::new().name("forward".into());
             thread.spawn(move || forward(&upstream, &receiver, &waiting))?;
@@ -62,7 +62,8 @@ impl UpstreamSender {
 impl TransactionSender for UpstreamSender {
     fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         // Counted before: a thread may take it at once.
-        let (client, bytes) = (sender.client, transaction.memory_bytes());
+        let client = sender.client;
+        let bytes = transaction.memory_bytes();
         self.waiting.lock().add(sender, bytes)?;
         self.queue.try_send(Queued { client, transaction }).map_err(|err| {
             self.waiting.lock().remove(client, bytes);

@@ -1,7 +1,7 @@
-//! The proof of a followed chain: the hash of each bank, computed from its writes, beside what others report.
+//! The proof of a followed chain: the hash of each bank, computed from its writes, compared with reported hashes.
 //!
-//! In: whole banks with the old and new states of the accounts that they wrote. Out: their hashes, and [`Decision`]s for
-//! the feed: banks that may be shown as confirmed, and banks that are requested again because their hash is wrong.
+//! In: whole banks with the old and new states of the accounts that they wrote. Out: their hashes, and [`Decision`]s
+//! for the feed: banks that may be shown as confirmed, and banks that are requested again because their hash is wrong.
 //! Bounds: the feed and [`verify::VerifierConfig`] bound the banks above the root. Each is requested again once, and
 //! with [`OnMismatch::Report`] at each new stream.
 //! Invariant: a bank is approved only if its hash has the required level, and so has that of each ancestor.
@@ -30,7 +30,7 @@ use crate::proof_status::ProofStatus;
 use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
 
-/// How banks are verified, and so which commitment a bank is shown with. The docs of the variants are the help of
+/// The method of verifying banks, which decides the commitment of a bank. The docs of the variants are the help of
 /// `--verify`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -49,13 +49,13 @@ pub enum VerifyMode {
     /// Require independent sources to list the hash, too (--verify-source).
     Agree,
     /// Require validators with more than two thirds of the stake to sign the hash, or a descendant's.
-    // Only on a chain whose validators vote on it.
+    // Only on a chain with votes in its blocks.
     Votes,
 }
 
 impl VerifyMode {
     /// The level that a bank needs to be shown as confirmed.
-    pub(crate) fn required(self) -> Option<VerificationLevel> {
+    pub(crate) fn required_level(self) -> Option<VerificationLevel> {
         match self {
             Self::Off => None,
             Self::Sequence => Some(VerificationLevel::Sequence),
@@ -65,7 +65,7 @@ impl VerifyMode {
     }
 }
 
-/// The reaction to a bank whose hash is wrong again after it was requested again. The docs of the variants are the help
+/// The reaction to a bank with a wrong hash after it was requested again. The docs of the variants are the help
 /// of `--on-mismatch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -97,14 +97,13 @@ pub(crate) struct BankHashes {
     pub(crate) components: BankHashComponents,
 }
 
-/// The verifier of a writer.
 pub(crate) struct Verification {
     verifier: Option<Verifier>,
     on_mismatch: OnMismatch,
     decisions: VecDeque<Decision>,
-    /// Slots above the root whose banks were requested again.
+    /// Slots above the root with a bank that was requested again.
     repaired: BTreeSet<Slot>,
-    /// Banks above the root whose hash was wrong again, and those above them; only with [`OnMismatch::Report`].
+    /// Banks above the root with a hash that was wrong again, and their descendants; only with [`OnMismatch::Report`].
     unverified: BTreeSet<BlockId>,
     /// Slots above the root for which a source lists another hash.
     disagreed: BTreeSet<(Slot, SourceId)>,
@@ -173,7 +172,7 @@ impl Verification {
         let sysvars = BankSysvars::from_bank(prepared);
         let reported = sysvars.parent_hash;
         // The root, or a bank that was found right: if the child lists another hash, the child is wrong.
-        let required = self.proof.required();
+        let required = self.proof.required_level();
         let is_right = match verifier.verdict(bank.parent) {
             None => true,
             Some(Verdict::Matched(level)) => Some(*level) >= required,
@@ -214,7 +213,8 @@ impl Verification {
     }
 
     /// A child that is still open lists this hash of `bank`. If it is the computed one, the bank has its verdict a slot
-    /// before the child is whole. Any other hash is judged once the child is whole, because an open bank may be damaged.
+    /// before the child is whole. Any other hash is judged once the child is whole, because an open bank may be
+    /// damaged.
     pub(crate) fn preview_child(&mut self, bank: BlockId, reported: Hash, now: Duration) {
         let Some(verifier) = &mut self.verifier else { return };
         let is_computed = verifier.bank_hash(bank) == Some(reported);
@@ -256,7 +256,8 @@ impl Verification {
     /// Counts votes. Returns the newest slot for which enough stake has voted now.
     pub(crate) fn count_votes(&mut self, votes: &[SignedVote], now: Duration) -> Option<Slot> {
         let verifier = self.verifier.as_mut()?;
-        let (mut changed, mut decided) = (Vec::new(), None);
+        let mut changed = Vec::new();
+        let mut decided = None;
         for vote in votes {
             let slot = vote.vote().slot();
             changed.extend(verifier.vote(vote, now));
@@ -336,10 +337,10 @@ impl Verification {
         let before = chain_solana::Verification::proof(&*self.proof, bank);
         self.proof.record(bank, BankProof { level, votes });
         self.name_dissenting(bank.slot);
-        if Some(level) < self.proof.required() {
+        if Some(level) < self.proof.required_level() {
             return;
         }
-        if before.map(|before| before.level) < self.proof.required() {
+        if before.map(|before| before.level) < self.proof.required_level() {
             self.proof.verified_banks.fetch_add(1, Ordering::Relaxed);
             if matches!(self.limitation, Some(Limitation::Full)) {
                 self.end_limitation();
@@ -407,7 +408,6 @@ impl Verification {
         }
     }
 
-    /// A bank became the root.
     pub(crate) fn root(&mut self, bank: BlockId) -> Result<(), VerifierError> {
         self.repaired = self.repaired.split_off(&(bank.slot + 1));
         self.unverified = self.unverified.split_off(&bank);
@@ -430,7 +430,6 @@ impl Verification {
         Some(LatticeRow { lt_hash, hard_forks: verifier.hard_forks().to_vec() })
     }
 
-    /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.verifier.as_ref().map_or(0, |verifier| verifier.usage().bytes)
     }
@@ -450,7 +449,8 @@ pub(crate) fn from_snapshot(
 }
 
 fn log_mismatch(outcome: &str, mismatch: &BankMismatch) {
-    let (computed, reported) = (mismatch.computed, mismatch.reported);
+    let computed = mismatch.computed;
+    let reported = mismatch.reported;
     let accounts: Vec<String> = mismatch.accounts_written.iter().map(ToString::to_string).collect();
     tracing::error!(
         slot = mismatch.slot,
@@ -463,11 +463,12 @@ fn log_mismatch(outcome: &str, mismatch: &BankMismatch) {
     );
 }
 
-/// What the sysvars of a bank say of other banks.
+/// The hashes of other banks in the sysvars of a bank.
 struct BankSysvars {
     /// The hash that it lists for its parent. A bank that lists none, or that of another slot, lists a wrong one.
     parent_hash: Hash,
-    /// The slot of a restart of the cluster (a hard fork) that the bank is the first to follow: it changes LastRestartSlot.
+    /// The slot of a restart of the cluster (a hard fork) that the bank is the first to follow: it changes
+    /// LastRestartSlot.
     restart: Option<Slot>,
 }
 

@@ -1,9 +1,10 @@
-//! What the vote accounts say: the last vote of each voter, and the super-majority root.
+//! The state of the vote accounts: the last vote of each voter, and the super-majority root.
 //!
-//! In: the stakes of the epoch, and writes of vote accounts. Out: votes for the choice of the processed tip; the highest
-//! slot that voters with more than two thirds of the stake have as their root, which is what RPC's `finalized` means.
+//! In: the stakes of the epoch, and writes of vote accounts. Out: votes for the choice of the processed tip; the
+//! highest slot that voters with more than two thirds of the stake have as their root, which is what RPC's `finalized`
+//! means.
 //! A validator's root is a fact of that validator, whatever fork its vote landed on, so the highest one counts.
-//! Bounds: the vote accounts with stake, of which there are at most [`verify::VOTERS_MAX`].
+//! Bounds: the vote accounts with stake, at most [`verify::VOTERS_MAX`].
 //! Not here: whether votes are signed (`votes`, `verify`).
 
 use std::cmp::Reverse;
@@ -17,8 +18,8 @@ use solana_pubkey::Pubkey;
 use solana_vote::vote_state_view::VoteStateView;
 use verify::StakedVoters;
 
-/// Slots after which votes are old. A cluster whose voters with two thirds of the stake have not voted for that long has
-/// halted, or it does not vote on chain any more (Alpenglow).
+/// Number of slots after which votes are old. If voters with two thirds of the stake have not voted for that long, the
+/// cluster has halted, or it no longer votes on chain (Alpenglow).
 const VOTE_AGE_MAX: Slot = 512;
 
 /// The last state of a vote account.
@@ -28,7 +29,6 @@ struct Tower {
     root: Slot,
 }
 
-/// What a vote account says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VoteAccountState {
     voted: Option<Slot>,
@@ -36,7 +36,7 @@ pub(crate) struct VoteAccountState {
 }
 
 impl VoteAccountState {
-    /// What the account says; `None` if it is no vote account.
+    /// Reads the state of an account. Returns `None` if it is not a vote account.
     pub(crate) fn read(account: &Account) -> Option<Self> {
         let state = VoteStateView::try_new(account.0.data_clone()).ok()?;
         Some(Self { voted: state.last_voted_slot(), root: state.root_slot() })
@@ -57,7 +57,7 @@ impl VoteAccounts {
     }
 
     /// Sets the stakes of the epoch of a slot. If they are not known yet, those of the epoch before count for
-    /// [`VOTE_AGE_MAX`] more slots: in a short epoch the next stakes are known some slots after it has begun.
+    /// [`VOTE_AGE_MAX`] more slots: in a short epoch the next stakes are known some slots after its start.
     pub(crate) fn set_stakes(&mut self, slot: Slot, stakes: Option<Arc<StakedVoters>>) {
         let is_recent = |known: &StakedVoters| known.slots().end() + VOTE_AGE_MAX >= slot;
         if stakes.is_none() && self.stakes.as_deref().is_some_and(is_recent) {
@@ -103,8 +103,8 @@ impl VoteAccounts {
         Some(LandedVote { voter: *pubkey, slot: tower.voted, stake })
     }
 
-    /// The super-majority root. `None` if the stakes are unknown, or if the voters do not vote on chain near `tip`: then
-    /// the sources' roots decide alone.
+    /// The super-majority root. `None` if the stakes are unknown, or if the voters do not vote on chain near `tip`:
+    /// then the sources' roots decide alone.
     pub(crate) fn super_majority_root(&self, tip: Slot) -> Option<Slot> {
         let stakes = self.stakes.as_ref()?;
         let voted = self.supermajority_slot(stakes, |tower| tower.voted)?;
@@ -129,7 +129,6 @@ impl VoteAccounts {
         })
     }
 
-    /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.towers.capacity() * (size_of::<Pubkey>() + size_of::<Tower>())
     }

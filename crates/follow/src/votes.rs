@@ -4,7 +4,7 @@
 //! most stake first. A vote costs about 50 us, so those for slots that are decided already are skipped.
 //! Bounds: [`BATCHES_MAX`] banks with [`VOTES_MAX`] votes each; the transactions are those of history. Votes beyond are
 //! not counted, which only delays a decision: a vote for a descendant verifies its ancestors.
-//! Not here: who may vote, and the sum of stakes (`verify`).
+//! Not here: the eligible voters, and the sum of stakes (`verify`).
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use verify::{SignedVote, StakedVoters, UnverifiedVote};
 use crate::error::FollowError;
 use crate::stream::Message;
 
-/// Banks whose votes wait.
+/// Maximum number of banks with queued votes.
 const BATCHES_MAX: usize = 64;
 /// Votes of a bank: mainnet has about 1,000 voters.
 const VOTES_MAX: usize = 8_192;
@@ -33,7 +33,7 @@ const CHUNK_MAX: usize = 32;
 /// The stakes of the epochs that are known, the oldest first.
 pub(crate) type StakeTables = Vec<Arc<StakedVoters>>;
 
-/// What the writer and the thread share.
+/// The state that the writer and the thread share.
 #[derive(Default)]
 pub(crate) struct VotesShared {
     stakes: ArcSwap<StakeTables>,
@@ -66,18 +66,18 @@ impl VoteThread {
         votes.is_empty() || self.batches.try_send(votes).is_ok()
     }
 
-    /// Replaces the stakes.
     pub(crate) fn set_stakes(&self, stakes: StakeTables) {
         self.shared.stakes.store(Arc::new(stakes));
     }
 
-    /// Votes up to this slot are not needed any more.
+    /// Marks the votes up to a slot as no longer needed.
     pub(crate) fn decide(&self, slot: Slot) {
         self.shared.decided.fetch_max(slot, Ordering::Relaxed);
     }
 }
 
-/// The votes of a bank that were executed, for subscribers. They are read while the bank is open, about a microsecond each.
+/// The votes of a bank that were executed, for subscribers. They are read while the bank is open, about a microsecond
+/// each.
 #[derive(Default)]
 pub(crate) struct LandedVotes {
     /// Transactions that were read.
@@ -86,8 +86,8 @@ pub(crate) struct LandedVotes {
 }
 
 impl LandedVotes {
-    /// Reads those of the bank's transactions that were not read yet. They are in order, and `from` is how many are before
-    /// them. If some of these were not read, nothing is read now.
+    /// Reads those of the bank's transactions that were not read yet. They are in order, and `from` is how many are
+    /// before them. If some of these were not read, nothing is read now.
     pub(crate) fn read(&mut self, from: usize, transactions: &[Arc<ExecutedTransaction>]) {
         let Some(known) = self.read.checked_sub(from) else { return };
         for executed in transactions.iter().skip(known) {
@@ -98,7 +98,6 @@ impl LandedVotes {
         self.read = self.read.max(from + transactions.len());
     }
 
-    /// Estimated bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.votes.capacity() * (size_of::<Vote>() + SLOTS_BYTES)
     }

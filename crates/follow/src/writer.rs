@@ -2,8 +2,8 @@
 //!
 //! In: updates, streams that open and close, the time. Out: the ledger's state, its history, and events to the sinks,
 //! each after its state is published.
-//! Shape: what a bank writes is applied as it comes, as a block that no tip leads to (`prepare_banks`), and the rest when the
-//! bank is whole (`write_bank`). Work that no reader waits for follows later (`run_deferred`).
+//! Shape: the writes of an open bank are applied early, as a block that no tip leads to (`prepare_banks`), and the rest
+//! when the bank is whole (`write_bank`). Work that no reader waits for follows later (`run_deferred`).
 //! Invariant: a tip moves to a bank only when it is whole, so nothing of an open bank is shown.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ mod prepare_banks;
 mod run_deferred;
 mod write_bank;
 
-/// Epochs whose stakes are stored: the root's, the next one, and the one after it.
+/// Maximum number of epochs with stakes: the root's, the next one, and the one after it.
 const EPOCHS_MAX: usize = 3;
 
 /// A bank above the root, or the root.
@@ -57,80 +57,114 @@ struct Frozen {
     is_confirmed: bool,
 }
 
-/// The writer's state.
-pub(crate) struct Writer {
+/// The writer's part of a start: the ledger at its root, and everything that the writer needs besides.
+pub(crate) struct WriterParts {
     pub(crate) feed: Feed<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>,
     pub(crate) ledger: Ledger<Account, BlockInfo>,
-    reader: Reader,
+    pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
-    pub(crate) sinks: Vec<Box<dyn EventSink>>,
+    pub(crate) root: Arc<Block>,
+    pub(crate) root_info: BlockInfo,
     pub(crate) status: Arc<FollowStatus>,
+    /// Gets the session of each gap.
     pub(crate) gaps: watch::Sender<u64>,
+    pub(crate) verification: Verification,
+    pub(crate) cluster: ClusterTracker,
+    /// Verifies the signatures of votes, if they are counted.
+    pub(crate) vote_thread: Option<VoteThread>,
+    pub(crate) storage: Storage,
+    pub(crate) free_thread: FreeThread,
+    pub(crate) sinks: Vec<Box<dyn EventSink>>,
+}
+
+/// The storage of rooted banks.
+pub(crate) struct Storage {
+    /// `None` without a directory.
+    pub(crate) queue: Option<StoreQueue>,
+    /// The stored block of the last jump, which has no known transactions.
+    pub(crate) last_jump: Option<JumpRow>,
+}
+
+/// The stakes and the votes that choose tips and roots.
+struct Voting {
+    /// The stakes of the known epochs.
+    stakes: StakeTables,
+    thread: Option<VoteThread>,
+    accounts: VoteAccounts,
+    /// The votes in the newest bank, until it is the tip.
+    newest: Option<(BlockId, LandedVotes)>,
+}
+
+/// The events of the writer.
+struct Output {
+    sinks: Vec<Box<dyn EventSink>>,
+    write_versions: WriteVersions,
+    /// Events to send after the next publication.
+    unsent: Vec<LedgerEvent>,
+}
+
+/// The sessions of streams.
+struct Sessions {
+    /// The open session, and its source in the feed.
+    open: Option<(u64, SourceId)>,
+    gaps: watch::Sender<u64>,
+}
+
+/// The writer's state.
+pub(crate) struct Writer {
+    feed: Feed<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>,
+    ledger: Ledger<Account, BlockInfo>,
+    reader: Reader,
+    history: Arc<History>,
+    status: Arc<FollowStatus>,
     verification: Verification,
     cluster: ClusterTracker,
-    /// The stakes of the epochs that are known.
-    stakes: StakeTables,
-    /// Verifies the signatures of votes, if they are counted.
-    pub(crate) votes: Option<VoteThread>,
-    /// Stores rooted banks, if there is a directory.
-    pub(crate) store: Option<StoreQueue>,
-    /// Of the stored blocks, the one whose transactions are unknown.
-    pub(crate) last_jump: Option<JumpRow>,
-    vote_accounts: VoteAccounts,
-    write_versions: WriteVersions,
+    voting: Voting,
+    storage: Storage,
+    output: Output,
+    sessions: Sessions,
     banks: BTreeMap<BlockId, Frozen>,
-    /// The votes in the newest bank, until it is the tip.
-    newest_votes: Option<(BlockId, LandedVotes)>,
     open_banks: OpenBanks,
     deferred: DeferredWork,
-    freeing: FreeThread,
-    session: Option<(u64, SourceId)>,
-    /// The feed jumps next.
+    free_thread: FreeThread,
+    /// The jump that the feed is about to report.
     pending_jump: Option<Jump>,
-    /// Sent after the next publication.
-    unsent: Vec<LedgerEvent>,
     started: Instant,
     /// When the last updates came, since the start.
     now: Duration,
 }
 
 impl Writer {
-    /// A writer whose root is `block`.
-    pub(crate) fn new(
-        feed: Feed<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>,
-        (ledger, reader): (Ledger<Account, BlockInfo>, Reader),
-        history: Arc<History>,
-        status: Arc<FollowStatus>,
-        gaps: watch::Sender<u64>,
-        (block, info): (Arc<Block>, BlockInfo),
-        (verification, cluster, freeing): (Verification, ClusterTracker, FreeThread),
-    ) -> Self {
-        let id = block.id;
-        let root = Frozen { block, info: Arc::new(info), is_executed: true, is_confirmed: true };
-        Self {
-            feed,
-            ledger,
-            reader,
-            history,
-            sinks: Vec::new(),
-            status,
-            gaps,
-            verification,
-            cluster,
+    /// Creates a writer.
+    pub(crate) fn new(parts: WriterParts) -> Self {
+        let WriterParts { root, root_info, sinks, gaps, vote_thread, .. } = parts;
+        let id = root.id;
+        let info = Arc::new(root_info);
+        let root = Frozen { block: root, info, is_executed: true, is_confirmed: true };
+        let voting = Voting {
             stakes: StakeTables::new(),
-            votes: None,
-            store: None,
-            last_jump: None,
-            vote_accounts: VoteAccounts::default(),
-            write_versions: WriteVersions::default(),
+            thread: vote_thread,
+            accounts: VoteAccounts::default(),
+            newest: None,
+        };
+        let write_versions = WriteVersions::default();
+        Self {
+            feed: parts.feed,
+            ledger: parts.ledger,
+            reader: parts.reader,
+            history: parts.history,
+            status: parts.status,
+            verification: parts.verification,
+            cluster: parts.cluster,
+            voting,
+            storage: parts.storage,
+            output: Output { sinks, write_versions, unsent: Vec::new() },
+            sessions: Sessions { open: None, gaps },
             banks: BTreeMap::from([(id, root)]),
-            newest_votes: None,
             open_banks: OpenBanks::default(),
             deferred: DeferredWork::default(),
-            freeing,
-            session: None,
+            free_thread: parts.free_thread,
             pending_jump: None,
-            unsent: Vec::new(),
             started: now(),
             now: Duration::ZERO,
         }
@@ -145,36 +179,36 @@ impl Writer {
                     self.verification.retry_unverified();
                     self.take_events()?;
                     let source = self.feed.open_source(start);
-                    self.session = source.map(|source| (session, source));
+                    self.sessions.open = source.map(|source| (session, source));
                 }
                 Message::State(sender) => self.send_state(sender),
                 Message::Jump(jump) => self.jump(*jump)?,
                 Message::Updates { session, received, updates, _permit } => {
-                    let Some((_, source)) = self.session.filter(|(open, _)| *open == session)
+                    let Some((_, source)) = self.sessions.open.filter(|(open, _)| *open == session)
                     else {
                         continue;
                     };
                     self.now = received.saturating_duration_since(self.started);
                     let batch_len = updates.len() as u64;
-                    for update in updates {
+                    for (update, bytes) in updates {
                         if self.verification.is_stopped() {
                             break;
                         }
-                        self.preview_child(&update.0);
-                        self.feed.handle(source_update(source, update), received);
+                        self.preview_child(&update);
+                        self.feed.handle(source_update(source, update, bytes), received);
                         self.take_events()?;
                     }
                     self.run_deferred_if_due(received)?;
                     self.prepare_banks(batch_len)?;
                 }
                 Message::Closed(session) => {
-                    if self.session.is_some_and(|(open, _)| open == session) {
+                    if self.sessions.open.is_some_and(|(open, _)| open == session) {
                         self.close_session();
                     }
                 }
                 Message::Votes(votes) => {
                     let decided = self.verification.count_votes(&votes, self.now);
-                    if let (Some(slot), Some(thread)) = (decided, &self.votes) {
+                    if let (Some(slot), Some(thread)) = (decided, &self.voting.thread) {
                         thread.decide(slot);
                     }
                     self.take_events()?;
@@ -215,21 +249,25 @@ impl Writer {
     }
 
     fn close_session(&mut self) {
-        if let Some((_, source)) = self.session.take() {
+        if let Some((_, source)) = self.sessions.open.take() {
             self.feed.close_source(source);
         }
     }
 
     /// Applies the events of the feed, publishes, and then sends what became visible.
     fn take_events(&mut self) -> Result<(), FollowError> {
-        let mut is_new = false;
+        let mut has_visible = false;
         loop {
             while let Some(decision) = self.verification.pop_decision() {
                 self.feed.apply(decision);
             }
             let Some(event) = self.feed.poll_event() else { break };
-            is_new = true;
+            has_visible |= !event.is_about_open_bank();
             match event {
+                Event::Opened(bank) => self.record_opened(&bank),
+                Event::FirstWrites { bank, pubkeys } => self.replace_accounts(bank, pubkeys),
+                Event::Quiescent { bank, accounts } => self.write_quiescent(bank, accounts)?,
+                Event::Ended(bank) => self.end_open(bank)?,
                 Event::Bank(bank) => self.write_bank(*bank)?,
                 Event::Dropped { bank, reason } => self.drop_bank(bank, reason)?,
                 Event::Tip(bank) => self.move_tip(bank)?,
@@ -238,27 +276,28 @@ impl Writer {
                 Event::Jumped { from, to } => self.apply_jump(from, to)?,
                 Event::LateWrite { bank, write } => {
                     self.status.late_writes.fetch_add(1, Ordering::Relaxed);
-                    let (account, slot) = (write.pubkey, bank.slot);
+                    let account = write.pubkey;
+                    let slot = bank.slot;
                     tracing::error!(slot, %account, "a write came after its bank was whole");
                 }
                 Event::Gap(gap) => self.report_gap(&gap),
             }
         }
-        if is_new {
+        if has_visible {
             self.publish();
         }
         Ok(())
     }
 
     fn publish(&mut self) {
-        // What a view shows as confirmed or final, history shows too.
+        // History must show each block that a view shows as confirmed or final.
         let history = self.history.publish_first();
         let ledger = self.ledger.publish_first();
         self.deferred.retire((history, ledger), self.now);
         self.update_status();
-        for event in std::mem::take(&mut self.unsent) {
+        for event in std::mem::take(&mut self.output.unsent) {
             let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
-            for sink in &mut self.sinks {
+            for sink in &mut self.output.sinks {
                 if !is_update || sink.needs_account_updates() {
                     sink.send(&event);
                 }
@@ -283,7 +322,7 @@ impl Writer {
         set(&status.open_banks, stats.open_banks as u64);
         set(&status.open_bytes, stats.open_bytes as u64);
         set(&status.joinable_from, feed.joinable_from.unwrap_or_default());
-        let verifier_bytes = self.verification.bytes() + self.vote_accounts.bytes();
+        let verifier_bytes = self.verification.bytes() + self.voting.accounts.bytes();
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
         status.upstream.fetch_max(feed.tip.slot, Ordering::Relaxed);
     }
@@ -302,8 +341,8 @@ impl Writer {
             gap.reason
         );
         *self.status.last_gap.lock() = Some(text);
-        if let Some((session, _)) = self.session {
-            self.gaps.send_replace(session);
+        if let Some((session, _)) = self.sessions.open {
+            self.sessions.gaps.send_replace(session);
         }
     }
 
@@ -317,31 +356,31 @@ impl Writer {
     /// The stakes of an epoch became known.
     pub(crate) fn set_epoch_stakes(&mut self, stakes: Arc<StakedVoters>) {
         self.verification.set_epoch_stakes(&stakes);
-        self.stakes.retain(|known| known.slots() != stakes.slots());
-        self.stakes.push(stakes);
-        self.stakes.sort_by_key(|stakes| *stakes.slots().start());
-        if self.stakes.len() > EPOCHS_MAX {
-            self.stakes.remove(0);
+        self.voting.stakes.retain(|known| known.slots() != stakes.slots());
+        self.voting.stakes.push(stakes);
+        self.voting.stakes.sort_by_key(|stakes| *stakes.slots().start());
+        if self.voting.stakes.len() > EPOCHS_MAX {
+            self.voting.stakes.remove(0);
         }
-        if let Some(thread) = &self.votes {
-            thread.set_stakes(self.stakes.clone());
+        if let Some(thread) = &self.voting.thread {
+            thread.set_stakes(self.voting.stakes.clone());
         }
     }
 
     /// Takes the stakes of the epoch of a slot, and the state of their vote accounts in the parent of its bank.
     fn enter_epoch(&mut self, slot: Slot, parent: BlockId) {
-        if self.vote_accounts.has_stakes(slot) {
+        if self.voting.accounts.has_stakes(slot) {
             return;
         }
-        let table = self.stakes.iter().find(|stakes| stakes.slots().contains(&slot));
-        self.vote_accounts.set_stakes(slot, table.cloned());
-        let pubkeys: Vec<_> = self.vote_accounts.pubkeys().copied().collect();
+        let table = self.voting.stakes.iter().find(|stakes| stakes.slots().contains(&slot));
+        self.voting.accounts.set_stakes(slot, table.cloned());
+        let pubkeys: Vec<_> = self.voting.accounts.pubkeys().copied().collect();
         let accounts = pubkeys.iter().filter_map(|pubkey| {
             let account = self.ledger.record_at(parent, &Address::from(pubkey.to_bytes()))?;
             Some((pubkey, account))
         });
         for (pubkey, account) in accounts {
-            self.vote_accounts.record(pubkey, &account, slot);
+            self.voting.accounts.record(pubkey, &account, slot);
         }
     }
 
@@ -358,7 +397,7 @@ impl Writer {
             DropReason::Abandoned => RevertReason::Abandoned,
             DropReason::Replaced => RevertReason::Replaced,
         };
-        self.unsent.push(LedgerEvent::Reverted { block, reason, timestamp_ms: unix_ms() });
+        self.output.unsent.push(LedgerEvent::Reverted { block, reason, timestamp_ms: unix_ms() });
         Ok(())
     }
 
@@ -387,17 +426,17 @@ impl Writer {
             frozen.is_executed = true;
             if !frozen.block.transactions.is_empty() {
                 let transactions = frozen.block.transactions.clone();
-                let known = self.newest_votes.take_if(|(known, _)| *known == id);
+                let known = self.voting.newest.take_if(|(known, _)| *known == id);
                 let mut votes = known.map_or_else(LandedVotes::default, |(_, votes)| votes);
                 votes.read(0, &transactions);
                 let votes = votes.into_votes();
-                self.unsent.push(LedgerEvent::Executed(transactions.into()));
+                self.output.unsent.push(LedgerEvent::Executed(transactions.into()));
                 if !votes.is_empty() {
-                    self.unsent.push(LedgerEvent::Voted(votes));
+                    self.output.unsent.push(LedgerEvent::Voted(votes));
                 }
             }
         }
-        self.unsent.push(LedgerEvent::TipMoved { block: bank });
+        self.output.unsent.push(LedgerEvent::TipMoved { block: bank });
         Ok(())
     }
 
@@ -408,8 +447,9 @@ impl Writer {
         for id in self.chain_to(bank, |_, frozen| frozen.is_confirmed) {
             let Some(frozen) = self.banks.get_mut(&id) else { continue };
             frozen.is_confirmed = true;
-            let (block, timestamp_ms) = (Arc::clone(&frozen.block), unix_ms());
-            self.unsent.push(LedgerEvent::Confirmed { block, timestamp_ms });
+            let block = Arc::clone(&frozen.block);
+            let timestamp_ms = unix_ms();
+            self.output.unsent.push(LedgerEvent::Confirmed { block, timestamp_ms });
         }
         Ok(())
     }
@@ -424,8 +464,9 @@ impl Writer {
         self.store_banks(rooted)?;
         self.banks = self.banks.split_off(&bank);
         if let Some(frozen) = self.banks.get(&bank) {
-            let (block, timestamp_ms) = (Arc::clone(&frozen.block), unix_ms());
-            self.unsent.push(LedgerEvent::Rooted { block, timestamp_ms });
+            let block = Arc::clone(&frozen.block);
+            let timestamp_ms = unix_ms();
+            self.output.unsent.push(LedgerEvent::Rooted { block, timestamp_ms });
         }
         Ok(())
     }
@@ -434,7 +475,7 @@ impl Writer {
 impl Writer {
     /// The banks to be stored when `bank` becomes the root, the oldest first.
     fn rooted_banks(&self, bank: BlockId) -> Vec<RootedBank> {
-        if self.store.is_none() {
+        if self.storage.queue.is_none() {
             return Vec::new();
         }
         let root = self.ledger.root();
@@ -443,12 +484,13 @@ impl Writer {
         ids.into_iter().filter_map(bank).collect()
     }
 
-    /// A bank as it is stored.
+    /// Returns a bank as it is stored.
     fn rooted_bank(&self, id: BlockId, lattice: Option<LatticeRow>) -> Option<RootedBank> {
         let Frozen { block, info, .. } = self.banks.get(&id)?;
         let blockhashes = info.blockhashes.iter().copied().collect();
-        let row = BankRow { blockhashes, lattice, jump: self.last_jump };
-        let (block, bank) = (Arc::clone(block), row.to_bytes());
+        let row = BankRow { blockhashes, lattice, jump: self.storage.last_jump };
+        let block = Arc::clone(block);
+        let bank = row.to_bytes();
         let retain_from = self.history.snapshot().first_slot().unwrap_or(0);
         Some(RootedBank { block, bank, epochs: None, retain_from, is_next: true })
     }
@@ -456,7 +498,7 @@ impl Writer {
     /// Stores final banks, the oldest first, and the epochs that changed.
     fn store_banks(&mut self, mut rooted: Vec<RootedBank>) -> Result<(), FollowError> {
         let epochs = self.cluster.take_changed_epochs();
-        let Some(store) = &self.store else { return Ok(()) };
+        let Some(store) = &self.storage.queue else { return Ok(()) };
         if let Some(oldest) = rooted.first_mut() {
             // A restart from any of them knows these epochs.
             oldest.epochs = epochs;

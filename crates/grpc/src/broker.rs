@@ -1,20 +1,19 @@
-//! The clients, and what they share: the indices, the log, the queues.
+//! The clients and their shared state: the indices, the log, the queues.
 //!
 //! In: updates in order, from the publisher; clients and their requests. Out: messages in the clients' queues.
 //! Shape: one lock over all. The publisher holds it for one update; a client for its filters, or to copy references out
 //! of the log. Messages of a replay are encoded without it.
-//! Invariant: publishing costs the matches of the update (`index`). It never waits for a client: a client whose queue is
-//! full is closed.
-//! Invariant: a client that replays gets each update once: it becomes live in the same critical section in which the log
-//! has nothing more for it, after it sent its last part. Filters without a slot leave its position unchanged.
+//! Invariant: publishing costs the matches of the update (`index`). It never waits for a client: a client whose queue
+//! is full is closed.
+//! Invariant: a client that replays gets each update once: it becomes live in the same critical section in which the
+//! log has nothing more for it, after it sent its last part. Filters without a slot leave its position unchanged.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use api_keys::KeyNumber;
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -32,16 +31,11 @@ use crate::update::Update;
 /// Bytes of updates that a replay takes out of the log at once, and one update more.
 const REPLAY_BYTES: usize = 256 << 10;
 
-/// The clients and what they share.
+/// The clients and their shared state.
 pub(crate) struct Broker {
     pub(crate) config: Config,
     pub(crate) counters: GrpcCounters,
     pub(crate) budget: Arc<QueueBudget>,
-    /// Bytes of the events that wait for the publisher, and of the one that it publishes.
-    pub(crate) event_bytes: AtomicUsize,
-    /// Of the writers that wait for fewer bytes, and their wake-up.
-    pub(crate) event_lock: Mutex<()>,
-    pub(crate) event_space: Condvar,
     /// Notified after API keys were removed.
     pub(crate) removals: watch::Sender<()>,
     state: Mutex<State>,
@@ -59,7 +53,6 @@ struct State {
 
 struct Listener {
     queue: Arc<Queue>,
-    /// The API key of the client.
     key: Option<KeyNumber>,
     timer: Arc<StatusTimer>,
     filters: Option<Arc<FilterSet>>,
@@ -69,11 +62,11 @@ struct Listener {
     from_slot: Slot,
 }
 
-/// What a client that replays has to do next.
+/// The next step of a client that replays.
 pub(crate) enum ReplayStep {
     /// Send the updates of this part that match its filters, then continue after it.
     Updates(LogPart),
-    /// Nothing: it is live.
+    /// None: the client is live.
     Live,
     /// Its slots were removed from the log.
     Lost,
@@ -107,9 +100,6 @@ impl Broker {
         Self {
             budget: Arc::new(QueueBudget::new(config.queues_bytes_max)),
             counters: GrpcCounters::new(),
-            event_bytes: AtomicUsize::new(0),
-            event_lock: Mutex::new(()),
-            event_space: Condvar::new(),
             state: Mutex::new(state),
             removals: watch::Sender::new(()),
             config,
@@ -146,7 +136,6 @@ impl Broker {
         self.state.lock().log.end_restored();
     }
 
-    /// A bank is the root.
     pub(crate) fn set_root(&self, block: BlockId) {
         self.state.lock().log.set_root(block);
     }
@@ -238,7 +227,6 @@ impl Broker {
         Ok((id, queue))
     }
 
-    /// Removes a client.
     pub(crate) fn disconnect(&self, id: ListenerId) {
         let state = &mut *self.state.lock();
         state.remove_filters(id);
@@ -279,7 +267,7 @@ impl Broker {
         Ok(start)
     }
 
-    /// What a client that replays has to do next.
+    /// Returns the next step of a client that replays.
     pub(crate) fn replay(&self, id: ListenerId, cursor: &Cursor) -> ReplayStep {
         let State { log, indices, listeners, .. } = &mut *self.state.lock();
         let Some(listener) = listeners.get_mut(&id) else { return ReplayStep::Live };
@@ -287,7 +275,7 @@ impl Broker {
             return ReplayStep::Live;
         };
         if filters.needs_whole_banks() && !log.has_whole_banks(cursor) {
-            return ReplayStep::Incomplete(log.out_of_range(cursor.from_slot));
+            return ReplayStep::Incomplete(log.unavailable_status(cursor.from_slot));
         }
         let Some(part) = log.read(cursor, filters.commitment, REPLAY_BYTES) else {
             return ReplayStep::Lost;
@@ -307,7 +295,8 @@ impl Broker {
 
     pub(crate) fn memory(&self) -> BrokerMemory {
         let state = self.state.lock();
-        let (used, sending) = (self.budget.used(), self.budget.sending());
+        let used = self.budget.used();
+        let sending = self.budget.sending();
         BrokerMemory {
             queues: used.saturating_sub(sending),
             sending,
@@ -319,12 +308,12 @@ impl Broker {
     }
 
     /// The status of a client that is too slow.
-    pub(crate) fn lagged() -> Status {
+    pub(crate) fn lagged_status() -> Status {
         Status::internal("lagged to send an update")
     }
 
-    /// The status of a client whose replay has no space.
-    pub(crate) fn exhausted(&self) -> Status {
+    /// Returns the status of a client for a replay without space.
+    pub(crate) fn exhausted_status(&self) -> Status {
         Status::resource_exhausted(format!(
             "the messages that wait for all clients have {} bytes (grpc.queues_bytes_max)",
             self.config.queues_bytes_max
@@ -337,7 +326,7 @@ impl Broker {
         if candidates.is_empty() {
             return;
         }
-        let keys = TransactionKeys::of(update);
+        let keys = TransactionKeys::from_update(update);
         let mut encoder = Encoder::new(update);
         let mut ids: Vec<FilterId> = Vec::new();
         for of_listener in candidates.chunk_by(|one, two| one.0 == two.0) {
@@ -358,18 +347,18 @@ impl Broker {
                     match listener.queue.push(message.clone()) {
                         Ok(()) => break,
                         Err(Full::Queue) => {
-                            self.close(id, listener, Self::lagged());
+                            self.close(id, listener, Self::lagged_status());
                             break;
                         }
                         Err(Full::Budget) => {
                             let (id, largest) = state.largest(id, listener);
-                            self.close(id, largest, Self::lagged());
+                            self.close(id, largest, Self::lagged_status());
                         }
                     }
                 }
             }
         }
-        self.counters.add(Event::Encoded, encoder.encoded() as u64);
+        self.counters.add(Event::Encoded, encoder.encoded_messages() as u64);
     }
 
     fn close(&self, id: ListenerId, listener: &Listener, status: Status) {
@@ -392,14 +381,13 @@ impl Broker {
         for (id, listener) in &state.listeners {
             let own = listener.filters.as_ref().map(|filters| filters.commitment);
             if own == Some(commitment) {
-                self.close(*id, listener, Self::lagged());
+                self.close(*id, listener, Self::lagged_status());
             }
         }
     }
 }
 
 impl State {
-    /// Removes a client's filters.
     fn remove_filters(&mut self, id: ListenerId) {
         let Some(listener) = self.listeners.get_mut(&id) else { return };
         let Some(filters) = listener.filters.take() else { return };
@@ -411,7 +399,7 @@ impl State {
 
     fn cursor(&self, from_slot: Slot, filters: &FilterSet) -> Result<Cursor, Status> {
         let cursor = self.log.cursor(from_slot, filters.needs_whole_banks());
-        cursor.ok_or_else(|| self.log.out_of_range(from_slot))
+        cursor.ok_or_else(|| self.log.unavailable_status(from_slot))
     }
 
     /// The client with the most bytes that wait or are not written; `listener` if there are none.

@@ -1,6 +1,6 @@
 //! Compressing a message of a response, a part at a time, and decompressing a request.
 //!
-//! Bounds: a step reads [`STEP_BYTES`], a millisecond or so. The message and what was written of it are counted. A request
+//! Bounds: a step reads [`STEP_BYTES`], a millisecond or so. The message and its written bytes are counted. A request
 //! becomes no larger than a request may be.
 
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ pub(crate) const ENCODING_HEADER: &str = "grpc-encoding";
 /// The header with the compressions that the sender can read.
 pub(crate) const ACCEPT_ENCODING_HEADER: &str = "grpc-accept-encoding";
 
-/// How the messages of one direction are compressed.
+/// The compression of the messages of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -40,18 +40,18 @@ impl Compression {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         [Self::Gzip, Self::Zstd].into_iter().find(|it| it.name() == name)
     }
 
     /// That of the requests of a call.
-    pub(crate) fn of_requests(headers: &HeaderMap) -> Result<Option<Self>, Status> {
+    pub(crate) fn from_request(headers: &HeaderMap) -> Result<Option<Self>, Status> {
         let Some(name) = headers.get(ENCODING_HEADER) else { return Ok(None) };
         let name = name.to_str().unwrap_or("unknown");
         if name == "identity" {
             return Ok(None);
         }
-        Self::named(name).map(Some).ok_or_else(|| {
+        Self::from_name(name).map(Some).ok_or_else(|| {
             let mut status = Status::unimplemented(format!("the encoding {name:?} is not served"));
             let served = MetadataValue::from_static("gzip,zstd,identity");
             status.metadata_mut().insert(ACCEPT_ENCODING_HEADER, served);
@@ -60,9 +60,9 @@ impl Compression {
     }
 
     /// The client's first choice for the messages of the response.
-    pub(crate) fn of_response(headers: &HeaderMap) -> Option<Self> {
+    pub(crate) fn from_accepted(headers: &HeaderMap) -> Option<Self> {
         let accepted = headers.get(ACCEPT_ENCODING_HEADER)?.to_str().ok()?;
-        accepted.split(',').find_map(|name| Self::named(name.trim()))
+        accepted.split(',').find_map(|name| Self::from_name(name.trim()))
     }
 
     /// The content of a compressed message.
@@ -148,7 +148,7 @@ impl Compressing {
     }
 }
 
-/// The head of a message.
+/// Returns the prefix of a message.
 pub(crate) fn head(is_compressed: bool, length: usize) -> io::Result<[u8; HEAD_BYTES]> {
     let length = u32::try_from(length)
         .map_err(|_| io::Error::other("a message has more bytes than its head can say"))?;

@@ -24,10 +24,10 @@ pub struct Config {
     pub request_bytes_max: usize,
     /// Bytes of incomplete request messages of all connections.
     pub incoming_bytes_max: usize,
-    /// Time in which a new connection must begin HTTP/2.
+    /// Time in which a new connection must start HTTP/2.
     #[serde(skip)]
     pub handshake_timeout_ms: u64,
-    /// Interval of HTTP/2's pings, and the time for their answer.
+    /// Interval of HTTP/2's pings, and the time for their acknowledgement.
     pub keep_alive_ms: u64,
     /// Messages that wait for one client.
     pub queue_messages_max: usize,
@@ -39,8 +39,8 @@ pub struct Config {
     pub events_max: usize,
     /// Bytes of them; one event may have more. A followed bank is one event, and has megabytes.
     pub events_bytes_max: usize,
-    /// Slots with a bank that `from_slot` can go back. Slots above the finalized one are retained beyond it. 160 KB for an
-    /// empty one.
+    /// Slots with a bank that `from_slot` can go back. Slots above the finalized one are retained beyond it. 160 KB for
+    /// an empty one.
     pub replay_slots_max: u64,
     /// Bytes of them; also of the slots that wait to be confirmed or finalized. A slot that a reorganisation left is
     /// removed first.
@@ -52,7 +52,7 @@ pub struct Config {
     pub close_timeout_ms: u64,
     /// Filters of one kind in a request.
     pub filters_max: usize,
-    /// Bytes of a filter's name.
+    /// Maximum bytes of a filter's name.
     #[serde(skip)]
     pub name_bytes_max: usize,
     /// Addresses in one list of a filter.
@@ -60,7 +60,7 @@ pub struct Config {
     /// Data filters (memcmp, datasize and the like) of one account filter.
     #[serde(skip)]
     pub data_filters_max: usize,
-    /// Data slices of a request.
+    /// Maximum number of data slices in a request.
     #[serde(skip)]
     pub data_slices_max: usize,
     /// Bytes of the filters of all clients, about 150 for an address.

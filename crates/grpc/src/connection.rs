@@ -1,8 +1,8 @@
 //! One connection: HTTP/2 over a socket, or over TLS, until either side ends it.
 //!
-//! Bounds: streams, bytes of headers, windows, the time until HTTP/2 begins. A client that does not take what an ended
-//! subscription has for it within `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not answer
-//! HTTP/2's pings too.
+//! Bounds: streams, bytes of headers, windows, the time until HTTP/2 starts. A client that does not read the rest of an
+//! ended subscription within `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not
+//! acknowledge HTTP/2's pings too.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ use crate::transport::Transport;
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// Bytes that wait for the socket, for each stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
-/// How long a connection may continue when the server shuts down.
+/// Time that a connection may continue when the server shuts down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends.
@@ -51,7 +51,7 @@ pub(crate) async fn serve(
         Some(acceptor) => {
             let stream = tokio::select! {
                 stream = tls::handshake(&*acceptor, socket, peer, deadline) => stream,
-                () = closed(&mut closing) => return,
+                () = wait_until_closing(&mut closing) => return,
             };
             match stream {
                 Ok(stream) => Transport::Tls(stream),
@@ -98,8 +98,8 @@ pub(crate) async fn serve(
             }
         }
         () = late(&state, deadline) => broker.counters.record(Event::Late),
-        () = timer.expired(broker.config.close_timeout()) => broker.counters.record(Event::Aborted),
-        () = closed(&mut closing) => {
+        () = timer.wait_until_expired(broker.config.close_timeout()) => broker.counters.record(Event::Aborted),
+        () = wait_until_closing(&mut closing) => {
             connection.as_mut().graceful_shutdown();
             // It is dropped after the timeout.
             let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
@@ -107,15 +107,15 @@ pub(crate) async fn serve(
     }
 }
 
-/// Waits until a client that did not begin HTTP/2 is too late: forever if it began, because pings follow then.
+/// Waits until a client that has not started HTTP/2 is too late: forever if it has, because pings follow then.
 async fn late(state: &SocketState, deadline: Instant) {
-    if timeout_at(deadline, state.begun()).await.is_ok() {
+    if timeout_at(deadline, state.wait_until_started()).await.is_ok() {
         std::future::pending().await
     }
 }
 
 /// Waits until the server ends.
-pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
+pub(crate) async fn wait_until_closing(closing: &mut watch::Receiver<bool>) {
     // A dropped sender means the same.
     let _ = closing.wait_for(|is_closing| *is_closing).await;
 }

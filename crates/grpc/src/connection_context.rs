@@ -7,7 +7,6 @@ use tokio::sync::Semaphore;
 
 use crate::status_timer::StatusTimer;
 
-/// The connection of a call.
 pub(crate) struct ConnectionContext {
     pub(crate) peer: IpAddr,
     /// The address of the node that the client reached. Unknown only for a socket that is closed already.

@@ -29,7 +29,7 @@ pub(crate) fn account(update: &AccountUpdate, slices: &DataSlices) -> SubscribeU
         owner: account.owner().to_bytes().into(),
         executable: account.executable(),
         rent_epoch: account.rent_epoch(),
-        data: slices.of(account.data()),
+        data: slices.cut(account.data()),
         write_version: update.write_version,
         txn_signature: update.signature.map(|signature| bytes(signature.as_ref())),
     }
@@ -46,7 +46,6 @@ pub(crate) fn transaction_info(executed: &ExecutedTransaction) -> SubscribeUpdat
     }
 }
 
-/// An entry of a bank.
 pub(crate) fn entry(slot: Slot, bank_id: u64, index: u64, entry: &Entry) -> SubscribeUpdateEntry {
     let Entry { num_hashes, hash, transaction_count, starting_transaction_index } = *entry;
     SubscribeUpdateEntry {
@@ -60,7 +59,6 @@ pub(crate) fn entry(slot: Slot, bank_id: u64, index: u64, entry: &Entry) -> Subs
     }
 }
 
-/// Rewards of a block.
 pub(crate) fn rewards(rewards: &[Reward], partitions: Option<u64>) -> proto::Rewards {
     proto::Rewards {
         rewards: rewards.iter().map(reward).collect(),

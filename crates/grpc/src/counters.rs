@@ -1,17 +1,15 @@
-//! What the server counts.
+//! The counters of the server.
 
 use ::metrics::Counters;
 
-/// What is counted.
+/// A counted event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A connection was accepted.
     Accepted,
-    /// A connection has ended.
     Ended,
     /// A connection was closed because its client did not read what an ended subscription had for it.
     Aborted,
-    /// A connection was closed because its client did not begin HTTP/2, or TLS before that.
+    /// A connection was closed because its client did not start HTTP/2, or TLS before that.
     Late,
     /// A TLS handshake failed: the client does not speak TLS, or does not trust the certificate.
     TlsFailed,
@@ -23,7 +21,7 @@ pub(crate) enum Event {
     RequestRefused,
     /// A client was closed because it was too slow.
     Lagged,
-    /// A message for a client.
+    /// A message was queued for a client.
     Message,
     /// Bytes of messages, before compression.
     Bytes,
@@ -41,7 +39,6 @@ pub(crate) enum Event {
 
 const EVENTS: usize = 16;
 
-/// The counters.
 pub(crate) struct GrpcCounters(Counters);
 
 impl GrpcCounters {

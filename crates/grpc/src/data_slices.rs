@@ -39,8 +39,8 @@ impl DataSlices {
         Ok(Self(ranges))
     }
 
-    /// The parts of `data`.
-    pub(crate) fn of(&self, data: &[u8]) -> Bytes {
+    /// Returns the selected parts of `data`.
+    pub(crate) fn cut(&self, data: &[u8]) -> Bytes {
         if self.0.is_empty() {
             return Bytes::copy_from_slice(data);
         }
@@ -66,11 +66,11 @@ mod tests {
 
     #[test]
     fn parts_are_joined_and_a_part_beyond_the_end_is_left_out() {
-        let of = |ranges: &[(u64, u64)]| slices(ranges).expect("valid").of(b"abcdef");
-        assert_eq!(of(&[]), "abcdef");
-        assert_eq!(of(&[(0, 1), (2, 2)]), "acd");
-        assert_eq!(of(&[(1, 2), (5, 2)]), "bc");
-        assert_eq!(of(&[(3, 0)]), "");
+        let cut = |ranges: &[(u64, u64)]| slices(ranges).expect("valid").cut(b"abcdef");
+        assert_eq!(cut(&[]), "abcdef");
+        assert_eq!(cut(&[(0, 1), (2, 2)]), "acd");
+        assert_eq!(cut(&[(1, 2), (5, 2)]), "bc");
+        assert_eq!(cut(&[(3, 0)]), "");
     }
 
     #[test]

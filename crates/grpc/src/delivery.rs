@@ -49,7 +49,6 @@ struct UnsentMessages {
 struct Replay {
     /// The first update that was not sent.
     cursor: Cursor,
-    /// The client's filters.
     filters: Arc<FilterSet>,
     /// The part of the log that was read last. `None` if the next one is still to be read.
     part: Option<LogPart>,
@@ -96,7 +95,9 @@ impl Delivery {
         let mut cost = 0;
         while cost < UPDATES_PER_POLL {
             if let Some(bytes) = self.take_unsent() {
-                return Poll::Ready(self.count(bytes).ok_or_else(|| self.broker.exhausted()));
+                return Poll::Ready(
+                    self.count(bytes).ok_or_else(|| self.broker.exhausted_status()),
+                );
             }
             // During a replay the queue has earlier messages and pongs only. New updates are queued once the client is
             // live.
@@ -133,7 +134,7 @@ impl Delivery {
             match self.broker.replay(self.id, &replay.cursor) {
                 ReplayStep::Updates(part) => replay.part = Some(part),
                 ReplayStep::Live => self.replay = None,
-                ReplayStep::Lost => return Err(Broker::lagged()),
+                ReplayStep::Lost => return Err(Broker::lagged_status()),
                 ReplayStep::Incomplete(status) => return Err(status),
             }
             return Ok(READ_UPDATES);
@@ -144,7 +145,7 @@ impl Delivery {
             return Ok(0);
         };
         replay.cursor = next;
-        let specs = replay.filters.messages_of(&update);
+        let specs = replay.filters.all_messages(&update);
         if !specs.is_empty() {
             self.broker.counters.record(Event::Replayed);
             self.unsent = Some(UnsentMessages { update, specs: specs.into_iter() });

@@ -329,7 +329,7 @@ impl World {
 
 /// The messages of an update, whatever the way in which a client gets them.
 fn messages(filters: &FilterSet, update: &Update) -> Vec<Seen> {
-    let specs = filters.messages_of(update).into_iter();
+    let specs = filters.all_messages(update).into_iter();
     specs.map(|spec| read_seen(&encode::Encoder::new(update).message(spec))).collect()
 }
 
@@ -344,7 +344,7 @@ fn read_seen(message: &[u8]) -> Seen {
     (ms, update.filters)
 }
 
-/// Some filters of each kind. Most requests keep the commitment, as those of clients do.
+/// Some filters of each kind. Most requests have the same commitment, as those of clients do.
 fn random_request(random: &mut fastrand::Rng) -> SubscribeRequest {
     let mut request = SubscribeRequest::default();
     if random.u8(..4) == 0 {

@@ -1,8 +1,8 @@
-//! Messages as bytes. The messages of one update share what they can.
+//! Messages as bytes. The messages of one update share their common parts.
 //!
-//! Shape: a message is the names of its filters (field 1), then its body: the part of the update and its time. A body is
-//! encoded once for all messages with the part, and a message once for all clients that get the same.
-//! Bounds: [`SHARED_BYTES_MAX`] of bodies and messages that are shared; beyond it they are encoded anew.
+//! Shape: a message is the names of its filters (field 1), then its body: the part of the update and its time. A body
+//! is encoded once for all messages with the part, and a message once for all clients that get the same.
+//! Bounds: [`SHARED_BYTES_MAX`] of bodies and messages that are shared; beyond it they are encoded again.
 
 use bytes::{BufMut, Bytes};
 use chain_solana::BlockFooter;
@@ -25,7 +25,7 @@ use crate::update::{FrozenBlock, Update, UpdateKind};
 /// Bytes of bodies and messages of one update that are stored for other clients: a large block in some variants.
 const SHARED_BYTES_MAX: usize = 64 << 20;
 
-/// The messages of one update.
+/// Encodes the messages of one update.
 pub(crate) struct Encoder<'a> {
     update: &'a Update,
     shared_bytes: usize,
@@ -46,11 +46,11 @@ impl<'a> Encoder<'a> {
     }
 
     /// Messages that were encoded, each for one or more clients.
-    pub(crate) fn encoded(&self) -> usize {
+    pub(crate) fn encoded_messages(&self) -> usize {
         self.encoded
     }
 
-    /// The bytes of a message.
+    /// Returns the bytes of a message.
     pub(crate) fn message(&mut self, spec: MessageSpec) -> Bytes {
         if let Some(message) = self.messages.get(&spec) {
             return message.clone();
@@ -60,7 +60,8 @@ impl<'a> Encoder<'a> {
             self.messages.clear();
             self.shared_bytes = 0;
         }
-        let (update, shared_bytes) = (self.update, &mut self.shared_bytes);
+        let update = self.update;
+        let shared_bytes = &mut self.shared_bytes;
         let body = self.bodies.entry(spec.part.clone()).or_insert_with(|| {
             let body = encode_body(update, &spec.part);
             *shared_bytes += body.len();
@@ -77,7 +78,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A ping of the server.
+/// Encodes a ping of the server.
 pub(crate) fn ping(now_ms: u64) -> Bytes {
     encode(UpdateOneof::Ping(SubscribeUpdatePing {}), now_ms).into()
 }
@@ -102,7 +103,8 @@ fn encode(update: UpdateOneof, created_ms: u64) -> Vec<u8> {
 }
 
 fn encode_body(update: &Update, part: &Part) -> Vec<u8> {
-    let (slot, bank_id) = (update.slot, update.bank_id);
+    let slot = update.slot;
+    let bank_id = update.bank_id;
     let body = match (&update.kind, part) {
         (UpdateKind::Slot(status), _) => UpdateOneof::Slot(SubscribeUpdateSlot {
             slot,

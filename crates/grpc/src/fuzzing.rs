@@ -16,7 +16,7 @@ use crate::filter::{FilterId, FilterSet, IndexKey, TransactionKeys};
 use crate::index::{Index, ListenerId};
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
 
-/// Updates of each kind.
+/// Updates of each kind, to match requests against.
 pub struct Updates(Vec<Update>);
 
 impl Updates {
@@ -65,13 +65,14 @@ pub fn subscribe_request(bytes: &[u8], updates: &Updates) -> Option<usize> {
         keys.len(),
         filters.bytes()
     );
-    let (listener, mut index) = (ListenerId(1), Index::new());
+    let listener = ListenerId(1);
+    let mut index = Index::new();
     index.insert(listener, &filters);
     let mut count = 0;
     for update in &updates.0 {
-        let all = filters.messages_of(update);
+        let all = filters.all_messages(update);
         let found: Vec<FilterId> = index.candidates(update).into_iter().map(|(_, id)| id).collect();
-        let transaction = TransactionKeys::of(update);
+        let transaction = TransactionKeys::from_update(update);
         let indexed = filters.messages(update, transaction.as_ref(), &found);
         assert!(all == indexed, "the index finds other filters: {all:?}, {indexed:?}");
         let mut encoder = Encoder::new(update);

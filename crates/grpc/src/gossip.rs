@@ -1,6 +1,6 @@
 //! `SubscribeGossip`: the table of the cluster's nodes, then its changes, and pings.
 //!
-//! Shape: a stream takes from the table what it sends next, so a client that does not read costs nothing.
+//! Shape: a stream takes its next message from the table, so a client that does not read costs nothing.
 //! Bounds: a stream counts for its connection and for the API key of its client, and ends when that is removed.
 
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +24,7 @@ use crate::encode::timestamp;
 use crate::gossip_table::{GossipStep, GossipTable};
 use crate::stream_key::{Revocation, StreamPermits};
 
-/// What one client gets.
+/// The messages of one client.
 pub(crate) type GossipStream =
     Pin<Box<dyn Stream<Item = Result<SubscribeUpdateGossip, Status>> + Send>>;
 
@@ -34,10 +34,10 @@ struct GossipClient {
     changed: watch::Receiver<u64>,
     /// The address of the node that it reached.
     reached: Option<IpAddr>,
-    /// What it has.
+    /// The newest revision that the client has.
     revision: Option<u64>,
     ping: Interval,
-    /// If it has an API key.
+    /// The revocation of the client's API key, if it has one.
     revocation: Option<Revocation>,
     _permits: StreamPermits,
 }
@@ -54,7 +54,8 @@ pub(crate) fn stream(
     let mut ping = tokio::time::interval(ping_interval);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let (changed, revision) = (table.subscribe(), None);
+    let changed = table.subscribe();
+    let revision = None;
     let client =
         GossipClient { changed, table, reached, revision, ping, revocation, _permits: permits };
     Box::pin(futures_util::stream::unfold(Some(client), |client| async move {
@@ -79,7 +80,7 @@ impl GossipClient {
                     return Ok(message(UpdateOneof::Ping(SubscribeUpdatePing {}), 0));
                 }
                 Ok(()) = self.changed.changed() => {}
-                () = revoked(&mut self.revocation) => {
+                () = wait_until_revoked(&mut self.revocation) => {
                     return Err(Status::unauthenticated("the API key was removed"));
                 }
             }
@@ -88,9 +89,9 @@ impl GossipClient {
 }
 
 /// Waits until the key of a client is removed: forever, if it has none.
-async fn revoked(revocation: &mut Option<Revocation>) {
+async fn wait_until_revoked(revocation: &mut Option<Revocation>) {
     match revocation {
-        Some(revocation) => revocation.happened().await,
+        Some(revocation) => revocation.wait_for_removal().await,
         None => std::future::pending().await,
     }
 }

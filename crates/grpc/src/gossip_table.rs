@@ -4,7 +4,7 @@
 //! Shape: each change has a revision, and every node that of its last change. A client knows the revision that it has,
 //! and takes the next one when it can send it. So no client has a queue: of several changes of a node it gets the last.
 //! Bounds: [`NODES_MAX`] nodes, and the identities of as many that left. A client that did not take the departure of a
-//! node whose identity was removed gets the whole table again.
+//! node with a removed identity gets the whole table again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ const NODES_MAX: usize = 20_000;
 /// Bytes of an entry besides its node: in both maps.
 const ENTRY_BYTES: usize = 160;
 
-/// The table.
+/// The table of the cluster's nodes, with the revisions of their changes.
 pub struct GossipTable {
     state: Mutex<State>,
-    /// The newest revision.
+    /// Revision of the newest change.
     revision: watch::Sender<u64>,
 }
 
@@ -38,24 +38,21 @@ struct State {
     left: VecDeque<(u64, Pubkey)>,
     /// Departures up to this revision may be unknown.
     forgotten: u64,
-    /// Nodes that are there.
+    /// Number of nodes in the table.
     len: usize,
     bytes: usize,
 }
 
-/// What a client gets next.
+/// The next messages of a client.
 #[derive(Debug, PartialEq)]
 pub(crate) enum GossipStep {
-    /// All nodes.
     Whole(Vec<Arc<ContactInfo>>),
     /// A node that is new or has changed.
     Changed(Arc<ContactInfo>),
-    /// A node that left.
     Left(Pubkey),
 }
 
 impl GossipTable {
-    /// A table without nodes.
     pub(crate) fn new() -> Self {
         Self { state: Mutex::default(), revision: watch::Sender::new(0) }
     }
@@ -71,7 +68,7 @@ impl GossipTable {
         self.publish(revision);
     }
 
-    /// A node left the cluster.
+    /// Removes a node that left the cluster.
     pub fn remove(&self, identity: &Pubkey) {
         let revision = {
             let state = &mut *self.state.lock();
@@ -81,7 +78,7 @@ impl GossipTable {
         self.publish(revision);
     }
 
-    /// Replaces all nodes. What is not known of a node is 0, or not there.
+    /// Replaces all nodes. Unknown fields of a node are 0 or absent.
     pub fn replace(&self, nodes: &[ClusterNode]) {
         let nodes: Vec<(Pubkey, ContactInfo)> =
             nodes.iter().map(|node| (node.identity, contact_info(node))).collect();
@@ -112,7 +109,8 @@ impl GossipTable {
         self.revision.subscribe()
     }
 
-    /// What a client with everything up to `revision` gets next, and the revision that it has then. `None` if it has all.
+    /// Returns the next step of a client with everything up to `revision`, and the revision after it. `None` if it has
+    /// all.
     /// A new client has no revision.
     pub(crate) fn next(&self, revision: Option<u64>) -> Option<(GossipStep, u64)> {
         let state = self.state.lock();
@@ -126,7 +124,6 @@ impl GossipTable {
         Some((step, *next))
     }
 
-    /// Estimated bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.state.lock().bytes
     }
@@ -168,16 +165,16 @@ impl State {
 
     fn set(&mut self, identity: Pubkey, node: Option<Arc<ContactInfo>>) {
         self.revision += 1;
-        self.bytes += ENTRY_BYTES + node.as_deref().map_or(0, bytes_of);
+        self.bytes += ENTRY_BYTES + node.as_deref().map_or(0, count_bytes);
         self.by_revision.insert(self.revision, identity);
         if let Some((before, node)) = self.nodes.insert(identity, (self.revision, node)) {
             self.by_revision.remove(&before);
-            self.bytes -= ENTRY_BYTES + node.as_deref().map_or(0, bytes_of);
+            self.bytes -= ENTRY_BYTES + node.as_deref().map_or(0, count_bytes);
         }
     }
 }
 
-fn bytes_of(node: &ContactInfo) -> usize {
+fn count_bytes(node: &ContactInfo) -> usize {
     let addresses = [
         &node.gossip,
         &node.tpu_quic,
@@ -201,7 +198,9 @@ fn contact_info(node: &ClusterNode) -> ContactInfo {
     let numbers = node.version.as_deref().unwrap_or_default().split('.');
     let mut numbers = numbers.map(|number| number.parse().unwrap_or(0));
     let mut number = || numbers.next().unwrap_or(0);
-    let (version_major, version_minor, version_patch) = (number(), number(), number());
+    let version_major = number();
+    let version_minor = number();
+    let version_patch = number();
     let text = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
     let client = node.client_id.as_deref().and_then(client_number);
     ContactInfo {
@@ -266,7 +265,7 @@ mod tests {
         table.insert(node(1, 2));
         table.remove(&identity(2));
         table.insert(node(1, 3));
-        // The same again, an older one, one that is not there, and one without a key.
+        // A repeated node, an older one, one that is not in the table, and one without a key.
         table.insert(node(1, 3));
         table.insert(node(1, 2));
         table.remove(&identity(2));
@@ -291,7 +290,7 @@ mod tests {
         (0..max).for_each(|n| table.remove(&identity(n)));
         assert_eq!(rest(&table, max).len(), NODES_MAX);
         assert_eq!(table.bytes(), NODES_MAX * ENTRY_BYTES);
-        // One departure more than fits: a client that did not take the first one begins anew.
+        // One departure more than fits: a client that did not take the first one starts again.
         table.insert(node(max, 1));
         table.remove(&identity(max));
         assert_eq!(table.bytes(), NODES_MAX * ENTRY_BYTES);

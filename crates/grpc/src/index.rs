@@ -2,8 +2,8 @@
 //!
 //! Shape: postings by address, owner, transaction account and signature. A filter has one posting for each address of
 //! its most selective list. Filters without a list are in one posting of their kind.
-//! Invariant: a lookup finds every filter that matches. It costs the keys of the update, the filters under them, and the
-//! filters of the kind that have no list.
+//! Invariant: a lookup finds every filter that matches. It costs the keys of the update, the filters under them, and
+//! the filters of the kind that have no list.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,6 @@ use solana_account::ReadableAccount;
 use crate::filter::{FilterId, FilterKind, FilterSet, IndexKey, token_owners};
 use crate::update::{Update, UpdateKind};
 
-/// A client's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListenerId(pub(crate) u64);
 

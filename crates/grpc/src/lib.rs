@@ -1,12 +1,13 @@
 //! Yellowstone gRPC (proto 14): the updates of a Solana ledger, as Geyser's plugin serves them.
 //!
-//! In: the ledger's events ([`EventSender`]), and calls over HTTP/2. Out: updates that match the filters of each client.
+//! In: the ledger's events ([`GrpcEventSink`]), and calls over HTTP/2. Out: updates that match the filters of each
+//! client.
 //! Shape: the publisher makes updates of events; the broker finds the filters that match, in one index for all clients,
 //! encodes each distinct message once, and puts it into the clients' queues; the connections send them.
 //! Bounds: [`Config`]: connections, subscriptions, filters, queues, and the log for `from_slot`. A client that is too
 //! slow is closed.
 //! Invariant: the ledger never waits for a client, and publishing costs the matches.
-//! Not here: what a ledger executes and when (`localnet`).
+//! Not here: execution (`localnet`).
 #![forbid(unsafe_code)]
 
 mod broker;
@@ -51,7 +52,7 @@ pub use config::Config;
 pub use gossip_table::GossipTable;
 pub use metrics::GrpcMetrics;
 pub use node::{GrpcNode, LedgerReader, NewestBlock};
-pub use publisher::EventSender;
+pub use publisher::GrpcEventSink;
 pub use server::{KeyCloser, Security, Server, StartError};
 pub use tls::{TlsAcceptor, TlsHandshake, TlsStream};
 pub use yellowstone_grpc_proto::geyser::SubscribeUpdateContactInfoNode as ContactInfo;

@@ -7,7 +7,7 @@
 //! Invariant: the bound of slots removes only slots that are final, and banks that were left. Banks that are left are
 //! removed before banks that wait for a commitment, also at the bound of bytes.
 //! Memory: updates share accounts with the ledger's state until their slot is the root, and transactions with history.
-//! [`Log::own_bytes`] leaves out what is shared, [`Log::bytes`] has all.
+//! [`Log::own_bytes`] does not count shared memory, [`Log::bytes`] does.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -22,9 +22,8 @@ use crate::update::{UPDATE_BYTES, Update};
 /// Entries that one read passes over: some ten microseconds.
 const SCAN_MAX: usize = 4_096;
 
-/// An entry of the log.
 pub(crate) enum LogEntry {
-    /// An update as it happened.
+    /// An update, in the order of publication.
     Update(Arc<Update>),
     /// The content of a bank, at a commitment above processed.
     Released(Commitment, BlockId),
@@ -35,7 +34,7 @@ pub(crate) enum LogEntry {
 /// The content of a frozen bank: the last write of each account, the transactions, the block.
 pub(crate) type BankContent = Arc<[Arc<Update>]>;
 
-/// Where a client is in the log.
+/// The position of a client in the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     /// The position of the next entry.
@@ -72,7 +71,6 @@ struct BankStart {
     left_at: Option<u64>,
 }
 
-/// The log.
 pub(crate) struct Log {
     slots_max: u64,
     bytes_max: usize,
@@ -185,7 +183,7 @@ impl Log {
     }
 
     /// The status of a client that starts from a slot that it cannot replay.
-    pub(crate) fn out_of_range(&self, from_slot: Slot) -> Status {
+    pub(crate) fn unavailable_status(&self, from_slot: Slot) -> Status {
         let Some(first) = self.first_slot() else {
             return Status::out_of_range(format!("from_slot {from_slot} is not available"));
         };
@@ -199,7 +197,7 @@ impl Log {
         Status::out_of_range(text)
     }
 
-    /// Whole slots in the log.
+    /// Returns the number of whole slots in the log.
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -230,7 +228,7 @@ impl Log {
         self.entries.len() * (size_of::<(LogEntry, usize)>() + UPDATE_BYTES) + self.rooted_bytes
     }
 
-    /// Where a replay from a slot starts. `None` if updates of the slot were removed.
+    /// Returns the start of a replay from a slot, or `None` if updates of the slot were removed.
     pub(crate) fn cursor(&self, from_slot: Slot, needs_whole_banks: bool) -> Option<Cursor> {
         let oldest =
             if needs_whole_banks { self.first_slot() } else { self.first_restored_slot() }?;
@@ -352,7 +350,7 @@ impl Log {
         true
     }
 
-    /// Drops what the log has of a bank besides its entries.
+    /// Drops the data of a bank other than its entries.
     fn forget(&mut self, start: &BankStart) {
         self.contents.remove(&start.block);
         if let Some(banks) = self.slots.get_mut(&start.block.slot) {

@@ -1,9 +1,9 @@
 //! Metrics of the gRPC server.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ::metrics::{Collector, Exposition, MetricKind};
+use chain_solana::EventCounters;
 
 use crate::broker::Broker;
 use crate::counters::Event;
@@ -14,10 +14,11 @@ const CONNECTION_BYTES: u64 = 100 * 1024;
 /// The memory of its TLS: the session and its buffers.
 const TLS_BYTES: u64 = 16 * 1024;
 
-/// The metrics, for a scrape.
+/// The metrics of a server, for a scrape.
 pub struct GrpcMetrics {
     pub(crate) broker: Arc<Broker>,
     pub(crate) gossip: Arc<GossipTable>,
+    pub(crate) events: EventCounters,
     pub(crate) is_tls: bool,
 }
 
@@ -30,13 +31,14 @@ impl GrpcMetrics {
 
 impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        let (memory, counters) = (self.broker.memory(), &self.broker.counters);
+        let memory = self.broker.memory();
+        let counters = &self.broker.counters;
         let incomplete =
             counters.sum(Event::RequestBytes).saturating_sub(counters.sum(Event::RequestBytesDone));
         let connection_bytes = CONNECTION_BYTES + if self.is_tls { TLS_BYTES } else { 0 };
         vec![
             ("grpc_connections", self.connections() * connection_bytes + incomplete),
-            ("grpc_events", self.broker.event_bytes.load(Ordering::Relaxed) as u64),
+            ("grpc_events", self.events.bytes() as u64),
             ("grpc_queues", memory.queues as u64),
             ("grpc_sending", memory.sending as u64),
             ("grpc_filters", memory.filters as u64),
@@ -46,7 +48,8 @@ impl Collector for GrpcMetrics {
     }
 
     fn write(&self, out: &mut Exposition) {
-        let (memory, counters) = (self.broker.memory(), &self.broker.counters);
+        let memory = self.broker.memory();
+        let counters = &self.broker.counters;
         let gauges = [
             ("hydrant_grpc_connections_open", "Connections that are open.", self.connections()),
             (

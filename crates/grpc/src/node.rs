@@ -18,23 +18,23 @@ use crate::filter::commitment;
 
 /// The version of Yellowstone's proto.
 const PROTO_VERSION: &str = "14.0.1";
-/// Agave's version whose behaviour the ledger has.
+/// The version of Agave that the ledger behaves like.
 const SOLANA_VERSION: [u32; 3] = [4, 2, 2];
 
 /// The newest block of a commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewestBlock {
-    /// Its slot.
+    /// Slot of the block.
     pub slot: Slot,
-    /// Number of blocks before it.
+    /// Number of blocks before this one.
     pub block_height: u64,
-    /// Its hash.
+    /// Blockhash of the block.
     pub blockhash: Hash,
     /// The last block height at which transactions may use its hash.
     pub last_valid_block_height: u64,
 }
 
-/// What the calls read of a ledger.
+/// The reads of a ledger that the calls need.
 pub trait LedgerReader: Send + Sync {
     /// The newest block of a commitment; `None` as long as no block has it.
     fn newest(&self, commitment: Commitment) -> Option<NewestBlock>;
@@ -62,9 +62,9 @@ impl LedgerReader for Reader {
     }
 }
 
-/// The ledger, and what is known of the node.
+/// The ledger and the properties of the node.
 pub struct GrpcNode {
-    /// Reads blocks.
+    /// Reader of the ledger's newest blocks.
     pub reader: Box<dyn LedgerReader>,
     /// The cluster and the addresses of this node, if it is part of one.
     pub cluster: Option<Arc<ClusterInfo>>,

@@ -1,74 +1,50 @@
 //! From the ledger's events to updates, on a thread of its own.
 //!
-//! In: events, in order, over a bounded channel from the ledger's one writer. Out: updates to the broker.
+//! Input: events, in order, over a bounded channel from the ledger's one writer. Output: updates to the broker.
 //! Order of a bank: `CREATED_BANK`; its account writes and transactions as they happen; its entries; `COMPLETED`, the
-//! block, its footer, its metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
-//! content is released when the bank gets there: the last write of each account, the transactions, the entries, the
-//! block. A bank that is reverted is released never.
-//! Bounds: `Config::events_max` events wait, with `Config::events_bytes_max` bytes or one event. The writer never waits:
-//! at a bound the event is dropped, and then every client is closed and the log is emptied, because the event may have
-//! been for any of them.
+//! block, its footer, its metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above
+//! processed, a bank's content is released when the bank reaches the commitment: the last write of each account, the
+//! transactions, the entries, the block. A reverted bank is never released.
+//! Bounds: `Config::events_max` queued events, with `Config::events_bytes_max` bytes or one event. If the channel loses
+//! an event, every client is closed and the log is emptied, because the event may have been for any of them.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use chain_solana::{
-    AccountUpdate, Block, BlockFooter, EventSink, ExecutedTransaction, LedgerEvent, RevertReason,
+    AccountUpdate, Block, BlockFooter, EventBounds, EventCounters, EventReceiver, EventSender,
+    EventSink, ExecutedTransaction, LedgerEvent, Received, RevertReason, event_channel,
 };
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
-use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use tonic::Status;
 use yellowstone_grpc_proto::geyser::SlotStatus;
 
 use crate::broker::Broker;
 use crate::clock::now_ms;
+use crate::config::Config;
 use crate::counters::Event;
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
 
-/// How often a sender that waits checks that there is a publisher.
-const PUBLISHER_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The sender of the ledger's one writer. As an [`EventSink`] it never blocks.
-pub struct EventSender {
-    /// Events with their bytes, which are in `Broker::event_bytes` until they are published.
-    events: SyncSender<(LedgerEvent, usize)>,
-    broker: Arc<Broker>,
-    is_lost: Arc<AtomicBool>,
+/// The sink for the events of the ledger's one writer. As an [`EventSink`] it never blocks.
+pub struct GrpcEventSink {
+    events: EventSender,
     publisher: JoinHandle<()>,
 }
 
-impl EventSender {
-    /// Sends an event. Waits while as many of them wait, in number or in bytes, as may. Not for a ledger's writer.
+impl GrpcEventSink {
+    /// Sends an event. Waits for space if the queued events are at a bound, so a ledger's writer must not call it.
     pub fn send_and_wait(&self, event: LedgerEvent) {
-        let (waiting, bytes) = (&self.broker.event_bytes, event_bytes(&event));
-        let bytes_max = self.broker.config.events_bytes_max;
-        let is_too_much = |before: usize| before > 0 && before + bytes > bytes_max;
-        let mut guard = self.broker.event_lock.lock();
-        while is_too_much(waiting.load(Ordering::Acquire)) && !self.publisher.is_finished() {
-            self.broker.event_space.wait_for(&mut guard, PUBLISHER_CHECK_INTERVAL);
-        }
-        drop(guard);
-        waiting.fetch_add(bytes, Ordering::AcqRel);
-        // The publisher ends before this sender only if its thread failed.
-        let _ = self.events.send((event, bytes));
+        self.events.send_and_wait(event);
     }
 
-    /// Reports that events were lost. All clients are closed before the next event is published, and at once if there is
-    /// none.
+    /// Reports that events were lost. All clients are closed before the next event is published, and at once if there
+    /// is none.
     pub fn report_loss(&self) {
-        if self.is_lost.swap(true, Ordering::AcqRel) {
-            return; // the publisher was woken, and has not reported it yet
-        }
-        // An event without content wakes the publisher. Without space for it there are others.
-        let block = BlockId { slot: 0, version: 0 };
-        let _ = self.events.try_send((LedgerEvent::TipMoved { block }, 0));
+        self.events.report_loss();
     }
 
     /// Waits until all events are published and the publisher's thread has ended.
@@ -77,30 +53,17 @@ impl EventSender {
         // A panic of the publisher was logged.
         let _ = self.publisher.join();
     }
+
+    /// Returns the counters of the queued events.
+    pub(crate) fn counters(&self) -> EventCounters {
+        self.events.counters()
+    }
 }
 
-impl EventSink for EventSender {
+impl EventSink for GrpcEventSink {
     fn send(&mut self, event: &LedgerEvent) {
-        if matches!(event, LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_)) {
-            return;
-        }
-        let (waiting, bytes) = (&self.broker.event_bytes, event_bytes(event));
-        let before = waiting.fetch_add(bytes, Ordering::AcqRel);
-        let is_too_much = before > 0 && before + bytes > self.broker.config.events_bytes_max;
-        let sent = if is_too_much {
-            Err(TrySendError::Full(()))
-        } else {
-            self.events.try_send((event.clone(), bytes)).map_err(|err| match err {
-                TrySendError::Full(_) => TrySendError::Full(()),
-                TrySendError::Disconnected(_) => TrySendError::Disconnected(()),
-            })
-        };
-        if let Err(err) = sent {
-            waiting.fetch_sub(bytes, Ordering::AcqRel);
-            // The publisher ends before this sender only if its thread failed.
-            if matches!(err, TrySendError::Full(())) {
-                self.report_loss();
-            }
+        if !matches!(event, LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_)) {
+            self.events.try_send(event);
         }
     }
 
@@ -117,12 +80,12 @@ impl EventSink for EventSender {
 pub(crate) fn start(
     broker: &Arc<Broker>,
     stored_blocks: Vec<Arc<Block>>,
-) -> io::Result<EventSender> {
-    let (sender, events) = sync_channel(broker.config.events_max.max(1));
-    let is_lost = Arc::new(AtomicBool::new(false));
+) -> io::Result<GrpcEventSink> {
+    let Config { events_max, events_bytes_max, .. } = broker.config;
+    let (sender, events) =
+        event_channel(EventBounds { events_max, bytes_max: Some(events_bytes_max) });
     let mut publisher = Publisher {
         broker: Arc::clone(broker),
-        is_lost: Arc::clone(&is_lost),
         banks: HashMap::new(),
         open: HashMap::new(),
         last_bank_id: 0,
@@ -130,32 +93,12 @@ pub(crate) fn start(
     publisher.restore(stored_blocks);
     let publisher = std::thread::Builder::new()
         .name("grpc-publisher".to_owned())
-        .spawn(move || publisher.run(&events))?;
-    Ok(EventSender { events: sender, broker: Arc::clone(broker), is_lost, publisher })
-}
-
-/// Estimated bytes of an event, including what is shared with state and history.
-fn event_bytes(event: &LedgerEvent) -> usize {
-    let content = match event {
-        LedgerEvent::AccountsWritten { updates, .. } => {
-            let data = |update: &AccountUpdate| update.account.0.data().len();
-            size_of_val(&**updates) + updates.iter().map(data).sum::<usize>()
-        }
-        LedgerEvent::Executed(all) => {
-            usize::try_from(all.iter().map(|it| it.bytes()).sum::<u64>()).unwrap_or(usize::MAX)
-        }
-        LedgerEvent::BlockFooter { footer, .. } => footer.bytes(),
-        LedgerEvent::Frozen { block, .. } | LedgerEvent::Jumped { block } => {
-            usize::try_from(block.bytes()).unwrap_or(usize::MAX)
-        }
-        _ => 0,
-    };
-    content + size_of::<LedgerEvent>()
+        .spawn(move || publisher.run(events))?;
+    Ok(GrpcEventSink { events: sender, publisher })
 }
 
 struct Publisher {
     broker: Arc<Broker>,
-    is_lost: Arc<AtomicBool>,
     /// The banks that are not finalized, and those that were finalized last.
     banks: HashMap<BlockId, Bank>,
     /// The newest open bank of a slot.
@@ -189,25 +132,26 @@ impl Bank {
 }
 
 impl Publisher {
-    fn run(mut self, events: &Receiver<(LedgerEvent, usize)>) {
-        while let Ok((event, bytes)) = events.recv() {
-            if self.is_lost.swap(false, Ordering::AcqRel) {
-                let limit = self.broker.config.events_max;
-                tracing::error!(
-                    limit,
-                    "events were lost (grpc.events_max, grpc.events_bytes_max): all clients are closed"
-                );
-                self.lose();
-            }
+    fn run(mut self, mut events: EventReceiver) {
+        while let Some(received) = events.recv() {
+            let event = match received {
+                Received::Event { event, .. } => event,
+                Received::Lost => {
+                    let limit = self.broker.config.events_max;
+                    tracing::error!(
+                        limit,
+                        "events were lost (grpc.events_max, grpc.events_bytes_max): all clients are closed"
+                    );
+                    self.lose();
+                    continue;
+                }
+            };
             // After a panic the clients lack this event, so they are closed. Later banks are still served.
             let publish = || self.publish(&event);
             if catch_unwind(AssertUnwindSafe(publish)).is_err() {
                 tracing::error!("the publisher of gRPC panicked: all clients are closed");
                 self.lose();
             }
-            self.broker.event_bytes.fetch_sub(bytes, Ordering::AcqRel);
-            drop(self.broker.event_lock.lock());
-            self.broker.event_space.notify_all();
         }
         self.broker.end(Status::unavailable("the ledger has ended"));
     }
@@ -229,7 +173,7 @@ impl Publisher {
         self.broker.counters.record(Event::EventsLost);
         self.banks.clear();
         self.open.clear();
-        self.broker.close_all(&Broker::lagged(), None);
+        self.broker.close_all(&Broker::lagged_status(), None);
     }
 
     fn publish(&mut self, event: &LedgerEvent) {
@@ -258,7 +202,8 @@ impl Publisher {
 
     /// No client can be sent the banks between. Each one is closed, and subscribes again.
     fn jump(&mut self, block: &Block) {
-        let (slot, from) = (block.id.slot, block.parent.slot);
+        let slot = block.id.slot;
+        let from = block.parent.slot;
         tracing::warn!(slot, from, "the ledger jumped: all clients are closed");
         self.banks.clear();
         self.open.clear();
@@ -378,12 +323,13 @@ impl Publisher {
 
     fn revert(&mut self, block: &Block, reason: &RevertReason) {
         let id = block.id;
-        // The log may remove what it has of the bank so far, not that the bank is dead.
+        // The log may remove the bank's updates so far, but not its death.
         self.broker.mark_dropped(id);
         if let RevertReason::Dead { error } = reason {
-            // A bank that was final, and that a local ledger takes back on request, is not known any more.
+            // The publisher has forgotten a final bank, which a local ledger may revert on request.
             let bank_id = self.banks.get(&id).map_or(0, |bank| bank.bank_id);
-            let (parent, status) = (Some(block.parent.slot), SlotStatus::SlotDead);
+            let parent = Some(block.parent.slot);
+            let status = SlotStatus::SlotDead;
             let slot = SlotUpdate { parent, status, dead_error: Some(error.clone()) };
             self.broker.publish(&[new_update(id, bank_id, UpdateKind::Slot(slot))]);
         }

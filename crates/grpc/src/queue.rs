@@ -2,7 +2,8 @@
 //!
 //! In: messages from the publisher. Out: the same, to the task that polls the client's stream.
 //! Bounds: messages and bytes of the queue, and bytes of all queues ([`QueueBudget`]). A message that the stream took
-//! counts until its last byte is written (`sending`). An empty queue accepts a message that is larger than its own bound.
+//! counts until its last byte is written (`sending`). An empty queue accepts a message that is larger than its own
+//! bound.
 //! Invariant: a full queue never waits. It is emptied and closed, and its client gets a status.
 
 use std::collections::VecDeque;
@@ -34,7 +35,6 @@ pub(crate) struct Message {
     pub(crate) count: Count,
 }
 
-/// The queue of one client.
 pub(crate) struct Queue {
     budget: Arc<QueueBudget>,
     sending: Arc<Sending>,
@@ -57,12 +57,11 @@ impl Queue {
         Self { budget, sending, messages_max, bytes_max, state: Mutex::default() }
     }
 
-    /// What left the queue and is not written.
+    /// The messages that left the queue and are not written.
     pub(crate) fn sending(&self) -> &Arc<Sending> {
         &self.sending
     }
 
-    /// Appends a message.
     pub(crate) fn push(&self, message: Bytes) -> Result<(), Full> {
         let bytes = message.len() + MESSAGE_BYTES;
         let mut state = self.state.lock();
@@ -155,7 +154,8 @@ mod tests {
     #[test]
     fn bytes_of_all_queues_are_bounded_and_released() {
         let budget = Arc::new(QueueBudget::new(3_000));
-        let (one, two) = (queue(&budget), queue(&budget));
+        let one = queue(&budget);
+        let two = queue(&budget);
         one.push(vec![0; 2_000].into()).expect("space");
         assert_eq!(two.push(vec![0; 2_000].into()), Err(Full::Budget));
         let taken = next(&one);

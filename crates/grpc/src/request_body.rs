@@ -29,7 +29,6 @@ impl RequestBody {
         Self { inner, broker, head: [0; HEAD_BYTES], received: 0 }
     }
 
-    /// Counts bytes of the body.
     fn count(&mut self, mut data: &[u8]) -> Result<(), Status> {
         let before = self.received;
         while !data.is_empty() {

@@ -1,6 +1,6 @@
 //! The requests of a subscription: from the bytes of its body to messages.
 //!
-//! Bounds: `Config::request_bytes_max` for a message, and for what it becomes when it is decompressed. The buffer of a
+//! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed. The buffer of a
 //! message is freed with it. (tonic's decoder has buffers for each stream that stay as large as the largest message.)
 //! Not here: the bound for all incomplete messages together (`request_body`).
 
@@ -15,7 +15,6 @@ use yellowstone_grpc_proto::geyser::SubscribeRequest;
 use crate::compression::{Compression, HEAD_BYTES};
 use crate::request_body::RequestBody;
 
-/// The requests.
 pub(crate) struct Requests {
     body: RequestBody,
     compression: Option<Compression>,

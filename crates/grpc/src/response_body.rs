@@ -23,16 +23,15 @@ use crate::stream::UpdateStream;
 /// Bytes that HTTP/2 gets at once: a frame of the usual size.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// The body.
 pub(crate) struct ResponseBody {
     stream: UpdateStream,
     compression: Option<Compression>,
-    /// The rest of what was framed.
+    /// The unsent rest of the framed messages.
     rest: Bytes,
-    /// A message whose head is in `rest` or was sent.
+    /// A message. Its prefix is in `rest` or was sent.
     long: Option<Message>,
     compressing: Option<Compressing>,
-    /// What comes after all that.
+    /// The status after all messages.
     end: Option<Status>,
     has_ended: bool,
 }
@@ -89,7 +88,7 @@ impl ResponseBody {
         Poll::Ready(Ok(()))
     }
 
-    /// The next part of what is framed or being compressed. `None` if there is nothing.
+    /// Returns the next framed or compressed part, or `None` if there is none.
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         if self.rest.is_empty() {
             if let Some(Message { bytes, count }) = self.long.take() {

@@ -1,7 +1,8 @@
 //! Bytes of messages that left a client's queue and are not written to its socket.
 //!
-//! Shape: a [`Count`] is dropped with the last byte that it counts. HTTP/2 drops the bytes of a frame when it has written
-//! the frame, so the sum is exact to a frame, wherever the bytes are: in the response's body, in hyper, or in HTTP/2.
+//! Shape: a [`Count`] is dropped with the last byte that it counts. HTTP/2 drops the bytes of a frame when it has
+//! written the frame, so the sum is exact to a frame, wherever the bytes are: in the response's body, in hyper, or in
+//! HTTP/2.
 //! Bounds: they are part of `Config::queues_bytes_max` ([`QueueBudget`]).
 
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use bytes::Bytes;
 
 use crate::budget::QueueBudget;
 
-/// The bytes of one client.
 pub(crate) struct Sending {
     budget: Arc<QueueBudget>,
     bytes: AtomicUsize,
@@ -70,7 +70,7 @@ impl Count {
         }
     }
 
-    /// `content` as bytes whose last part ends the count.
+    /// Returns `content` as bytes. Dropping their last part ends the count.
     pub(crate) fn attach(self, content: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Counted { content, _count: self })
     }

@@ -1,7 +1,7 @@
 //! The server: its listener, its threads, its start and its end.
 //!
-//! Shape: a runtime of its own, so that compressing, encoding a replay and reading a request of megabytes delay no other
-//! server.
+//! Shape: a runtime of its own, so that compressing, encoding a replay and reading a request of megabytes delay no
+//! other server.
 //! Bounds: `Config::connections_max` connections; the next one waits unaccepted.
 
 use std::io;
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use api_keys::KeyNumber;
 use authentication::Authenticator;
+use chain_solana::EventCounters;
 use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -29,15 +30,15 @@ use crate::counters::Event;
 use crate::gossip_table::GossipTable;
 use crate::metrics::GrpcMetrics;
 use crate::node::GrpcNode;
-use crate::publisher::{self, EventSender};
+use crate::publisher::{self, GrpcEventSink};
 use crate::service::{Access, GrpcService};
 use crate::tls::TlsAcceptor;
 
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-/// How long the threads may take to end.
+/// Time for the threads to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bytes of a token.
+/// Maximum bytes of a token.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
 /// Why the server did not start.
@@ -46,9 +47,9 @@ pub enum StartError {
     /// The file with the token could not be read.
     #[error("read the token of grpc.x_token_file {path:?}")]
     TokenFile {
-        /// The file.
+        /// Path of the token file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the operating system.
         #[source]
         err: io::Error,
     },
@@ -57,7 +58,7 @@ pub enum StartError {
         "grpc.x_token_file {path:?}: a token has 1 to {TOKEN_BYTES_MAX} visible ASCII characters"
     )]
     Token {
-        /// The file.
+        /// Path of the token file.
         path: PathBuf,
     },
     /// The listener or a thread failed.
@@ -65,7 +66,7 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
-/// What protects a server.
+/// The authentication and encryption of a server.
 #[derive(Clone, Default)]
 pub struct Security {
     /// Recognises clients by their API keys. `None`: every client is served.
@@ -78,6 +79,7 @@ pub struct Security {
 pub struct Server {
     broker: Arc<Broker>,
     gossip: Arc<GossipTable>,
+    events: EventCounters,
     address: SocketAddr,
     is_tls: bool,
     reporter: HealthReporter,
@@ -93,17 +95,17 @@ impl Server {
         config: Config,
         node: GrpcNode,
         listener: std::net::TcpListener,
-    ) -> Result<(Self, EventSender), StartError> {
+    ) -> Result<(Self, GrpcEventSink), StartError> {
         Self::start_secured(config, node, listener, Security::default())
     }
 
-    /// The same, protected.
+    /// Serves on a bound listener, with authentication and encryption.
     pub fn start_secured(
         config: Config,
         mut node: GrpcNode,
         listener: std::net::TcpListener,
         security: Security,
-    ) -> Result<(Self, EventSender), StartError> {
+    ) -> Result<(Self, GrpcEventSink), StartError> {
         let Security { authenticator, tls } = security;
         let is_tls = tls.is_some();
         let token = config.x_token_file.as_ref().map(read_token).transpose()?;
@@ -116,7 +118,7 @@ impl Server {
         let address = listener.local_addr()?;
         let root = node.reader.newest(Commitment::Finalized).map(|block| block.slot);
         let broker = Arc::new(Broker::new(config, root));
-        let sender = publisher::start(&broker, std::mem::take(&mut node.stored_blocks))?;
+        let sink = publisher::start(&broker, std::mem::take(&mut node.stored_blocks))?;
         let gossip = Arc::new(GossipTable::new());
         node.contact_info().into_iter().for_each(|own| gossip.insert(own));
         let (reporter, health) = tonic_health::server::health_reporter();
@@ -135,9 +137,18 @@ impl Server {
                 report_end(&reporter).await;
             })
         };
-        let (serving, runtime) = (Some(serving), Some(runtime));
-        let server = Self { broker, gossip, address, is_tls, reporter, closing, serving, runtime };
-        Ok((server, sender))
+        let server = Self {
+            broker,
+            gossip,
+            events: sink.counters(),
+            address,
+            is_tls,
+            reporter,
+            closing,
+            serving: Some(serving),
+            runtime: Some(runtime),
+        };
+        Ok((server, sink))
     }
 
     /// Reports `NOT_SERVING` to clients of the health service. Everything is served as before.
@@ -145,20 +156,19 @@ impl Server {
         report_end(&self.reporter).await;
     }
 
-    /// The scheme of its URL.
-    pub fn scheme(&self) -> &'static str {
-        if self.is_tls { "https" } else { "http" }
-    }
-
     /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its metrics.
+    /// Returns the metrics of the server.
     pub fn metrics(&self) -> GrpcMetrics {
-        let (broker, gossip) = (Arc::clone(&self.broker), Arc::clone(&self.gossip));
-        GrpcMetrics { broker, gossip, is_tls: self.is_tls }
+        GrpcMetrics {
+            broker: Arc::clone(&self.broker),
+            gossip: Arc::clone(&self.gossip),
+            events: self.events.clone(),
+            is_tls: self.is_tls,
+        }
     }
 
     /// Ends the streams of API keys.
@@ -217,7 +227,7 @@ async fn accept(
             (permit, listener.accept().await)
         };
         let (permit, accepted) = tokio::select! {
-            () = connection::closed(&mut closing) => break,
+            () = connection::wait_until_closing(&mut closing) => break,
             Some(_) = connections.join_next() => continue,
             accepted = accepting => accepted,
         };
@@ -230,8 +240,10 @@ async fn accept(
             }
         };
         broker.counters.record(Event::Accepted);
-        let (broker, service) = (Arc::clone(&broker), Arc::clone(&service));
-        let (tls, closing) = (tls.clone(), closing.clone());
+        let broker = Arc::clone(&broker);
+        let service = Arc::clone(&service);
+        let tls = tls.clone();
+        let closing = closing.clone();
         connections.spawn(async move {
             let _ended = Ended(broker);
             connection::serve(socket, service, tls, closing).await;
@@ -262,7 +274,7 @@ impl KeyCloser {
     }
 }
 
-/// For the service, and for the server as a whole, whose name is empty.
+/// Reports the end of the service, and of the server as a whole, which has an empty name.
 async fn report_end(reporter: &HealthReporter) {
     for name in [SERVICE_NAME, ""] {
         reporter.set_service_status(name, ServingStatus::NotServing).await;

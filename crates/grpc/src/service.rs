@@ -39,13 +39,12 @@ use crate::stream_key::{Revocation, StreamKey, StreamPermits};
 
 /// The header with the client's token.
 const TOKEN_HEADER: &str = "x-token";
-/// Compressions, both ways.
+/// Supported compressions of requests and responses.
 const ENCODINGS: [CompressionEncoding; 2] = [CompressionEncoding::Gzip, CompressionEncoding::Zstd];
 
 /// Bytes of a header that names compressions. The rest of a longer one is ignored.
 const ENCODING_BYTES_MAX: usize = 256;
 
-/// Any health service.
 pub(crate) type HealthService = Box<
     dyn Fn(
             http::Request<Incoming>,
@@ -54,7 +53,6 @@ pub(crate) type HealthService = Box<
         + Sync,
 >;
 
-/// All methods of the server.
 pub(crate) struct GrpcService {
     broker: Arc<Broker>,
     node: Arc<GrpcNode>,
@@ -63,11 +61,10 @@ pub(crate) struct GrpcService {
     access: Access,
 }
 
-/// What a client must send.
+/// The credentials that a client must send.
 pub(crate) struct Access {
-    /// The token of all clients.
+    /// The `x-token` that all clients share.
     pub(crate) token: Option<Vec<u8>>,
-    /// Keys of clients.
     pub(crate) authenticator: Option<Authenticator>,
 }
 
@@ -178,7 +175,8 @@ impl GrpcService {
         method: &str,
     ) -> Result<(Option<ClientId>, Option<Permit>), Refused> {
         let Some(authenticator) = &self.access.authenticator else { return Ok((None, None)) };
-        let (mut uri, address) = (request.uri().clone(), ClientId::from_ip(peer));
+        let mut uri = request.uri().clone();
+        let address = ClientId::from_ip(peer);
         let found = authenticator.authenticate(&mut uri, request.headers(), Some(peer), address);
         let client = found.map_err(|err| {
             self.broker.counters.record(Event::Unauthenticated);
@@ -256,7 +254,7 @@ impl GrpcService {
         key: StreamKey,
     ) -> http::Response<Body> {
         let (parts, body) = request.into_parts();
-        let stream = Compression::of_requests(&parts.headers).and_then(|compression| {
+        let stream = Compression::from_request(&parts.headers).and_then(|compression| {
             let requests = Requests::new(body, compression, self.broker.config.request_bytes_max);
             UpdateStream::new(&self.broker, requests, timer, key)
         });
@@ -264,7 +262,7 @@ impl GrpcService {
             Ok(stream) => stream,
             Err(status) => return status.into_http(),
         };
-        let compression = Compression::of_response(&parts.headers);
+        let compression = Compression::from_accepted(&parts.headers);
         let body = Body::new(ResponseBody::new(stream, compression));
         let response = http::Response::builder().header("content-type", "application/grpc");
         let response = match compression {

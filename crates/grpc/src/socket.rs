@@ -1,7 +1,7 @@
 //! The socket of a connection, which knows whether its last write had to wait, and whether the client began HTTP/2.
 //!
 //! HTTP/2 writes all that it may until it has nothing more or the socket is full. So after it was polled, a socket that
-//! is not full has all that HTTP/2 was given, except what the client's windows hold back.
+//! is not full has all frames of HTTP/2 that the client's windows allow.
 
 use std::io;
 use std::pin::Pin;
@@ -15,10 +15,9 @@ use tokio::sync::Notify;
 
 use crate::transport::Transport;
 
-/// Bytes with which a client begins HTTP/2.
+/// The first bytes of a client in HTTP/2.
 const PREFACE_BYTES: usize = 24;
 
-/// A socket.
 pub(crate) struct Socket {
     inner: TokioIo<Transport>,
     state: Arc<SocketState>,
@@ -26,7 +25,7 @@ pub(crate) struct Socket {
     preface_bytes: usize,
 }
 
-/// What is known of a socket.
+/// The observed state of a socket.
 #[derive(Default)]
 pub(crate) struct SocketState {
     is_full: AtomicBool,
@@ -39,8 +38,8 @@ impl SocketState {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Waits until as many bytes were read as HTTP/2 begins with. Other bytes than HTTP/2's end the connection.
-    pub(crate) async fn begun(&self) {
+    /// Waits until the preface of HTTP/2 was read. Other bytes end the connection.
+    pub(crate) async fn wait_until_started(&self) {
         self.begun.notified().await;
     }
 }

@@ -1,7 +1,7 @@
 //! The time in which a client must take what its ended subscriptions still have for it.
 //!
-//! In: subscriptions that were closed, or ended with bytes that are not written; polls of their connection. Out: the end
-//! of the time ([`StatusTimer::expired`]), after which the connection is dropped.
+//! In: subscriptions that were closed, or ended with bytes that are not written; polls of their connection. Out: the
+//! end of the time ([`StatusTimer::wait_until_expired`]), after which the connection is dropped.
 //! Invariant: a subscription leaves the timer only if its stream has ended, all its bytes are written, and HTTP/2 was
 //! polled after that without a full socket: then its status is written too. That hyper took the status is not enough,
 //! because HTTP/2 holds it, and the bytes before it, as long as the client's window is closed.
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::index::ListenerId;
 use crate::sending::Sending;
 
-/// The ended subscriptions of one connection whose bytes may not be written.
+/// The ended subscriptions of one connection with bytes that may not be written.
 #[derive(Default)]
 pub(crate) struct StatusTimer {
     state: Mutex<State>,
@@ -40,14 +40,13 @@ struct Unwritten {
 enum Progress {
     /// The stream has its status before it.
     Closed,
-    /// HTTP/2 has the status.
     Ended,
     /// As [`Progress::Ended`], and the connection is being polled since.
     Polled,
 }
 
 impl StatusTimer {
-    /// A subscription was closed; its stream goes on until its status.
+    /// A subscription was closed; its stream continues until its status is sent.
     pub(crate) fn start(&self, id: ListenerId, sending: &Arc<Sending>) {
         let unwritten = Unwritten { sending: Arc::clone(sending), progress: Progress::Closed };
         self.state.lock().unwritten.insert(id, unwritten);
@@ -62,7 +61,7 @@ impl StatusTimer {
         }
         let unwritten = Unwritten { sending: Arc::clone(sending), progress: Progress::Ended };
         state.unwritten.insert(id, unwritten);
-        // The connection is polled, so that a subscription whose bytes are written leaves.
+        // Wakes the connection, which then removes the subscriptions with written bytes.
         let waker = state.waker.take();
         drop(state);
         self.started.notify_one();
@@ -82,7 +81,6 @@ impl StatusTimer {
         }
     }
 
-    /// The connection was polled.
     pub(crate) fn after_poll(&self, is_full: bool) {
         if !is_full {
             let is_unwritten = |_: &ListenerId, it: &mut Unwritten| {
@@ -93,7 +91,7 @@ impl StatusTimer {
     }
 
     /// Waits until a subscription was in the timer for `timeout`, and less than twice that.
-    pub(crate) async fn expired(&self, timeout: Duration) {
+    pub(crate) async fn wait_until_expired(&self, timeout: Duration) {
         loop {
             let before: Vec<_> = self.state.lock().unwritten.keys().copied().collect();
             if before.is_empty() {
@@ -129,7 +127,8 @@ mod tests {
 
     #[test]
     fn a_closed_subscription_leaves_when_its_stream_has_ended_and_its_bytes_are_written() {
-        let (timer, sending) = (StatusTimer::default(), sending());
+        let timer = StatusTimer::default();
+        let sending = sending();
         let bytes = sending.try_count(10).expect("space");
         timer.start(ListenerId(1), &sending);
         poll(&timer, false);
@@ -145,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_status_that_the_connection_was_not_polled_with_stays() {
-        let (timer, sending) = (StatusTimer::default(), sending());
+        let timer = StatusTimer::default();
+        let sending = sending();
         timer.start(ListenerId(1), &sending);
         timer.before_poll(Waker::noop());
         timer.end(ListenerId(1), &sending);
@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn a_stream_that_ended_by_itself_is_timed_only_with_unwritten_bytes() {
-        let (timer, sending) = (StatusTimer::default(), sending());
+        let timer = StatusTimer::default();
+        let sending = sending();
         timer.end(ListenerId(1), &sending);
         assert!(is_empty(&timer));
         let bytes = sending.try_count(10).expect("space");

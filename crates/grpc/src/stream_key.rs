@@ -36,7 +36,7 @@ impl Revocation {
     }
 
     /// Waits until the key is removed.
-    pub(crate) async fn happened(&mut self) {
+    pub(crate) async fn wait_for_removal(&mut self) {
         while !self.authenticator.is_removed(self.client) {
             if self.removals.changed().await.is_err() {
                 // The server ends, and closes its connections.

@@ -1,8 +1,8 @@
 //! TLS of connections: the handshake, within its time, and the stream after it.
 //!
 //! In: a socket. Out: the stream on which HTTP/2 is spoken.
-//! Bounds: `Config::handshake_timeout_ms`, from the connection to the end of the handshake. How many handshakes run at once
-//! is the acceptor's. A client that speaks HTTP/2 without TLS gets a GOAWAY that says so, within a second.
+//! Bounds: `Config::handshake_timeout_ms`, from the connection to the end of the handshake. The number of concurrent
+//! handshakes is the acceptor's. A client that speaks HTTP/2 without TLS gets a GOAWAY that says so, within a second.
 //! Not here: certificates and ciphers. The plugin for validators has this crate without any library for TLS.
 
 use std::future::Future;
@@ -21,19 +21,19 @@ use crate::counters::Event;
 const TLS_HANDSHAKE: u8 = 0x16;
 /// The first byte of HTTP/2 without TLS (RFC 9113, 3.4).
 const HTTP2_PREFACE: u8 = b'P';
-/// What a client without TLS reads.
+/// The response to a client without TLS.
 const NEEDS_TLS: &[u8; 38] = b"this port speaks TLS: use https:// URL";
 /// An empty SETTINGS frame (RFC 9113, 6.5).
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 /// The beginning of a GOAWAY frame: no stream was processed, `INADEQUATE_SECURITY` (RFC 9113, 6.8 and 7).
 const GOAWAY: [u8; 17] =
     [0, 0, 8 + NEEDS_TLS.len() as u8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xc];
-/// How long that client has to read it.
+/// Time for that client to read it.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes that are read and dropped from that client meanwhile.
 const REFUSAL_DRAIN_BYTES_MAX: usize = 64 << 10;
 
-/// Encrypts connections.
+/// Encrypts the connections of a server.
 pub trait TlsAcceptor: Send + Sync {
     /// The stream after the handshake.
     ///
@@ -77,8 +77,8 @@ pub(crate) async fn handshake(
     })
 }
 
-/// Tells a client that it must use TLS. If a socket is closed with unread bytes, the system resets it, and the client might
-/// never see the frame.
+/// Tells a client that it must use TLS. If a socket is closed with unread bytes, the system resets it, and the client
+/// might never see the frame.
 async fn refuse(socket: &mut TcpStream) -> io::Result<()> {
     socket.write_all(&[&SETTINGS[..], &GOAWAY, NEEDS_TLS].concat()).await?;
     socket.shutdown().await?;

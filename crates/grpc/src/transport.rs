@@ -9,7 +9,6 @@ use tokio::net::TcpStream;
 
 use crate::tls::TlsStream;
 
-/// A connection's bytes.
 pub(crate) enum Transport {
     Plain(TcpStream),
     Tls(Box<dyn TlsStream>),

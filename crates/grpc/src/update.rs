@@ -1,4 +1,4 @@
-//! What is published: one update of a bank, as it happened.
+//! An update of a bank, in the order of publication.
 
 use std::sync::Arc;
 
@@ -15,35 +15,32 @@ const TRANSACTION_BYTES: usize = size_of::<ExecutedTransaction>() + 128;
 /// Bytes of an instruction besides those that its lists count.
 const INSTRUCTION_BYTES: usize = 8;
 
-/// One update.
 #[derive(Debug)]
 pub(crate) struct Update {
     pub(crate) slot: Slot,
     /// Names one replay of the slot; never 0.
     pub(crate) bank_id: u64,
-    /// Milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     pub(crate) created_ms: u64,
     pub(crate) kind: UpdateKind,
 }
 
-/// The content of an update.
 #[derive(Debug)]
 pub(crate) enum UpdateKind {
     Slot(SlotUpdate),
     Account(AccountUpdate),
     Transaction(Arc<ExecutedTransaction>),
     Entry {
-        /// Its index in the block.
+        /// Index of the entry in the block.
         index: u64,
         entry: Entry,
     },
-    /// What the leader stated about the block.
+    /// The leader's statement about the block.
     Footer(Arc<BlockFooter>),
     Block(Arc<FrozenBlock>),
     BlockMeta(Arc<FrozenBlock>),
 }
 
-/// A slot's new status.
 #[derive(Debug)]
 pub(crate) struct SlotUpdate {
     pub(crate) parent: Option<Slot>,
@@ -51,7 +48,6 @@ pub(crate) struct SlotUpdate {
     pub(crate) dead_error: Option<String>,
 }
 
-/// A complete block.
 #[derive(Debug)]
 pub(crate) struct FrozenBlock {
     pub(crate) block: Arc<Block>,
@@ -80,7 +76,6 @@ impl Update {
         }
     }
 
-    /// Bytes of an account's data.
     pub(crate) fn account_bytes(&self) -> usize {
         match &self.kind {
             UpdateKind::Account(account) => account.account.0.data().len(),
@@ -88,7 +83,7 @@ impl Update {
         }
     }
 
-    /// Estimated bytes, including what is shared with the ledger's state and history.
+    /// Returns the estimated bytes, including those shared with the ledger's state and history.
     pub(crate) fn bytes(&self) -> usize {
         UPDATE_BYTES
             + match &self.kind {

@@ -83,7 +83,7 @@ impl Client {
         })
     }
 
-    /// Connects again if the connection cannot be used any more.
+    /// Connects again if the connection is no longer usable.
     fn reconnect(&mut self) -> Result<(), HttpClientError> {
         if !self.connection.is_usable() {
             let connection =

@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Sends a request and reads at least `bytes` bytes of the body, or all of it if it is shorter.
-    /// The connection cannot be used any more after it.
+    /// The connection is unusable afterwards.
     pub async fn exchange_prefix(
         &mut self,
         request: &[u8],

@@ -131,7 +131,7 @@ impl Endpoint {
         self.request_with(method, path, &[], body)
     }
 
-    /// The same with headers.
+    /// Makes a request with additional headers.
     pub fn request_with(
         &self,
         method: &str,

@@ -48,7 +48,7 @@ impl AllowedOrigins {
         Ok(Self { listed, has_any, hosts: Arc::default() })
     }
 
-    /// The same, for a node with these names.
+    /// Adds names under which the node may be addressed.
     pub fn with_hosts(self, names: &[String]) -> Result<Self, NoHost> {
         let hosts = names.iter().map(|name| parse_host(name)).collect::<Result<_, _>>()?;
         Ok(Self { hosts, ..self })

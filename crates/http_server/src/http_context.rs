@@ -35,7 +35,7 @@ impl HttpContext {
         Self { config, metrics, authenticator, drain, tls, large_bodies }
     }
 
-    /// The same with API keys, if there is an authenticator.
+    /// Sets the authenticator of API keys, if there is one.
     pub fn with_authenticator(self, authenticator: Option<Authenticator>) -> Self {
         Self { authenticator, ..self }
     }

@@ -284,7 +284,7 @@ impl<S: HttpService> Acceptor<S> {
             }
         }
         drop(listener);
-        // Each connection ends by itself by then; this waits for their last steps.
+        // Each connection has ended by then; this waits for its last steps.
         while let Some(ended) = connections.join_next().await {
             log_panic(ended);
         }

@@ -64,7 +64,7 @@ pub struct Tls {
     limit: Arc<HandshakeLimit>,
 }
 
-/// The same certificate for ports of either protocol.
+/// One certificate, configured for the ports of each protocol.
 #[derive(Clone)]
 struct Configs {
     http1: Arc<ServerConfig>,

@@ -21,5 +21,5 @@ pub(crate) fn main() -> anyhow::Result<()> {
     println!("{} answers:\n{response}", node.addresses().rpc_url());
     assert!(response.ends_with("ok"), "{response}");
 
-    node.stop()
+    Ok(node.stop()?)
 }

@@ -33,7 +33,7 @@ enum ApiKeyCommand {
         /// The name of the key in metrics, reports and the log.
         #[arg(long, value_name = "NAME")]
         name: String,
-        /// Its tier.
+        /// Tier of the key.
         #[arg(long, value_name = "TIER")]
         tier: String,
     },
@@ -49,7 +49,7 @@ pub(crate) fn run(flags: &ApiKeyFlags) -> Result<()> {
     Ok(())
 }
 
-/// A random key: visible characters, none of which a URL escapes.
+/// A random key of visible characters that need no escape in a URL.
 fn new_key() -> Result<String> {
     let mut bytes = [0; KEY_BYTES];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));

@@ -73,7 +73,7 @@ impl ApiKeyFile {
         Arc::clone(&self.keys)
     }
 
-    /// Reads the file again if it has changed. Returns the keys that it does not have any more.
+    /// Reads the file again if it has changed. Returns the keys that were removed.
     pub(crate) fn reload_if_changed(&mut self) -> Vec<KeyNumber> {
         let version = version_of(&self.path);
         if version == self.read {

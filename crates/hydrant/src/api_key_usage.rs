@@ -39,7 +39,7 @@ struct StoreState {
 }
 
 impl UsageFile {
-    /// In the directory of the ledger, if there is one, else beside the file of keys.
+    /// In the directory of the ledger if there is one, otherwise next to the file of keys.
     pub(crate) fn new(ledger: Option<&Path>, keys: &Path) -> Self {
         let beside = || {
             let mut name = OsString::from(keys);
@@ -50,7 +50,7 @@ impl UsageFile {
         Self { path, state: Mutex::default() }
     }
 
-    /// Restores what the file has. Without one, quotas begin anew.
+    /// Restores the usage in the file. Without a file, quotas start from zero.
     pub(crate) fn restore(&self, keys: &ApiKeys) {
         match self.read(keys) {
             Ok(None) => {}
@@ -97,7 +97,7 @@ impl UsageFile {
     }
 }
 
-/// Writes a file so that it has either its old content or the new one, also after a power failure.
+/// Writes a file atomically: after a power failure it has either its old or its new content.
 fn write_synced(path: &Path, text: &str) -> io::Result<()> {
     let mut temporary = OsString::from(path);
     temporary.push(".new");

@@ -13,8 +13,9 @@ use crate::memory_report::MemoryLine;
 use crate::node::NodeAddresses;
 
 /// Whose words the banner and the status line use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OutputStyle {
+    #[default]
     Hydrant,
     /// Those of `solana-test-validator`, which scripts search for.
     TestValidator,

@@ -60,8 +60,12 @@ pub(crate) struct Cloned {
 }
 
 impl CloneRequest {
-    /// What the flags request; `None` if that is nothing.
-    pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<Self>> {
+    /// Returns the request of the flags, and of the entries `[[test.validator.clone]]` of Anchor's files. `None` if nothing
+    /// is requested.
+    pub(crate) fn from_flags(
+        flags: &DevFlags,
+        addresses_of_anchor: &[String],
+    ) -> Result<Option<Self>> {
         // A fork starts at the slot of its cluster anyway.
         let is_fork = flags.fork_url.is_some() && flags.url.is_none();
         let has_slot = flags.warp_slot == Some(None) && !is_fork;
@@ -69,7 +73,7 @@ impl CloneRequest {
             url: String::new(),
             accounts: addresses("--clone", &flags.clone)?,
             maybe_accounts: addresses("--maybe-clone", &flags.maybe_clone)?,
-            any: addresses("[[test.validator.clone]]", &flags.clone_any)?,
+            any: addresses("[[test.validator.clone]]", addresses_of_anchor)?,
             programs: addresses("--clone-upgradeable-program", &flags.clone_upgradeable_program)?,
             lookup_tables: addresses(
                 "--deep-clone-address-lookup-table",
@@ -186,7 +190,7 @@ impl Cluster {
         Ok(self.accounts(&[*address])?.pop().flatten())
     }
 
-    /// The accounts at `addresses`, all of which must exist.
+    /// Fetches the accounts at `addresses`, which must all exist.
     fn required(&mut self, flag: &str, addresses: &[Pubkey]) -> Result<Vec<GenesisAccount>> {
         let accounts = self.accounts(addresses)?;
         let all = addresses.iter().zip(accounts);
@@ -279,7 +283,7 @@ mod tests {
     use super::*;
 
     fn request(flags: DevFlags) -> Result<Option<CloneRequest>> {
-        CloneRequest::from_flags(&flags)
+        CloneRequest::from_flags(&flags, &[])
     }
 
     fn refusal(flags: DevFlags) -> String {
@@ -302,7 +306,7 @@ mod tests {
             fork_url: Some("d".to_owned()),
             ..DevFlags::default()
         };
-        assert_eq!(CloneRequest::from_flags(&forked).expect("valid flags"), None);
+        assert_eq!(CloneRequest::from_flags(&forked, &[]).expect("valid flags"), None);
         let invalid = DevFlags { clone: vec!["x".into()], url: url.clone(), ..DevFlags::default() };
         assert!(
             refusal(invalid).contains("--clone: \"x\" is neither an address nor a keypair file")

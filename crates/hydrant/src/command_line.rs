@@ -14,6 +14,7 @@ use crate::console::print_stderr;
 use crate::follow::flags::FollowFlags;
 use crate::generated_files::{CompletionsFlags, ManFlags};
 use crate::inspect::InspectFlags;
+use crate::local::LocalPreset;
 use crate::local::flags::DevFlags;
 use crate::surfpool::{self, SurfpoolArgs};
 use crate::test_validator;
@@ -78,9 +79,22 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand(test_validator::COMMAND, test_validator::add_to_own)
 }
 
+/// A command of the command line.
+pub(crate) struct ParsedCommand {
+    pub(crate) command: Command,
+    /// What the name of a local node's command changes.
+    pub(crate) preset: LocalPreset,
+}
+
+impl From<Command> for ParsedCommand {
+    fn from(command: Command) -> Self {
+        Self { command, preset: LocalPreset::default() }
+    }
+}
+
 /// Parses the command line. Ignored flags are reported on standard error. Refused flags are an error. If clap
 /// finds an error, the process ends.
-pub(crate) fn parse() -> Result<Command> {
+pub(crate) fn parse() -> Result<ParsedCommand> {
     let args = test_validator::arguments(std::env::args_os().collect());
     let args = surfpool::arguments(args);
     let is_test_validator = args.get(1).is_some_and(|name| name == test_validator::COMMAND);
@@ -94,16 +108,17 @@ pub(crate) fn parse() -> Result<Command> {
         (Some((_, flags)), Command::Dev(mut dev)) => {
             report(&test_validator::check_flags(flags)?);
             report(&bounds::clamp(&mut dev));
-            Ok(Command::Dev(dev))
+            Ok(Command::Dev(dev).into())
         }
         (Some((_, flags)), Command::TestValidator(mut dev)) => {
             report(&test_validator::check_flags(flags)?);
             report(&bounds::clamp(&mut dev));
-            let (dev, lines) = test_validator::with_defaults(*dev, flags);
-            report(&lines);
-            Ok(Command::TestValidator(Box::new(dev)))
+            let preset = test_validator::apply_preset(&mut dev, flags);
+            let fault = test_validator::check_cli_config(&dev, &preset);
+            report(fault.as_slice());
+            Ok(ParsedCommand { command: Command::TestValidator(dev), preset })
         }
-        (_, command) => Ok(command),
+        (_, command) => Ok(command.into()),
     }
 }
 

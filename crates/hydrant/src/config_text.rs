@@ -214,7 +214,7 @@ mod tests {
         assert!(unknown.contains(&expected), "{unknown}");
         let table = refusal("[queue]\nmax = 7");
         assert!(table.contains("unknown field `queue`"), "{table}");
-        // A field that is not read from files is no key.
+        // A field that is not read from files is not a key.
         assert!(refusal("hidden = true").contains("unknown field `hidden`"));
     }
 

@@ -8,9 +8,8 @@ use crate::banner::OutputStyle;
 use crate::console::{print_line, print_stderr};
 use crate::local::config::LocalConfig;
 
-/// Prints a line for each flag that the existing ledger ignores, and ignores it. A ledger has the features with which
-/// it was made.
-pub(crate) fn ignore_genesis_flags(config: &mut LocalConfig) {
+/// Prints a line for each flag that the existing ledger ignores.
+pub(crate) fn report_ignored_flags(config: &LocalConfig) {
     for flag in &config.genesis_flags {
         let line = format!("{flag} argument ignored, ledger already exists");
         match config.style {
@@ -18,6 +17,10 @@ pub(crate) fn ignore_genesis_flags(config: &mut LocalConfig) {
             OutputStyle::TestValidator => print_line(&line),
         }
     }
+}
+
+/// Removes the settings of genesis: a ledger has the features with which it was made.
+pub(crate) fn ignore_genesis(config: &mut LocalConfig) {
     config.clone = None;
     config.localnet.features = localnet::FeatureChoice::default();
 }

@@ -5,7 +5,7 @@
 //! transaction in two bytes, little endian, and the transaction. The length 0 is a refusal. The connection stays open.
 //! Bounds: [`CONNECTIONS_MAX`] connections, the others wait in the backlog; a connection has [`REQUESTS_MAX`] requests and
 //! [`CONNECTION_TIME`]. All of it is on one thread of its own, at the lowest priority.
-//! Invariant: the first bytes that are no request end the connection, so no web page can hide requests in its own.
+//! Invariant: first bytes that are not a request end the connection, so no web page can hide requests in its own.
 //! Not here: signatures and limits of lamports (`localnet::LocalFaucet`).
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -95,7 +95,7 @@ impl FaucetServer {
         Ok(Self { address, metrics, end: Some(end), thread: Some(thread) })
     }
 
-    /// Its address.
+    /// Returns the address of the listener.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

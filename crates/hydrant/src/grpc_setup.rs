@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use chain_solana::{Block, Cluster, ClusterInfo, ClusterNode, History, Reader};
-use grpc::{Config, EventSender, GossipTable, GrpcNode, Security, Server, TlsAcceptor};
+use grpc::{Config, GossipTable, GrpcEventSink, GrpcNode, Security, Server, TlsAcceptor};
 use http_server::Authenticator;
 use ledger::Commitment;
 
@@ -64,7 +64,7 @@ pub(crate) fn start(
     reader: &Reader,
     stored_blocks: Vec<Arc<Block>>,
     listener: GrpcListener<'_>,
-) -> Result<(Server, EventSender)> {
+) -> Result<(Server, GrpcEventSink)> {
     let GrpcListener { listener, authenticator, serving } = listener;
     let node = GrpcNode {
         reader: Box::new(reader.clone()),

@@ -61,10 +61,11 @@ use std::path::Path;
 
 pub use crate::follow::{FollowConfig, FollowProducer};
 pub use crate::local::{LocalConfig, LocalProducer};
-pub use crate::node::{Node, NodeAddresses, NodeBuilder, NodeConfig, NodeHandle, Producer};
+pub use crate::node::{
+    Node, NodeAddresses, NodeBuilder, NodeConfig, NodeError, NodeHandle, Producer,
+};
 
-use crate::banner::OutputStyle;
-use crate::command_line::Command;
+use crate::command_line::{Command, ParsedCommand};
 use crate::console::print_stderr;
 use crate::signals::Ignorable;
 use crate::start_signals::StartSignals;
@@ -77,14 +78,11 @@ use crate::surfpool::{SurfpoolArgs, SurfpoolSetup};
 /// The error that ends the process. Errors of the command line's syntax end the process here.
 pub fn run() -> anyhow::Result<()> {
     let signals = StartSignals::for_process_1()?;
-    match command_line::parse()? {
-        Command::Dev(flags) => {
-            let signals = signals.for_node(Ignorable::Hangup)?;
-            dev::run(*flags, OutputStyle::Hydrant, Vec::new(), signals)
-        }
+    let ParsedCommand { command, preset } = command_line::parse()?;
+    match command {
+        Command::Dev(flags) => dev::run(*flags, preset, signals.for_node(Ignorable::Hangup)?),
         Command::TestValidator(flags) => {
-            let signals = signals.for_node(Ignorable::Terminal)?;
-            dev::run(*flags, OutputStyle::TestValidator, Vec::new(), signals)
+            dev::run(*flags, preset, signals.for_node(Ignorable::Terminal)?)
         }
         Command::Surfpool(args) => run_surfpool(args, signals),
         Command::Follow(flags) => follow::run(*flags, signals.for_node(Ignorable::Hangup)?),
@@ -102,7 +100,7 @@ pub fn run() -> anyhow::Result<()> {
 /// Runs `hydrant dev` with the meaning of surfpool's flags.
 fn run_surfpool(args: SurfpoolArgs, signals: StartSignals) -> anyhow::Result<()> {
     let setup = surfpool::setup(args, Path::new("."))?;
-    let SurfpoolSetup { flags, accounts, lines, is_daemon } = setup;
+    let SurfpoolSetup { flags, preset, lines, is_daemon } = setup;
     for line in lines {
         print_stderr(&format!("hydrant: {line}"));
     }
@@ -110,5 +108,5 @@ fn run_surfpool(args: SurfpoolArgs, signals: StartSignals) -> anyhow::Result<()>
         let listen = flags.node.listen;
         return daemon::start(listen.bind_address, listen.rpc_port);
     }
-    dev::run(flags, OutputStyle::Hydrant, accounts, signals.for_node(Ignorable::Hangup)?)
+    dev::run(flags, preset, signals.for_node(Ignorable::Hangup)?)
 }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanCount};
 use ledger::Commitment;
 use metrics::{Collector, Exposition};
 use process_usage::Process;
 use rpc_solana::{NodeMemory, SolanaServer};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::time::MissedTickBehavior;
 
 /// Interval of the log lines: short enough to show growth, long enough to be readable.
@@ -48,31 +47,38 @@ impl fmt::Display for MemoryLine {
     }
 }
 
-/// Logs at once, then every five minutes and at each SIGUSR1, until the task is aborted. Without a log the signal
-/// has no effect.
-pub(crate) fn log_periodically(node: Arc<SolanaServer>) -> Result<impl Future<Output = ()>> {
-    let mut sigusr1 = signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?;
-    Ok(async move {
-        let mut interval = tokio::time::interval(LOG_INTERVAL);
-        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = interval.tick() => {}
-                Some(()) = sigusr1.recv() => {}
-            }
-            if !tracing::enabled!(tracing::Level::INFO) {
-                continue;
-            }
-            let node = Arc::clone(&node);
-            // It reads megabytes of a large ledger: too long for an I/O thread.
-            let logged = tokio::task::spawn_blocking(move || {
-                log(&NodeMemory::new(&node.api.reader, &node.api.history))
-            });
-            if logged.await.is_err() {
-                return; // it panicked, or the runtime ends
-            }
+/// Logs at once, then every five minutes and at each signal `request`, until the task is aborted. Without a log the
+/// signal has no effect.
+pub(crate) async fn log_periodically(node: Arc<SolanaServer>, mut request: Option<Signal>) {
+    let mut interval = tokio::time::interval(LOG_INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = wait_for(request.as_mut()) => {}
         }
-    })
+        if !tracing::enabled!(tracing::Level::INFO) {
+            continue;
+        }
+        let node = Arc::clone(&node);
+        // It reads megabytes of a large ledger: too long for an I/O thread.
+        let logged = tokio::task::spawn_blocking(move || {
+            log(&NodeMemory::new(&node.api.reader, &node.api.history))
+        });
+        if logged.await.is_err() {
+            return; // it panicked, or the runtime ends
+        }
+    }
+}
+
+/// Waits for the signal, and forever without one.
+async fn wait_for(signal: Option<&mut Signal>) {
+    if let Some(signal) = signal
+        && signal.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// Resident memory outside the parts that are counted.

@@ -35,8 +35,10 @@ impl Ignorable {
 /// Listens for signals until it is dropped.
 pub(crate) struct EndSignals {
     ends: Vec<EndSignal>,
-    /// SIGUSR1, which only `memory_report` listens to, and SIGUSR2.
-    _ignored: Vec<Signal>,
+    /// SIGUSR1, which asks for a report of the memory. `None` once `memory_report` has it.
+    memory_request: Option<Signal>,
+    /// SIGUSR2.
+    _ignored: Option<Signal>,
     request: EndRequest,
 }
 
@@ -68,7 +70,7 @@ impl EndRequest {
 impl EndSignals {
     /// Listens to no signal: only a request ends the node.
     pub(crate) fn none(request: EndRequest) -> Self {
-        Self { ends: Vec::new(), _ignored: Vec::new(), request }
+        Self { ends: Vec::new(), memory_request: None, _ignored: None, request }
     }
 
     /// Installs the handlers: from now on these signals no longer end the process directly. A request ends the node, too.
@@ -89,14 +91,17 @@ impl EndSignals {
                 Ok(EndSignal { number: kind.as_raw_value(), signal })
             })
             .collect::<Result<Vec<EndSignal>>>()?;
-        let ignored = vec![
-            signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?,
-            signal(SignalKind::user_defined2()).context("listen for SIGUSR2")?,
-        ];
-        Ok(Self { ends, _ignored: ignored, request })
+        let memory_request = signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?;
+        let ignored = signal(SignalKind::user_defined2()).context("listen for SIGUSR2")?;
+        Ok(Self { ends, memory_request: Some(memory_request), _ignored: Some(ignored), request })
     }
 
-    /// What ends the node without a signal.
+    /// Takes SIGUSR1. `None` if the node listens to no signal.
+    pub(crate) fn take_memory_request(&mut self) -> Option<Signal> {
+        self.memory_request.take()
+    }
+
+    /// Returns the request that ends the node without a signal.
     pub(crate) fn request(&self) -> EndRequest {
         self.request.clone()
     }

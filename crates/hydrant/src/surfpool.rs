@@ -22,6 +22,7 @@ use solana_sdk_ids::{feature, native_loader, system_program, sysvar};
 use crate::accounts_file::address_or_keypair;
 use crate::anchor::{self, AnchorSetup};
 use crate::input_file;
+use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::NodeFlags;
 use crate::node::flags::{ListenFlags, OutputFlags, ServiceFlags};
@@ -54,8 +55,7 @@ enum SurfpoolCommand {
 /// What `hydrant dev` runs.
 pub(crate) struct SurfpoolSetup {
     pub(crate) flags: DevFlags,
-    /// Accounts at genesis.
-    pub(crate) accounts: Vec<GenesisAccount>,
+    pub(crate) preset: LocalPreset,
     /// One line for each flag that is ignored.
     pub(crate) lines: Vec<String>,
     /// Whether the ledger runs in the background.
@@ -96,13 +96,17 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
     accounts.append(&mut anchor.accounts);
     let bind_address =
         address_of_name(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?;
-    let (log, is_daemon) = (flags.log_level != "none", flags.daemon);
+    let log = flags.log_level != "none";
+    let is_daemon = flags.daemon;
+    // The system chooses both ports, or none.
+    let pubsub_port = flags.ws_port.filter(|_| flags.port != 0);
+    let is_cloned = !anchor.clone.is_empty();
+    let cloned_addresses = anchor.clone;
+    let preset = LocalPreset { pubsub_port, cloned_addresses, accounts, ..LocalPreset::default() };
     let node = NodeFlags {
         listen: ListenFlags {
             bind_address: Some(bind_address),
             rpc_port: Some(flags.port),
-            // The system chooses both, or none.
-            pubsub_port: flags.ws_port.filter(|_| flags.port != 0),
             endpoints_file: flags.endpoints_file,
             ..ListenFlags::default()
         },
@@ -124,8 +128,7 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         faucet_port: anchor.faucet_port,
         account_dir: anchor.account_dirs,
         // Anchor's files have one cluster to clone from, and surfpool the one that it forks.
-        url: anchor.url.or_else(|| upstream.clone()).filter(|_| !anchor.clone.is_empty()),
-        clone_any: anchor.clone,
+        url: anchor.url.or_else(|| upstream.clone()).filter(|_| is_cloned),
         bpf_program: anchor.programs,
         upgradeable_program: anchor.upgradeable_programs,
         log_messages_bytes_limit: flags.log_bytes_limit.map(log_bytes_max),
@@ -135,7 +138,7 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         node,
         ..DevFlags::default()
     };
-    Ok(SurfpoolSetup { flags, accounts, lines, is_daemon })
+    Ok(SurfpoolSetup { flags, preset, lines, is_daemon })
 }
 
 /// Reads Anchor's files, unless nothing is to be deployed.
@@ -321,7 +324,7 @@ mod tests {
         let path = deploy.join("my_counter.so").to_string_lossy().into_owned();
         let address = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM";
         assert_eq!(flags.upgradeable_program, [address, path.as_str(), "none"]);
-        let airdrop = setup.accounts.iter().find(|it| it.address.to_string() == address);
+        let airdrop = setup.preset.accounts.iter().find(|it| it.address.to_string() == address);
         assert!(airdrop.is_some());
         let lines = setup.lines.join("\n");
         for flag in ["--manifest-file-path", "--runbook", "--max-profiles"] {
@@ -348,8 +351,8 @@ mod tests {
         assert!(without.flags.upgradeable_program.is_empty());
         assert_eq!(without.flags.slot_ms, Some(400));
         let ports = |flags: &[&str]| {
-            let listen = start(dir.path(), flags).expect("it is known").flags.node.listen;
-            (listen.rpc_port, listen.pubsub_port)
+            let setup = start(dir.path(), flags).expect("it is known");
+            (setup.flags.node.listen.rpc_port, setup.preset.pubsub_port)
         };
         assert_eq!(ports(&["--ws-port", "9000"]), (Some(8899), Some(9000)));
         assert_eq!(ports(&["--port", "0", "--ws-port", "9000"]), (Some(0), None));
@@ -400,7 +403,8 @@ mod tests {
         for text in [value, result] {
             std::fs::write(dir.path().join("s.json"), text).expect("it is written");
             let setup = start(dir.path(), &["--snapshot", "s.json"]).expect("it is read");
-            let found: Vec<_> = setup.accounts.iter().map(|it| it.address.to_string()).collect();
+            let found: Vec<_> =
+                setup.preset.accounts.iter().map(|it| it.address.to_string()).collect();
             assert!(found.contains(&key.to_owned()) && !found.contains(&clock.to_owned()));
         }
         // As JavaScript writes the rent epoch of most accounts.
@@ -409,7 +413,7 @@ mod tests {
         let text = format!(r#"{{"{key}":{account}}}"#);
         std::fs::write(dir.path().join("s.json"), text).expect("it is written");
         let setup = start(dir.path(), &["--snapshot", "s.json"]).expect("it is read");
-        let found = setup.accounts.iter().find(|it| it.address.to_string() == key);
+        let found = setup.preset.accounts.iter().find(|it| it.address.to_string() == key);
         assert_eq!(found.expect("the account").account.rent_epoch(), u64::MAX);
         std::fs::write(dir.path().join("s.json"), format!(r#"{{"{key}":null}}"#)).expect("written");
         let err = start(dir.path(), &["--snapshot", "s.json"]).err().expect("it has no source");

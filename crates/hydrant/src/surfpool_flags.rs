@@ -74,7 +74,7 @@ pub(crate) struct SurfpoolFlags {
     /// All features, and not those of mainnet.
     #[arg(long)]
     pub(crate) features_all: bool,
-    /// Level of the log on standard error; none is no log.
+    /// Level of the log on standard error; `none` turns it off.
     #[arg(short, long, value_name = "LEVEL", default_value = "none")]
     pub(crate) log_level: String,
     /// No status line.

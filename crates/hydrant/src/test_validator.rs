@@ -3,7 +3,7 @@
 //! Shape: [`FLAGS`] lists them in two groups. Flags that have no meaning here, or that request the default, are
 //! ignored, and a line at the start says why. Flags that would change what a user sees are refused, with what to use
 //! instead. [`add`] adds them to the command, hidden; [`check_flags`] handles those on the command line.
-//! The command [`COMMAND`] is `dev` with the defaults of [`with_defaults`]. A program that is called [`PROGRAM`] is that
+//! The command [`COMMAND`] is `dev` with the defaults of [`apply_preset`]. A program that is called [`PROGRAM`] is that
 //! command ([`arguments`]).
 //! Not here: the flags that both programs have (`local::flags`).
 
@@ -14,6 +14,8 @@ use std::sync::LazyLock;
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::banner::OutputStyle;
+use crate::local::LocalPreset;
 use crate::local::flags::DevFlags;
 use crate::solana_cli_config;
 
@@ -176,16 +178,18 @@ pub(crate) fn arguments(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Returns the flags with the defaults of `solana-test-validator`, and a line for each fault of the `--config` file,
-/// which does not end the start.
-pub(crate) fn with_defaults(mut flags: DevFlags, matches: &ArgMatches) -> (DevFlags, Vec<String>) {
+/// Sets the defaults of `solana-test-validator`, and returns its preset.
+pub(crate) fn apply_preset(flags: &mut DevFlags, matches: &ArgMatches) -> LocalPreset {
     flags.node.ledger.ledger.get_or_insert_with(|| PathBuf::from(LEDGER_DIR));
-    flags.node.bounds.has_agave_body_limit = true;
-    flags.cli_config = matches.get_one::<String>(CLI_CONFIG).map(PathBuf::from);
-    let config = flags.cli_config.as_deref().filter(|_| flags.mint.is_none());
-    let fault = config.and_then(|path| solana_cli_config::keypair_path(path).err());
-    let lines = fault.map(|err| format!("--config is ignored: {err:#}")).into_iter().collect();
-    (flags, lines)
+    let cli_config = matches.get_one::<String>(CLI_CONFIG).map(PathBuf::from);
+    LocalPreset { style: OutputStyle::TestValidator, cli_config, ..LocalPreset::default() }
+}
+
+/// Returns a line about a fault of the `--config` file, which does not end the start.
+pub(crate) fn check_cli_config(flags: &DevFlags, preset: &LocalPreset) -> Option<String> {
+    let path = preset.cli_config.as_deref().filter(|_| flags.mint.is_none())?;
+    let err = solana_cli_config::keypair_path(path).err()?;
+    Some(format!("--config is ignored: {err:#}"))
 }
 
 /// One line for each ignored flag on the command line, with the reason. An error if a flag is refused.
@@ -353,22 +357,25 @@ mod tests {
             let matches =
                 crate::command_line::command().try_get_matches_from(args).expect("known flags");
             let flags = matches.subcommand_matches(COMMAND).expect("it is that command");
-            let dev = DevFlags::from_arg_matches(flags).expect("valid flags");
+            let mut dev = DevFlags::from_arg_matches(flags).expect("valid flags");
             assert!(check_flags(flags).expect("none is refused").is_empty());
-            with_defaults(dev, flags)
+            let preset = apply_preset(&mut dev, flags);
+            let fault = check_cli_config(&dev, &preset);
+            (dev, preset, fault)
         };
         for config in ["-C", "--config"] {
-            let (flags, lines) = parse(&[config, &path]);
-            assert_eq!((flags.mint, flags.cli_config), (None, Some(path.clone().into())));
+            let (flags, preset, fault) = parse(&[config, &path]);
+            assert_eq!((flags.mint, preset.cli_config), (None, Some(path.clone().into())));
             assert_eq!(flags.config.config, None);
             assert_eq!(flags.node.ledger.ledger, Some(LEDGER_DIR.into()));
-            assert!(lines.is_empty(), "{lines:?}");
+            assert_eq!(fault, None);
         }
-        let (_, lines) = parse(&["-C", "/nowhere"]);
-        assert!(lines[0].starts_with("--config is ignored: /nowhere: "), "{lines:?}");
-        let (own, lines) =
+        let (_, _, fault) = parse(&["-C", "/nowhere"]);
+        let fault = fault.expect("no such file");
+        assert!(fault.starts_with("--config is ignored: /nowhere: "), "{fault}");
+        let (own, _, fault) =
             parse(&["-C", "/nowhere", "--mint", "m", "--ledger", "l", "--hydrant-config", "h"]);
-        assert!(lines.is_empty(), "its keypair is not needed");
+        assert_eq!(fault, None, "its keypair is not needed");
         assert_eq!(own.mint.as_deref(), Some("m"));
         assert_eq!(own.config.config, Some("h".into()));
         assert_eq!(own.node.ledger.ledger, Some("l".into()));

@@ -120,7 +120,7 @@ impl<A> MethodSpec<A> {
         self
     }
 
-    /// The same method, which a web page of another origin may not call.
+    /// Returns the method as one that a web page of another origin may not call.
     pub const fn dangerous(mut self) -> Self {
         self.is_dangerous = true;
         self
@@ -213,7 +213,7 @@ impl<A: Api> Server<A> {
         Self { api, context, methods: Arc::new(methods.collect()) }
     }
 
-    /// The same server with the API's state fixed at the current view ([`Api::pinned`]).
+    /// Returns a server with the API's state fixed at the current view ([`Api::pinned`]).
     pub fn pinned(&self) -> Self {
         let methods = Arc::clone(&self.methods);
         Self { api: self.api.pinned(), context: self.context.clone(), methods }

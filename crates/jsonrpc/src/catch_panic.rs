@@ -1,6 +1,6 @@
 //! Isolates panics in the code of a method.
 //!
-//! Not here: tasks, for each of which the pool does the same.
+//! Not here: tasks. The pool does the same for each of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

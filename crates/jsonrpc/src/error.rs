@@ -188,7 +188,7 @@ impl RpcError {
         self.is_overload().then(|| ms.map_or(RETRY_AFTER_S, |ms| ms / 1_000 + 1))
     }
 
-    /// The same error with `data`.
+    /// Adds `data` to the error.
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self

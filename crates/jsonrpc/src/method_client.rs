@@ -36,7 +36,7 @@ pub struct MethodClient {
 pub struct MethodResponse {
     /// Metadata, which is known before any of it is sent.
     pub meta: ResponseMeta,
-    /// Its encoding.
+    /// Content encoding of the response.
     pub coding: ContentEncoding,
     /// Its bytes, at the rate at which they are read. They are counted against the client's byte rate when they
     /// are sent.

@@ -55,7 +55,7 @@ pub struct RawValue {
     pub bytes: Bytes,
 }
 
-/// A value, all of which is computed.
+/// A value that is computed as a whole.
 pub(crate) enum CompleteValue {
     /// As JSON, in its context if it has one.
     Json(Option<ResultContext>, ValueBuffer),

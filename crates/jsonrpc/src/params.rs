@@ -104,7 +104,7 @@ impl<'a> Params<'a> {
         self.parse_fast(required).map_or_else(|| self.parse_slowly(required), Ok)
     }
 
-    /// The same, or `None` if anything is not valid.
+    /// Parses positional params. Returns `None` if anything is not valid.
     pub fn parse_fast<T: PositionalParams>(self, required: usize) -> Option<T> {
         T::read(self.text?, required).ok()
     }

@@ -30,7 +30,7 @@ const CHUNKS_MAX: usize = 4;
 /// A part of a response.
 pub(crate) struct BodyChunk {
     pub(crate) bytes: Bytes,
-    /// The same in all chunks of a response.
+    /// Encoding of the response; equal in all its chunks.
     pub(crate) coding: ContentEncoding,
     pub(crate) is_last: bool,
     /// Seconds after which to retry, if every call of the body was refused because of overload: HTTP 429.
@@ -309,7 +309,7 @@ impl ResponseSender {
 }
 
 impl ResponseReceiver {
-    /// The same, with the ticket of the task, which ends with it.
+    /// Sets the ticket of the task, which ends when the response is dropped.
     pub(crate) fn with_ticket(mut self, ticket: Ticket) -> Self {
         let ticket = self.ticket.insert(Arc::new(ticket));
         // It is the only ticket of this receiver.

@@ -1,4 +1,4 @@
-//! JSON-RPC by POST, and the paths beside it. An [`HttpApi`] gets the requests for its own paths.
+//! JSON-RPC by POST, and the other paths of the port. An [`HttpApi`] gets the requests for its own paths.
 //!
 //! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave uses. These are ours: 408 (a body that
 //! arrives too slowly), 426 (the WebSocket port) and 429 (a class of the CPU pool or the transaction queue is

@@ -1,4 +1,4 @@
-//! Serves an API: JSON-RPC, WebSocket and what is beside them.
+//! Serves an API: JSON-RPC, WebSocket, REST, health and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub async fn serve<A: Api>(
     }
 }
 
-/// Checks the progress of the ledger, for ever.
+/// Checks the progress of the ledger until the task is aborted.
 async fn poll_health<A: Api>(server: &Server<A>) {
     let mut every = tokio::time::interval(HEALTH_POLL_INTERVAL);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);

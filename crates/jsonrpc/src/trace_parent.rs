@@ -43,7 +43,7 @@ impl TraceParent {
     }
 }
 
-/// Bytes from digits, of which the letters are small.
+/// Parses bytes from hexadecimal digits with lowercase letters.
 fn hex<const BYTES: usize>(digits: &[u8]) -> Option<[u8; BYTES]> {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => Some(digit - b'0'),

@@ -85,7 +85,7 @@ impl<R: Record> StoredRecord<R> {
         Self(Repr::Patched { base: Arc::clone(base), patch: patch.into() })
     }
 
-    /// The record. A patched one is made anew.
+    /// Returns the record. A patched one is built from its base.
     pub fn record(&self) -> Arc<R> {
         match &self.0 {
             Repr::Whole(record) => Arc::clone(record),

@@ -98,7 +98,7 @@ impl Stream {
         Self { arrival: Arrival::Open { rate }, ..Self::closed_loop(name, requests, connections) }
     }
 
-    /// The same with a nice value for its threads.
+    /// Sets the nice value of the threads.
     #[must_use]
     pub fn with_nice(self, nice: u8) -> Self {
         Self { nice, ..self }

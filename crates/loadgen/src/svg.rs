@@ -56,7 +56,7 @@ pub struct Plot<'a> {
 
 /// A line of a plot.
 pub struct Line<'a> {
-    /// Its name.
+    /// Name of the line in the legend.
     pub name: &'a str,
     /// Its points, from left to right.
     pub points: Vec<Point>,
@@ -66,7 +66,7 @@ pub struct Line<'a> {
 pub struct Point {
     /// Its value on the horizontal axis.
     pub x: f64,
-    /// The same on the vertical axis.
+    /// Value on the vertical axis.
     pub y: f64,
     /// Text of `x`.
     pub label: String,
@@ -92,7 +92,7 @@ pub struct Axis {
 
 /// The plots of a document, in rows.
 pub struct Document<'a> {
-    /// Its title.
+    /// Title of the document.
     pub title: &'a str,
     /// Plots in a row.
     pub columns: usize,
@@ -247,7 +247,7 @@ impl Axis {
         Self { scale: Scale::Logarithmic, ..Self::linear(name, min, max) }
     }
 
-    /// The same with these marks instead of round values.
+    /// Sets these marks instead of round values.
     #[must_use]
     pub fn with_marks(self, marks: impl IntoIterator<Item = (f64, String)>) -> Self {
         Self { marks: Some(marks.into_iter().collect()), ..self }

@@ -72,12 +72,12 @@ const fn history(
     RestSuite { needs_history: true, required_inputs: needs, ..node(name, route, make) }
 }
 
-/// The same suite with other required inputs.
+/// Returns the suite with other required inputs.
 const fn with_inputs(needs: InputKinds, suite: RestSuite) -> RestSuite {
     RestSuite { required_inputs: needs, ..suite }
 }
 
-/// The same requests from a client that has the responses.
+/// Returns the requests of a client that has the responses already.
 const fn revalidating(name: &'static str, suite: RestSuite) -> RestSuite {
     RestSuite { name, sends_if_none_match: true, ..suite }
 }

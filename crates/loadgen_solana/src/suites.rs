@@ -90,7 +90,7 @@ impl Suite {
         Self::ALL.into_iter().find(|suite| suite.name() == name)
     }
 
-    /// Its method.
+    /// Name of the method.
     pub fn method(self) -> &'static str {
         match self {
             Self::AccountInfo => "getAccountInfo",

@@ -123,16 +123,16 @@ pub enum FeatureBase {
 /// An account of the ledger at genesis.
 #[derive(Clone, Debug)]
 pub struct GenesisAccount {
-    /// Its address.
+    /// Address of the account.
     pub address: Pubkey,
-    /// Its contents.
+    /// Content of the account.
     pub account: solana_account::AccountSharedData,
 }
 
 /// A program of the ledger at genesis.
 #[derive(Clone, Debug)]
 pub struct GenesisProgram {
-    /// Its address.
+    /// Address of the program.
     pub program_id: Pubkey,
     /// The ELF.
     pub elf: Vec<u8>,

@@ -118,7 +118,7 @@ pub enum GenesisError {
     /// The accounts together have too many lamports: inflation could exceed a `u64`.
     #[error("the genesis accounts have {lamports} lamports together, at most {max}")]
     Lamports {
-        /// Their sum.
+        /// Lamports of all genesis accounts.
         lamports: u128,
         /// The limit.
         max: u64,

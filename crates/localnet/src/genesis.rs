@@ -205,7 +205,7 @@ impl Genesis {
         }
         let blockhashes = BlockhashQueue::new(self.hash());
         self.set_sysvars(&mut vm, &blockhashes);
-        // Clusters have no fees sysvar any more.
+        // Clusters no longer have the fees sysvar.
         vm.svm_mut().set_account_no_checks(sysvar::fees::ID, AccountSharedData::default());
         if let Some(mint) = self.mint {
             vm.put(Pubkey::new_from_array(mint), &wallet(MINT_LAMPORTS));

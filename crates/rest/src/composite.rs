@@ -24,7 +24,7 @@ pub(crate) async fn respond<A: Api>(
     let pinned = Arc::new(context.server.pinned());
     let context = &RequestContext { server: &pinned, ..*context };
     let commitment = requested_commitment(params);
-    let response_context = ResponseContext::of_state(context.slot(commitment), commitment);
+    let response_context = ResponseContext::for_state(context.slot(commitment), commitment);
     let mut body = Vec::new();
     for (name, method, params) in calls {
         let result = context.call_short(&MethodCall::Single(method, params)).await?;

@@ -2,7 +2,7 @@
 
 use hyper::header::{self, HeaderMap};
 
-/// Raw bytes.
+/// Media type of raw bytes.
 pub(crate) const RAW: &str = "application/octet-stream";
 
 /// The media type of a response.
@@ -43,11 +43,10 @@ pub(crate) fn negotiate_media(headers: &HeaderMap, has_raw: bool) -> Option<Medi
 /// The quality of a media type in an `Accept` header.
 #[derive(Default)]
 struct MediaQuality {
-    /// In thousandths.
+    /// The quality value in thousandths.
     q: u16,
     /// Whether it is listed by its full name, not by a range.
     is_named: bool,
-    /// Position in the list.
     position: usize,
 }
 
@@ -83,7 +82,8 @@ mod tests {
 
     #[test]
     fn the_media_type_with_the_highest_quality_is_chosen() {
-        let (json, raw) = (Some(Media::Json), Some(Media::Raw));
+        let json = Some(Media::Json);
+        let raw = Some(Media::Raw);
         for (accept, has_raw, expected) in [
             ("", true, json),
             ("*/*", true, json),

@@ -32,7 +32,6 @@ impl ErrorCode {
     }
 }
 
-/// The codes of JSON-RPC.
 const COMMON_CODES: &[ErrorCode] = &[
     ErrorCode::new(-32700, 400, "parse_error"),
     ErrorCode::new(-32600, 400, "invalid_request"),
@@ -68,22 +67,22 @@ const OTHER_NAMES: &[&str] = &[
     "uri_too_long",
 ];
 
-/// An error response.
+/// An error, which becomes a response with a JSON body.
 #[derive(Debug)]
 pub struct ApiError {
     kind: ErrorKind,
     err: Box<RpcError>,
-    /// Where a missing object does not exist.
+    /// The path or state in which a missing object does not exist.
     missing_at: Option<(Slot, Commitment)>,
     headers: Vec<(header::HeaderName, HeaderValue)>,
 }
 
-/// What defines the status and the name of an error.
+/// The source of the status and the name of an error.
 #[derive(Debug)]
 enum ErrorKind {
-    /// The tables of codes.
+    /// The tables of error codes.
     Code,
-    /// The error itself.
+    /// The error has its own status and name.
     Http(StatusCode, &'static str),
 }
 
@@ -101,12 +100,12 @@ impl ApiError {
         self
     }
 
-    /// A parameter is invalid.
+    /// Creates the error of an invalid parameter.
     pub fn invalid(message: impl Into<String>) -> Self {
         RpcError::invalid_params(message).into()
     }
 
-    /// The object does not exist.
+    /// Creates the error of an object that does not exist.
     pub fn not_found(what: &str) -> Self {
         RpcError::new(NOT_FOUND, format!("{what} not found")).into()
     }
@@ -117,7 +116,6 @@ impl ApiError {
         self
     }
 
-    /// No route has that path.
     pub(crate) fn no_route() -> Self {
         RpcError::new(-32601, "no such path; /v1/ lists them").into()
     }
@@ -142,7 +140,6 @@ impl ApiError {
         Self::http(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", err)
     }
 
-    /// The body could not be read.
     pub(crate) fn from_body_error(status: StatusCode, message: String) -> Self {
         let (name, closes) = match status {
             StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", true),

@@ -15,7 +15,7 @@ pub(crate) fn etag(hash: &[u8]) -> HeaderValue {
 }
 
 /// The `ETag` of bytes as they are sent.
-pub(crate) fn etag_of_bytes(bytes: &[u8]) -> HeaderValue {
+pub(crate) fn hash_etag(bytes: &[u8]) -> HeaderValue {
     etag(&blake3::hash(bytes).as_bytes()[..16])
 }
 

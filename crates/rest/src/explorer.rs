@@ -88,7 +88,6 @@ const ACCEPT: &str = "<div class=field><label>Accept <small>header</small></labe
     <select name=accept data-in=accept aria-label=Accept><option value=\"\">application/json</option>\
     <option>application/octet-stream</option></select><small class=doc>JSON, or the raw bytes.</small></div>\n";
 
-/// The end of every form.
 const RUN: &str = r#"<div class=run><pre class=command></pre><button type=button class=copy>Copy</button><button class=send>Send</button></div>
 <div class=error role=alert></div>
 <div class=response hidden><p><span class=status></span><span class=at></span></p>
@@ -98,7 +97,8 @@ const RUN: &str = r#"<div class=run><pre class=command></pre><button type=button
 "#;
 
 fn write_field(html: &mut String, param: &Param) {
-    let (name, doc) = (param.name, param.doc);
+    let name = param.name;
+    let doc = param.doc;
     let location = match param.location {
         ParamLocation::Path => "path",
         ParamLocation::Query => "query",
@@ -156,7 +156,7 @@ fn field(param: &Param, location: &str) -> String {
     }
 }
 
-/// How a list is typed: "Addresses: one per line, or separated by commas".
+/// Returns the hint for typing a list: "Addresses: one per line, or separated by commas".
 fn list_hint(format: &TextFormat) -> String {
     let (first, others) = format.plural.split_at(1.min(format.plural.len()));
     format!("{}{others}: one per line, or separated by commas", first.to_ascii_uppercase())

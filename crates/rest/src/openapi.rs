@@ -11,7 +11,7 @@ use crate::rest_api::Examples;
 use crate::route::{HttpMethod, RequestBody, Route};
 use crate::route_table::RouteTable;
 
-/// What holds for every API.
+/// The part of the description that all APIs share.
 const DESCRIPTION: &str = "Every response has the slot and the commitment \
     for which it is true in `Hydrant-Slot` and `Hydrant-Commitment`, and so has a 404 for an object that does \
     not exist. Every GET may be a HEAD. OPTIONS returns the methods that a path allows. Requests from any \

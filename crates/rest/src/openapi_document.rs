@@ -17,7 +17,7 @@ use crate::static_response::StaticResponse;
 #[derive(Debug, Default)]
 pub(crate) struct OpenApiDocument {
     cached: Mutex<Option<(Examples, Arc<StaticResponse>)>>,
-    /// Locked while the document is built, so that it is built once at a time, even if its request is cancelled.
+    /// Locked while the document is built. So only one build runs at a time, even if its request is cancelled.
     build_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -46,7 +46,8 @@ impl OpenApiDocument {
             return Ok(response);
         }
         // Takes some milliseconds: not on a thread that polls sockets.
-        let (used, limits) = (examples.clone(), api.limits(server));
+        let used = examples.clone();
+        let limits = api.limits(server);
         let response = tokio::task::spawn_blocking(move || {
             let _guard = guard;
             let document = build_openapi(R::TABLE, &used, limits).to_string();

@@ -1,4 +1,4 @@
-//! A parameter: its name, its place in a request, its type with the check and the JSON Schema.
+//! A parameter: its name, its location in a request, its type with the check and the JSON Schema.
 //!
 //! A type that only one ledger has, as an address, is a [`TextFormat`] or a [`JsonFormat`].
 //! Not here: parsing a request (`parse_request`).
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 /// Characters of an invalid value that an error message quotes.
 const ERROR_VALUE_CHARS_MAX: usize = 96;
 
-/// A parameter.
+/// A parameter of a route's requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Its name.
+    /// Name of the parameter, as in a request.
     pub name: &'static str,
-    /// Where it is in a request.
+    /// Location of the parameter in a request.
     pub location: ParamLocation,
-    /// The type of its value.
+    /// Type of the parameter's value.
     pub kind: ParamType,
     /// Whether a request without it is refused.
     pub is_required: bool,
@@ -47,7 +47,7 @@ impl Param {
         Self { name, location, kind, is_required: true, doc, example: None }
     }
 
-    /// The same, with an example.
+    /// Returns the parameter with an example for the documentation.
     #[must_use]
     pub const fn with_example(self, example: fn() -> Value) -> Self {
         Self { example: Some(example), ..self }
@@ -57,36 +57,36 @@ impl Param {
 /// The location of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamLocation {
-    /// A segment of the path.
+    /// The value is a segment of the path.
     Path,
-    /// The query.
+    /// The value is in the query string.
     Query,
-    /// A member of the body.
+    /// The value is a member of the JSON body.
     Body,
 }
 
-/// The type of a parameter.
+/// The type of a parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub enum ParamType {
-    /// A string in a format.
+    /// A string that has a given format.
     Text(&'static TextFormat),
     /// Several: separated by commas in a query, a list in a body.
     List(&'static TextFormat, MaxItems),
     /// An integer in this range, both ends included.
     Number(u64, u64),
-    /// True or false.
+    /// A boolean: `true` or `false`.
     Bool,
-    /// One of these words.
+    /// One of a fixed list of words.
     OneOf(&'static [&'static str]),
     /// 1 to `n` characters of base58.
     Base58(usize),
-    /// Bytes in base64.
+    /// Bytes that are encoded in base64.
     Base64,
-    /// JSON in a format.
+    /// A JSON value that has a given format.
     Json(&'static JsonFormat),
 }
 
-/// The format of a string.
+/// The format of a string, with its check.
 #[derive(Debug)]
 pub struct TextFormat {
     /// The format with an article, for errors: "an address: base58 of 32 bytes".
@@ -95,18 +95,18 @@ pub struct TextFormat {
     pub plural: &'static str,
     /// The regular expression of the schema.
     pub pattern: &'static str,
-    /// The placeholder of a form.
+    /// Placeholder of the field in the explorer's form.
     pub placeholder: &'static str,
-    /// The check of a string.
+    /// Returns whether a string has the format.
     pub is_valid: fn(&str) -> bool,
 }
 
-/// The format of a JSON value.
+/// The format of a JSON value, with its check.
 #[derive(Debug)]
 pub struct JsonFormat {
     /// The check of a value. Its error continues the name of the parameter: "must be a list".
     pub check: fn(&Value) -> Result<(), String>,
-    /// The JSON Schema of a value.
+    /// Returns the JSON Schema of the format.
     pub schema: fn() -> Value,
 }
 
@@ -122,7 +122,7 @@ pub enum MaxItems {
 /// Limits from the node's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Items of a list.
+    /// Maximum number of items in a list.
     pub items_max: usize,
     /// The setting that defines it, for errors.
     pub setting: &'static str,
@@ -146,8 +146,8 @@ impl Limits {
 }
 
 impl ListLimit {
-    /// What a list must be: continues the name of a parameter.
-    fn expected(self, plural: &str) -> String {
+    /// Returns the requirement on a list. The text continues the name of a parameter.
+    fn describe_required(self, plural: &str) -> String {
         let Self { max, setting } = self;
         let setting = if setting.is_empty() { String::new() } else { format!(" ({setting})") };
         format!(" must be a list of 1 to {max} {plural}{setting}")
@@ -157,7 +157,7 @@ impl ListLimit {
         if (1..=self.max).contains(&count) {
             return Ok(());
         }
-        Err(format!("{}, not of {count}", self.expected(plural)))
+        Err(format!("{}, not of {count}", self.describe_required(plural)))
     }
 }
 
@@ -172,7 +172,7 @@ impl ParamType {
         }
     }
 
-    /// Checks the type of a value, except for what the method checks.
+    /// Checks the type of a value, without the checks of the method.
     ///
     /// Errors: a text that continues the name of the parameter, with the index of an item, from 0.
     pub(crate) fn check(self, value: &Value, limits: Limits) -> Result<(), String> {
@@ -246,7 +246,7 @@ impl TextFormat {
 
 fn check_list(format: &TextFormat, limit: ListLimit, value: &Value) -> Result<(), String> {
     let Some(list) = value.as_array() else {
-        return Err(limit.expected(format.plural));
+        return Err(limit.describe_required(format.plural));
     };
     limit.check(format.plural, list.len())?;
     let mut items = list.iter().enumerate();
@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn an_error_continues_the_name_of_the_parameter() {
-        let (word, words) = (ParamType::Text(&WORD), ParamType::List(&WORD, MaxItems::Configured));
+        let word = ParamType::Text(&WORD);
+        let words = ParamType::List(&WORD, MaxItems::Configured);
         for (kind, value, expected) in [
             (word, json!("a"), ""),
             (word, json!("A"), "x must be a word: lower case, not \"A\""),

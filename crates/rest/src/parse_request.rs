@@ -46,7 +46,8 @@ impl Params {
         }
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, text) = (percent_decode(name, true)?, percent_decode(text, true)?);
+            let name = percent_decode(name, true)?;
+            let text = percent_decode(text, true)?;
             params.insert_text(rules, ParamLocation::Query, &name, &text)?;
         }
         params.read_body(rules, content_type, body)?;

@@ -1,4 +1,4 @@
-//! The context of a request: its client, its server, and what it accepts.
+//! The context of a request: its client, its server, and its accepted representations.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) const ETAG_BUFFER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A request, its client and its node.
 pub struct RequestContext<'a, A: Api> {
-    /// The server of the methods.
+    /// The server that executes the methods.
     pub server: &'a Arc<Server<A>>,
     pub(crate) caller: MethodClient,
     pub(crate) uri: &'a Uri,
@@ -37,7 +37,7 @@ pub struct RequestContext<'a, A: Api> {
 pub struct ShortResult {
     /// The slot of its context, if it has one.
     pub slot: Option<Slot>,
-    /// All of it, as JSON.
+    /// The whole result as JSON text.
     pub json: Bytes,
 }
 
@@ -53,7 +53,7 @@ impl<A: Api> RequestContext<'_, A> {
         Ok(self.caller.call(self.server, method, &params.to_string(), options).await?)
     }
 
-    /// Calls a method whose result is always short. It is buffered as a whole, without compression.
+    /// Calls a method that always has a short result. The result is buffered as a whole, without compression.
     ///
     /// Errors: those of the method; -32603 if `call` is not of one method.
     pub async fn call_short(&self, call: &MethodCall) -> Result<ShortResult, ApiError> {

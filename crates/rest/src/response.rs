@@ -9,7 +9,7 @@ use hyper::{Response, StatusCode};
 use jsonrpc::Api;
 use ledger::{Commitment, Slot};
 
-use crate::etag::{etag_of_bytes, matches_if_none_match};
+use crate::etag::{hash_etag, matches_if_none_match};
 use crate::headers::{
     COMMITMENT, IMMUTABLE, JSON, REVALIDATE, SLOT, VARY, commitment_name, slot_value,
 };
@@ -19,9 +19,9 @@ use crate::request_context::RequestContext;
 /// The slot and commitment at which a response is true.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseContext {
-    /// The slot.
+    /// Slot of the state that was read.
     pub slot: Slot,
-    /// Its commitment level.
+    /// Commitment level of the state that was read.
     pub commitment: Commitment,
     /// Whether the response will never change.
     pub is_immutable: bool,
@@ -29,12 +29,12 @@ pub struct ResponseContext {
 
 impl ResponseContext {
     /// The context of a value of the state at this slot.
-    pub(crate) fn of_state(slot: Slot, commitment: Commitment) -> Self {
+    pub(crate) fn for_state(slot: Slot, commitment: Commitment) -> Self {
         Self { slot, commitment, is_immutable: false }
     }
 
     /// The context of a value that belongs to a slot. At and below the root, only the final chain has blocks.
-    pub(crate) fn of_object(
+    pub(crate) fn for_object(
         slot: Slot,
         commitment: Commitment,
         find_root: impl FnOnce() -> Slot,
@@ -54,13 +54,13 @@ pub(crate) fn requested_commitment(params: &Params) -> Commitment {
     }
 }
 
-/// A response whose body is complete and short. It is not compressed. 304 if the client has it.
+/// Returns a response with a complete and short body, uncompressed, or 304 if the client has it.
 pub fn json_response<A: Api>(
     context: &RequestContext<'_, A>,
     body: Vec<u8>,
     response_context: ResponseContext,
 ) -> Response<ResponseBody> {
-    let etag = etag_of_bytes(&body);
+    let etag = hash_etag(&body);
     let mut response = with_etag(context, Bytes::from(body).into(), JSON, Some(etag));
     write_context_headers(response.headers_mut(), response_context);
     response

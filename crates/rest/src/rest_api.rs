@@ -1,4 +1,4 @@
-//! What an API gives to be served over REST: its table, and what only its server knows.
+//! The interface of an API that is served over REST: its table, and the limits and examples of its server.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::route_table::RouteTable;
 
 /// The REST interface of one API.
 pub trait RestApi: Sized + Send + Sync + 'static {
-    /// The API whose methods the routes call.
+    /// The API with the methods that the routes call.
     type Api: Api;
 
     /// The routes, and what describes them.
@@ -30,7 +30,7 @@ pub trait RestApi: Sized + Send + Sync + 'static {
     }
 
     /// Values of path parameters that this node can serve now, for the OpenAPI document. Called on a thread that polls
-    /// sockets, if those of the last document are not available any more.
+    /// sockets, if those of the last document are no longer available.
     fn examples(&self, _server: &Server<Self::Api>) -> Examples {
         Examples::default()
     }
@@ -50,7 +50,8 @@ pub trait RestApi: Sized + Send + Sync + 'static {
         async { Err(RpcError::internal().into()) }
     }
 
-    /// The newest slot whose block is verified, as the server defines it; each response has it in a header. `None` if
+    /// Returns the newest slot with a verified block, as the server defines it; each response has it in a header.
+    /// `None` if
     /// there is none.
     fn verified_slot(&self, _server: &Server<Self::Api>) -> Option<Slot> {
         None
@@ -67,7 +68,7 @@ pub trait RestApi: Sized + Send + Sync + 'static {
 pub struct Examples(BTreeMap<&'static str, Value>);
 
 impl Examples {
-    /// The example of a parameter.
+    /// Returns the example of a parameter.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }

@@ -31,7 +31,7 @@ use crate::route::{MethodCall, ResponseKind, Route, SlotSource};
 /// Maximum number of remembered requests.
 const TEXTS_MAX: usize = 8_192;
 /// Headers for which the map of a request may have space if its 304 takes it over: more than browsers send. The
-/// connection keeps the map, 110 bytes a header, while it waits for its next request.
+/// connection retains the map, 110 bytes a header, while it waits for its next request.
 const TAKEN_MAP_HEADERS_MAX: usize = 24;
 /// Estimated bytes of a remembered request, with a long text and many dependencies.
 const TEXT_BYTES: u64 = 1_024;
@@ -42,7 +42,7 @@ pub(crate) struct KnownTags(RequestMemo<KnownTag>);
 /// A response that was sent, by its `ETag`.
 struct KnownTag {
     etag: HeaderValue,
-    /// Its route in metrics.
+    /// The label of the route in metrics.
     label: RouteLabel,
     /// The calls that it was computed by.
     calls: Box<[WatchedCall]>,
@@ -208,7 +208,7 @@ impl WatchedResponse {
 }
 
 impl KnownTag {
-    /// Returns the 304, whose headers replace those in `headers`.
+    /// Returns the 304. Its headers replace those in `headers`.
     fn to_response(
         &self,
         context: ResponseContext,
@@ -242,9 +242,9 @@ impl TagSlot {
     fn to_context<A: Api>(self, api: &A) -> ResponseContext {
         let slot = |commitment| api.version_and_slot(commitment).1;
         match self {
-            Self::State(commitment) => ResponseContext::of_state(slot(commitment), commitment),
+            Self::State(commitment) => ResponseContext::for_state(slot(commitment), commitment),
             Self::Object(object, commitment) => {
-                ResponseContext::of_object(object, commitment, || slot(Commitment::Finalized))
+                ResponseContext::for_object(object, commitment, || slot(Commitment::Finalized))
             }
         }
     }
@@ -271,7 +271,7 @@ mod tests {
         &[MethodSpec::new(METHOD, Execution::Inline, |_, _| MethodOutput::json(&1))
             .with_cache_dependencies(counter_dependencies)];
 
-    /// A ledger whose counter changes just before one of the reads of its version.
+    /// A ledger with a counter that changes just before one of the reads of its version.
     struct RacingApi {
         toy: ToyApi,
         /// Reads of the version until the counter changes.

@@ -1,6 +1,6 @@
 //! A route: an HTTP method, a path, parameters, the method that it calls, and how the result becomes the response.
 //!
-//! The same table matches requests, checks their parameters and is described as OpenAPI.
+//! One table matches requests, checks their parameters and is described as OpenAPI.
 
 use jsonrpc::BodyTransformFactory;
 use ledger::{Commitment, Slot};
@@ -10,19 +10,19 @@ use crate::error::ApiError;
 use crate::param::Param;
 use crate::params::Params;
 
-/// The HTTP method of a route.
+/// The HTTP method of a route's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpMethod {
-    /// And HEAD.
+    /// GET, and HEAD for its headers.
     Get,
-    /// With a body.
+    /// POST, with a request body.
     Post,
 }
 
-/// One route.
+/// A route: its requests, its method and its responses.
 #[derive(Debug)]
 pub struct Route {
-    /// Its HTTP method.
+    /// HTTP method of the route's requests.
     pub method: HttpMethod,
     /// Below `/v1/`. Variables are in braces. Each is a full segment.
     pub path: &'static str,
@@ -30,13 +30,13 @@ pub struct Route {
     pub id: &'static str,
     /// A line about it, without characters that HTML would need to escape.
     pub summary: &'static str,
-    /// Every parameter.
+    /// All parameters, in the order of the documentation.
     pub params: &'static [Param],
-    /// The body of its requests.
+    /// The kind of body that its requests have.
     pub body: RequestBody,
     /// Name of the response's schema.
     pub schema: &'static str,
-    /// How the result becomes the response.
+    /// Conversion of the result into the response.
     pub response: ResponseKind,
     /// Operations that a member of the response leads to. A page also leads to the next one.
     pub links: &'static [Link],
@@ -47,15 +47,15 @@ pub struct Route {
 /// An operation that a member of a response leads to.
 #[derive(Debug)]
 pub struct Link {
-    /// The name of the link.
+    /// Name of the link in OpenAPI.
     pub name: &'static str,
-    /// The id of the operation.
+    /// Operation id of the linked route.
     pub operation: &'static str,
     /// A parameter of the operation, and its value as a runtime expression of OpenAPI.
     pub param: (&'static str, &'static str),
 }
 
-/// A group of routes.
+/// A group of routes in the documentation.
 #[derive(Debug)]
 pub struct Tag {
     /// Its name, as people read it.
@@ -73,12 +73,12 @@ pub enum MethodCall {
     Composite(Vec<(&'static str, &'static str, Value)>),
 }
 
-/// How the result of a method becomes the response of a route.
+/// The conversion of a method's result into the response of a route.
 #[derive(Debug)]
 pub enum ResponseKind {
-    /// The value of one method.
+    /// The response is the value of one method.
     Value(ValueResponse),
-    /// What was submitted is accepted: 202.
+    /// The submission is accepted: 202.
     Accepted(AcceptedResponse),
     /// Results of several methods ([`MethodCall::Composite`]).
     Composite,
@@ -98,19 +98,19 @@ pub struct CustomResponse {
 /// A value next to its context, without it. Null becomes 404.
 #[derive(Debug)]
 pub struct ValueResponse {
-    /// What a 404 names: "account".
+    /// The object that a 404 names: "account".
     pub object: &'static str,
-    /// Where its slot comes from.
+    /// Source of the response's slot.
     pub slot: SlotSource,
-    /// What its `ETag` is computed from.
+    /// Source of the response's `ETag`.
     pub etag: ETagSource,
-    /// Set if the method returns raw bytes on request ([`jsonrpc::RawValue`]): the fields that it has beside them.
+    /// Set if the method returns raw bytes on request ([`jsonrpc::RawValue`]): the fields next to the bytes.
     pub raw: Option<&'static [RawField]>,
-    /// Transforms the value.
+    /// Transformation of the value's body.
     pub transform: Option<fn(&Params) -> BodyTransformFactory>,
 }
 
-/// A field beside raw bytes. It is sent as a header.
+/// A field next to raw bytes. It is sent as a header.
 #[derive(Debug)]
 pub struct RawField {
     /// The name of its header, without `Hydrant-`; in lower case it is that of [`jsonrpc::RawValue::fields`].
@@ -119,10 +119,10 @@ pub struct RawField {
     pub header: fn() -> Value,
 }
 
-/// Where the slot of a value comes from.
+/// The source of a value's slot.
 #[derive(Clone, Copy, Debug)]
 pub enum SlotSource {
-    /// Its context. The value is that of the state, which changes.
+    /// The context of the value. The value is that of the state, which changes.
     Context,
     /// A parameter. The value belongs to that slot, and never changes once the slot is final.
     Param(&'static str),
@@ -130,41 +130,42 @@ pub enum SlotSource {
     Value(fn(&[u8]) -> Option<Slot>),
 }
 
-/// What the `ETag` of a value is computed from.
+/// The source of a value's `ETag`.
 #[derive(Clone, Copy, Debug)]
 pub enum ETagSource {
-    /// Its bytes, up to this many of which are buffered.
+    /// The bytes of the value. Up to this number of bytes is buffered.
     Bytes(usize),
-    /// Its bytes if they are few, or else what they depend on. A client that has it gets 304 before it is computed.
+    /// The bytes of a short value, or else its dependencies. A client that has it gets 304 before it is computed.
     BytesOrDependencies,
 }
 
 /// A result that is a string, and becomes an object with one member.
 #[derive(Debug)]
 pub struct AcceptedResponse {
-    /// The name of the member.
+    /// Name of the member in the response.
     pub member: &'static str,
     /// The path below which the string is found.
     pub location: &'static str,
-    /// A sentence about that path.
+    /// Description of the path, for OpenAPI.
     pub location_doc: &'static str,
 }
 
-/// The body of a request.
+/// The kind of body that a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestBody {
-    /// Not read.
+    /// The request's body is not read.
     None,
-    /// An object of the parameters whose location is the body.
+    /// A JSON object of the parameters with the location `Body`.
     Json,
-    /// The same, or the raw bytes of this parameter, which is base64.
+    /// A JSON object of these parameters, or the raw bytes of this parameter, which is base64.
     JsonOrRaw(&'static str),
 }
 
 impl Route {
     /// The variables of the path, if the route matches it.
     pub fn matches<'p>(&self, path: &'p str) -> Option<Vec<(&'static str, &'p str)>> {
-        let (mut segments, mut pattern) = (path.split('/'), self.path.split('/'));
+        let mut segments = path.split('/');
+        let mut pattern = self.path.split('/');
         let mut variables = Vec::new();
         loop {
             match (segments.next(), pattern.next()) {
@@ -198,7 +199,7 @@ impl ResponseKind {
         self.raw_fields().is_some()
     }
 
-    /// The fields beside raw bytes, if they are supported.
+    /// Returns the fields next to raw bytes, if they are supported.
     pub(crate) fn raw_fields(&self) -> Option<&'static [RawField]> {
         match self {
             Self::Value(value) => value.raw,
@@ -209,8 +210,9 @@ impl ResponseKind {
 
 impl ValueResponse {
     /// The value of the state that is named by `object`, as JSON.
-    pub const fn of_state(object: &'static str) -> Self {
-        let (slot, etag) = (SlotSource::Context, ETagSource::BytesOrDependencies);
+    pub const fn for_state(object: &'static str) -> Self {
+        let slot = SlotSource::Context;
+        let etag = ETagSource::BytesOrDependencies;
         Self { object, slot, etag, raw: None, transform: None }
     }
 }

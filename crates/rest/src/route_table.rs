@@ -10,10 +10,10 @@ use crate::route::{HttpMethod, Route, Tag};
 /// `Allow` of a path that can only be read.
 pub(crate) const READ_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// The table of an API.
+/// The table of an API's routes.
 #[derive(Debug)]
 pub struct RouteTable {
-    /// A sentence about what is served, for OpenAPI.
+    /// A sentence about the API, for OpenAPI.
     pub summary: &'static str,
     /// A sentence about the responses that have an `ETag` at any length, for OpenAPI. May be empty.
     pub etag_doc: &'static str,
@@ -28,7 +28,6 @@ pub struct RouteTable {
 }
 
 impl RouteTable {
-    /// The route of a request.
     pub(crate) fn find_route(
         &self,
         path: &str,

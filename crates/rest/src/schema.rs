@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::param::TextFormat;
 
-/// An object with these members. A member whose name ends in `?` may be missing.
+/// An object with these members. A member with a name that ends in `?` may be missing.
 pub fn object<const N: usize>(description: &str, members: [(&str, Value); N]) -> Value {
     let is_required = |(name, _): &&(&str, Value)| !name.ends_with('?');
     let required: Vec<&str> = members.iter().filter(is_required).map(|(name, _)| *name).collect();
@@ -19,7 +19,7 @@ pub fn object<const N: usize>(description: &str, members: [(&str, Value); N]) ->
     })
 }
 
-/// A list of any length.
+/// Returns the schema of a list of any length.
 pub fn array(description: &str, items: Value) -> Value {
     json!({ "type": "array", "description": description, "items": items })
 }
@@ -38,7 +38,7 @@ pub fn one_of<const N: usize>(description: &str, schemas: [Value; N]) -> Value {
     json!({ "description": description, "oneOf": schemas.as_slice() })
 }
 
-/// `schema`, or null.
+/// Returns a schema that also allows null.
 pub fn nullable(mut schema: Value) -> Value {
     let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
     if let Some(kind) = schema.get("type").and_then(Value::as_str) {
@@ -55,27 +55,27 @@ pub fn nullable(mut schema: Value) -> Value {
     schema
 }
 
-/// A reference to a named schema, with its description in this place.
+/// A reference to a named schema, with its description at this point.
 pub fn reference(name: &str, description: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}"), "description": description })
 }
 
-/// Any string.
+/// Returns the schema of any string.
 pub fn string(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-/// One of these strings.
+/// Returns the schema of one of these strings.
 pub fn string_enum(description: &str, values: &[&str]) -> Value {
     json!({ "type": "string", "description": description, "enum": values })
 }
 
-/// True or false.
+/// Returns the schema of a boolean.
 pub fn boolean(description: &str) -> Value {
     json!({ "type": "boolean", "description": description })
 }
 
-/// Any value.
+/// Returns the schema of any JSON value.
 pub fn any(description: &str) -> Value {
     json!({ "description": description })
 }
@@ -100,12 +100,12 @@ pub fn uint(bits: u32, description: &str) -> Value {
     })
 }
 
-/// A signed integer.
+/// Returns the schema of a signed 64-bit integer.
 pub fn int64(description: &str) -> Value {
     json!({ "type": "integer", "format": "int64", "description": description })
 }
 
-/// A floating-point number.
+/// Returns the schema of a floating-point number.
 pub fn float(description: &str) -> Value {
     json!({ "type": "number", "format": "double", "description": description })
 }
@@ -115,7 +115,7 @@ pub fn integer_string(description: &str) -> Value {
     json!({ "type": "string", "description": description, "pattern": "^[0-9]+$" })
 }
 
-/// A time.
+/// Returns the schema of a time in Unix seconds.
 pub fn unix_time(description: &str) -> Value {
     int64(&format!("{description} Unit: seconds since 1970."))
 }

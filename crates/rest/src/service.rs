@@ -25,7 +25,7 @@ use crate::route_table::READ_METHODS;
 use crate::static_response::StaticResponse;
 use crate::{composite, value};
 
-/// The REST interface of an API: what [`jsonrpc::serve`] takes beside the methods.
+/// The REST interface of an API, which [`jsonrpc::serve`] takes in addition to the methods.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,7 +57,7 @@ use crate::{composite, value};
 ///             params: &[LIMIT],
 ///             body: RequestBody::None,
 ///             schema: "Counters",
-///             response: ResponseKind::Value(ValueResponse::of_state("list")),
+///             response: ResponseKind::Value(ValueResponse::for_state("list")),
 ///             links: &[],
 ///             build_call: |params| {
 ///                 Ok(MethodCall::Single("counterTop", json!([params.number("limit")])))
@@ -84,7 +84,7 @@ pub struct Rest<R: RestApi> {
     etag_buffer_bytes_max: usize,
 }
 
-/// What is needed of a request when its response is finished.
+/// The part of a request that its finished response needs.
 #[derive(Clone, Copy)]
 struct ReceivedRequest {
     caller: MethodClient,
@@ -103,7 +103,7 @@ struct PendingRequest {
 }
 
 impl<R: RestApi> Rest<R> {
-    /// The interface of `api`.
+    /// Creates the REST interface of an API.
     pub fn new(api: R) -> Self {
         let page = explorer_page(R::TABLE);
         Self {
@@ -122,7 +122,7 @@ impl<R: RestApi> Rest<R> {
         Self { etag_buffer_bytes_max: bytes_max, ..self }
     }
 
-    /// The API.
+    /// Returns the API behind the interface.
     pub fn api(&self) -> &R {
         &self.api
     }
@@ -163,8 +163,10 @@ impl<R: RestApi> Rest<R> {
         let body =
             request.body.map_err(|(status, message)| ApiError::from_body_error(status, message))?;
         let uri = &request.head.uri;
-        let (owned_uri, content_type) = (uri.clone(), headers.get(header::CONTENT_TYPE).cloned());
-        let (body_len, limits) = (body.len(), self.api.limits(server));
+        let owned_uri = uri.clone();
+        let content_type = headers.get(header::CONTENT_TYPE).cloned();
+        let body_len = body.len();
+        let limits = self.api.limits(server);
         let parse = move || {
             let params = Params::parse(route, &owned_uri, content_type.as_ref(), &body, limits)?;
             let call = (route.build_call)(&params)?;

@@ -5,7 +5,7 @@ use http_server::{ContentEncoding, ResponseBody};
 use hyper::Response;
 use hyper::header::{self, HeaderMap, HeaderValue};
 
-use crate::etag::{etag_of_bytes, matches_if_none_match};
+use crate::etag::{hash_etag, matches_if_none_match};
 use crate::headers::{IMMUTABLE, REVALIDATE, VARY};
 use crate::response::{not_modified, with_content_type};
 
@@ -18,7 +18,6 @@ pub struct StaticResponse {
     compressed: Vec<Representation>,
 }
 
-/// The body in one coding.
 #[derive(Debug)]
 struct Representation {
     coding: ContentEncoding,
@@ -28,7 +27,7 @@ struct Representation {
 
 impl Representation {
     fn new(coding: ContentEncoding, body: Bytes) -> Self {
-        let etag = etag_of_bytes(&body);
+        let etag = hash_etag(&body);
         Self { coding, body, etag }
     }
 }
@@ -51,7 +50,7 @@ impl StaticResponse {
         Self { media, cache_control: REVALIDATE, plain, compressed: Vec::new() }
     }
 
-    /// The same for a path whose response never changes: clients do not revalidate it.
+    /// Returns the response of a path that never changes: clients do not revalidate it.
     #[must_use]
     pub fn immutable(self) -> Self {
         Self { cache_control: IMMUTABLE, ..self }

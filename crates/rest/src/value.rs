@@ -46,18 +46,18 @@ impl ResponseSlots {
     }
 
     /// The context of a value of the state.
-    fn of_state(&self, meta: &ResponseMeta) -> ResponseContext {
-        ResponseContext::of_state(meta.slot.unwrap_or(self.reached), self.commitment)
+    fn for_state(&self, meta: &ResponseMeta) -> ResponseContext {
+        ResponseContext::for_state(meta.slot.unwrap_or(self.reached), self.commitment)
     }
 
     /// The context of a value that belongs to a slot.
     fn at(&self, slot: Slot) -> ResponseContext {
-        ResponseContext::of_object(slot, self.commitment, || self.root)
+        ResponseContext::for_object(slot, self.commitment, || self.root)
     }
 
     fn context(&self, source: SlotSource, params: &Params, meta: &ResponseMeta) -> ResponseContext {
         match source {
-            SlotSource::Context => self.of_state(meta),
+            SlotSource::Context => self.for_state(meta),
             SlotSource::Param(name) => self.at(params.number(name).unwrap_or(self.reached)),
             SlotSource::Value(read) => {
                 self.at(read(&meta.prefix).or(meta.slot).unwrap_or(self.reached))
@@ -135,7 +135,7 @@ pub(crate) async fn respond_accepted<A: Api>(
     let mut response = with_content_type(Bytes::from(body).into(), JSON);
     *response.status_mut() = StatusCode::ACCEPTED;
     let headers = response.headers_mut();
-    write_context_headers(headers, slots.of_state(&meta));
+    write_context_headers(headers, slots.for_state(&meta));
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     if let Ok(location) = HeaderValue::from_str(&format!("{location}{id}")) {
         headers.insert(header::LOCATION, location);

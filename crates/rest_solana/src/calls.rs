@@ -3,7 +3,6 @@
 use rest::{ApiError, MethodCall, Params};
 use serde_json::{Map, Value, json};
 
-/// The default token program.
 const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
 pub(crate) fn call<const N: usize>(method: &'static str, params: [Value; N]) -> MethodCall {
@@ -94,14 +93,14 @@ pub(crate) fn accounts(params: &Params) -> Result<MethodCall, ApiError> {
     Ok(call("getMultipleAccounts", [params.json("addresses"), account_config(params)?.into()]))
 }
 
-pub(crate) fn transactions_of(params: &Params) -> Result<MethodCall, ApiError> {
+pub(crate) fn build_transactions_call(params: &Params) -> Result<MethodCall, ApiError> {
     let before = params.get("cursor").map(|cursor| ("before".to_owned(), cursor.clone()));
     let names = ["commitment", "minContextSlot", "limit", "until"];
     let config = config(params, &names, before.into_iter().collect());
     Ok(call("getSignaturesForAddress", [params.json("address"), config]))
 }
 
-pub(crate) fn tokens_of(params: &Params) -> Result<MethodCall, ApiError> {
+pub(crate) fn build_tokens_call(params: &Params) -> Result<MethodCall, ApiError> {
     let filter = match (params.text("mint"), params.text("program")) {
         (Some(_), Some(_)) => return Err(ApiError::invalid("mint and program exclude each other")),
         (Some(mint), None) => json!({ "mint": mint }),

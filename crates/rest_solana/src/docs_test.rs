@@ -18,7 +18,9 @@ fn address(route: &Route) -> &'static str {
 
 /// A request to a route: its path with a query, and its body.
 fn sample(route: &Route) -> (String, Option<Value>) {
-    let (mut path, mut query, mut body) = (route.path.to_owned(), Vec::new(), json!({}));
+    let mut path = route.path.to_owned();
+    let mut query = Vec::new();
+    let mut body = json!({});
     for param in route.params.iter().filter(|param| param.is_required) {
         let text = match param.kind {
             ParamType::Text(format) if format.plural == "addresses" => address(route),
@@ -61,7 +63,8 @@ fn methods(route: &Route, path: &str, body: Option<&Value>) -> Vec<&'static str>
     let (head, ()) = request.body(()).expect("a request").into_parts();
     let body = body.map(|body| fill_in(&body.to_string())).unwrap_or_default();
     assert!(route.matches(head.uri.path()).is_some(), "the request matches the route");
-    let (media, limits) = (head.headers.get("content-type"), Limits { items_max: 2, setting: "" });
+    let media = head.headers.get("content-type");
+    let limits = Limits { items_max: 2, setting: "" };
     let params = Params::parse(route, &head.uri, media, body.as_bytes(), limits);
     let call = (route.build_call)(&params.expect("valid parameters")).expect("a call");
     match call {

@@ -45,7 +45,7 @@ pub(crate) fn filters() -> Value {
 }
 
 /// The slot of a finalized block, and the signature of a transaction in it.
-pub(crate) fn of_node(server: &SolanaServer) -> Examples {
+pub(crate) fn collect_examples(server: &SolanaServer) -> Examples {
     let history = server.api.history.snapshot();
     let mut newest = history.blocks(.., Commitment::Finalized).rev().take(BLOCKS_MAX);
     let Some(first) = newest.next() else { return Examples::default() };

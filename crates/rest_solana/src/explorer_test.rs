@@ -68,7 +68,8 @@ fn bodies_are_filled_in_with_what_can_be_sent() {
 fn the_page_is_well_formed_and_self_contained() {
     let page = explorer_page(SolanaRest::TABLE);
     for element in ["details", "form", "select", "textarea", "label", "pre", "script", "style"] {
-        let (open, close) = (format!("<{element}"), format!("</{element}>"));
+        let open = format!("<{element}");
+        let close = format!("</{element}>");
         assert_eq!(page.matches(&open).count(), page.matches(&close).count(), "{element}");
     }
     for forbidden in ["http:", "https:", "src=", "@import", "url(", "innerHTML"] {

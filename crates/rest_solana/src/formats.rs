@@ -63,7 +63,6 @@ pub(crate) mod filters {
     use rest::schema::{object, one_of, reference, string, string_enum, uint};
     use serde_json::{Value, json};
 
-    /// A filter of any kind.
     pub(crate) fn filter() -> Value {
         one_of(
             "A filter of accounts by their data.",

@@ -1,4 +1,5 @@
-//! Solana's methods over REST: the table of routes with their schemas, and transactions whose status clients wait for.
+//! Solana's methods over REST: the table of routes with their schemas, and clients that wait for the status of
+//! transactions.
 //!
 //! In: requests, by the table that `rest` serves ([`rest::Rest`]), and the events of the ledger ([`WaiterEvents`]).
 //! Out: calls of the methods of `rpc_solana`.

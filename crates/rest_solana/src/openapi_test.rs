@@ -44,7 +44,7 @@ fn document() -> Value {
     build_openapi(SolanaRest::TABLE, &Examples::default(), limits)
 }
 
-/// Calls `visit` with each object of a document and its place.
+/// Calls `visit` with each object of a document and its path.
 fn visit_objects(value: &Value, place: &str, visit: &mut impl FnMut(&str, &Value)) {
     if value.is_object() {
         visit(place, value);

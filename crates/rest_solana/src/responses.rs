@@ -1,4 +1,4 @@
-//! How results become responses: where the slot comes from, the buffer of the `ETag`, raw bytes, transforms.
+//! The conversion of results into responses: the source of the slot, the buffer of the `ETag`, raw bytes, transforms.
 
 use ledger::{Commitment, Slot};
 use rest::{AcceptedResponse, CustomResponse, ETagSource, RawField, SlotSource, ValueResponse};
@@ -12,7 +12,7 @@ pub(crate) const SIGNATURES_MAX: u64 = 1_000;
 /// Bytes of an account that are buffered: 10 MiB of data in base64 and its envelope. A transaction is shorter.
 const ACCOUNT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-pub(crate) const STATE: ValueResponse = ValueResponse::of_state("account");
+pub(crate) const STATE: ValueResponse = ValueResponse::for_state("account");
 pub(crate) const ACCOUNT: ValueResponse = ValueResponse {
     etag: ETagSource::Bytes(ACCOUNT_BYTES_MAX),
     raw: Some(ACCOUNT_FIELDS),
@@ -20,7 +20,7 @@ pub(crate) const ACCOUNT: ValueResponse = ValueResponse {
 };
 pub(crate) const TRANSACTION_VALUE: ValueResponse = ValueResponse {
     object: "transaction",
-    slot: SlotSource::Value(slot_of_transaction),
+    slot: SlotSource::Value(read_transaction_slot),
     etag: ETagSource::Bytes(ACCOUNT_BYTES_MAX),
     raw: Some(&[]),
     transform: None,
@@ -43,7 +43,7 @@ pub(crate) const SUBMITTED: AcceptedResponse = AcceptedResponse {
     location_doc: "The path of the transaction.",
 };
 
-/// What an account has beside its data.
+/// The fields of an account other than its data.
 const ACCOUNT_FIELDS: &[RawField] = &[
     RawField {
         name: "Lamports",
@@ -78,7 +78,7 @@ fn number_header(description: &str) -> Value {
 }
 
 /// The slot of a transaction: its first member, `{"slot":5,…`.
-fn slot_of_transaction(json: &[u8]) -> Option<Slot> {
+fn read_transaction_slot(json: &[u8]) -> Option<Slot> {
     let rest = json.strip_prefix(br#"{"slot":"#)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()

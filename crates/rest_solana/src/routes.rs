@@ -112,7 +112,6 @@ pub(crate) const TAGS: &[Tag] = &[
     Tag { name: "Blocks", segments: &["blocks"] },
 ];
 
-/// Every route.
 pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: HttpMethod::Get,
@@ -260,7 +259,7 @@ pub(crate) const ROUTES: &[Route] = &[
             operation: "getTransaction",
             param: ("signature", "$response.body#/transactions/0/signature"),
         }],
-        build_call: calls::transactions_of,
+        build_call: calls::build_transactions_call,
     },
     Route {
         method: HttpMethod::Get,
@@ -294,7 +293,7 @@ pub(crate) const ROUTES: &[Route] = &[
         schema: "AccountsPage",
         response: ResponseKind::Value(STATE),
         links: &[FIRST_ACCOUNT],
-        build_call: calls::tokens_of,
+        build_call: calls::build_tokens_call,
     },
     Route {
         method: HttpMethod::Get,

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 /// Every schema by name: those of the routes, and those that they refer to.
 pub(crate) fn all() -> Vec<(&'static str, Value)> {
-    let mut all = vec![("Sent", node::submitted())];
+    let mut all = vec![("Sent", node::sent_schema())];
     all.extend(node::all());
     all.extend(account::all());
     all.extend(transaction::all());

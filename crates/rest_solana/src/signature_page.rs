@@ -75,7 +75,8 @@ mod tests {
         part_len: usize,
     ) -> Result<(Vec<u8>, String), RpcError> {
         let BodyTransformFactory(new, arg) = factory;
-        let (mut transform, mut out) = (new(arg), Vec::new());
+        let mut transform = new(arg);
+        let mut out = Vec::new();
         let (head, rest) = json.as_bytes().split_at(json.len().min(40));
         let parts: Vec<&[u8]> = std::iter::once(head).chain(rest.chunks(part_len)).collect();
         for (index, part) in parts.iter().enumerate() {

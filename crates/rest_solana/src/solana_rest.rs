@@ -54,7 +54,7 @@ impl RestApi for SolanaRest {
     }
 
     fn examples(&self, server: &SolanaServer) -> Examples {
-        examples::of_node(server)
+        examples::collect_examples(server)
     }
 
     fn are_available(&self, server: &SolanaServer, examples: &Examples) -> bool {

@@ -1,22 +1,25 @@
 //! Requests that wait for a transaction, and the ledger's events that wake them.
 //!
-//! In: events from the ledger's single writer, which never blocks. While no request waits, it only reads one
-//! counter and keeps the tips. Out: an event wakes the requests that wait for a transaction in it, and no others. A
-//! separate thread finds them.
-//! All requests are woken, which costs one lookup each, if events do not have the transactions whose status may have
-//! changed: the tip has left a fork, or ancestors of a block are confirmed together with it.
-//! Bounds: [`WAITERS_MAX`] requests wait at once. [`EVENTS_MAX`] events wait for the thread. If that queue is full,
-//! all requests are woken as well.
+//! Input: events from the ledger's single writer, which never blocks. While no request waits, the writer only reads one
+//! counter and records the tips. Output: an event wakes the requests that wait for a transaction in it, and no others.
+//! A separate thread finds them.
+//! All requests are woken, which costs one lookup each, if the status of transactions may have changed that events do
+//! not have: the tip has left a fork, or ancestors of a block are confirmed together with it. To the thread this is a
+//! loss of events.
+//! Bounds: [`WAITERS_MAX`] requests wait at once. [`EVENTS_MAX`] events wait for the thread. If that queue is full, the
+//! event is lost, and all requests are woken.
 //! Invariant: a request that registers and then fetches the status misses nothing: it is woken for every change that
 //! it does not see yet.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use chain_solana::{EventSink, History, LedgerEvent};
+use chain_solana::{
+    EventBounds, EventReceiver, EventSender, EventSink, History, LedgerEvent, Received,
+    event_channel,
+};
 use jsonrpc::error::{OVERLOADED, RpcError};
 use ledger::{BlockId, Commitment};
 use parking_lot::Mutex;
@@ -42,15 +45,12 @@ pub(crate) struct StatusWaiters(Arc<Shared>);
 struct Shared {
     waiters: AtomicUsize,
     by_signature: Mutex<HashMap<Signature, Vec<Arc<Notify>>>>,
-    /// Whether the thread must wake all requests: an event was dropped because the queue was full, or transactions
-    /// changed their status that no event has.
-    wakes_all: AtomicBool,
 }
 
 /// The sink for the events of the ledger's single writer. Never blocks. Dropping it ends the thread.
 pub struct WaiterEvents {
     shared: Arc<Shared>,
-    sender: SyncSender<LedgerEvent>,
+    sender: EventSender,
     history: Arc<History>,
     /// The tip and the confirmed block of the last events.
     tip: Option<BlockId>,
@@ -69,10 +69,11 @@ impl StatusWaiters {
     ///
     /// Errors: the thread could not be started.
     pub(crate) fn start(&self, history: Arc<History>) -> io::Result<WaiterEvents> {
-        let (sender, events) = sync_channel(EVENTS_MAX);
+        let bounds = EventBounds { events_max: EVENTS_MAX, bytes_max: None };
+        let (sender, events) = event_channel(bounds);
         let shared = Arc::clone(&self.0);
         let thread = std::thread::Builder::new().name("waits".to_owned());
-        thread.spawn(move || run_waker(&shared, &events))?;
+        thread.spawn(move || run_waker(&shared, events))?;
         let shared = Arc::clone(&self.0);
         Ok(WaiterEvents { shared, sender, history, tip: None, confirmed: None })
     }
@@ -105,7 +106,7 @@ impl StatusWaiters {
 
 impl WaiterGuard {
     /// Completes if the status may have changed since the last call. Cancel safe.
-    pub(crate) async fn notified(&self) {
+    pub(crate) async fn wait_for_change(&self) {
         self.notify.notified().await;
     }
 }
@@ -133,13 +134,16 @@ impl EventSink for WaiterEvents {
             | LedgerEvent::Reverted { .. } => true,
             LedgerEvent::TipMoved { block } => {
                 let left = self.tip.replace(*block);
-                let leaves_fork = has_waiters && !left.is_some_and(|left| self.is_on_chain(left));
-                self.wake_all_if(leaves_fork);
-                leaves_fork
+                if has_waiters && !left.is_some_and(|left| self.is_on_chain(left)) {
+                    self.sender.report_loss();
+                }
+                false
             }
             LedgerEvent::Confirmed { block, .. } => {
                 let before = self.confirmed.replace(block.id);
-                self.wake_all_if(has_waiters && before != Some(block.parent));
+                if has_waiters && before != Some(block.parent) {
+                    self.sender.report_loss();
+                }
                 true
             }
             LedgerEvent::BankCreated { .. }
@@ -149,15 +153,8 @@ impl EventSink for WaiterEvents {
             | LedgerEvent::Jumped { .. }
             | LedgerEvent::Voted(_) => false,
         };
-        if !is_relevant || !has_waiters {
-            return;
-        }
-        match self.sender.try_send(event.clone()) {
-            Ok(()) => {}
-            // The thread checks the flag at each event, and its queue is full of them.
-            Err(TrySendError::Full(_)) => self.wake_all_if(true),
-            // The thread ends only with this sink.
-            Err(TrySendError::Disconnected(_)) => {}
+        if is_relevant && has_waiters {
+            self.sender.try_send(event);
         }
     }
 }
@@ -169,17 +166,17 @@ impl WaiterEvents {
         let snapshot = self.history.snapshot();
         snapshot.block(block.slot, Commitment::Processed).is_some_and(|found| found.id == block)
     }
-
-    fn wake_all_if(&self, wakes_all: bool) {
-        self.shared.wakes_all.fetch_or(wakes_all, Ordering::AcqRel);
-    }
 }
 
-fn run_waker(shared: &Shared, events: &Receiver<LedgerEvent>) {
-    while let Ok(event) = events.recv() {
-        if shared.wakes_all.swap(false, Ordering::AcqRel) {
-            shared.by_signature.lock().values().flatten().for_each(|it| it.notify_one());
-        }
+fn run_waker(shared: &Shared, mut events: EventReceiver) {
+    while let Some(received) = events.recv() {
+        let event = match received {
+            Received::Event { event, .. } => event,
+            Received::Lost => {
+                shared.wake_all();
+                continue;
+            }
+        };
         match &event {
             LedgerEvent::Executed(all) => {
                 shared.wake(all.iter().map(|executed| executed.signature()))
@@ -201,6 +198,10 @@ fn run_waker(shared: &Shared, events: &Receiver<LedgerEvent>) {
 }
 
 impl Shared {
+    fn wake_all(&self) {
+        self.by_signature.lock().values().flatten().for_each(|it| it.notify_one());
+    }
+
     fn wake(&self, signatures: impl IntoIterator<Item = Signature>) {
         let by_signature = self.by_signature.lock();
         for signature in signatures {

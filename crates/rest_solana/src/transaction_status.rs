@@ -60,13 +60,14 @@ pub(crate) async fn respond(
             show_status(context, &signature, target);
             status = fetch_status(context, &call).await?;
             if is_reached(&status)
-                || tokio::time::timeout_at(deadline, waiter.notified()).await.is_err()
+                || tokio::time::timeout_at(deadline, waiter.wait_for_change()).await.is_err()
             {
                 break;
             }
         }
     }
-    let (slot, commitment) = (status.slot, Commitment::Processed);
+    let slot = status.slot;
+    let commitment = Commitment::Processed;
     if status.commitment_rank.is_none() {
         return Err(ApiError::not_found("transaction").at_slot(slot, commitment));
     }

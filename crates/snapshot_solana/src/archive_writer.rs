@@ -36,17 +36,17 @@ const VERSION: &[u8] = b"1.2.0";
 /// An archive on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenArchive {
-    /// Its slot.
+    /// Slot of the bank.
     pub slot: u64,
-    /// Its name.
+    /// File name of the archive.
     pub name: String,
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
 }
 
-/// Why there is no archive.
+/// The reason why no archive could be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveWriteError {

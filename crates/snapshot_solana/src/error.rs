@@ -36,7 +36,7 @@ pub enum SnapshotError {
     /// The file does not exist or cannot be read. Fix: the path.
     #[error("open {}", path.display())]
     Open {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The system's error.
         #[source]

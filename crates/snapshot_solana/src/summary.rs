@@ -23,7 +23,7 @@ pub struct ProgramHoldings {
 pub struct LargestAccount {
     /// Bytes of its data.
     pub data_bytes: usize,
-    /// Its address.
+    /// Address of the account.
     pub address: Pubkey,
     /// The program that owns it.
     pub owner: Pubkey,

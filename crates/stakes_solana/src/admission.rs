@@ -10,11 +10,11 @@ const ADMITTED_MAX: usize = 2_000;
 /// A vote account at the start of an epoch.
 #[derive(Clone, Debug)]
 pub struct VoteCandidate {
-    /// Its address.
+    /// Address of the vote account.
     pub pubkey: Pubkey,
     /// The stake that counts for it.
     pub stake: u64,
-    /// Its state.
+    /// State of the vote account.
     pub state: VoteStateV4,
     /// All its lamports.
     pub lamports: u64,

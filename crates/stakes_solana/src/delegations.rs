@@ -18,7 +18,7 @@ use crate::stake_math::StakeMath;
 /// A delegated stake account.
 #[derive(Clone, Debug)]
 pub struct Delegated {
-    /// Its address.
+    /// Address of the stake account.
     pub pubkey: Pubkey,
     /// What it delegates.
     pub stake: Stake,

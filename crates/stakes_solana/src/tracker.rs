@@ -31,7 +31,7 @@ use crate::stake_math::StakeMath;
 /// A stake account that a bank changed.
 #[derive(Clone, Copy, Debug)]
 pub struct StakeChange {
-    /// Its address.
+    /// Address of the stake account.
     pub pubkey: Pubkey,
     /// What it delegated in the parent.
     pub before: Option<Delegation>,

@@ -27,7 +27,7 @@ struct Balances(Vec<(AddressId, u64)>);
 struct Text(Arc<str>);
 
 impl Message for Text {
-    /// What a slow listener gets instead of all messages: the newest one.
+    /// The conflated state of a slow listener: the newest message.
     type Conflated = Option<Self>;
 
     fn conflate(self, newest: &mut Self::Conflated) -> usize {

@@ -36,8 +36,8 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         let limits = &subscriptions.shared.limits;
         let entry = self.listener_entry(listener);
         let owner = entry.owner;
-        let (addresses, limit) =
-            (entry.tracked_addresses + added.own, limits.addresses_per_listener_max);
+        let addresses = entry.tracked_addresses + added.own;
+        let limit = limits.addresses_per_listener_max;
         if added.own > 0 && addresses > limit {
             return Err(SubscribeError::ListenerAddressesFull { addresses, limit });
         }

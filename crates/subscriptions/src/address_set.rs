@@ -15,12 +15,12 @@ use crate::id_set::{BATCH_IDS, Cursor, IdSet};
 pub struct AddressSet {
     table: Arc<AddressTable>,
     ids: IdSet,
-    /// The same for equal sets, in whatever order their addresses were added.
+    /// A hash that is equal for equal sets, in whatever order their addresses were added.
     fingerprint: u64,
 }
 
 impl AddressSet {
-    /// A set without addresses.
+    /// Creates a set without addresses.
     pub fn empty(table: &Arc<AddressTable>) -> Self {
         Self { table: Arc::clone(table), ids: IdSet::default(), fingerprint: 0 }
     }
@@ -71,7 +71,7 @@ impl AddressSet {
         new.len()
     }
 
-    /// The number of addresses.
+    /// Returns the number of addresses in the set.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
@@ -81,7 +81,7 @@ impl AddressSet {
         size_of::<Self>() + self.ids.bytes()
     }
 
-    /// Whether it is empty.
+    /// Whether the set has no addresses.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -202,10 +202,10 @@ impl Drop for RetainGuard<'_> {
 
 /// A sum over the ids: the order does not matter, and a change costs only itself.
 fn fingerprint(ids: &[u32]) -> u64 {
-    ids.iter().fold(0, |sum: u64, id| sum.wrapping_add(mixed(*id)))
+    ids.iter().fold(0, |sum: u64, id| sum.wrapping_add(mix_bits(*id)))
 }
 
-fn mixed(id: u32) -> u64 {
+fn mix_bits(id: u32) -> u64 {
     // Steele's SplitMix64: each bit of the id reaches each bit of the sum.
     let mut word = u64::from(id).wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,12 +1,12 @@
-//! Subscriptions to sets of addresses: creating them, changing them in place, and starting them at an exact block.
+//! Subscriptions to sets of addresses: creation, changes without a new subscription, and the start at an exact block.
 //!
 //! Shape: a set is indexed in batches while nothing is delivered for it. Then the listener catches up with the blocks
 //! since the one that it starts from ([`Listener::catch_up`] until it is [`CatchUp::Live`]), and is live from the very
 //! next step. Addresses that are added to a live set go the same way; nothing is delivered for removed ones from then
-//! on. How a set changes: `set_update`. Callers run one of these at a time for one listener, off the threads that poll
+//! on. Changes of a set: `set_update`. Callers run one of these at a time for one listener, off the threads that poll
 //! sockets.
 //! Invariant: if a listener changes a set that it shares with others, it gets its own copy between two publications:
-//! what was matched before is delivered before.
+//! earlier matches are delivered earlier.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -27,21 +27,21 @@ use crate::registry::{PendingIds, PendingStart, Registry, Subscriber};
 use crate::set_change::{Activation, AddedIds, SetChange};
 use crate::set_update::SetUpdate;
 
-/// A subscription to a set.
+/// A subscription to a set of addresses.
 pub struct SetSubscription<S> {
     /// The parameters for encoding its messages. Subscriptions with equal ones and equal sets are shared.
     pub identity: S,
-    /// The topic of its steps.
+    /// Topic of the steps that it receives.
     pub topic: Topic,
     /// The key kind of the addresses.
     pub key_kind: KeyKind,
     /// The addresses. An empty set matches nothing, never all.
     pub set: AddressSet,
-    /// What happens if the listener is slow.
+    /// The treatment of a slow listener.
     pub slow_consumer_policy: SlowConsumerPolicy,
 }
 
-/// What happens to a listener that does not read its messages.
+/// The treatment of a listener that does not read its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlowConsumerPolicy {
     /// It is closed, with a reason.
@@ -51,7 +51,7 @@ pub enum SlowConsumerPolicy {
     Conflate,
 }
 
-/// Where a listener resumes.
+/// The position from which a listener resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumeFrom {
     /// After this block. It may be one that has not been published yet.
@@ -60,13 +60,13 @@ pub enum ResumeFrom {
     Step(u64),
 }
 
-/// What a listener has to catch up with.
+/// The steps that a listener has to catch up with.
 pub enum CatchUp<B> {
     /// Nothing: the next steps are delivered to the queue.
     Live,
     /// These steps. Encode them, then call again from the last.
     Steps(Vec<BlockStep<B>>),
-    /// More than is retained.
+    /// The steps are no longer retained.
     Expired,
 }
 
@@ -91,7 +91,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         let registry = &mut *guard;
         let known = registry.by_identity.get(&key).copied();
         let known =
-            known.filter(|id| registry.set_of(*id).is_some_and(|its| Arc::ptr_eq(its, &set)));
+            known.filter(|id| registry.find_set(*id).is_some_and(|its| Arc::ptr_eq(its, &set)));
         let pairs = if known.is_some() { 0 } else { count };
         let added = AddressCounts { own: count, pairs };
         let checked = registry.check(&self.subscriptions, self.id, added);
@@ -176,7 +176,8 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
             ResumeFrom::Block(block) => match registry.block_log.resume_point(commitment, block) {
                 ResumePoint::After(number) => number,
                 ResumePoint::Ahead => {
-                    let (subscription, token) = (id, activation.token);
+                    let subscription = id;
+                    let token = activation.token;
                     let handle = activation.subscription;
                     let pending_start =
                         PendingStart { commitment, block, subscription, handle, token };
@@ -247,7 +248,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         let id = registry.listener_entry(self.id).subscriptions.get(&handle).copied();
         // A fixed subscription has the same id for both.
         let id = id.filter(|id| *id != handle).ok_or(SubscribeError::Unknown)?;
-        let (topic, key_kind, set) = registry.interest_of(id).ok_or(SubscribeError::Unknown)?;
+        let (topic, key_kind, set) = registry.find_interest(id).ok_or(SubscribeError::Unknown)?;
         Ok((id, topic, key_kind, Arc::clone(set)))
     }
 
@@ -307,7 +308,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         }
         let set = self.intern_set(set);
         let mut registry = self.subscriptions.shared.registry.lock();
-        let Some((topic, key_kind, _)) = registry.interest_of(id) else {
+        let Some((topic, key_kind, _)) = registry.find_interest(id) else {
             return Err(SubscribeError::Unknown);
         };
         let Some(identity) = registry.subscriptions.get(&id).map(|old| Arc::clone(&old.identity))
@@ -373,7 +374,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     }
 }
 
-/// The place of a set in the index.
+/// The key of a set in the index.
 #[derive(Clone, Copy)]
 struct IndexedSet {
     topic: Topic,
@@ -382,7 +383,7 @@ struct IndexedSet {
 }
 
 impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
-    fn interest_of(&self, id: SubscriptionId) -> Option<(Topic, KeyKind, &Arc<AddressSet>)> {
+    fn find_interest(&self, id: SubscriptionId) -> Option<(Topic, KeyKind, &Arc<AddressSet>)> {
         match self.subscriptions.get(&id)?.interests.first()? {
             Interest { topic, filter: Filter::Set(key_kind, set) } => {
                 Some((*topic, *key_kind, set))
@@ -391,8 +392,8 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         }
     }
 
-    fn set_of(&self, id: SubscriptionId) -> Option<&Arc<AddressSet>> {
-        self.interest_of(id).map(|(_, _, set)| set)
+    fn find_set(&self, id: SubscriptionId) -> Option<&Arc<AddressSet>> {
+        self.find_interest(id).map(|(_, _, set)| set)
     }
 
     /// Takes the set out of a subscription with one listener, to change it. Until [`Self::restore_set`] no other
@@ -465,7 +466,7 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         if !subscription.pending.iter().all(has_started) {
             return;
         }
-        let Some(set) = self.set_of(id) else { return };
+        let Some(set) = self.find_set(id) else { return };
         let key = (Arc::clone(&subscription.identity), set.fingerprint());
         self.by_identity.entry(key).or_insert(id);
     }

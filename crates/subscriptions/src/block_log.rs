@@ -30,18 +30,18 @@ pub struct BlockStep<B> {
     pub commitment: Commitment,
     /// Whether the block was applied or reverted.
     pub direction: Direction,
-    /// The block.
+    /// Id of the applied or reverted block.
     pub block: BlockId,
-    /// The body of the block.
+    /// Body of the block, shared by all steps.
     pub body: Arc<B>,
 }
 
-/// What a step does with its block.
+/// The effect of a step on its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It is the newest of the chain now.
     Applied,
-    /// It is not on the chain any more.
+    /// The block is no longer on the chain.
     Reverted,
 }
 
@@ -53,7 +53,7 @@ pub struct MissingParent {
     pub block: BlockId,
 }
 
-/// Where a cursor was at a block, for a listener that resumes from there.
+/// The position of a cursor at a block, for a listener that resumes from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumePoint {
     /// After the step of this number.
@@ -81,7 +81,7 @@ pub(crate) struct BlockLog<B> {
 /// Limits of the steps retained for listeners that resume.
 #[derive(Clone, Copy)]
 pub(crate) struct Retention {
-    /// Steps of each cursor.
+    /// Maximum number of steps of each cursor.
     pub(crate) steps_max: usize,
     /// Bytes of the blocks of all cursors.
     pub(crate) bytes_max: usize,
@@ -93,7 +93,6 @@ struct Node<B> {
     bytes: usize,
 }
 
-/// A block of retained steps.
 struct RetainedBlock {
     steps: usize,
     bytes: usize,
@@ -133,7 +132,6 @@ impl<B> BlockLog<B> {
         }
     }
 
-    /// Drops all blocks.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
     }
@@ -209,7 +207,7 @@ impl<B> BlockLog<B> {
         Ok(steps)
     }
 
-    /// Where a cursor was at a block.
+    /// Returns the position of a cursor at a block.
     pub(crate) fn resume_point(&self, commitment: Commitment, block: BlockId) -> ResumePoint {
         let cursor = &self.cursors[commitment as usize];
         let applied =
@@ -271,8 +269,10 @@ impl<B> BlockLog<B> {
             self.start_at(commitment, to);
             return Ok(());
         };
-        let (mut reverted, mut applied) = (Vec::new(), Vec::new());
-        let (mut left, mut right) = (tip, to);
+        let mut reverted = Vec::new();
+        let mut applied = Vec::new();
+        let mut left = tip;
+        let mut right = to;
         while left != right {
             // Go back from the block in the later slot; in the same slot from either.
             let at = if left.slot > right.slot { left } else { right };

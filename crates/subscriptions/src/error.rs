@@ -64,13 +64,13 @@ pub enum SubscribeError {
         /// Addresses that a listener may have.
         limit: usize,
     },
-    /// The address table is full.
+    /// The address table has no free id.
     #[error(transparent)]
     Addresses(#[from] address::TableFull),
     /// This listener has no set of that id.
     #[error("Invalid subscription id.")]
     Unknown,
-    /// This listener is closed.
+    /// The listener was closed before the call.
     #[error(transparent)]
     Closed(#[from] CloseReason),
 }

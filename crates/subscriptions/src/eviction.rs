@@ -16,12 +16,12 @@ use crate::registry::Subscriptions;
 /// The queues of an owner, with the bytes that closing each frees.
 struct OwnerUsage<M: Message> {
     bytes: usize,
-    /// The largest is last.
+    /// The queues by size; the largest one is last.
     queues: Vec<(usize, Arc<Queue<M>>)>,
 }
 
 impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
-    /// The memory of all queues.
+    /// Returns the memory that all queues use.
     pub fn queue_memory(&self) -> &Arc<QueueMemory> {
         &self.shared.memory
     }

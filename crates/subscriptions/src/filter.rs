@@ -24,7 +24,7 @@ impl Position {
 /// A topic, and a filter for its publications.
 #[derive(Clone)]
 pub struct Interest {
-    /// The kind of publication.
+    /// Topic of the matched publications.
     pub topic: Topic,
     /// Which publications of that kind.
     pub filter: Filter,
@@ -33,11 +33,11 @@ pub struct Interest {
 /// A filter for the publications of a topic.
 #[derive(Clone)]
 pub enum Filter {
-    /// All of them.
+    /// All publications of the topic.
     All,
     /// Those that carry one of these addresses under the key kind. An empty set matches none, never all.
     Set(KeyKind, Arc<AddressSet>),
-    /// Those with this key.
+    /// Publications that have this exact key.
     Exact(ExactKey),
 }
 

@@ -1,6 +1,6 @@
 //! The postings of ids: from an id to the subscriptions that match it, for one topic and one key kind.
 //!
-//! Shape: one posting for each id (`posting_lists`). Where ids are dense, the postings are in pages of 256
+//! Shape: one posting for each id (`posting_lists`). Postings of dense ids are in pages of 256
 //! (`posting_page`); the others are in an open hash table, in shards so that growing one is quick. A page is created
 //! where it needs less memory than its ids in the table.
 //! Memory: an eighth of a byte to 11 bytes for an id with subscriptions, whatever their number; an id without
@@ -21,15 +21,13 @@ const PAGE_CHECK_INTERVAL: u64 = 32;
 const PAGE_BYTES: usize = 40;
 /// The approximate bytes of an id in the table.
 const SLOT_BYTES: usize = 9;
-/// Shards of the table.
 const SHARDS: usize = 256;
 
-/// The subscriptions by id.
 pub(crate) struct IdPostings {
     pages: HashMap<u32, PostingPage>,
     shards: Vec<Shard>,
     lists: PostingLists,
-    /// Ids with a posting.
+    /// Number of ids with a posting.
     ids: usize,
     /// Ids with a posting in a shard.
     scattered: usize,
@@ -38,7 +36,8 @@ pub(crate) struct IdPostings {
 impl Default for IdPostings {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        let (pages, lists) = (HashMap::default(), PostingLists::default());
+        let pages = HashMap::default();
+        let lists = PostingLists::default();
         Self { pages, shards, lists, ids: 0, scattered: 0 }
     }
 }
@@ -76,7 +75,6 @@ impl IdPostings {
         }
     }
 
-    /// Whether memory is reserved.
     pub(crate) fn is_reserved(&self) -> bool {
         self.shards.iter().any(|shard| shard.reserved > 0)
     }
@@ -84,7 +82,7 @@ impl IdPostings {
     /// Inserts a subscription under sorted ids that do not have it.
     pub(crate) fn insert(&mut self, ids: &[u32], index_slot: u32) {
         let mut memo = MergeMemo::default();
-        for part in ids.chunk_by(|a, b| page_of(*a) == page_of(*b)) {
+        for part in ids.chunk_by(|a, b| page_number(*a) == page_number(*b)) {
             self.change(part, |lists, word| lists.with_slot(word, index_slot, &mut memo));
         }
     }
@@ -92,7 +90,7 @@ impl IdPostings {
     /// Removes a subscription from sorted ids; those that do not have it are unchanged.
     pub(crate) fn remove(&mut self, ids: &[u32], index_slot: u32) {
         let mut memo = MergeMemo::default();
-        for part in ids.chunk_by(|a, b| page_of(*a) == page_of(*b)) {
+        for part in ids.chunk_by(|a, b| page_number(*a) == page_number(*b)) {
             self.change(part, |lists, word| lists.without_slot(word, index_slot, &mut memo));
         }
     }
@@ -105,10 +103,10 @@ impl IdPostings {
     }
 
     fn posting(&self, id: u32) -> PostingRef {
-        if let Some(page) = self.pages.get(&page_of(id)) {
+        if let Some(page) = self.pages.get(&page_number(id)) {
             return page.get(offset_in_page(id));
         }
-        if self.scattered == 0 { PostingRef::EMPTY } else { self.shards[shard_of(id)].get(id) }
+        if self.scattered == 0 { PostingRef::EMPTY } else { self.shards[shard_index(id)].get(id) }
     }
 
     /// Changes the postings of some ids of one page.
@@ -117,9 +115,9 @@ impl IdPostings {
         part: &[u32],
         mut change: impl FnMut(&mut PostingLists, PostingRef) -> PostingRef,
     ) {
-        let number = page_of(part[0]);
+        let number = page_number(part[0]);
         if let Some(page) = self.pages.get_mut(&number) {
-            let before = page.used();
+            let before = page.count_ids();
             if part.len() < PAGE_CHECK_MIN {
                 for id in part {
                     let at = offset_in_page(*id);
@@ -133,9 +131,9 @@ impl IdPostings {
                 }
                 *page = PostingPage::from_postings(&words);
             }
-            self.ids = self.ids - before + page.used();
+            self.ids = self.ids - before + page.count_ids();
             // A margin, so that a page at the threshold is not created and dissolved again and again.
-            if page.bytes() + PAGE_BYTES > page.used() * (SLOT_BYTES + SLOT_BYTES / 2) {
+            if page.bytes() + PAGE_BYTES > page.count_ids() * (SLOT_BYTES + SLOT_BYTES / 2) {
                 self.dissolve_page(number);
             }
             return;
@@ -157,7 +155,7 @@ impl IdPostings {
         }
         let mut must_check = false;
         for id in part {
-            let old = self.shards[shard_of(*id)].get(*id);
+            let old = self.shards[shard_index(*id)].get(*id);
             let new = change(&mut self.lists, old);
             self.put_scattered(*id, old, new);
             must_check |=
@@ -170,14 +168,14 @@ impl IdPostings {
     }
 
     fn put_scattered(&mut self, id: u32, old: PostingRef, new: PostingRef) {
-        let shard = &mut self.shards[shard_of(id)];
+        let shard = &mut self.shards[shard_index(id)];
         if new == PostingRef::EMPTY {
             shard.remove(id);
         } else if old != new {
             shard.set(id, new);
         }
-        let (more, less) =
-            (usize::from(new != PostingRef::EMPTY), usize::from(old != PostingRef::EMPTY));
+        let more = usize::from(new != PostingRef::EMPTY);
+        let less = usize::from(old != PostingRef::EMPTY);
         self.ids = self.ids + more - less;
         self.scattered = self.scattered + more - less;
     }
@@ -186,8 +184,8 @@ impl IdPostings {
     fn scattered_postings(&self, number: u32) -> [PostingRef; PAGE_IDS] {
         let mut words = [PostingRef::EMPTY; PAGE_IDS];
         if self.scattered > 0 {
-            for (id, word) in ids_of_page(number).zip(&mut words) {
-                *word = self.shards[shard_of(id)].get(id);
+            for (id, word) in page_ids(number).zip(&mut words) {
+                *word = self.shards[shard_index(id)].get(id);
             }
         }
         words
@@ -202,27 +200,27 @@ impl IdPostings {
         new: &[PostingRef; PAGE_IDS],
     ) -> bool {
         let page = PostingPage::from_postings(new);
-        if page.bytes() + PAGE_BYTES > page.used() * SLOT_BYTES {
+        if page.bytes() + PAGE_BYTES > page.count_ids() * SLOT_BYTES {
             return false;
         }
         let mut removed = 0;
-        for (id, word) in ids_of_page(number).zip(old) {
+        for (id, word) in page_ids(number).zip(old) {
             if *word != PostingRef::EMPTY {
-                self.shards[shard_of(id)].remove(id);
+                self.shards[shard_index(id)].remove(id);
                 removed += 1;
             }
         }
         self.scattered -= removed;
-        self.ids = self.ids - removed + page.used();
+        self.ids = self.ids - removed + page.count_ids();
         self.pages.insert(number, page);
         true
     }
 
     fn dissolve_page(&mut self, number: u32) {
         let Some(page) = self.pages.remove(&number) else { return };
-        for (id, word) in ids_of_page(number).zip(page.postings()) {
+        for (id, word) in page_ids(number).zip(page.postings()) {
             if word != PostingRef::EMPTY {
-                self.shards[shard_of(id)].set(id, word);
+                self.shards[shard_index(id)].set(id, word);
                 self.scattered += 1;
             }
         }
@@ -232,7 +230,7 @@ impl IdPostings {
     }
 }
 
-fn page_of(id: u32) -> u32 {
+fn page_number(id: u32) -> u32 {
     id / PAGE_IDS as u32
 }
 
@@ -240,7 +238,7 @@ fn offset_in_page(id: u32) -> usize {
     id as usize % PAGE_IDS
 }
 
-fn ids_of_page(number: u32) -> impl Iterator<Item = u32> {
+fn page_ids(number: u32) -> impl Iterator<Item = u32> {
     let first = number * PAGE_IDS as u32;
     first..=first + (PAGE_IDS as u32 - 1)
 }
@@ -250,7 +248,7 @@ fn ids_of_page(number: u32) -> impl Iterator<Item = u32> {
 struct Shard {
     slots: Box<[(u32, PostingRef)]>,
     used: usize,
-    /// Slots that it keeps, however few are used.
+    /// Number of slots that it retains, however few are used.
     reserved: usize,
 }
 
@@ -258,7 +256,7 @@ fn hash(id: u32) -> u64 {
     u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn shard_of(id: u32) -> usize {
+fn shard_index(id: u32) -> usize {
     (hash(id) >> 56) as usize
 }
 

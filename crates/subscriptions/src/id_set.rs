@@ -6,7 +6,7 @@
 //! Cost: looking up an id is a binary search, or two. Sets are changed in bulk: O(set + change) while
 //! they are one list, O(chunks touched) beyond. Large sets are created and changed in batches of
 //! [`BATCH_IDS`], so that nothing larger than a chunk is ever allocated temporarily: allocators retain
-//! what a thread needed once.
+//! the memory that a thread needed once.
 //! Not here: the reference counts of the ids (`address_set`).
 
 /// The most ids in a sorted chunk; a larger chunk is bits. At this size both forms have 8 KiB.
@@ -20,7 +20,6 @@ const CHUNK_IDS_MIN: usize = 32;
 /// Ids that are sorted, merged or passed on at once: 4 KiB of them, some 20 microseconds in the index.
 pub(crate) const BATCH_IDS: usize = 1_024;
 
-/// A set of ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IdSet {
     form: Form,
@@ -59,7 +58,7 @@ impl IdSet {
         debug_assert!(ids.is_sorted_by(|a, b| a < b), "sorted and distinct");
         let len = ids.len();
         if worth_chunks(&ids) {
-            return Self { form: Form::Chunks(chunks_of(&ids)), len };
+            return Self { form: Form::Chunks(split_chunks(&ids)), len };
         }
         let mut ids = ids;
         ids.shrink_to_fit();
@@ -70,7 +69,6 @@ impl IdSet {
         self.len
     }
 
-    /// Its heap bytes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.form {
             Form::List(ids) => ids.capacity() * size_of::<u32>(),
@@ -134,7 +132,7 @@ impl IdSet {
         self.len += ids.len();
         match &mut self.form {
             Form::List(list) => {
-                let merged = merged(list, ids.iter().copied());
+                let merged = merge_sorted(list, ids.iter().copied());
                 *self = Self::from_sorted(merged);
             }
             Form::Chunks(chunks) => {
@@ -264,7 +262,7 @@ impl Chunk {
                 ids.iter().for_each(|id| set_bit(&mut bits, *id as u16));
                 *self = Self::Bits { bits, len: (sorted.len() + ids.len()) as u32 };
             }
-            Self::Sorted(sorted) => *sorted = merged(sorted, ids.iter().map(|id| *id as u16)),
+            Self::Sorted(sorted) => *sorted = merge_sorted(sorted, ids.iter().map(|id| *id as u16)),
         }
     }
 
@@ -303,13 +301,12 @@ fn worth_chunks(ids: &[u32]) -> bool {
         && ids.chunk_by(|a, b| upper(*a) == upper(*b)).count() * CHUNK_IDS_MIN <= ids.len()
 }
 
-fn chunks_of(ids: &[u32]) -> Vec<(u16, Chunk)> {
+fn split_chunks(ids: &[u32]) -> Vec<(u16, Chunk)> {
     let parts = ids.chunk_by(|a, b| upper(*a) == upper(*b));
     parts.map(|part| (upper(part[0]), Chunk::from_ids(part))).collect()
 }
 
-/// Merges two sorted lists.
-fn merged<T: Copy + Ord>(a: &[T], b: impl ExactSizeIterator<Item = T>) -> Vec<T> {
+fn merge_sorted<T: Copy + Ord>(a: &[T], b: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     let mut all = Vec::with_capacity(a.len() + b.len());
     let mut b = b.peekable();
     for id in a {

@@ -14,12 +14,10 @@ use crate::filter::{ExactKey, Filter, Interest, Topic};
 use crate::id_postings::IdPostings;
 use crate::id_set::{IdSet, in_batches};
 
-/// The subscriptions by topic.
 pub(crate) struct Index {
     topics: HashMap<Topic, TopicIndex>,
     /// Distinct ids of all postings.
     tracked: usize,
-    /// The limit of `tracked`.
     tracked_max: usize,
     /// Ids above the limit, until the running replacements have removed as many others.
     replacing: usize,
@@ -245,7 +243,7 @@ impl Index {
         (self.tracked, self.replacing) == (0, 0) && self.topics.values().all(TopicIndex::is_empty)
     }
 
-    /// Inserts a subscription under sorted ids, `new` of which are not tracked yet.
+    /// Inserts a subscription under sorted ids. `new` of them are not tracked yet.
     fn insert_counted(
         &mut self,
         topic: Topic,

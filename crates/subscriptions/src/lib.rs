@@ -17,7 +17,7 @@
 //! Memory: at most 16 bytes for each address of each distinct set, in addition to the address table: less than one to
 //! eleven for an id that is in any set, shared among the sets that it is in; four for each further set that it is in,
 //! or far less if many ids have the same sets; four or less in the set.
-//! Not here: sockets, wire formats, time, tasks. The caller decides what is published, and when.
+//! Not here: sockets, wire formats, time, tasks. The caller decides about publications and their time.
 #![forbid(unsafe_code)]
 
 mod address_counts;

@@ -3,7 +3,7 @@
 /// The limits of subscriptions, queues and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Listeners at once.
+    /// Maximum number of listeners.
     pub listeners_max: usize,
     /// Subscriptions of all listeners; a shared one counts for each listener. Memory: about 200
     /// bytes each, and 100 for each that is not shared.

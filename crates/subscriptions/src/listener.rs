@@ -43,7 +43,7 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
 }
 
 impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
-    /// Subscribes to what is published after a position. Equal identities must have equal
+    /// Subscribes to publications after a position. Equal identities must have equal
     /// interests: those of the first listener are used, and all share one subscription. If this listener has the
     /// subscription already, nothing changes and the id is the same.
     ///
@@ -183,7 +183,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.subscriptions.shared.registry.lock().listener_entry(self.id).tracked_addresses
     }
 
-    /// Takes the oldest message.
+    /// Removes and returns the oldest message.
     pub fn next(&self) -> Next<M, M::Conflated> {
         self.queue.pop()
     }
@@ -219,7 +219,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.queue.finish_writing()
     }
 
-    /// Why it is closed, if it is.
+    /// Returns the reason if the listener is closed.
     pub fn closed(&self) -> Option<CloseReason> {
         self.queue.closed()
     }

@@ -34,7 +34,7 @@ impl PostingRef {
         Self(bits)
     }
 
-    fn tagged(tag: u32, number: u32) -> Self {
+    fn with_tag(tag: u32, number: u32) -> Self {
         debug_assert!(number <= INDEX_SLOT_MAX, "bounded by the registry's limits");
         Self(tag << TAG_SHIFT | number)
     }
@@ -48,7 +48,6 @@ impl PostingRef {
     }
 }
 
-/// All lists.
 #[derive(Default)]
 pub(crate) struct PostingLists {
     /// Indexed by length minus two.
@@ -81,7 +80,7 @@ impl PostingLists {
                 std::slice::from_ref(one)
             }
             LONG => &self.long[word.number() as usize].index_slots,
-            len => self.slabs[slab_of(len)].list(len, word.number()),
+            len => self.slabs[slab_index(len)].list(len, word.number()),
         }
     }
 
@@ -94,7 +93,7 @@ impl PostingLists {
         memo: &mut MergeMemo,
     ) -> PostingRef {
         match word.tag() {
-            0 => return PostingRef::tagged(ONE, index_slot),
+            0 => return PostingRef::with_tag(ONE, index_slot),
             LONG if self.long[word.number() as usize].count == 1 => {
                 self.long[word.number() as usize].index_slots.push(index_slot);
                 return word;
@@ -158,7 +157,6 @@ impl PostingLists {
             + self.long_free.capacity() * 4
     }
 
-    /// Whether there are no lists.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.long.is_empty() && self.slabs.iter().all(|slab| slab.blocks.is_empty())
@@ -180,9 +178,9 @@ impl PostingLists {
     fn insert(&mut self, index_slots: Vec<u32>) -> PostingRef {
         match index_slots.len() as u32 {
             0 => PostingRef::EMPTY,
-            1 => PostingRef::tagged(ONE, index_slots[0]),
+            1 => PostingRef::with_tag(ONE, index_slots[0]),
             len if len <= SLAB_LEN_MAX => {
-                PostingRef::tagged(len, self.slabs[slab_of(len)].insert(len, &index_slots))
+                PostingRef::with_tag(len, self.slabs[slab_index(len)].insert(len, &index_slots))
             }
             _ => {
                 let list = LongList { count: 1, index_slots };
@@ -196,7 +194,7 @@ impl PostingLists {
                         self.long.len() as u32 - 1
                     }
                 };
-                PostingRef::tagged(LONG, at)
+                PostingRef::with_tag(LONG, at)
             }
         }
     }
@@ -205,7 +203,7 @@ impl PostingLists {
         match word.tag() {
             0 | ONE => {}
             LONG => self.long[word.number() as usize].count += 1,
-            len => *self.slabs[slab_of(len)].count(len, word.number()) += 1,
+            len => *self.slabs[slab_index(len)].count(len, word.number()) += 1,
         }
     }
 
@@ -224,12 +222,12 @@ impl PostingLists {
                     (self.long, self.long_free) = (Vec::new(), Vec::new());
                 }
             }
-            len => self.slabs[slab_of(len)].release(len, word.number()),
+            len => self.slabs[slab_index(len)].release(len, word.number()),
         }
     }
 }
 
-fn slab_of(len: u32) -> usize {
+fn slab_index(len: u32) -> usize {
     len as usize - 2
 }
 

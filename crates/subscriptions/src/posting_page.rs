@@ -7,14 +7,12 @@
 
 use crate::posting_lists::PostingRef;
 
-/// Ids of a page.
 pub(crate) const PAGE_IDS: usize = 256;
 /// The most postings in a palette.
 const PALETTE_MAX: usize = 16;
 /// Changes of single postings after which an uncompressed page is tried to be compressed again.
 const REPACK_INTERVAL: u8 = 32;
 
-/// A page of postings.
 pub(crate) struct PostingPage {
     /// The palette, then the palette index of each id in `bits` bits; or all postings.
     words: Box<[u32]>,
@@ -31,7 +29,8 @@ impl PostingPage {
         let used = words.iter().filter(|word| **word != PostingRef::EMPTY).count() as u16;
         let mut palette = [PostingRef::EMPTY; PALETTE_MAX];
         let mut codes = [0_u8; PAGE_IDS];
-        let (mut len, mut last) = (0, 0);
+        let mut len = 0;
+        let mut last = 0;
         for (word, code) in words.iter().zip(&mut codes) {
             if len == 0 || palette[last] != *word {
                 last = palette[..len].iter().position(|known| known == word).unwrap_or(len);
@@ -60,7 +59,6 @@ impl PostingPage {
         page
     }
 
-    /// All postings.
     pub(crate) fn postings(&self) -> [PostingRef; PAGE_IDS] {
         std::array::from_fn(|at| self.get(at))
     }
@@ -100,11 +98,10 @@ impl PostingPage {
     }
 
     /// Ids with a posting that is not empty.
-    pub(crate) fn used(&self) -> usize {
+    pub(crate) fn count_ids(&self) -> usize {
         self.used.into()
     }
 
-    /// Its heap bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.words)
     }
@@ -139,16 +136,17 @@ mod tests {
         for different in [1, 2, 3, 4, 9, 16, 17, 200] {
             let mut words = [PostingRef::EMPTY; PAGE_IDS];
             let mut page = PostingPage::from_postings(&words);
-            assert_eq!((page.used(), page.bytes()), (0, 4));
+            assert_eq!((page.count_ids(), page.bytes()), (0, 4));
             for round in 0..2_000 {
-                let (at, word) = (rng.random_range(0..PAGE_IDS), rng.random_range(0..different));
+                let at = rng.random_range(0..PAGE_IDS);
+                let word = rng.random_range(0..different);
                 words[at] = PostingRef::from_bits(word);
                 page.set(at, words[at]);
                 assert_eq!(page.get(at), words[at]);
                 if round % 50 == 0 {
                     assert_eq!(page.postings(), words);
                     let used = words.iter().filter(|word| **word != PostingRef::EMPTY).count();
-                    assert_eq!(page.used(), used);
+                    assert_eq!(page.count_ids(), used);
                     assert_eq!(PostingPage::from_postings(&words).postings(), words);
                 }
             }

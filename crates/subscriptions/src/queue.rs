@@ -1,7 +1,7 @@
 //! One listener's queue: the memory of a slow client, and how it is bounded.
 //!
-//! In: messages, from the publisher. Out: the same, those of a subscription in order, to the connection that writes them
-//! to the client.
+//! In: messages, from the publisher. Out: the same, those of a subscription in order, to the connection that writes
+//! them to the client.
 //! Bounds: `Limits::queue_messages_max`, and `Limits::queue_bytes_max`, where a message counts with its entry.
 //! Invariant: a full queue never blocks the publisher. Messages of subscriptions that allow it are conflated: the queue
 //! stores the newest state of each item, which is delivered as one message after all others. If the queue is still too
@@ -45,7 +45,7 @@ pub trait Message: Clone {
     fn forget_conflation(&mut self) {}
 }
 
-/// A message for a listener.
+/// A message in the queue of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<M> {
     /// The number of the delivery of this subscription to this listener: from 0, without gaps.
@@ -68,32 +68,32 @@ pub struct Conflated<K> {
     pub subscription: SubscriptionId,
     /// The sequence number of the newest of them.
     pub sequence: u64,
-    /// The number of messages.
+    /// Number of conflated messages.
     pub messages: u64,
-    /// Their state.
+    /// Conflated state of these messages.
     pub state: K,
     bytes: usize,
 }
 
-/// Why a listener was closed.
+/// The reason why a listener was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
     /// It did not read its messages fast enough.
     #[error("too slow: {limit} messages were waiting")]
     MessagesFull {
-        /// The limit.
+        /// Maximum number of messages in the queue.
         limit: usize,
     },
     /// It did not read its messages fast enough.
     #[error("too slow: more than {limit} bytes were waiting")]
     BytesFull {
-        /// The limit.
+        /// Maximum number of bytes in the queue.
         limit: usize,
     },
     /// All listeners together did not read their messages fast enough, and this one's owner used the most memory.
     #[error("too slow: more than {limit} bytes were waiting for all clients")]
     NodeBytesFull {
-        /// The limit.
+        /// Maximum number of bytes in all queues.
         limit: usize,
     },
     /// The publisher lost events that this listener may have subscribed to.
@@ -102,7 +102,7 @@ pub enum CloseReason {
     /// The access of its owner was revoked.
     #[error("the API key was removed")]
     Revoked,
-    /// Nothing will be published any more.
+    /// There will be no more publications.
     #[error("the node is shutting down")]
     ShutDown,
 }
@@ -116,20 +116,19 @@ pub enum Next<M, K> {
     Conflated(Conflated<K>),
     /// Nothing now; the listener's `wake` is called when there is a message.
     Empty,
-    /// Nothing any more.
+    /// No more messages: the listener is closed.
     Closed(CloseReason),
 }
 
-/// A new subscription whose messages wait until its listener knows the id.
+/// A new subscription. Its messages wait until its listener knows the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// The id of the subscription.
+    /// Id of the held subscription.
     pub subscription: SubscriptionId,
     /// Distinguishes the holds of a subscription that is ended and made again.
     number: u64,
 }
 
-/// The queue.
 pub(crate) struct Queue<M: Message> {
     inner: Mutex<Inner<M>>,
     /// The account that the entries are charged to.

@@ -26,7 +26,7 @@ pub struct Charge {
 }
 
 impl QueueMemory {
-    /// The current count.
+    /// Returns the bytes in use by all queues.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -48,7 +48,7 @@ impl QueueMemory {
 }
 
 impl Charge {
-    /// Bytes that it counts.
+    /// Returns the bytes that the reservation counts.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn charges_add_up_and_are_subtracted_on_drop() {
         let memory = Arc::new(QueueMemory::default());
-        let (one, other) = (memory.charge(5), memory.charge(7));
+        let one = memory.charge(5);
+        let other = memory.charge(7);
         assert_eq!(memory.bytes(), 12);
         drop(one);
         assert_eq!((memory.bytes(), other.bytes()), (7, 7));

@@ -29,10 +29,10 @@ use crate::posting_lists::INDEX_SLOT_MAX;
 use crate::queue::{CloseReason, Delivery, Message, Queue};
 use crate::queue_memory::{OwnerId, QueueMemory};
 
-/// The current counts.
+/// Current numbers of listeners, subscriptions and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Listeners.
+    /// Number of open listeners.
     pub listeners: usize,
     /// Subscriptions; a shared one counts for each listener.
     pub subscriptions: usize,
@@ -64,9 +64,9 @@ pub struct MemoryUsage {
 /// A subscription that matches a publication.
 #[derive(Debug)]
 pub struct Match<S> {
-    /// Its id.
+    /// Id of the matched subscription.
     pub id: SubscriptionId,
-    /// What its listeners requested: the parameters for encoding their message.
+    /// The request of its listeners: the parameters for encoding their message.
     pub identity: Arc<S>,
 }
 
@@ -74,20 +74,20 @@ pub struct Match<S> {
 pub struct Publication<M> {
     /// The subscription: the id of a match.
     pub subscription: SubscriptionId,
-    /// The message.
+    /// The encoded message for the listeners.
     pub body: M,
     /// Bytes that it counts in a queue.
     pub bytes: usize,
     /// The position of its publication. Listeners that subscribed at it or after it do not get the message.
     pub at: Position,
-    /// What happens to the subscription then.
+    /// The subscription's state after the message.
     pub after_delivery: AfterDelivery,
 }
 
-/// What happens to a subscription after a message.
+/// The state of a subscription after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDelivery {
-    /// It continues.
+    /// The subscription continues.
     Continue,
     /// It ends for all listeners that got the message.
     End,
@@ -207,7 +207,6 @@ pub(crate) struct Subscription<S, M: Message> {
 
 /// Addresses of a set that count from a later step than the others.
 pub(crate) struct PendingIds {
-    /// Its id.
     pub(crate) token: u64,
     pub(crate) ids: Arc<IdSet>,
     pub(crate) after: Position,
@@ -265,7 +264,9 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
             next_listener: 0,
         };
         let registry = Mutex::new(registry);
-        let (memory, eviction_lock, idle) = (Arc::default(), Mutex::default(), Condvar::new());
+        let memory = Arc::default();
+        let eviction_lock = Mutex::default();
+        let idle = Condvar::new();
         Self { shared: Arc::new(Shared { limits, memory, eviction_lock, registry, idle }) }
     }
 
@@ -372,7 +373,7 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         delivered
     }
 
-    /// Closes all listeners.
+    /// Closes all listeners with one reason.
     pub fn close_all(&self, reason: CloseReason) {
         let registry = self.shared.registry.lock();
         for entry in registry.listeners.values() {
@@ -435,7 +436,7 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
             && registry.index.is_empty()
     }
 
-    /// The configured limits.
+    /// Returns the configured limits.
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
@@ -515,7 +516,7 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
         let Some(lookup) = self.registry.index.set_lookup(topic, key_kind) else {
             return Vec::new();
         };
-        // In passes, each of which does little for each match, so that the cache misses of several matches overlap,
+        // In passes that do little for each match, so that the cache misses of several matches overlap,
         // however many subscriptions there are.
         let mut matches: Vec<(u32, u32, u32)> = Vec::new();
         for (id, item) in items {
@@ -552,7 +553,8 @@ impl<M: Message> Subscriber<M> {
         }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        let (subscription, conflates) = (self.handle, self.conflates);
+        let subscription = self.handle;
+        let conflates = self.conflates;
         Delivery { sequence, subscription, body, bytes, at, conflates }
     }
 }
@@ -786,7 +788,7 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         }
     }
 
-    /// Removes a set whose last owner is about to drop it.
+    /// Removes a set that its last owner is about to drop.
     pub(crate) fn remove_set(&mut self, set: &Arc<AddressSet>) {
         let fingerprint = set.fingerprint();
         let is_same = |known: &Weak<AddressSet>| known.as_ptr() == Arc::as_ptr(set);

@@ -10,13 +10,13 @@ use crate::address_set::AddressSet;
 use crate::id_set::IdSet;
 use crate::ids::SubscriptionId;
 
-/// A change of a set.
+/// A change of a set of addresses.
 pub enum SetChange {
-    /// Adds addresses.
+    /// Adds addresses to the set.
     Add(AddressSet),
-    /// Removes addresses.
+    /// Removes addresses from the set.
     Remove(AddressSet),
-    /// Replaces all addresses.
+    /// Replaces all addresses of the set.
     Replace(AddressSet),
 }
 
@@ -31,13 +31,13 @@ impl SetChange {
 /// A subscription, or an addition to one, that is to be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activation {
-    /// The subscription.
+    /// Id of the subscription to change.
     pub subscription: SubscriptionId,
     /// The addition, if not all addresses of the set.
     pub(crate) token: Option<u64>,
 }
 
-/// The result of a change.
+/// The result of a change of a set.
 pub struct SetChangeResult {
     /// The addition to start, if anything was added.
     pub activation: Option<Activation>,
@@ -49,7 +49,7 @@ pub struct SetChangeResult {
     pub len: usize,
 }
 
-/// Addresses that were added.
+/// The addresses that a change added.
 #[derive(Clone, Default)]
 pub struct AddedIds(pub(crate) Arc<IdSet>);
 
@@ -59,12 +59,12 @@ impl AddedIds {
         self.0.contains(id.0)
     }
 
-    /// The number of addresses.
+    /// Returns the number of added addresses.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether the change added no addresses.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

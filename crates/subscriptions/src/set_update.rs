@@ -67,13 +67,12 @@ struct DetachedSet {
     result: SetChangeResult,
 }
 
-/// Merges the changed set.
 struct MergePhase {
     set: AddressSet,
     /// Ids with a reference count each, which the set adopts.
     added: IdSet,
     added_cursor: Cursor,
-    /// Ids that the set releases.
+    /// The ids that the set releases.
     removed: IdSet,
     removed_cursor: Cursor,
     /// A set to release at the end.
@@ -183,7 +182,8 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
         let DiffPhase { set, change, added, removed, exclusive, .. } = diff;
         let listener = &*self.listener;
         let added = AddedIds(Arc::new(added));
-        let (more, less) = (added.len(), removed.len());
+        let more = added.len();
+        let less = removed.len();
         let len = set.len() + more - less;
         let mut result = SetChangeResult { activation: None, added, removed: less, len };
         if more + less == 0 {
@@ -255,7 +255,7 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
         index.settle(&mut detached.credit, usize::MAX);
     }
 
-    /// Restores a set whose change did not fit. Returns why.
+    /// Restores a set after a change that did not fit. Returns the reason.
     fn undo(&self, detached: DetachedSet) -> SubscribeError {
         let DetachedSet { old, removed, result, .. } = detached;
         let set = self.listener.intern_set(self.listener.make_set_exclusive(old));
@@ -311,7 +311,8 @@ impl<S: Eq + Hash, M: Message, B> Drop for SetUpdate<S, M, B> {
 impl DiffPhase {
     /// Compares the next batch of ids. Returns those that a replacement removes; `None` if no batch is left.
     fn step(&mut self) -> Option<Vec<u32>> {
-        let (current, change) = (self.set.id_set(), self.change.set().id_set());
+        let current = self.set.id_set();
+        let change = self.change.set().id_set();
         if !matches!(self.change, SetChange::Remove(_))
             && let Some(mut batch) = self.added_cursor.next(change)
         {

@@ -78,13 +78,13 @@ impl NodeCommand {
         self
     }
 
-    /// The same with another time until the node must be ready.
+    /// Sets the time until the node must be ready.
     #[must_use]
     pub fn with_ready_timeout(self, ready_timeout: Duration) -> Self {
         Self { ready_timeout, ..self }
     }
 
-    /// The same with its output in a file ([`Node::log`]), whose end is shown if the test panics.
+    /// Writes the output to a file ([`Node::log`]), whose end is shown if the test panics.
     #[must_use]
     pub fn logged(self) -> Self {
         Self { is_logged: true, ..self }
@@ -226,7 +226,7 @@ impl Drop for Node {
     }
 }
 
-/// The same command under a shell that becomes its program.
+/// Wraps the command in a shell that waits for it.
 fn watched(command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", WATCHDOG, "sh"]).arg(command.get_program()).args(command.get_args());

@@ -151,7 +151,7 @@ enum Named {
     Token,
     Mint,
     Wallet,
-    /// An owner that is no account.
+    /// An owner without an account of its own.
     Owner,
     KnownOwner,
     Delegate,
@@ -216,7 +216,7 @@ impl Synthetic {
         }
     }
 
-    /// Its configuration.
+    /// Configuration of the program.
     pub fn config(&self) -> SyntheticConfig {
         self.config
     }
@@ -275,7 +275,7 @@ impl Synthetic {
         }
     }
 
-    /// The wallet of a known owner. It is no account.
+    /// The wallet of a known owner. It has no account.
     pub fn known_owner(&self, owner: KnownOwner) -> Pubkey {
         let number = KnownOwner::all().position(|known| known == owner);
         self.pubkey(Named::KnownOwner, number.map_or(u64::MAX, |number| number as u64))

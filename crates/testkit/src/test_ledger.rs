@@ -59,7 +59,7 @@ pub type AccountWrites = Vec<(Pubkey, Option<AccountSharedData>)>;
 pub struct TestTransaction {
     /// The transaction.
     pub transaction: VersionedTransaction,
-    /// Its result.
+    /// Result of the transaction.
     pub meta: TransactionStatusMeta,
     /// All accounts that it names, those of lookup tables last.
     pub account_keys: Vec<Pubkey>,

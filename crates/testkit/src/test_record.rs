@@ -8,7 +8,7 @@ use ledger::{Address, Change, KeyKind, Record};
 /// A record with its own address, so that a reader detects a mixed-up result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRecord {
-    /// Its address.
+    /// Address of the record.
     pub address: Address,
     /// A value that the test counts.
     pub value: u64,

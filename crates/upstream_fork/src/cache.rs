@@ -132,7 +132,7 @@ impl DiskCache {
         Ok(())
     }
 
-    /// The record of an address. `None` if there is none, or if it cannot be read any more.
+    /// Returns the record of an address. `None` if there is none, or if it is unreadable.
     pub(crate) fn get(&self, pubkey: &Pubkey) -> Option<CachedAccount> {
         let Position { offset, bytes, .. } = *self.newest.get(pubkey)?;
         let mut frame = vec![0; FRAME_BYTES as usize + bytes as usize];

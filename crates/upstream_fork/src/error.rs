@@ -20,7 +20,7 @@ pub enum UpstreamForkError {
         "the upstream {upstream} (--fork-url) has the genesis hash {found}, and --fork-genesis is {expected}"
     )]
     OtherCluster {
-        /// Its host.
+        /// Host of the upstream.
         upstream: String,
         /// What it has.
         found: String,

@@ -30,7 +30,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) missing: Vec<Pubkey>,
     /// Another request has fetched some of them, and the ledger has not written them yet.
     pub(crate) is_arriving: bool,
-    /// Those that the ledger has itself, and of which nothing is recorded.
+    /// Accounts that the ledger has itself, and that are not recorded.
     pub(crate) local: Vec<Pubkey>,
 }
 

@@ -82,7 +82,7 @@ impl Upstream {
         Self { url: url.to_owned(), name: host(url), genesis, min_slot, pin, timeout_ms }
     }
 
-    /// Its host.
+    /// Host of the upstream.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -240,7 +240,7 @@ impl Upstream {
         }
     }
 
-    /// One exchange, over the connection that is there or over a new one.
+    /// Sends one request and reads its response, over the open connection or a new one.
     fn exchange(
         &self,
         link: &mut Link,

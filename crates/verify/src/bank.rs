@@ -19,7 +19,7 @@ use crate::verdict::{Verdict, WRITTEN_LISTED_MAX};
 /// The bank from which a verifier starts: that of a snapshot, or one that was verified before.
 #[derive(Clone, Debug)]
 pub struct RootBank {
-    /// Its block.
+    /// Identity of the block.
     pub block: BlockId,
     /// Its bank hash.
     pub bank_hash: Hash,
@@ -30,7 +30,7 @@ pub struct RootBank {
 /// One write of an account. `None` is an account that does not exist.
 #[derive(Clone, Debug)]
 pub struct AccountChange {
-    /// Its address.
+    /// Address of the account.
     pub pubkey: Pubkey,
     /// The account before the write.
     pub before: Option<Arc<Account>>,
@@ -38,10 +38,10 @@ pub struct AccountChange {
     pub after: Option<Arc<Account>>,
 }
 
-/// A bank that will not change any more.
+/// A bank whose state no longer changes.
 #[derive(Clone, Debug)]
 pub struct FrozenBank<'a> {
-    /// Its block.
+    /// Identity of the block.
     pub block: BlockId,
     /// The block on which it was built.
     pub parent: BlockId,
@@ -50,7 +50,7 @@ pub struct FrozenBank<'a> {
     pub changes: &'a [AccountChange],
     /// Signatures that its transactions require, those that failed included.
     pub signature_count: u64,
-    /// Its blockhash.
+    /// Blockhash of the block.
     pub blockhash: Hash,
 }
 
@@ -96,10 +96,10 @@ impl LatticeChange {
     }
 }
 
-/// A bank that will not change any more, whose accounts were added up.
+/// A frozen bank whose accounts were added up.
 #[derive(Clone, Debug)]
 pub struct SummedBank<'a> {
-    /// Its block.
+    /// Identity of the block.
     pub block: BlockId,
     /// The block on which it was built.
     pub parent: BlockId,
@@ -109,7 +109,7 @@ pub struct SummedBank<'a> {
     pub written: &'a [Pubkey],
     /// Signatures that its transactions require, those that failed included.
     pub signature_count: u64,
-    /// Its blockhash.
+    /// Blockhash of the block.
     pub blockhash: Hash,
 }
 

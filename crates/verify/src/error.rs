@@ -17,7 +17,7 @@ pub enum VerifierError {
     NotAboveParent {
         /// The bank.
         block: BlockId,
-        /// Its parent.
+        /// Parent that the bank names.
         parent: BlockId,
     },
     /// Too many banks are above the root. Fix: root some, or raise `banks_max`.
@@ -29,7 +29,7 @@ pub enum VerifierError {
     /// There are fewer sources. Fix: raise `sources_max`.
     #[error("source {source_id} is unknown: there are {max} (sources_max)")]
     UnknownSource {
-        /// Its number.
+        /// Number of the source.
         source_id: u16,
         /// The limit.
         max: usize,

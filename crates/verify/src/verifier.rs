@@ -74,7 +74,7 @@ impl Verifier {
         }
     }
 
-    /// Its limits.
+    /// Limits of the verifier.
     pub fn config(&self) -> &VerifierConfig {
         &self.config
     }

@@ -1,7 +1,7 @@
 //! The vote in a transaction, before and after its signatures are verified.
 //!
 //! Cost: some microseconds to parse one, and about 50 us to verify a signature, so that belongs on a thread of its own.
-//! Bounds: [`SIGNATURES_MAX`], [`KEYS_MAX`] and [`DATA_BYTES_MAX`]. A longer transaction is no vote.
+//! Bounds: [`SIGNATURES_MAX`], [`KEYS_MAX`] and [`DATA_BYTES_MAX`]. A longer transaction is not a vote.
 
 use ledger::Slot;
 use solana_hash::Hash;
@@ -31,11 +31,11 @@ pub struct UnverifiedVote {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedVote(UnverifiedVote);
 
-/// Why a transaction is no signed vote.
+/// The reason why a transaction is not a signed vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VoteError {
-    /// Its first instruction is no vote for a slot.
+    /// The first instruction is not a vote for a slot.
     #[error("the transaction is no vote")]
     NoVote,
     /// It is malformed, or a signature is not valid for its key and message.

@@ -24,7 +24,7 @@ pub(crate) struct Ratio {
     pub(crate) name: String,
     /// Instructions of the server for each response, round by round.
     pub(crate) own: Vec<f64>,
-    /// The same for the constant response, in the same rounds.
+    /// Instructions of the server for each constant response, in the same rounds.
     pub(crate) constant: Vec<f64>,
 }
 
@@ -52,7 +52,7 @@ impl Ratio {
     }
 }
 
-/// The cost that a quarter of the rounds did not exceed. It is the largest of these, so it is no single lucky round.
+/// The cost that a quarter of the rounds did not exceed. It is the largest of these, so no single round sets it.
 pub(super) fn lower_quartile(rounds: &[f64]) -> f64 {
     let rounds = sorted(rounds.to_vec());
     rounds.get(rounds.len().saturating_sub(1) / 4).copied().unwrap_or(f64::NAN)

@@ -31,7 +31,7 @@ impl Settings {
         }
     }
 
-    /// The same without time slices, round robin and weights: the pool is one queue in the order of arrival.
+    /// The settings of a server without time slices, round robin and weights: the pool is one queue in the order of arrival.
     pub(crate) fn like_fifo() -> Self {
         Self { slice_us: 0, ..Self::like_binary() }
     }

@@ -49,7 +49,7 @@ fn api(reader: &Reader, pool: Arc<Pool>) -> SolanaApiBuilder {
 pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaServer> {
     let Settings { cpu_threads: threads, slice_us, nice, inline_bytes, cache_bytes, .. } =
         *settings;
-    let config = cpu_pool::Config { threads, slice_us, nice, ..pool::Config::default() };
+    let config = cpu_pool::Config { threads, slice_us, nice, ..cpu_pool::Config::default() };
     let pool = Pool::new(config, Arc::new(SystemClock::new()), move || {
         // On Linux it applies to this thread only. Raising the value is always allowed.
         let _ = rustix::process::setpriority_process(None, nice.into());

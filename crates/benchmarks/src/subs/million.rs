@@ -100,7 +100,7 @@ async fn measure(node: &Node, light_client: &LightClient, workload: &SetWorkload
         ensure!(ended == true, "{ended}");
         took.1.push(spent(node, cpu, started, idle)?);
         busy.extend(light_client.take_times());
-        // The same duration alone, so that both are of the same seconds.
+        // Runs alone for the same duration, so that both measurements have the same seconds.
         tokio::time::sleep(started.elapsed().max(alone / 10)).await;
         quiet.extend(light_client.take_times());
     }

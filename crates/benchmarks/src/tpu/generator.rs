@@ -52,9 +52,9 @@ enum ClientBehavior {
     Stall,
     /// Open all allowed streams and end none.
     Greedy,
-    /// The same, with a byte for each of them every second.
+    /// Open all allowed streams, and send a byte of each every second.
     Slow,
-    /// Send streams that are no transactions: too long, empty, reset.
+    /// Send streams that are not transactions: too long, empty, reset.
     Broken,
 }
 

@@ -1,8 +1,8 @@
-//! Decisions of the caller about reported banks.
+//! Decisions of the caller about banks.
 //!
-//! In: banks that the caller approves or retracts, votes, and the highest slot that may be a root. Out: the tip that the
-//! votes choose, and the statuses that waited for a decision; or the bank's removal, and a gap, so that a new session
-//! sends the bank again.
+//! Input: banks that the caller approves or retracts, votes, the highest slot that may be a root, and open banks that
+//! the caller prepares. Output: the tip that the votes choose, and the statuses that waited for a decision; or the
+//! bank's removal, and a gap, so that a new session sends the bank again; or the accounts of the open bank.
 
 use ledger::BlockId;
 
@@ -10,7 +10,7 @@ use super::Feed;
 use crate::decision::{Decision, LandedVote};
 use crate::event::{DropReason, GapReason};
 
-impl<A, T, M> Feed<A, T, M> {
+impl<A: Clone, T, M> Feed<A, T, M> {
     /// Applies a decision. Its effects are events.
     pub fn apply(&mut self, decision: Decision) {
         match decision {
@@ -27,6 +27,8 @@ impl<A, T, M> Feed<A, T, M> {
                 }
             }
             Decision::CountVotes(votes) => self.count_votes(&votes),
+            Decision::Prepare(bank) => self.prepare(bank),
+            Decision::StopPreparing(bank) => self.stop_preparing(bank),
         }
     }
 

@@ -1,8 +1,7 @@
 //! A root that no source sent: the state of an archive, which closes a gap.
 //!
-//! In: sessions that begin above the root (detached ones), whose banks wait; the block of an archive. Out: the banks
-//! above the root are confirmed or removed, the root is that block, and the banks that waited for it follow.
-//! Bounds: those of every session; at a bound a detached session ends with a gap, and another one begins later.
+//! Input: detached sessions, which start above the root and have waiting banks; the block of an archive. Output: the
+//! banks above the root are confirmed or removed, the root is that block, and the banks that waited for it follow.
 //! Invariant: a bank is reported only if the session has all of it. A child of a block is made after the block's meta,
 //! so a session that has the meta has all children.
 
@@ -15,7 +14,7 @@ use super::Feed;
 use crate::event::{DropReason, Event, GapReason};
 use crate::session::Session;
 
-impl<A, T, M> Feed<A, T, M> {
+impl<A: Clone, T, M> Feed<A, T, M> {
     pub(super) fn joinable_from(&self) -> Option<Slot> {
         let detached = self.sessions.values().filter(|session| session.is_detached);
         detached.filter_map(Session::first_meta).min()

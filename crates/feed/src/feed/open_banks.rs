@@ -1,91 +1,149 @@
-//! What is there of open banks, for a caller that prepares them before they are whole.
+//! Open banks, for a caller that prepares them before they are whole.
 //!
-//! In: the name of an open bank. Out: accounts that were not written for a while, and transactions without a gap.
-//! Invariant: an open bank may end at any time without an event, or turn out to have another parent. The caller asks
-//! [`Feed::is_open`] after each call, and discards what it has prepared of a bank that is neither open nor reported.
-//! Bounds: those of the session. Nothing is copied here that the open bank does not hold.
+//! Input: the end of each batch of updates, and the caller's decisions to prepare banks. Output: [`Event::Opened`],
+//! [`Event::FirstWrites`], [`Event::Quiescent`] and [`Event::Ended`].
+//! Invariant: each opened bank has one end: [`Event::Bank`] with its id, or [`Event::Ended`]. The accounts of the
+//! quiescent events and [`Bank::pending`](crate::Bank::pending) are all accounts of a prepared bank.
+//! Bounds: those of the sessions. Events copy the accounts that they name, and no transactions.
+
+use std::collections::BTreeMap;
 
 use ledger::BlockId;
-use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
 
 use super::Feed;
-use crate::account_writes::LastWrite;
 use crate::assembly::Assembly;
-use crate::bank::OpenId;
+use crate::bank::OpenBank;
 use crate::config::FeedConfig;
+use crate::event::Event;
+use crate::session::Session;
+use crate::update::SourceId;
 
-impl<A, T, M> Feed<A, T, M> {
-    /// The open banks that the sources have created, by source and slot. Those of a source that began above the root are
-    /// not among them.
+/// A batch of at least this many updates means that the source catches up. An account is then quiescent only once
+/// [`QUIESCENT_BATCHES`] such batches have not written it, so that it is reported less often.
+const LARGE_BATCH_LEN: u64 = 128;
+const QUIESCENT_BATCHES: u64 = 3;
+
+/// The open banks that were reported.
+#[derive(Default)]
+pub(super) struct OpenedBanks {
+    banks: BTreeMap<BlockId, OpenedBank>,
+    /// Number of updates in the last batch.
+    batch_len: u64,
+}
+
+struct OpenedBank {
+    source: SourceId,
+    /// Whether the caller prepares it.
+    is_prepared: bool,
+}
+
+impl OpenedBanks {
+    /// Forgets a bank that is reported as whole.
+    pub(super) fn remove(&mut self, bank: BlockId) {
+        self.banks.remove(&bank);
+    }
+}
+
+impl<A: Clone, T, M> Feed<A, T, M> {
+    /// Reports open banks: those that ended, those that are new, and the accounts of those that the caller prepares.
+    /// Call it after each batch of updates, with their number.
     ///
-    /// Cost: O(slots above the root).
-    pub fn open_banks(&self) -> impl Iterator<Item = OpenId> {
-        let sessions = self.sessions.iter().filter(|(_, session)| !session.is_detached);
-        sessions.flat_map(|(source, session)| {
-            session.slots.iter().flat_map(move |(slot, entry)| {
-                let created = entry.open.iter().filter(|bank| bank.is_created);
-                let (source, slot) = (*source, *slot);
-                created.map(move |bank| OpenId { source, slot, number: bank.number })
-            })
-        })
+    /// Cost: O(slots above the root + accounts in the events).
+    pub fn handle_batch_end(&mut self, batch_len: u64) {
+        self.opened.batch_len = batch_len;
+        self.report_ended();
+        self.report_opened();
+        let prepared = self.opened.banks.iter().filter(|(_, opened)| opened.is_prepared);
+        let prepared: Vec<_> = prepared.map(|(bank, _)| *bank).collect();
+        prepared.into_iter().for_each(|bank| self.report_accounts(bank));
     }
 
-    /// Whether a bank is open, or is whole and waits for its parent.
-    pub fn is_open(&self, open: OpenId) -> bool {
-        self.assembly(open).is_some()
+    /// Returns the transactions of an opened bank from an index on, up to the first that is missing.
+    pub fn open_transactions(&mut self, bank: BlockId, first: u64) -> impl Iterator<Item = &mut T> {
+        let opened = self.opened.banks.get(&bank);
+        let assembly = opened.and_then(|opened| find_open(&mut self.sessions, opened.source, bank));
+        assembly.into_iter().flat_map(move |assembly| assembly.transactions_from(first))
     }
 
-    /// Reserves the id that an open bank will be reported with, and makes all of its accounts pending again. Returns the
-    /// same id for each call.
-    pub fn reserve_block(&mut self, open: OpenId) -> Option<BlockId> {
-        let reserved = self.assembly(open)?.reserved;
-        let id = reserved.unwrap_or_else(|| self.tree.reserve(open.slot));
-        let bank = self.assembly_mut(open)?;
-        bank.reserved = Some(id);
-        bank.reset_drained();
-        Some(id)
+    /// Starts to report the accounts of an opened bank, from its first write on.
+    pub(super) fn prepare(&mut self, bank: BlockId) {
+        let Some(opened) = self.opened.banks.get_mut(&bank) else { return };
+        opened.is_prepared = true;
+        if let Some(assembly) = find_open(&mut self.sessions, opened.source, bank) {
+            assembly.reset_drained();
+        }
+        self.report_accounts(bank);
     }
 
-    /// An account as an open bank wrote it last.
-    pub fn open_account(&self, open: OpenId, pubkey: &Pubkey) -> Option<&A> {
-        Some(&self.assembly(open)?.accounts.get(pubkey)?.write.account)
+    /// Stops to report the accounts of an opened bank.
+    pub(super) fn stop_preparing(&mut self, bank: BlockId) {
+        if let Some(opened) = self.opened.banks.get_mut(&bank) {
+            opened.is_prepared = false;
+        }
     }
 
-    /// Removes and returns the accounts that an open bank has first written since the last call.
-    pub fn drain_first_writes(&mut self, open: OpenId) -> Vec<Pubkey> {
-        self.assembly_mut(open).map(Assembly::drain_first_writes).unwrap_or_default()
+    fn report_ended(&mut self) {
+        let Self { sessions, events, opened, .. } = self;
+        opened.banks.retain(|bank, opened| {
+            let is_open = find_open(sessions, opened.source, *bank).is_some();
+            if !is_open {
+                events.push_back(Event::Ended(*bank));
+            }
+            is_open
+        });
     }
 
-    /// Removes and returns the accounts that an open bank has not written for [`FeedConfig::quiescent_after`] writes, or for
-    /// `more_after` if that is more. An account that is written after it was drained is drained again, or is pending in
-    /// the whole bank.
-    pub fn drain_quiescent(&mut self, open: OpenId, more_after: u64) -> Vec<LastWrite<A>>
-    where
-        A: Clone,
-    {
+    /// Reports the new banks of sources that started after the root.
+    fn report_opened(&mut self) {
+        for (source, session) in self.sessions.iter().filter(|(_, session)| !session.is_detached) {
+            let open = session.slots.values().flat_map(|entry| &entry.open);
+            for assembly in open.filter(|assembly| assembly.is_created) {
+                let id = assembly.id;
+                if self.opened.banks.contains_key(&id) {
+                    continue;
+                }
+                let sysvar = |pubkey| assembly.accounts.get(pubkey).map(|last| &last.write.account);
+                let Some(slot_hashes) = sysvar(&sysvar::slot_hashes::ID).cloned() else { continue };
+                let Some(clock) = sysvar(&sysvar::clock::ID).cloned() else { continue };
+                self.events.push_back(Event::Opened(Box::new(OpenBank { id, slot_hashes, clock })));
+                let opened = OpenedBank { source: *source, is_prepared: false };
+                self.opened.banks.insert(id, opened);
+            }
+        }
+    }
+
+    /// Reports the accounts of a bank that the caller prepares: those that are new, and those that became quiescent.
+    fn report_accounts(&mut self, bank: BlockId) {
         let FeedConfig { quiescent_after, hot_quiescent_after, .. } = self.config;
-        let [quiescent_after, again_after] = match quiescent_after {
+        let batch_len = self.opened.batch_len;
+        let catch_up_after =
+            if batch_len < LARGE_BATCH_LEN { 0 } else { batch_len * QUIESCENT_BATCHES };
+        let [quiescent_after, hot_quiescent_after] = match quiescent_after {
             0 => [0, 0],
-            _ => [quiescent_after, hot_quiescent_after].map(|after| after.max(more_after)),
+            _ => [quiescent_after, hot_quiescent_after].map(|after| after.max(catch_up_after)),
         };
-        let Some(bank) = self.assembly_mut(open) else { return Vec::new() };
-        let quiescent = bank.drain_quiescent(quiescent_after, again_after);
-        let last_write = |pubkey: &Pubkey| Some(bank.accounts.get(pubkey)?.write.clone());
-        quiescent.iter().filter_map(last_write).collect()
+        let Some(opened) = self.opened.banks.get(&bank) else { return };
+        let Some(assembly) = find_open(&mut self.sessions, opened.source, bank) else { return };
+        let pubkeys = assembly.drain_first_writes();
+        if !pubkeys.is_empty() {
+            self.events.push_back(Event::FirstWrites { bank, pubkeys });
+        }
+        let quiescent = assembly.drain_quiescent(quiescent_after, hot_quiescent_after);
+        let writes = quiescent.iter().filter_map(|pubkey| assembly.accounts.get(pubkey));
+        let accounts: Vec<_> = writes.map(|last| last.write.clone()).collect();
+        if !accounts.is_empty() {
+            self.events.push_back(Event::Quiescent { bank, accounts });
+        }
     }
+}
 
-    /// The transactions of an open bank from an index on, up to the first that is missing.
-    pub fn open_transactions(&mut self, open: OpenId, first: u64) -> impl Iterator<Item = &mut T> {
-        self.assembly_mut(open).into_iter().flat_map(move |bank| bank.transactions_from(first))
-    }
-
-    fn assembly(&self, open: OpenId) -> Option<&Assembly<A, T, M>> {
-        let entry = self.sessions.get(&open.source)?.slots.get(&open.slot)?;
-        entry.open.iter().find(|bank| bank.number == open.number)
-    }
-
-    fn assembly_mut(&mut self, open: OpenId) -> Option<&mut Assembly<A, T, M>> {
-        let entry = self.sessions.get_mut(&open.source)?.slots.get_mut(&open.slot)?;
-        entry.open.iter_mut().find(|bank| bank.number == open.number)
-    }
+/// Finds an open bank of a source.
+fn find_open<A, T, M>(
+    sessions: &mut BTreeMap<SourceId, Session<A, T, M>>,
+    source: SourceId,
+    bank: BlockId,
+) -> Option<&mut Assembly<A, T, M>> {
+    let entry = sessions.get_mut(&source)?.slots.get_mut(&bank.slot)?;
+    entry.open.iter_mut().find(|assembly| assembly.id == bank)
 }

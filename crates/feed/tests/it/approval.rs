@@ -1,24 +1,18 @@
 //! A bank that waits for the caller's approval is not confirmed, and a retracted one may come again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 use feed::{
-    BlockMeta, Decision, DropReason, Event, Feed, FeedConfig, Gap, GapReason, SlotStatus, SourceId,
-    StreamStart, Update, UpdateKind,
+    Decision, DropReason, Event, Feed, FeedConfig, Gap, GapReason, SlotStatus, StreamStart,
 };
-use ledger::{BlockId, Slot};
 
-use crate::chain::{Chain, SYSVARS, hash};
+use crate::chain::Chain;
 use crate::checker::{Checker, ROOT};
+use crate::rig::{Rig, start_time};
 use crate::stream::{Manner, messages};
 
 const HOUR: Duration = Duration::from_secs(3_600);
-
-#[expect(clippy::disallowed_methods, reason = "the first moment; all others are counted from it")]
-fn start() -> Instant {
-    Instant::now()
-}
 
 fn config() -> FeedConfig {
     FeedConfig { needs_approval: true, incomplete_timeout: HOUR, ..FeedConfig::default() }
@@ -30,7 +24,8 @@ fn banks_that_are_approved_late_end_like_those_of_the_upstream() {
         let mut rng = Rng::with_seed(seed);
         let chain = Chain::random(&mut rng);
         let mut feed = Feed::new(config(), ROOT, Chain::root_hash());
-        let (mut checker, now) = (Checker::new(&chain), start());
+        let mut checker = Checker::new(&chain);
+        let now = start_time();
         let manner = Manner { has_ids: rng.bool(), first_version: 7 };
         let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         for message in messages(&chain, manner, &mut rng) {
@@ -45,7 +40,7 @@ fn banks_that_are_approved_late_end_like_those_of_the_upstream() {
             feed.apply(Decision::Approve(bank));
             checker.take(&mut feed);
         }
-        // What waited for approval lacked nothing.
+        // Banks that wait for approval are complete, so they are not overdue.
         feed.handle_timeout(now + HOUR * 2);
         checker.take(&mut feed);
         assert_eq!(checker.gaps, [], "seed {seed}");
@@ -53,74 +48,33 @@ fn banks_that_are_approved_late_end_like_those_of_the_upstream() {
     }
 }
 
-/// A feed above slot 10 with one session.
-struct Rig {
-    feed: Feed<u64, u64, ()>,
-    source: SourceId,
-    now: Instant,
-}
-
-impl Rig {
-    fn new() -> Self {
-        let mut feed = Feed::new(config(), BlockId { slot: 10, version: 0 }, hash(10));
-        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
-        Self { feed, source, now: start() }
+/// Takes all events. Returns a word for each, and the gaps.
+fn take_events(rig: &mut Rig) -> (Vec<String>, Vec<Gap>) {
+    let mut words = Vec::new();
+    let mut gaps = Vec::new();
+    for event in rig.events() {
+        words.push(match event {
+            Event::Bank(bank) => format!("bank {}", bank.id.slot),
+            Event::Dropped { bank, reason } => {
+                assert_eq!(reason, DropReason::Replaced);
+                format!("dropped {}", bank.slot)
+            }
+            Event::Tip(bank) => format!("tip {}", bank.slot),
+            Event::Confirmed(bank) => format!("confirmed {}", bank.slot),
+            Event::Root(bank) => format!("root {}", bank.slot),
+            Event::Gap(gap) => {
+                gaps.push(gap);
+                "gap".to_owned()
+            }
+            other => panic!("unexpected: {other:?}"),
+        });
     }
-
-    fn send(&mut self, slot: Slot, kind: UpdateKind<u64, u64, ()>) {
-        let source = self.source;
-        self.feed.handle(Update { source, slot, bank_id: None, bytes: 100, kind }, self.now);
-    }
-
-    fn status(&mut self, slot: Slot, status: SlotStatus) {
-        self.send(slot, UpdateKind::Status(status));
-    }
-
-    /// A whole bank on the slot before it.
-    fn bank(&mut self, slot: Slot) {
-        self.status(slot, SlotStatus::CreatedBank);
-        for pubkey in SYSVARS {
-            self.send(slot, UpdateKind::Account { pubkey, write_version: slot, account: slot });
-        }
-        let meta = BlockMeta {
-            parent_slot: slot - 1,
-            parent_blockhash: hash(slot - 1),
-            blockhash: hash(slot),
-            executed_transaction_count: 0,
-            entries_count: 0,
-            meta: (),
-        };
-        self.send(slot, UpdateKind::BlockMeta(meta));
-    }
-
-    /// A word for each event, and the gaps.
-    fn events(&mut self) -> (Vec<String>, Vec<Gap>) {
-        let (mut words, mut gaps) = (Vec::new(), Vec::new());
-        while let Some(event) = self.feed.poll_event() {
-            words.push(match event {
-                Event::Bank(bank) => format!("bank {}", bank.id.slot),
-                Event::Dropped { bank, reason } => {
-                    assert_eq!(reason, DropReason::Replaced);
-                    format!("dropped {}", bank.slot)
-                }
-                Event::Tip(bank) => format!("tip {}", bank.slot),
-                Event::Confirmed(bank) => format!("confirmed {}", bank.slot),
-                Event::Jumped { to, .. } => format!("jumped {}", to.slot),
-                Event::Root(bank) => format!("root {}", bank.slot),
-                Event::LateWrite { .. } => "late".to_owned(),
-                Event::Gap(gap) => {
-                    gaps.push(gap);
-                    "gap".to_owned()
-                }
-            });
-        }
-        (words, gaps)
-    }
+    (words, gaps)
 }
 
 #[test]
 fn statuses_wait_for_the_approval_and_the_highest_root() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::new(config());
     for slot in 11..=13 {
         rig.bank(slot);
     }
@@ -128,18 +82,18 @@ fn statuses_wait_for_the_approval_and_the_highest_root() {
     rig.status(13, SlotStatus::Confirmed);
     rig.status(11, SlotStatus::Finalized);
     rig.status(12, SlotStatus::Finalized);
-    let (words, _) = rig.events();
+    let (words, _) = take_events(&mut rig);
     assert!(!words.iter().any(|word| word.starts_with("confirmed")), "{words:?}");
     rig.feed.apply(Decision::LimitRoot(Some(11)));
     rig.feed.apply(Decision::Approve(tip));
-    assert_eq!(rig.events().0, ["confirmed 11", "root 11", "confirmed 13"]);
+    assert_eq!(take_events(&mut rig).0, ["confirmed 11", "root 11", "confirmed 13"]);
     rig.feed.apply(Decision::LimitRoot(Some(12)));
-    assert_eq!(rig.events().0, ["root 12"]);
+    assert_eq!(take_events(&mut rig).0, ["root 12"]);
 }
 
 #[test]
 fn a_retracted_bank_is_dropped_with_its_descendants_and_may_come_again() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::new(config());
     rig.bank(11);
     let verified = rig.feed.status().tip;
     rig.bank(12);
@@ -148,11 +102,11 @@ fn a_retracted_bank_is_dropped_with_its_descendants_and_may_come_again() {
     rig.status(11, SlotStatus::Confirmed);
     rig.status(12, SlotStatus::Confirmed);
     rig.feed.apply(Decision::Approve(verified));
-    rig.events();
+    take_events(&mut rig);
     rig.feed.apply(Decision::Retract(verified));
-    assert_eq!(rig.events().0, [""; 0], "a confirmed bank stays");
+    assert_eq!(take_events(&mut rig).0, [""; 0], "a confirmed bank stays");
     rig.feed.apply(Decision::Retract(wrong));
-    let (words, gaps) = rig.events();
+    let (words, gaps) = take_events(&mut rig);
     assert_eq!(words, ["dropped 13", "dropped 12", "gap", "tip 11"]);
     let gap = &gaps[0];
     assert_eq!((gap.slot, gap.resume_from, &gap.reason), (12, 11, &GapReason::Retracted));
@@ -164,6 +118,6 @@ fn a_retracted_bank_is_dropped_with_its_descendants_and_may_come_again() {
     let again = rig.feed.status().tip;
     assert_eq!(again.slot, 13);
     rig.feed.apply(Decision::Approve(again));
-    let (words, _) = rig.events();
+    let (words, _) = take_events(&mut rig);
     assert_eq!(words, ["bank 12", "tip 12", "bank 13", "tip 13", "confirmed 12"]);
 }

@@ -1,4 +1,4 @@
-//! A random chain with forks, dead banks and replays: what the upstream has done.
+//! A random chain of the upstream, with forks, dead banks and replays.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +18,17 @@ pub(crate) const SYSVARS: [Pubkey; 4] = [
     sysvar::slot_history::ID,
 ];
 
-/// How a bank ends upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Frozen.
     Frozen,
     /// Frozen, and then replaced by another bank of the slot.
     FrozenThenReplaced,
-    /// Replaced while it was open.
     Replaced,
-    /// Dead while it was open.
     Dead,
-    /// It just stops.
+    /// The stream has no more updates of it.
     Stops,
 }
 
-/// A bank of the upstream.
 #[derive(Clone, Debug)]
 pub(crate) struct TrueBank {
     pub(crate) slot: Slot,
@@ -67,10 +62,9 @@ pub(crate) fn hash(number: u64) -> Hash {
     Hash::new_from_array(bytes)
 }
 
-/// What the upstream has done.
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
-    /// In the order of creation.
+    /// Banks in the order of their creation.
     pub(crate) banks: Vec<TrueBank>,
     /// Canonical slots that are confirmed, ascending; the first ones are finalized.
     pub(crate) confirmed: Vec<Slot>,
@@ -143,7 +137,7 @@ impl Chain {
     }
 
     /// The canonical slots that are finalized, ascending.
-    pub(crate) fn finalized(&self) -> &[Slot] {
+    pub(crate) fn finalized_slots(&self) -> &[Slot] {
         &self.confirmed[..self.finalized]
     }
 }

@@ -1,8 +1,8 @@
-//! Applies events to a plain tree and compares it with what the upstream has done.
+//! Applies events to a plain tree and compares it with the chain of the upstream.
 
 use std::collections::BTreeMap;
 
-use feed::{Event, Feed, Gap};
+use feed::{Decision, Event, Feed, Gap};
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -18,7 +18,6 @@ struct Reported {
     order: usize,
 }
 
-/// The tree that events make.
 pub(crate) struct Checker<'a> {
     chain: &'a Chain,
     banks: BTreeMap<BlockId, Reported>,
@@ -28,6 +27,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) rooted: Vec<Slot>,
     pub(crate) gaps: Vec<Gap>,
     ids: Vec<BlockId>,
+    /// The quiescent accounts of each open bank.
+    prepared: BTreeMap<BlockId, BTreeMap<Pubkey, u64>>,
 }
 
 impl<'a> Checker<'a> {
@@ -42,12 +43,16 @@ impl<'a> Checker<'a> {
             rooted: Vec::new(),
             gaps: Vec::new(),
             ids: Vec::new(),
+            prepared: BTreeMap::new(),
         }
     }
 
-    /// Takes all events of one call.
+    /// Takes all events of one call, and requests to prepare each open bank.
     pub(crate) fn take(&mut self, feed: &mut Feed<u64, u64, ()>) {
         while let Some(event) = feed.poll_event() {
+            if let Event::Opened(bank) = &event {
+                feed.apply(Decision::Prepare(bank.id));
+            }
             self.apply(event);
         }
         assert!(self.descends(self.confirmed, self.root), "confirmed above the root");
@@ -66,10 +71,17 @@ impl<'a> Checker<'a> {
                 assert!(self.banks.values().all(|it| it.hash != truth.hash), "reported once");
                 assert_eq!(bank.id.slot, truth.slot);
                 let accounts = bank.accounts.iter().map(|write| (write.pubkey, write.account));
-                assert_eq!(accounts.collect::<BTreeMap<Pubkey, u64>>(), truth.last_writes());
+                let accounts: BTreeMap<Pubkey, u64> = accounts.collect();
+                assert_eq!(accounts, truth.last_writes());
+                if let Some(mut prepared) = self.prepared.remove(&bank.id) {
+                    prepared.extend(bank.pending.iter().map(|pubkey| (*pubkey, accounts[pubkey])));
+                    assert_eq!(prepared, accounts, "quiescent and pending accounts are all");
+                }
                 let transactions = (0..truth.transactions()).map(|at| transaction(truth, at));
                 assert_eq!(bank.transactions, transactions.collect::<Vec<u64>>());
-                let (parent, hash, order) = (bank.parent, truth.hash, self.ids.len());
+                let parent = bank.parent;
+                let hash = truth.hash;
+                let order = self.ids.len();
                 self.banks.insert(bank.id, Reported { parent, hash, order });
             }
             Event::Dropped { bank, .. } => {
@@ -83,7 +95,7 @@ impl<'a> Checker<'a> {
                 assert_eq!(self.banks[&bank].parent, self.root, "no root is skipped");
                 self.root = bank;
                 self.rooted.push(bank.slot);
-                let last = self.chain.finalized().last();
+                let last = self.chain.finalized_slots().last();
                 let all = self.banks.keys().all(|it| *it < bank || self.descends(*it, bank));
                 assert!(all || last != Some(&bank.slot), "other forks were dropped before");
             }
@@ -97,6 +109,20 @@ impl<'a> Checker<'a> {
             }
             Event::LateWrite { bank, write } => panic!("{write:?} of {bank:?} is not late"),
             Event::Gap(gap) => self.gaps.push(gap),
+            Event::Opened(bank) => {
+                let known = self.prepared.insert(bank.id, BTreeMap::new());
+                assert!(known.is_none() && !self.ids.contains(&bank.id), "opened once");
+            }
+            Event::FirstWrites { bank, pubkeys } => {
+                assert!(self.prepared.contains_key(&bank) && !pubkeys.is_empty());
+            }
+            Event::Quiescent { bank, accounts } => {
+                let prepared = self.prepared.get_mut(&bank).expect("opened, and not ended");
+                prepared.extend(accounts.iter().map(|write| (write.pubkey, write.account)));
+            }
+            Event::Ended(bank) => {
+                self.prepared.remove(&bank).expect("opened, and not ended");
+            }
         }
     }
 
@@ -117,15 +143,15 @@ impl<'a> Checker<'a> {
         true
     }
 
-    /// Compares with what the upstream has done, after everything was sent.
+    /// Compares the tree with the chain of the upstream after all messages.
     pub(crate) fn check_end(&self) {
-        assert_eq!(self.rooted, self.chain.finalized());
+        assert_eq!(self.rooted, self.chain.finalized_slots());
         self.check_banks();
     }
 
-    /// As [`Self::check_end`], of what follows a jump to a slot.
+    /// Compares the banks after a jump to a slot.
     pub(crate) fn check_end_after(&self, slot: Slot) {
-        let finalized = self.chain.finalized().iter().filter(|it| **it >= slot);
+        let finalized = self.chain.finalized_slots().iter().filter(|it| **it >= slot);
         assert!(self.rooted.iter().eq(finalized), "{:?}", self.rooted);
         self.check_banks();
     }
@@ -147,7 +173,7 @@ impl<'a> Checker<'a> {
         assert_eq!(self.tip, self.best(self.confirmed, &[]));
     }
 
-    /// The tip by its rule, from its definition.
+    /// Returns the tip, by the definition of the rule.
     pub(crate) fn best(&self, from: BlockId, votes: &[(Slot, u64)]) -> BlockId {
         let children = self.banks.iter().filter(|(id, it)| it.parent == from && **id != from);
         let rank = |child: BlockId| {

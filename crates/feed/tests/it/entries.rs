@@ -1,76 +1,45 @@
 //! Entries belong to a bank: it waits for those that its source counts, and state never depends on them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use feed::{
-    Bank, BlockMeta, Event, Feed, FeedConfig, FeedStats, SlotStatus, SourceId, StreamStart, Update,
-    UpdateKind,
-};
-use ledger::{BlockId, Slot};
+use feed::{Bank, BlockMeta, Event, FeedConfig, FeedStats, SlotStatus, UpdateKind};
+use ledger::Slot;
 use solana::Entry;
 
-use crate::chain::{SYSVARS, hash};
+use crate::chain::hash;
+use crate::rig::{Rig, block_meta};
 
-const ROOT: BlockId = BlockId { slot: 10, version: 0 };
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-struct Rig {
-    feed: Feed<u64, u64, ()>,
-    source: SourceId,
-    now: Instant,
+fn start() -> Rig {
+    let config =
+        FeedConfig { bytes_max: 100_000, incomplete_timeout: TIMEOUT, ..FeedConfig::default() };
+    Rig::new(config)
 }
 
 impl Rig {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the first moment; all others are counted from it"
-    )]
-    fn new() -> Self {
-        let config =
-            FeedConfig { bytes_max: 100_000, incomplete_timeout: TIMEOUT, ..FeedConfig::default() };
-        let mut feed = Feed::new(config, ROOT, hash(10));
-        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
-        Self { feed, source, now: Instant::now() }
-    }
-
-    fn send(&mut self, slot: Slot, kind: UpdateKind<u64, u64, ()>) {
-        let source = self.source;
-        let update = Update { source, slot, bank_id: None, bytes: 100, kind };
-        self.feed.handle(update, self.now);
-    }
-
     fn entry(&mut self, slot: Slot, index: u64) {
         self.send(slot, UpdateKind::Entry { index, entry: entry(slot, index) });
     }
 
-    /// Everything of a bank of two transactions but its entries and its meta.
+    /// Sends a bank of two transactions without its entries and its meta.
     fn content(&mut self, slot: Slot) {
-        self.send(slot, UpdateKind::Status(SlotStatus::CreatedBank));
-        for pubkey in SYSVARS {
-            self.send(slot, UpdateKind::Account { pubkey, write_version: slot, account: slot });
-        }
+        self.status(slot, SlotStatus::CreatedBank);
+        self.sysvars(slot);
         for index in 0..2 {
             self.send(slot, UpdateKind::Transaction { index, transaction: index });
         }
     }
 
     fn meta(&mut self, slot: Slot, entries_count: u64) {
-        let meta = BlockMeta {
-            parent_slot: slot - 1,
-            parent_blockhash: hash(slot - 1),
-            blockhash: hash(slot),
-            executed_transaction_count: 2,
-            entries_count,
-            meta: (),
-        };
+        let meta = BlockMeta { executed_transaction_count: 2, entries_count, ..block_meta(slot) };
         self.send(slot, UpdateKind::BlockMeta(meta));
-        self.send(slot, UpdateKind::Status(SlotStatus::Processed));
+        self.status(slot, SlotStatus::Processed);
     }
 
-    /// The banks that are whole now.
+    /// Takes the banks that became whole.
     fn banks(&mut self) -> Vec<Bank<u64, u64, ()>> {
-        let events = std::iter::from_fn(|| self.feed.poll_event());
-        let banks = events.filter_map(|event| match event {
+        let banks = self.events().into_iter().filter_map(|event| match event {
             Event::Bank(bank) => Some(*bank),
             Event::Gap(gap) => panic!("{}", gap.reason),
             _ => None,
@@ -78,7 +47,7 @@ impl Rig {
         banks.collect()
     }
 
-    /// The entries of the one bank that is whole now.
+    /// Takes the one bank that became whole, and returns its entries.
     fn entries(&mut self) -> Vec<Entry> {
         let mut banks = self.banks();
         assert_eq!(banks.len(), 1);
@@ -107,7 +76,7 @@ fn whole(slot: Slot) -> Vec<Entry> {
 
 #[test]
 fn a_bank_waits_for_its_entries_in_any_order() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.entry(11, 2);
     rig.content(11);
     rig.meta(11, 3);
@@ -121,7 +90,7 @@ fn a_bank_waits_for_its_entries_in_any_order() {
 
 #[test]
 fn entries_that_the_block_does_not_count_are_left_out_and_not_held() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.content(11);
     rig.content(12);
     let before = rig.stats().open_bytes;
@@ -139,7 +108,7 @@ fn entries_that_the_block_does_not_count_are_left_out_and_not_held() {
 
 #[test]
 fn a_source_that_counts_entries_and_does_not_send_them_is_followed_without_them() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.content(11);
     rig.entry(11, 0);
     rig.meta(11, 3);
@@ -159,7 +128,7 @@ fn a_source_that_counts_entries_and_does_not_send_them_is_followed_without_them(
 
 #[test]
 fn entries_that_do_not_lead_to_the_blockhash_are_not_reported() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.content(11);
     rig.meta(11, 3);
     rig.entry(11, 0);
@@ -172,9 +141,9 @@ fn entries_that_do_not_lead_to_the_blockhash_are_not_reported() {
 
 #[test]
 fn entries_without_end_are_a_gap_at_the_bound_of_bytes() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     (0..10_000).for_each(|index| rig.entry(11, index));
-    let gap = std::iter::from_fn(|| rig.feed.poll_event()).find_map(|event| match event {
+    let gap = rig.events().into_iter().find_map(|event| match event {
         Event::Gap(gap) => Some(gap.reason.name()),
         _ => None,
     });

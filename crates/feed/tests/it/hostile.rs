@@ -1,92 +1,36 @@
 //! Hostile streams stay in bounds, and the gap names the reason.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use feed::{
-    BlockMeta, Decision, Event, Feed, FeedConfig, Gap, GapReason, LandedVote, Missing, SlotStatus,
-    SourceId, StreamStart, Update, UpdateKind,
+    BlockMeta, Decision, Event, FeedConfig, Gap, GapReason, LandedVote, Missing, SlotStatus,
+    StreamStart, UpdateKind,
 };
-use ledger::{BlockId, Slot};
+use ledger::Slot;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
 use crate::chain::{SYSVARS, hash};
+use crate::rig::{ROOT, Rig, block_meta};
 
-const ROOT: BlockId = BlockId { slot: 10, version: 0 };
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-struct Rig {
-    feed: Feed<u64, u64, ()>,
-    source: SourceId,
-    now: Instant,
+fn start() -> Rig {
+    Rig::new(FeedConfig {
+        slots_max: 50,
+        bytes_max: 100_000,
+        incomplete_timeout: TIMEOUT,
+        voters_max: 10,
+        sources_max: 2,
+        ..FeedConfig::default()
+    })
 }
 
 impl Rig {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the first moment; all others are counted from it"
-    )]
-    fn new() -> Self {
-        let config = FeedConfig {
-            slots_max: 50,
-            bytes_max: 100_000,
-            incomplete_timeout: TIMEOUT,
-            voters_max: 10,
-            sources_max: 2,
-            needs_approval: false,
-            quiescent_after: 512,
-            hot_quiescent_after: 1_024,
-        };
-        let mut feed = Feed::new(config, ROOT, hash(10));
-        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
-        Self { feed, source, now: Instant::now() }
-    }
-
-    fn send_bytes(&mut self, slot: Slot, bytes: usize, kind: UpdateKind<u64, u64, ()>) {
-        let source = self.source;
-        self.feed.handle(Update { source, slot, bank_id: None, bytes, kind }, self.now);
-        let stats = self.feed.status().stats;
-        assert!(stats.open_bytes <= 100_000 && stats.open_banks <= 50, "{stats:?}");
-    }
-
-    fn send(&mut self, slot: Slot, kind: UpdateKind<u64, u64, ()>) {
-        self.send_bytes(slot, 100, kind);
-    }
-
-    fn status(&mut self, slot: Slot, status: SlotStatus) {
-        self.send(slot, UpdateKind::Status(status));
-    }
-
-    fn write(&mut self, slot: Slot, pubkey: Pubkey, write_version: u64) {
-        self.send(slot, UpdateKind::Account { pubkey, write_version, account: write_version });
-    }
-
-    fn sysvars(&mut self, slot: Slot) {
-        for pubkey in SYSVARS {
-            self.write(slot, pubkey, slot * 100);
-        }
-    }
-
-    fn meta_after(&mut self, slot: Slot, parent: (Slot, Hash), executed_transaction_count: u64) {
-        self.send(
-            slot,
-            UpdateKind::BlockMeta(BlockMeta {
-                parent_slot: parent.0,
-                parent_blockhash: parent.1,
-                blockhash: hash(slot),
-                executed_transaction_count,
-                entries_count: 0,
-                meta: (),
-            }),
-        );
-    }
-
-    /// A whole bank without transactions, on the slot before it.
-    fn bank(&mut self, slot: Slot) {
-        self.status(slot, SlotStatus::CreatedBank);
-        self.sysvars(slot);
-        self.meta_after(slot, (slot - 1, hash(slot - 1)), 0);
-        self.status(slot, SlotStatus::Processed);
+    fn meta_after(&mut self, slot: Slot, parent_hash: Hash, executed_transaction_count: u64) {
+        let parent_blockhash = parent_hash;
+        let meta = BlockMeta { parent_blockhash, executed_transaction_count, ..block_meta(slot) };
+        self.send(slot, UpdateKind::BlockMeta(meta));
     }
 
     fn wait(&mut self) {
@@ -94,11 +38,7 @@ impl Rig {
         self.feed.handle_timeout(self.now);
     }
 
-    fn events(&mut self) -> Vec<Event<u64, u64, ()>> {
-        std::iter::from_fn(|| self.feed.poll_event()).collect()
-    }
-
-    /// The one gap; the source is closed then.
+    /// Takes the one gap, and checks that the source is closed.
     fn gap(&mut self) -> Gap {
         let mut gaps: Vec<Gap> = Vec::new();
         for event in self.events() {
@@ -118,10 +58,10 @@ impl Rig {
 
 #[test]
 fn a_bank_without_its_transactions_is_a_gap_that_counts_them() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.status(11, SlotStatus::CreatedBank);
     rig.sysvars(11);
-    rig.meta_after(11, (10, hash(10)), 3);
+    rig.meta_after(11, hash(10), 3);
     rig.send(11, UpdateKind::Transaction { index: 1, transaction: 1 });
     rig.wait();
     assert!(rig.events().is_empty(), "until it is processed more may come");
@@ -140,11 +80,11 @@ fn a_bank_without_its_transactions_is_a_gap_that_counts_them() {
 
 #[test]
 fn a_missing_sysvar_or_created_bank_is_named() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     for pubkey in &SYSVARS[..3] {
         rig.write(11, *pubkey, 1);
     }
-    rig.meta_after(11, (10, hash(10)), 0);
+    rig.meta_after(11, hash(10), 0);
     rig.status(11, SlotStatus::Processed);
     rig.wait();
     let text = rig.gap().reason.to_string();
@@ -153,7 +93,7 @@ fn a_missing_sysvar_or_created_bank_is_named() {
 
 #[test]
 fn a_confirmed_slot_of_which_nothing_came_is_a_gap() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.status(11, SlotStatus::Confirmed);
     rig.wait();
     let missing = Missing { created: true, meta: true, ..Missing::default() };
@@ -162,7 +102,7 @@ fn a_confirmed_slot_of_which_nothing_came_is_a_gap() {
 
 #[test]
 fn a_hole_in_the_slots_is_a_gap_at_once() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.bank(11);
     rig.bank(13);
     assert_eq!(rig.gap().reason, GapReason::ParentUnknown { parent: 12, root: 10 });
@@ -170,19 +110,18 @@ fn a_hole_in_the_slots_is_a_gap_at_once() {
 
 #[test]
 fn another_cluster_is_recognized_by_the_hash_of_our_root() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.status(11, SlotStatus::CreatedBank);
     rig.sysvars(11);
-    rig.meta_after(11, (10, hash(99)), 0);
+    rig.meta_after(11, hash(99), 0);
     rig.status(11, SlotStatus::Confirmed);
     rig.wait();
-    let (ours, theirs) = (hash(10), hash(99));
-    assert_eq!(rig.gap().reason, GapReason::OtherChain { ours, theirs });
+    assert_eq!(rig.gap().reason, GapReason::OtherChain { ours: hash(10), theirs: hash(99) });
 }
 
 #[test]
 fn slots_far_from_ours_are_a_gap_or_nothing() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     for slot in 0..=10 {
         rig.status(slot, SlotStatus::CreatedBank);
         rig.write(slot, SYSVARS[0], 1);
@@ -195,7 +134,7 @@ fn slots_far_from_ours_are_a_gap_or_nothing() {
 
 #[test]
 fn endless_open_banks_end_at_the_bound_of_slots() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     for slot in 11..=61 {
         rig.status(slot, SlotStatus::CreatedBank);
     }
@@ -206,7 +145,7 @@ fn endless_open_banks_end_at_the_bound_of_slots() {
 
 #[test]
 fn endless_banks_without_a_root_end_at_the_bound_of_slots() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     for slot in 11..=61 {
         rig.bank(slot);
     }
@@ -216,22 +155,21 @@ fn endless_banks_without_a_root_end_at_the_bound_of_slots() {
 
 #[test]
 fn endless_replays_of_a_slot_end_at_a_bound() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     for bank_id in 1..=9 {
         let kind = UpdateKind::Status(SlotStatus::CreatedBank);
-        let (source, bank_id) = (rig.source, Some(bank_id));
-        rig.feed.handle(Update { source, slot: 11, bank_id, bytes: 0, kind }, rig.now);
+        rig.send_update(11, Some(bank_id), 0, kind);
     }
     assert_eq!(rig.gap().reason, GapReason::BanksOfSlot { banks: 9, limit: 8 });
 }
 
 #[test]
 fn huge_accounts_end_at_the_bound_of_bytes() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     for number in 0..2 {
         let pubkey = Pubkey::from([number; 32]);
         let kind = UpdateKind::Account { pubkey, write_version: 1, account: 1 };
-        rig.send_bytes(11, 60_000, kind);
+        rig.send_update(11, None, 60_000, kind);
     }
     let gap = rig.gap();
     let reason = GapReason::Bytes { update: 60_064, bytes: 120_128, limit: 100_000 };
@@ -240,7 +178,7 @@ fn huge_accounts_end_at_the_bound_of_bytes() {
 
 #[test]
 fn writes_of_one_account_without_end_hold_one_account() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     for write_version in 0..10_000 {
         rig.write(11, Pubkey::from([1; 32]), write_version);
     }
@@ -250,36 +188,27 @@ fn writes_of_one_account_without_end_hold_one_account() {
 
 #[test]
 fn a_transaction_beyond_the_count_is_a_gap() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.send(11, UpdateKind::Transaction { index: u64::MAX, transaction: 1 });
-    rig.meta_after(11, (10, hash(10)), 1);
+    rig.meta_after(11, hash(10), 1);
     let reason = GapReason::TransactionIndex { index: u64::MAX, count: 1 };
     assert_eq!(rig.gap().reason, reason);
 }
 
 #[test]
 fn two_metas_of_one_bank_are_a_gap() {
-    let mut rig = Rig::new();
-    rig.meta_after(11, (10, hash(10)), 1);
-    rig.meta_after(11, (10, hash(10)), 1);
+    let mut rig = start();
+    rig.meta_after(11, hash(10), 1);
+    rig.meta_after(11, hash(10), 1);
     assert_eq!(rig.feed.status().stats.duplicates, 1);
-    rig.send(
-        11,
-        UpdateKind::BlockMeta(BlockMeta {
-            parent_slot: 10,
-            parent_blockhash: hash(10),
-            blockhash: hash(77),
-            executed_transaction_count: 1,
-            entries_count: 0,
-            meta: (),
-        }),
-    );
+    let other = BlockMeta { blockhash: hash(77), ..block_meta(11) };
+    rig.send(11, UpdateKind::BlockMeta(other));
     assert_eq!(rig.gap().reason, GapReason::TwoMetas { first: hash(11), second: hash(77) });
 }
 
 #[test]
 fn a_write_after_the_bank_is_reported_as_late() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.bank(11);
     let events = rig.events();
     assert!(matches!(&events[..], [Event::Bank(_), Event::Tip(_)]), "{events:?}");
@@ -298,7 +227,7 @@ fn a_write_after_the_bank_is_reported_as_late() {
 
 #[test]
 fn a_dead_bank_takes_its_descendants_with_it() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.bank(11);
     rig.bank(12);
     rig.events();
@@ -316,7 +245,7 @@ fn a_dead_bank_takes_its_descendants_with_it() {
 
 #[test]
 fn a_confirmed_bank_is_not_dead() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.bank(11);
     rig.status(11, SlotStatus::Confirmed);
     rig.events();
@@ -327,7 +256,7 @@ fn a_confirmed_bank_is_not_dead() {
 
 #[test]
 fn voters_beyond_the_bound_do_not_count() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     rig.bank(11);
     for voter in 0..20 {
         rig.feed.apply(Decision::CountVotes(vec![LandedVote {
@@ -341,7 +270,7 @@ fn voters_beyond_the_bound_do_not_count() {
 
 #[test]
 fn sources_beyond_the_bound_are_refused() {
-    let mut rig = Rig::new();
+    let mut rig = start();
     assert!(rig.feed.open_source(StreamStart::AfterRoot).is_some());
     assert_eq!(rig.feed.open_source(StreamStart::AfterRoot), None);
     rig.feed.close_source(rig.source);

@@ -1,6 +1,6 @@
-//! A stream that begins anywhere joins at the block of an archive: every bank after it, and none that is mixed.
+//! A stream that starts anywhere joins at the block of an archive: it reports every later bank, and mixes none.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 use feed::{Feed, FeedConfig, GapReason, SlotStatus, StreamStart, UpdateKind};
@@ -8,22 +8,18 @@ use ledger::Slot;
 
 use crate::chain::Chain;
 use crate::checker::{Checker, ROOT};
+use crate::rig::start_time;
 use crate::stream::{Manner, Message, messages};
 
 const RUNS: u64 = 6_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-#[expect(clippy::disallowed_methods, reason = "the first moment; all others are counted from it")]
-fn start() -> Instant {
-    Instant::now()
-}
-
-fn feed() -> Feed<u64, u64, ()> {
+fn new_feed() -> Feed<u64, u64, ()> {
     let config = FeedConfig { incomplete_timeout: HOUR, ..FeedConfig::default() };
     Feed::new(config, ROOT, Chain::root_hash())
 }
 
-/// What became of the runs of all seeds.
+/// Outcomes of the runs of all seeds.
 #[derive(Debug, Default)]
 struct Outcomes {
     joined: usize,
@@ -31,17 +27,20 @@ struct Outcomes {
     ended_by_jump: usize,
 }
 
-/// A stream that begins at a random message, and an archive of a random final slot. A session that ends is followed by
-/// another one, which begins where the first one ended.
+/// Follows a stream that starts at a random message, with an archive of a random final slot. After a session has ended,
+/// another one continues at the next message.
 fn join(seed: u64, outcomes: &mut Outcomes) {
     let rng = &mut Rng::with_seed(seed);
     let chain = Chain::random(rng);
     let manner = Manner { has_ids: rng.bool(), first_version: rng.u64(0..1_000_000) };
     let all = messages(&chain, manner, rng);
-    let Some(slot) = rng.choice(chain.finalized()).copied() else { return };
+    let Some(slot) = rng.choice(chain.finalized_slots()).copied() else { return };
     let blockhash = chain.canonical(slot).hash;
-    let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
-    let (cut, delay) = (rng.usize(..all.len()), rng.usize(..all.len()));
+    let mut feed = new_feed();
+    let mut checker = Checker::new(&chain);
+    let mut now = start_time();
+    let cut = rng.usize(..all.len());
+    let delay = rng.usize(..all.len());
     let mut source = feed.open_source(StreamStart::MidSlot).expect("a free source");
     let mut jumped_at: Option<usize> = None;
     for (at, message) in all.iter().enumerate().skip(cut) {
@@ -101,7 +100,8 @@ fn a_stream_that_begins_anywhere_joins_an_archive_and_never_mixes_two_banks() {
 #[test]
 fn the_end_of_a_replaced_bank_is_a_gap_and_no_part_of_its_successor() {
     for has_ids in [true, false] {
-        let (mut feed, now) = (feed(), start());
+        let mut feed = new_feed();
+        let now = start_time();
         let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         let bank_id = has_ids.then_some(7);
         let pubkey = solana_pubkey::Pubkey::from([1; 32]);

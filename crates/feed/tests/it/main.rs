@@ -8,4 +8,5 @@ mod follows;
 mod hostile;
 mod joins;
 mod open_banks;
+mod rig;
 mod stream;

@@ -1,79 +1,91 @@
-//! What an open bank has can be taken before it is whole, and a whole bank says what was not taken.
+//! Open banks are reported in batches, and a whole bank names the accounts that were not reported before.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use fastrand::Rng;
-use feed::{
-    Bank, BlockMeta, Event, Feed, FeedConfig, OpenId, SlotStatus, SourceId, StreamStart, Update,
-    UpdateKind,
-};
+use feed::{Bank, Decision, Event, FeedConfig, OpenBank, SlotStatus, StreamStart, UpdateKind};
 use ledger::{BlockId, Slot};
 use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
 
 use crate::chain::{SYSVARS, hash};
+use crate::rig::{ROOT, Rig, TestKind, block_meta};
 
-const SLOT_HISTORY: Pubkey = solana_sdk_ids::sysvar::slot_history::ID;
+fn start(quiescent_after: u64, hot_quiescent_after: u64) -> Rig {
+    Rig::new(FeedConfig { quiescent_after, hot_quiescent_after, ..FeedConfig::default() })
+}
 
-const ROOT: BlockId = BlockId { slot: 10, version: 0 };
+/// The events of open banks, as a caller that prepares them applies them.
+#[derive(Default)]
+struct Preparation {
+    opened: Vec<BlockId>,
+    ended: Vec<BlockId>,
+    first_writes: Vec<Pubkey>,
+    accounts: BTreeMap<Pubkey, u64>,
+    /// Number of reported accounts; one counts again when it is reported again.
+    reports: usize,
+    whole: Vec<Bank<u64, u64, ()>>,
+}
 
-struct Rig {
-    feed: Feed<u64, u64, ()>,
-    source: SourceId,
-    now: Instant,
+impl Preparation {
+    fn take_events(&mut self, rig: &mut Rig) {
+        for event in rig.events() {
+            match event {
+                Event::Opened(bank) => self.opened.push(bank.id),
+                Event::Ended(bank) => self.ended.push(bank),
+                Event::FirstWrites { pubkeys, .. } => self.first_writes.extend(pubkeys),
+                Event::Quiescent { accounts, .. } => {
+                    self.reports += accounts.len();
+                    self.accounts.extend(accounts.iter().map(|it| (it.pubkey, it.account)));
+                }
+                Event::Bank(bank) => self.whole.push(*bank),
+                Event::Tip(_) => {}
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+    }
+
+    /// Ends a batch of one update. Returns the number of accounts that it reports.
+    fn end_batch(&mut self, rig: &mut Rig) -> usize {
+        let before = self.reports;
+        rig.feed.handle_batch_end(1);
+        self.take_events(rig);
+        self.reports - before
+    }
 }
 
 impl Rig {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the first moment; all others are counted from it"
-    )]
-    fn new(quiescent_after: u64, hot_quiescent_after: u64) -> Self {
-        let config = FeedConfig { quiescent_after, hot_quiescent_after, ..FeedConfig::default() };
-        let mut feed = Feed::new(config, ROOT, hash(10));
-        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
-        Self { feed, source, now: Instant::now() }
+    fn send_named(&mut self, slot: Slot, bank_id: u64, kind: TestKind) {
+        self.send_update(slot, Some(bank_id), 100, kind);
     }
 
-    fn send(&mut self, slot: Slot, bank_id: u64, kind: UpdateKind<u64, u64, ()>) {
-        let (source, bank_id) = (self.source, Some(bank_id));
-        self.feed.handle(Update { source, slot, bank_id, bytes: 100, kind }, self.now);
-    }
-
-    fn write(&mut self, slot: Slot, bank_id: u64, pubkey: Pubkey, account: u64) {
+    fn write_named(&mut self, slot: Slot, bank_id: u64, pubkey: Pubkey, account: u64) {
         let kind = UpdateKind::Account { pubkey, write_version: account, account };
-        self.send(slot, bank_id, kind);
+        self.send_named(slot, bank_id, kind);
     }
 
-    fn create(&mut self, slot: Slot, bank_id: u64) -> OpenId {
-        self.send(slot, bank_id, UpdateKind::Status(SlotStatus::CreatedBank));
-        self.feed.open_banks().filter(|open| open.slot == slot).last().expect("it is open")
-    }
-
-    fn meta(&mut self, slot: Slot, bank_id: u64, transactions: u64) {
-        let meta = BlockMeta {
-            parent_slot: slot - 1,
-            parent_blockhash: hash(slot - 1),
-            blockhash: hash(slot),
-            executed_transaction_count: transactions,
-            entries_count: 0,
-            meta: (),
-        };
-        self.send(slot, bank_id, UpdateKind::BlockMeta(meta));
-    }
-
-    fn bank(&mut self) -> Option<Bank<u64, u64, ()>> {
-        std::iter::from_fn(|| self.feed.poll_event()).find_map(|event| match event {
-            Event::Bank(bank) => Some(*bank),
+    /// Starts a bank, and returns its event.
+    fn open_bank(&mut self, slot: Slot, bank_id: u64) -> OpenBank<u64> {
+        self.send_named(slot, bank_id, UpdateKind::Status(SlotStatus::CreatedBank));
+        self.write_named(slot, bank_id, sysvar::slot_hashes::ID, 1);
+        self.write_named(slot, bank_id, sysvar::clock::ID, 2);
+        self.feed.handle_batch_end(1);
+        let opened = self.events().into_iter().find_map(|event| match event {
+            Event::Opened(bank) => Some(*bank),
             _ => None,
-        })
+        });
+        opened.expect("it has its first sysvars")
     }
 
-    /// Takes what is quiescent into `taken`. Returns how much it was.
-    fn take(&mut self, open: OpenId, taken: &mut BTreeMap<Pubkey, u64>) -> usize {
-        let quiescent = self.feed.drain_quiescent(open, 0);
-        taken.extend(quiescent.iter().map(|write| (write.pubkey, write.account)));
-        quiescent.len()
+    /// Starts a bank, and prepares it.
+    fn prepare_bank(&mut self, slot: Slot, bank_id: u64) -> BlockId {
+        let id = self.open_bank(slot, bank_id).id;
+        self.feed.apply(Decision::Prepare(id));
+        id
+    }
+
+    fn meta_named(&mut self, slot: Slot, bank_id: u64) {
+        self.send_named(slot, bank_id, UpdateKind::BlockMeta(block_meta(slot)));
     }
 }
 
@@ -82,117 +94,182 @@ fn key(n: u8) -> Pubkey {
 }
 
 #[test]
-fn what_was_taken_and_what_is_unsettled_is_the_bank() {
+fn reported_and_pending_accounts_are_the_whole_bank() {
     for seed in 0..50 {
         let mut rng = Rng::with_seed(seed);
-        let mut rig = Rig::new(rng.u64(..20), rng.u64(..40));
-        let open = rig.create(11, 1);
-        let id = rig.feed.reserve_block(open).expect("it is open");
-        let (mut taken, mut takes, mut version) = (BTreeMap::new(), 0, 0);
-        let mut new = Vec::new();
+        let mut rig = start(rng.u64(..20), rng.u64(..40));
+        let id = rig.prepare_bank(11, 1);
+        let mut known = Preparation::default();
+        known.take_events(&mut rig);
+        let mut version = 2;
+        let mut reports = 0;
         for _ in 0..200 {
             version += rng.u64(..3);
             // Some are hot, and some writes are not newer than the one before.
             let n = if rng.bool() { rng.u8(..3) } else { rng.u8(..200) };
-            rig.write(11, 1, key(n), version);
+            rig.write_named(11, 1, key(n), version);
             if rng.u8(..5) == 0 {
-                new.extend(rig.feed.drain_first_writes(open));
-                takes += rig.take(open, &mut taken);
+                reports += known.end_batch(&mut rig);
             }
             if rng.u8(..60) == 0 {
-                // A caller that begins anew gets all of it once more.
-                taken.clear();
-                new.clear();
-                assert_eq!(rig.feed.reserve_block(open), Some(id), "the id stays");
+                // A caller that starts again gets all accounts once more.
+                known = Preparation::default();
+                rig.feed.apply(Decision::StopPreparing(id));
+                assert_eq!(known.end_batch(&mut rig), 0);
+                rig.feed.apply(Decision::Prepare(id));
+                known.take_events(&mut rig);
             }
         }
         for pubkey in SYSVARS {
-            rig.write(11, 1, pubkey, version);
+            rig.write_named(11, 1, pubkey, version);
         }
-        assert_eq!(rig.bank().map(|bank| bank.id), None);
-        new.extend(rig.feed.drain_first_writes(open));
-        rig.meta(11, 1, 0);
-        let bank = rig.bank().expect("it is whole");
-        assert!(takes > 0, "seed {seed}");
-        assert_eq!((bank.id, bank.open, rig.feed.is_open(open)), (id, open, false));
+        known.end_batch(&mut rig);
+        assert!(known.whole.is_empty());
+        rig.meta_named(11, 1);
+        known.end_batch(&mut rig);
+        assert!(reports > 0, "seed {seed}");
+        let bank = known.whole.pop().expect("it is whole");
+        assert_eq!((bank.id, &known.ended), (id, &Vec::new()), "a whole bank is not an ended one");
         let last: BTreeMap<Pubkey, u64> =
             bank.accounts.iter().map(|write| (write.pubkey, write.account)).collect();
         for pubkey in &bank.pending {
-            taken.insert(*pubkey, last[pubkey]);
+            known.accounts.insert(*pubkey, last[pubkey]);
         }
-        assert_eq!(taken, last, "seed {seed}");
-        new.sort_unstable();
-        assert!(new.iter().eq(last.keys()), "each account is new once");
+        assert_eq!(known.accounts, last, "seed {seed}");
+        known.first_writes.sort_unstable();
+        assert!(known.first_writes.iter().eq(last.keys()), "each account is new once");
     }
 }
 
 #[test]
-fn an_account_that_is_written_again_and_again_is_not_taken() {
-    let mut rig = Rig::new(4, 4);
-    let open = rig.create(11, 1);
-    rig.feed.reserve_block(open).expect("it is open");
-    let mut taken = BTreeMap::new();
-    for version in 1..=40 {
-        rig.write(11, 1, key(1), version * 2);
-        rig.write(11, 1, key(100 + version as u8), version * 2);
-        rig.take(open, &mut taken);
+fn a_bank_is_opened_with_its_first_sysvars_and_prepared_on_request() {
+    let mut rig = start(0, 0);
+    let mut known = Preparation::default();
+    rig.write_named(11, 1, sysvar::slot_hashes::ID, 7);
+    rig.write_named(11, 1, sysvar::clock::ID, 8);
+    known.end_batch(&mut rig);
+    assert!(known.opened.is_empty(), "it was not created");
+    let bank = rig.open_bank(11, 1);
+    assert_eq!((bank.id.slot, bank.slot_hashes, bank.clock), (11, 7, 8));
+    rig.write_named(11, 1, key(1), 9);
+    assert_eq!(known.end_batch(&mut rig), 0, "the caller does not prepare it");
+    rig.feed.apply(Decision::Prepare(bank.id));
+    known.take_events(&mut rig);
+    let expected = [(key(1), 9), (sysvar::clock::ID, 8), (sysvar::slot_hashes::ID, 7)];
+    assert_eq!(known.accounts, BTreeMap::from(expected));
+    assert!(known.opened.is_empty(), "it is opened once");
+}
+
+#[test]
+fn banks_of_a_detached_source_are_opened_after_the_jump() {
+    let mut rig = start(0, 0);
+    rig.feed.close_source(rig.source);
+    rig.source = rig.feed.open_source(StreamStart::AtSlot).expect("a free source");
+    let mut known = Preparation::default();
+    rig.bank(12);
+    rig.status(13, SlotStatus::CreatedBank);
+    rig.sysvars(13);
+    known.end_batch(&mut rig);
+    assert!(known.opened.is_empty());
+    rig.feed.jump(12, hash(12), rig.now).expect("it is above the root");
+    rig.events();
+    known.end_batch(&mut rig);
+    assert_eq!(known.opened.iter().map(|bank| bank.slot).collect::<Vec<_>>(), [13]);
+}
+
+#[test]
+fn an_account_that_is_written_again_and_again_is_not_reported() {
+    let mut rig = start(4, 4);
+    rig.prepare_bank(11, 1);
+    let mut known = Preparation::default();
+    for n in 1..=40 {
+        rig.write_named(11, 1, key(1), u64::from(n) * 2);
+        rig.write_named(11, 1, key(100 + n), u64::from(n) * 2);
+        known.end_batch(&mut rig);
     }
-    assert!(!taken.contains_key(&key(1)), "each of its writes would cost a hash");
-    assert!(taken.len() >= 30, "{}", taken.len());
+    assert!(!known.accounts.contains_key(&key(1)), "each of its writes would cost a hash");
+    assert!(known.accounts.len() >= 30, "{}", known.accounts.len());
 }
 
 #[test]
 fn an_account_that_was_written_again_waits_longer() {
-    let mut rig = Rig::new(2, 6);
-    let open = rig.create(11, 1);
-    rig.feed.reserve_block(open).expect("it is open");
-    let mut taken = BTreeMap::new();
+    let mut rig = start(2, 6);
+    rig.prepare_bank(11, 1);
+    let mut known = Preparation::default();
     for (version, n) in [(1, 1), (2, 1), (3, 2)] {
-        rig.write(11, 1, key(n), version);
+        rig.write_named(11, 1, key(n), version);
     }
-    let mut found = Vec::new();
-    for version in 4..=12 {
-        rig.write(11, 1, key(100 + version as u8), version);
-        rig.take(open, &mut taken);
-        found.push((taken.contains_key(&key(1)), taken.contains_key(&key(2))));
+    let mut hot_at = None;
+    let mut cold_at = None;
+    for n in 4..=12 {
+        rig.write_named(11, 1, key(100 + n), u64::from(n));
+        known.end_batch(&mut rig);
+        if known.accounts.contains_key(&key(1)) {
+            hot_at.get_or_insert(n);
+        }
+        if known.accounts.contains_key(&key(2)) {
+            cold_at.get_or_insert(n);
+        }
     }
-    let when = |is_there: fn(&(bool, bool)) -> bool| found.iter().position(is_there);
-    assert_eq!(when(|it| it.1), Some(1), "the third write has left it alone for three");
-    assert_eq!(when(|it| it.0), Some(4), "the second write has left it alone for seven");
+    assert_eq!(cold_at, Some(5), "its last write was the third");
+    assert_eq!(hot_at, Some(8), "its last write was the second");
 }
 
 #[test]
-fn all_accounts_are_taken_when_the_bank_freezes() {
-    let mut rig = Rig::new(4, 4);
-    let open = rig.create(11, 1);
-    rig.feed.reserve_block(open).expect("it is open");
-    let mut taken = BTreeMap::new();
-    for version in 1..=3 {
-        rig.write(11, 1, key(version as u8), version);
+fn accounts_wait_longer_in_large_batches() {
+    let mut rig = start(2, 2);
+    rig.prepare_bank(11, 1);
+    let mut known = Preparation::default();
+    let mut pubkeys = (1..).map(|n: u64| {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&n.to_le_bytes());
+        Pubkey::from(bytes)
+    });
+    let mut reports = Vec::new();
+    for _ in 0..6 {
+        for pubkey in pubkeys.by_ref().take(200) {
+            rig.write_named(11, 1, pubkey, 3);
+        }
+        let before = known.reports;
+        rig.feed.handle_batch_end(200);
+        known.take_events(&mut rig);
+        reports.push(known.reports - before);
     }
-    assert_eq!(rig.take(open, &mut taken), 0, "they may be written again");
-    rig.write(11, 1, SLOT_HISTORY, 4);
-    assert_eq!(rig.take(open, &mut taken), 4, "SlotHistory is written last");
-    rig.write(11, 1, key(1), 5);
-    assert_eq!(rig.take(open, &mut taken), 1, "and little follows it");
-    assert_eq!((taken[&key(1)], taken.len()), (5, 4));
+    // The two sysvars precede the first batch.
+    assert_eq!(reports, [0, 0, 2, 200, 200, 200]);
+}
+
+#[test]
+fn all_accounts_are_reported_when_the_bank_freezes() {
+    let mut rig = start(5, 5);
+    rig.prepare_bank(11, 1);
+    let mut known = Preparation::default();
+    for n in 1..=3 {
+        rig.write_named(11, 1, key(n), u64::from(n));
+    }
+    assert_eq!(known.end_batch(&mut rig), 0, "they may be written again");
+    rig.write_named(11, 1, sysvar::slot_history::ID, 4);
+    assert_eq!(known.end_batch(&mut rig), 6, "SlotHistory is written last");
+    rig.write_named(11, 1, key(1), 5);
+    assert_eq!(known.end_batch(&mut rig), 1, "and little follows it");
+    assert_eq!((known.accounts[&key(1)], known.accounts.len()), (5, 6));
     // If much follows, it was not written last.
-    for version in 6..=40 {
-        rig.write(11, 1, key(1), version);
-        rig.write(11, 1, key(version as u8), version);
-        rig.take(open, &mut taken);
+    for n in 6..=40 {
+        rig.write_named(11, 1, key(1), u64::from(n));
+        rig.write_named(11, 1, key(n), u64::from(n));
+        known.end_batch(&mut rig);
     }
-    assert_eq!(taken[&key(1)], 6, "each of its writes would cost a hash");
+    assert_eq!(known.accounts[&key(1)], 7, "each of its writes would cost a hash");
 }
 
 #[test]
-fn transactions_are_taken_up_to_the_first_that_is_missing() {
-    let mut rig = Rig::new(0, 0);
-    let open = rig.create(11, 1);
+fn transactions_are_available_up_to_the_first_that_is_missing() {
+    let mut rig = start(0, 0);
+    let bank = rig.open_bank(11, 1).id;
     let mut found = Vec::new();
     for (index, expected) in [(1, 0), (0, 2), (3, 2), (2, 4)] {
-        rig.send(11, 1, UpdateKind::Transaction { index, transaction: index });
-        let next = rig.feed.open_transactions(open, found.len() as u64);
+        rig.send_named(11, 1, UpdateKind::Transaction { index, transaction: index });
+        let next = rig.feed.open_transactions(bank, found.len() as u64);
         found.extend(next.map(|transaction| *transaction));
         assert_eq!(found.len(), expected);
     }
@@ -200,26 +277,49 @@ fn transactions_are_taken_up_to_the_first_that_is_missing() {
 }
 
 #[test]
-fn a_bank_that_ends_while_it_is_open_has_nothing_more() {
-    let mut rig = Rig::new(0, 0);
-    let first = rig.create(11, 1);
-    let id = rig.feed.reserve_block(first).expect("it is open");
-    rig.write(11, 1, key(1), 1);
+fn a_bank_that_ends_while_it_is_open_is_reported_once_as_ended() {
+    let mut rig = start(0, 0);
+    let mut known = Preparation::default();
+    let first = rig.prepare_bank(11, 1);
+    rig.events();
     // Another bank of the slot replaces it.
-    let second = rig.create(11, 2);
-    assert_ne!(first, second);
-    assert!(!rig.feed.is_open(first) && rig.feed.is_open(second));
-    assert_eq!(
-        (rig.feed.reserve_block(first), rig.feed.drain_quiescent(first, 0)),
-        (None, Vec::new())
-    );
-    assert!(rig.feed.open_account(first, &key(1)).is_none());
-    assert!(rig.feed.drain_first_writes(first).is_empty());
-    let other = rig.feed.reserve_block(second).expect("it is open");
-    assert!(other.slot == id.slot && other.version != id.version, "no id is used twice");
-    rig.send(11, 2, UpdateKind::Status(SlotStatus::Dead { error: "dead".into() }));
-    assert!(!rig.feed.is_open(second));
-    let third = rig.create(12, 3);
+    rig.send_named(11, 2, UpdateKind::Status(SlotStatus::CreatedBank));
+    known.end_batch(&mut rig);
+    assert_eq!(known.ended, [first]);
+    assert_eq!(rig.feed.open_transactions(first, 0).count(), 0);
+    rig.feed.apply(Decision::Prepare(first));
+    assert_eq!(rig.events().len(), 0, "it is not open");
+    let second = rig.prepare_bank(11, 2);
+    assert!(second.slot == first.slot && second != first, "no id is used twice");
+    rig.events();
+    rig.send_named(11, 2, UpdateKind::Status(SlotStatus::Dead { error: "dead".into() }));
+    known.end_batch(&mut rig);
+    let third = rig.prepare_bank(12, 3);
+    rig.events();
     rig.feed.close_source(rig.source);
-    assert!(!rig.feed.is_open(third));
+    known.end_batch(&mut rig);
+    known.end_batch(&mut rig);
+    assert_eq!(known.ended, [first, second, third]);
+}
+
+#[test]
+fn a_bank_that_another_source_completes_first_is_ended() {
+    let mut rig = start(0, 0);
+    let mut known = Preparation::default();
+    let slower = rig.source;
+    let opened = rig.prepare_bank(11, 1);
+    rig.events();
+    rig.source = rig.feed.open_source(StreamStart::AfterRoot).expect("a free source");
+    rig.bank(11);
+    known.end_batch(&mut rig);
+    assert_ne!(known.whole[0].id, opened);
+    assert!(known.ended.is_empty(), "the slower source has not completed it");
+    rig.source = slower;
+    for pubkey in SYSVARS {
+        rig.write_named(11, 1, pubkey, 9);
+    }
+    rig.send_named(11, 1, UpdateKind::BlockMeta(block_meta(11)));
+    known.end_batch(&mut rig);
+    assert_eq!(known.ended, [opened]);
+    assert_eq!((known.whole.len(), rig.feed.status().root), (1, ROOT));
 }

@@ -1,4 +1,5 @@
-//! What a source sends of a chain: a random order that research note 2.4 allows, doubled, delayed, cut and resumed.
+//! The messages of a source about a chain: in a random order that a source may use, duplicated, delayed, cut and
+//! resumed.
 
 use fastrand::Rng;
 use feed::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};
@@ -27,7 +28,7 @@ impl Message {
     }
 }
 
-/// How a source sends.
+/// Properties of a source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     /// Whether it names its banks; then a bank is created after its first writes (4.3), else before them (4.2).
@@ -144,7 +145,8 @@ fn add_bank(
                     UpdateKind::Account { pubkey: it, .. } if it == pubkey)
             });
             let after: Vec<usize> = after.iter().copied().chain(earlier).collect();
-            let (pubkey, account) = (*pubkey, *account);
+            let pubkey = *pubkey;
+            let account = *account;
             let kind = UpdateKind::Account { pubkey, write_version: version, account };
             let at = order.add(message(kind), &after);
             accounts.push(at);
@@ -194,11 +196,11 @@ pub(crate) fn transaction(bank: &TrueBank, index: u64) -> u64 {
     u64::from_le_bytes(bank.hash.to_bytes()[..8].try_into().expect("8 bytes")) * 100 + index
 }
 
-/// Doubles some messages, a few places later.
-pub(crate) fn doubled(messages: Vec<Message>, chain: &Chain, rng: &mut Rng) -> Vec<Message> {
+/// Repeats some messages a few positions later.
+pub(crate) fn repeat_some(messages: Vec<Message>, chain: &Chain, rng: &mut Rng) -> Vec<Message> {
     let mut out = messages.clone();
     for message in &messages {
-        // Without bank ids, a second "created" is a replay, and content of a replayed slot has no owner.
+        // Without bank ids, a second "created" is a replay, and content of a replay_messages slot has no owner.
         let banks = chain.banks.iter().filter(|bank| bank.slot == message.slot).count();
         let is_plain = message.bank_id.is_some() || (banks == 1 && !message.is_created());
         if is_plain && rng.u8(0..6) == 0 {
@@ -214,9 +216,9 @@ fn is_same(left: &Message, right: &Message) -> bool {
     format!("{left:?}") == format!("{right:?}")
 }
 
-/// What a new session sends first: everything above the root that was sent before, of each account often only its last
-/// write.
-pub(crate) fn replayed(sent: &[Message], from_slot: Slot, rng: &mut Rng) -> Vec<Message> {
+/// Returns the first messages of a new session: all earlier ones above the root, for some seeds with only the last
+/// write of each account.
+pub(crate) fn replay_messages(sent: &[Message], from_slot: Slot, rng: &mut Rng) -> Vec<Message> {
     let newest = |at: usize, message: &Message| {
         let UpdateKind::Account { pubkey, .. } = &message.kind else { return true };
         !sent[at + 1..].iter().any(|other| {

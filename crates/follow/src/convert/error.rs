@@ -1,6 +1,6 @@
-//! Why a message of a source is no update.
+//! The reasons why a message of a source is refused.
 
-/// Why a message of a source is no update. Fix: another source.
+/// The reason why a message of a source is refused. Fix: use another source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
@@ -10,33 +10,33 @@ pub enum ConvertError {
     /// A field has another length than its type.
     #[error("{field} has {bytes} bytes, not {expected}")]
     Length {
-        /// The field.
+        /// Name of the protobuf field.
         field: &'static str,
-        /// Its bytes.
+        /// Length of the field in bytes.
         bytes: usize,
-        /// The bytes of its type.
+        /// Length of the field's type in bytes.
         expected: usize,
     },
     /// A number is too large for its field.
     #[error("{field} is {value}, which is too large")]
     Range {
-        /// The field.
+        /// Name of the protobuf field.
         field: &'static str,
-        /// Its value.
+        /// The value of the field.
         value: u64,
     },
     /// A hash is not base58 of 32 bytes.
     #[error("{field} is no hash: {text:?}")]
     Hash {
-        /// The field.
+        /// Name of the protobuf field.
         field: &'static str,
-        /// Its text.
+        /// The text of the field.
         text: String,
     },
     /// The reason of a failed transaction is not one of Agave's.
     #[error("the reason of a failed transaction does not parse: {0}")]
     TransactionError(String),
-    /// A commission is no percentage.
+    /// A commission is not a percentage.
     #[error("the commission {0:?} is no percentage")]
     Commission(String),
 }

@@ -1,4 +1,4 @@
-//! Fields of the proto whose type is wider than what they hold.
+//! Converts fields of the proto with a type that is wider than their values.
 
 use std::str::FromStr;
 
@@ -7,17 +7,16 @@ use solana_pubkey::Pubkey;
 
 use crate::convert::error::ConvertError;
 
-/// A hash in base58.
+/// Parses a hash in base58.
 pub(crate) fn hash(field: &'static str, text: &str) -> Result<Hash, ConvertError> {
     Hash::from_str(text).map_err(|_| ConvertError::Hash { field, text: text.into() })
 }
 
-/// A key of 32 bytes.
+/// Converts a key of 32 bytes.
 pub(crate) fn pubkey(field: &'static str, bytes: &[u8]) -> Result<Pubkey, ConvertError> {
     array(field, bytes).map(Pubkey::new_from_array)
 }
 
-/// Exactly `N` bytes.
 pub(crate) fn array<const N: usize>(
     field: &'static str,
     bytes: &[u8],
@@ -30,7 +29,6 @@ pub(crate) fn byte(field: &'static str, value: u32) -> Result<u8, ConvertError> 
     u8::try_from(value).map_err(|_| ConvertError::Range { field, value: value.into() })
 }
 
-/// A list of keys.
 pub(crate) fn keys(field: &'static str, keys: &[Vec<u8>]) -> Result<Vec<Pubkey>, ConvertError> {
     keys.iter().map(|key| pubkey(field, key)).collect()
 }

@@ -43,7 +43,6 @@ pub(crate) fn status_meta(
     })
 }
 
-/// A reward.
 pub(crate) fn reward(reward: proto::Reward) -> Result<Reward, ConvertError> {
     let unknown = || ConvertError::Range {
         field: "reward_type",

@@ -72,11 +72,10 @@ impl Converted {
     }
 }
 
-/// An account after a write.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenAccount {
     pub(crate) account: Account,
-    /// The transaction that wrote it; `None` if the bank did it by itself.
+    /// The transaction that wrote the account; `None` if the bank itself did.
     pub(crate) signature: Option<Signature>,
 }
 
@@ -87,12 +86,12 @@ pub(crate) struct BlockFacts {
     pub(crate) block_time: Option<i64>,
     pub(crate) rewards: Vec<Reward>,
     pub(crate) reward_partitions: Option<u64>,
-    /// What the leader stated, if the source sent it before the block's meta.
+    /// The leader's statement, if the source sent it before the block's meta.
     pub(crate) footer: Option<Arc<BlockFooter>>,
 }
 
-/// The update in a message; `None` if the message is of no use here: shreds, pings. Footers are no updates of the feed
-/// (`footers`).
+/// Converts the update in a message. Returns `None` for messages without use here: shreds, pings. Footers are not
+/// updates of the feed (`footers`).
 pub(crate) fn update(message: UpdateOneof) -> Result<Option<Converted>, ConvertError> {
     match message {
         UpdateOneof::Account(account) => account_update(account),
@@ -125,8 +124,8 @@ fn account_update(update: SubscribeUpdateAccount) -> Result<Option<Converted>, C
     let pubkey = pubkey("pubkey", &info.pubkey)?;
     let signature = info.txn_signature.map(|bytes| array("txn_signature", &bytes)).transpose()?;
     let signature = signature.map(Signature::from);
-    let (write_version, account) =
-        (info.write_version, WrittenAccount { account: Account(account), signature });
+    let write_version = info.write_version;
+    let account = WrittenAccount { account: Account(account), signature };
     let kind = UpdateKind::Account { pubkey, write_version, account };
     Ok(Some(Converted { slot: update.slot, bank_id: bank_id(update.bank_id), kind }))
 }
@@ -184,6 +183,7 @@ fn slot_status(update: SubscribeUpdateSlot) -> Result<Option<Converted>, Convert
         // They belong to no bank.
         ProtoStatus::SlotFirstShredReceived | ProtoStatus::SlotCompleted => return Ok(None),
     };
-    let (slot, bank_id) = (update.slot, bank_id(update.bank_id));
+    let slot = update.slot;
+    let bank_id = bank_id(update.bank_id);
     Ok(Some(Converted { slot, bank_id, kind: UpdateKind::Status(status) }))
 }

@@ -35,17 +35,17 @@ use pending::{End, PendingTransaction, PendingTransactions};
 
 /// When a transaction that is not in a block is sent again, as in Agave.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// How often leaders are computed anew, and transactions that landed or expired are removed: a quarter of a slot.
+/// Interval between updates of the leaders and removals of landed or expired transactions: a quarter of a slot.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Leaders that get a transaction: of the next slot, and of the two turns after it.
+/// Number of leaders that get a transaction: that of the next slot, and those of the two following leader windows.
 const LEADERS_MAX: usize = 3;
-/// Slots of a turn.
+/// Number of consecutive slots of a leader.
 const SLOTS_PER_TURN: Slot = 4;
 /// Transactions that wait for one leader, or that it has not acknowledged: 5 MB. Newer ones are dropped and sent again.
 const FORWARD_MAX: usize = 4_096;
 /// Time after the start in which transactions are accepted although the cluster's nodes are not known yet.
 const NODES_TIMEOUT: Duration = Duration::from_secs(10);
-/// Transactions sent before leaders are computed anew.
+/// Maximum number of transactions sent between updates of the leaders.
 const BATCH_MAX: usize = 1_024;
 
 /// Sends transactions to leaders. Drop stops it.
@@ -58,11 +58,11 @@ pub struct LeaderSender {
 pub struct SenderChain {
     /// Slots, heights and blockhashes.
     pub reader: Reader,
-    /// What is in a block.
+    /// The history, which shows landed transactions.
     pub history: Arc<History>,
-    /// Leaders and nodes.
+    /// The leaders and nodes of the cluster.
     pub cluster: Arc<dyn Cluster>,
-    /// Epochs.
+    /// The epoch schedule of the chain.
     pub epochs: EpochSchedule,
 }
 
@@ -183,7 +183,8 @@ impl TransactionSender for LeaderSender {
 
 impl Shared {
     fn run(&self) {
-        let (mut destinations, mut polled_at) = (Vec::new(), None);
+        let mut destinations = Vec::new();
+        let mut polled_at = None;
         let started = now();
         loop {
             {
@@ -257,7 +258,8 @@ impl Shared {
     fn remove_ended(&self) {
         let history = self.chain.history.snapshot();
         let view = self.chain.reader.view(Commitment::Processed);
-        let (meta, counters) = (view.meta(), &self.counters);
+        let meta = view.meta();
+        let counters = &self.counters;
         let ended = self.queue.lock().pending.remove_ended(|it| {
             if history.transaction(&it.signature, Commitment::Processed).is_some() {
                 return Some(End::Landed);
@@ -301,7 +303,8 @@ impl Collector for LeaderSender {
     }
 
     fn write(&self, out: &mut Exposition) {
-        let (shared, counters) = (&self.shared, &self.shared.counters);
+        let shared = &self.shared;
+        let counters = &self.shared.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let upstream = shared.upstream.as_ref().map_or(0, UpstreamSender::waiting);
         let pending = shared.queue.lock().pending.len() as u64 + upstream;

@@ -1,7 +1,9 @@
 //! Transactions that were sent and are not in a block yet: which are due again, which have expired.
 //!
-//! In: transactions of clients, the time, what the chain shows. Out: those to send now. It has no clock and no socket.
-//! Bounds: a number of transactions, with shares of clients ([`ClientShares`]). A transaction has the bytes of a packet.
+//! Input: transactions of clients, the time, the state of the chain. Output: those to send now. It has no clock and no
+//! socket.
+//! Bounds: a number of transactions, with shares of clients ([`ClientShares`]). A transaction has the bytes of a
+//! packet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -32,12 +34,11 @@ struct Entry {
     due: (Instant, u64),
 }
 
-/// Why a transaction is not sent any more.
+/// The reason why a transaction is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is in a block.
     Landed,
-    /// No block can contain it any more.
+    /// Its blockhash has expired.
     Expired,
 }
 

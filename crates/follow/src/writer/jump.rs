@@ -1,8 +1,9 @@
 //! The jump of the ledger to the block of an archive.
 //!
-//! In: what the archive changes. Out: a block whose writes are these changes; it is processed, confirmed and the root.
-//! Invariant: the changes are from the confirmed block to the archive's. If the ledger was confirmed further meanwhile, it
-//! does not jump.
+//! Input: the changes of the archive. Output: a block with these changes as its writes; it is processed, confirmed and
+//! the root.
+//! Invariant: the changes are from the confirmed block to the archive's. If the ledger was confirmed further meanwhile,
+//! it does not jump.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +16,7 @@ use solana_sdk_ids::sysvar;
 use tokio::sync::oneshot;
 
 use super::{Frozen, Writer};
-use crate::base::block_of_bank;
+use crate::base::new_root_block;
 use crate::clock::{now, unix_ms};
 use crate::error::FollowError;
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
@@ -33,7 +34,7 @@ impl Writer {
         let _ = sender.send(ConfirmedState { view, lt_hash });
     }
 
-    /// Jumps to the block of an archive, and to what waited for it.
+    /// Jumps to the block of an archive, and applies the banks that waited for it.
     pub(super) fn jump(&mut self, jump: Jump) -> Result<(), FollowError> {
         let confirmed = self.ledger.tip(Commitment::Confirmed);
         let refusal = if self.verification.is_stopped() {
@@ -59,14 +60,15 @@ impl Writer {
     pub(super) fn apply_jump(&mut self, from: BlockId, to: BlockId) -> Result<(), FollowError> {
         let Some(jump) = self.pending_jump.take() else { return Ok(()) };
         let Jump { fields, lamports, changes, done, .. } = jump;
-        // What was reverted and rooted is sent before.
+        // Earlier reverts and roots are sent first.
         self.run_deferred()?;
         self.publish();
         let failed = |err: LedgerError| FollowError::Ledger { bank: to, err };
         let Some(parent) = self.banks.get(&from) else { return Ok(()) };
         let parent_info = Arc::clone(&parent.info);
         self.ledger.open(to, from, Arc::clone(&parent_info)).map_err(failed)?;
-        let (mut records, mut writes) = (Vec::new(), Vec::new());
+        let mut records = Vec::new();
+        let mut writes = Vec::new();
         for (pubkey, account) in changes {
             let address = Address::from(pubkey.to_bytes());
             let before = self.ledger.record(&address);
@@ -76,7 +78,7 @@ impl Writer {
         }
         let ids = self.ledger.apply(to, records, parent_info).map_err(failed)?;
         let clock = Address::from(sysvar::clock::ID.to_bytes());
-        let (block, info) = block_of_bank(&fields, self.ledger.record(&clock), lamports)?;
+        let (block, info) = new_root_block(&fields, self.ledger.record(&clock), lamports)?;
         let info = BlockInfo { block: to, parent: from, ..info };
         let writes = writes.into_iter().zip(ids);
         let record = |account: Option<Arc<Account>>| account.map(StoredRecord::from);
@@ -99,7 +101,8 @@ impl Writer {
         self.history.finalize(to);
         self.verification.jump(to, &fields);
         self.status.proof.confirm(to);
-        let (slot, accounts) = (to.slot, block.writes.len());
+        let slot = to.slot;
+        let accounts = block.writes.len();
         tracing::warn!(slot, from = from.slot, accounts, "the ledger jumped to an archive's slot");
         self.status.jumps.fetch_add(1, Ordering::Relaxed);
         let frozen =
@@ -107,7 +110,7 @@ impl Writer {
         self.banks.clear();
         self.banks.insert(to, frozen);
         let timestamp_ms = unix_ms();
-        self.unsent.extend([
+        self.output.unsent.extend([
             LedgerEvent::Jumped { block: Arc::clone(&block) },
             LedgerEvent::TipMoved { block: to },
             LedgerEvent::Confirmed { block: Arc::clone(&block), timestamp_ms },
@@ -116,19 +119,19 @@ impl Writer {
         self.publish();
         // From the published accounts.
         self.cluster.jump(&fields, &self.reader.view(Commitment::Finalized));
-        let known = self.stakes.clone();
+        let known = self.voting.stakes.clone();
         self.take_epoch_stakes();
         for stakes in known {
             self.set_epoch_stakes(stakes);
         }
         // It has a hash whatever is verified, so a start from it is verified too.
         let lattice = LatticeRow { lt_hash: *fields.lt_hash, hard_forks: fields.hard_forks };
-        self.last_jump = Some(JumpRow { slot: to.slot, parent_slot: fields.parent_slot });
+        self.storage.last_jump = Some(JumpRow { slot: to.slot, parent_slot: fields.parent_slot });
         // The banks before it were stored when the one that the ledger jumped from became the root.
         let stored = self.rooted_bank(to, Some(lattice));
         let stored = stored.map(|bank| RootedBank { is_next: false, ..bank });
         self.store_banks(stored.into_iter().collect())?;
-        self.vote_accounts = VoteAccounts::default();
+        self.voting.accounts = VoteAccounts::default();
         let _ = done.send(Ok(()));
         Ok(())
     }

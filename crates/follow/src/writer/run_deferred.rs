@@ -1,4 +1,5 @@
-//! Work that no reader waits for when a bank becomes visible: new roots, the limits of history, freeing former versions.
+//! Work that no reader waits for when a bank becomes visible: new roots, the limits of history, freeing former
+//! versions.
 //! Another thread frees the versions ([`FreeThread`](crate::free_thread::FreeThread)).
 //!
 //! In: deferred work. Out: the deferred effects and events, in their original order, after the newest bank has a child.
@@ -28,7 +29,7 @@ impl Writer {
         self.run_deferred()
     }
 
-    /// Runs deferred work.
+    /// Runs all deferred work at once.
     pub(super) fn run_deferred(&mut self) -> Result<(), FollowError> {
         let taken = std::mem::take(&mut self.deferred);
         let DeferredWork { roots, retired, has_limits, sent, .. } = taken;
@@ -42,13 +43,13 @@ impl Writer {
         }
         // Here, because their bytes are counted until they are freed.
         drop(sent);
-        self.freeing.free((retired, std::mem::take(&mut self.deferred.retired)));
+        self.free_thread.free((retired, std::mem::take(&mut self.deferred.retired)));
         self.deferred.since = None;
         self.ledger.reclaim();
         Ok(())
     }
 
-    /// Applies roots beyond the bound. They are published with what follows.
+    /// Applies roots beyond the bound. The next publication shows them.
     pub(super) fn root_surplus(&mut self) -> Result<(), FollowError> {
         while self.deferred.roots.len() > ROOTS_MAX
             && let Some(bank) = self.deferred.roots.pop_front()

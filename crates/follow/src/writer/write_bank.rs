@@ -1,8 +1,8 @@
-//! A whole bank becomes a block: the rest of its writes, its hash, its properties, and the events that tell of it.
+//! A whole bank becomes a block: the rest of its writes, its hash, its properties, and its events.
 //!
-//! In: a whole bank, and what was prepared of it while it was open. Out: a complete block of the ledger, which is frozen
-//! in history. No tip moves here.
-//! Invariant: what was prepared counts only if it is of this bank and of its parent. If not, it is discarded and the bank
+//! Input: a whole bank, and its preparation from the time when it was open. Output: a complete block of the ledger,
+//! which is frozen in history. No tip moves here.
+//! Invariant: a preparation counts only if it is of this bank and of its parent. If not, it is discarded and the bank
 //! is written from the beginning.
 
 use std::sync::Arc;
@@ -31,7 +31,6 @@ use crate::error::FollowError;
 use crate::prepared_bank::{Hashing, PreparedAccount, PreparedBank};
 use crate::verification::BankHashes;
 
-/// A bank of the feed.
 type WholeBank = Bank<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>;
 
 impl Writer {
@@ -39,7 +38,7 @@ impl Writer {
         let id = bank.id;
         self.deferred.wait_for_child();
         self.root_surplus()?;
-        let prepared = self.take_prepared(bank.open, bank.parent)?;
+        let prepared = self.take_prepared(id, bank.parent)?;
         // The feed reports a bank after its parent, and removes it before.
         let is_known = self.banks.contains_key(&bank.parent);
         let is_full = is_known && self.verification.is_full();
@@ -49,15 +48,16 @@ impl Writer {
         let Some(parent) = self.banks.get(&bank.parent).filter(|_| !is_full) else {
             return prepared.map_or(Ok(()), |prepared| self.discard(&prepared));
         };
-        let (parent_info, previous_blockhash) = (Arc::clone(&parent.info), parent.block.blockhash);
+        let parent_info = Arc::clone(&parent.info);
+        let previous_blockhash = parent.block.blockhash;
         self.enter_epoch(id.slot, bank.parent);
         let mut prepared = self.write_rest(&bank, prepared, &parent_info)?;
         let mut votes = std::mem::take(&mut prepared.landed_votes);
         votes.read(0, &bank.transactions);
-        self.newest_votes = Some((id, votes));
+        self.voting.newest = Some((id, votes));
         let changes = prepared.cluster_changes();
         let state = StateAt { ledger: &self.ledger, block: bank.parent };
-        self.cluster.add_bank((id, bank.parent), &changes, &state);
+        self.cluster.add_bank(id, bank.parent, &changes, &state);
         let hashes = self.freeze(&bank, &prepared)?;
         let clock_time = clock_time(&prepared).unwrap_or(parent_info.unix_timestamp);
         let facts = bank.meta.meta;
@@ -77,7 +77,7 @@ impl Writer {
         log_frozen(&info);
         let failed = |err: LedgerError| FollowError::Ledger { bank: id, err };
         self.ledger.complete(id, Arc::clone(&info)).map_err(failed)?;
-        let is_needed = self.sinks.iter().any(|sink| sink.needs_account_updates());
+        let is_needed = self.output.sinks.iter().any(|sink| sink.needs_account_updates());
         let updates = if is_needed {
             Some(account_updates(bank.accounts))
         } else {
@@ -96,38 +96,42 @@ impl Writer {
             hash_components: hashes.components,
             block_time,
             transaction_count: info.transaction_count,
-            transactions: self.set_block_time((id, bank.parent), bank.transactions, block_time),
+            transactions: self.set_block_time(id, bank.parent, bank.transactions, block_time),
             rewards: facts.rewards,
             reward_partitions: facts.reward_partitions,
             entries: bank.entries,
-            writes: prepared.into_accounts().map(account_write).collect(),
+            writes: prepared
+                .into_accounts()
+                .map(|(pubkey, account)| account_write(pubkey, account))
+                .collect(),
         });
-        if let Some(thread) = &self.votes
+        if let Some(thread) = &self.voting.thread
             && !thread.send(&block.transactions)
         {
             self.status.dropped_votes.fetch_add(1, Ordering::Relaxed);
         }
         let timestamp_ms = unix_ms();
         let root = self.ledger.root().slot;
-        self.unsent.push(LedgerEvent::BankCreated {
+        self.output.unsent.push(LedgerEvent::BankCreated {
             block: id,
             parent: bank.parent,
             root,
             timestamp_ms,
         });
         if let Some(updates) = updates {
-            let updates = self.write_versions.assign(updates);
-            self.unsent.push(LedgerEvent::AccountsWritten { block: id, updates });
+            let updates = self.output.write_versions.assign(updates);
+            self.output.unsent.push(LedgerEvent::AccountsWritten { block: id, updates });
         }
         if let Some(footer) = facts.footer {
-            self.unsent.push(LedgerEvent::BlockFooter { block: id, footer });
+            self.output.unsent.push(LedgerEvent::BlockFooter { block: id, footer });
         }
-        self.unsent.push(LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
+        self.output.unsent.push(LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
         if let Some(known) = self.history.prepared_len(id, bank.parent) {
             self.history.prepare(id, block.transactions.iter().skip(known));
         }
         self.history.record_block(&block);
-        let (is_executed, is_confirmed) = (false, false);
+        let is_executed = false;
+        let is_confirmed = false;
         self.banks.insert(id, Frozen { block, info, is_executed, is_confirmed });
         Ok(())
     }
@@ -155,7 +159,9 @@ impl Writer {
             // The feed drained accounts that were not written.
             self.discard(&prepared)?;
         }
-        let (id, parent, ledger) = (bank.id, bank.parent, &mut self.ledger);
+        let id = bank.id;
+        let parent = bank.parent;
+        let ledger = &mut self.ledger;
         let opened = PreparedBank::open(ledger, id, parent, Arc::clone(parent_info));
         let mut opened = opened.map_err(|err| FollowError::Ledger { bank: id, err })?;
         let all = bank.accounts.iter().map(|write| (write.pubkey, write.account.account.clone()));
@@ -186,7 +192,8 @@ impl Writer {
     /// contradicts its Clock.
     fn set_block_time(
         &self,
-        (bank, parent): (BlockId, BlockId),
+        bank: BlockId,
+        parent: BlockId,
         mut transactions: Vec<Arc<ExecutedTransaction>>,
         block_time: i64,
     ) -> Vec<Arc<ExecutedTransaction>> {
@@ -207,18 +214,17 @@ impl Writer {
         let mut votes = Vec::new();
         for (pubkey, account) in bank.accounts() {
             if let Some(state) = account.votes {
-                votes.extend(self.vote_accounts.record_state(pubkey, state, slot));
+                votes.extend(self.voting.accounts.record_state(pubkey, state, slot));
             }
         }
         self.feed.apply(Decision::CountVotes(votes));
         if self.verification.is_on() {
-            let root_max = self.vote_accounts.super_majority_root(slot);
+            let root_max = self.voting.accounts.super_majority_root(slot);
             self.feed.apply(Decision::LimitRoot(root_max));
         }
     }
 }
 
-/// The accounts after a block.
 struct StateAt<'a> {
     ledger: &'a Ledger<Account, BlockInfo>,
     block: BlockId,
@@ -242,17 +248,16 @@ fn clock_time(bank: &PreparedBank) -> Option<i64> {
     unix_timestamp(&*bank.account(&sysvar::clock::ID)?)
 }
 
-/// The time in a Clock sysvar.
+/// Reads the time of a Clock sysvar.
 pub(super) fn unix_timestamp(clock: &Account) -> Option<i64> {
     bincode::deserialize::<Clock>(clock.0.data()).ok().map(|clock| clock.unix_timestamp)
 }
 
-fn account_write((pubkey, account): (Pubkey, PreparedAccount)) -> AccountWrite {
+fn account_write(pubkey: Pubkey, account: PreparedAccount) -> AccountWrite {
     let PreparedAccount { after, id, removed_keys, .. } = account;
     AccountWrite { pubkey, id, account: after, removed_keys }
 }
 
-/// The writes of a bank.
 fn account_updates(writes: BankAccounts<WrittenAccount>) -> BankUpdates {
     let mut updates = BankUpdates::new(writes.len());
     for LastWrite { pubkey, write_version, account } in writes.into_writes() {

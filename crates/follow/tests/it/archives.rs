@@ -38,7 +38,7 @@ impl State {
         Self { slot, hashed, accounts: accounts.iter().map(state).collect() }
     }
 
-    /// What the banks of `script::chain` write up to a slot; the wallet has `10 * slot` lamports.
+    /// Returns the accounts that the banks of `script::chain` write up to a slot; the wallet has `10 * slot` lamports.
     pub(crate) fn at(slot: u64) -> Self {
         let clock = Clock { slot, unix_timestamp: 1_700_000_000 + slot as i64, ..Clock::default() };
         let clock = bincode::serialize(&clock).expect("a clock");
@@ -55,13 +55,11 @@ impl State {
         Self { slot, hashed, accounts }
     }
 
-    /// With another account.
     pub(crate) fn with(mut self, address: Address, lamports: u64) -> Self {
         self.accounts.insert(address, (lamports, Vec::new()));
         self
     }
 
-    /// Writes a full archive.
     pub(crate) fn write_full(&self, dir: &Path) -> PathBuf {
         let name = |hash: &str| format!("snapshot-{}-{hash}.tar.zst", self.slot);
         self.write(dir, &self.accounts, name)
@@ -85,9 +83,10 @@ impl State {
         let slot = self.slot;
         let storage = format!("accounts/{slot}.1");
         let mut all = Accounts::default();
-        all.add(&[(storage.clone(), file_of(&self.accounts))].into()).expect("whole files");
-        let (lattice, lamports) = (all.lt_hash(), all.lamports());
-        let file = file_of(written);
+        all.add(&[(storage.clone(), encode_file(&self.accounts))].into()).expect("whole files");
+        let lattice = all.lt_hash();
+        let lamports = all.lamports();
+        let file = encode_file(written);
         let files = [StorageFile { slot, id: 1, bytes: file.len() as u64 }];
         let unhashed = UnhashedFields::default();
         let bank = bank_fields_with(slot, self.hashed, &unhashed, &files, lamports, &lattice);
@@ -108,11 +107,12 @@ impl State {
     }
 }
 
-fn file_of(accounts: &BTreeMap<Address, (u64, Vec<u8>)>) -> Vec<u8> {
+fn encode_file(accounts: &BTreeMap<Address, (u64, Vec<u8>)>) -> Vec<u8> {
     let mut file = Vec::new();
     for (address, (lamports, data)) in accounts {
         let owner = if data.is_empty() { [0; 32] } else { sysvar::ID.to_bytes() };
-        let (lamports, rent_epoch) = (*lamports, u64::MAX);
+        let lamports = *lamports;
+        let rent_epoch = u64::MAX;
         let account = Stored { lamports, owner, executable: false, rent_epoch, data };
         archive::put(&mut file, address, &account);
     }

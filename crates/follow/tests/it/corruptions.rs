@@ -1,4 +1,4 @@
-//! Random damage to a stream: what changes the state is found within a slot, and what does not is no alarm.
+//! Random damage to a stream: a change of the state is found within a slot, and any other change is not reported.
 //!
 //! `HYDRANT_CORRUPTIONS=1000` tries that many seeds.
 
@@ -18,14 +18,14 @@ use testkit::geyser_source::Source;
 
 const ROUNDS_DEFAULT: u64 = 200;
 
-fn account_of(update: &mut SubscribeUpdate) -> Option<&mut SubscribeUpdateAccountInfo> {
+fn account_mut(update: &mut SubscribeUpdate) -> Option<&mut SubscribeUpdateAccountInfo> {
     match &mut update.update_oneof {
         Some(UpdateOneof::Account(update)) => update.account.as_mut(),
         _ => None,
     }
 }
 
-fn meta_of(update: &mut SubscribeUpdate) -> Option<&mut SubscribeUpdateBlockMeta> {
+fn meta_mut(update: &mut SubscribeUpdate) -> Option<&mut SubscribeUpdateBlockMeta> {
     match &mut update.update_oneof {
         Some(UpdateOneof::BlockMeta(meta)) => Some(meta),
         _ => None,
@@ -43,27 +43,27 @@ fn random(
 }
 
 fn is_wallet(update: &mut SubscribeUpdate) -> bool {
-    account_of(update).is_some_and(|account| account.pubkey == WALLET)
+    account_mut(update).is_some_and(|account| account.pubkey == WALLET)
 }
 
 fn flip(bytes: &mut [u8], rng: &mut Rng) {
     bytes[rng.usize(..bytes.len())] ^= 1 << rng.u8(..8);
 }
 
-/// Damages a bank. What is done, in a word.
+/// Damages a bank. Returns a word for the damage.
 fn harm(bank: &mut Vec<SubscribeUpdate>, rng: &mut Rng) -> &'static str {
     let wallet = random(bank, rng, is_wallet);
-    let any = random(bank, rng, |update| account_of(update).is_some());
+    let any = random(bank, rng, |update| account_mut(update).is_some());
     let with_data = random(bank, rng, |update| {
-        account_of(update).is_some_and(|account| !account.data.is_empty())
+        account_mut(update).is_some_and(|account| !account.data.is_empty())
     });
-    let meta = random(bank, rng, |update| meta_of(update).is_some());
+    let meta = random(bank, rng, |update| meta_mut(update).is_some());
     let kind = rng.u8(..9);
     if kind == 0 {
         bank.remove(wallet);
         return "a lost write";
     }
-    if let (7.., Some(meta)) = (kind, meta_of(&mut bank[meta])) {
+    if let (7.., Some(meta)) = (kind, meta_mut(&mut bank[meta])) {
         return if kind == 7 {
             let hash: Hash = meta.blockhash.parse().expect("a hash");
             let mut bytes = hash.to_bytes();
@@ -80,7 +80,7 @@ fn harm(bank: &mut Vec<SubscribeUpdate>, rng: &mut Rng) -> &'static str {
         3 => with_data,
         _ => wallet,
     };
-    let account = account_of(&mut bank[at]).expect("an account");
+    let account = account_mut(&mut bank[at]).expect("an account");
     match kind {
         1 => {
             account.lamports ^= 1 << rng.u8(..40);
@@ -113,7 +113,7 @@ fn harm(bank: &mut Vec<SubscribeUpdate>, rng: &mut Rng) -> &'static str {
     }
 }
 
-/// Changes a bank's stream so that its state stays the same. What is done, in a word.
+/// Changes a bank's stream so that its state stays the same. Returns a word for the change.
 fn disturb(bank: &mut Vec<SubscribeUpdate>, rng: &mut Rng) -> &'static str {
     let at = rng.usize(..bank.len());
     match rng.u8(..5) {
@@ -123,20 +123,20 @@ fn disturb(bank: &mut Vec<SubscribeUpdate>, rng: &mut Rng) -> &'static str {
             "doubled"
         }
         1 => {
-            let writes = random(bank, rng, |update| account_of(update).is_some());
-            let other = random(bank, rng, |update| account_of(update).is_some());
+            let writes = random(bank, rng, |update| account_mut(update).is_some());
+            let other = random(bank, rng, |update| account_mut(update).is_some());
             bank.swap(writes, other);
             "reordered"
         }
         2 => {
-            let at = random(bank, rng, |update| account_of(update).is_some());
-            account_of(&mut bank[at]).expect("an account").rent_epoch = rng.u64(..);
+            let at = random(bank, rng, |update| account_mut(update).is_some());
+            account_mut(&mut bank[at]).expect("an account").rent_epoch = rng.u64(..);
             "rent epoch"
         }
         3 => {
             let wallet = random(bank, rng, is_wallet);
             let mut stale = bank[wallet].clone();
-            let account = account_of(&mut stale).expect("an account");
+            let account = account_mut(&mut stale).expect("an account");
             (account.lamports, account.write_version) = (account.lamports + 1, 0);
             bank.insert(wallet + 1, stale);
             "an older write"
@@ -166,7 +166,8 @@ async fn damage_that_changes_the_state_is_found_within_a_slot_and_no_other() {
         let slot = chain.slot + 1;
         let writes = vec![account(slot, WALLET, slot * 1_000 + rng.u64(..1_000), Vec::new())];
         let right = chain.bank_with(slot, writes, Vec::new());
-        let (mut sent, is_harmful) = (right.clone(), rng.bool());
+        let mut sent = right.clone();
+        let is_harmful = rng.bool();
         let what =
             if is_harmful { harm(&mut sent, &mut rng) } else { disturb(&mut sent, &mut rng) };
         let text = format!("seed {seed}, slot {slot}: {what}");

@@ -92,14 +92,12 @@ impl Rig {
         Self::start_with(config, Vec::new())
     }
 
-    /// With further sinks.
     pub(crate) fn start_with(config: FollowerConfig, sinks: Vec<Box<dyn EventSink>>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let archive = snapshot::write(dir.path());
         Self::start_from(config, sinks, dir, &archive)
     }
 
-    /// From an archive in `dir`.
     pub(crate) fn start_from(
         config: FollowerConfig,
         mut sinks: Vec<Box<dyn EventSink>>,
@@ -112,8 +110,10 @@ impl Rig {
                 .expect("the archive loads");
         let base = Base::from_snapshot(loaded).expect("a base");
         let follower = Follower::new(config, base).expect("a follower");
-        let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
-        let (status, words) = (Arc::clone(follower.status()), Words::default());
+        let reader = follower.reader().clone();
+        let history = Arc::clone(follower.history());
+        let status = Arc::clone(follower.status());
+        let words = Words::default();
         sinks.push(Box::new(words.clone()));
         let handle = follower.start(sinks).expect("it starts");
         Self { reader, history, status, words, handle, _dir: dir }
@@ -121,7 +121,8 @@ impl Rig {
 
     pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&Self) -> bool) {
         let describe = || {
-            let (words, gap) = (self.words.0.lock().clone(), self.status.last_gap());
+            let words = self.words.0.lock().clone();
+            let gap = self.status.last_gap();
             format!("{what}: {:?}, {gap:?}, {words:?}", self.slots())
         };
         eventually(|| is_done(self), describe).await;
@@ -187,7 +188,7 @@ async fn nothing_of_an_open_bank_is_shown() {
     source.send(content);
     source.send([account(103, WALLET, 99, Vec::new())]);
     rig.wait("the updates arrive", |rig| {
-        let open = metrics_of(&rig.status);
+        let open = render_metrics(&rig.status);
         open.contains("hydrant_follow_open_banks 2")
     })
     .await;
@@ -198,7 +199,7 @@ async fn nothing_of_an_open_bank_is_shown() {
     rig.stop().await;
 }
 
-pub(crate) fn metrics_of(status: &FollowStatus) -> String {
+pub(crate) fn render_metrics(status: &FollowStatus) -> String {
     let mut out = metrics::Exposition::default();
     metrics::Collector::write(status, &mut out);
     out.into_string()
@@ -251,7 +252,8 @@ async fn a_stream_that_is_cut_resumes_after_the_root() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_source_takes_over_where_one_has_a_hole() {
-    let (lossy, whole) = (Source::new(None), Source::new(None));
+    let lossy = Source::new(None);
+    let whole = Source::new(None);
     let sources = vec![source_config(&lossy).await, source_config(&whole).await];
     for source in [&lossy, &whole] {
         source.send(chain(101..=105));
@@ -270,8 +272,9 @@ async fn another_source_takes_over_where_one_has_a_hole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_refuses_or_sends_nonsense_is_left() {
-    let (closed, strange, good) =
-        (Source::new(Some("secret")), Source::new(None), Source::new(None));
+    let closed = Source::new(Some("secret"));
+    let strange = Source::new(None);
+    let good = Source::new(None);
     let unreachable = SourceConfig { url: "http://127.0.0.1:1".into(), x_token: None };
     let sources = vec![
         unreachable,
@@ -308,7 +311,8 @@ async fn a_token_is_sent_and_a_ping_is_answered_without_new_filters() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_beyond_the_bound_ends_the_stream_and_not_the_follower() {
-    let (huge, good) = (Source::new(None), Source::new(None));
+    let huge = Source::new(None);
+    let good = Source::new(None);
     huge.send([account(101, WALLET, 1, vec![0; 200_000])]);
     good.send(chain(101..=102));
     let mut config = config(vec![source_config(&huge).await, source_config(&good).await]);

@@ -11,14 +11,13 @@ use testkit::raw_geyser_source::RawSource;
 use crate::follows::{Rig, config, source_config};
 use crate::script::chain;
 
-/// A chunk of zeros.
 const CHUNK: Bytes = Bytes::from_static(&[0; 64 << 10]);
 /// Bytes of one message, as the tests limit them.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// What HTTP/2 may have in its windows, several streams together, before the frame is refused.
+/// Bytes that HTTP/2 may have in the windows of several streams before the frame is refused.
 const WINDOWS_BYTES: u64 = 64 << 20;
 
-/// The head of a message.
+/// Returns the prefix of a gRPC message.
 fn head(is_compressed: bool, bytes: u32) -> Bytes {
     let mut head = vec![u8::from(is_compressed)];
     head.extend(bytes.to_be_bytes());

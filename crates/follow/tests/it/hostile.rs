@@ -31,8 +31,8 @@ async fn until_the_other_serves(rig: &Rig, slot: u64) -> String {
     rig.status.last_gap().or_else(|| rig.status.last_stream_end()).unwrap_or_default()
 }
 
-/// The same updates, as changed.
-fn changed(
+/// Returns the updates after a change.
+fn change_all(
     updates: Vec<SubscribeUpdate>,
     change: impl Fn(&mut UpdateOneof),
 ) -> Vec<SubscribeUpdate> {
@@ -55,7 +55,8 @@ fn repeat(source: &Source, update: SubscribeUpdate) -> tokio::task::JoinHandle<(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_another_cluster_is_left_with_both_hashes() {
-    let (other, good) = (Source::new(None), Source::new(None));
+    let other = Source::new(None);
+    let good = Source::new(None);
     let foreign = |update: &mut UpdateOneof| {
         if let UpdateOneof::BlockMeta(meta) = update {
             for hash in [&mut meta.blockhash, &mut meta.parent_blockhash] {
@@ -63,7 +64,7 @@ async fn a_stream_of_another_cluster_is_left_with_both_hashes() {
             }
         }
     };
-    other.send(changed(chain(101..=103), foreign));
+    other.send(change_all(chain(101..=103), foreign));
     good.send(chain(101..=105));
     let rig = Rig::start(both(&other, &good).await);
     let reason = until_the_other_serves(&rig, 105).await;
@@ -71,7 +72,6 @@ async fn a_stream_of_another_cluster_is_left_with_both_hashes() {
     rig.stop().await;
 }
 
-/// Another hash.
 fn other_hash(hash: &str) -> String {
     let mut bytes = hash.parse::<Hash>().expect("a hash").to_bytes();
     bytes[31] ^= 1;
@@ -80,13 +80,14 @@ fn other_hash(hash: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_without_votes_or_failed_transactions_is_left_and_says_what_must_be_sent() {
-    let (filtered, good) = (Source::new(None), Source::new(None));
+    let filtered = Source::new(None);
+    let good = Source::new(None);
     let count = |update: &mut UpdateOneof| {
         if let UpdateOneof::BlockMeta(meta) = update {
             meta.executed_transaction_count = 3;
         }
     };
-    filtered.send(changed(chain(101..=103), count));
+    filtered.send(change_all(chain(101..=103), count));
     good.send(chain(101..=105));
     let rig = Rig::start(both(&filtered, &good).await);
     let reason = until_the_other_serves(&rig, 105).await;
@@ -117,7 +118,7 @@ async fn two_banks_of_a_slot_with_ids_are_not_mixed_when_their_updates_are() {
     let source = Source::new(None);
     let rig = Rig::start(config(vec![source_config(&source).await]));
     let with_id = |updates, id: u64| {
-        changed(updates, |update| match update {
+        change_all(updates, |update| match update {
             UpdateOneof::Account(it) => it.bank_id = Some(id),
             UpdateOneof::Transaction(it) => it.bank_id = id,
             UpdateOneof::BlockMeta(it) => it.bank_id = id,
@@ -139,7 +140,8 @@ async fn two_banks_of_a_slot_with_ids_are_not_mixed_when_their_updates_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_sends_nothing_is_left() {
-    let (silent, good) = (Source::new(None), Source::new(None));
+    let silent = Source::new(None);
+    let good = Source::new(None);
     good.send(chain(101..=105));
     let rig = Rig::start(both(&silent, &good).await);
     let reason = until_the_other_serves(&rig, 105).await;
@@ -149,7 +151,8 @@ async fn a_source_that_sends_nothing_is_left() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_only_pings_is_left_if_there_is_a_newer_slot() {
-    let (hung, good) = (Source::new(None), Source::new(None));
+    let hung = Source::new(None);
+    let good = Source::new(None);
     hung.set_newest(200);
     let pings = repeat(&hung, message(UpdateOneof::Ping(SubscribeUpdatePing {})));
     good.send(chain(101..=105));
@@ -162,7 +165,8 @@ async fn a_source_that_only_pings_is_left_if_there_is_a_newer_slot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_lags_behind_another_is_left() {
-    let (late, good) = (Source::new(None), Source::new(None));
+    let late = Source::new(None);
+    let good = Source::new(None);
     late.send(chain(101..=103));
     let updates = repeat(&late, status(103, SlotStatus::SlotProcessed));
     good.set_newest(115);
@@ -178,7 +182,8 @@ async fn a_source_that_lags_behind_another_is_left() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_fills_open_banks_is_left_at_the_bound() {
-    let (flood, good) = (Source::new(None), Source::new(None));
+    let flood = Source::new(None);
+    let good = Source::new(None);
     flood.send((101..200_u64).map(|slot| account(slot, WALLET, 1, vec![0; 10_000])));
     good.send(chain(101..=105));
     let mut config = both(&flood, &good).await;
@@ -191,7 +196,8 @@ async fn a_source_that_fills_open_banks_is_left_at_the_bound() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_opens_slots_without_end_is_left_at_the_bound() {
-    let (flood, good) = (Source::new(None), Source::new(None));
+    let flood = Source::new(None);
+    let good = Source::new(None);
     flood.send((101..400_u64).map(|slot| status(slot, SlotStatus::SlotCreatedBank)));
     good.send(chain(101..=105));
     let mut config = both(&flood, &good).await;
@@ -204,7 +210,8 @@ async fn a_source_that_opens_slots_without_end_is_left_at_the_bound() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_contradicts_itself_is_left() {
-    let (liar, good) = (Source::new(None), Source::new(None));
+    let liar = Source::new(None);
+    let good = Source::new(None);
     liar.send(chain(101..=101));
     // Two metas of one bank, and a transaction beyond the count.
     let mut bank = Bank::new(102, 101, 1).content();

@@ -110,7 +110,7 @@ async fn half_an_archive_is_an_error_and_leaves_no_file() {
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
 }
 
-/// A server that redirects, and then answers with this head, and with this body in a loop until the client has gone.
+/// A server that redirects, and then responds with this head, and with this body in a loop until the client has gone.
 fn serve_endless(head: &'static str, body: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -146,11 +146,12 @@ async fn an_archive_without_end_is_refused_at_the_limit() {
     let limits = DownloadLimits { bytes_max: 1 << 20, ..DownloadLimits::default() };
     let dir = tempfile::tempdir().expect("a directory");
     for (head, bytes_min) in [
-        // A terabyte, as the server says; and chunks for ever.
+        // A declared length of a terabyte, and endless chunks.
         ("HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n", 1_000_000_000_000),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 1 << 20),
     ] {
-        let (address, progress) = (serve_endless(head, CHUNK), DownloadProgress::default());
+        let address = serve_endless(head, CHUNK);
+        let progress = DownloadProgress::default();
         match download_within(address, dir.path(), limits, &progress).await {
             Err(DownloadError::TooLarge { bytes, limit, .. }) => {
                 assert!(bytes >= bytes_min && limit == 1 << 20, "{bytes}");

@@ -14,15 +14,15 @@ use yellowstone_grpc_proto::geyser::SlotStatus;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 
 use crate::archives::State;
-use crate::follows::{Rig, config, metrics_of, source_config};
+use crate::follows::{Rig, config, render_metrics, source_config};
 use crate::script::{chain, status};
 
 /// An account of the first archive that is closed later.
 const GONE: [u8; 32] = [21; 32];
-/// An account that is there only after an incremental archive.
+/// An account that exists only after an incremental archive.
 const NEW: [u8; 32] = [22; 32];
 
-/// A follower of a source, whose upstream serves archives.
+/// A follower of a source, with an upstream that serves archives.
 struct Joined {
     rig: Rig,
     served: ArchiveServer,
@@ -70,7 +70,7 @@ impl Joined {
         }
     }
 
-    /// Cuts the stream, and waits until another one is open that begins at this slot.
+    /// Cuts the stream, and waits until another one is open that starts at this slot.
     async fn cut(&self, source: &Source, first_available: u64) {
         let sessions = self.rig.status.sessions();
         source.limit_replay(first_available);
@@ -117,7 +117,7 @@ async fn a_stream_that_begins_after_the_archive_is_joined_by_an_incremental_one(
     assert!(!is_found(120) && !is_found(135), "their transactions are not known");
     assert!(is_found(136) && is_found(142));
     assert_eq!((rig.status.jumps(), rig.status.needs_archive()), (1, false));
-    assert!(metrics_of(&rig.status).contains("hydrant_follow_events_total{event=\"jump\"} 1"));
+    assert!(render_metrics(&rig.status).contains("hydrant_follow_events_total{event=\"jump\"} 1"));
     joined.stop().await;
 }
 
@@ -143,7 +143,7 @@ async fn cuts_beyond_the_window_are_closed_by_an_incremental_and_then_by_a_full_
     let full = State::at(175).with(GONE, 5).write_full(joined.upstream());
     joined.served.set(Some(&full), None);
     rig.wait_for_slots([180, 180, 175]).await;
-    // What the full archive does not have is closed.
+    // Accounts that the full archive lacks are closed.
     assert_eq!((joined.lamports(GONE), joined.lamports(NEW)), (Some(5), None));
     joined.check_lamports();
     assert_eq!(rig.status.jumps(), 2);
@@ -260,7 +260,8 @@ async fn an_archive_that_changes_too_much_for_the_memory_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_archive_a_source_that_has_the_banks_again_is_found() {
-    let (lossy, other) = (Source::new(None), Source::new(None));
+    let lossy = Source::new(None);
+    let other = Source::new(None);
     for source in [&lossy, &other] {
         source.send(chain(101..=110));
     }

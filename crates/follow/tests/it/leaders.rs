@@ -1,5 +1,5 @@
-//! Transactions to leaders that misbehave: one never reads, one takes no streams, one closes each connection, one does not
-//! exist. The others get everything.
+//! Transactions to leaders that misbehave: one never reads, one takes no streams, one closes each connection, one does
+//! not exist. The others get everything.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -30,7 +30,7 @@ use crate::snapshot;
 
 const QUEUE_MAX: usize = 40;
 
-/// What a leader does with its connections.
+/// The reaction of a leader to connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behaviour {
     Reads,
@@ -95,7 +95,7 @@ async fn read(connection: Connection, all: Received) {
     }
 }
 
-/// A cluster whose leaders have four slots each, one after the other.
+/// A cluster with leaders of four consecutive slots each.
 struct Leaders {
     nodes: Arc<[ClusterNode]>,
     schedule: Arc<LeaderSchedule>,

@@ -1,4 +1,4 @@
-//! Open banks are applied as they come: no reader sees anything of one, and one that ends leaves nothing.
+//! Open banks are applied before they are whole: no reader sees anything of one, and one that ends leaves nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ use crate::snapshot::WALLET;
 const ACCOUNTS: u8 = 40;
 
 /// Whatever comes is prepared at once.
-async fn prepared(source: &Source) -> FollowerConfig {
+async fn config_without_delay(source: &Source) -> FollowerConfig {
     config(vec![source_config(source).await], VerifyMode::Sequence)
 }
 
@@ -30,8 +30,8 @@ fn addresses(rig: &Rig) -> usize {
     rig.reader.view(Commitment::Processed).addresses_len()
 }
 
-/// An account whose owner is unlike all others, as the last of several writes.
-fn owned(slot: u64, n: u8, lamports: u64, owner: [u8; 32]) -> SubscribeUpdate {
+/// Returns the last of several writes of an account with an owner of its own.
+fn owned_account(slot: u64, n: u8, lamports: u64, owner: [u8; 32]) -> SubscribeUpdate {
     let mut update = account(slot, [n; 32], lamports, vec![n; 20]);
     if let Some(UpdateOneof::Account(update)) = &mut update.update_oneof {
         let info = update.account.as_mut().expect("an account");
@@ -47,7 +47,8 @@ fn owner(slot: u64) -> [u8; 32] {
 
 /// A bank with many accounts of its own owner and some transactions, up to its block meta.
 fn bank(chain: &mut Proven, slot: u64) -> Vec<SubscribeUpdate> {
-    let mut writes: Vec<_> = (10..10 + ACCOUNTS).map(|n| owned(slot, n, 5, owner(slot))).collect();
+    let mut writes: Vec<_> =
+        (10..10 + ACCOUNTS).map(|n| owned_account(slot, n, 5, owner(slot))).collect();
     writes.push(account(slot, WALLET, slot, Vec::new()));
     chain.bank_with(slot, writes, (0..3).map(|index| transaction(slot, index)).collect())
 }
@@ -69,14 +70,15 @@ fn frozen(slot: u64) -> Vec<SubscribeUpdate> {
     [SlotStatus::SlotProcessed, SlotStatus::SlotConfirmed].map(|it| status(slot, it)).into()
 }
 
-/// Estimated bytes of what is prepared.
+/// Returns the estimated bytes of prepared banks.
 fn prepared_bytes(rig: &Rig) -> u64 {
     let memory = rig.status.memory();
     memory.iter().find(|(part, _)| *part == "follow_prepared_banks").expect("the metric").1
 }
 
-/// What readers find: lamports of all accounts by commitment, transactions of the wallet, addresses by owner.
-fn seen(rig: &Rig, owner: [u8; 32]) -> (Vec<Vec<(Pubkey, u64)>>, usize, usize) {
+/// Returns the data that readers see: lamports of all accounts by commitment, transactions of the wallet, addresses by
+/// owner.
+fn read_everything(rig: &Rig, owner: [u8; 32]) -> (Vec<Vec<(Pubkey, u64)>>, usize, usize) {
     let accounts = Commitment::ALL.map(|commitment| {
         let view = rig.reader.view(commitment);
         let lamports =
@@ -100,11 +102,12 @@ fn seen(rig: &Rig, owner: [u8; 32]) -> (Vec<Vec<(Pubkey, u64)>>, usize, usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_sees_nothing_of_an_open_bank_and_then_all_of_it() {
     let source = Source::new(None);
-    let (rig, mut chain) = Rig::start(prepared(&source).await);
+    let (rig, mut chain) = Rig::start(config_without_delay(&source).await);
     source.send(chain.chain(101..=101));
     rig.wait_for_slots([101, 100, 100]).await;
     let mut updates = bank(&mut chain, 102);
-    let (meta, known) = (updates.pop(), addresses(&rig));
+    let meta = updates.pop();
+    let known = addresses(&rig);
     source.send(updates);
     // Its SlotHashes confirms its parent, so something is published while it is open.
     rig.wait_for_slots([101, 101, 100]).await;
@@ -112,7 +115,7 @@ async fn a_reader_sees_nothing_of_an_open_bank_and_then_all_of_it() {
     rig.wait("its bytes are counted", |rig| prepared_bytes(rig) > 0).await;
     source.send([status(101, SlotStatus::SlotFinalized)]);
     rig.wait_for_slots([101, 101, 101]).await;
-    let (accounts, transactions, owned) = seen(&rig, owner(102));
+    let (accounts, transactions, owned) = read_everything(&rig, owner(102));
     assert_eq!((accounts[0].len(), transactions, owned), (6, 1, 0), "{accounts:?}");
     assert_eq!(accounts[0], accounts[2]);
     let history = rig.history.snapshot();
@@ -122,7 +125,7 @@ async fn a_reader_sees_nothing_of_an_open_bank_and_then_all_of_it() {
     source.send(meta);
     source.send(frozen(102));
     rig.wait_for_slots([102, 101, 101]).await;
-    let (accounts, transactions, owned) = seen(&rig, owner(102));
+    let (accounts, transactions, owned) = read_everything(&rig, owner(102));
     let expected = chain.accounts().len();
     assert_eq!((accounts[0].len(), transactions, owned), (expected, 5, usize::from(ACCOUNTS)));
     source.send(chain.chain(103..=103));
@@ -134,11 +137,12 @@ async fn a_reader_sees_nothing_of_an_open_bank_and_then_all_of_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_bank_that_dies_or_is_replaced_leaves_nothing() {
     let source = Source::new(None);
-    let (rig, mut chain) = Rig::start(prepared(&source).await);
+    let (rig, mut chain) = Rig::start(config_without_delay(&source).await);
     source.send(chain.chain(101..=101));
     rig.wait_for_slots([101, 100, 100]).await;
-    let before = seen(&rig, owner(102));
-    let (known, mut left) = (addresses(&rig), chain.clone());
+    let before = read_everything(&rig, owner(102));
+    let known = addresses(&rig);
+    let mut left = chain.clone();
     let mut updates = with_bank_id(bank(&mut left, 102), 1);
     updates.pop();
     source.send(updates.clone());
@@ -150,7 +154,7 @@ async fn an_open_bank_that_dies_or_is_replaced_leaves_nothing() {
     source.send(dead);
     rig.wait("nothing is prepared", |rig| prepared_bytes(rig) == 0).await;
     assert_eq!(addresses(&rig), known, "it holds no address");
-    let after = seen(&rig, owner(102));
+    let after = read_everything(&rig, owner(102));
     assert_eq!((&after.0[0], after.1, after.2), (&before.0[0], 1, 0));
     // The next bank is on the same parent.
     source.send(bank(&mut chain, 103));
@@ -161,7 +165,7 @@ async fn an_open_bank_that_dies_or_is_replaced_leaves_nothing() {
     let history = rig.history.snapshot();
     let of_102 = history.transaction(&signature(102, 0).into(), Commitment::Processed);
     assert!(of_102.is_none());
-    assert_eq!(seen(&rig, owner(102)).2, 0);
+    assert_eq!(read_everything(&rig, owner(102)).2, 0);
     assert_eq!(rig.status.gaps(), 0);
     rig.stop().await;
 }
@@ -169,11 +173,12 @@ async fn an_open_bank_that_dies_or_is_replaced_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_open_banks_of_different_forks_are_prepared_at_once_and_not_mixed() {
     let source = Source::new(None);
-    let (rig, mut chain) = Rig::start(prepared(&source).await);
+    let (rig, mut chain) = Rig::start(config_without_delay(&source).await);
     source.send(chain.chain(101..=101));
     rig.wait_for_slots([101, 100, 100]).await;
     let mut fork = chain.clone();
-    let (left, right) = (bank(&mut fork, 102), bank(&mut chain, 103));
+    let left = bank(&mut fork, 102);
+    let right = bank(&mut chain, 103);
     let mut pairs: Vec<SubscribeUpdate> = Vec::new();
     let mut right = right.into_iter();
     for update in left {
@@ -182,7 +187,7 @@ async fn two_open_banks_of_different_forks_are_prepared_at_once_and_not_mixed() 
     }
     source.send(pairs);
     rig.wait_for_slots([103, 101, 100]).await;
-    let of = |slot| seen(&rig, owner(slot)).2;
+    let of = |slot| read_everything(&rig, owner(slot)).2;
     assert_eq!((of(102), of(103)), (0, usize::from(ACCOUNTS)));
     source.send(frozen(102).into_iter().take(1).chain(frozen(103)));
     source.send(chain.chain(104..=104));
@@ -200,7 +205,7 @@ async fn two_open_banks_of_different_forks_are_prepared_at_once_and_not_mixed() 
 }
 
 /// The writes and the transactions of a bank in another order: each account's own writes stay in theirs.
-fn shuffled(updates: Vec<SubscribeUpdate>, rng: &mut Rng) -> Vec<SubscribeUpdate> {
+fn shuffle(updates: Vec<SubscribeUpdate>, rng: &mut Rng) -> Vec<SubscribeUpdate> {
     let mut updates = updates;
     let meta = updates.pop();
     // The bank's creation, its Clock and its SlotHashes come first, as at every source.
@@ -215,7 +220,7 @@ async fn a_bank_has_the_same_hash_whatever_the_order_of_its_updates() {
     for seed in 0..8 {
         let mut rng = Rng::with_seed(seed);
         let source = Source::new(None);
-        let mut config = prepared(&source).await;
+        let mut config = config_without_delay(&source).await;
         config.feed.quiescent_after = rng.u64(..30);
         config.feed.hot_quiescent_after = rng.u64(..60);
         let (rig, mut chain) = Rig::start(config);
@@ -224,10 +229,10 @@ async fn a_bank_has_the_same_hash_whatever_the_order_of_its_updates() {
             // Older writes of accounts, anywhere: the newest version counts.
             let mut older = Vec::new();
             for n in (10..10 + ACCOUNTS).filter(|n| n % 2 == slot as u8 % 2) {
-                older.push(owned(slot, n, 1 + rng.u64(..4), owner(1)));
+                older.push(owned_account(slot, n, 1 + rng.u64(..4), owner(1)));
             }
             updates.splice(4..4, older);
-            let updates = shuffled(updates, &mut rng);
+            let updates = shuffle(updates, &mut rng);
             // In parts, so that some of it is prepared before the rest comes.
             for part in updates.chunks(1 + rng.usize(..30)) {
                 source.send(part.to_vec());
@@ -247,7 +252,7 @@ async fn a_bank_has_the_same_hash_whatever_the_order_of_its_updates() {
 async fn open_banks_without_end_are_prepared_up_to_their_bounds() {
     static MOST: AtomicU64 = AtomicU64::new(0);
     let source = Source::new(None);
-    let (rig, mut chain) = Rig::start(prepared(&source).await);
+    let (rig, mut chain) = Rig::start(config_without_delay(&source).await);
     source.send(chain.chain(101..=101));
     rig.wait_for_slots([101, 100, 100]).await;
     for slot in 110..150 {
@@ -272,7 +277,7 @@ async fn open_banks_without_end_are_prepared_up_to_their_bounds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bank_whose_metadata_names_another_parent_than_its_sysvar_is_written_anew() {
     let source = Source::new(None);
-    let mut config = prepared(&source).await;
+    let mut config = config_without_delay(&source).await;
     // Nothing says which parent is right but the metadata.
     config.verify = VerifyMode::Off;
     let (rig, mut chain) = Rig::start(config);
@@ -308,7 +313,7 @@ async fn a_bank_whose_metadata_names_another_parent_than_its_sysvar_is_written_a
 /// Bytes of the account that the next test writes.
 const LARGE_BYTES: usize = 8 << 10;
 
-/// A large account, of which each bank changes some bytes.
+/// A large account. Each bank changes some of its bytes.
 fn large(slot: u64) -> Vec<u8> {
     let mut data = vec![7; LARGE_BYTES];
     for at in (0..LARGE_BYTES).step_by(1_000) {
@@ -321,7 +326,7 @@ fn large(slot: u64) -> Vec<u8> {
 async fn an_account_that_many_banks_write_is_held_once() {
     let key = [77; 32];
     let source = Source::new(None);
-    let (rig, mut chain) = Rig::start(prepared(&source).await);
+    let (rig, mut chain) = Rig::start(config_without_delay(&source).await);
     source.send(chain.chain(101..=101));
     rig.wait_for_slots([101, 100, 100]).await;
     let unpacked = || rig.reader.view(Commitment::Processed).bytes().unpacked;
@@ -336,7 +341,7 @@ async fn an_account_that_many_banks_write_is_held_once() {
         source.send(frozen(slot));
     }
     rig.wait_for_slots([131, 130, 100]).await;
-    // Each of 30 banks has its own version. Half of what is allowed here are its sysvars.
+    // Each of 30 banks has its own version. Half of the allowed bytes are its sysvars.
     let held = unpacked() - before;
     assert!((LARGE_BYTES..15 * LARGE_BYTES).contains(&held), "{held}");
     source.send(chain.chain(132..=132));

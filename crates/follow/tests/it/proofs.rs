@@ -1,4 +1,4 @@
-//! What is shown of a chain whose banks are verified, and what follows when a hash is wrong.
+//! The commitments of a chain of verified banks, and the reactions to a wrong hash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,8 @@ impl Rig {
                 .expect("the archive loads");
         let base = Base::from_snapshot(loaded).expect("a base");
         let follower = Follower::new(config, base).expect("a follower");
-        let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
+        let reader = follower.reader().clone();
+        let history = Arc::clone(follower.history());
         let view = reader.view(Commitment::Finalized);
         let accounts = view.all().map(|(address, account)| {
             let pubkey = Pubkey::try_from(address.as_bytes()).expect("32 bytes");
@@ -86,7 +87,8 @@ impl Rig {
 
     pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&Self) -> bool) {
         let describe = || {
-            let (gap, proof) = (self.status.last_gap(), self.status.proof().summary());
+            let gap = self.status.last_gap();
+            let proof = self.status.proof().summary();
             format!("{what}: {:?}, {gap:?}, {proof:?}", self.slots())
         };
         eventually(|| is_done(self), describe).await;
@@ -108,7 +110,6 @@ impl Rig {
         self.status.proof().proof(block.id)?.votes
     }
 
-    /// Number of banks so far.
     pub(crate) fn banks(&self) -> u64 {
         let mut out = metrics::Exposition::default();
         metrics::Collector::write(&*self.status, &mut out);
@@ -137,7 +138,7 @@ fn is_wallet(update: &SubscribeUpdate) -> bool {
 }
 
 /// A follower of a source that has sent nothing.
-async fn followed() -> (Source, Rig, Proven) {
+async fn start_followed() -> (Source, Rig, Proven) {
     let source = Source::new(None);
     let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
     let (rig, chain) = Rig::start(config);
@@ -146,7 +147,7 @@ async fn followed() -> (Source, Rig, Proven) {
 
 /// A follower that has two banks. The second one has no child.
 async fn with_two_banks() -> (Source, Rig, Proven) {
-    let (source, rig, mut chain) = followed().await;
+    let (source, rig, mut chain) = start_followed().await;
     source.send(chain.chain(101..=102));
     rig.wait_for_slots([102, 101, 100]).await;
     (source, rig, chain)
@@ -167,7 +168,7 @@ fn damage_wallet(damaged: u64) -> impl Fn(&mut SubscribeUpdate) + Send + Sync {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bank_is_confirmed_once_its_child_lists_its_hash() {
-    let (source, rig, mut chain) = followed().await;
+    let (source, rig, mut chain) = start_followed().await;
     assert_eq!(rig.status.proof().verified_slot(), None);
     source.send(chain.chain(101..=102));
     let mut fork = chain.clone();
@@ -175,11 +176,12 @@ async fn a_bank_is_confirmed_once_its_child_lists_its_hash() {
     source.send([status(101, SlotStatus::SlotFinalized), status(103, SlotStatus::SlotFinalized)]);
     rig.wait_for_slots([103, 102, 101]).await;
     let levels = [101, 102, 103].map(|slot| rig.level(slot));
-    let (sequence, computed) = (VerificationLevel::Sequence, VerificationLevel::Computed);
+    let sequence = VerificationLevel::Sequence;
+    let computed = VerificationLevel::Computed;
     assert_eq!(levels, [Some(sequence), Some(sequence), Some(computed)]);
     assert_eq!(rig.status.verified(), 102);
-    // What waits for its child lacks nothing, however long that takes: a later bank without its transaction is given up
-    // before.
+    // A bank that waits for its child is complete, however long that takes: a later bank without its transaction is
+    // given up before.
     let is_transaction =
         |update: &SubscribeUpdate| matches!(update.update_oneof, Some(UpdateOneof::Transaction(_)));
     let mut incomplete = fork.bank(105, 1);
@@ -320,7 +322,7 @@ async fn banks_above_a_reported_mismatch_pile_up_to_a_bound() {
     rig.stop().await;
 }
 
-/// A follower that reports mismatches, of a source whose first `damaged` streams have a wrong bank 102.
+/// A follower that reports mismatches. The first `damaged` streams of its source have a wrong bank 102.
 async fn reporting(damaged: usize) -> (Source, Rig, Proven) {
     let source = Source::new(None);
     source.damage(damaged, damage_wallet(102));
@@ -332,7 +334,7 @@ async fn reporting(damaged: usize) -> (Source, Rig, Proven) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_is_replayed_with_another_hash_is_verified_as_the_second_bank() {
-    let (source, rig, mut chain) = followed().await;
+    let (source, rig, mut chain) = start_followed().await;
     source.send(chain.chain(101..=101));
     let mut second = chain.clone();
     source.send(chain.bank(102, 1));
@@ -365,7 +367,7 @@ async fn two_restarts_at_a_slot_are_found_by_the_hash_and_need_one_repair() {
 
 /// The cluster was restarted `count` times at a slot; that many `repairs` are needed.
 async fn follow_restart(count: u64, repairs: u64) {
-    let (source, rig, mut chain) = followed().await;
+    let (source, rig, mut chain) = start_followed().await;
     source.send(chain.chain(101..=102));
     // The bank of slot 105 is the first after a restart at slot 104.
     chain.hard_forks.push(HardFork { slot: 104, count });
@@ -380,7 +382,7 @@ async fn follow_restart(count: u64, repairs: u64) {
     rig.stop().await;
 }
 
-/// Independent sources beside one that is followed; two must agree.
+/// Independent sources in addition to the followed one; two must agree.
 async fn agreeing(count: usize) -> (Source, Vec<Source>, Rig, Proven) {
     let source = Source::new(None);
     let independent: Vec<Source> = (0..count).map(|_| Source::new(None)).collect();
@@ -398,7 +400,7 @@ async fn agreeing(count: usize) -> (Source, Vec<Source>, Rig, Proven) {
 async fn a_silent_source_does_not_agree() {
     let (source, independent, rig, mut chain) = agreeing(2).await;
     source.send(chain.chain(101..=102));
-    let at_102 = chain.slot_hashes_of_child();
+    let at_102 = chain.child_slot_hashes();
     source.send(chain.chain(103..=103));
     independent[0].send([at_102.clone()]);
     rig.wait("the report", |rig| rig.status.proof().summary().sources[0].newest_slot.is_some())
@@ -426,9 +428,9 @@ async fn a_source_that_disagrees_is_named_and_two_of_three_are_enough() {
     source.send(chain.chain(102..=102));
     other.bank(102, 77);
     for source in [&independent[0], &independent[2]] {
-        source.send([chain.slot_hashes_of_child()]);
+        source.send([chain.child_slot_hashes()]);
     }
-    independent[1].send([other.slot_hashes_of_child()]);
+    independent[1].send([other.child_slot_hashes()]);
     rig.wait_for_slots([102, 102, 100]).await;
     let disagrees = |rig: &Rig| rig.status.proof().summary().sources[1].disagreements;
     rig.wait("a disagreement", |rig| disagrees(rig) == 1).await;
@@ -446,7 +448,7 @@ async fn sources_that_agree_on_another_hash_are_a_mismatch() {
     source.send(chain.chain(101..=102));
     other.bank(101, 77);
     for source in &independent {
-        source.send([other.slot_hashes_of_child()]);
+        source.send([other.child_slot_hashes()]);
     }
     rig.wait("a mismatch", |rig| rig.status.mismatch().is_some()).await;
     let summary = rig.status.proof().summary();
@@ -465,10 +467,10 @@ async fn a_source_of_hashes_that_sends_nonsense_is_connected_to_again() {
     source.send(chain.chain(101..=102));
     let huge = account(102, WALLET, 1, vec![0; 100_000]);
     independent[0].send([huge]);
-    independent[1].send([chain.slot_hashes_of_child()]);
+    independent[1].send([chain.child_slot_hashes()]);
     rig.wait("another try", |_| independent[0].requests().len() > 1).await;
     independent[0].forget(|_| true);
-    independent[0].send([chain.slot_hashes_of_child()]);
+    independent[0].send([chain.child_slot_hashes()]);
     rig.wait_for_slots([102, 102, 100]).await;
     rig.stop().await;
 }

@@ -21,7 +21,7 @@ use crate::archives::State;
 use crate::script::{account, message, status, transaction};
 use crate::snapshot::WALLET;
 
-/// The newest bank of a chain, and what the next one needs.
+/// The newest bank of a chain, and the data that the next one needs.
 #[derive(Clone)]
 pub(crate) struct Proven {
     pub(crate) slot: u64,
@@ -32,14 +32,12 @@ pub(crate) struct Proven {
     blockhash: Hash,
     lt_hash: LtHash,
     accounts: BTreeMap<Pubkey, AccountSharedData>,
-    /// The newest first.
     slot_hashes: Vec<(u64, Hash)>,
-    /// What the newest bank's hash covers besides its accounts.
+    /// The inputs of the newest bank's hash other than accounts.
     hashed: HashedFields,
 }
 
 impl Proven {
-    /// The bank of a snapshot.
     pub(crate) fn new(fields: &BankFields, accounts: Vec<(Pubkey, AccountSharedData)>) -> Self {
         Self {
             slot: fields.slot,
@@ -61,7 +59,7 @@ impl Proven {
         all.map(|(pubkey, account)| (*pubkey, account.clone())).collect()
     }
 
-    /// The next bank, whose wallet has these lamports: everything up to its block meta.
+    /// Returns the updates of the next bank, in which the wallet has these lamports, up to its block meta.
     pub(crate) fn bank(&mut self, slot: u64, lamports: u64) -> Vec<SubscribeUpdate> {
         self.bank_with(slot, vec![account(slot, WALLET, lamports, Vec::new())], Vec::new())
     }
@@ -118,7 +116,7 @@ impl Proven {
             match &update.update_oneof {
                 Some(UpdateOneof::Account(update)) => {
                     let info = update.account.as_ref().expect("an account");
-                    let (pubkey, after) = account_of(info);
+                    let (pubkey, after) = account_mut(info);
                     let before = self.accounts.insert(pubkey, after.clone());
                     let sum = |account: &AccountSharedData| solana::lt_hash(&pubkey, account);
                     if let Some(before) = before {
@@ -157,12 +155,12 @@ impl Proven {
     }
 
     /// The accounts that were closed so far.
-    pub(crate) fn closed(&self) -> Vec<[u8; 32]> {
+    pub(crate) fn closed_accounts(&self) -> Vec<[u8; 32]> {
         let closed = self.accounts.iter().filter(|(_, account)| account.lamports() == 0);
         closed.map(|(pubkey, _)| pubkey.to_bytes()).collect()
     }
 
-    /// Frozen and confirmed banks.
+    /// Returns frozen and confirmed banks.
     pub(crate) fn chain(&mut self, slots: std::ops::RangeInclusive<u64>) -> Vec<SubscribeUpdate> {
         let bank = |slot: u64| {
             let mut all = self.bank(slot, slot * 10);
@@ -174,8 +172,8 @@ impl Proven {
         slots.flat_map(bank).collect()
     }
 
-    /// What an independent source sends: the SlotHashes sysvar that a child of this bank writes.
-    pub(crate) fn slot_hashes_of_child(&self) -> SubscribeUpdate {
+    /// Returns the update of an independent source: the SlotHashes sysvar that a child of this bank writes.
+    pub(crate) fn child_slot_hashes(&self) -> SubscribeUpdate {
         let mut hashes = self.slot_hashes.clone();
         hashes.insert(0, (self.slot, self.hash));
         let data = bincode::serialize(&SlotHashes::new(&hashes)).expect("it has a wire form");
@@ -183,7 +181,7 @@ impl Proven {
     }
 }
 
-fn account_of(info: &SubscribeUpdateAccountInfo) -> (Pubkey, AccountSharedData) {
+fn account_mut(info: &SubscribeUpdateAccountInfo) -> (Pubkey, AccountSharedData) {
     let key = |bytes: &[u8]| Pubkey::try_from(bytes).expect("32 bytes");
     let account = Account {
         lamports: info.lamports,

@@ -1,4 +1,4 @@
-//! What a scripted source says of a small chain: each bank moves lamports to a wallet.
+//! The updates of a scripted source about a small chain: each bank moves lamports to a wallet.
 
 use solana_clock::Clock;
 use solana_hash::Hash;
@@ -13,7 +13,6 @@ use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
 
 use crate::snapshot::{BLOCKHASH, SLOT, WALLET};
 
-/// A bank of the script.
 #[derive(Clone, Copy)]
 pub(crate) struct Bank {
     pub(crate) slot: u64,
@@ -130,7 +129,6 @@ impl Bank {
         ]
     }
 
-    /// The bank, frozen.
     pub(crate) fn frozen(&self) -> Vec<SubscribeUpdate> {
         let mut all = self.content();
         all.push(status(self.slot, SlotStatus::SlotProcessed));

@@ -7,7 +7,6 @@ use solana_rent::Rent;
 use solana_sdk_ids::sysvar;
 use testkit::archive::{self, Accounts, StorageFile, Stored};
 
-/// The slot of the snapshot.
 pub(crate) const SLOT: u64 = 100;
 /// The blockhash of the snapshot's block, as `testkit` writes it.
 pub(crate) const BLOCKHASH: [u8; 32] = [4; 32];
@@ -31,7 +30,8 @@ pub(crate) fn write(dir: &Path) -> PathBuf {
     let name = format!("accounts/{SLOT}.1");
     let mut accounts = Accounts::default();
     accounts.add(&[(name.clone(), file.clone())].into()).expect("whole files");
-    let (lattice, lamports) = (accounts.lt_hash(), accounts.lamports());
+    let lattice = accounts.lt_hash();
+    let lamports = accounts.lamports();
     let files = [StorageFile { slot: SLOT, id: 1, bytes: file.len() as u64 }];
     let bank = archive::bank_fields(SLOT, &files, lamports, &lattice);
     let mut tar = tar::Builder::new(Vec::new());

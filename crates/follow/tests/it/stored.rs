@@ -1,5 +1,5 @@
 //! A follower stores its state, and starts from it: the same accounts, blocks and proof.
-//! Not here: what a jump to an archive stores (`stored_jumps`).
+//! Not here: the state after a jump to an archive (`stored_jumps`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,8 +71,10 @@ impl Rig {
             None => directory.create(snapshot_base(dir), GENESIS).expect("it is created"),
         };
         let follower = Follower::new(config, base).expect("a follower");
-        let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
-        let (status, fields) = (Arc::clone(follower.status()), follower.snapshot_fields().clone());
+        let reader = follower.reader().clone();
+        let history = Arc::clone(follower.history());
+        let status = Arc::clone(follower.status());
+        let fields = follower.snapshot_fields().clone();
         let base = accounts(&reader, Commitment::Finalized);
         let words = Words::default();
         let handle = follower.start(vec![Box::new(words.clone())]).expect("it starts");
@@ -123,13 +125,12 @@ impl RandomChain {
         Self { random, proven, states: [(slot, accounts)].into(), hashes }
     }
 
-    /// Sends banks.
     pub(crate) fn send(&mut self, source: &Source, banks: u64, depth: usize) {
         source.send(self.banks(banks, depth));
     }
 
-    /// Banks that open, change and close accounts, some slots apart. Each of them is confirmed, and those that are `depth`
-    /// banks below are final.
+    /// Banks that open, change and close accounts, some slots apart. Each of them is confirmed, and those that are
+    /// `depth` banks below are final.
     pub(crate) fn banks(&mut self, banks: u64, depth: usize) -> Vec<SubscribeUpdate> {
         let mut updates = Vec::new();
         for _ in 0..banks {
@@ -170,7 +171,8 @@ async fn a_restart_has_the_state_from_before_and_verifies_on_from_there() {
         let mut rig = Rig::start(config.clone(), dir.path());
         let mut chain = RandomChain::new(seed, &rig);
         for round in 0..4 {
-            let (banks, depth) = (chain.random.u64(3..70), chain.random.usize(1..8));
+            let banks = chain.random.u64(3..70);
+            let depth = chain.random.usize(1..8);
             chain.send(&source, banks, depth);
             // The newest bank has no child.
             let verified = chain.below(1);
@@ -196,7 +198,8 @@ async fn a_restart_has_the_state_from_before_and_verifies_on_from_there() {
                 let transactions = usize::from(*slot > snapshot::SLOT);
                 assert_eq!((block.bank_hash, block.transactions.len()), (*hash, transactions));
             }
-            let (newest, verified) = (chain.below(0), chain.below(1));
+            let newest = chain.below(0);
+            let verified = chain.below(1);
             rig.wait("the newest bank", |it| it.processed() >= newest).await;
             rig.wait("it is verified again", |it| it.verified() >= verified).await;
             assert!(accounts(&rig.reader, Commitment::Processed) == chain.states[&newest]);
@@ -251,7 +254,7 @@ fn refusal(dir: &Path, genesis: Hash) -> FollowError {
     }
 }
 
-/// Writes the state of a directory anew with other contents, whole for the ledger on disk.
+/// Replaces the state of a directory with other contents that the ledger on disk accepts.
 fn rewrite(
     dir: &Path,
     rows: impl FnOnce(&mut CallerRows),
@@ -262,7 +265,8 @@ fn rewrite(
         LedgerStore::<store::Fjall>::open(&dir.join("ledger/followed"))
     };
     let opened = opened.expect("undamaged").expect("a state");
-    let (mut new_rows, block) = (opened.rows.clone(), opened.blocks.last().cloned());
+    let mut new_rows = opened.rows.clone();
+    let block = opened.blocks.last().cloned();
     let mut all = BTreeMap::new();
     let read = opened.read(|pubkey, account| drop(all.insert(pubkey, Arc::new(account))));
     drop(read.expect("the accounts are undamaged"));
@@ -285,7 +289,7 @@ async fn a_state_that_is_not_what_was_verified_is_refused() {
         let text = refusal(dir.path(), GENESIS).to_string();
         text.replace(&dir.path().display().to_string(), "DIR")
     };
-    let damaged = |what: &str| {
+    let damage_error = |what: &str| {
         format!("ledger DIR/ledger/followed is damaged: {what}; fix: start with --reset")
     };
     // An account with one lamport more, which every checksum covers.
@@ -299,13 +303,13 @@ async fn a_state_that_is_not_what_was_verified_is_refused() {
                 .expect("one more");
         },
     );
-    assert_eq!(text(&more), damaged("accounts: their sum is not that of the bank"));
+    assert_eq!(text(&more), damage_error("accounts: their sum is not that of the bank"));
     let none = rewrite(dir.path(), |rows| rows.bank = None, |_| {});
-    assert_eq!(text(&none), damaged("bank: missing"));
+    assert_eq!(text(&none), damage_error("bank: missing"));
     let cut = rewrite(dir.path(), |rows| rows.bank = Some(vec![1, 2, 3]), |_| {});
     assert!(text(&cut).contains("bank: cannot read its"), "{}", text(&cut));
     let none = rewrite(dir.path(), |rows| rows.epochs = None, |_| {});
-    assert_eq!(text(&none), damaged("epochs: missing"));
+    assert_eq!(text(&none), damage_error("epochs: missing"));
     let newer = rewrite(dir.path(), |rows| rows.genesis[0] += 1, |_| {});
     let format =
         "ledger DIR/ledger/followed has format 3, this version reads 2; fix: start with --reset";

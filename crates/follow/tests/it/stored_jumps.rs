@@ -1,5 +1,5 @@
-//! A follower with a directory jumps to the block of an archive, and ends at any moment after it. It comes back with the
-//! state and the blocks of a bank of the chain, verified, and reports every later bank once.
+//! A follower with a directory jumps to the block of an archive, and ends at any moment after it. It comes back with
+//! the state and the blocks of a bank of the chain, verified, and reports every later bank once.
 //! Kills: 4 of each of 3 chains, or as many of each as `HYDRANT_KILLS` says.
 
 use std::env;
@@ -28,7 +28,7 @@ use crate::stored::{DELAY, PROCESS_STARTS, RandomChain, Rig, accounts};
 
 const KILLS: &str = "HYDRANT_KILLS";
 const KILLS_DEFAULT: usize = 4;
-/// A child ends by itself if nothing kills it.
+/// Timeout after which a child process exits if nothing kills it.
 const CHILD_TIMEOUT: Duration = Duration::from_secs(120);
 /// The child's environment variable: the directory, the source and the upstream.
 const CHILD: &str = "HYDRANT_TEST_FOLLOW_CHILD";
@@ -41,13 +41,14 @@ struct Upstream {
     source_url: String,
     archives: ArchiveServer,
     archives_address: SocketAddr,
-    /// Its archives are here.
+    /// The directory of its archives.
     dir: tempfile::TempDir,
 }
 
 impl Upstream {
     async fn start() -> Self {
-        let (source, archives) = (Source::new(None), ArchiveServer::default());
+        let source = Source::new(None);
+        let archives = ArchiveServer::default();
         let source_url = format!("http://{}", source.serve().await);
         let archives_address = archives.start();
         let dir = tempfile::tempdir().expect("a directory");
@@ -58,7 +59,7 @@ impl Upstream {
         config(&self.source_url, self.archives_address, verify, dir)
     }
 
-    /// Cuts the follower's stream, and waits for one that begins at this slot or later. Whatever is sent then is not sent
+    /// Cuts the follower's stream, and waits for one that starts at this slot or later. Later updates are not sent
     /// in the stream before.
     async fn cut(&self, first_available: u64) {
         let before = self.source.requests().len();
@@ -73,7 +74,8 @@ impl Upstream {
         if is_full {
             self.archives.set(Some(&bank.state.write_full(self.dir.path())), None);
         } else {
-            let (dir, closed) = (self.dir.path(), &bank.closed);
+            let dir = self.dir.path();
+            let closed = &bank.closed;
             let path = bank.state.write_incremental(dir, snapshot::SLOT, closed);
             self.archives.set(None, Some(&path));
         }
@@ -90,16 +92,15 @@ fn config(source: &str, archives: SocketAddr, verify: VerifyMode, dir: &Path) ->
     FollowerConfig { archives, ..proofs::config(vec![source], verify) }
 }
 
-/// A bank of which archives are made.
+/// A bank with archives.
 struct Archived {
     state: State,
     closed: Vec<[u8; 32]>,
 }
 
 impl Archived {
-    /// The newest bank.
-    fn of(chain: &RandomChain) -> Self {
-        Self { state: chain.proven.state(), closed: chain.proven.closed() }
+    fn from_chain(chain: &RandomChain) -> Self {
+        Self { state: chain.proven.state(), closed: chain.proven.closed_accounts() }
     }
 
     fn slot(&self) -> u64 {
@@ -122,13 +123,12 @@ struct Restart<'a> {
     verify: VerifyMode,
     dir: &'a Path,
     chain: &'a RandomChain,
-    /// The slot of the last jump.
     jumped: u64,
     what: String,
 }
 
 impl Restart<'_> {
-    /// Follows to the newest bank. Checks what it starts with, and what it reports. Returns the slot that it starts from.
+    /// Follows to the newest bank. Checks the first state and the reports. Returns the slot that it starts from.
     async fn check(self) -> u64 {
         let Self { upstream, verify, dir, chain, jumped, what } = &self;
         let rig = Rig::start(upstream.config(*verify, dir), dir);
@@ -161,8 +161,8 @@ impl Restart<'_> {
         started
     }
 
-    /// The blocks after a slot are there. All that are shown are those of the chain. The archive's block is not shown: its
-    /// transactions are unknown.
+    /// The blocks after a slot are there. All that are shown are those of the chain. The archive's block is not shown:
+    /// its transactions are unknown.
     fn check_blocks(&self, rig: &Rig, after: u64, newest: u64) {
         let Self { verify, chain, what, .. } = self;
         let history = rig.history.snapshot();
@@ -177,7 +177,7 @@ impl Restart<'_> {
     }
 }
 
-/// Banks that the source does not have any more, the last of them with an archive, and banks after it. Returns the
+/// Banks that the source no longer has, the last of them with an archive, and banks after it. Returns the
 /// updates, the archive, and the first slot that the source still has.
 fn gap(
     chain: &mut RandomChain,
@@ -185,7 +185,7 @@ fn gap(
 ) -> (Vec<SubscribeUpdate>, Archived, u64) {
     let from = chain.below(0);
     let mut updates = chain.banks(before, 2);
-    let archived = Archived::of(chain);
+    let archived = Archived::from_chain(chain);
     let slots: Vec<u64> = chain.hashes.range(from + 1..).map(|(slot, _)| *slot).collect();
     // From a bank without its parent on, up to the archive's.
     let first_available = slots[chain.random.usize(slots.len().min(2) - 1..slots.len())];
@@ -193,15 +193,16 @@ fn gap(
     (updates, archived, first_available)
 }
 
-/// The child of the test.
 #[expect(clippy::print_stdout, reason = "its parent reads how far it is")]
 async fn follow_until_killed(paths: &str) {
     let [dir, source, archives] = paths.split('\n').collect::<Vec<_>>()[..] else {
         panic!("{CHILD} has three lines");
     };
-    let (dir, archives) = (Path::new(dir), archives.parse().expect("an address"));
+    let dir = Path::new(dir);
+    let archives = archives.parse().expect("an address");
     let rig = Rig::start(config(source, archives, VerifyMode::Sequence, dir), dir);
-    let (started, mut last) = (now(), None);
+    let started = now();
+    let mut last = None;
     let mut looks = tokio::time::interval(Duration::from_millis(1));
     while now() - started < CHILD_TIMEOUT {
         let at = [rig.status.root(), rig.status.verified(), rig.status.stored()];
@@ -301,8 +302,10 @@ fn a_follower_that_is_killed_after_a_jump_comes_back_verified_and_reports_each_b
                 std::hint::spin_loop();
             }
             follower.kill();
-            let (upstream, chain, dir, verify) =
-                (&upstream, &chain, dir.path(), VerifyMode::Sequence);
+            let upstream = &upstream;
+            let chain = &chain;
+            let dir = dir.path();
+            let verify = VerifyMode::Sequence;
             let restart = Restart { upstream, verify, dir, chain, jumped, what };
             starts[usize::from(runtime.block_on(restart.check()) >= jumped)] += 1;
         }
@@ -332,7 +335,9 @@ async fn restart_after_hard_fork(verify: VerifyMode, is_last: bool) {
     rig.wait("the jump is stored", |it| it.stored() >= jumped).await;
     assert_eq!(rig.status.stored(), jumped, "{what}");
     rig.stop().await;
-    let (upstream, chain, dir) = (&upstream, &chain, dir.path());
+    let upstream = &upstream;
+    let chain = &chain;
+    let dir = dir.path();
     let started = Restart { upstream, verify, dir, chain, jumped, what }.check().await;
     assert_eq!(started, jumped);
 }

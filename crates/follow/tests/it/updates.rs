@@ -46,7 +46,7 @@ fn write(slot: u64, n: u8, lamports: u64, write_version: u64) -> SubscribeUpdate
     update
 }
 
-/// A bank whose wallet, and accounts 1 and 2, are written.
+/// A bank that writes the wallet and accounts 1 and 2.
 fn bank(slot: u64, version: u64) -> Vec<SubscribeUpdate> {
     let mut updates = Bank::new(slot, slot - 1, slot).frozen();
     let writes = [
@@ -69,7 +69,7 @@ async fn last_writes_are_sent_in_their_order_with_rising_versions_and_signatures
     let rig = Rig::start_with(config, vec![Box::new(writes.clone())]);
     source.send(bank(101, 1_000));
     rig.wait_for_slots([101, 101, 100]).await;
-    // The source has started anew: its versions are lower.
+    // The source has restarted: its versions are lower.
     source.cut();
     rig.wait("a second session", |rig| rig.status.sessions() == 2).await;
     source.send(bank(102, 200));

@@ -52,7 +52,6 @@ impl Validators {
         vote(&self.0[n], n, (slot, index), voted)
     }
 
-    /// The votes of all.
     fn votes(&self, slot: u64, voted: (u64, Hash)) -> Vec<SubscribeUpdate> {
         (0..3).map(|n| self.vote(n, (slot, n as u64), voted)).collect()
     }
@@ -66,10 +65,10 @@ fn vote(key: &Keypair, n: usize, at: (u64, u64), (voted, hash): (u64, Hash)) -> 
     let message_of = Message::new(&[instruction], Some(&key.pubkey()));
     let transaction = VersionedTransaction::try_new(VersionedMessage::Legacy(message_of), &[key])
         .expect("the voter signs");
-    update_of(&transaction, at)
+    new_update(&transaction, at)
 }
 
-fn update_of(transaction: &VersionedTransaction, (slot, index): (u64, u64)) -> SubscribeUpdate {
+fn new_update(transaction: &VersionedTransaction, (slot, index): (u64, u64)) -> SubscribeUpdate {
     let signatures: Vec<Vec<u8>> =
         transaction.signatures.iter().map(|signature| signature.as_ref().to_vec()).collect();
     let header = transaction.message.header();
@@ -117,7 +116,8 @@ fn bank(chain: &mut Proven, slot: u64, votes: Vec<SubscribeUpdate>) -> Vec<Subsc
 }
 
 async fn start(verify: VerifyMode, last_slot: u64) -> (Source, Rig, Proven, Validators) {
-    let (source, validators) = (Source::new(None), Validators::new());
+    let source = Source::new(None);
+    let validators = Validators::new();
     let config = config(vec![source_config(&source).await], verify);
     let epoch_stakes = vec![validators.stakes(last_slot)];
     let (rig, chain) = Rig::start(FollowerConfig { epoch_stakes, ..config });

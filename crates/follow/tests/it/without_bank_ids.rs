@@ -1,5 +1,5 @@
-//! A source whose proto has no bank ids, such as Triton's plugin of Yellowstone 12.6: a slot that the validator replays, a
-//! bank that dies, forks whose open banks write the same accounts, and a stream that is cut. Each bank is verified.
+//! A source without bank ids, such as Triton's plugin of Yellowstone 12.6: a slot that the validator replays, a bank
+//! that dies, forks with open banks that write the same accounts, and a stream that is cut. Each bank is verified.
 
 use follow::VerifyMode;
 use ledger::Commitment;
@@ -16,7 +16,7 @@ use crate::snapshot::WALLET;
 const LOST: [u8; 32] = [91; 32];
 
 async fn start(source: &Source) -> (Rig, Proven) {
-    // This server has no call for what it can replay, and refuses filters that its proto does not have.
+    // This server has no call for its replay window, and refuses filters that its proto does not have.
     source.refuse_entries();
     Rig::start(config(vec![source_config(source).await], VerifyMode::Sequence))
 }
@@ -86,7 +86,8 @@ async fn forks_and_cuts_are_verified_without_bank_ids() {
     rig.wait_for_slots([101, 100, 100]).await;
     // Two forks, mixed; both banks write the wallet.
     let mut fork = chain.clone();
-    let (left, right) = (bank(&mut fork, 102, LOST), bank(&mut chain, 103, [93; 32]));
+    let left = bank(&mut fork, 102, LOST);
+    let right = bank(&mut chain, 103, [93; 32]);
     let mut right = right.into_iter();
     for update in left {
         source.send([update]);
@@ -97,7 +98,7 @@ async fn forks_and_cuts_are_verified_without_bank_ids() {
     source.send(frozen(103));
     source.send(chain.chain(104..=104));
     rig.wait_for_slots([104, 103, 100]).await;
-    // The stream is cut inside a bank. The next one begins after the root, with all of that bank.
+    // The stream is cut inside a bank. The next one starts after the root, with all of that bank.
     let last = bank(&mut chain, 105, [94; 32]);
     let (head, tail) = last.split_at(6);
     source.send(head.to_vec());

@@ -9,7 +9,7 @@ use yellowstone_grpc_proto::geyser::SubscribeRequestFilterBlocks;
 use super::common::{AddressFilter, FILTER_BYTES};
 use crate::config::Config;
 
-/// What a block's message contains. Two filters of the same content are equal, so their message is encoded once.
+/// The content of a block's message. Two filters of the same content are equal, so their message is encoded once.
 #[derive(Debug)]
 pub(crate) struct BlockFilter {
     accounts: AddressFilter,

@@ -1,4 +1,4 @@
-//! What filters share: lists of addresses, cuckoo filters, and their limits.
+//! The common parts of filters: lists of addresses, cuckoo filters, and their limits.
 
 use std::fmt::Write as _;
 
@@ -87,7 +87,7 @@ impl Cuckoo {
     }
 }
 
-/// The addresses of a list.
+/// Parses a list of addresses.
 pub(super) fn addresses(
     field: &str,
     list: &[String],

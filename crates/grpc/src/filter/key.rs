@@ -26,9 +26,7 @@ pub(crate) enum FilterKind {
 /// A key under which filters are found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IndexKey {
-    /// An account's address.
     Account(Pubkey),
-    /// An account's owner.
     Owner(Pubkey),
     /// An account of a transaction.
     TransactionAccount(Pubkey),

@@ -1,7 +1,7 @@
 //! The filters of one client: checked, compiled, and matched with updates.
 //!
-//! In: a `SubscribeRequest`. Out: a [`FilterSet`]; for an update, the messages that the client gets. A message lists the
-//! names of all its filters of one kind that match; each block filter has a message of its own.
+//! In: a `SubscribeRequest`. Out: a [`FilterSet`]; for an update, the messages that the client gets. A message lists
+//! the names of all its filters of one kind that match; each block filter has a message of its own.
 //! Bounds: [`Config`]; a breach is `INVALID_ARGUMENT` with the field, the limit and the setting.
 //! Not here: which filters are tried for an update (`index`), encoding (`encode`).
 
@@ -43,7 +43,6 @@ pub(crate) enum Part {
     BlockMeta,
 }
 
-/// A message for a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageSpec {
     pub(crate) part: Part,
@@ -63,7 +62,6 @@ struct SlotFilter {
     interslot: bool,
 }
 
-/// All filters of a client.
 pub(crate) struct FilterSet {
     pub(crate) commitment: Commitment,
     slots: Vec<Named<SlotFilter>>,
@@ -86,29 +84,31 @@ impl FilterSet {
         let data_slices = DataSlices::new(&request.accounts_data_slice, config.data_slices_max)?;
         Ok(Self {
             commitment,
-            slots: named(&request.slots, "slots", config, |filter| Ok(SlotFilter::new(filter)))?,
-            accounts: named(&request.accounts, "accounts", config, |filter| {
+            slots: compile_named(&request.slots, "slots", config, |filter| {
+                Ok(SlotFilter::new(filter))
+            })?,
+            accounts: compile_named(&request.accounts, "accounts", config, |filter| {
                 AccountFilter::new(filter, config)
             })?,
-            transactions: named(&request.transactions, "transactions", config, |filter| {
+            transactions: compile_named(&request.transactions, "transactions", config, |filter| {
                 TransactionFilter::new(filter, config)
             })?,
-            statuses: named(
+            statuses: compile_named(
                 &request.transactions_status,
                 "transactions_status",
                 config,
                 |filter| TransactionFilter::new(filter, config),
             )?,
-            entries: named(&request.entry, "entry", config, |_| Ok(()))?,
-            blocks: named(&request.blocks, "blocks", config, |filter| {
+            entries: compile_named(&request.entry, "entry", config, |_| Ok(()))?,
+            blocks: compile_named(&request.blocks, "blocks", config, |filter| {
                 BlockFilter::new(filter, config).map(Arc::new)
             })?,
-            footers: named(&request.block_footer, "block_footer", config, |_| Ok(()))?,
+            footers: compile_named(&request.block_footer, "block_footer", config, |_| Ok(()))?,
             with_certificates: request
                 .block_footer
                 .values()
                 .any(|filter| filter.include_certificates.unwrap_or(false)),
-            blocks_meta: named(&request.blocks_meta, "blocks_meta", config, |_| Ok(()))?,
+            blocks_meta: compile_named(&request.blocks_meta, "blocks_meta", config, |_| Ok(()))?,
             data_slices: Arc::new(data_slices),
         })
     }
@@ -161,7 +161,7 @@ impl FilterSet {
     }
 
     /// The messages of an update, with all filters tried.
-    pub(crate) fn messages_of(&self, update: &Update) -> Vec<MessageSpec> {
+    pub(crate) fn all_messages(&self, update: &Update) -> Vec<MessageSpec> {
         let all: Vec<FilterId> = match &update.kind {
             UpdateKind::Slot(_) => only_ids(FilterKind::Slot, &self.slots),
             UpdateKind::Account(_) => only_ids(FilterKind::Account, &self.accounts),
@@ -175,7 +175,7 @@ impl FilterSet {
             UpdateKind::Block(_) => only_ids(FilterKind::Block, &self.blocks),
             UpdateKind::BlockMeta(_) => only_ids(FilterKind::BlockMeta, &self.blocks_meta),
         };
-        let keys = TransactionKeys::of(update);
+        let keys = TransactionKeys::from_update(update);
         self.messages(update, keys.as_ref(), &all)
     }
 
@@ -284,7 +284,7 @@ pub(crate) fn commitment(level: Option<i32>) -> Result<Commitment, Status> {
 }
 
 /// The compiled filters of one kind, sorted by name.
-fn named<F, C>(
+fn compile_named<F, C>(
     filters: &HashMap<String, F>,
     field: &str,
     config: &Config,

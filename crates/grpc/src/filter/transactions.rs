@@ -23,11 +23,11 @@ pub(super) struct TransactionFilter {
     vote: Option<bool>,
     failed: Option<bool>,
     signature: Option<Signature>,
-    /// At least one of them.
+    /// The transaction must mention at least one of them.
     include: AddressFilter,
-    /// None of them.
+    /// The transaction must mention none of them.
     exclude: HashSet<Pubkey>,
-    /// All of them.
+    /// The transaction must mention all of them.
     required: HashSet<Pubkey>,
     /// Which owners of token balances count as accounts.
     expansion: Option<TokenAccountExpansionControlFlag>,
@@ -42,7 +42,7 @@ pub(crate) struct TransactionKeys<'a> {
 
 impl<'a> TransactionKeys<'a> {
     /// Those of a transaction's update.
-    pub(crate) fn of(update: &'a Update) -> Option<Self> {
+    pub(crate) fn from_update(update: &'a Update) -> Option<Self> {
         let UpdateKind::Transaction(executed) = &update.kind else { return None };
         Some(Self { executed, owners: OnceCell::new(), changed_owners: OnceCell::new() })
     }
@@ -131,7 +131,7 @@ pub(crate) fn token_owners(executed: &ExecutedTransaction) -> HashSet<Pubkey> {
     before.iter().chain(after).filter_map(owner).collect()
 }
 
-/// Those whose balance changed, or whose token account was closed or opened.
+/// Accounts with a changed balance, and opened or closed token accounts.
 fn changed_token_owners(executed: &ExecutedTransaction) -> HashSet<Pubkey> {
     let (before, after) = balances(executed);
     let mut changed = HashSet::new();

@@ -15,7 +15,7 @@ use yellowstone_grpc_proto::geyser::{
 use crate::client::connect;
 use crate::ledger::{ScriptedLedger, key};
 
-/// What `/metrics` says of the server.
+/// Returns the server's part of `/metrics`.
 pub(crate) fn scrape(server: &Server) -> String {
     let mut text = Exposition::default();
     server.metrics().write(&mut text);

@@ -13,7 +13,7 @@ use yellowstone_grpc_proto::geyser::{
     SlotStatus, SubscribeRequest, SubscribeRequestPing, SubscribeUpdate,
 };
 
-/// How long a test waits for a message.
+/// Timeout of a test that waits for a message.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The id of pings that say that a request was handled.
 const HANDLED: i32 = 7_777;
@@ -33,7 +33,6 @@ pub(crate) async fn connect_with(
         .max_decoding_message_size(64 << 20)
 }
 
-/// A subscription.
 pub(crate) struct Subscription {
     pub(crate) requests: mpsc::Sender<SubscribeRequest>,
     pub(crate) updates: Streaming<SubscribeUpdate>,
@@ -42,13 +41,13 @@ pub(crate) struct Subscription {
 impl Subscription {
     /// Subscribes, and waits until the filters are in effect.
     pub(crate) async fn start(client: &mut Client, request: SubscribeRequest) -> Self {
-        let mut subscription = Self::unchecked(client).await;
+        let mut subscription = Self::start_unchecked(client).await;
         subscription.replace(request).await;
         subscription
     }
 
     /// Opens a stream without a request.
-    pub(crate) async fn unchecked(client: &mut Client) -> Self {
+    pub(crate) async fn start_unchecked(client: &mut Client) -> Self {
         let (requests, receiver) = mpsc::channel(16);
         let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
             Some((receiver.recv().await?, receiver))
@@ -106,7 +105,7 @@ impl Subscription {
     }
 }
 
-/// An update in short: names of filters, then what it is.
+/// Returns a short form of an update: names of filters, then its content.
 pub(crate) fn short(update: &SubscribeUpdate) -> String {
     let names = update.filters.join(",");
     let what = match update.update_oneof.as_ref().expect("an update") {
@@ -128,15 +127,16 @@ pub(crate) fn short(update: &SubscribeUpdate) -> String {
             format!("status {} {} {result}", status.slot, status.signature[0])
         }
         UpdateOneof::Block(block) => {
-            let (transactions, accounts) = (block.transactions.len(), block.accounts.len());
+            let transactions = block.transactions.len();
+            let accounts = block.accounts.len();
             format!("block {} {transactions} {accounts}", block.slot)
         }
         UpdateOneof::BlockMeta(meta) => {
             format!("meta {} {}", meta.slot, meta.executed_transaction_count)
         }
         UpdateOneof::Entry(entry) => {
-            let (first, count) =
-                (entry.starting_transaction_index, entry.executed_transaction_count);
+            let first = entry.starting_transaction_index;
+            let count = entry.executed_transaction_count;
             format!("entry {} {} {count} from {first}", entry.slot, entry.index)
         }
         UpdateOneof::BlockFooter(footer) => {

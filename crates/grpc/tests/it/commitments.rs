@@ -1,4 +1,4 @@
-//! What a client of each commitment gets, in which order, on which forks.
+//! The messages of a client of each commitment, in order, on forks.
 
 use std::sync::Arc;
 
@@ -99,12 +99,12 @@ async fn a_jump_of_the_ledger_closes_every_client_and_nothing_before_it_is_repla
             live.take(8).await;
         }
         for slot in [FIRST, FIRST + 50] {
-            let mut early = Subscription::unchecked(&mut client).await;
+            let mut early = Subscription::start_unchecked(&mut client).await;
             early.send(from(slot)).await;
             assert_eq!(early.end().await.code(), Code::OutOfRange);
         }
     }
-    let mut replayed = Subscription::unchecked(&mut client).await;
+    let mut replayed = Subscription::start_unchecked(&mut client).await;
     replayed.send(from(FIRST + 51)).await;
     assert_eq!(replayed.take(1).await, ["s: created_bank 152"]);
     assert_eq!(resumed.take(1).await, ["s: created_bank 152"]);

@@ -58,7 +58,7 @@ async fn entries_come_after_the_transactions_and_before_the_block() {
     // And the same from the log.
     let request = with_entries(everything(CommitmentLevel::Processed));
     let request = SubscribeRequest { from_slot: Some(FIRST), ..request };
-    let mut replayed = Subscription::unchecked(&mut client).await;
+    let mut replayed = Subscription::start_unchecked(&mut client).await;
     replayed.send(request).await;
     assert_eq!(replayed.take(processed.len()).await, processed);
 }

@@ -1,4 +1,4 @@
-//! Each kind of filter matches what it says.
+//! Each kind of filter matches as documented.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::client::{Subscription, connect};
-use crate::ledger::{FIRST, ScriptedLedger, failed, key, transaction};
+use crate::ledger::{FIRST, ScriptedLedger, failed_transaction, key, transaction};
 
 type Accounts = SubscribeRequestFilterAccounts;
 type Transactions = SubscribeRequestFilterTransactions;
@@ -158,12 +158,13 @@ async fn matched_transactions(filter: Transactions) -> Vec<u8> {
     let mut subscription = Subscription::start(&mut client, request).await;
     ledger.open(FIRST);
     ledger.execute(transaction(FIRST, 0, 1, &[1, 2]));
-    ledger.execute(failed(FIRST, 1, 2, &[2, 3]));
+    ledger.execute(failed_transaction(FIRST, 1, 2, &[2, 3]));
     ledger.execute(ExecutedTransaction { is_vote: true, ..transaction(FIRST, 2, 3, &[1, 3]) });
     ledger.execute(with_owner(transaction(FIRST, 3, 4, &[5]), 40, false));
     ledger.execute(with_owner(transaction(FIRST, 4, 5, &[6]), 40, true));
     ledger.freeze(FIRST);
-    let (mut found, mut statuses) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut statuses = Vec::new();
     loop {
         match subscription.next().await.expect("an update").update_oneof.expect("an update") {
             UpdateOneof::Transaction(update) => {

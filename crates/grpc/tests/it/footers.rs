@@ -124,7 +124,7 @@ async fn a_ledger_without_footers_sends_none_and_the_filters_are_limited() {
     ];
     assert_eq!(subscription.take(expected.len()).await, expected);
     let three = with_footers(&[("f", None), ("g", None), ("h", None)], Default::default());
-    let mut refused = Subscription::unchecked(&mut client).await;
+    let mut refused = Subscription::start_unchecked(&mut client).await;
     refused.send(three).await;
     let status = refused.end().await;
     assert_eq!(status.code(), Code::InvalidArgument);

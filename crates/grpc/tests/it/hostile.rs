@@ -32,7 +32,8 @@ pub(crate) fn memory(ledger: &ScriptedLedger, part: &str) -> u64 {
 async fn a_lagging_client_is_closed_and_the_others_are_not() {
     let config = Config { queue_bytes_max: 1 << 20, ..Config::default() };
     let mut ledger = ScriptedLedger::start(config);
-    let (mut slow, mut fast) = (connect(ledger.address()).await, connect(ledger.address()).await);
+    let mut slow = connect(ledger.address()).await;
+    let mut fast = connect(ledger.address()).await;
     let mut lagging = Subscription::start(&mut slow, everything(CommitmentLevel::Processed)).await;
     let of_one =
         SubscribeRequestFilterAccounts { account: vec![key(1).to_string()], ..Default::default() };
@@ -104,7 +105,7 @@ async fn a_request_that_is_too_large_ends_its_stream_only() {
         SubscribeRequestFilterAccounts { account: vec!["x".repeat(20_000)], ..Default::default() };
     let request =
         SubscribeRequest { accounts: [("a".to_owned(), filter)].into(), ..Default::default() };
-    let mut subscription = Subscription::unchecked(&mut client).await;
+    let mut subscription = Subscription::start_unchecked(&mut client).await;
     subscription.send(request).await;
     assert_eq!(subscription.end().await.code(), Code::OutOfRange);
     let pong = client.ping(PingRequest { count: 3 }).await.expect("the connection works");

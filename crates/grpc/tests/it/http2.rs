@@ -103,8 +103,8 @@ impl RawClient {
         Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload })
     }
 
-    /// The next frame of a kind that is no acknowledgement.
-    async fn next_of(&mut self, kind: u8) -> Option<Frame> {
+    /// Returns the next frame of a kind that is not an acknowledgement.
+    async fn next_frame(&mut self, kind: u8) -> Option<Frame> {
         loop {
             let frame = self.next().await?;
             if frame.kind == kind && frame.flags & ACK == 0 {
@@ -115,11 +115,11 @@ impl RawClient {
 
     /// The error with which the server ends the connection.
     async fn goaway(&mut self) -> Option<u8> {
-        let frame = self.next_of(GOAWAY).await?;
+        let frame = self.next_frame(GOAWAY).await?;
         frame.payload.get(7).copied()
     }
 
-    /// Waits until the server has handled what was sent.
+    /// Waits until the server has handled the sent frames.
     async fn round_trip(&mut self) {
         self.send(&frame(PING, 0, 0, b"finished")).await;
         loop {
@@ -175,12 +175,12 @@ async fn streams_beyond_the_bound_are_refused_and_the_others_are_not() {
     let config = Config { connection_streams_max: 2, ..Config::default() };
     let ledger = ScriptedLedger::start(config);
     let mut client = RawClient::connect(&ledger, &[]).await;
-    // A subscription, and two calls whose message does not come.
+    // A subscription, and two calls without their message.
     client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
     for stream in [3, 5] {
         client.send(&frame(HEADERS, END_HEADERS, stream, &call_headers("GetSlot"))).await;
     }
-    let reset = client.next_of(RST_STREAM).await.expect("the connection works");
+    let reset = client.next_frame(RST_STREAM).await.expect("the connection works");
     assert_eq!((reset.stream, reset.payload.as_slice()), (5, &[0, 0, 0, REFUSED_STREAM][..]));
     wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_subscriptions_open 1\n")).await;
 }
@@ -240,14 +240,15 @@ async fn a_header_list_beyond_its_bound_is_refused() {
     assert!(scrape(&ledger.server).contains("hydrant_grpc_subscriptions_open 0\n"));
 }
 
-/// A client writes frames that the server has to answer, and reads nothing.
+/// A client writes frames that the server has to acknowledge, and reads nothing.
 async fn check_flood(frame: Vec<u8>) {
     let ledger = ScriptedLedger::start(Config::default());
     let mut other = connect(ledger.address()).await;
     let client = RawClient::connect(&ledger, &[]).await;
     let flood = frame.repeat(1_000);
-    let (mut accepted, mut refused) = (0, 0);
-    // The server's one thread has handled what it wants to when it has served another client many times.
+    let mut accepted = 0;
+    let mut refused = 0;
+    // The server's one thread has handled its work when it has served another client many times.
     while refused < 50 {
         match client.0.try_write(&flood[accepted % frame.len()..]) {
             Ok(bytes) => (accepted, refused) = (accepted + bytes, 0),

@@ -1,4 +1,4 @@
-//! A ledger whose events a test sends one by one.
+//! A ledger for tests that send its events one by one.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
@@ -8,7 +8,7 @@ use chain_solana::{
     AccountUpdate, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, ExecutedTransaction,
     LedgerEvent, RevertReason,
 };
-use grpc::{Config, EventSender, GrpcNode, Server};
+use grpc::{Config, GrpcEventSink, GrpcNode, Server};
 use ledger::{BlockId, Slot};
 use query::{Ledger, LedgerConfig};
 use solana::{Account, Entry};
@@ -28,7 +28,7 @@ pub(crate) const FIRST: Slot = 101;
 
 pub(crate) struct ScriptedLedger {
     pub(crate) server: Server,
-    events: EventSender,
+    events: GrpcEventSink,
     write_version: u64,
     blocks: HashMap<BlockId, Arc<Block>>,
     open: HashMap<BlockId, (BlockId, Vec<Arc<ExecutedTransaction>>)>,
@@ -72,8 +72,13 @@ pub(crate) fn transaction(slot: Slot, index: u32, n: u8, keys: &[u8]) -> Execute
     }
 }
 
-/// As [`transaction`], failed.
-pub(crate) fn failed(slot: Slot, index: u32, n: u8, keys: &[u8]) -> ExecutedTransaction {
+/// Returns a failed transaction with these accounts.
+pub(crate) fn failed_transaction(
+    slot: Slot,
+    index: u32,
+    n: u8,
+    keys: &[u8],
+) -> ExecutedTransaction {
     let mut executed = transaction(slot, index, n, keys);
     executed.meta.status = Err(TransactionError::AccountInUse);
     executed
@@ -88,11 +93,13 @@ impl ScriptedLedger {
     pub(crate) fn start_with(config: Config, stored_blocks: Vec<Arc<Block>>) -> Self {
         let (_, reader) =
             Ledger::new(LedgerConfig::new(1_000), block_id(100), Arc::new(bank(block_id(100))));
-        let (reader, cluster) = (Box::new(reader), Some(Arc::new(cluster())));
+        let reader = Box::new(reader);
+        let cluster = Some(Arc::new(cluster()));
         let node = GrpcNode { reader, cluster, program: ("test", "1.2.3"), stored_blocks };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let (server, events) = Server::start(config, node, listener).expect("it starts");
-        let (blocks, open) = (HashMap::new(), HashMap::new());
+        let blocks = HashMap::new();
+        let open = HashMap::new();
         Self { server, events, write_version: 0, blocks, open, entries: Vec::new() }
     }
 

@@ -26,7 +26,7 @@ fn config() -> Config {
 
 async fn outcome(ledger: &ScriptedLedger, request: SubscribeRequest) -> Result<(), Status> {
     let mut client = connect(ledger.address()).await;
-    let mut subscription = Subscription::unchecked(&mut client).await;
+    let mut subscription = Subscription::start_unchecked(&mut client).await;
     subscription.send(request).await;
     let ping = Some(yellowstone_grpc_proto::geyser::SubscribeRequestPing { id: 1 });
     // A refused request has ended the stream, and then this one is not read.
@@ -138,7 +138,7 @@ async fn subscriptions_and_their_filters_are_bounded_together() {
         accounts(SubscribeRequestFilterAccounts { account: keys(count), ..Default::default() })
     };
     let first = Subscription::start(&mut client, of(20)).await;
-    let mut second = Subscription::unchecked(&mut client).await;
+    let mut second = Subscription::start_unchecked(&mut client).await;
     second.send(of(20)).await;
     let status = second.end().await;
     assert_eq!(status.code(), Code::ResourceExhausted);

@@ -1,4 +1,4 @@
-//! The server over real sockets, with the client of the proto's crate, and a ledger whose events a test sends.
+//! The server over real sockets, with the client of the proto's crate. The tests send the events of the ledger.
 
 mod calls;
 mod client;

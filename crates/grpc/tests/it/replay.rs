@@ -1,4 +1,4 @@
-//! `from_slot`: what was published in the last slots.
+//! `from_slot`: the published updates of the last slots.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,11 +44,11 @@ async fn a_replay_gives_what_was_sent_and_goes_on_live() {
             CommitmentLevel::Finalized => 17 * 2,
         };
         let expected = live.take(count).await;
-        let mut replayed = Subscription::unchecked(&mut client).await;
+        let mut replayed = Subscription::start_unchecked(&mut client).await;
         replayed.send(from(FIRST, level)).await;
         assert_eq!(replayed.take(count).await, expected, "{level:?}");
 
-        let mut later = Subscription::unchecked(&mut client).await;
+        let mut later = Subscription::start_unchecked(&mut client).await;
         later.send(from(FIRST + 10, level)).await;
         let slot_of = |text: &String| -> u64 {
             let slot = text.split(' ').nth(2).expect("a slot");
@@ -82,7 +82,7 @@ async fn a_slot_that_is_gone_is_out_of_range_and_a_later_one_is_waited_for() {
     let first = info.expect("an answer").into_inner().first_available;
     assert_eq!(first, Some(FIRST + 5));
 
-    let mut gone = Subscription::unchecked(&mut client).await;
+    let mut gone = Subscription::start_unchecked(&mut client).await;
     gone.send(from(FIRST + 4, CommitmentLevel::Processed)).await;
     let status = gone.end().await;
     assert_eq!(status.code(), Code::OutOfRange);
@@ -102,11 +102,11 @@ async fn a_jump_of_slots_removes_nothing_from_the_log() {
     let slots = [FIRST, FIRST + 1, FIRST + 400_000, FIRST + 900_000];
     slots.iter().for_each(|slot| ledger.bank_with_write(*slot, 1));
     let all = live.take(4 * 6).await;
-    let mut replayed = Subscription::unchecked(&mut client).await;
+    let mut replayed = Subscription::start_unchecked(&mut client).await;
     replayed.send(from(FIRST, CommitmentLevel::Processed)).await;
     assert_eq!(replayed.take(4 * 6).await, all);
-    // What was published before the jump still becomes final: its content follows.
-    let mut finalized = Subscription::unchecked(&mut client).await;
+    // Banks from before the jump still become final: their content follows.
+    let mut finalized = Subscription::start_unchecked(&mut client).await;
     finalized.send(from(FIRST, CommitmentLevel::Finalized)).await;
     finalized.take(4 * 4).await;
     ledger.root(block_id(FIRST));
@@ -118,7 +118,7 @@ async fn a_client_that_is_ahead_of_a_ledger_that_started_again_gets_no_slot_twic
     let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     // Nothing is published yet. The root is not sent again, and everything after it is.
-    let mut rooted = Subscription::unchecked(&mut client).await;
+    let mut rooted = Subscription::start_unchecked(&mut client).await;
     rooted.send(from(FIRST - 1, CommitmentLevel::Processed)).await;
     assert_eq!(rooted.end().await.code(), Code::OutOfRange);
     let mut levels = Vec::new();
@@ -200,7 +200,7 @@ async fn left_forks_push_no_slot_out_before_it_is_final() {
     // A replay has the slots of the chain, and none of those that were left.
     let chain = std::iter::once(FIRST).chain(left.end..=tip);
     let expected: Vec<_> = chain.map(|slot| format!("m: meta {slot} 0")).collect();
-    let mut replayed = Subscription::unchecked(&mut client).await;
+    let mut replayed = Subscription::start_unchecked(&mut client).await;
     replayed.send(from(FIRST, CommitmentLevel::Confirmed)).await;
     assert_eq!(metas_until(&mut replayed, &confirmed).await, expected);
 
@@ -243,7 +243,7 @@ async fn a_slow_client_changes_its_filters_during_a_replay() {
     // Its window holds one account, so most of the replay is unread when a request comes.
     let small = |endpoint: Endpoint| endpoint.initial_stream_window_size(65_535);
     let mut client = connect_with(ledger.address(), small).await;
-    let mut slow = Subscription::unchecked(&mut client).await;
+    let mut slow = Subscription::start_unchecked(&mut client).await;
     slow.send(from(FIRST, CommitmentLevel::Processed)).await;
     let mut found = slow.take(30).await;
     for id in 0..5 {
@@ -302,7 +302,7 @@ async fn a_jump_of_slots_keeps_the_log() {
     // A second bank of a slot takes no further slot; the next one does.
     ledger.open_on(BlockId { slot: after, version: 1 }, block_id(FIRST + 3));
     ledger.open(after + 1);
-    let mut last = Subscription::unchecked(&mut client).await;
+    let mut last = Subscription::start_unchecked(&mut client).await;
     last.send(from(FIRST + 1, CommitmentLevel::Processed)).await;
     assert_eq!(last.take(1).await, ["s: created_bank 102"]);
     let info = client.subscribe_replay_info(SubscribeReplayInfoRequest {}).await;
@@ -319,7 +319,7 @@ async fn stored_blocks_are_replayed_without_accounts() {
     let mut client = connect(ledger.address()).await;
     let info = client.subscribe_replay_info(SubscribeReplayInfoRequest {}).await;
     assert_eq!(info.expect("an answer").into_inner().first_available, Some(FIRST));
-    let mut whole = Subscription::unchecked(&mut client).await;
+    let mut whole = Subscription::start_unchecked(&mut client).await;
     whole.send(from(98, CommitmentLevel::Processed)).await;
     let status = whole.end().await;
     assert_eq!(status.code(), Code::OutOfRange);
@@ -334,7 +334,7 @@ async fn stored_blocks_are_replayed_without_accounts() {
     ] {
         let mut request = SubscribeRequest { accounts: HashMap::new(), ..from(98, level) };
         request.slots.values_mut().for_each(|slots| slots.filter_by_commitment = Some(true));
-        let mut restored = Subscription::unchecked(&mut client).await;
+        let mut restored = Subscription::start_unchecked(&mut client).await;
         restored.send(request).await;
         for slot in 98..FIRST {
             let of_slot = [
@@ -347,7 +347,7 @@ async fn stored_blocks_are_replayed_without_accounts() {
         assert_eq!(restored.take(2).await, ["m: meta 101 0".to_owned(), format!("s: {at} 101")]);
     }
     // Later banks are whole.
-    let mut whole = Subscription::unchecked(&mut client).await;
+    let mut whole = Subscription::start_unchecked(&mut client).await;
     whole.send(from(FIRST, CommitmentLevel::Processed)).await;
     assert_eq!(whole.take(2).await, ["s: created_bank 101", "a: account 101 1 data"]);
 }

@@ -70,7 +70,7 @@ async fn a_request_with_a_ping_is_only_a_ping() {
 async fn a_first_request_with_a_ping_has_no_filters() {
     let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
-    let mut subscription = Subscription::unchecked(&mut client).await;
+    let mut subscription = Subscription::start_unchecked(&mut client).await;
     let ping = Some(SubscribeRequestPing { id: 3 });
     subscription.send(SubscribeRequest { ping, ..account("one", 1) }).await;
     assert_eq!(subscription.take(1).await, [": pong 3"]);
@@ -149,7 +149,7 @@ async fn an_invalid_filter_ends_the_stream_and_says_why() {
     let invalid = SubscribeRequestFilterAccounts { owner: vec!["x".into()], ..Default::default() };
     let mut request = everything(CommitmentLevel::Processed);
     request.accounts.insert("bad".to_owned(), invalid);
-    let mut subscription = Subscription::unchecked(&mut client).await;
+    let mut subscription = Subscription::start_unchecked(&mut client).await;
     subscription.send(request).await;
     let status = subscription.end().await;
     assert_eq!(status.code(), Code::InvalidArgument);

@@ -17,6 +17,7 @@ use crate::follow::flags::{FollowFlags, FollowerFlags, SendTo};
 use crate::input_file;
 use crate::node::config::cores;
 use crate::node::{Merge, NodeConfig, ProducerDefaults};
+use crate::snapshot_file::SnapshotFile;
 
 /// Slots behind from which on Agave's nodes are unhealthy.
 const SLOTS_BEHIND_MAX_DEFAULT: u64 = 128;
@@ -69,11 +70,7 @@ impl FollowSettings {
     /// Settings from flags. Reads every file that they name except archives, and checks every number.
     pub(crate) fn from_flags(flags: &FollowFlags) -> Result<Self> {
         bounds::check(&bounds::follow(&flags.follower))?;
-        let defaults = ProducerDefaults {
-            body_bytes_max: None,
-            has_tpu: false,
-            replay_slots_min: REPLAY_SLOTS_MIN,
-        };
+        let defaults = ProducerDefaults { has_tpu: false, replay_slots_min: REPLAY_SLOTS_MIN };
         let node = NodeConfig::from_flags(&flags.node, &defaults)?;
         ensure!(!node.reset || node.ledger_dir.is_some(), "--reset requires --ledger");
         let has_start = flags.follower.snapshot.is_some() || node.ledger_dir.is_some();
@@ -122,6 +119,22 @@ impl FollowConfig {
             slots_behind_max: flags.slots_behind_max.unwrap_or(SLOTS_BEHIND_MAX_DEFAULT),
             load_threads: cores(),
         })
+    }
+
+    /// Checks that the archives of the flags start as archives do, unless there may be a stored state, with which they are
+    /// not read. The rest of them is not checked, because that may take minutes.
+    pub(crate) fn check(&self, node: &NodeConfig) -> Result<()> {
+        let may_have_state =
+            node.ledger_dir.as_deref().is_some_and(|dir| !node.reset && dir.exists());
+        let file = self.snapshot_file().filter(|_| !may_have_state);
+        file.map_or(Ok(()), |file| file.check())
+    }
+
+    /// The archives of the flags. `None` if there are none, or a node has them.
+    fn snapshot_file(&self) -> Option<SnapshotFile> {
+        let Some(SnapshotSource::File(full)) = &self.snapshot else { return None };
+        let incremental = self.incremental_snapshot.clone();
+        Some(SnapshotFile { full: full.clone(), incremental, threads: self.load_threads })
     }
 
     /// The archives that close gaps: of the node that the snapshot came from, or of the upstream. `None` without either.

@@ -22,10 +22,11 @@ pub(crate) fn run(flags: FollowFlags, signals: StartSignals) -> Result<()> {
     let check = flags.config.check;
     let FollowSettings { node, chain } = FollowSettings::from_flags(&config::with_file(flags)?)?;
     if check {
+        chain.check(&node)?;
         print_line("settings are valid");
         return Ok(());
     }
     prepare_process(&node)?;
     let process = NodeProcess { signals, ignorable: Ignorable::Hangup, started };
-    Node::builder(FollowProducer::new(chain)).with_process(process).serve(node)?.wait()
+    Ok(Node::builder(FollowProducer::new(chain)).with_process(process).serve(node)?.wait()?)
 }

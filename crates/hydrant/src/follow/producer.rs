@@ -32,7 +32,7 @@ use crate::memory_report::MemoryLine;
 use crate::node::front_end::{FrontEnd, ReadyNode};
 use crate::node::parts::BoxFuture;
 use crate::node::producer::{
-    LedgerParts, LedgerProducer, OpenContext, OpenedLedger, RunningLedger,
+    LedgerHandles, LedgerProducer, OpenContext, OpenedLedger, RunningLedger,
 };
 use crate::node::{NodeConfig, Producer};
 use crate::snapshot_file::SnapshotFile;
@@ -191,7 +191,7 @@ struct OpenedChain {
     /// `None` once the follower has it.
     base: Option<Base>,
     facts: UpstreamFacts,
-    /// `None` before [`OpenedLedger::parts`].
+    /// `None` before [`OpenedLedger::handles`].
     follower: Option<Follower>,
 }
 
@@ -221,7 +221,7 @@ impl OpenedLedger for OpenedChain {
         LedgerKind::Followed
     }
 
-    fn parts(&mut self, config: &NodeConfig) -> Result<LedgerParts> {
+    fn handles(&mut self, config: &NodeConfig) -> Result<LedgerHandles> {
         let follower = self.follow(config)?;
         let chain = &self.config;
         let identity = Keypair::new();
@@ -255,7 +255,7 @@ impl OpenedLedger for OpenedChain {
         let health = Health::default();
         health.set(Status::Unknown);
         self.follower = Some(follower);
-        Ok(LedgerParts {
+        Ok(LedgerHandles {
             cluster_info: info,
             identity,
             request_reader: reader.clone(),
@@ -284,7 +284,7 @@ impl OpenedLedger for OpenedChain {
     }
 
     fn cluster(&self, _: &Arc<ClusterInfo>) -> Result<Arc<dyn Cluster>> {
-        let follower = self.follower.as_ref().context("the follower exists once it has parts")?;
+        let follower = self.follower.as_ref().context("the follower exists after `handles`")?;
         Ok(follower.cluster())
     }
 

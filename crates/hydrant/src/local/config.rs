@@ -15,8 +15,10 @@ use crate::banner::OutputStyle;
 use crate::bounds::{self, SHRED_BYTES};
 use crate::clone::CloneRequest;
 use crate::config_file;
+use crate::faucet_server::FAUCET_PORT;
 use crate::fork_setup::{self, ForkSettings};
 use crate::input_file;
+use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::config::cores;
 use crate::node::{Merge, NodeConfig, ProducerDefaults};
@@ -103,6 +105,13 @@ impl LocalConfig {
         Ok(())
     }
 
+    /// Bytes of a request's body that may be a cheat code. `None`: the limit of Agave, also under the name of
+    /// `solana-test-validator`.
+    pub(crate) fn body_bytes_max(&self) -> Option<usize> {
+        let takes_cheatcodes = self.cheatcodes && self.style == OutputStyle::Hydrant;
+        takes_cheatcodes.then_some(CHEATCODE_BODY_BYTES_MAX)
+    }
+
     /// Whether the lines of `solana-test-validator` before its start are printed.
     pub(crate) fn prints_agave_lines(&self, node: &NodeConfig) -> bool {
         self.style == OutputStyle::TestValidator && !node.quiet
@@ -136,45 +145,50 @@ fn merge(flags: DevFlags, mut file: DevFlags) -> DevFlags {
 
 impl DevConfig {
     /// Settings from flags. Reads every file that they name, and checks every number.
-    pub(crate) fn from_flags(flags: DevFlags) -> Result<Self> {
+    pub(crate) fn from_flags(flags: DevFlags, preset: LocalPreset) -> Result<Self> {
         bounds::check(&bounds::local(&flags))?;
         let mut node = NodeConfig::from_flags(&flags.node, &producer_defaults(&flags))?;
         let shreds = flags.limit_ledger_size.filter(|_| flags.node.ledger.history_bytes.is_none());
         if let Some(shreds) = shreds {
             node.history.bytes_max = shreds.saturating_mul(SHRED_BYTES);
         }
+        node.rpc_ports.pubsub = preset.pubsub_port;
         ensure!(
             flags.faucet_port.is_none() || node.api_keys.is_none(),
             "--faucet-port cannot be used with --api-keys: the faucet's protocol has no keys (requestAirdrop has)"
         );
         let mut local = LocalConfig {
-            localnet: localnet_config(&flags)?,
+            localnet: localnet_config(&flags, preset.cli_config.as_deref())?,
             snapshot: snapshot_file(&flags, cores())?,
-            clone: CloneRequest::from_flags(&flags)?,
+            clone: CloneRequest::from_flags(&flags, &preset.cloned_addresses)?,
             fork: fork_setup::from_flags(&flags)?,
             cheatcodes: !flags.no_cheatcodes,
-            faucet_port: flags.faucet_port,
+            faucet_port: flags.faucet_port.or_else(|| default_faucet_port(preset.style, &node)),
             genesis_flags: flags.genesis_flags(),
             account_dirs: flags.account_dir,
-            style: OutputStyle::Hydrant,
+            style: preset.style,
         };
+        local.localnet.verifies_programs = preset.style == OutputStyle::Hydrant;
+        local.localnet.accounts.extend(preset.accounts);
         local.apply(&node)?;
         Ok(Self { node, local })
     }
 }
 
 fn producer_defaults(flags: &DevFlags) -> ProducerDefaults {
-    let takes_cheatcodes = !flags.no_cheatcodes && !flags.node.bounds.has_agave_body_limit;
     let finalize_after =
         flags.finalize_after.unwrap_or_else(|| localnet::Config::default().finalize_after);
-    ProducerDefaults {
-        body_bytes_max: takes_cheatcodes.then_some(CHEATCODE_BODY_BYTES_MAX),
-        has_tpu: true,
-        replay_slots_min: finalize_after + REPLAY_SLOTS_AFTER_ROOT,
-    }
+    ProducerDefaults { has_tpu: true, replay_slots_min: finalize_after + REPLAY_SLOTS_AFTER_ROOT }
 }
 
-fn localnet_config(flags: &DevFlags) -> Result<localnet::Config> {
+/// The faucet's port of `solana-test-validator`; a free one if all ports are. None with API keys, which its protocol
+/// does not have.
+fn default_faucet_port(style: OutputStyle, node: &NodeConfig) -> Option<u16> {
+    let is_served = style == OutputStyle::TestValidator && node.api_keys.is_none();
+    is_served.then_some(if node.rpc_ports.rpc == 0 { 0 } else { FAUCET_PORT })
+}
+
+fn localnet_config(flags: &DevFlags, cli_config: Option<&Path>) -> Result<localnet::Config> {
     let defaults = localnet::Config::default();
     ensure!(
         flags.slot_ms.is_none() || flags.ticks_per_slot.is_none(),
@@ -218,7 +232,7 @@ fn localnet_config(flags: &DevFlags) -> Result<localnet::Config> {
             .unwrap_or(defaults.faucet_lamports),
         airdrops: airdrops(flags)?,
         inflation: inflation(flags, defaults.inflation)?,
-        mint: mint(flags)?,
+        mint: mint(flags, cli_config)?,
         features: features(flags)?,
         accounts: accounts(flags)?,
         programs: programs(flags)?,
@@ -291,12 +305,12 @@ fn inflation(flags: &DevFlags, default: Inflation) -> Result<Inflation> {
     Ok(Inflation::new_fixed(rate))
 }
 
-fn mint(flags: &DevFlags) -> Result<Option<solana_pubkey::Pubkey>> {
+fn mint(flags: &DevFlags, cli_config: Option<&Path>) -> Result<Option<solana_pubkey::Pubkey>> {
     if let Some(mint) = &flags.mint {
         return accounts_file::address_or_keypair(mint).context("--mint").map(Some);
     }
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    Ok(solana_cli_config::wallet(flags.cli_config.as_deref(), home.as_deref()))
+    Ok(solana_cli_config::wallet(cli_config, home.as_deref()))
 }
 
 fn accounts(flags: &DevFlags) -> Result<Vec<localnet::GenesisAccount>> {
@@ -340,7 +354,7 @@ mod tests {
 
     fn check(flags: DevFlags, file: &str) -> Result<DevConfig> {
         let file = DevFlags::from_toml(file)?;
-        DevConfig::from_flags(merge(flags, file))
+        DevConfig::from_flags(merge(flags, file), LocalPreset::default())
     }
 
     #[test]
@@ -417,26 +431,25 @@ mod tests {
 
     #[test]
     fn a_request_that_may_be_a_cheat_code_has_fifteen_mebibytes() {
-        let bytes = |flags: DevFlags, file: &str| {
-            check(flags, file).expect("valid settings").node.rpc.body_bytes_max()
+        let bytes = |flags: DevFlags, style: OutputStyle, file: &str| {
+            let file = DevFlags::from_toml(file).expect("valid settings");
+            let preset = LocalPreset { style, ..LocalPreset::default() };
+            let config = DevConfig::from_flags(merge(flags, file), preset).expect("valid settings");
+            config.node.rpc.body_bytes_max.or(config.local.body_bytes_max())
         };
         let none = DevFlags::default;
         let without = || DevFlags { no_cheatcodes: true, ..none() };
-        let bounds = |bounds| with_node(NodeFlags { bounds, ..NodeFlags::default() });
-        let as_agave =
-            || bounds(BoundFlags { has_agave_body_limit: true, ..BoundFlags::default() });
         let file = "[rpc]\nbody_bytes_max = 51_200";
-        assert_eq!(bytes(none(), ""), 15 << 20);
-        assert_eq!((bytes(without(), ""), bytes(as_agave(), "")), (51_200, 51_200));
-        assert_eq!(bytes(none(), "no-cheatcodes = true"), 51_200);
+        assert_eq!(bytes(none(), OutputStyle::Hydrant, ""), Some(15 << 20));
+        assert_eq!(bytes(without(), OutputStyle::Hydrant, ""), None);
+        assert_eq!(bytes(none(), OutputStyle::TestValidator, ""), None);
+        assert_eq!(bytes(none(), OutputStyle::Hydrant, "no-cheatcodes = true"), None);
         // A value that is set counts, even the default one.
-        assert_eq!(bytes(none(), file), 51_200);
-        let flag = bounds(BoundFlags {
-            rpc_max_request_body_size: Some(100),
-            has_agave_body_limit: true,
-            ..BoundFlags::default()
-        });
-        assert_eq!(bytes(flag, file), 100);
+        assert_eq!(bytes(none(), OutputStyle::Hydrant, file), Some(51_200));
+        let bounds = BoundFlags { rpc_max_request_body_size: Some(100), ..BoundFlags::default() };
+        let flag = with_node(NodeFlags { bounds, ..NodeFlags::default() });
+        assert_eq!(bytes(flag, OutputStyle::TestValidator, file), Some(100));
+        assert_eq!(LocalConfig::default().body_bytes_max(), Some(15 << 20));
     }
 
     #[test]

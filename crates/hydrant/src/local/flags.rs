@@ -59,10 +59,6 @@ pub(crate) struct DevFlags {
     /// Default: the keypair of the Solana CLI (of its configuration, or ~/.config/solana/id.json), if it exists.
     #[arg(long, value_name = "PUBKEY", help_heading = "Genesis")]
     pub(crate) mint: Option<String>,
-    /// The Solana CLI's configuration: `--config` under the name of `solana-test-validator`.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub(crate) cli_config: Option<PathBuf>,
     /// SOL of the faucet at genesis [default: 1000000].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_sol: Option<f64>,
@@ -110,7 +106,7 @@ pub(crate) struct DevFlags {
     /// Clone this account from --url when the ledger is created. Can be repeated.
     #[arg(short, long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
     pub(crate) clone: Vec<String>,
-    /// The same, but an account that does not exist is skipped. Can be repeated.
+    /// Clone an account if it exists, and skip it otherwise. Can be repeated.
     #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
     pub(crate) maybe_clone: Vec<String>,
     /// Clone this upgradeable program with its data. Can be repeated.
@@ -119,10 +115,6 @@ pub(crate) struct DevFlags {
     /// Clone this address lookup table with the accounts that it lists. Can be repeated.
     #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
     pub(crate) deep_clone_address_lookup_table: Vec<String>,
-    /// Accounts to clone, programs with their data: `[[test.validator.clone]]` of Anchor.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub(crate) clone_any: Vec<String>,
     /// Leave the features inactive that are inactive on --url.
     #[arg(long, help_heading = "Clone")]
     pub(crate) clone_feature_set: bool,
@@ -213,10 +205,10 @@ merge_by_field! {
     DevFlags {
         config, slot_ms, ticks_per_slot, block_mode, finalize_after, slots_per_epoch, warp_slot,
         skip_blockhash_check, limit_ledger_size, from_snapshot, from_incremental_snapshot, mint,
-        cli_config, faucet_sol, faucet_per_request_sol_cap, faucet_per_time_sol_cap,
+        faucet_sol, faucet_per_request_sol_cap, faucet_per_time_sol_cap,
         faucet_time_slice_secs, inflation_fixed, features, deactivate_feature, account, account_dir,
         bpf_program, upgradeable_program, url, clone, maybe_clone, clone_upgradeable_program,
-        deep_clone_address_lookup_table, clone_any, clone_feature_set, fork_url, fork_slot,
+        deep_clone_address_lookup_table, clone_feature_set, fork_url, fork_slot,
         fork_from_genesis, fork_cache, fork_genesis, fork_bytes_max, fork_requests_max,
         fork_timeout_ms, node, faucet_port, no_cheatcodes, queue_compute_units_max,
         compute_unit_limit, transaction_account_lock_limit, log_messages_bytes_limit,

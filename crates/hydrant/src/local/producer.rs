@@ -25,16 +25,14 @@ use crate::local::LocalConfig;
 use crate::local::front_end::LocalFrontEnd;
 use crate::node::front_end::FrontEnd;
 use crate::node::producer::{
-    LedgerParts, LedgerProducer, OpenContext, OpenedLedger, RunningLedger,
+    LedgerHandles, LedgerProducer, OpenContext, OpenedLedger, RunningLedger,
 };
-use crate::node::{NodeConfig, Producer};
+use crate::node::{NodeConfig, Producer, STACK_BYTES};
 use crate::queue_metrics::QueueMetrics;
 use crate::{accounts_file, existing_ledger, grpc_setup};
 
 /// Lamports of an account for tips at genesis: the minimum balance of a wallet.
 const TIP_ACCOUNT_LAMPORTS: u64 = 890_880;
-/// Stack of the thread that creates or reads a ledger: that of a main thread.
-const OPEN_STACK_BYTES: usize = 8 << 20;
 
 /// Makes the blocks of a local ledger, as `hydrant dev` does.
 pub struct LocalProducer {
@@ -56,7 +54,7 @@ impl LocalProducer {
     /// Finds the errors that a start would find while it creates a ledger, and writes nothing. Of an archive only the start
     /// is read, because the whole may take minutes.
     pub(crate) fn check(mut self, node: &NodeConfig) -> Result<()> {
-        self.prepare(node)?;
+        self.prepare(node, true)?;
         let config = &self.config;
         if let Some(file) = &config.snapshot {
             file.check()?;
@@ -74,18 +72,30 @@ impl LocalProducer {
         Ok(config.snapshot.is_some() || (!node.reset && contains_ledger(config, node)?))
     }
 
-    /// Completes the settings, and reports those that have no effect on the ledger.
-    fn prepare(&mut self, node: &NodeConfig) -> Result<()> {
+    /// Completes the settings. Reports those that have no effect on the ledger, if the node has an output.
+    fn prepare(&mut self, node: &NodeConfig, has_output: bool) -> Result<()> {
         self.config.apply(node)?;
         add_tip_accounts(&mut self.config);
-        report_genesis(&mut self.config, node)
+        let is_continued =
+            !node.reset && self.config.snapshot.is_none() && contains_ledger(&self.config, node)?;
+        if has_output {
+            report_genesis(&self.config, node, is_continued);
+        }
+        if is_continued {
+            existing_ledger::ignore_genesis(&mut self.config);
+        }
+        Ok(())
     }
 }
 
 impl LedgerProducer for LocalProducer {
+    fn body_bytes_max(&self) -> Option<usize> {
+        self.config.body_bytes_max()
+    }
+
     fn open(mut self: Box<Self>, context: &OpenContext<'_>) -> Result<Box<dyn OpenedLedger>> {
         let node = context.config;
-        self.prepare(node)?;
+        self.prepare(node, context.has_output)?;
         let mut config = self.config;
         let faucet = config.faucet_port.map(|port| faucet_server::bind(node.bind_address, port));
         let faucet_listener = faucet.transpose()?;
@@ -122,7 +132,7 @@ impl OpenedLedger for OpenedLocalnet {
         LedgerKind::Local
     }
 
-    fn parts(&mut self, config: &NodeConfig) -> Result<LedgerParts> {
+    fn handles(&mut self, config: &NodeConfig) -> Result<LedgerHandles> {
         let Self { config: local, localnet, fork, faucet_listener } = self;
         let forked = ForkedLedger::start(localnet, fork.take())?;
         let reader = localnet.reader().clone();
@@ -143,7 +153,7 @@ impl OpenedLedger for OpenedLocalnet {
             Some(_) => grpc_setup::stored_blocks(&history, &config.grpc),
             None => Vec::new(),
         };
-        Ok(LedgerParts {
+        Ok(LedgerHandles {
             cluster_info: localnet.cluster_info().clone(),
             identity: localnet.identity().insecure_clone(),
             request_reader: forked.reader.clone(),
@@ -208,7 +218,7 @@ impl RunningLedger for RunningLocalnet {
 fn open_on_thread(config: &LocalConfig, node: &NodeConfig) -> Result<Localnet> {
     let joined = std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().name("open".into());
-        let builder = builder.stack_size(OPEN_STACK_BYTES);
+        let builder = builder.stack_size(STACK_BYTES);
         Ok::<_, std::io::Error>(builder.spawn_scoped(scope, || open_ledger(config, node))?.join())
     });
     let joined = joined.context("start a thread that opens the ledger")?;
@@ -245,10 +255,9 @@ fn clone_accounts(config: &mut LocalConfig) -> Result<()> {
 }
 
 /// Prints lines about flags of genesis: those that an existing ledger ignores, and programs with faults.
-fn report_genesis(config: &mut LocalConfig, node: &NodeConfig) -> Result<()> {
-    if !node.reset && config.snapshot.is_none() && contains_ledger(config, node)? {
-        existing_ledger::ignore_genesis_flags(config);
-        return Ok(());
+fn report_genesis(config: &LocalConfig, node: &NodeConfig, is_continued: bool) {
+    if is_continued {
+        return existing_ledger::report_ignored_flags(config);
     }
     let agave = config.localnet.dir.as_deref().filter(|dir| localnet::contains_agave_ledger(dir));
     if let Some(dir) = agave.filter(|_| !node.reset) {
@@ -272,7 +281,6 @@ fn report_genesis(config: &mut LocalConfig, node: &NodeConfig) -> Result<()> {
     if config.style == OutputStyle::TestValidator && config.localnet.mint.is_none() {
         banner::print_no_wallet();
     }
-    Ok(())
 }
 
 /// Reads and checks every file of the account directories.

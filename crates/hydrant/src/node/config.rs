@@ -71,8 +71,6 @@ pub struct NodeConfig {
 
 /// The default values that depend on the producer of the ledger.
 pub(crate) struct ProducerDefaults {
-    /// Bytes of a request's body. `None`: the limit of Agave.
-    pub(crate) body_bytes_max: Option<usize>,
     /// Whether transactions are accepted over QUIC without `--tpu-port`.
     pub(crate) has_tpu: bool,
     /// Slots that the log of gRPC has at least.
@@ -104,7 +102,7 @@ impl Default for NodeConfig {
             api_keys: None,
             serving: ServingOptions::default(),
             io_threads: (cores / 2).max(1),
-            pool: cpu_pool::Config { threads: cores, ..pool::Config::default() },
+            pool: cpu_pool::Config { threads: cores, ..cpu_pool::Config::default() },
             ledger_dir: None,
             reset: false,
             ledger: LedgerConfig::new(localnet::ADDRESSES_MAX_DEFAULT),
@@ -149,11 +147,11 @@ impl NodeConfig {
         Ok(Self {
             bind_address: flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             announced: Announced::new(flags.listen.advertised_ip)?,
-            rpc_ports: RpcPorts { rpc: rpc_port(flags), pubsub: flags.listen.pubsub_port },
+            rpc_ports: RpcPorts { rpc: rpc_port(flags), pubsub: None },
             grpc_port: grpc_setup::port(&flags.services, flags.listen.rpc_port)?,
             tpu_port: tpu_port(flags, defaults.has_tpu)?,
             endpoints_file: flags.listen.endpoints_file.clone(),
-            rpc: rpc_config(flags, defaults.body_bytes_max)?,
+            rpc: rpc_config(flags)?,
             pubsub: pubsub_config(flags)?,
             grpc: grpc_config(flags, defaults.replay_slots_min)?,
             quic: quic_config(flags)?,
@@ -206,15 +204,11 @@ fn tpu_port(flags: &NodeFlags, is_default: bool) -> Result<Option<u16>> {
     })
 }
 
-fn rpc_config(flags: &NodeFlags, body_bytes_max: Option<usize>) -> Result<rpc_solana::Config> {
+fn rpc_config(flags: &NodeFlags) -> Result<rpc_solana::Config> {
     let table = flags.tables.rpc.clone();
     let serving = &flags.serving;
     let config = rpc_solana::Config {
-        body_bytes_max: flags
-            .bounds
-            .rpc_max_request_body_size
-            .or(table.body_bytes_max)
-            .or(body_bytes_max),
+        body_bytes_max: flags.bounds.rpc_max_request_body_size.or(table.body_bytes_max),
         connections_max: flags.bounds.connections_max.unwrap_or(table.connections_max),
         slow_request_ms: flags.output.slow_request_ms.unwrap_or(table.slow_request_ms),
         allowed_origins: allowed_origins(&serving.allow_origin, &serving.allow_host)?,

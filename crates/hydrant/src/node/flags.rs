@@ -133,10 +133,6 @@ pub(crate) struct ListenFlags {
     /// free ports [default: 8899].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) rpc_port: Option<u16>,
-    /// The port of WebSocket, if it is not the next one: `--ws-port` of surfpool.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub(crate) pubsub_port: Option<u16>,
     /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS, "grpc": URL} to this file when the node is ready.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
@@ -247,10 +243,6 @@ pub(crate) struct BoundFlags {
     /// served].
     #[arg(long, value_name = "BYTES", help_heading = "Bounds")]
     pub(crate) rpc_max_request_body_size: Option<usize>,
-    /// Whether a request's body has Agave's limit by default, with cheat codes, too.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub(crate) has_agave_body_limit: bool,
     /// Hold at most this many transactions that are not in a block yet, half of them of one client; more
     /// get 429 [default: 40000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
@@ -339,7 +331,7 @@ merge_by_field! {
 }
 merge_by_field!(ConfigFlags { config, check });
 merge_by_field!(LedgerFlags { ledger, reset, history_slots, history_bytes });
-merge_by_field!(ListenFlags { bind_address, advertised_ip, rpc_port, pubsub_port, endpoints_file });
+merge_by_field!(ListenFlags { bind_address, advertised_ip, rpc_port, endpoints_file });
 merge_by_field!(QuicFlags { tpu_port, tpu_connections_max, identity_weights, forward });
 merge_by_field! {
     ServingFlags {
@@ -350,7 +342,7 @@ merge_by_field! {
 merge_by_field!(ThreadFlags { io_threads, cpu_threads });
 merge_by_field! {
     BoundFlags {
-        rpc_max_request_body_size, has_agave_body_limit, queue_max, heavy_max, cache_bytes_max, connections_max,
+        rpc_max_request_body_size, queue_max, heavy_max, cache_bytes_max, connections_max,
         max_addresses, max_tracked_addresses,
     }
 }

@@ -16,13 +16,14 @@ mod serve;
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 pub use addresses::NodeAddresses;
 pub use config::NodeConfig;
 pub(crate) use config::ProducerDefaults;
 pub(crate) use flags::NodeFlags;
-pub use handle::NodeHandle;
+use handle::NodeThread;
+pub use handle::{NodeError, NodeHandle};
 pub(crate) use merge::{Merge, merge_by_field};
 pub(crate) use process::{NodeProcess, prepare_process};
 
@@ -32,8 +33,8 @@ use crate::service_manager::ServiceManager;
 use crate::signals::{EndRequest, EndSignals};
 use crate::start_signals::StartSignals;
 
-/// Stack of the thread that opens a ledger: that of a main thread.
-const STACK_BYTES: usize = 8 << 20;
+/// Stack of a thread that opens a ledger: that of a main thread.
+pub(crate) const STACK_BYTES: usize = 8 << 20;
 
 /// A read node for a ledger.
 pub struct Node;
@@ -69,17 +70,17 @@ impl NodeBuilder {
     /// # Errors
     ///
     /// A port is in use, the ledger cannot be opened, or a server cannot start.
-    pub fn serve(self, config: NodeConfig) -> Result<NodeHandle> {
-        let end = EndRequest::default();
+    pub fn serve(self, mut config: NodeConfig) -> Result<NodeHandle, NodeError> {
+        config.rpc.body_bytes_max = config.rpc.body_bytes_max.or(self.producer.body_bytes_max());
         let (ready, is_ready) = sync_channel(1);
-        let of_thread = end.clone();
-        let thread = std::thread::Builder::new().name("node".into()).stack_size(STACK_BYTES);
-        let thread = thread.spawn(move || self.run(&config, of_thread, &ready));
-        let thread = thread.context("start the thread of the node")?;
+        let thread = NodeThread::start(move |end| self.run(&config, end, &ready))?;
         match is_ready.recv() {
-            Ok(addresses) => Ok(NodeHandle::new(addresses, end, thread)),
+            Ok(addresses) => Ok(NodeHandle::new(addresses, thread)),
             // The thread has ended with an error.
-            Err(_) => handle::join(thread).and_then(|()| anyhow::bail!("the node ended at once")),
+            Err(_) => {
+                thread.join()?;
+                Err(anyhow!("the node ended at once").into())
+            }
         }
     }
 
@@ -106,7 +107,9 @@ impl NodeBuilder {
             }
             None => (StartSignals::default(), None),
         };
-        let context = OpenContext { config, runtime: &runtime, signals: &start_signals };
+        let has_output = process.is_some();
+        let context =
+            OpenContext { config, runtime: &runtime, signals: &start_signals, has_output };
         let ledger = producer.open(&context)?;
         runtime.block_on(async {
             // Before the node is reported ready: afterwards each signal has its documented meaning.

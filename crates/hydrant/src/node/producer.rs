@@ -1,6 +1,6 @@
 //! The producer of a node's ledger, the opened ledger, and the running one.
 //!
-//! Shape: [`LedgerProducer::open`] may take minutes. [`OpenedLedger::parts`] returns everything that the servers read.
+//! Shape: [`LedgerProducer::open`] may take minutes. [`OpenedLedger::handles`] returns everything that the servers read.
 //! [`OpenedLedger::start`] starts the thread that writes the ledger.
 
 use std::path::Path;
@@ -28,6 +28,11 @@ use crate::start_signals::StartSignals;
 
 /// A ledger that can be opened.
 pub(crate) trait LedgerProducer: Send {
+    /// Bytes of a request's body that this ledger needs. `None`: the limit of Agave.
+    fn body_bytes_max(&self) -> Option<usize> {
+        None
+    }
+
     /// Opens the ledger. It blocks, for minutes if an archive is loaded.
     fn open(self: Box<Self>, context: &OpenContext<'_>) -> Result<Box<dyn OpenedLedger>>;
 }
@@ -39,6 +44,8 @@ pub(crate) struct OpenContext<'a> {
     pub(crate) runtime: &'a Runtime,
     /// The signals of the process.
     pub(crate) signals: &'a StartSignals,
+    /// Whether warnings are printed. An embedded node only logs them.
+    pub(crate) has_output: bool,
 }
 
 /// A ledger that is open and has not started.
@@ -46,10 +53,10 @@ pub(crate) trait OpenedLedger: Send {
     /// The kind that the console shows.
     fn kind(&self) -> LedgerKind;
 
-    /// Returns the values that the servers read.
-    fn parts(&mut self, config: &NodeConfig) -> Result<LedgerParts>;
+    /// Returns the handles through which the servers read the ledger and send to it.
+    fn handles(&mut self, config: &NodeConfig) -> Result<LedgerHandles>;
 
-    /// The cluster of the ledger, once it has its parts, with the addresses of the node in `info`.
+    /// The cluster of the ledger, after `handles`, with the addresses of the node in `info`.
     fn cluster(&self, info: &Arc<ClusterInfo>) -> Result<Arc<dyn Cluster>>;
 
     /// Whether snapshot archives of the ledger are served.
@@ -62,8 +69,8 @@ pub(crate) trait OpenedLedger: Send {
     fn start(self: Box<Self>, sinks: Vec<Box<dyn EventSink>>) -> Result<Box<dyn RunningLedger>>;
 }
 
-/// Everything that the servers of a node read. A capability that a ledger does not have is `None`.
-pub(crate) struct LedgerParts {
+/// The handles of a ledger that the servers of a node have. A capability that a ledger does not have is `None`.
+pub(crate) struct LedgerHandles {
     /// Without the addresses of the node.
     pub(crate) cluster_info: ClusterInfo,
     /// The key of the QUIC port's certificate.
@@ -91,11 +98,11 @@ pub(crate) struct LedgerParts {
     pub(crate) has_gossip: bool,
     /// The metrics of the ledger.
     pub(crate) collectors: Vec<Arc<dyn Collector>>,
-    /// Tasks that run until the node ends.
+    /// Tasks that run from the time at which the node is ready until it ends.
     pub(crate) tasks: Vec<BoxFuture<'static, ()>>,
 }
 
-impl LedgerParts {
+impl LedgerHandles {
     /// The ledger as snapshot archives are made of it.
     pub(crate) fn to_archived_ledger(
         &self,

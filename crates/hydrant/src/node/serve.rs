@@ -17,6 +17,7 @@ use rpc_solana::pubsub::SolanaPubSub;
 use rpc_solana::{SolanaApi, SolanaServer};
 use snapshot_server::{SnapshotArchives, WithSnapshots};
 use solana_signer::Signer;
+use tokio::signal::unix::Signal;
 use web_console::LedgerKind;
 
 use crate::admin::{self, AdminApi, AdminServer};
@@ -27,13 +28,13 @@ use crate::faucet_server::FaucetServer;
 use crate::grpc_setup;
 use crate::memory_report::{self, ProcessMemory};
 use crate::node::front_end::{FrontEnd, ReadyNode};
-use crate::node::parts::{GrpcPart, HttpPart, Parts, PubSubPart, RestPart};
-use crate::node::producer::{LedgerParts, OpenedLedger, RunningLedger, archive_dir};
+use crate::node::parts::{BoxFuture, GrpcPart, HttpPart, Parts, PubSubPart, RestPart};
+use crate::node::producer::{LedgerHandles, OpenedLedger, RunningLedger, archive_dir};
 use crate::node::{NodeAddresses, NodeConfig};
 use crate::otlp::export_spans;
 use crate::process_setup::{BoundListeners, cpu_pool, tokio_listener, with_console, write_atomic};
 use crate::service_manager::ServiceManager;
-use crate::signals::{EndRequest, EndSignals};
+use crate::signals::EndSignals;
 use crate::tls_setup::start_tls;
 use crate::tpu::{Tpu, TpuLedger};
 
@@ -46,13 +47,15 @@ pub(crate) struct RunningNode {
     pubsub: Arc<SolanaPubSub>,
     parts: Parts,
     ledger: Box<dyn RunningLedger>,
+    /// They start when the node is reported ready.
+    ledger_tasks: Vec<BoxFuture<'static, ()>>,
     admin: Option<AdminServer>,
     api_keys: Option<ApiKeyFile>,
     pub(crate) addresses: NodeAddresses,
 }
 
 /// The server of requests of a ledger, and the values that it shares with the parts.
-struct Composed {
+struct ComposedServer {
     server: Arc<SolanaServer>,
     info: Arc<ClusterInfo>,
     archives: Option<Arc<SnapshotArchives>>,
@@ -67,14 +70,14 @@ pub(crate) async fn start(
     signals: &mut EndSignals,
 ) -> Result<RunningNode> {
     let mut addresses = addresses(config, &bound)?;
-    let mut of_ledger = ledger.parts(config)?;
-    let tpu = start_tpu(config, &of_ledger)?;
+    let mut handles = ledger.handles(config)?;
+    let tpu = start_tpu(config, &handles)?;
     addresses.tpu = tpu.as_ref().map(|tpu| config.announced.to_output(tpu.address()));
-    let composed = compose(&*ledger, &of_ledger, &bound, tpu.as_ref(), config)?;
-    let Composed { server, info, archives, api_keys } = composed;
+    let composed = compose(&*ledger, &handles, &bound, tpu.as_ref(), config)?;
+    let ComposedServer { server, info, archives, api_keys } = composed;
 
     let mut parts = Parts::new(Arc::clone(&server));
-    let (pubsub_part, sink) = PubSubPart::start(config, &server, &info, &of_ledger.reader)?;
+    let (pubsub_part, sink) = PubSubPart::start(config, &server, &info, &handles.reader)?;
     let pubsub = Arc::clone(&pubsub_part.0);
     parts.add(pubsub_part);
     parts.add_sink(sink);
@@ -86,22 +89,22 @@ pub(crate) async fn start(
         parts.spawn(tpu.log_periodically());
         parts.add(tpu);
     }
-    of_ledger.collectors.drain(..).for_each(|collector| server.context.metrics.add(collector));
+    handles.collectors.drain(..).for_each(|collector| server.context.metrics.add(collector));
     let mut key_closer = None;
     if let Some(listener) = bound.grpc {
-        let blocks = std::mem::take(&mut of_ledger.stored_blocks);
-        let reader = &of_ledger.reader;
+        let blocks = std::mem::take(&mut handles.stored_blocks);
+        let reader = &handles.reader;
         let (grpc, sink) = GrpcPart::start(config, listener, &server, &info, reader, blocks)?;
         addresses.grpc = Some(config.announced.to_output(grpc.0.address()));
         key_closer = Some(grpc.0.key_closer());
-        if of_ledger.has_gossip {
+        if handles.has_gossip {
             let gossip = Arc::clone(grpc.0.gossip());
             parts.spawn(grpc_setup::mirror_nodes(gossip, Arc::clone(&server.api.cluster)));
         }
         parts.add(grpc);
         parts.add_sink(sink);
     }
-    if let Some(faucet) = of_ledger.bound_faucet.take() {
+    if let Some(faucet) = handles.bound_faucet.take() {
         let faucet = FaucetServer::start(faucet).context("start the faucet")?;
         addresses.faucet = Some(config.announced.to_output(faucet.address()));
         parts.add(faucet);
@@ -110,12 +113,21 @@ pub(crate) async fn start(
     if let Some(file) = api_keys.clone() {
         parts.spawn(file.watch(close_keys(Arc::clone(&pubsub), key_closer)));
     }
-    of_ledger.tasks.into_iter().for_each(|task| parts.spawn(task));
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
     let ledger = ledger.start(parts.take_sinks())?;
-    let mut node = RunningNode { server, pubsub, parts, ledger, admin: None, api_keys, addresses };
-    match node.start_serving(config, http_api, listeners, signals.request()).await {
+    let ledger_tasks = handles.tasks;
+    let mut node = RunningNode {
+        server,
+        pubsub,
+        parts,
+        ledger,
+        ledger_tasks,
+        admin: None,
+        api_keys,
+        addresses,
+    };
+    match node.start_serving(config, http_api, listeners, signals).await {
         Ok(()) => Ok(node),
         Err(err) => Err(node.abort_start(signals, err).await),
     }
@@ -133,7 +145,7 @@ fn addresses(config: &NodeConfig, bound: &BoundListeners) -> Result<NodeAddresse
     })
 }
 
-fn start_tpu(config: &NodeConfig, ledger: &LedgerParts) -> Result<Option<Tpu>> {
+fn start_tpu(config: &NodeConfig, ledger: &LedgerHandles) -> Result<Option<Tpu>> {
     let Some(port) = config.tpu_port else { return Ok(None) };
     let keypair = &ledger.identity;
     let ledger = TpuLedger {
@@ -148,40 +160,40 @@ fn start_tpu(config: &NodeConfig, ledger: &LedgerParts) -> Result<Option<Tpu>> {
 /// Composes the server of requests of a ledger.
 fn compose(
     ledger: &dyn OpenedLedger,
-    parts: &LedgerParts,
+    handles: &LedgerHandles,
     bound: &BoundListeners,
     tpu: Option<&Tpu>,
     config: &NodeConfig,
-) -> Result<Composed> {
+) -> Result<ComposedServer> {
     let announced = config.announced;
-    let mut info = parts.cluster_info.clone();
+    let mut info = handles.cluster_info.clone();
     info.rpc = Some(announced.to_clients(bound.rpc.local_addr()?));
     info.pubsub = Some(announced.to_clients(bound.pubsub.local_addr()?));
     info.tpu = tpu.map(|tpu| announced.to_clients(tpu.address()));
     let info = Arc::new(info);
     let cluster = ledger.cluster(&info)?;
     let archives = ledger.has_archives().then(|| {
-        let archived = parts.to_archived_ledger(&info, Arc::clone(&cluster));
+        let archived = handles.to_archived_ledger(&info, Arc::clone(&cluster));
         let dir = archive_dir(config.ledger_dir.as_deref());
         Arc::new(SnapshotArchives::new(archived, dir))
     });
     let pool = Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?);
-    let reader = parts.request_reader.clone();
-    let history = Arc::clone(&parts.history);
+    let reader = handles.request_reader.clone();
+    let history = Arc::clone(&handles.history);
     let api = SolanaApi::builder(Arc::clone(&info), reader, history, pool)
-        .verification(Arc::clone(&parts.verification))
+        .verification(Arc::clone(&handles.verification))
         .cluster(cluster)
-        .transaction_sender(Arc::clone(&parts.transaction_sender))
-        .simulator(Arc::clone(&parts.simulator))
-        .faucet(parts.faucet.clone())
-        .fork_control(parts.fork_control.clone())
-        .upstream(parts.upstream.clone())
-        .account_upstream(parts.account_upstream.clone())
+        .transaction_sender(Arc::clone(&handles.transaction_sender))
+        .simulator(Arc::clone(&handles.simulator))
+        .faucet(handles.faucet.clone())
+        .fork_control(handles.fork_control.clone())
+        .upstream(handles.upstream.clone())
+        .account_upstream(handles.account_upstream.clone())
         .snapshots(archives.clone().map(|archives| archives as Arc<dyn Snapshots>))
-        .older_statuses(parts.older_statuses.clone())
-        .bundles(Arc::clone(&parts.bundles))
-        .cheatcodes(Arc::clone(&parts.cheatcodes))
-        .health(Arc::clone(&parts.health))
+        .older_statuses(handles.older_statuses.clone())
+        .bundles(Arc::clone(&handles.bundles))
+        .cheatcodes(Arc::clone(&handles.cheatcodes))
+        .health(Arc::clone(&handles.health))
         .config(config.rpc.clone())
         .build();
     let response_cache = response_cache::ResponseCache::new(config.cache_bytes_max);
@@ -192,7 +204,7 @@ fn compose(
     let server = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
     let collector = archives.clone().map(|archives| archives as Arc<dyn Collector>);
     collector.into_iter().for_each(|collector| server.context.metrics.add(collector));
-    Ok(Composed { server, info, archives, api_keys })
+    Ok(ComposedServer { server, info, archives, api_keys })
 }
 
 /// REST, with archives and the console if they are served.
@@ -211,31 +223,31 @@ fn http_api(
 }
 
 /// Starts to measure and to log the memory of the process.
-fn measure_memory(parts: &mut Parts, server: &Arc<SolanaServer>) -> Result<()> {
+fn measure_memory(parts: &mut Parts, server: &Arc<SolanaServer>, request: Option<Signal>) {
     let memory = Arc::new(ProcessMemory::at_start(server));
     server.context.metrics.add(Arc::clone(&memory) as Arc<dyn Collector>);
     parts.spawn(memory.measure_at_first_root(Arc::clone(server)));
-    parts.spawn(memory_report::log_periodically(Arc::clone(server))?);
-    Ok(())
+    parts.spawn(memory_report::log_periodically(Arc::clone(server), request));
 }
 
 impl RunningNode {
-    /// Starts the servers of requests. `end` is requested by the administration.
+    /// Starts the servers of requests. The administration may end the node.
     async fn start_serving(
         &mut self,
         config: &NodeConfig,
         http_api: Arc<dyn HttpApi<SolanaApi>>,
         listeners: Listeners,
-        end: EndRequest,
+        signals: &mut EndSignals,
     ) -> Result<()> {
-        let mut administration = AdminApi::new(Arc::clone(&self.server), end);
+        let mut administration = AdminApi::new(Arc::clone(&self.server), signals.request());
         if let Some(watch) = start_tls(&config.serving, &self.server.context, &mut administration) {
             self.parts.spawn(watch);
         }
         self.admin = Some(admin::start(&config.serving, administration).await?);
         let pubsub = Arc::clone(&self.pubsub) as _;
         self.parts.add(HttpPart::start(&self.server, pubsub, http_api, listeners));
-        measure_memory(&mut self.parts, &self.server)
+        measure_memory(&mut self.parts, &self.server, signals.take_memory_request());
+        Ok(())
     }
 
     /// Stops all that has started, because the rest cannot start. Returns the reason for that.
@@ -293,6 +305,7 @@ impl RunningNode {
         service_manager: &mut ServiceManager,
         front_end: Option<Box<dyn FrontEnd>>,
     ) -> Result<()> {
+        self.ledger_tasks.drain(..).for_each(|task| self.parts.spawn(task));
         let has_ended = self.wait_for_end(&mut signals, service_manager).await;
         service_manager.notify_stopping();
         let drain_delay = if has_ended { Duration::ZERO } else { config.serving.drain_delay };

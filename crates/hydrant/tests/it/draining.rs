@@ -63,7 +63,7 @@ impl Draining {
         Ok(Self { node, _files: files })
     }
 
-    /// The list of all accounts, of which only the first bytes were read.
+    /// The list of all accounts, of which the client has read only the first bytes.
     fn begin_long_response(&self) -> Result<(TcpStream, Vec<u8>)> {
         self.begin_long_response_over("HTTP/1.1")
     }

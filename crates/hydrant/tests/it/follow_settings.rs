@@ -153,6 +153,12 @@ fn the_settings_of_a_follower_are_checked_without_a_start() -> Result<()> {
         let refused = check(&format!("{settings}{chain}"))?;
         ensure!(!refused.0 && refused.1.contains(refusal), "{settings}: {}", refused.1);
     }
+    let archive = dir.path().join("snapshot.tar.zst");
+    fs::write(&archive, "BZh91AY&SY")?;
+    let source = "[follow]\nsource = [\"http://127.0.0.1:1\"]\nupstream = \"http://127.0.0.1:1\"\n";
+    let file = format!("{source}snapshot = \"{}\"\n", archive.display());
+    let foreign = check(&file)?;
+    ensure!(!foreign.0 && foreign.1.contains("compressed with bzip2"), "{}", foreign.1);
     let without = check("[follow]\nsnapshot = \"http://127.0.0.1:1\"\n")?;
     ensure!(!without.0 && without.1.contains("--source is required"), "{}", without.1);
     Ok(())

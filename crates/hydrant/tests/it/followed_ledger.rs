@@ -210,7 +210,7 @@ fn serve(
     reader: Reader,
     cluster: Arc<ClusterInfo>,
     limits: grpc::Config,
-) -> (grpc::Server, grpc::EventSender) {
+) -> (grpc::Server, grpc::GrpcEventSink) {
     let node = grpc::GrpcNode {
         reader: Box::new(reader),
         cluster: Some(cluster),

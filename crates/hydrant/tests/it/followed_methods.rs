@@ -44,7 +44,7 @@ pub(super) struct Served {
 
 impl Served {
     fn start(node: SolanaNodeBuilder) -> Self {
-        let pool = cpu_pool::Config { threads: 1, ..pool::Config::default() };
+        let pool = cpu_pool::Config { threads: 1, ..cpu_pool::Config::default() };
         let node = node.pool(pool).serve();
         let client = JsonRpcClient::open(node.rpc).expect("it listens");
         Self { client, _node: node }

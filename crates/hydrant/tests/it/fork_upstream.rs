@@ -349,7 +349,7 @@ fn a_restart_without_network_has_what_the_cache_has() -> Result<()> {
     ensure!(balance(&fork, &alice, "finalized")? == five);
     ensure!(balance(&fork, &nobody, "finalized")? == 0);
     drop(fork);
-    // The upstream goes on, and a pinned fork does not see it.
+    // The upstream makes more blocks, and a pinned fork does not see them.
     let there = World::new(&upstream);
     let pin = there.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?.to_string();
     there.airdrop(&alice, 1)?;

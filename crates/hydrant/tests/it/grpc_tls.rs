@@ -95,7 +95,7 @@ fn a_client_over_tls_is_served_and_one_without_learns_what_the_port_speaks() -> 
     plain.write_all(PREFACE)?;
     let received = read_to_end(&mut plain);
     ensure!(String::from_utf8_lossy(&received).contains("use https://"), "{received:x?}");
-    // A record that is no handshake, something else, and a client that leaves.
+    // A record that is not a handshake, other bytes, and a client that leaves.
     for garbage in [&[0x16, 3, 1, 0, 4, 0xff, 0xff, 0xff, 0xff][..], b"\0\0\0\0"] {
         let mut socket = connect(grpc)?;
         socket.write_all(garbage)?;

@@ -92,7 +92,7 @@ impl Recording {
     }
 }
 
-/// The slot of which a message says that it is processed.
+/// The slot that a message reports as processed.
 fn processed_slot(update: &SubscribeUpdate) -> Option<u64> {
     match &update.update_oneof {
         Some(UpdateOneof::Slot(it)) if it.status == i32::from(SlotStatus::SlotProcessed) => {

@@ -97,7 +97,7 @@ fn a_node_with_a_certificate_speaks_tls_and_tells_other_clients() -> Result<()> 
         ensure!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
         ensure!(refused.ends_with("use https:// and wss:// URLs\n"), "{refused}");
     }
-    // A record that is no handshake ends in an alert, which is short.
+    // A record that is not a handshake ends in an alert, which is short.
     let mut socket = connect(node.rpc)?;
     socket.write_all(&[0x16, 3, 1, 0, 4, 0xff, 0xff, 0xff, 0xff])?;
     let mut alert = Vec::new();

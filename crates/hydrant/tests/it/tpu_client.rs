@@ -82,7 +82,7 @@ fn a_program_is_deployed_over_quic() -> Result<()> {
     let rent = world.rent(UpgradeableLoaderState::size_of_buffer(elf.len()))?;
     world.send(&create_buffer(&payer, &buffer.pubkey(), &payer, rent, elf.len())?, &[&buffer])?;
 
-    // As `solana program deploy` writes a buffer: all chunks at once, through the TPU.
+    // Sends all chunks at once through the TPU, as `solana program deploy` writes a buffer.
     let chunks = elf.chunks(CHUNK).zip((0..).step_by(CHUNK));
     let messages: Vec<Message> = chunks
         .map(|(chunk, at)| {

@@ -37,7 +37,7 @@ pub(super) enum PooledBody<'a, A: Api> {
         /// Set if its response is cacheable or has a validator.
         cacheable: Option<CacheableCall>,
     },
-    /// A batch, all of which becomes one task.
+    /// A batch that becomes one task.
     Batch { plans: Vec<CallPlan<'a, A>>, class: PoolClass, fallback: BatchFallback },
 }
 

@@ -2,12 +2,12 @@
 
 use metrics::{Collector, Exposition};
 
-use super::{api_keys, cpu_pool, response_cache};
+use super::{api_keys, pool_metrics, response_cache};
 use crate::server_context::ServerContext;
 
 impl Collector for ServerContext {
     fn write(&self, exposition: &mut Exposition) {
-        cpu_pool::write(exposition, &self.pool, &self.clients, &self.metrics);
+        pool_metrics::write(exposition, &self.pool, &self.clients, &self.metrics);
         response_cache::write(exposition, self.response_cache.counters());
         if let Some(keys) = self.clients.api_keys() {
             api_keys::write(exposition, keys);

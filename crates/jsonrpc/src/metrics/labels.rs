@@ -50,7 +50,7 @@ impl MethodLabel {
         Self(0)
     }
 
-    /// A body that is no call, or a batch as a whole.
+    /// A body that is not a call, or a batch as a whole.
     pub(crate) fn none() -> Self {
         Self(1)
     }

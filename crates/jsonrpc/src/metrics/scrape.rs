@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 #[derive(Default)]
 pub(super) struct ScrapeCache {
     requests: Arc<ScrapeRequests>,
-    /// Locked during a collection, even if no request waits for it any more. So there is only one at a time.
+    /// Locked during a collection, even if its request has gone, so that only one runs at a time.
     last: Arc<Mutex<LastScrape>>,
 }
 

@@ -25,7 +25,7 @@ impl WebSocketMetrics {
         Self { methods, calls, errors: Counters::new(len * CODES) }
     }
 
-    /// Counts a call. `method` is `None` for a message that is no call.
+    /// Counts a call. `method` is `None` for a message that is not a call.
     pub fn record(&self, method: Option<&str>, took: Duration, outcome: Outcome) {
         let index = |name| self.methods.iter().position(|(method, _)| *method == name);
         let others = self.methods.len();
@@ -36,7 +36,7 @@ impl WebSocketMetrics {
         }
     }
 
-    /// Every method with its class, then unknown methods, then messages that are no call.
+    /// Every method with its class, then unknown methods, then messages that are not calls.
     fn all(&self) -> impl Iterator<Item = (usize, (&'static str, &'static str))> {
         let others = [("other", "inline"), ("none", "inline")];
         self.methods.iter().copied().chain(others).enumerate()

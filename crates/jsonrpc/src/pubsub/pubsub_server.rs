@@ -99,7 +99,7 @@ impl<A: SubscriptionTypes> PubSubServer<A> {
         }
     }
 
-    /// Records a call that arrived at `received_at` and its result. `method` is `None` for a message that is no call.
+    /// Records a call that arrived at `received_at` and its result. `method` is `None` for a message that is not a call.
     pub fn record_call(
         &self,
         method: Option<&str>,

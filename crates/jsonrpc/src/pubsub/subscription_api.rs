@@ -3,7 +3,7 @@
 //! Shape: a call runs at once, where the socket is polled, and must take microseconds. What takes longer is a
 //! [`SessionTask`] on the CPU pool: a long message, a binary message, conflated notifications, or a call of a method
 //! that is not cheap.
-//! Not here: publishing, which the API does by itself through [`PubSubServer::subscriptions`].
+//! Not here: publishing, which the API does through [`PubSubServer::subscriptions`].
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -21,7 +21,7 @@ pub(super) struct Payout {
 #[derive(Debug)]
 pub(crate) struct Payment {
     pub(crate) account: AccountSharedData,
-    /// `DeactivatedStake` if its stake does not count any more.
+    /// `DeactivatedStake` if the stake has been deactivated.
     pub(crate) kind: RewardType,
 }
 

@@ -132,7 +132,7 @@ fn what_the_ledger_itself_needs_is_protected() {
     protected(Pubkey::try_from(a_feature.as_bytes()).expect("a pubkey"), wallet(7));
     protected(Pubkey::new_unique(), AccountSharedData::new(7, 9, &feature::ID));
     protected(Pubkey::new_unique(), AccountSharedData::new(7, 9, &sysvar::ID));
-    // The ledger goes on.
+    // The ledger continues.
     node.airdrop(&Pubkey::new_unique(), SOL);
     node.stop();
 }
@@ -238,7 +238,7 @@ fn time_travels_forward_to_a_slot_a_time_or_an_epoch() {
         let now = reached();
         assert_eq!(now.unix_timestamp as u64, (unix_ms + YEAR_MS) / 1_000);
 
-        // The ledger goes on from there, with transactions too.
+        // The ledger continues from there, with transactions too.
         let bob = Pubkey::new_unique();
         let pay = signed(&[transfer(&alice.pubkey(), &bob, SOL / 2)], &[&alice], &node.blockhash());
         let verified = VerifiedTransaction::verify(pay).expect("signed");

@@ -200,7 +200,7 @@ fn memo() -> Vec<u8> {
     accounts[1].1.data()[45..].to_vec()
 }
 
-/// The same file with one symbol renamed.
+/// Returns the file with one symbol renamed.
 fn with_symbol(from: &str, to: &str) -> Vec<u8> {
     let mut elf = memo();
     let name = format!("{from}\0");

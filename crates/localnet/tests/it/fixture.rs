@@ -59,7 +59,7 @@ impl EventSink for Sink {
             event => vec![event.clone()],
         };
         for event in events {
-            // A test that has ended does not receive any more.
+            // A test that has ended no longer receives.
             let _ = self.0.send(event);
         }
     }

@@ -57,7 +57,7 @@ fn simulate(node: &Node, transaction: VersionedTransaction) -> Simulation {
     node.simulator.simulate(&view, request).expect("a simulation")
 }
 
-/// The same message on the newest blockhash, signed by the payer.
+/// Signs the same message on the newest blockhash.
 fn sent(
     node: &Node,
     mut transaction: VersionedTransaction,
@@ -97,7 +97,7 @@ fn a_call_of_an_absent_program_fails_with_that_error_and_pays() {
     assert_eq!(executed.meta.status, Err(TransactionError::ProgramAccountNotFound));
     assert_eq!(node.lamports(&payer().pubkey()), SOL - 5_000);
 
-    // There is no account at the address of the loader of builtin programs.
+    // The address of the loader of builtin programs has no account.
     let result = simulate(&node, by_payer(&[call(native_loader::ID)]));
     assert_eq!(result.err, Some(TransactionError::ProgramAccountNotFound));
     // A call of an account that no loader owns is another error.

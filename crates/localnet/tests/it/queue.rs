@@ -74,7 +74,7 @@ struct Sink(SyncSender<LedgerEvent>);
 
 impl EventSink for Sink {
     fn send(&mut self, event: &LedgerEvent) {
-        // A test that has ended does not receive any more.
+        // A test that has ended no longer receives.
         let _ = self.0.send(event.clone());
     }
 }

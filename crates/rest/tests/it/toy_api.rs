@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 /// No step takes this long, however slow the machine is.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A served toy ledger.
 struct Toy {
     server: Arc<Server<ToyApi>>,
     address: SocketAddr,
@@ -26,7 +25,6 @@ struct Toy {
     _runtime: tokio::runtime::Runtime,
 }
 
-/// A response, whole.
 struct Response {
     status: u16,
     head: String,
@@ -66,7 +64,7 @@ impl Toy {
         Self { server, address, stop: Some(stop), _runtime: runtime }
     }
 
-    /// A ledger whose counters have these values.
+    /// A ledger with these values of its counters.
     fn with_counters(counters: &[(&str, u64)]) -> Self {
         let toy = Self::start();
         counters.iter().for_each(|(name, value)| toy.add(name, *value));

@@ -9,7 +9,7 @@ use crate::formats::filters;
 
 /// Token programs, as parsed data names them.
 pub(crate) const TOKEN_PROGRAMS: &[&str] = &["spl-token", "spl-token-2022"];
-/// The other programs whose accounts are parsed.
+/// The other programs with parsed accounts.
 pub(crate) const PARSED_PROGRAMS: &[&str] = &[
     "address-lookup-table",
     "bpf-upgradeable-loader",
@@ -75,7 +75,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("Mint", mint()),
         ("Multisig", multisig()),
         ("TokenExtension", extension()),
-        ("ParsedData", parsed()),
+        ("ParsedData", parsed_data()),
         ("Amount", amount()),
         (
             "Accounts",
@@ -242,7 +242,7 @@ fn extension() -> Value {
     )
 }
 
-fn parsed() -> Value {
+fn parsed_data() -> Value {
     object(
         "Data of a program that is not a token program.",
         [

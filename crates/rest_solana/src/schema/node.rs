@@ -141,7 +141,7 @@ fn supply() -> Value {
 }
 
 /// The response to a submitted transaction.
-pub(super) fn submitted() -> Value {
+pub(super) fn sent_schema() -> Value {
     let signature = signature("The transaction's first signature, which identifies it.");
     object("The transaction is queued.", [("signature", signature)])
 }

@@ -8,7 +8,7 @@ use super::node::next_page;
 
 pub(crate) const CONFIRMATIONS: &[&str] = &["processed", "confirmed", "finalized"];
 pub(crate) const KEY_SOURCES: &[&str] = &["transaction", "lookupTable"];
-/// Programs whose instructions are parsed. Those of the memo program are parsed to a string.
+/// Programs with parsed instructions. Those of the memo program are parsed to a string.
 pub(crate) const PARSED_PROGRAMS: &[&str] = &[
     "address-lookup-table",
     "spl-associated-token-account",

@@ -1,4 +1,4 @@
-//! How far the ledger's bank hashes are verified.
+//! The verification of the ledger's bank hashes.
 
 use chain_solana::MISMATCH_ACCOUNTS_MAX;
 use rest::schema::*;

@@ -1,4 +1,4 @@
-//! What HTTP caches and slow connections need: `ETag`, 304, codings, links to the next page.
+//! The support of HTTP caches and slow connections: `ETag`, 304, codings, links to the next page.
 
 use ledger::{Address, Change};
 use query::{Ledger, LedgerConfig};
@@ -12,7 +12,7 @@ use testkit::sample_ledger::{
     DATA, MINT, OTHER_TOKEN, PROCESSED, PROGRAM, TOKEN, WALLET, bank, block, with_data,
 };
 
-/// A ledger at slot 100 whose program has this number of accounts of this length.
+/// A ledger at slot 100 with a program that has this number of accounts of this length.
 fn ledger(
     accounts: u32,
     bytes: usize,
@@ -31,10 +31,10 @@ fn change(n: u32, bytes: usize) -> Change<Account> {
         *byte = (n * 1_000 + at as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0];
     }
     let record = Account(with_data(PROGRAM, &data)).into_record();
-    Change { address: Address::from(numbered(n).to_bytes()), record }
+    Change { address: Address::from(numbered_key(n).to_bytes()), record }
 }
 
-fn numbered(n: u32) -> Pubkey {
+fn numbered_key(n: u32) -> Pubkey {
     let mut bytes = [77; 32];
     bytes[..4].copy_from_slice(&n.to_le_bytes());
     Pubkey::new_from_array(bytes)
@@ -67,7 +67,7 @@ fn an_etag_is_valid_until_its_data_is_written() {
     let node = Node::with_config(reader, rpc_solana::Config::default());
     let mut client = node.client();
     let list = format!("/v1/programs/{PROGRAM}/accounts");
-    let account = format!("/v1/accounts/{}", numbered(7));
+    let account = format!("/v1/accounts/{}", numbered_key(7));
     let mut etags: Vec<String> = Vec::new();
     for (slot, written) in [(101, None), (102, Some(500)), (103, Some(7)), (104, None)] {
         ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
@@ -101,7 +101,7 @@ fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
     let (_ledger, reader) = ledger(6_000, 1_000);
     let node = Node::with_config(reader, rpc_solana::Config::default());
     let mut client = node.client();
-    let several: Vec<String> = (0..100).map(|n| numbered(n).to_string()).collect();
+    let several: Vec<String> = (0..100).map(|n| numbered_key(n).to_string()).collect();
     for (path, has_etag) in [
         (format!("/v1/programs/{PROGRAM}/accounts?limit=600"), true),
         (format!("/v1/programs/{PROGRAM}/accounts?limit=50"), true),
@@ -110,7 +110,8 @@ fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
         ("/v1/openapi.json".to_owned(), true),
         ("/v1/".to_owned(), true),
     ] {
-        let (mut tags, mut bodies) = (Vec::new(), Vec::new());
+        let mut tags = Vec::new();
+        let mut bodies = Vec::new();
         for (accept, coding) in
             [("identity", None), ("gzip", Some("gzip")), ("gzip, zstd", Some("zstd"))]
         {
@@ -134,7 +135,7 @@ fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
         tags.dedup();
         assert_eq!(tags.len(), if has_etag { 3 } else { 0 }, "{path}");
     }
-    // The same bytes as the method's, whichever request came first.
+    // The bytes are those of the method, whichever request came first.
     let path = format!("/v1/programs/{PROGRAM}/accounts");
     let config = json!({ "encoding": "base64", "withContext": true });
     let result = client.result("getProgramAccountsV2", json!([PROGRAM.to_string(), config]));
@@ -151,8 +152,8 @@ fn a_cached_response_of_any_length_is_repeated() {
     for coding in ["identity", "gzip", "zstd"] {
         let accept = format!("accept-encoding: {coding}\r\n");
         let first = get(&mut client, &path, &accept);
-        let (hits, etag) =
-            (node.world.server.context.response_cache.counters().hits, first.header("etag"));
+        let hits = node.world.server.context.response_cache.counters().hits;
+        let etag = first.header("etag");
         assert!(decoded_body(&first).len() > 2 * 128 * 1024, "more than one piece");
         let again = get(&mut client, &path, &accept);
         assert_eq!(
@@ -180,9 +181,10 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("text, not {value}"))
 }
 
-/// Every page, by the links.
 fn follow(client: &mut Client, path: &str, member: &str) -> (Vec<Value>, usize) {
-    let (mut path, mut found, mut pages) = (path.to_owned(), Vec::new(), 0);
+    let mut path = path.to_owned();
+    let mut found = Vec::new();
+    let mut pages = 0;
     loop {
         let response = get(client, &path, "");
         assert_eq!(response.status, 200, "{path}: {}", response.body);

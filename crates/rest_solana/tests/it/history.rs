@@ -28,7 +28,11 @@ pub(crate) fn signature(slot: u64, index: u32) -> Signature {
 }
 
 /// A transaction of `WALLET` that names a program and does nothing.
-pub(crate) fn executed(slot: u64, index: u32, balances: usize) -> Arc<ExecutedTransaction> {
+pub(crate) fn transaction_with_balances(
+    slot: u64,
+    index: u32,
+    balances: usize,
+) -> Arc<ExecutedTransaction> {
     let message = Message {
         header: MessageHeader {
             num_required_signatures: 1,
@@ -58,12 +62,12 @@ pub(crate) fn executed(slot: u64, index: u32, balances: usize) -> Arc<ExecutedTr
         meta,
         account_keys: keys,
         is_vote: false,
-        // Only the node that tells a client of it shows it.
+        // Only a node that notifies a client of it shows it.
         visibility: StatusVisibility::hidden(),
     })
 }
 
-pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
+pub(crate) fn completed_block(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
     Block {
         block_height: slot - 10,
         bank_hash: Hash::new_from_array([8; 32]),
@@ -88,8 +92,10 @@ fn node() -> Node {
     for (slot, transactions, balances) in
         [(FINALIZED - 1, 5, 2), (FINALIZED, 1, 40_000), (CONFIRMED, 1, 2)]
     {
-        let all: Vec<_> = (0..transactions).map(|index| executed(slot, index, balances)).collect();
-        confirm_block(history, completed(slot, all));
+        let all: Vec<_> = (0..transactions)
+            .map(|index| transaction_with_balances(slot, index, balances))
+            .collect();
+        confirm_block(history, completed_block(slot, all));
     }
     history.publish();
     node
@@ -167,7 +173,8 @@ fn transactions_of_an_address_have_pages() {
     let path = format!("/v1/accounts/{WALLET}/transactions?commitment=confirmed");
     let whole = get_json(&mut client, &path)["transactions"].as_array().expect("a list").clone();
     assert_eq!(whole.len(), 7);
-    let (mut path, mut found) = (format!("{path}&limit=3"), Vec::new());
+    let mut path = format!("{path}&limit=3");
+    let mut found = Vec::new();
     loop {
         let response = get(&mut client, &path, "");
         let page = response.json();
@@ -191,10 +198,14 @@ fn the_description_has_examples_of_the_node() {
         let param = params.iter().find(|param| param["name"] == of).expect("the parameter").clone();
         param["example"].clone()
     };
-    let (by_signature, by_slot) = ("/v1/transactions/{signature}", "/v1/blocks/{slot}");
+    let by_signature = "/v1/transactions/{signature}";
+    let by_slot = "/v1/blocks/{slot}";
     assert_eq!(example(&mut client, by_signature, "signature"), json!(null));
     let history = &node.world.server.api.history;
-    confirm_block(history, completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
+    confirm_block(
+        history,
+        completed_block(FINALIZED, vec![transaction_with_balances(FINALIZED, 0, 2)]),
+    );
     history.publish();
     let value = example(&mut client, by_signature, "signature");
     assert_eq!(value, json!(signature(FINALIZED, 0).to_string()));

@@ -121,7 +121,8 @@ fn message(response: &Response) -> String {
 fn a_wrong_key_is_reported_with_its_name_position_and_expected_form() {
     let node = Node::new();
     let mut client = node.client();
-    let (one, other) = (WALLET.to_string(), MINT.to_string());
+    let one = WALLET.to_string();
+    let other = MINT.to_string();
     let of_31 = solana_pubkey::Pubkey::default().to_string()[1..].to_owned();
     let address = "must be an address: base58 of 32 bytes, not";
     let signature = "must be a signature: base58 of 64 bytes, not";
@@ -436,7 +437,7 @@ fn every_response_has_slot_and_commitment() {
 
 #[test]
 fn a_full_pool_is_reported_with_retry_after() {
-    let mut config = cpu_pool::Config { threads: 1, ..pool::Config::default() };
+    let mut config = cpu_pool::Config { threads: 1, ..cpu_pool::Config::default() };
     config.medium.tasks_max = 0;
     let reader = sample_ledger::ledger(query::IndexConfig::default());
     let node = Node::with_pool(reader, rpc_solana::Config::default(), config);
@@ -450,7 +451,7 @@ fn a_full_pool_is_reported_with_retry_after() {
 
 /// A node with these limits for each client.
 fn node_with_client_limits(clients: clients::Limits) -> Node {
-    let config = cpu_pool::Config { clients, ..pool::Config::default() };
+    let config = cpu_pool::Config { clients, ..cpu_pool::Config::default() };
     Node::with_pool(
         sample_ledger::ledger(query::IndexConfig::default()),
         rpc_solana::Config::default(),

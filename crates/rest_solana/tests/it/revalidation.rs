@@ -10,7 +10,7 @@ use solana::Account;
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
-use crate::history::{completed, confirm_block, executed, signature};
+use crate::history::{completed_block, confirm_block, signature, transaction_with_balances};
 use crate::{Node, decode, get};
 use testkit::raw_http_client::Client;
 use testkit::sample_ledger::{PROGRAM, WALLET, bank, block, mint, token, with_data};
@@ -46,7 +46,8 @@ fn change(random: &mut Rng) -> Change<Account> {
 }
 
 fn holding(n: u16, random: &mut Rng) -> Change<Account> {
-    let (mint, owner) = (key(MINTS[random.usize(..2)]), key(OWNERS[random.usize(..2)]));
+    let mint = key(MINTS[random.usize(..2)]);
+    let owner = key(OWNERS[random.usize(..2)]);
     let data = token(mint, owner, random.u64(..1_000), None);
     account_change(token_key(n), Some(with_data(spl_token_interface::id(), &data)))
 }
@@ -80,7 +81,8 @@ fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
     let slice = one(&["", "&dataOffset=1&dataLength=8"]);
     let page = one(&["", "&limit=1", "&limit=3"]);
     let sure = one(&["confirmed", "finalized"]);
-    let (owner, mint) = (key(OWNERS[random.usize(..2)]), key(MINTS[random.usize(..2)]));
+    let owner = key(OWNERS[random.usize(..2)]);
+    let mint = key(MINTS[random.usize(..2)]);
     match kind.as_str() {
         "program" => ("program", format!("/v1/programs/{PROGRAM}/accounts?{config}{limit}")),
         "tokens" => ("tokens", format!("/v1/owners/{owner}/tokens?{config}{limit}")),
@@ -109,7 +111,7 @@ fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
             ("block", format!("/v1/blocks/{slot}?commitment={sure}"))
         }
         _ => {
-            // Few addresses, each of which is tracked, and many, for which the block counts.
+            // Few addresses, which are all tracked, and many, for which the block counts.
             let (kind, count) = if random.bool() { ("few", 4) } else { ("many", 40) };
             let all: Vec<_> = (1..=count).map(|n| key(n).to_string()).collect();
             (kind, format!("/v1/accounts?addresses={}&{config}", all.join(",")))
@@ -143,10 +145,10 @@ fn tasks_started(node: &Node) -> u64 {
     started.iter().sum()
 }
 
-/// What a client has cached of one request: the `ETag`s, and the bytes of each.
+/// The cache of a client for one request: the `ETag`s, and the bytes of each.
 type CachedBodies = HashMap<String, Vec<u8>>;
 
-/// A request whose response is compared with a fresh one.
+/// A request. Its response is compared with a fresh one.
 struct ComparedRequest<'a> {
     path: &'a str,
     coding: &'a str,
@@ -156,7 +158,7 @@ struct ComparedRequest<'a> {
     is_cached: bool,
 }
 
-/// Sends a request, and the same one to a node that computes all anew. Whether the response was 304.
+/// Sends a request, and the same one to a node that computes every response. Returns whether the response was 304.
 fn send_compared(
     client: &mut Client,
     fresh: &mut Client,
@@ -189,7 +191,8 @@ fn send_compared(
     // A cached response is compressed in other blocks than a streamed one, but its decoded bytes are the same.
     let is_coded = expected.header("content-encoding").is_some();
     let decoded = |bytes: &[u8]| if is_coded { decode(coding, bytes) } else { bytes.to_vec() };
-    let (actual, expected) = (&cached[etag], &expected.bytes);
+    let actual = &cached[etag];
+    let expected = &expected.bytes;
     let is_same = actual == expected || (is_cached && decoded(actual) == decoded(expected));
     assert!(is_same, "{path} {coding}, {}: not the current response", response.status);
     response.status == 304
@@ -208,8 +211,8 @@ fn a_304_is_right_alongside_the_cache_too() {
     assert!(KINDS[1..].iter().all(|kind| revalidated.get(kind) > Some(&5)), "{revalidated:?}");
 }
 
-/// Compares the responses of a node with those of another that computes all anew, under random writes. Returns how
-/// often a client got 304 without a computation, by kind of request.
+/// Compares the responses of a node with those of another that computes every response, under random writes. Returns
+/// how often a client got 304 without a computation, by kind of request.
 fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
     let mut random = Rng::with_seed(seed);
     let (mut ledger, reader) = ledger(&mut random);
@@ -218,8 +221,10 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
     let node = Node::with_etag_buffer(reader.clone(), 90, cache_bytes_max);
     let is_cached = cache_bytes_max > 0;
     let fresh = Node::with_etag_buffer(reader, 1 << 20, 0);
-    let (mut client, mut fresh_client) = (node.client(), fresh.client());
-    let (mut slots, mut root) = (vec![100], 0);
+    let mut client = node.client();
+    let mut fresh_client = fresh.client();
+    let mut slots = vec![100];
+    let mut root = 0;
     let mut caches: HashMap<(String, &str), CachedBodies> = HashMap::new();
     let mut revalidated: HashMap<&str, u64> = HashMap::new();
     for _ in 0..400 {
@@ -237,7 +242,10 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
                 ledger.confirm(block(tip)).expect("it is complete");
                 for node in [&node, &fresh] {
                     let history = &node.world.server.api.history;
-                    confirm_block(history, completed(tip, vec![executed(tip, 0, 2)]));
+                    confirm_block(
+                        history,
+                        completed_block(tip, vec![transaction_with_balances(tip, 0, 2)]),
+                    );
                     history.publish();
                 }
             }
@@ -274,7 +282,7 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
     revalidated
 }
 
-/// Every route, as a client that has its response asks for it, and the class of its calls.
+/// Every route, requested by a client that has its response, and the class of its calls.
 const ROUTES: [&str; 12] = [
     "/v1/node",
     "/v1/ledger",
@@ -321,7 +329,7 @@ impl EveryRoute {
     /// Adds a confirmed block with a transaction.
     fn confirm(&mut self, slot: u64) {
         let history = &self.node.world.server.api.history;
-        let confirmed = completed(slot, vec![executed(slot, 0, 2)]);
+        let confirmed = completed_block(slot, vec![transaction_with_balances(slot, 0, 2)]);
         confirmed.show_statuses();
         confirm_block(history, confirmed);
         history.publish();

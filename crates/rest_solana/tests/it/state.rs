@@ -72,7 +72,7 @@ fn a_response_is_the_methods_result() {
     assert_eq!(get_json(&mut client, "/v1/node")["genesisHash"], genesis);
 }
 
-/// A ledger whose block 100 is complete and finalized.
+/// A ledger with a complete and finalized block 100.
 fn short_ledger() -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Reader) {
     Ledger::new(LedgerConfig::new(100), block(100), bank(100))
 }

@@ -9,7 +9,7 @@ use testkit::ForkEvent;
 use testkit::eventually::wait_until;
 use testkit::forked_chain::{self, ForkedChain, ROOT};
 
-use crate::history::{completed, executed, signature};
+use crate::history::{completed_block, signature, transaction_with_balances};
 use crate::{Node, get};
 use testkit::sample_ledger::{CONFIRMED, FINALIZED, PROCESSED, block};
 
@@ -33,11 +33,16 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         let mut waiting = node.client();
         waiting.send(request(&path));
         wait_until(|| node.rest.api().waiters_len(), |waiters| *waiters == 1);
-        let transaction = executed(slot, 0, 2);
+        let transaction = transaction_with_balances(slot, 0, 2);
         let history = &node.world.server.api.history;
-        history.record_transactions(block(slot), &[executed(slot, 1, 2), transaction.clone()]);
+        history.record_transactions(
+            block(slot),
+            &[transaction_with_balances(slot, 1, 2), transaction.clone()],
+        );
         history.publish();
-        let block = completed(slot, vec![executed(slot, 1, 2), transaction.clone()]).into();
+        let block =
+            completed_block(slot, vec![transaction_with_balances(slot, 1, 2), transaction.clone()])
+                .into();
         node.events.send(&match commitment {
             "processed" => LedgerEvent::Executed([transaction].into()),
             "confirmed" => LedgerEvent::Confirmed { block, timestamp_ms: 0 },
@@ -53,7 +58,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
     assert!(start.elapsed() < Duration::from_secs(25), "no wait timed out");
 }
 
-/// A node whose chain forks, and the path of the status of its only transaction, which is in the first block.
+/// A node with a chain that forks, and the path of the status of its only transaction, which is in the first block.
 struct ForkedNode {
     node: Node,
     chain: ForkedChain,
@@ -133,7 +138,7 @@ fn a_waiting_client_is_woken_when_a_descendant_of_its_block_is_confirmed() {
 fn a_wait_that_times_out_returns_the_current_status() {
     let node = Node::new();
     let history = &node.world.server.api.history;
-    let transaction = executed(CONFIRMED, 0, 2);
+    let transaction = transaction_with_balances(CONFIRMED, 0, 2);
     transaction.show_status();
     history.record_transactions(block(CONFIRMED), &[transaction]);
     history.publish();

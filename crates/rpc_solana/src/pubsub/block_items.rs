@@ -86,7 +86,8 @@ impl ConflatableItems for BlockItems {
 
     fn conflate(&self, state: &mut ConflatedState) -> usize {
         let before = state.writes.len() + state.transactions.len();
-        let (slot, direction) = (self.slot, self.direction);
+        let slot = self.slot;
+        let direction = self.direction;
         state.newest = Some((slot, self.blockhash));
         match &self.items {
             Items::Transactions(transactions) => {

@@ -25,7 +25,7 @@ use solana_rpc_client_types::config::{
 };
 use solana_rpc_client_types::response::{RpcApiVersion, RpcVersionInfo};
 use solana_transaction_status::UiTransactionEncoding;
-use subscriptions::SubscriptionId;
+use subscriptions::{Position, SubscriptionId};
 
 /// Runs a call.
 pub(super) fn run_call(
@@ -96,7 +96,7 @@ fn subscribe(
 ) -> Result<SubscriptionId, RpcError> {
     let interests = subscription.interests(pubsub.api.reader.addresses());
     let interests = interests.map_err(|full| subscribe_error(&full.into()))?;
-    let position = pubsub.api.event_cursor.position();
+    let position = Position(pubsub.api.events.sent());
     let id = session.subscribe_on_hold(subscription, interests, position);
     id.map_err(|err| subscribe_error(&err))
 }

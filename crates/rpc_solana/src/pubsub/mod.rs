@@ -23,7 +23,6 @@ mod address_sets;
 mod address_stream;
 mod block_items;
 mod config;
-mod event_sender;
 mod key_kind;
 mod methods;
 mod notification;
@@ -37,7 +36,7 @@ mod transaction_filter;
 use std::io;
 use std::sync::Arc;
 
-use chain_solana::{ClusterInfo, History, Reader};
+use chain_solana::{ClusterInfo, EventBounds, EventSender, History, Reader, event_channel};
 use clients::RateLimiter;
 use cpu_pool::Pool;
 use jsonrpc::error::RpcError;
@@ -47,7 +46,6 @@ use ledger::Commitment;
 
 use self::subscription::SubscriptionKind;
 pub use config::Config;
-pub use event_sender::EventSender;
 pub use solana_subscriptions::{SolanaPubSub, SolanaSubscriptions};
 
 /// Parses the parameters of a call. Returns whether its method subscribes.
@@ -70,13 +68,15 @@ pub fn start(
     let transport = config.transport();
     let preallocated =
         if config.preallocate_tracked_addresses { config.tracked_addresses_max } else { 0 };
-    let api = SolanaSubscriptions::new(config, cluster_info, (reader, history));
+    let bounds = EventBounds { events_max: config.events_max, bytes_max: None };
+    let (sender, events) = event_channel(bounds);
+    let api = SolanaSubscriptions::new(config, cluster_info, reader, history, events.counters());
     let pubsub = Arc::new(PubSubServer::new(api, transport, pool_and_clients));
     if preallocated > 0 {
         preallocate(&pubsub, preallocated);
     }
     pubsub.subscriptions.start_at(|commitment| pubsub.api.complete_view(commitment).block());
-    let sender = notifier::start(Arc::clone(&pubsub))?;
+    notifier::start(Arc::clone(&pubsub), events)?;
     Ok((pubsub, sender))
 }
 

@@ -186,25 +186,31 @@ pub(super) fn slot(slot: Slot, parent: Slot, root: Slot) -> SlotInfo {
 pub(super) fn slot_updates(event: &LedgerEvent) -> Vec<SlotUpdate> {
     match event {
         LedgerEvent::BankCreated { block, parent, timestamp_ms, .. } => {
-            let (slot, parent, timestamp) = (block.slot, parent.slot, *timestamp_ms);
+            let slot = block.slot;
+            let parent = parent.slot;
+            let timestamp = *timestamp_ms;
             vec![SlotUpdate::CreatedBank { slot, parent, timestamp }]
         }
         LedgerEvent::Frozen { block, timestamp_ms } => {
-            let (slot, timestamp) = (block.id.slot, *timestamp_ms);
+            let slot = block.id.slot;
+            let timestamp = *timestamp_ms;
             vec![
                 SlotUpdate::Completed { slot, timestamp },
                 SlotUpdate::Frozen { slot, timestamp, stats: stats(block) },
             ]
         }
         LedgerEvent::Confirmed { block, timestamp_ms } => {
-            let (slot, timestamp) = (block.id.slot, *timestamp_ms);
+            let slot = block.id.slot;
+            let timestamp = *timestamp_ms;
             vec![SlotUpdate::OptimisticConfirmation { slot, timestamp }]
         }
         LedgerEvent::Rooted { block, timestamp_ms } => {
             vec![SlotUpdate::Root { slot: block.id.slot, timestamp: *timestamp_ms }]
         }
         LedgerEvent::Reverted { block, reason: RevertReason::Dead { error }, timestamp_ms } => {
-            let (slot, timestamp, err) = (block.id.slot, *timestamp_ms, error.clone());
+            let slot = block.id.slot;
+            let timestamp = *timestamp_ms;
+            let err = error.clone();
             vec![SlotUpdate::Dead { slot, timestamp, err }]
         }
         // Agave reports neither a moved tip nor an abandoned block.

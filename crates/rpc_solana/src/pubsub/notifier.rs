@@ -4,8 +4,8 @@
 //! thread does it, so that each client sees events in order. Encoding that takes longer than microseconds is shared
 //! with the CPU pool (`fork_join`). Whole blocks come after all other notifications of an event, so that none of
 //! those waits for them.
-//! Bounds: `Config::events_max` events wait. The writer never waits: if the channel is full, the event is dropped, and
-//! then every connection is closed, because the event may have been for any of them.
+//! Bounds: `Config::events_max` queued events. If the channel loses an event, every connection is closed, because the
+//! event may have been for any of them.
 //! Rules: notifications of accounts, programs, logs and blocks are sent when their block is complete (once at
 //! processed, once at confirmed) and when it is finalized, for every block of the final chain; signatures and
 //! transactions at processed as soon as they are executed. The registry goes from block to block
@@ -18,9 +18,10 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
-use chain_solana::{AccountWrite, Block, ExecutedTransaction, LedgerEvent, View};
+use chain_solana::{
+    AccountWrite, Block, EventReceiver, ExecutedTransaction, LedgerEvent, Received, View,
+};
 use foldhash::HashSet;
 use jsonrpc::pubsub::{Payload, SharedText, fork_join};
 use ledger::{Address, AddressId, BlockId, Commitment, Key};
@@ -35,7 +36,6 @@ use subscriptions::{
 
 use super::address_notification::ItemRef;
 use super::block_items::BlockItems;
-use super::event_sender::EventSender;
 use super::solana_subscriptions::SolanaPubSub;
 use super::subscription::{LogsFilter, Subscription, SubscriptionKind};
 use super::{address_notification, key_kind, notification, transaction_filter};
@@ -52,40 +52,35 @@ const PART_NS: u64 = 100_000;
 /// Encoding that is shared at once, in nanoseconds. Bounds what is encoded and not delivered: some 64 MB.
 const ROUND_NS: u64 = 64_000_000;
 
-/// Starts the notifier.
-pub(super) fn start(pubsub: Arc<SolanaPubSub>) -> io::Result<EventSender> {
-    let cursor = Arc::clone(&pubsub.api.event_cursor);
-    let (sender, events) = EventSender::new(pubsub.api.config.events_max, cursor);
-    let notifier = Notifier { pubsub, events };
-    std::thread::Builder::new().name("notifier".to_owned()).spawn(move || notifier.run())?;
-    Ok(sender)
+/// Starts the notifier. It ends with the sender of `events`.
+pub(super) fn start(pubsub: Arc<SolanaPubSub>, events: EventReceiver) -> io::Result<()> {
+    let notifier = std::thread::Builder::new().name("notifier".to_owned());
+    notifier.spawn(move || run(&pubsub, events))?;
+    Ok(())
 }
 
-struct Notifier {
-    pubsub: Arc<SolanaPubSub>,
-    events: Receiver<(Position, LedgerEvent)>,
-}
-
-impl Notifier {
-    fn run(self) {
-        while let Ok((position, event)) = self.events.recv() {
-            if self.pubsub.api.event_cursor.take_lost() {
-                let limit = self.pubsub.api.config.events_max;
+fn run(pubsub: &Arc<SolanaPubSub>, mut events: EventReceiver) {
+    while let Some(received) = events.recv() {
+        let (number, event) = match received {
+            Received::Event { number, event } => (number, event),
+            Received::Lost => {
+                let limit = pubsub.api.config.events_max;
                 tracing::error!(
                     limit,
                     "events were lost (pubsub.events_max): all subscribers are closed"
                 );
-                self.pubsub.subscriptions.close_all(CloseReason::EventsLost);
+                pubsub.subscriptions.close_all(CloseReason::EventsLost);
+                continue;
             }
-            // After a panic the subscribers lack this event, so they are closed. Later events are still served.
-            let publish = || publish_event(&self.pubsub, position, &event);
-            if catch_unwind(AssertUnwindSafe(publish)).is_err() {
-                tracing::error!("the notifier panicked: all subscribers are closed");
-                self.pubsub.subscriptions.close_all(CloseReason::EventsLost);
-            }
+        };
+        // After a panic the subscribers lack this event, so they are closed. Later events are still served.
+        let publish = || publish_event(pubsub, Position(number), &event);
+        if catch_unwind(AssertUnwindSafe(publish)).is_err() {
+            tracing::error!("the notifier panicked: all subscribers are closed");
+            pubsub.subscriptions.close_all(CloseReason::EventsLost);
         }
-        self.pubsub.shut_down();
     }
+    pubsub.shut_down();
 }
 
 /// Publishes one event to all subscriptions that match it.
@@ -108,7 +103,8 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
         }
         // Subscribers get what changed between the two blocks, as writes of this one.
         LedgerEvent::Jumped { block } => {
-            let (slot, parent) = (block.id.slot, block.parent.slot);
+            let slot = block.id.slot;
+            let parent = block.parent.slot;
             batch.broadcast(SubscriptionKind::Slot, &notification::slot(slot, parent, parent));
             *pubsub.api.jumped.lock() = Some(block.id);
             if !add_block(pubsub, block) {
@@ -260,13 +256,15 @@ fn publish_to_sets(batch: &mut NotificationBatch<'_>, step: &BlockStep<Block>) {
             };
             MESSAGE_NS + refs.iter().map(item_ns).sum::<u64>()
         };
-        let (pubsub, step) = (Arc::clone(pubsub), step.clone());
+        let pubsub = Arc::clone(pubsub);
+        let step = step.clone();
         batch.encode_all(found, cost, move |(matched, refs), out| {
             let Subscription::Addresses { encoding, .. } = &*matched.identity else { return };
             for payload in
                 address_notification::encode_step(&pubsub, &step, key_kind, *encoding, refs)
             {
-                let (body, position) = (Payload::Split(payload), Position(step.number));
+                let body = Payload::Split(payload);
+                let position = Position(step.number);
                 out.push(new_publication(matched.id, body, position, AfterDelivery::Continue));
             }
         });
@@ -283,7 +281,8 @@ fn publish_slot_updates(batch: &mut NotificationBatch<'_>, event: &LedgerEvent) 
 /// requested it.
 fn publish_transaction(batch: &mut NotificationBatch<'_>, executed: &Arc<ExecutedTransaction>) {
     let found = match_transaction(batch.pubsub, executed, Commitment::Processed);
-    let (position, pubsub) = (batch.position, Arc::clone(batch.pubsub));
+    let position = batch.position;
+    let pubsub = Arc::clone(batch.pubsub);
     let transaction = Arc::clone(executed);
     batch.encode_all(
         found,
@@ -423,7 +422,8 @@ fn publish_items(
     block.show_statuses();
     // At least as new as the block. It is read for mints only, and those do not change.
     let view = batch.pubsub.api.reader.view(commitment);
-    let (position, pubsub) = (batch.position, Arc::clone(batch.pubsub));
+    let position = batch.position;
+    let pubsub = Arc::clone(batch.pubsub);
     let body = Arc::clone(block);
     let cost = |item: &MatchedItem| cost_ns(block, item);
     batch.encode_all(items, cost, move |(matched, item), out| {
@@ -451,13 +451,15 @@ fn encode_item(
         (Subscription::Account { pubkey, encoding, .. }, BlockItem::Account(index)) => {
             let write = Some(&block.writes[index]).filter(|write| write.pubkey == *pubkey)?;
             let account = write.after();
-            let (account, encoding) = (account.as_deref(), effective(*encoding));
+            let account = account.as_deref();
+            let encoding = effective(*encoding);
             let value = notification::account(pubkey, account, encoding, view);
             notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, value))
         }
         (Subscription::Program { encoding, filters, .. }, BlockItem::Program(index)) => {
             let write = &block.writes[index];
-            let (encoding, account) = (effective(*encoding), write.after()?);
+            let encoding = effective(*encoding);
+            let account = write.after()?;
             let pubkey = &write.pubkey;
             let value = notification::program_account(pubkey, &account, encoding, filters, view)?;
             notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, value))
@@ -670,7 +672,10 @@ impl NotificationBatch<'_> {
 
 /// The next items, in parts.
 fn next_round<T>(items: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
-    let (mut parts, mut part, mut part_ns, mut round_ns) = (Vec::new(), Vec::new(), 0, 0);
+    let mut parts = Vec::new();
+    let mut part = Vec::new();
+    let mut part_ns = 0;
+    let mut round_ns = 0;
     for (item, ns) in items {
         part.push(item);
         part_ns += ns;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{Block, ClusterInfo, History, Reader, View};
+use chain_solana::{Block, ClusterInfo, EventCounters, History, Reader, View};
 use jsonrpc::pubsub::{PubSubServer, Session, SubscriptionTypes};
 use ledger::{Address, AddressId, BlockId, Commitment};
 use parking_lot::Mutex;
@@ -11,7 +11,6 @@ use solana_pubkey::Pubkey;
 
 use super::block_items::BlockItems;
 use super::config::Config;
-use super::event_sender::EventCursor;
 use super::recent_blocks::RecentBlocks;
 use super::subscription::Subscription;
 
@@ -21,7 +20,8 @@ pub struct SolanaSubscriptions {
     pub(super) cluster_info: Arc<ClusterInfo>,
     pub(super) reader: Reader,
     pub(super) history: Arc<History>,
-    pub(super) event_cursor: Arc<EventCursor>,
+    /// The events that the notifier gets.
+    pub(super) events: EventCounters,
     pub(super) recent_blocks: Mutex<RecentBlocks>,
     /// The last block that the ledger jumped to.
     pub(super) jumped: Mutex<Option<BlockId>>,
@@ -40,15 +40,16 @@ impl SubscriptionTypes for SolanaSubscriptions {
 }
 
 impl SolanaSubscriptions {
-    /// Without any event so far.
     pub(super) fn new(
         config: Config,
         cluster_info: Arc<ClusterInfo>,
-        (reader, history): (Reader, Arc<History>),
+        reader: Reader,
+        history: Arc<History>,
+        events: EventCounters,
     ) -> Self {
-        let (event_cursor, recent_blocks) = (Arc::default(), Mutex::default());
+        let recent_blocks = Mutex::default();
         let jumped = Mutex::default();
-        Self { config, cluster_info, reader, history, event_cursor, recent_blocks, jumped }
+        Self { config, cluster_info, reader, history, events, recent_blocks, jumped }
     }
 
     /// The view of a commitment's newest complete block: sets are notified by whole blocks.

@@ -406,7 +406,7 @@ fn what_is_known_to_be_too_large_is_not_collected() {
 
 #[test]
 fn no_slice_handles_more_than_a_chunk() {
-    let pool = cpu_pool::Config { slice_us: 1, ..pool::Config::default() };
+    let pool = cpu_pool::Config { slice_us: 1, ..cpu_pool::Config::default() };
     for (coding, is_known) in [("gzip", false), ("gzip", true), ("identity", false)] {
         let world = SolanaNode::builder(large_program()).pool(pool.clone()).serve();
         let mut client = world.client();

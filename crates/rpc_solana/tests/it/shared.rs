@@ -132,7 +132,7 @@ fn other_calls_use_a_long_bodys_result() {
 #[test]
 fn equal_batches_at_once_are_computed_once() {
     // A time slice is one chunk, so all of them run at the same time.
-    let pool = cpu_pool::Config { slice_us: 1, ..pool::Config::default() };
+    let pool = cpu_pool::Config { slice_us: 1, ..cpu_pool::Config::default() };
     let world = SolanaNode::builder(large_program()).pool(pool).serve();
     let part = |from: usize| serde_json::from_str::<Value>(&from_byte(from, false)).expect("JSON");
     let body = batch(&[1_970_000, 1_960_000, 1_950_000, 1_960_000].map(part));
@@ -156,7 +156,7 @@ fn equal_batches_at_once_are_computed_once() {
 #[test]
 fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
     // A time slice is one chunk. There is one permit for active tasks, and one for a client without an active task.
-    let mut pool = cpu_pool::Config { slice_us: 1, ..pool::Config::default() };
+    let mut pool = cpu_pool::Config { slice_us: 1, ..cpu_pool::Config::default() };
     pool.heavy.active_max = 1;
     let header = HeaderName::from_static("x-api-key");
     let config = Config { client_header: Some(header), ..Config::default() };
@@ -205,7 +205,7 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
 
 #[test]
 fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
-    let pool = cpu_pool::Config { slice_us: 1, ..pool::Config::default() };
+    let pool = cpu_pool::Config { slice_us: 1, ..cpu_pool::Config::default() };
     let world = SolanaNode::builder(large_program()).pool(pool).serve();
     // It is too long for base58, which is detected after all of them were scanned.
     let fails = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base58" }]));

@@ -42,7 +42,7 @@ fn world() -> SolanaNode {
     ledger.apply(root, changes, bank(100)).expect("the root takes accounts");
     ledger.publish();
     SolanaNode::builder(reader)
-        .pool(cpu_pool::Config { slice_us: 1, ..pool::Config::default() })
+        .pool(cpu_pool::Config { slice_us: 1, ..cpu_pool::Config::default() })
         .serve()
 }
 

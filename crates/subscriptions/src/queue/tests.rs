@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Bytes of a message's entry.
 const ENTRY: usize = size_of::<Delivery<&'static str>>();
 /// Space for three entries and ten bytes of content.
 const LIMITS: Limits = Limits {
@@ -57,7 +56,7 @@ fn push(
     queue.push(&LIMITS, delivery);
 }
 
-fn taken(queue: &Queue<&'static str>) -> Option<&'static str> {
+fn take_message(queue: &Queue<&'static str>) -> Option<&'static str> {
     match queue.pop() {
         Next::Message(delivery) => Some(delivery.body),
         Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
@@ -70,10 +69,13 @@ fn messages_come_in_order() {
     push(&queue, ONE, "a", 1, false);
     push(&queue, ONE, "b", 1, false);
     assert_eq!(wakes.load(Ordering::Relaxed), 1, "woken once, by the first");
-    assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("a"), Some("b"), None));
+    assert_eq!(
+        (take_message(&queue), take_message(&queue), take_message(&queue)),
+        (Some("a"), Some("b"), None)
+    );
     push(&queue, ONE, "c", 1, false);
     assert_eq!(wakes.load(Ordering::Relaxed), 2);
-    assert_eq!(taken(&queue), Some("c"));
+    assert_eq!(take_message(&queue), Some("c"));
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn one_message_too_many_closes_it() {
 fn one_byte_too_many_closes_it() {
     let (queue, _) = queue();
     push(&queue, ONE, "a", 10 + 2 * ENTRY, false);
-    assert_eq!(taken(&queue), Some("a"));
+    assert_eq!(take_message(&queue), Some("a"));
     push(&queue, ONE, "b", 4, false);
     push(&queue, ONE, "c", 7 + ENTRY, false);
     assert_eq!(queue.pop(), Next::Closed(BYTES_FULL));
@@ -125,12 +127,12 @@ fn conflated_messages_free_space_and_come_last() {
     push(&queue, ONE, "c", 3, true);
     push(&queue, TWO, "d", 3, false);
     push(&queue, ONE, "e", 3, true);
-    assert_eq!((taken(&queue), taken(&queue)), (Some("b"), Some("d")));
+    assert_eq!((take_message(&queue), take_message(&queue)), (Some("b"), Some("d")));
     let Next::Conflated(one) = queue.pop() else { panic!("one subscription was conflated") };
     assert_eq!((one.subscription, one.messages, one.sequence), (ONE, 3, 7));
     assert_eq!(one.state, ["a", "c", "e"]);
     push(&queue, ONE, "f", 10 + 2 * ENTRY, true);
-    assert_eq!(taken(&queue), Some("f"), "all bytes were released");
+    assert_eq!(take_message(&queue), Some("f"), "all bytes were released");
 }
 
 #[test]
@@ -152,7 +154,6 @@ fn a_paused_subscription_waits_and_stays_in_order() {
     assert_eq!(message(queue.pop_message()), Some("c"));
 }
 
-/// Holds a subscription.
 fn hold(queue: &Queue<&'static str>, subscription: SubscriptionId) -> Hold {
     queue.hold(subscription);
     let holds = queue.take_new_holds();
@@ -165,13 +166,14 @@ fn messages_on_hold_wake_nobody_and_delay_no_others() {
     let hold = hold(&queue, ONE);
     push(&queue, ONE, "a", 1, false);
     push(&queue, ONE, "b", 1, false);
-    assert_eq!((taken(&queue), wakes.load(Ordering::Relaxed)), (None, 0));
+    assert_eq!((take_message(&queue), wakes.load(Ordering::Relaxed)), (None, 0));
     push(&queue, TWO, "c", 1, false);
-    assert_eq!((taken(&queue), wakes.load(Ordering::Relaxed)), (Some("c"), 1));
-    assert_eq!((taken(&queue), queue.waiting()), (None, (2, 2)));
+    assert_eq!((take_message(&queue), wakes.load(Ordering::Relaxed)), (Some("c"), 1));
+    assert_eq!((take_message(&queue), queue.waiting()), (None, (2, 2)));
     queue.release(hold);
     push(&queue, ONE, "d", 1, false);
-    let next = [taken(&queue), taken(&queue), taken(&queue), taken(&queue)];
+    let next =
+        [take_message(&queue), take_message(&queue), take_message(&queue), take_message(&queue)];
     assert_eq!(next, [Some("a"), Some("b"), Some("d"), None]);
 }
 
@@ -182,15 +184,15 @@ fn a_hold_includes_what_is_queued_already() {
     push(&queue, TWO, "b", 1, false);
     let first = hold(&queue, ONE);
     push(&queue, ONE, "c", 1, false);
-    assert_eq!((taken(&queue), taken(&queue)), (Some("b"), None));
+    assert_eq!((take_message(&queue), take_message(&queue)), (Some("b"), None));
     // A subscription that is ended and made again has another hold.
     queue.remove_subscription(ONE);
     let second = hold(&queue, ONE);
     push(&queue, ONE, "d", 1, false);
     queue.release(first);
-    assert_eq!((taken(&queue), queue.has_hold(second)), (None, true));
+    assert_eq!((take_message(&queue), queue.has_hold(second)), (None, true));
     queue.release(second);
-    assert_eq!((taken(&queue), taken(&queue)), (Some("d"), None));
+    assert_eq!((take_message(&queue), take_message(&queue)), (Some("d"), None));
 }
 
 #[test]
@@ -231,7 +233,10 @@ fn messages_of_an_ended_subscription_are_dropped_and_their_bytes_released() {
     push(&queue, ONE, "c", 4, true);
     queue.remove_subscription(ONE);
     push(&queue, TWO, "d", 6 + ENTRY, false);
-    assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("b"), Some("d"), None));
+    assert_eq!(
+        (take_message(&queue), take_message(&queue), take_message(&queue)),
+        (Some("b"), Some("d"), None)
+    );
 }
 
 #[test]
@@ -242,7 +247,7 @@ fn entries_are_charged_until_they_are_taken_removed_conflated_or_dropped() {
     push(&queue, ONE, "b", 1, false);
     push(&queue, TWO, "c", 1, true);
     assert_eq!(memory.bytes(), 3 * ENTRY);
-    assert_eq!(taken(&queue), Some("a"));
+    assert_eq!(take_message(&queue), Some("a"));
     assert_eq!(memory.bytes(), 2 * ENTRY);
     push(&queue, TWO, "d", 1, true);
     push(&queue, TWO, "e", 1, true);

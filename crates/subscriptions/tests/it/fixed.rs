@@ -1,5 +1,5 @@
 //! Fixed subscriptions: random listeners connect, subscribe, fall behind, unsubscribe and disconnect, while a publisher
-//! publishes. Every queue must have what a model computes that scans all listeners for every publication.
+//! publishes. Every queue must equal that of a model, which scans all listeners for every publication.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -73,7 +73,6 @@ impl TestFilter {
         }
     }
 
-    /// The model of matching.
     fn matches(&self, publication: &TestEvent) -> bool {
         match self {
             Self::All(topic) => *topic == publication.topic,
@@ -337,7 +336,8 @@ impl World {
             })
             .collect();
         let now = self.subscriptions.stats();
-        let (listeners, distinct) = (self.listeners.len(), filters.len());
+        let listeners = self.listeners.len();
+        let distinct = filters.len();
         let counts = Stats { listeners, subscriptions: self.pairs(), distinct, ..now };
         assert_eq!(now, counts);
         assert_eq!(

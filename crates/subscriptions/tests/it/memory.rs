@@ -49,7 +49,8 @@ fn listener(node: &Node, owner: u128, topic: u16) -> (Listener<u16, Body, ()>, S
 
 fn publish(node: &Node, to: SubscriptionId, bytes: usize) {
     let body = Body::new(bytes, node.queue_memory());
-    let (at, after_delivery) = (Position(1), AfterDelivery::Continue);
+    let at = Position(1);
+    let after_delivery = AfterDelivery::Continue;
     node.deliver([Publication { subscription: to, body, bytes, at, after_delivery }]);
 }
 

@@ -1,5 +1,5 @@
 //! Random listeners connect, subscribe to sets, change them, fall behind, unsubscribe and disconnect, while a
-//! ledger forks, abandons forks and jumps. What each gets must be what a model computes that scans all
+//! ledger forks, abandons forks and jumps. The messages of each must equal those of a model that scans all
 //! sets for every step of every commitment. After all have disconnected, nothing is left.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,6 @@ const ADDRESSES: u8 = 120;
 const KEY_KINDS: [KeyKind; 2] = [KeyKind(0), KeyKind(1)];
 const ROOT: BlockId = BlockId { slot: 0, version: 0 };
 
-/// The message of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StepUpdate {
     step: u64,
@@ -75,7 +74,6 @@ struct Logged {
 #[derive(Clone, Copy, Debug)]
 enum Start {
     After(u64),
-    /// Once the block is applied.
     With(BlockId),
 }
 
@@ -148,7 +146,7 @@ impl World {
         (0..count).map(|_| self.rng.random_range(0..ADDRESSES)).collect()
     }
 
-    fn registered(&self, set: &BTreeSet<u8>) -> AddressSet {
+    fn register_set(&self, set: &BTreeSet<u8>) -> AddressSet {
         AddressSet::register(&self.table, set.iter().map(|n| address(*n))).expect("room")
     }
 
@@ -281,7 +279,7 @@ impl World {
             identity: (commitment, facet as u8),
             topic: topic(commitment),
             key_kind: KEY_KINDS[facet],
-            set: self.registered(&set),
+            set: self.register_set(&set),
             slow_consumer_policy: if conflates {
                 SlowConsumerPolicy::Conflate
             } else {
@@ -397,7 +395,7 @@ impl World {
         let tip = self.tips[commitment as usize];
         let mut from = ResumeFrom::Block(match self.rng.random_range(0..4) {
             0 => self.log_block(commitment).unwrap_or(tip),
-            1 => self.ahead_of(tip).unwrap_or(tip),
+            1 => self.random_descendant(tip).unwrap_or(tip),
             _ => tip,
         });
         if let Some(block) = self.clients[at].subscriptions[sub].waiting {
@@ -467,7 +465,7 @@ impl World {
         Some(self.log.iter().rev().filter(of).take(20).choose(&mut self.rng)?.block)
     }
 
-    fn ahead_of(&mut self, tip: BlockId) -> Option<BlockId> {
+    fn random_descendant(&mut self, tip: BlockId) -> Option<BlockId> {
         let ahead: Vec<_> = self.tree.keys().copied().filter(|of| of.slot > tip.slot).collect();
         let ahead: Vec<_> = ahead.into_iter().filter(|of| self.chain(*of).contains(&tip)).collect();
         ahead.choose(&mut self.rng).copied()
@@ -485,7 +483,7 @@ impl World {
         let set = self.random_set();
         let had: BTreeSet<u8> =
             self.clients[at].subscriptions[sub].starts.keys().copied().collect();
-        let registered = self.registered(&set);
+        let registered = self.register_set(&set);
         let (change, now): (_, BTreeSet<u8>) = match self.rng.random_range(0..3) {
             0 => (SetChange::Add(registered), had.union(&set).copied().collect()),
             1 => (SetChange::Remove(registered), had.difference(&set).copied().collect()),
@@ -533,7 +531,8 @@ impl World {
             let client = &mut self.clients[at];
             match client.listener.next() {
                 Next::Message(delivery) => {
-                    let (sequence, body) = (delivery.sequence, delivery.body);
+                    let sequence = delivery.sequence;
+                    let body = delivery.body;
                     client.subscription(delivery.subscription).receive(sequence, [body]);
                 }
                 Next::Conflated(conflated) => {
@@ -555,7 +554,6 @@ impl World {
 }
 
 impl Client {
-    /// The addresses in its sets.
     fn addresses(&self) -> usize {
         self.subscriptions.iter().map(|sub| sub.starts.len()).sum()
     }
@@ -575,7 +573,7 @@ fn expected_update(
 }
 
 impl ModelSubscription {
-    /// The model: what a step adds to the expected messages.
+    /// The model: adds the messages of a step to the expected ones.
     fn expect_step(&mut self, logged: &Logged) {
         if logged.commitment != self.commitment {
             return;
@@ -662,7 +660,7 @@ fn every_listener_gets_what_a_scan_of_all_sets_says_and_nothing_is_left() {
 }
 
 /// Limits of addresses that only `addresses_max` may reach.
-fn unlimited(addresses_max: usize) -> Limits {
+fn large_limits(addresses_max: usize) -> Limits {
     Limits {
         addresses_max,
         address_pairs_max: 1 << 30,
@@ -682,8 +680,8 @@ fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
         })
     };
     let table = Arc::new(AddressTable::new(100_000, 1));
-    let registered = |first| AddressSet::register(&table, many(first)).expect("room");
-    let limits = unlimited(100_000);
+    let register_set = |first| AddressSet::register(&table, many(first)).expect("room");
+    let limits = large_limits(100_000);
     let subscriptions = Subscriptions::<Identity, StepUpdate, Body>::new(limits);
     subscriptions.start_at(|_| ROOT);
     let mut done = 0;
@@ -696,11 +694,11 @@ fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
                 identity: (Commitment::Confirmed, 0),
                 topic: Topic(0),
                 key_kind: KEY_KINDS[0],
-                set: registered(0),
+                set: register_set(0),
                 slow_consumer_policy: SlowConsumerPolicy::Close,
             };
             let activation = listener.subscribe_set(subscription).expect("room");
-            let change = change(registered(1_500));
+            let change = change(register_set(1_500));
             let mut update = listener
                 .start_set_update(activation.subscription, change)
                 .expect("the client has it");

@@ -14,7 +14,7 @@ use crate::fixed::LIMITS;
 const ITSELF: KeyKind = KeyKind(0);
 const OWNER: KeyKind = KeyKind(1);
 
-/// Nothing is delivered here.
+/// A listener without deliveries.
 #[derive(Clone, Debug)]
 struct Nothing;
 
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    fn tracked(&self) -> usize {
+    fn count_tracked(&self) -> usize {
         self.subscriptions.stats().tracked_addresses
     }
 }
@@ -92,7 +92,7 @@ fn address(n: u32) -> Address {
 }
 
 /// Limits of addresses that only `addresses_max` may reach.
-fn unlimited(addresses_max: usize) -> Limits {
+fn large_limits(addresses_max: usize) -> Limits {
     Limits {
         addresses_max,
         address_pairs_max: 1 << 30,
@@ -115,7 +115,7 @@ fn a_million_addresses_that_two_clients_track_count_once() {
 
 fn check_that_two_clients_count_once(addresses: u32) {
     let limit = addresses as usize;
-    let world = World::new(unlimited(limit));
+    let world = World::new(large_limits(limit));
     let one = world.connect(1);
     let two = world.connect(2);
     let first = world.track(&one, 0, 0..addresses).expect("as many as may be tracked");
@@ -126,14 +126,14 @@ fn check_that_two_clients_count_once(addresses: u32) {
     let refused = world.track(&two, 2, [addresses]);
     assert_eq!(refused, Err(SubscribeError::AddressesFull { added: 1, limit }));
     assert!(one.unsubscribe(first));
-    assert_eq!(world.tracked(), limit - 1, "one address was of the first client alone");
+    assert_eq!(world.count_tracked(), limit - 1, "one address was of the first client alone");
     assert!(two.unsubscribe(second));
-    assert!(world.tracked() == 0 && world.subscriptions.is_idle() && world.table.is_empty());
+    assert!(world.count_tracked() == 0 && world.subscriptions.is_idle() && world.table.is_empty());
 }
 
 #[test]
 fn an_address_counts_until_its_last_client_leaves() {
-    let world = World::new(unlimited(10));
+    let world = World::new(large_limits(10));
     let clients: Vec<Client> = (0..4).map(|owner| world.connect(owner)).collect();
     for (client, identity) in clients.iter().zip(0..) {
         world.track(client, identity, 0..10).expect("the same ten");
@@ -148,30 +148,30 @@ fn an_address_counts_until_its_last_client_leaves() {
     assert_eq!(refused, Err(SubscribeError::AddressesFull { added: 1, limit: 10 }));
     for client in clients.into_iter().take(3) {
         drop(client);
-        assert_eq!(world.tracked(), 10);
+        assert_eq!(world.count_tracked(), 10);
     }
     let last = world.connect(3);
     drop(last);
-    assert_eq!((world.tracked(), fixed.0 > 0), (0, true));
+    assert_eq!((world.count_tracked(), fixed.0 > 0), (0, true));
     assert!(world.subscriptions.is_idle() && world.table.is_empty());
 }
 
 #[test]
 fn a_full_node_lets_a_client_replace_its_addresses() {
-    let world = World::new(unlimited(3_000));
+    let world = World::new(large_limits(3_000));
     let one = world.connect(1);
     let two = world.connect(2);
     let first = world.track(&one, 0, 0..2_000).expect("room");
     let second = world.track(&two, 1, 1_500..3_000).expect("room");
     let replaced = world.change(&one, first, SetChange::Replace(world.set(10_000..11_500)));
     assert_eq!(replaced, Ok(1_500), "1,500 of its own are gone, and 500 are of both");
-    assert_eq!(world.tracked(), 3_000);
+    assert_eq!(world.count_tracked(), 3_000);
     // One more than it may have: nothing has changed, whatever was inserted before it was noticed.
     let refused = world.change(&one, first, SetChange::Replace(world.set(20_000..21_501)));
     assert_eq!(refused, Err(SubscribeError::AddressesFull { added: 1_501, limit: 3_000 }));
     let refused = world.change(&two, second, SetChange::Add(world.set(30_000..30_001)));
     assert_eq!(refused, Err(SubscribeError::AddressesFull { added: 1, limit: 3_000 }));
-    assert_eq!((world.tracked(), world.table.len()), (3_000, 3_000));
+    assert_eq!((world.count_tracked(), world.table.len()), (3_000, 3_000));
     assert_eq!(one.tracked_addresses(), 1_500);
     let set = one.set(first).expect("it has it");
     assert_eq!(
@@ -181,14 +181,14 @@ fn a_full_node_lets_a_client_replace_its_addresses() {
     one.drop_set(set);
     assert_eq!(world.change(&two, second, SetChange::Remove(world.set(2_000..2_500))), Ok(1_000));
     assert_eq!(world.change(&one, first, SetChange::Add(world.set(0..500))), Ok(2_000));
-    assert_eq!(world.tracked(), 3_000);
+    assert_eq!(world.count_tracked(), 3_000);
     drop((one, two));
     assert!(world.subscriptions.is_idle() && world.table.is_empty());
 }
 
 #[test]
 fn a_hostile_client_leaves_room_for_an_honest_one() {
-    let limits = Limits { addresses_per_owner_max: 500, ..unlimited(1_000) };
+    let limits = Limits { addresses_per_owner_max: 500, ..large_limits(1_000) };
     let limits = Limits { address_pairs_max: 2_000, addresses_per_listener_max: 300, ..limits };
     let world = World::new(limits);
     let hostile: Vec<Client> = (0..3).map(|_| world.connect(666)).collect();
@@ -218,20 +218,20 @@ fn a_hostile_client_leaves_room_for_an_honest_one() {
 
 #[test]
 fn pairs_have_a_limit_of_their_own() {
-    let world = World::new(Limits { address_pairs_max: 250, ..unlimited(1_000) });
+    let world = World::new(Limits { address_pairs_max: 250, ..large_limits(1_000) });
     let clients: Vec<Client> = (0..3).map(|owner| world.connect(owner)).collect();
     world.track(&clients[0], 0, 0..100).expect("room");
     world.track(&clients[1], 0, 0..100).expect("equal sets are one");
     world.track(&clients[1], 1, 0..100).expect("room");
     let refused = world.track(&clients[2], 2, 0..100);
     assert_eq!(refused, Err(SubscribeError::AddressPairsFull { pairs: 300, limit: 250 }));
-    assert_eq!((world.tracked(), world.subscriptions.stats().tracked_pairs), (100, 200));
+    assert_eq!((world.count_tracked(), world.subscriptions.stats().tracked_pairs), (100, 200));
 }
 
 #[test]
 fn clients_that_come_and_go_at_once_leave_exact_counts() {
     const ADDRESSES: u32 = 600;
-    let world = World::new(unlimited(ADDRESSES as usize));
+    let world = World::new(large_limits(ADDRESSES as usize));
     std::thread::scope(|threads| {
         for owner in 0..4 {
             let world = &world;
@@ -254,12 +254,12 @@ fn clients_that_come_and_go_at_once_leave_exact_counts() {
             });
         }
     });
-    assert!(world.tracked() == 0 && world.subscriptions.is_idle() && world.table.is_empty());
+    assert!(world.count_tracked() == 0 && world.subscriptions.is_idle() && world.table.is_empty());
 }
 
 #[test]
 fn reserved_memory_is_allocated_at_once_and_stays() {
-    let world = World::new(unlimited(200_000));
+    let world = World::new(large_limits(200_000));
     let before = world.subscriptions.memory_usage().index;
     world.subscriptions.reserve(Topic(0), ITSELF, 100_000);
     let reserved = world.subscriptions.memory_usage().index;

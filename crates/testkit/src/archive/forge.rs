@@ -25,7 +25,7 @@ const ZSTD_LEVEL: i32 = 1;
 pub struct Contents {
     /// Accounts that are open.
     pub accounts: u64,
-    /// Their lamports.
+    /// Lamports of all accounts.
     pub lamports: u64,
     /// The hash over all of them.
     pub hash: String,

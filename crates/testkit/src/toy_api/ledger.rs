@@ -48,7 +48,7 @@ impl Counters {
         Self { reader, writer: Arc::new(Mutex::new(writer)), listener: Arc::default() }
     }
 
-    /// Sets what is called with each new block, for ever.
+    /// Sets the function that is called with each new block.
     pub(super) fn set_listener(&self, listener: BlockListener) {
         assert!(self.listener.set(listener).is_ok(), "a ledger has one listener");
     }

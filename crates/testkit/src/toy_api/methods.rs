@@ -94,7 +94,7 @@ fn get_many(api: &ToyApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json_in(context(&view), &values)
 }
 
-/// The same for a few counters, which are read inline.
+/// Returns a few counters, which are read inline.
 fn get_few(
     api: &ToyApi,
     params: Params<'_>,

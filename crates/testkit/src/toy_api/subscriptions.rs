@@ -36,7 +36,7 @@ pub enum ToySubscription {
     Counter(Address),
 }
 
-/// The items of a notification of a set: there are no sets of counters.
+/// The items of a notification of a set: counters have no sets.
 pub enum NoItems {}
 
 /// A message that calls methods of the ledger.

@@ -1,4 +1,4 @@
-//! Streams that are altered on the way: what changes the state is found, and what does not is no alarm.
+//! Streams that are altered on the way: each change of the state is found, and no other change raises an alarm.
 
 use std::sync::Arc;
 

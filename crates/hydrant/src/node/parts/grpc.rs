@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use chain_solana::{Block, ClusterInfo, Reader};
-use grpc::{EventSender, Server};
+use grpc::{GrpcEventSink, Server};
 use jsonrpc::Metrics;
 use rpc_solana::SolanaServer;
 
@@ -25,7 +25,7 @@ impl GrpcPart {
         info: &Arc<ClusterInfo>,
         reader: &Reader,
         stored_blocks: Vec<Arc<Block>>,
-    ) -> Result<(Self, EventSender)> {
+    ) -> Result<(Self, GrpcEventSink)> {
         let authenticator = server.context.http.authenticator.clone();
         let listener = GrpcListener { listener, authenticator, serving: &config.serving };
         let started = grpc_setup::start(&config.grpc, info, reader, stored_blocks, listener);

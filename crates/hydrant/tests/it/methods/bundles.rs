@@ -28,7 +28,7 @@ fn send(transactions: &[Transaction]) -> String {
     id.as_str().expect("an id").to_owned()
 }
 
-/// The status of a bundle once it is not pending any more.
+/// The status of a bundle that is no longer pending.
 fn inflight(id: &str) -> Value {
     let status = wait_until("the result of the bundle", WAIT_TIMEOUT, || {
         let status = value("getInflightBundleStatuses", json!([[id]]))[0].take();

@@ -48,7 +48,7 @@ fn a_revert_takes_back_accounts_transactions_and_blocks() {
         assert!(!view.meta().blockhashes.is_valid(&left_blockhash));
         check_sums(&node);
 
-        // The same transaction, with the same signature.
+        // Sends the same transaction, with the same signature.
         node.send(transaction.clone());
         assert!(has(&node, &transaction));
         assert_eq!(node.lamports(&bob), SOL);

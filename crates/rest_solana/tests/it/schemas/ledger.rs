@@ -29,7 +29,7 @@ use spl_token_interface::state::{Account as Token, AccountState, Multisig};
 
 use super::CheckedClient;
 use crate::Node;
-use crate::history::{completed, confirm_block, executed, signature};
+use crate::history::{completed_block, confirm_block, signature, transaction_with_balances};
 use testkit::sample_ledger::{
     CONFIRMED, DELEGATE, FINALIZED, MINT, NOW, OTHER_WALLET, PROGRAM, TOKEN, WALLET, bank, block,
     mint, token, with_data,
@@ -57,7 +57,8 @@ const ACCOUNTS: [Pubkey; 10] = [
 ];
 
 fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
-    let (old, new) = (spl_token_interface::id(), spl_token_2022_interface::id());
+    let old = spl_token_interface::id();
+    let new = spl_token_2022_interface::id();
     let native = Token {
         mint: spl_token_interface::native_mint::id(),
         owner: WALLET,
@@ -72,7 +73,7 @@ fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
     stake_data[0] = 1;
     stake_data[76..84].copy_from_slice(&(NOW + 1_000).to_le_bytes());
     let mut extended = token(NEW_MINT, WALLET, 5, None);
-    // An account whose owner cannot change.
+    // An account with a fixed owner.
     extended.extend([2, 7, 0, 0, 0]);
     let mut program_data = vec![0; 100];
     program_data[0] = 3;
@@ -119,8 +120,10 @@ pub(super) fn node() -> Node {
         v1_transaction(FINALIZED, 1),
         legacy_transaction(FINALIZED, 2),
     ];
-    for (slot, all) in [(FINALIZED, older), (CONFIRMED, vec![executed(CONFIRMED, 0, 2)])] {
-        let confirmed = completed(slot, all);
+    for (slot, all) in
+        [(FINALIZED, older), (CONFIRMED, vec![transaction_with_balances(CONFIRMED, 0, 2)])]
+    {
+        let confirmed = completed_block(slot, all);
         confirmed.show_statuses();
         confirm_block(history, confirmed);
     }
@@ -319,7 +322,7 @@ fn request_history(asking: &mut CheckedClient) {
 }
 
 /// A transaction that its payer has signed, in base64.
-fn signed() -> String {
+fn signed_transaction() -> String {
     let payer = Keypair::new_from_array([5; 32]);
     let message = Message {
         header: header(1),
@@ -334,12 +337,13 @@ fn signed() -> String {
 
 /// The body of a request that submits it.
 pub(super) fn signed_body() -> Value {
-    json!({ "transaction": signed() })
+    json!({ "transaction": signed_transaction() })
 }
 
 /// Submits a transaction, and simulates one that fails and one that succeeds.
 pub(super) fn submit(asking: &mut CheckedClient, node: &Node) {
-    let (transaction, body) = (signed(), signed_body());
+    let transaction = signed_transaction();
+    let body = signed_body();
     asking.post("postTransaction", "/v1/transactions?skipPreflight=true", &body);
     let meta = meta();
     let whole = Simulation {

@@ -53,7 +53,8 @@ fn every_response_matches_its_schema_and_every_schema_occurs() {
 #[test]
 fn errors_match_their_schema() {
     let node = ledger::node();
-    let (mut client, mut checker) = (node.client(), schema_checker_for(&node));
+    let mut client = node.client();
+    let mut checker = schema_checker_for(&node);
     let body = ledger::signed_body();
     *node.world.transaction_service.send.lock() =
         Err(SendError::QueueFull { bound: QueueBound::Transactions, queued: 8, limit: 8 });

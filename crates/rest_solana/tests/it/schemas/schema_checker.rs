@@ -110,7 +110,7 @@ impl SchemaChecker {
             }
         }
         for (name, value) in value.as_object().into_iter().flatten() {
-            let member = format!("{pointer}/properties/{}", escaped(name));
+            let member = format!("{pointer}/properties/{}", escape_pointer(name));
             if schema["properties"].get(name).is_some() {
                 self.seen.insert(member.clone());
                 self.record(&member, value);
@@ -138,7 +138,7 @@ fn schema_paths(pointer: &str, schema: &Value, paths: &mut BTreeSet<String>) {
         children.push((format!("{pointer}/oneOf/{index}"), branch));
     }
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
-        children.push((format!("{pointer}/properties/{}", escaped(name)), member));
+        children.push((format!("{pointer}/properties/{}", escape_pointer(name)), member));
     }
     for (index, item) in schema["prefixItems"].as_array().into_iter().flatten().enumerate() {
         children.push((format!("{pointer}/prefixItems/{index}"), item));
@@ -161,7 +161,7 @@ fn may_be_null(schema: &Value) -> bool {
     kinds.any(|kind| kind == "null")
 }
 
-fn escaped(name: &str) -> String {
+fn escape_pointer(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 

@@ -55,7 +55,7 @@ fn filters(judge: &mut SchemaChecker) {
     }
 }
 
-/// The value of `hydrantGetVerification`, whose shape a test of `rpc_solana` has, too.
+/// The value of `hydrantGetVerification`. A test of `rpc_solana` has its shape, too.
 fn verification(judge: &mut SchemaChecker) {
     let hash = MINT.to_string();
     let bank = |known: Value, votes: Value, level: Value| {
@@ -133,7 +133,7 @@ fn signature() -> String {
     history::signature(5, 7).to_string()
 }
 
-fn failed() -> TransactionError {
+fn failed_error() -> TransactionError {
     let err = json!({ "InstructionError": [3, { "Custom": 6_000 }] });
     serde_json::from_value(err).expect("an error")
 }
@@ -162,7 +162,7 @@ fn binary() -> UiAccount {
     account(UiAccountData::Binary("AAAA".to_owned(), UiAccountEncoding::Base64))
 }
 
-fn parsed(program: &str, parsed: Value) -> UiAccount {
+fn parsed_account(program: &str, parsed: Value) -> UiAccount {
     account(UiAccountData::Json(ParsedData { program: program.to_owned(), parsed, space: 4 }))
 }
 
@@ -174,11 +174,11 @@ fn accounts(judge: &mut SchemaChecker) {
     for encoding in encodings {
         check_value(judge, "Account", account(UiAccountData::Binary("AAAA".to_owned(), encoding)));
     }
-    check_value(judge, "Account", parsed("nonce", json!({ "type": "uninitialized" })));
+    check_value(judge, "Account", parsed_account("nonce", json!({ "type": "uninitialized" })));
     check_value(
         judge,
         "Account",
-        parsed("sysvar", json!({ "type": "clock", "info": { "slot": 5 } })),
+        parsed_account("sysvar", json!({ "type": "clock", "info": { "slot": 5 } })),
     );
     let extensions = || {
         let state = UiMemoTransfer { require_incoming_transfer_memos: true };
@@ -229,7 +229,7 @@ fn accounts(judge: &mut SchemaChecker) {
         }),
         TokenAccountType::Multisig(multisig),
     ] {
-        check_value(judge, "Account", parsed("spl-token-2022", json(kind)));
+        check_value(judge, "Account", parsed_account("spl-token-2022", json(kind)));
     }
     check_value(judge, "Accounts", [Some(binary()), None]);
     let keyed = RpcKeyedAccount { pubkey: address(), account: binary() };
@@ -242,7 +242,7 @@ fn accounts(judge: &mut SchemaChecker) {
     }
 }
 
-fn compiled() -> UiInstruction {
+fn compiled_instruction() -> UiInstruction {
     UiInstruction::Compiled(UiCompiledInstruction {
         program_id_index: 255,
         accounts: vec![0, 255],
@@ -282,7 +282,7 @@ fn parsed_instructions() -> Vec<UiInstruction> {
 
 fn inner() -> Vec<UiInnerInstructions> {
     let of = |index, instructions| UiInnerInstructions { index, instructions };
-    vec![of(0, vec![compiled()]), of(1, parsed_instructions())]
+    vec![of(0, vec![compiled_instruction()]), of(1, parsed_instructions())]
 }
 
 fn balances() -> Vec<UiTransactionTokenBalance> {
@@ -312,7 +312,7 @@ fn rewards() -> Vec<Reward> {
     vec![all, none]
 }
 
-fn loaded() -> UiLoadedAddresses {
+fn loaded_addresses() -> UiLoadedAddresses {
     UiLoadedAddresses { writable: vec![address()], readonly: vec![address()] }
 }
 
@@ -327,8 +327,8 @@ fn return_data() -> UiTransactionReturnData {
 fn metas() -> [UiTransactionStatusMeta; 3] {
     use OptionSerializer::{None as Null, Skip, Some as Is};
     let whole = UiTransactionStatusMeta {
-        err: Some(failed().into()),
-        status: Err(failed().into()),
+        err: Some(failed_error().into()),
+        status: Err(failed_error().into()),
         fee: 5_000,
         pre_balances: vec![u64::MAX],
         post_balances: vec![0],
@@ -337,7 +337,7 @@ fn metas() -> [UiTransactionStatusMeta; 3] {
         pre_token_balances: Is(balances()),
         post_token_balances: Is(balances()),
         rewards: Is(rewards()),
-        loaded_addresses: Is(loaded()),
+        loaded_addresses: Is(loaded_addresses()),
         return_data: Is(return_data()),
         compute_units_consumed: Is(5),
         cost_units: Is(6),
@@ -388,7 +388,7 @@ fn bodies() -> Vec<EncodedTransaction> {
         },
         account_keys: vec![address()],
         recent_blockhash: address(),
-        instructions: match compiled() {
+        instructions: match compiled_instruction() {
             UiInstruction::Compiled(one) => {
                 vec![UiCompiledInstruction { stack_height: Some(1), ..one.clone() }, one]
             }
@@ -490,8 +490,8 @@ fn transactions(judge: &mut SchemaChecker) {
     let status = TransactionStatus {
         slot: 5,
         confirmations: Some(0),
-        status: Err(failed()),
-        err: Some(failed()),
+        status: Err(failed_error()),
+        err: Some(failed_error()),
         confirmation_status: Some(TransactionConfirmationStatus::Processed),
     };
     check_value(judge, "Status", &status);
@@ -503,7 +503,7 @@ fn transactions(judge: &mut SchemaChecker) {
     let listed = RpcConfirmedTransactionStatusWithSignature {
         signature: signature(),
         slot: 5,
-        err: Some(failed().into()),
+        err: Some(failed_error().into()),
         memo: Some("[5] words".to_owned()),
         block_time: Some(-1),
         confirmation_status: Some(TransactionConfirmationStatus::Confirmed),
@@ -519,7 +519,7 @@ fn transactions(judge: &mut SchemaChecker) {
 
 fn simulations(judge: &mut SchemaChecker) {
     let whole = RpcSimulateTransactionResult {
-        err: Some(failed().into()),
+        err: Some(failed_error().into()),
         logs: Some(vec!["Program log".to_owned()]),
         accounts: Some(vec![Some(binary()), None]),
         units_consumed: Some(5),
@@ -535,7 +535,7 @@ fn simulations(judge: &mut SchemaChecker) {
         post_balances: Some(vec![2]),
         pre_token_balances: Some(balances()),
         post_token_balances: Some(balances()),
-        loaded_addresses: Some(loaded()),
+        loaded_addresses: Some(loaded_addresses()),
     };
     check_value(judge, "Simulation", &whole);
     let least = RpcSimulateTransactionResult {

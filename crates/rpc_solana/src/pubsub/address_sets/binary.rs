@@ -35,7 +35,10 @@ pub(super) fn parse_update(mut message: Bytes) -> (Id, Result<BinaryUpdate, RpcE
         .chunks_exact(4)
         .map(|word| word.iter().rev().fold(0, |number: u32, byte| number << 8 | u32::from(*byte)));
     let mut word = || words.next().unwrap_or_default(); // the header has four
-    let (_, request_id, low, high) = (word(), word(), word(), word());
+    let _ = word();
+    let request_id = word();
+    let low = word();
+    let high = word();
     let request_id = Id::Number(u64::from(request_id));
     let subscription = SubscriptionId(u64::from(high) << 32 | u64::from(low));
     let make_change: fn(AddressSet) -> SetChange = match header[1] {

@@ -109,7 +109,8 @@ fn start_activation(
             }
         }
     }
-    let (ids, accounts) = (ids.into_iter(), Vec::new().into_iter());
+    let ids = ids.into_iter();
+    let accounts = Vec::new().into_iter();
     let snapshot = Snapshot { activation, view, ids, accounts };
     (before, Some(ActivationTask::Snapshot(Box::new(snapshot))))
 }
@@ -185,7 +186,8 @@ fn catch_up(
         (None, Some(set)) => set.contains(AddressId(id)),
         (None, None) => false,
     };
-    let (mut out, mut bytes) = (Vec::new(), 0);
+    let mut out = Vec::new();
+    let mut bytes = 0;
     for step in steps.iter().take(CATCH_UP_STEPS) {
         if bytes >= STEP_BYTES {
             break;

@@ -133,7 +133,8 @@ impl Node {
         let settings = TestLedgerConfig { block_time: |_| 1, ..TestLedgerConfig::default() };
         let mut ledger = TestLedger::new(root, Vec::new(), settings);
         let reader = ledger.reader().clone();
-        let pool = cpu_pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
+        let pool =
+            cpu_pool::Config { threads: 2, client_heavy_max: 1, ..cpu_pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
         let pool = Arc::new(pool);
         let pubsub_reader = reader.clone();

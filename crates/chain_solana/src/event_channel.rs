@@ -1,0 +1,314 @@
+//! The channel from a ledger's one writer to a server of its events: PubSub, REST or gRPC.
+//!
+//! Input: events, in order. Output: the same events, each with its number, and [`Received::Lost`] after a loss.
+//! Bounds: [`EventBounds`]. The writer never waits: an event beyond a bound is dropped, and the receiver gets
+//! [`Received::Lost`] before the events that are queued, because the lost one may have been for any client.
+//! Not here: the reaction to a loss, and the events that a server ignores. Each server has its own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::event::{EventSink, LedgerEvent};
+
+/// Bounds of an event channel.
+#[derive(Clone, Copy, Debug)]
+pub struct EventBounds {
+    /// Maximum number of queued events. 0 counts as 1.
+    pub events_max: usize,
+    /// Maximum estimated bytes of the queued events and of the one that the receiver handles. A single event may exceed
+    /// it. With `None` bytes are not counted.
+    pub bytes_max: Option<usize>,
+}
+
+/// Creates a channel.
+pub fn event_channel(bounds: EventBounds) -> (EventSender, EventReceiver) {
+    let state = State {
+        queue: VecDeque::new(),
+        bytes: 0,
+        is_lost: false,
+        has_sender: true,
+        has_receiver: true,
+    };
+    let shared = Arc::new(Shared {
+        bounds,
+        sent: AtomicU64::new(0),
+        state: Mutex::new(state),
+        not_empty: Condvar::new(),
+        not_full: Condvar::new(),
+    });
+    (EventSender(Arc::clone(&shared)), EventReceiver { shared, handled_bytes: 0 })
+}
+
+/// The end of the ledger's writer. Dropping it ends the channel after the queued events.
+pub struct EventSender(Arc<Shared>);
+
+/// The end of a server's thread.
+pub struct EventReceiver {
+    shared: Arc<Shared>,
+    /// Bytes of the event that was received last.
+    handled_bytes: usize,
+}
+
+/// Reads the counters of a channel.
+#[derive(Clone)]
+pub struct EventCounters(Arc<Shared>);
+
+/// A message of the channel.
+#[derive(Clone, Debug)]
+pub enum Received {
+    /// The next event.
+    Event {
+        /// Number of the event. The first one has 1, and lost events count.
+        number: u64,
+        /// The event.
+        event: LedgerEvent,
+    },
+    /// Events were lost: they exceeded a bound, or the sender reported a loss.
+    Lost,
+}
+
+struct Shared {
+    bounds: EventBounds,
+    /// Number of events sent, including lost ones.
+    sent: AtomicU64,
+    state: Mutex<State>,
+    /// Notified after an event, a loss and the end of the sender.
+    not_empty: Condvar,
+    /// Notified after an event was handled, and after the end of the receiver.
+    not_full: Condvar,
+}
+
+struct State {
+    queue: VecDeque<QueuedEvent>,
+    /// Bytes of the queued events and of the one that is handled.
+    bytes: usize,
+    /// Whether events were lost since the last [`Received::Lost`].
+    is_lost: bool,
+    has_sender: bool,
+    has_receiver: bool,
+}
+
+struct QueuedEvent {
+    number: u64,
+    bytes: usize,
+    event: LedgerEvent,
+}
+
+impl EventSender {
+    /// Sends an event, or drops it at a bound. Never waits.
+    pub fn try_send(&self, event: &LedgerEvent) {
+        let bytes = self.0.count_bytes(event);
+        let number = self.0.next_number();
+        let mut state = self.0.state.lock();
+        if !state.has_receiver {
+            return;
+        }
+        if self.0.is_full(&state, bytes) {
+            state.is_lost = true;
+        } else {
+            state.push(QueuedEvent { number, bytes, event: event.clone() });
+        }
+        drop(state);
+        self.0.not_empty.notify_one();
+    }
+
+    /// Sends an event. Waits for space if the channel is full, so a ledger's writer must not call it.
+    pub fn send_and_wait(&self, event: LedgerEvent) {
+        let bytes = self.0.count_bytes(&event);
+        let number = self.0.next_number();
+        let mut state = self.0.state.lock();
+        while state.has_receiver && self.0.is_full(&state, bytes) {
+            self.0.not_full.wait(&mut state);
+        }
+        if state.has_receiver {
+            state.push(QueuedEvent { number, bytes, event });
+        }
+        drop(state);
+        self.0.not_empty.notify_one();
+    }
+
+    /// Reports that the receiver lacks events. It gets [`Received::Lost`] next.
+    pub fn report_loss(&self) {
+        self.0.state.lock().is_lost = true;
+        self.0.not_empty.notify_one();
+    }
+
+    /// Returns the counters of the channel.
+    pub fn counters(&self) -> EventCounters {
+        EventCounters(Arc::clone(&self.0))
+    }
+}
+
+impl EventSink for EventSender {
+    fn send(&mut self, event: &LedgerEvent) {
+        self.try_send(event);
+    }
+}
+
+impl Drop for EventSender {
+    fn drop(&mut self) {
+        self.0.state.lock().has_sender = false;
+        self.0.not_empty.notify_one();
+    }
+}
+
+impl EventReceiver {
+    /// Waits for the next message. Returns `None` once the sender and all queued events are gone.
+    pub fn recv(&mut self) -> Option<Received> {
+        let mut state = self.shared.state.lock();
+        state.bytes -= std::mem::take(&mut self.handled_bytes);
+        self.shared.not_full.notify_all();
+        loop {
+            if std::mem::take(&mut state.is_lost) {
+                return Some(Received::Lost);
+            }
+            if let Some(QueuedEvent { number, bytes, event }) = state.queue.pop_front() {
+                self.handled_bytes = bytes;
+                return Some(Received::Event { number, event });
+            }
+            if !state.has_sender {
+                return None;
+            }
+            self.shared.not_empty.wait(&mut state);
+        }
+    }
+
+    /// Returns the counters of the channel.
+    pub fn counters(&self) -> EventCounters {
+        EventCounters(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for EventReceiver {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.has_receiver = false;
+        state.bytes = 0;
+        let unhandled = std::mem::take(&mut state.queue);
+        drop(state);
+        self.shared.not_full.notify_all();
+        drop(unhandled);
+    }
+}
+
+impl EventCounters {
+    /// Returns the number of events sent. The effects of these events are published.
+    pub fn sent(&self) -> u64 {
+        self.0.sent.load(Ordering::Acquire)
+    }
+
+    /// Returns the estimated bytes of the queued events and of the one that is handled, or 0 if they have no bound.
+    pub fn bytes(&self) -> usize {
+        self.0.state.lock().bytes
+    }
+}
+
+impl Shared {
+    fn next_number(&self) -> u64 {
+        self.sent.fetch_add(1, Ordering::Release) + 1
+    }
+
+    fn count_bytes(&self, event: &LedgerEvent) -> usize {
+        self.bounds.bytes_max.map_or(0, |_| event.bytes())
+    }
+
+    /// Whether one more event with these bytes exceeds a bound.
+    fn is_full(&self, state: &State, bytes: usize) -> bool {
+        let EventBounds { events_max, bytes_max } = self.bounds;
+        let exceeds_bytes = |max| state.bytes > 0 && state.bytes + bytes > max;
+        state.queue.len() >= events_max.max(1) || bytes_max.is_some_and(exceeds_bytes)
+    }
+}
+
+impl State {
+    fn push(&mut self, event: QueuedEvent) {
+        self.bytes += event.bytes;
+        self.queue.push_back(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::{BlockId, Slot};
+
+    use super::*;
+
+    const UNBOUNDED: EventBounds = EventBounds { events_max: 1_000, bytes_max: None };
+
+    fn tip(slot: Slot) -> LedgerEvent {
+        LedgerEvent::TipMoved { block: BlockId { slot, version: 0 } }
+    }
+
+    /// Receives an event, and returns its number and its slot. `None` is a loss.
+    fn receive(receiver: &mut EventReceiver) -> Option<(u64, Slot)> {
+        match receiver.recv().expect("a message") {
+            Received::Event { number, event: LedgerEvent::TipMoved { block } } => {
+                Some((number, block.slot))
+            }
+            Received::Event { event, .. } => panic!("unexpected: {event:?}"),
+            Received::Lost => None,
+        }
+    }
+
+    #[test]
+    fn events_arrive_in_order_with_their_numbers_and_then_the_channel_ends() {
+        let (sender, mut receiver) = event_channel(UNBOUNDED);
+        (7..10).for_each(|slot| sender.try_send(&tip(slot)));
+        assert_eq!((receiver.counters().sent(), receiver.counters().bytes()), (3, 0));
+        drop(sender);
+        assert_eq!([(); 3].map(|()| receive(&mut receiver)), [7, 8, 9].map(|n| Some((n - 6, n))));
+        assert!(receiver.recv().is_none());
+    }
+
+    #[test]
+    fn an_event_beyond_the_number_is_lost_and_reported_first() {
+        let (sender, mut receiver) = event_channel(EventBounds { events_max: 2, bytes_max: None });
+        (1..=4).for_each(|slot| sender.try_send(&tip(slot)));
+        assert_eq!([(); 3].map(|()| receive(&mut receiver)), [None, Some((1, 1)), Some((2, 2))]);
+        sender.try_send(&tip(5));
+        assert_eq!(receive(&mut receiver), Some((5, 5)), "lost events have numbers");
+    }
+
+    #[test]
+    fn bytes_count_until_the_next_event_is_requested_and_one_event_may_exceed_them() {
+        let (sender, mut receiver) =
+            event_channel(EventBounds { events_max: 9, bytes_max: Some(1) });
+        sender.try_send(&tip(1));
+        let bytes = sender.counters().bytes();
+        assert!(bytes > 1);
+        assert_eq!(receive(&mut receiver), Some((1, 1)));
+        assert_eq!(sender.counters().bytes(), bytes, "it is handled");
+        sender.try_send(&tip(2));
+        assert_eq!(receive(&mut receiver), None);
+        assert_eq!(sender.counters().bytes(), 0);
+        sender.try_send(&tip(3));
+        assert_eq!(receive(&mut receiver), Some((3, 3)));
+    }
+
+    #[test]
+    fn a_reported_loss_wakes_a_receiver_without_events() {
+        let (sender, mut receiver) = event_channel(UNBOUNDED);
+        std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| receive(&mut receiver));
+            sender.report_loss();
+            assert_eq!(receiving.join().expect("no panic"), None);
+        });
+    }
+
+    #[test]
+    fn a_sender_that_waits_loses_nothing_and_ends_with_the_receiver() {
+        let (sender, mut receiver) =
+            event_channel(EventBounds { events_max: 9, bytes_max: Some(1) });
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=100).for_each(|slot| sender.send_and_wait(tip(slot))));
+            for slot in 1..=90 {
+                assert_eq!(receive(&mut receiver), Some((slot, slot)));
+            }
+            drop(receiver);
+        });
+        assert_eq!((sender.counters().sent(), sender.counters().bytes()), (100, 0));
+    }
+}
