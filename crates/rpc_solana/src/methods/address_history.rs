@@ -94,7 +94,7 @@ pub(super) fn first_at_or_after(history: &HistorySnapshot, time: i64) -> Transac
 }
 
 /// Merges the positions of the transactions that have one of `addresses`, in a range and an order.
-pub(super) fn merged<'a>(
+pub(super) fn merge_positions<'a>(
     history: &'a HistorySnapshot,
     addresses: impl IntoIterator<Item = &'a Pubkey>,
     range: &Range<TransactionPosition>,
