@@ -78,7 +78,7 @@ fn block(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment)?;
     let history = api.history.snapshot();
-    let block = available(api, &history, slot, commitment)?;
+    let block = find_available(api, &history, slot, commitment)?;
     block.show_statuses();
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
     let encoder = BlockEncoder {
@@ -91,7 +91,7 @@ fn block(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 }
 
 /// Finds the block of a slot, if it has reached the commitment.
-fn available<'a>(
+fn find_available<'a>(
     api: &SolanaApi,
     history: &'a HistorySnapshot,
     slot: Slot,
@@ -125,7 +125,7 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
 
 fn blockhash(api: &SolanaApi, slot: Slot, commitment: Commitment) -> Option<[u8; 32]> {
     let history = api.history.snapshot();
-    Some(available(api, &history, slot, commitment).ok()?.blockhash.to_bytes())
+    Some(find_available(api, &history, slot, commitment).ok()?.blockhash.to_bytes())
 }
 
 /// Finds a finalized block. The error is the reason why there is none at `slot`.

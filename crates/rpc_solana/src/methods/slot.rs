@@ -36,13 +36,13 @@ fn slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
     let min_slot = config.as_ref().and_then(|config| config.min_context_slot).unwrap_or(0);
     let view = view_for_config(api, config)?;
-    MethodOutput::json(&reached_slot(api, &view).max(min_slot))
+    MethodOutput::json(&newest_recent_slot(api, &view).max(min_slot))
 }
 
 /// Returns the newest slot that the next transaction finds in its recent slots. A ledger without a clock has an open
 /// block that waits for that transaction: its own slot is not recent in it, so `createLookupTable` would refuse the
 /// slot.
-fn reached_slot(api: &SolanaApi, view: &View) -> Slot {
+fn newest_recent_slot(api: &SolanaApi, view: &View) -> Slot {
     let BlockInfo { block, parent, complete, .. } = **view.meta();
     let waits = api.cluster_info.slot_ms == 0 && !complete && parent.slot + 1 == block.slot;
     if waits { parent.slot } else { block.slot }

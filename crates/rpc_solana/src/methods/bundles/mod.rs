@@ -87,7 +87,7 @@ fn send_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         transaction_codec::sanitize(transaction.clone(), &view)?;
         match cheatcodes::verify(api, params, transaction)? {
             Ok(verified) => Ok(verified),
-            Err(VerifyError::Sanitize(why)) => Err(simulate::unsound(&why)),
+            Err(VerifyError::Sanitize(why)) => Err(simulate::invalid_transaction(&why)),
             Err(VerifyError::Signature) => {
                 Err(RpcCustomError::TransactionSignatureVerificationFailure.into())
             }

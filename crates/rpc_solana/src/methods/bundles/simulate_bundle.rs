@@ -187,7 +187,7 @@ fn bank(api: &SolanaApi, bank: Option<SimulationBank>) -> Result<View, RpcError>
 fn check_signatures(transaction: &VersionedTransaction) -> Result<(), RpcError> {
     match VerifiedTransaction::verify(transaction.clone()) {
         Ok(_) => Ok(()),
-        Err(VerifyError::Sanitize(why)) => Err(simulate::unsound(&why)),
+        Err(VerifyError::Sanitize(why)) => Err(simulate::invalid_transaction(&why)),
         Err(VerifyError::Signature) => {
             let message =
                 format!("transaction signature is invalid: {}", TransactionError::SignatureFailure);

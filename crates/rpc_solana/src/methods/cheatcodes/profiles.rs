@@ -233,7 +233,7 @@ fn transaction_profile(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = config.unwrap_or_default();
     let view = api.reader.view(Commitment::Processed);
     let profile = if key.len() == UUID_LEN {
-        api.cheatcodes.profiles.by_key(&key)
+        api.cheatcodes.profiles.find_by_key(&key)
     } else {
         let signature = parse_key::signature(&key)?;
         let history = api.history.snapshot();
@@ -248,7 +248,7 @@ fn profiles_by_tag(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (tag, config): (String, Option<ProfileConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
     let view = api.reader.view(Commitment::Processed);
-    let profiles = api.cheatcodes.profiles.by_tag(&tag);
+    let profiles = api.cheatcodes.profiles.list_by_tag(&tag);
     let profiles = profiles.iter().map(|profile| config.encode(profile, &view));
     let profiles: Vec<Value> = profiles.collect();
     MethodOutput::json_in(context(&view), &(!profiles.is_empty()).then_some(profiles))

@@ -112,7 +112,7 @@ fn decode_verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcErro
     let decode = |text: &String| {
         let transaction = transaction_codec::decode(text, TransactionBinaryEncoding::Base64)?;
         VerifiedTransaction::verify(transaction).map_err(|err| match err {
-            VerifyError::Sanitize(why) => simulate::unsound(&why),
+            VerifyError::Sanitize(why) => simulate::invalid_transaction(&why),
             VerifyError::Signature => {
                 RpcCustomError::TransactionSignatureVerificationFailure.into()
             }
