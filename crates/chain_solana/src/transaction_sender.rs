@@ -76,7 +76,7 @@ impl QueueBound {
         }
     }
 
-    fn knob(self) -> &'static str {
+    fn setting(self) -> &'static str {
         match self {
             Self::Transactions | Self::ClientTransactions | Self::PayerTransactions => {
                 "--queue-max"
@@ -95,7 +95,7 @@ pub enum SendError {
     #[error(
         "transaction queue is full: {queued} {}, at most {limit} ({})",
         .bound.quantity(),
-        .bound.knob()
+        .bound.setting()
     )]
     QueueFull {
         /// The bound that was reached.

@@ -91,7 +91,6 @@ struct Entry {
 enum EntryResult {
     Waiting(BundleCall),
     Known(BundleResult),
-    /// The ledger ended first.
     Lost,
 }
 
@@ -120,7 +119,7 @@ impl Bundles {
         let mut retained = self.retained.lock();
         let is_known = retained.entries.get_mut(&id).is_some_and(|known| {
             let is_waiting = known.result.take_result().is_none();
-            is_waiting || slot_of(&known.signatures, history).is_some()
+            is_waiting || find_slot(&known.signatures, history).is_some()
         });
         if !is_known {
             let call = sender.send_bundle(client.into(), transactions)?;
@@ -153,7 +152,7 @@ pub(crate) struct FoundBundle {
 impl FoundBundle {
     /// Returns its status on the chain of `history`.
     pub(crate) fn status(&self, history: &HistorySnapshot) -> BundleStatus {
-        if let Some(slot) = slot_of(&self.signatures, history) {
+        if let Some(slot) = find_slot(&self.signatures, history) {
             // A bundle in a block has the status of its transactions.
             let transactions = self.signatures.iter();
             let mut found = transactions
@@ -176,7 +175,7 @@ impl FoundBundle {
 }
 
 /// Finds the slot of the block that has all of these transactions.
-fn slot_of(signatures: &[Signature], history: &HistorySnapshot) -> Option<Slot> {
+fn find_slot(signatures: &[Signature], history: &HistorySnapshot) -> Option<Slot> {
     let slot = |signature| Some(history.transaction(signature, Commitment::Processed)?.slot);
     let first = slot(signatures.first()?)?;
     signatures.iter().all(|signature| slot(signature) == Some(first)).then_some(first)
@@ -202,7 +201,7 @@ impl EntryResult {
 impl Retained {
     fn insert(&mut self, client: ClientId, id: BundleId, entry: Entry) {
         self.remove(&id);
-        while self.entries.len() >= BUNDLES_MAX && self.remove_oldest_of_largest() {}
+        while self.entries.len() >= BUNDLES_MAX && self.evict_oldest() {}
         self.entries.insert(id, entry);
         self.by_client.entry(client).or_default().push_back(id);
     }
@@ -216,10 +215,11 @@ impl Retained {
     }
 
     /// Removes the oldest bundle of the client with the most. Returns false if there is none.
-    fn remove_oldest_of_largest(&mut self) -> bool {
+    fn evict_oldest(&mut self) -> bool {
         let largest = self.by_client.iter_mut().max_by_key(|(_, ids)| ids.len());
         let Some((client, ids)) = largest else { return false };
-        let (client, oldest) = (*client, ids.pop_front());
+        let client = *client;
+        let oldest = ids.pop_front();
         if ids.is_empty() {
             self.by_client.remove(&client);
         }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_the_hash_of_the_signatures_in_hexadecimal_digits() {
+    fn an_id_is_the_signatures_hash_in_hexadecimal() {
         let id = BundleId::new(&[signature(1), signature(2)]);
         let text = id.to_string();
         assert_eq!(text.len(), 64);
@@ -299,7 +299,8 @@ mod tests {
     #[test]
     fn the_client_with_the_most_bundles_loses_its_oldest() {
         let bundles = Bundles::new(Arc::new(NoSender));
-        let (quiet, flood) = (ClientId(1), ClientId(2));
+        let quiet = ClientId(1);
+        let flood = ClientId(2);
         let first = entry(0, Ok(7));
         let own = first.0;
         bundles.retained.lock().insert(quiet, first.0, first.1);

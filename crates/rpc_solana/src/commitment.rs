@@ -42,7 +42,10 @@ pub fn view_since(
 }
 
 /// Returns the state that a [`RpcContextConfig`] selects. Default: finalized.
-pub fn view_of(api: &SolanaApi, config: Option<RpcContextConfig>) -> Result<View, RpcError> {
+pub fn view_for_config(
+    api: &SolanaApi,
+    config: Option<RpcContextConfig>,
+) -> Result<View, RpcError> {
     let config = config.unwrap_or_default();
     view_since(api, config.commitment, config.min_context_slot)
 }

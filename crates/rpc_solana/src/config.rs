@@ -155,7 +155,7 @@ impl Config {
         }
     }
 
-    /// Checks every number: with one of these at 0 the server could not answer some requests, or none.
+    /// Checks every number: with one of these at 0 the server could not serve some requests, or none.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_nonzero(&[
             ("rpc.body_bytes_max", self.body_bytes_max()),
@@ -167,8 +167,11 @@ impl Config {
             ("rpc.multiple_accounts_max", self.multiple_accounts_max),
         ])?;
         if !HEAD_BYTES.contains(&self.head_bytes_max) {
-            let (name, value) = ("rpc.head_bytes_max", self.head_bytes_max as u64);
-            return Err(ConfigError { name, value, expected: "from 8192 to 32768" });
+            return Err(ConfigError {
+                name: "rpc.head_bytes_max",
+                value: self.head_bytes_max as u64,
+                expected: "from 8192 to 32768",
+            });
         }
         check_timeouts(&[
             ("rpc.header_timeout_ms", self.header_timeout_ms),

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_messages_and_data_are_those_of_agave() {
+    fn codes_messages_and_data_are_agaves() {
         let index_key = || "key".to_owned();
         check(
             RpcCustomError::BlockCleanedUp { slot: 1, first_available_block: 2 },

@@ -87,7 +87,8 @@ fn key_and_config<'a, K>(
     params: Params<'a>,
     read_key: impl Fn(&mut JsonScanner<'a>) -> Option<K>,
 ) -> Option<(K, Option<Config>)> {
-    let (mut key, mut config) = (None, None);
+    let mut key = None;
+    let mut config = None;
     let mut scanner = JsonScanner::new(params.text()?);
     let mut count = 0;
     scanner.array(|scanner| {
@@ -113,7 +114,7 @@ struct Config {
 }
 
 impl Config {
-    /// Parses an object or `null`.
+    /// Parses a config object; `Some(None)` for `null`.
     fn read(scanner: &mut JsonScanner<'_>) -> Option<Option<Self>> {
         if scanner.peek()? == b'n' {
             return scanner.null().map(|()| None);
@@ -155,7 +156,8 @@ fn read_variant<'a, T: Deserialize<'a>>(scanner: &mut JsonScanner<'a>) -> Option
 }
 
 fn read_data_slice(scanner: &mut JsonScanner<'_>) -> Option<UiDataSliceConfig> {
-    let (mut offset, mut length) = (None, None);
+    let mut offset = None;
+    let mut length = None;
     scanner.object(|scanner, name| {
         let member = match name {
             "offset" => &mut offset,

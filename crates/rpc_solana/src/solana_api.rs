@@ -36,11 +36,11 @@ pub struct SolanaApi {
     pub reader: Reader,
     /// Blocks, transactions, signatures by address.
     pub history: Arc<History>,
-    /// Receives transactions.
+    /// Queues transactions for execution.
     pub transaction_sender: Arc<dyn TransactionSender>,
     /// Accepts bundles of transactions, on a local ledger only.
     pub bundles: Arc<Bundles>,
-    /// Simulates transactions.
+    /// Runs transactions without effect.
     pub simulator: Arc<dyn Simulator>,
     /// Pays airdrops. `None` if the ledger has no faucet.
     pub faucet: Option<Arc<dyn Faucet>>,
@@ -62,7 +62,7 @@ pub struct SolanaApi {
     pub pool: Arc<Pool>,
     /// The metrics of its server. Methods count rejected transactions there.
     pub metrics: Arc<Metrics>,
-    /// The limits of the server.
+    /// The limits of the server and its methods.
     pub config: Config,
 }
 

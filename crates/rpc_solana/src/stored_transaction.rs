@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_balance_of_zero_has_no_amount_for_people() {
+    fn a_zero_token_balance_has_no_ui_amount() {
         let mut meta = TransactionStatusMeta {
             pre_token_balances: Some(vec![balance(0.0), balance(3.0)]),
             post_token_balances: Some(vec![balance(0.0)]),

@@ -92,12 +92,12 @@ impl Gate {
 
     /// Selects the `names` that a request for all of them includes: without a lock, not the methods that enable and
     /// disable.
-    pub(crate) fn all_of(&self, names: Vec<&'static str>, locks: bool) -> Vec<&'static str> {
+    pub(crate) fn select_all(&self, names: Vec<&'static str>, locks: bool) -> Vec<&'static str> {
         names.into_iter().filter(|name| locks || !CONTROLS.contains(name)).collect()
     }
 
     /// Removes the locked methods from `names`.
-    pub(crate) fn unlocked(&self, names: Vec<&'static str>) -> Vec<&'static str> {
+    pub(crate) fn select_unlocked(&self, names: Vec<&'static str>) -> Vec<&'static str> {
         let disabled = self.disabled.read();
         names.into_iter().filter(|name| !disabled.locked.contains(name)).collect()
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_disabled_can_be_enabled_unless_it_is_locked() {
+    fn a_disabled_method_can_be_enabled_unless_it_is_locked() {
         let gate = Gate::new(Access::On);
         assert!(gate.disable(&[SET], false).is_ok());
         assert!(message(gate.check(SET)).contains("surfnet_enableCheatcode"));
@@ -143,12 +143,12 @@ mod tests {
         assert!(gate.disable(&[TRAVEL], true).is_ok());
         assert!(message(gate.enable(&[SET, TRAVEL])).contains("until the node restarts"));
         assert!(message(gate.check(TRAVEL)).contains("until the node restarts"));
-        assert_eq!(gate.unlocked(vec![SET, TRAVEL]), [SET]);
+        assert_eq!(gate.select_unlocked(vec![SET, TRAVEL]), [SET]);
 
-        let all = gate.all_of(vec![SET, TRAVEL, ENABLE], true);
+        let all = gate.select_all(vec![SET, TRAVEL, ENABLE], true);
         assert!(gate.disable(&all, true).is_ok());
         assert!(gate.check(ENABLE).is_err() && gate.check(SET).is_err());
         assert_eq!(gate.disabled_len(), 3);
-        assert_eq!(gate.all_of(vec![SET, ENABLE], false), [SET]);
+        assert_eq!(gate.select_all(vec![SET, ENABLE], false), [SET]);
     }
 }

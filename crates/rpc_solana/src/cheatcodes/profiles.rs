@@ -99,10 +99,9 @@ impl Profiles {
         let mut retained = self.0.lock();
         retained.keys += 1;
         let hash = |half: u64| retained.hasher.hash_one((retained.keys, half));
-        let (high, low) = (hash(0), hash(1));
         // The bits of version 4 and variant 1.
-        let high = high & !0xf000 | 0x4000;
-        let low = low & !(0b11 << 62) | 0b10 << 62;
+        let high = hash(0) & !0xf000 | 0x4000;
+        let low = hash(1) & !(0b11 << 62) | 0b10 << 62;
         let text = format!("{high:016x}{low:016x}");
         let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
         parts.join("-")
@@ -125,14 +124,14 @@ impl Profiles {
     }
 
     /// Finds the profile with a key.
-    pub(crate) fn by_key(&self, key: &str) -> Option<Arc<Profile>> {
+    pub(crate) fn find_by_key(&self, key: &str) -> Option<Arc<Profile>> {
         let retained = self.0.lock();
         let mut profiles = retained.profiles.iter();
         profiles.find(|(profile, _)| profile.key == key).map(|(profile, _)| Arc::clone(profile))
     }
 
     /// Finds the profiles with a tag, the oldest first.
-    pub(crate) fn by_tag(&self, tag: &str) -> Vec<Arc<Profile>> {
+    pub(crate) fn list_by_tag(&self, tag: &str) -> Vec<Arc<Profile>> {
         let retained = self.0.lock();
         let tagged = retained.profiles.iter().map(|(profile, _)| profile);
         tagged.filter(|profile| profile.tag.as_deref() == Some(tag)).map(Arc::clone).collect()
@@ -179,10 +178,10 @@ mod tests {
         let (count, bytes) = profiles.usage();
         assert_eq!(count, PROFILES_MAX);
         assert!(bytes < 200 * 1_000, "{bytes}");
-        assert!(profiles.by_key("4799").is_none() && profiles.by_key("4800").is_some());
-        let tagged = profiles.by_tag("b");
+        assert!(profiles.find_by_key("4799").is_none() && profiles.find_by_key("4800").is_some());
+        let tagged = profiles.list_by_tag("b");
         assert_eq!((tagged.len(), tagged[0].key.as_str()), (100, "4801"));
-        assert!(profiles.by_tag("c").is_empty());
+        assert!(profiles.list_by_tag("c").is_empty());
     }
 
     #[test]
@@ -193,7 +192,7 @@ mod tests {
         }
         assert_eq!(profiles.usage().0, 7);
         profiles.insert(profile("large", "a", 17 << 20));
-        assert!(profiles.by_key("large").is_none());
+        assert!(profiles.find_by_key("large").is_none());
         let (count, bytes) = profiles.usage();
         assert!(count == 7 && bytes <= BYTES_MAX);
     }

@@ -152,19 +152,17 @@ impl AccountListStream {
         format: ListFormat,
         template: ListTemplate,
     ) -> Self {
-        let (view, mints) = (view.clone(), HashMap::new());
-        let (has_started, is_first) = (false, true);
         Self {
-            view,
+            view: view.clone(),
             scan,
             source,
             read_ahead: VecDeque::new(),
             long: None,
             format,
             template,
-            mints,
-            has_started,
-            is_first,
+            mints: HashMap::new(),
+            has_started: false,
+            is_first: true,
             records_visited: 0,
         }
     }
@@ -234,7 +232,8 @@ impl AccountListStream {
             return Ok(if has_more { NextAccount::Pending } else { NextAccount::End });
         };
         let ListQuery { keys, filter, .. } = &scan.query;
-        let (view, encoding) = (&self.view, self.format.encoding);
+        let view = &self.view;
+        let encoding = self.format.encoding;
         // Only the first scan can fail on an account that is too long: nothing is written before it ends.
         let checks = sort.pass == 0 && may_be_too_long(encoding);
         let mut checked = Ok(());
@@ -304,7 +303,8 @@ impl AccountListStream {
     /// Writes the next chunk of a long account.
     fn write_long(
         &mut self,
-        (mut encoder, account): (AccountEncoder, Arc<Account>),
+        mut encoder: AccountEncoder,
+        account: Arc<Account>,
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
         if accounts_reader::write_next_chunk(&mut encoder, &account, out)? == StreamState::More {
@@ -320,8 +320,8 @@ impl StreamedResult for AccountListStream {
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
         let mut written = 0;
         loop {
-            if let Some(long) = self.long.take() {
-                self.write_long(long, out)?;
+            if let Some((encoder, account)) = self.long.take() {
+                self.write_long(encoder, account, out)?;
                 if out.len() >= RESULT_CHUNK_BYTES || slice.is_over() {
                     return Ok(StreamState::More);
                 }
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_passes_gives_the_order_of_addresses() {
+    fn any_number_of_passes_sorts_addresses() {
         let mut byte = random_bytes();
         let addresses: Vec<[u8; 32]> =
             (0..10_000).map(|_| std::array::from_fn(|_| byte())).collect();
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_share_their_first_bytes_are_in_order_of_the_rest() {
+    fn addresses_with_equal_prefixes_are_sorted_by_the_rest() {
         let with_end = |end: u8| {
             let mut bytes = [7; 32];
             bytes[31] = end;

@@ -30,7 +30,7 @@ use crate::solana_api::SolanaApi;
 /// Whether a call whose result may be cached, or that may run inline, needs accounts that are missing.
 pub(crate) fn must_fetch(api: &SolanaApi, method: &str, params: Params<'_>) -> bool {
     let Some(upstream) = &api.account_upstream else { return false };
-    reads(api, method, params).is_some_and(|request| upstream.is_missing(&request))
+    find_read_needs(api, method, params).is_some_and(|request| upstream.is_missing(&request))
 }
 
 /// Starts the fetch for which a call waits; `None` if no account is missing.
@@ -40,9 +40,9 @@ pub(crate) fn fetch(
     params: Params<'_>,
 ) -> Result<Option<Box<dyn Preparation>>, RpcError> {
     let Some(upstream) = &api.account_upstream else { return Ok(None) };
-    let request = reads(api, method, params)
-        .or_else(|| transactions(method, params))
-        .or_else(|| cheatcode(api, method, params));
+    let request = find_read_needs(api, method, params)
+        .or_else(|| find_transaction_needs(method, params))
+        .or_else(|| find_cheatcode_needs(api, method, params));
     let Some(request) = request else { return Ok(None) };
     let call = upstream.request(params.client(), request).map_err(rpc_error)?;
     Ok(call.map(|call| Box::new(Fetch(call)) as Box<dyn Preparation>))
@@ -84,7 +84,7 @@ struct EncodingOnly {
 }
 
 /// Returns the accounts that a read needs.
-fn reads(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<AccountsRequest> {
+fn find_read_needs(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<AccountsRequest> {
     let keys = |keys: Vec<Pubkey>| AccountsRequest { keys, ..AccountsRequest::default() };
     match method {
         "getBalance" | "getTokenSupply" | "getTokenLargestAccounts" => {
@@ -149,7 +149,7 @@ struct ReturnedAccounts {
 }
 
 /// Returns the accounts that a transaction needs.
-fn transactions(method: &str, params: Params<'_>) -> Option<AccountsRequest> {
+fn find_transaction_needs(method: &str, params: Params<'_>) -> Option<AccountsRequest> {
     match method {
         "sendTransaction" | "simulateTransaction" => {
             let (text, config) = params.parse_fast::<(String, Option<TransactionConfig>)>(1)?;
@@ -157,7 +157,7 @@ fn transactions(method: &str, params: Params<'_>) -> Option<AccountsRequest> {
             let encoding = transaction_codec::binary(config.encoding).ok()?;
             let returned = config.accounts.unwrap_or_default().addresses;
             Some(AccountsRequest {
-                // The transaction need not name these accounts. Their number is limited to what a transaction can have.
+                // These need not be accounts of the transaction, which has at most 256.
                 keys: returned.iter().take(256).filter_map(|it| it.parse().ok()).collect(),
                 transactions: vec![decode(&text, encoding)?],
                 with_mints: true,
@@ -167,14 +167,14 @@ fn transactions(method: &str, params: Params<'_>) -> Option<AccountsRequest> {
         "sendBundle" => {
             let (texts, config) =
                 params.parse_fast::<(Vec<String>, Option<TransactionConfig>)>(1)?;
-            bundle(&texts, config.unwrap_or_default().encoding)
+            find_bundle_needs(&texts, config.unwrap_or_default().encoding)
         }
         "simulateBundle" => {
             let (request, config) =
                 params.parse_fast::<(BundleRequest, Option<BundleConfig>)>(1)?;
             let encoding = config.unwrap_or_default().transaction_encoding;
             let encoding = encoding.unwrap_or(UiTransactionEncoding::Base64);
-            bundle(&request.encoded_transactions, Some(encoding))
+            find_bundle_needs(&request.encoded_transactions, Some(encoding))
         }
         "requestAirdrop" => {
             let (key, ..) = params.parse_fast::<(String, IgnoredAny, Option<IgnoredAny>)>(2)?;
@@ -199,7 +199,10 @@ struct BundleConfig {
 }
 
 /// Returns the accounts that the transactions of a bundle need. The method refuses more transactions than this.
-fn bundle(texts: &[String], encoding: Option<UiTransactionEncoding>) -> Option<AccountsRequest> {
+fn find_bundle_needs(
+    texts: &[String],
+    encoding: Option<UiTransactionEncoding>,
+) -> Option<AccountsRequest> {
     const TRANSACTIONS_MAX: usize = 32;
     let encoding = transaction_codec::binary(encoding).ok()?;
     let decoded = texts.iter().take(TRANSACTIONS_MAX).filter_map(|text| decode(text, encoding));
@@ -217,7 +220,11 @@ struct ReorgTransactions {
 }
 
 /// Returns the accounts that a cheat code needs: those that it changes, and those that it reads for the change.
-fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<AccountsRequest> {
+fn find_cheatcode_needs(
+    api: &SolanaApi,
+    method: &str,
+    params: Params<'_>,
+) -> Option<AccountsRequest> {
     if !is_cheatcode(method) || api.cheatcodes.gate.check(method).is_err() {
         return None;
     }
@@ -239,14 +246,15 @@ fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<Accoun
         "surfnet_setTokenAccount" => {
             type TokenParams = (String, String, IgnoredAny, Rest);
             let (owner, mint, ..) = params.parse_fast::<TokenParams>(3)?;
-            let (owner, mint) = (parse_key::pubkey(&owner).ok()?, parse_key::pubkey(&mint).ok()?);
+            let owner = parse_key::pubkey(&owner).ok()?;
+            let mint = parse_key::pubkey(&mint).ok()?;
             // The program of the mint is not known before the mint is fetched.
             let programs = [spl_token_interface::id(), spl_token_2022_interface::id()];
-            let of_program = |program: Pubkey| {
+            let token_account = |program: Pubkey| {
                 let seeds = [owner.as_ref(), program.as_ref(), mint.as_ref()];
                 Pubkey::find_program_address(&seeds, &associated_token_account::id()).0
             };
-            Some(accounts([mint].into_iter().chain(programs.map(of_program)).collect()))
+            Some(accounts([mint].into_iter().chain(programs.map(token_account)).collect()))
         }
         "surfnet_writeProgram" => {
             type WriteParams = (String, IgnoredAny, IgnoredAny, Rest);
@@ -269,9 +277,9 @@ fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<Accoun
         "hydrant_reorg" => {
             let (reorg,) = params.parse_fast::<(ReorgTransactions,)>(1)?;
             let texts = reorg.transactions?;
-            let of_text = |text: &String| decode(text, TransactionBinaryEncoding::Base64);
-            let max = chain_solana::REORG_TRANSACTIONS_MAX;
-            let transactions = texts.iter().take(max).filter_map(of_text).collect();
+            let texts = texts.iter().take(chain_solana::REORG_TRANSACTIONS_MAX);
+            let decode = |text: &String| decode(text, TransactionBinaryEncoding::Base64);
+            let transactions = texts.filter_map(decode).collect();
             Some(AccountsRequest { transactions, ..AccountsRequest::default() })
         }
         _ => None,

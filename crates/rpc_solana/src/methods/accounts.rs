@@ -21,7 +21,7 @@ use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
 use super::cost::{CostEstimate, inline_bytes};
 use super::{accounts_reader, parse_key};
-use crate::commitment::{context, level, view_of, view_since};
+use crate::commitment::{context, level, view_for_config, view_since};
 use crate::fast_config;
 use crate::solana_api::SolanaApi;
 
@@ -48,7 +48,7 @@ const DELEGATION_LAMPORTS_MIN: u64 = 1_000_000_000;
 fn balance(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (pubkey, config) = fast_config::key_and_context(params)?;
     let pubkey = parse_key::pubkey(&pubkey)?;
-    let view = view_of(api, config)?;
+    let view = view_for_config(api, config)?;
     let lamports = accounts_reader::lamports(&view, &pubkey).unwrap_or(0);
     MethodOutput::written_in(context(&view), |out| {
         write_number(out, lamports);
@@ -95,7 +95,7 @@ fn small_account_info(
         }
         return Ok(single_account(&query, account.as_deref()));
     }
-    Err(CostEstimate::of_accounts(account.as_deref(), query.encoding).class())
+    Err(CostEstimate::from_accounts(account.as_deref(), query.encoding).class())
 }
 
 fn parse_account_query(
@@ -182,7 +182,7 @@ fn small_multiple_accounts(
         accounts.push(account);
     }
     if !budget.try_spend(cost) {
-        return Err(CostEstimate::of_accounts(
+        return Err(CostEstimate::from_accounts(
             accounts.iter().flatten().map(|it| &**it),
             *encoding,
         )
@@ -294,7 +294,7 @@ fn minimum_balance(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 
 fn minimum_delegation(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
-    let view = view_of(api, config)?;
+    let view = view_for_config(api, config)?;
     let lamports =
         if is_active(&view, &stake_program_v5::ID) { DELEGATION_LAMPORTS_MIN } else { 1 };
     MethodOutput::json_in(context(&view), &lamports)

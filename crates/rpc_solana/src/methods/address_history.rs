@@ -11,7 +11,6 @@ use ledger::{Commitment, Slot};
 use serde::Deserialize;
 use solana_pubkey::Pubkey;
 
-/// The order of a list.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SortOrder {
@@ -65,23 +64,24 @@ impl<T> Comparison<T> {
 }
 
 /// Returns the first position of a slot.
-pub(super) fn first_of(slot: Slot) -> TransactionPosition {
+pub(super) fn slot_start(slot: Slot) -> TransactionPosition {
     TransactionPosition { slot, index: 0 }
 }
 
 /// Returns the position after another one.
-pub(super) fn behind(position: TransactionPosition) -> TransactionPosition {
+pub(super) fn next_position(position: TransactionPosition) -> TransactionPosition {
     match position.index.checked_add(1) {
         Some(index) => TransactionPosition { index, ..position },
-        None => first_of(position.slot.saturating_add(1)),
+        None => slot_start(position.slot.saturating_add(1)),
     }
 }
 
 /// Finds the first position whose block has this time or a later one. Times never decrease from block to block.
-pub(super) fn first_since(history: &HistorySnapshot, time: i64) -> TransactionPosition {
+pub(super) fn first_at_or_after(history: &HistorySnapshot, time: i64) -> TransactionPosition {
     let oldest = history.first_slot().unwrap_or_default();
     let newest = history.newest_slot(Commitment::Processed);
-    let (mut low, mut high) = (oldest, newest.saturating_add(1));
+    let mut low = oldest;
+    let mut high = newest.saturating_add(1);
     while low < high {
         let middle = low + (high - low) / 2;
         let block = history.blocks(middle..high, Commitment::Processed).next();
@@ -90,38 +90,39 @@ pub(super) fn first_since(history: &HistorySnapshot, time: i64) -> TransactionPo
             None => high = middle,
         }
     }
-    first_of(low)
+    slot_start(low)
 }
 
 /// Merges the positions of the transactions that have one of `addresses`, in a range and an order.
-pub(super) fn merged<'a>(
+pub(super) fn merge_positions<'a>(
     history: &'a HistorySnapshot,
     addresses: impl IntoIterator<Item = &'a Pubkey>,
     range: &Range<TransactionPosition>,
     order: SortOrder,
 ) -> impl Iterator<Item = TransactionPosition> {
-    let lists = addresses.into_iter().filter_map(|address| listed(history, address, range, order));
+    let lists =
+        addresses.into_iter().filter_map(|address| list_positions(history, address, range, order));
     let mut lists: Vec<_> = lists.collect();
     let heads = lists.iter_mut().enumerate();
     let heads = heads.filter_map(|(list, rest)| Some((rest.next()?, list)));
-    let mut heads: BinaryHeap<((Slot, u32), usize)> =
-        heads.map(|(position, list)| (rank(order, position), list)).collect();
+    let mut heads: BinaryHeap<(Rank, usize)> =
+        heads.map(|(position, list)| (Rank::new(order, position), list)).collect();
     let mut last = None;
     std::iter::from_fn(move || {
         loop {
-            let (found, list) = heads.pop()?;
+            let (rank, list) = heads.pop()?;
             if let Some(next) = lists[list].next() {
-                heads.push((rank(order, next), list));
+                heads.push((Rank::new(order, next), list));
             }
-            if last.replace(found) != Some(found) {
-                return Some(of_rank(order, found));
+            if last.replace(rank) != Some(rank) {
+                return Some(rank.position(order));
             }
         }
     })
 }
 
 /// Returns the positions of one address in a range and an order.
-fn listed<'a>(
+fn list_positions<'a>(
     history: &'a HistorySnapshot,
     address: &Pubkey,
     range: &Range<TransactionPosition>,
@@ -129,7 +130,8 @@ fn listed<'a>(
 ) -> Option<Box<dyn Iterator<Item = TransactionPosition> + 'a>> {
     let entries = history.signatures_for_address(address)?;
     let at = |bound| entries.binary_search(bound).unwrap_or_else(|insert_at| insert_at);
-    let (start, end) = (at(&range.start), at(&range.end));
+    let start = at(&range.start);
+    let end = at(&range.end);
     if start >= end {
         return None;
     }
@@ -140,18 +142,27 @@ fn listed<'a>(
     })
 }
 
-/// Returns a number that is greater for a position that comes earlier in an order.
-fn rank(order: SortOrder, position: TransactionPosition) -> (Slot, u32) {
-    match order {
-        SortOrder::Asc => (!position.slot, !position.index),
-        SortOrder::Desc => (position.slot, position.index),
-    }
+/// Sort key of a position in an order: the position with the greater rank comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    slot: Slot,
+    index: u32,
 }
 
-/// Returns the position of a rank.
-fn of_rank(order: SortOrder, (slot, index): (Slot, u32)) -> TransactionPosition {
-    match order {
-        SortOrder::Asc => TransactionPosition { slot: !slot, index: !index },
-        SortOrder::Desc => TransactionPosition { slot, index },
+impl Rank {
+    fn new(order: SortOrder, position: TransactionPosition) -> Self {
+        let TransactionPosition { slot, index } = position;
+        match order {
+            SortOrder::Asc => Self { slot: !slot, index: !index },
+            SortOrder::Desc => Self { slot, index },
+        }
+    }
+
+    fn position(self, order: SortOrder) -> TransactionPosition {
+        let Self { slot, index } = self;
+        match order {
+            SortOrder::Asc => TransactionPosition { slot: !slot, index: !index },
+            SortOrder::Desc => TransactionPosition { slot, index },
+        }
     }
 }

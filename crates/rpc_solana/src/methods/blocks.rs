@@ -4,6 +4,7 @@
 //! confirmed.
 //! Bounds: [`MAX_GET_CONFIRMED_BLOCKS_RANGE`] slots per request. One transaction of a block is encoded at a time.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, HistorySnapshot};
@@ -27,7 +28,7 @@ use solana_transaction_status::{
 };
 
 use super::encode_transaction::check_version;
-use crate::commitment::{level, view_of};
+use crate::commitment::{level, view_for_config};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 use crate::stored_transaction::with_meta;
@@ -60,7 +61,7 @@ pub(super) fn confirmed_history(
     config: RpcContextConfig,
 ) -> Result<(Arc<HistorySnapshot>, Commitment, Slot), RpcError> {
     let commitment = at_least_confirmed(config.commitment)?;
-    let reached = view_of(api, Some(config))?.block().slot;
+    let reached = view_for_config(api, Some(config))?.block().slot;
     let history = api.history.snapshot();
     let newest = reached.min(history.newest_slot(commitment));
     Ok((history, commitment, newest))
@@ -77,7 +78,7 @@ fn block(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment)?;
     let history = api.history.snapshot();
-    let block = available(api, &history, slot, commitment)?;
+    let block = find_available(api, &history, slot, commitment)?;
     block.show_statuses();
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
     let encoder = BlockEncoder {
@@ -90,14 +91,14 @@ fn block(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 }
 
 /// Finds the block of a slot, if it has reached the commitment.
-fn available<'a>(
+fn find_available<'a>(
     api: &SolanaApi,
     history: &'a HistorySnapshot,
     slot: Slot,
     commitment: Commitment,
 ) -> Result<&'a Arc<Block>, RpcError> {
     if history.commitment(slot) == Commitment::Finalized {
-        return rooted(api, history, slot);
+        return find_rooted(api, history, slot);
     }
     let block = history.block(slot, commitment);
     block.ok_or_else(|| RpcCustomError::BlockNotAvailable { slot }.into())
@@ -124,11 +125,11 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
 
 fn blockhash(api: &SolanaApi, slot: Slot, commitment: Commitment) -> Option<[u8; 32]> {
     let history = api.history.snapshot();
-    Some(available(api, &history, slot, commitment).ok()?.blockhash.to_bytes())
+    Some(find_available(api, &history, slot, commitment).ok()?.blockhash.to_bytes())
 }
 
 /// Finds a finalized block. The error is the reason why there is none at `slot`.
-fn rooted<'a>(
+fn find_rooted<'a>(
     api: &SolanaApi,
     history: &'a HistorySnapshot,
     slot: Slot,
@@ -257,7 +258,7 @@ fn block_time(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let processed = api.reader.view(Commitment::Processed);
     let history = api.history.snapshot();
     if history.commitment(slot) == Commitment::Finalized {
-        return MethodOutput::json(&Some(rooted(api, &history, slot)?.block_time));
+        return MethodOutput::json(&Some(find_rooted(api, &history, slot)?.block_time));
     }
     if slot == processed.block().slot {
         return MethodOutput::json(&Some(processed.meta().unix_timestamp));
@@ -281,7 +282,7 @@ fn blocks(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         let message = format!("Slot range too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
         return Err(RpcError::invalid_params(message));
     }
-    Ok(SlotStream::start(history, (start, end), usize::MAX))
+    Ok(SlotStream::start(history, start..=end, usize::MAX))
 }
 
 fn blocks_with_limit(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -296,7 +297,7 @@ fn blocks_with_limit(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     if newest < start {
         return MethodOutput::json(&[(); 0]);
     }
-    Ok(SlotStream::start(history, (start, newest), limit))
+    Ok(SlotStream::start(history, start..=newest, limit))
 }
 
 struct SlotStream {
@@ -312,12 +313,13 @@ struct SlotStream {
 const SLOTS: usize = 512;
 
 impl SlotStream {
-    /// Starts the stream. `end` is not above the newest slot of the commitment.
+    /// Starts the stream. No slot is above the newest one of the commitment.
     fn start(
         history: Arc<HistorySnapshot>,
-        (next, end): (Slot, Slot),
+        slots: RangeInclusive<Slot>,
         remaining: usize,
     ) -> MethodOutput {
+        let (next, end) = slots.into_inner();
         MethodOutput::streamed(None, Self { history, next, end, remaining, has_started: false })
     }
 }

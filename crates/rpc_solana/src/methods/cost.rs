@@ -35,7 +35,7 @@ pub(super) struct CostEstimate {
 
 impl CostEstimate {
     /// Computes the cost of accounts that are already loaded.
-    pub(super) fn of_accounts<'a>(
+    pub(super) fn from_accounts<'a>(
         accounts: impl IntoIterator<Item = &'a Account>,
         encoding: Encoding,
     ) -> Self {
@@ -48,7 +48,7 @@ impl CostEstimate {
     }
 
     /// Estimates the cost of the accounts found by keys. The bytes of a scan are not counted: it is heavy without them.
-    pub(super) fn of_keys(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> Self {
+    pub(super) fn from_keys(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> Self {
         let accounts = view.records_by_keys_len(keys);
         if accounts >= SCAN_MIN {
             return Self { accounts, bytes: 0 };

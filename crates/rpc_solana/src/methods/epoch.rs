@@ -23,7 +23,7 @@ use solana_transaction_status::{Reward, RewardType};
 use super::node_info::{no_dependency, unknown};
 use super::slot::block_dependency;
 use super::{blocks, parse_key};
-use crate::commitment::{view, view_of};
+use crate::commitment::{view, view_for_config};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
@@ -39,7 +39,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
 
 fn epoch_info(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
-    let view = view_of(api, config)?;
+    let view = view_for_config(api, config)?;
     let slot = view.block().slot;
     let (epoch, slot_index) = api.cluster_info.epoch_schedule.get_epoch_and_slot_index(slot);
     MethodOutput::json(&EpochInfo {
@@ -72,7 +72,8 @@ fn inflation_rate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let slot = api.reader.view(Commitment::Finalized).block().slot;
     let epoch = api.cluster_info.epoch_schedule.get_epoch(slot);
     let schedule = inflation(api)?;
-    let (inflation, year) = (schedule.inflation(), schedule.year(epoch));
+    let inflation = schedule.inflation();
+    let year = schedule.year(epoch);
     MethodOutput::json(&RpcInflationRate {
         total: inflation.total(year),
         validator: inflation.validator(year),
@@ -95,7 +96,7 @@ fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let epoch = match config.epoch {
         Some(epoch) => epoch,
         None => {
-            let slot = view_of(api, Some(context))?.block().slot;
+            let slot = view_for_config(api, Some(context))?.block().slot;
             schedule.get_epoch(slot).saturating_sub(1)
         }
     };
@@ -116,7 +117,7 @@ fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     }
     let texts: Vec<String> = addresses.iter().map(Pubkey::to_string).collect();
     let mut rewards: HashMap<&str, (&Reward, Slot)> = HashMap::new();
-    rewards.extend(paid(boundary, &texts, &[RewardType::Voting]));
+    rewards.extend(find_rewards(boundary, &texts, &[RewardType::Voting]));
     if let Some(partitions) = boundary.reward_partitions {
         let hasher = EpochRewardsHasher::new(partitions as usize, &boundary.previous_blockhash);
         let after = boundary.id.slot.saturating_add(1);
@@ -138,7 +139,7 @@ fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
                     rewards_complete_block_height: boundary.block_height + partitions + 1,
                 }
             })?;
-            rewards.extend(paid(
+            rewards.extend(find_rewards(
                 block,
                 texts,
                 &[RewardType::Staking, RewardType::DeactivatedStake],
@@ -160,14 +161,14 @@ fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 }
 
 /// Finds the rewards of some kinds that a block paid to some addresses.
-fn paid<'a>(
+fn find_rewards<'a>(
     block: &'a Block,
     addresses: &[String],
     kinds: &'a [RewardType],
 ) -> impl Iterator<Item = (&'a str, (&'a Reward, Slot))> {
     let addresses: HashSet<String> = addresses.iter().cloned().collect();
-    let of_kind = |reward: &&Reward| reward.reward_type.is_some_and(|kind| kinds.contains(&kind));
-    let found = block.rewards.iter().filter(of_kind);
+    let has_kind = |reward: &&Reward| reward.reward_type.is_some_and(|kind| kinds.contains(&kind));
+    let found = block.rewards.iter().filter(has_kind);
     let found = found.filter(move |reward| addresses.contains(&reward.pubkey));
     found.map(|reward| (reward.pubkey.as_str(), (reward, block.id.slot)))
 }

@@ -24,7 +24,7 @@ use solana_transaction::versioned::sanitized::SanitizedVersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;
 
 use super::{accounts_reader, parse_key, transaction_codec};
-use crate::commitment::{context, view_of};
+use crate::commitment::{context, view_for_config};
 use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
@@ -41,7 +41,7 @@ fn fee_for_message(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (text, config): (String, Option<RpcContextConfig>) = params.parse(1)?;
     let message: VersionedMessage =
         transaction_codec::decode(&text, TransactionBinaryEncoding::Base64)?;
-    let view = view_of(api, config)?;
+    let view = view_for_config(api, config)?;
     let invalid =
         |err: String| RpcError::invalid_params(format!("invalid transaction message: {err}"));
     let message =
@@ -98,7 +98,7 @@ fn block_fee(
     let mut floor: Option<u64> = None;
     let mut lowest_by_account: HashMap<&Pubkey, u64> = HashMap::new();
     for executed in block.transactions.iter().filter(|executed| !executed.is_vote) {
-        let written: Vec<&Pubkey> = written(executed, accounts).collect();
+        let written: Vec<&Pubkey> = select_written(executed, accounts).collect();
         if floor == Some(0) && written.is_empty() {
             continue;
         }
@@ -134,7 +134,7 @@ pub(super) fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Op
 }
 
 /// Selects those of `accounts` that a transaction may write to.
-pub(super) fn written<'a>(
+pub(super) fn select_written<'a>(
     executed: &'a ExecutedTransaction,
     accounts: &'a HashSet<Pubkey>,
 ) -> impl Iterator<Item = &'a Pubkey> {

@@ -25,8 +25,10 @@ pub(super) fn program_keys(
     let keys = filters.keys(program).map_err(invalid_filter)?;
     let with_kind = |kind| keys.iter().copied().find(|key| key.0 == kind);
     // Agave has no such index. An index that excludes the delegate must not refuse a call that Agave answers.
-    let delegate =
-        || with_kind(key_kind::DELEGATE).filter(|key| indexed(view, key) == IndexCoverage::Covered);
+    let delegate = || {
+        with_kind(key_kind::DELEGATE)
+            .filter(|key| index_coverage(view, key) == IndexCoverage::Covered)
+    };
     let first = with_kind(key_kind::OWNER).or_else(|| with_kind(key_kind::MINT)).or_else(delegate);
     check(view, first.into_iter().chain([(key_kind::PROGRAM, *program)]))?;
     Ok(accounts_reader::keys(keys))
@@ -44,7 +46,7 @@ pub(super) fn token_keys(
     // Agave never finds an owner's accounts by the mint, so an excluded mint is not an error here.
     let second = mint.filter(|_| first.0 != key_kind::OWNER);
     check(view, [Some(first), second, Some(program)].into_iter().flatten())?;
-    let is_found_by_first = indexed(view, &first) == IndexCoverage::Covered;
+    let is_found_by_first = index_coverage(view, &first) == IndexCoverage::Covered;
     let program = (!is_found_by_first).then_some(program);
     Ok(accounts_reader::keys([Some(first), mint, program].into_iter().flatten()))
 }
@@ -52,7 +54,7 @@ pub(super) fn token_keys(
 /// Returns -32010 if, of these keys, the first whose index is on is excluded from it.
 fn check(view: &View, keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Result<(), RpcError> {
     for key in keys {
-        match indexed(view, &key) {
+        match index_coverage(view, &key) {
             IndexCoverage::Off => continue,
             IndexCoverage::Covered => break,
             IndexCoverage::Excluded => {
@@ -68,6 +70,7 @@ pub(super) fn invalid_filter(err: FilterError) -> RpcError {
     RpcError::invalid_params(err.to_string())
 }
 
-fn indexed(view: &View, (kind, key): &(KeyKind, Pubkey)) -> IndexCoverage {
+fn index_coverage(view: &View, index_key: &(KeyKind, Pubkey)) -> IndexCoverage {
+    let (kind, key) = index_key;
     view.index_coverage(*kind, &accounts_reader::address(key))
 }

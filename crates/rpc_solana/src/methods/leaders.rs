@@ -32,7 +32,7 @@ use solana_slot_history::{Check, SlotHistory};
 
 use super::node_info::unknown;
 use super::{accounts_reader, parse_key};
-use crate::commitment::{context, view, view_of};
+use crate::commitment::{context, view, view_for_config};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
@@ -51,7 +51,7 @@ fn last_scheduled_epoch(api: &SolanaApi) -> u64 {
 
 fn slot_leader(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
-    let slot = view_of(api, config)?.block().slot;
+    let slot = view_for_config(api, config)?.block().slot;
     let (epoch, index) = api.cluster_info.epoch_schedule.get_epoch_and_slot_index(slot);
     let leaders = api.cluster.leaders(epoch);
     let window = leaders.as_ref().and_then(|leaders| leaders.find_window(index));

@@ -78,7 +78,7 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
 const TABLES: usize = FILES.len() + cheatcodes::TABLES.len();
 
 /// Joins the tables of the ledger and those of cheat codes.
-const fn joined() -> [&'static [MethodSpec<SolanaApi>]; TABLES] {
+const fn join_tables() -> [&'static [MethodSpec<SolanaApi>]; TABLES] {
     let mut tables = [FILES[0]; TABLES];
     let mut index = 0;
     while index < TABLES {
@@ -92,7 +92,7 @@ const fn joined() -> [&'static [MethodSpec<SolanaApi>]; TABLES] {
 }
 
 impl Api for SolanaApi {
-    const METHODS: &'static [&'static [MethodSpec<Self>]] = &joined();
+    const METHODS: &'static [&'static [MethodSpec<Self>]] = &join_tables();
 
     fn pinned(&self) -> Self {
         Self { reader: self.reader.pin(), ..self.clone() }

@@ -122,16 +122,11 @@ fn program_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let filter: AccountFilter =
         Box::new(move |account| *account.0.owner() == program && filters.matches(&account.0));
     let with_context = config.with_context.unwrap_or_default();
-    page(
-        (view, with_context),
-        &config,
-        keys,
-        (is_token_list, filter),
-        move |view, found, format, pagination_key| {
-            let page = AccountsPage { pagination_key, accounts: [(); 0] };
-            account_list::stream_listed(view, found, format, &page)
-        },
-    )
+    let selection = PageSelection { view, keys, filter, is_token_list, with_context };
+    page(selection, &config, move |view, found, format, pagination_key| {
+        let page = AccountsPage { pagination_key, accounts: [(); 0] };
+        account_list::stream_listed(view, found, format, &page)
+    })
 }
 
 fn by_owner(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -169,25 +164,20 @@ fn tokens(
     let keys = token_keys(&view, first, mint, program)?;
     let filter: AccountFilter = Box::new(move |account| is_found && *account.0.owner() == program);
     let with_context = config.with_context.unwrap_or_default();
-    page(
-        (view, with_context),
-        config,
-        keys,
-        (true, filter),
-        move |view, found, format, pagination_key| {
-            if with_context {
-                let page = AccountsPage { accounts: [(); 0], pagination_key };
-                account_list::stream_listed(view, found, format, &page)
-            } else {
-                account_list::stream_listed(
-                    view,
-                    found,
-                    format,
-                    &ValuePage { value: [(); 0], pagination_key },
-                )
-            }
-        },
-    )
+    let selection = PageSelection { view, keys, filter, is_token_list: true, with_context };
+    page(selection, config, move |view, found, format, pagination_key| {
+        if with_context {
+            let page = AccountsPage { accounts: [(); 0], pagination_key };
+            account_list::stream_listed(view, found, format, &page)
+        } else {
+            account_list::stream_listed(
+                view,
+                found,
+                format,
+                &ValuePage { value: [(); 0], pagination_key },
+            )
+        }
+    })
 }
 
 /// Returns the dependencies of a page of a program's accounts: of the keys that find the accounts, the one with the
@@ -255,18 +245,26 @@ fn dependencies(
     }
     let dependencies = Dependencies::none(level(config.commitment()), config.min_context_slot);
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
-    let (commitment, keys) = (dependencies.commitment, Box::from(keys));
+    let commitment = dependencies.commitment;
+    let keys: Box<[_]> = Box::from(keys);
     let dependencies = dependencies
         .with_precondition(move |api: &SolanaApi| is_whole(&api.reader.view(commitment), &keys));
     Some(dependencies.with_key(narrowest).with_block_if(is_parsed && is_token_list))
 }
 
+/// The accounts from which a page is taken, and the form of the page.
+struct PageSelection {
+    view: chain_solana::View,
+    keys: Vec<(KeyKind, Address)>,
+    filter: AccountFilter,
+    is_token_list: bool,
+    with_context: bool,
+}
+
 /// Finds a page, and passes its accounts and the key of the next page to `write`.
 fn page(
-    (view, with_context): (chain_solana::View, bool),
+    selection: PageSelection,
     config: &PageConfig,
-    keys: Vec<(KeyKind, Address)>,
-    (is_token_list, filter): (bool, AccountFilter),
     write: impl FnOnce(
         &chain_solana::View,
         Vec<KeyedAccount>,
@@ -276,21 +274,30 @@ fn page(
     + Send
     + 'static,
 ) -> MethodResult {
+    let PageSelection { view, keys, filter, is_token_list, with_context } = selection;
     let encoding = Encoding {
         form: config.encoding.unwrap_or(UiAccountEncoding::Base64),
         slice: config.data_slice,
     };
     let limits = PageLimits {
-        after: config.pagination_key.as_deref().map(cursor).transpose()?,
+        after: config.pagination_key.as_deref().map(parse_cursor).transpose()?,
         changed_since: config.changed_since_slot,
         records_max: limit(config.limit)?,
         weight_max: PAGE_BYTES_MAX,
         visits_max: VISITS_MAX,
     };
     let page = Some(view.start_page(limits).map_err(stale_cursor)?);
-    let (format, write, visits) = (ListFormat { encoding, is_token_list }, Some(write), 0);
     let context = with_context.then(|| context(&view));
-    run_incremental(context, PageQuery { view, keys, page, filter, format, write, visits })
+    let query = PageQuery {
+        view,
+        keys,
+        page,
+        filter,
+        format: ListFormat { encoding, is_token_list },
+        write: Some(write),
+        visits: 0,
+    };
+    run_incremental(context, query)
 }
 
 struct PageQuery<W> {
@@ -315,7 +322,8 @@ where
 {
     fn step(&mut self) -> Result<Option<OutputBody>, RpcError> {
         let Some(mut page) = self.page.take() else { return Err(RpcError::internal()) };
-        let (filter, encoding) = (&self.filter, self.format.encoding);
+        let filter = &self.filter;
+        let encoding = self.format.encoding;
         let weigh =
             |account: &solana::Account| filter(account).then(|| encoding.encoded_len(&account.0));
         let has_more = self.view.continue_page(&mut page, &self.keys, VISITS, weigh);
@@ -347,8 +355,7 @@ fn limit(requested: Option<usize>) -> Result<usize, RpcError> {
     Err(RpcError::invalid_params(message))
 }
 
-/// Parses a cursor in base58.
-fn cursor(text: &str) -> Result<Cursor, RpcError> {
+fn parse_cursor(text: &str) -> Result<Cursor, RpcError> {
     let mut bytes = [0; Cursor::BYTES];
     match bs58::decode(text).onto(&mut bytes) {
         Ok(Cursor::BYTES) => Ok(Cursor::from_bytes(bytes)),

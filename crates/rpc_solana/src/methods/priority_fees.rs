@@ -20,7 +20,7 @@ use solana_transaction::sanitized::MAX_TX_ACCOUNT_LOCKS;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;
 
-use super::fees::{price, written};
+use super::fees::{price, select_written};
 use super::{parse_key, transaction_codec};
 use crate::solana_api::SolanaApi;
 
@@ -117,7 +117,7 @@ fn priority_fee_estimate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (request,): (Request,) = params.parse(1)?;
     let options = request.options.unwrap_or_default();
     let accounts = match (&request.transaction, &request.account_keys) {
-        (Some(transaction), None) => written_by(api, transaction, options.transaction_encoding)?,
+        (Some(transaction), None) => list_written(api, transaction, options.transaction_encoding)?,
         (None, Some(texts)) if texts.len() > MAX_TX_ACCOUNT_LOCKS => {
             let message = format!("Too many inputs provided; max {MAX_TX_ACCOUNT_LOCKS}");
             return Err(RpcError::invalid_params(message));
@@ -174,21 +174,21 @@ impl PriceQuery {
             }
             self.remaining -= 1;
             let Some(price) = price(executed, &self.cluster_info.features) else { continue };
-            self.prices.of_all.push(price);
-            if written(executed, &self.accounts).next().is_some() {
-                self.prices.of_accounts.push(price);
+            self.prices.all.push(price);
+            if select_written(executed, &self.accounts).next().is_some() {
+                self.prices.accounts.push(price);
             }
         }
         to
     }
 
     fn end_block(&mut self) {
-        let Prices { of_all, of_accounts } = &mut self.prices;
+        let Prices { all, accounts } = &mut self.prices;
         if self.options.evaluate_empty_slot_as_zero {
-            of_all.extend((of_all.len() == self.counted.0).then_some(0));
-            of_accounts.extend((of_accounts.len() == self.counted.1).then_some(0));
+            all.extend((all.len() == self.counted.0).then_some(0));
+            accounts.extend((accounts.len() == self.counted.1).then_some(0));
         }
-        self.counted = (of_all.len(), of_accounts.len());
+        self.counted = (all.len(), accounts.len());
     }
 }
 
@@ -218,7 +218,7 @@ impl IncrementalQuery for PriceQuery {
 }
 
 /// Lists the accounts that a transaction may write to.
-fn written_by(
+fn list_written(
     api: &SolanaApi,
     text: &str,
     encoding: TransactionEncoding,
@@ -239,20 +239,22 @@ fn written_by(
 /// Prices of transactions in microlamports for each compute unit.
 #[derive(Default)]
 struct Prices {
-    of_all: Vec<u64>,
-    of_accounts: Vec<u64>,
+    /// The prices of all transactions.
+    all: Vec<u64>,
+    /// The prices of the transactions that write to one of the accounts.
+    accounts: Vec<u64>,
 }
 
 impl Prices {
     fn sort(&mut self) {
-        self.of_all.sort_unstable();
-        self.of_accounts.sort_unstable();
+        self.all.sort_unstable();
+        self.accounts.sort_unstable();
     }
 
     /// Returns the higher of the two markets' prices at a level. They must be sorted.
     fn at(&self, level: PriorityLevel) -> f64 {
         let percent = level.percent();
-        percentile(&self.of_all, percent).max(percentile(&self.of_accounts, percent)) as f64
+        percentile(&self.all, percent).max(percentile(&self.accounts, percent)) as f64
     }
 
     /// Returns the estimate that the options request. The prices must be sorted.
@@ -288,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_the_value_of_the_nearest_rank() {
+    fn a_percentile_is_the_nearest_ranks_value() {
         let sorted: Vec<u64> = (1..=20).collect();
         let found = [0, 1, 25, 50, 75, 95, 100].map(|percent| percentile(&sorted, percent));
         assert_eq!(found, [1, 1, 5, 10, 15, 19, 20]);

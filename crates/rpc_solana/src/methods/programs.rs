@@ -38,7 +38,7 @@ fn by_candidates(
         let filters = parse_filters(config.filters).ok()?;
         let view = view(api, config.account_config.commitment);
         let keys = program_keys(&view, &program, &filters).ok()?;
-        Some(CostEstimate::of_keys(&view, &keys, encoding(&config.account_config)))
+        Some(CostEstimate::from_keys(&view, &keys, encoding(&config.account_config)))
     };
     Some(estimate().unwrap_or_default().class())
 }

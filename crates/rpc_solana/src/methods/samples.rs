@@ -28,11 +28,11 @@ fn samples(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params(message));
     }
     let history = api.history.snapshot();
-    MethodOutput::json(&newest_first(&history, api.cluster_info.genesis_unix_timestamp, limit))
+    MethodOutput::json(&compute_samples(&history, api.cluster_info.genesis_unix_timestamp, limit))
 }
 
 /// Computes the samples of the minutes that are over and whose blocks are all retained.
-fn newest_first(history: &HistorySnapshot, genesis: i64, limit: usize) -> Vec<RpcPerfSample> {
+fn compute_samples(history: &HistorySnapshot, genesis: i64, limit: usize) -> Vec<RpcPerfSample> {
     let minute_of = |block: &Block| (block.block_time - genesis).div_euclid(PERIOD_SECS.into());
     let mut samples = Vec::new();
     let mut blocks = history.blocks(.., Commitment::Confirmed).rev().peekable();

@@ -28,7 +28,7 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new(
         "sendTransaction",
-        Execution::ByCost { class_max: cpu_pool::Class::Medium, class: sending },
+        Execution::ByCost { class_max: cpu_pool::Class::Medium, class: classify_send },
         send_transaction,
     ),
     MethodSpec::new("requestAirdrop", Execution::Light, request_airdrop).dangerous(),
@@ -36,7 +36,11 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
 
 /// Classifies sendTransaction. With preflight it runs the VM, like simulateTransaction; otherwise it only verifies
 /// signatures.
-fn sending(_: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<cpu_pool::Class> {
+fn classify_send(
+    _: &SolanaApi,
+    params: Params<'_>,
+    _: &mut InlineBudget,
+) -> Option<cpu_pool::Class> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Preflight {
@@ -61,12 +65,12 @@ fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     transaction_codec::sanitize(transaction.clone(), &view)?;
     let verified = match cheatcodes::verify(api, params, transaction)? {
         Ok(verified) => verified,
-        Err(VerifyError::Sanitize(why)) => return Err(simulate::unsound(&why)),
+        Err(VerifyError::Sanitize(why)) => return Err(simulate::invalid_transaction(&why)),
         Err(VerifyError::Signature) if config.skip_preflight => {
             return Err(RpcCustomError::TransactionSignatureVerificationFailure.into());
         }
         Err(VerifyError::Signature) => {
-            return Err(refusal(TransactionError::SignatureFailure, None));
+            return Err(preflight_error(TransactionError::SignatureFailure, None));
         }
     };
     if !config.skip_preflight {
@@ -78,7 +82,7 @@ fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         };
         let simulation = simulate::run(api, &view, request)?;
         if let Some(err) = simulation.err.clone() {
-            return Err(refusal(err, Some(simulation)));
+            return Err(preflight_error(err, Some(simulation)));
         }
     }
     let retries = config.max_retries.and_then(|retries| u32::try_from(retries).ok());
@@ -86,12 +90,12 @@ fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let signature = verified.signature();
     api.transaction_sender
         .send(params.client().into(), verified)
-        .map_err(|err| not_sent(api, &err))?;
+        .map_err(|err| send_error(api, &err))?;
     MethodOutput::json(&signature.to_string())
 }
 
 /// Returns -32002 with the result of the preflight, if it ran.
-fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
+fn preflight_error(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
     let fee = simulation.as_ref().and_then(simulate::fee);
     let (logs, units_consumed, loaded_accounts_data_size, return_data) = simulation
         .map(|it| (it.logs, it.units_consumed, it.loaded_accounts_data_size, it.return_data))
@@ -118,7 +122,7 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
     .into()
 }
 
-pub(super) fn not_sent(api: &SolanaApi, err: &SendError) -> RpcError {
+pub(super) fn send_error(api: &SolanaApi, err: &SendError) -> RpcError {
     match err {
         SendError::QueueFull { queued, limit, .. } => {
             api.metrics.record_rejection(Rejection::TransactionQueue);
@@ -149,7 +153,7 @@ fn request_airdrop(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     };
     match airdrop {
         Ok(signature) => MethodOutput::json(&signature.to_string()),
-        Err(AirdropError::Send(err)) => Err(not_sent(api, &err)),
+        Err(AirdropError::Send(err)) => Err(send_error(api, &err)),
         Err(err) => Err(RpcError::internal_with(err.to_string())),
     }
 }

@@ -30,7 +30,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("simulateTransaction", Execution::Medium, simulate_transaction)];
 
 /// Returns -32602 for a transaction that contradicts itself.
-pub(super) fn unsound(why: &str) -> RpcError {
+pub(super) fn invalid_transaction(why: &str) -> RpcError {
     RpcError::invalid_params(format!("invalid transaction: {why}"))
 }
 
@@ -56,7 +56,7 @@ fn simulate_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let encoding =
         accounts_config.map(|config| accounts_encoding(config, keys.len())).transpose()?;
 
-    let simulation = if config.sig_verify && is_wrongly_signed(transaction.clone())? {
+    let simulation = if config.sig_verify && has_invalid_signature(transaction.clone())? {
         None
     } else {
         let request = SimulationRequest {
@@ -70,12 +70,12 @@ fn simulate_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     if let (Some(accounts_config), Some(encoding)) = (accounts_config, encoding) {
         let succeeded = simulation.as_ref().filter(|simulation| simulation.err.is_none());
         accounts = Some(match succeeded {
-            Some(simulation) => after(accounts_config, encoding, simulation, &view)?,
+            Some(simulation) => accounts_after(accounts_config, encoding, simulation, &view)?,
             None => vec![None; accounts_config.addresses.len()],
         });
     }
-    let mut result =
-        simulation.map_or_else(wrongly_signed, |simulation| simulation_result(simulation, &keys));
+    let mut result = simulation
+        .map_or_else(invalid_signature_result, |simulation| simulation_result(simulation, &keys));
     result.accounts = accounts;
     result.loaded_addresses = Some(UiLoadedAddresses::from(&sane.get_loaded_addresses()));
     MethodOutput::json_in(context(&view), &result)
@@ -100,7 +100,7 @@ pub(super) fn run_after(
 ) -> Result<Simulation, RpcError> {
     let simulated = api.simulator.simulate_after(view, written, request);
     let mut simulation = simulated.map_err(|err| match err {
-        SimulationError::Sanitize(why) => unsound(&why),
+        SimulationError::Sanitize(why) => invalid_transaction(&why),
         SimulationError::Panicked => RpcError::internal_with(err.to_string()),
     })?;
     use TransactionError::{AlreadyProcessed, BlockhashNotFound};
@@ -113,11 +113,11 @@ pub(super) fn run_after(
     Ok(simulation)
 }
 
-fn is_wrongly_signed(transaction: VersionedTransaction) -> Result<bool, RpcError> {
+fn has_invalid_signature(transaction: VersionedTransaction) -> Result<bool, RpcError> {
     match VerifiedTransaction::verify(transaction) {
         Ok(_) => Ok(false),
         Err(VerifyError::Signature) => Ok(true),
-        Err(VerifyError::Sanitize(why)) => Err(unsound(&why)),
+        Err(VerifyError::Sanitize(why)) => Err(invalid_transaction(&why)),
     }
 }
 
@@ -138,7 +138,7 @@ fn accounts_encoding(
 }
 
 /// Encodes the requested accounts after the transaction: those of the transaction, and otherwise those of the view.
-fn after(
+fn accounts_after(
     config: &RpcSimulateTransactionAccountsConfig,
     encoding: Encoding,
     simulation: &Simulation,
@@ -200,7 +200,7 @@ pub(super) fn simulation_result(
 }
 
 /// Returns the result for a transaction with an invalid signature, which did not run.
-fn wrongly_signed() -> RpcSimulateTransactionResult {
+fn invalid_signature_result() -> RpcSimulateTransactionResult {
     RpcSimulateTransactionResult {
         err: Some(TransactionError::SignatureFailure.into()),
         logs: Some(Vec::new()),

@@ -11,7 +11,7 @@ use response_cache::Dependencies;
 use solana_hash::Hash;
 use solana_rpc_client_types::response::RpcBlockhash;
 
-use crate::commitment::{context, level, view_of};
+use crate::commitment::{context, level, view_for_config};
 use crate::fast_config;
 use crate::solana_api::SolanaApi;
 
@@ -35,14 +35,14 @@ pub(super) fn block_dependency(_: &SolanaApi, params: Params<'_>) -> Option<Depe
 fn slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
     let min_slot = config.as_ref().and_then(|config| config.min_context_slot).unwrap_or(0);
-    let view = view_of(api, config)?;
-    MethodOutput::json(&reached_slot(api, &view).max(min_slot))
+    let view = view_for_config(api, config)?;
+    MethodOutput::json(&newest_recent_slot(api, &view).max(min_slot))
 }
 
 /// Returns the newest slot that the next transaction finds in its recent slots. A ledger without a clock has an open
 /// block that waits for that transaction: its own slot is not recent in it, so `createLookupTable` would refuse the
 /// slot.
-fn reached_slot(api: &SolanaApi, view: &View) -> Slot {
+fn newest_recent_slot(api: &SolanaApi, view: &View) -> Slot {
     let BlockInfo { block, parent, complete, .. } = **view.meta();
     let waits = api.cluster_info.slot_ms == 0 && !complete && parent.slot + 1 == block.slot;
     if waits { parent.slot } else { block.slot }
@@ -50,17 +50,17 @@ fn reached_slot(api: &SolanaApi, view: &View) -> Slot {
 
 fn block_height(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
-    MethodOutput::json(&view_of(api, config)?.meta().block_height)
+    MethodOutput::json(&view_for_config(api, config)?.meta().block_height)
 }
 
 fn transaction_count(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
-    MethodOutput::json(&view_of(api, config)?.meta().transaction_count)
+    MethodOutput::json(&view_for_config(api, config)?.meta().transaction_count)
 }
 
 fn latest_blockhash(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
-    let view = view_of(api, config)?;
+    let view = view_for_config(api, config)?;
     let blockhash = view.meta().last_blockhash();
     let last_valid_block_height = view.meta().last_valid_block_height(&blockhash);
     let value = RpcBlockhash {
@@ -76,7 +76,7 @@ fn is_blockhash_valid(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     // Agave writes this error without "Invalid param".
     let blockhash =
         Hash::from_str(&text).map_err(|err| RpcError::invalid_params(format!("{err:?}")))?;
-    let view = view_of(api, config)?;
+    let view = view_for_config(api, config)?;
     let is_valid = view.meta().blockhashes.is_valid(&blockhash);
     MethodOutput::json_in(context(&view), &is_valid)
 }

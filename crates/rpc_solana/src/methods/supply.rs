@@ -82,7 +82,7 @@ fn largest_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = config.unwrap_or_default();
     let view = view(api, config.commitment);
     match config.filter {
-        None => Ok(circulating(&view, &HashSet::new())?.in_context(context(&view))),
+        None => Ok(largest_circulating(&view, &HashSet::new())?.in_context(context(&view))),
         Some(RpcLargestAccountsFilter::NonCirculating) => {
             locked_accounts(api, view, |_, mut locked| {
                 locked.retain(|(_, lamports)| *lamports > 0);
@@ -93,14 +93,14 @@ fn largest_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         }
         Some(RpcLargestAccountsFilter::Circulating) => {
             locked_accounts(api, view, |view, locked| {
-                circulating(view, &locked.into_iter().map(|(pubkey, _)| pubkey).collect())
+                largest_circulating(view, &locked.into_iter().map(|(pubkey, _)| pubkey).collect())
             })
         }
     }
 }
 
 /// Finds the largest of all accounts except `locked`.
-fn circulating(view: &View, locked: &HashSet<Pubkey>) -> Result<OutputBody, RpcError> {
+fn largest_circulating(view: &View, locked: &HashSet<Pubkey>) -> Result<OutputBody, RpcError> {
     let circulates = |address: &Address| {
         locked.is_empty()
             || accounts_reader::pubkey(address).is_some_and(|it| !locked.contains(&it))
@@ -134,10 +134,16 @@ fn locked_accounts(
         ..Clock::default()
     };
     let key = (key_kind::LOCKUP, accounts_reader::address(&solana_sdk_ids::stake::id()));
-    let (next, build_value) = (Some(AddressId(0)), Some(build_value));
     let context = context(&view);
-    let query =
-        LockedAccountsQuery { view, now, key, next, locked: Vec::new(), build_value, visits: 0 };
+    let query = LockedAccountsQuery {
+        view,
+        now,
+        key,
+        next: Some(AddressId(0)),
+        locked: Vec::new(),
+        build_value: Some(build_value),
+        visits: 0,
+    };
     run_incremental(Some(context), query)
 }
 

@@ -36,19 +36,19 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
         .with_revalidation_dependencies(supply_dependencies),
     MethodSpec::new(
         "getTokenLargestAccounts",
-        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: largest_class },
+        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: classify_largest },
         largest_accounts,
     )
     .with_cache_dependencies(largest_dependencies),
     MethodSpec::new(
         "getTokenAccountsByOwner",
-        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: owned },
+        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: classify_by_owner },
         by_owner,
     )
     .with_cache_dependencies(owner_dependencies),
     MethodSpec::new(
         "getTokenAccountsByDelegate",
-        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: delegated },
+        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: classify_by_delegate },
         by_delegate,
     )
     .with_cache_dependencies(delegate_dependencies),
@@ -103,9 +103,16 @@ fn largest_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         let largest = largest_holders(&mint_info, holders.iter().filter_map(entry))?;
         return Ok(largest.in_context(context(&view)));
     }
-    let (next, largest) = (Some(AddressId(0)), BinaryHeap::new());
     let context = context(&view);
-    let query = LargestHoldersQuery { view, keys, program, mint_info, next, largest, visits: 0 };
+    let query = LargestHoldersQuery {
+        view,
+        keys,
+        program,
+        mint_info,
+        next: Some(AddressId(0)),
+        largest: BinaryHeap::new(),
+        visits: 0,
+    };
     run_incremental(Some(context), query)
 }
 
@@ -123,7 +130,7 @@ fn largest_holders(
 }
 
 /// Classifies by the number of accounts to scan if no index covers the mint.
-fn largest_class(
+fn classify_largest(
     api: &SolanaApi,
     params: Params<'_>,
     _: &mut InlineBudget,
@@ -245,25 +252,25 @@ impl TokenSelection {
     }
 }
 
-fn owned(
+fn classify_by_owner(
     api: &SolanaApi,
     params: Params<'_>,
     budget: &mut InlineBudget,
 ) -> Option<cpu_pool::Class> {
-    class(api, params, key_kind::OWNER, budget)
+    classify_by_key(api, params, key_kind::OWNER, budget)
 }
 
-fn delegated(
+fn classify_by_delegate(
     api: &SolanaApi,
     params: Params<'_>,
     budget: &mut InlineBudget,
 ) -> Option<cpu_pool::Class> {
-    class(api, params, key_kind::DELEGATE, budget)
+    classify_by_key(api, params, key_kind::DELEGATE, budget)
 }
 
 /// Classifies by the number of accounts to scan and their bytes: the token accounts of `key`, those of the program, or
 /// all accounts, depending on the indices.
-fn class(
+fn classify_by_key(
     api: &SolanaApi,
     params: Params<'_>,
     kind: KeyKind,
@@ -279,7 +286,7 @@ fn class(
     let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
     // A parsed account is parsed completely.
     let slice = config.data_slice.filter(|_| form != UiAccountEncoding::JsonParsed);
-    let estimate = CostEstimate::of_keys(&view, &keys, Encoding { form, slice });
+    let estimate = CostEstimate::from_keys(&view, &keys, Encoding { form, slice });
     let exceeds_budget = estimate.accounts > api.config.inline_accounts_max
         || (estimate.accounts > 0 && !budget.try_spend(inline_bytes(estimate.bytes, form)));
     exceeds_budget.then(|| estimate.class())

@@ -113,7 +113,8 @@ pub(super) fn sanitize(
     transaction: VersionedTransaction,
     view: &View,
 ) -> Result<SanitizedTx, RpcError> {
-    let (hash, is_vote) = (MessageHash::Precomputed(Hash::default()), Some(false));
+    let hash = MessageHash::Precomputed(Hash::default());
+    let is_vote = Some(false);
     let limits_instruction_accounts = true;
     SanitizedTx::try_create(
         transaction,

@@ -60,8 +60,8 @@ fn transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 fn raw_transaction(executed: &ExecutedTransaction, version_max: Option<u8>) -> MethodResult {
     check_version(executed, version_max)?;
     let bytes = wincode::serialize(&executed.transaction).map_err(|_| RpcError::internal())?;
-    let (slot, fields) = (executed.slot, Vec::new());
-    Ok(MethodOutput::raw(RawValue { slot, fields, bytes: bytes.into() }))
+    let value = RawValue { slot: executed.slot, fields: Vec::new(), bytes: bytes.into() };
+    Ok(MethodOutput::raw(value))
 }
 
 /// Returns the dependencies of a result. A finalized transaction never changes while it is retained, unless a local
@@ -95,11 +95,6 @@ fn transaction_dependency(_: &SolanaApi, params: Params<'_>) -> Option<Dependenc
         Some(history.block(executed.slot, commitment)?.blockhash.to_bytes())
     };
     Some(Dependencies::none(commitment, None).immutable(hash))
-}
-
-/// Returns the position of a transaction in the ledger: slot, and index in the block.
-fn position_of(executed: &ExecutedTransaction) -> TransactionPosition {
-    TransactionPosition { slot: executed.slot, index: executed.index }
 }
 
 fn signatures_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -211,7 +206,11 @@ pub(super) fn find_position(
 ) -> Result<TransactionPosition, RpcError> {
     let executed = history.transaction(signature, Commitment::Processed);
     let executed = executed.filter(|executed| executed.slot <= newest);
-    executed.map(|executed| position_of(executed)).ok_or_else(|| {
+    let position = |executed: &Arc<ExecutedTransaction>| TransactionPosition {
+        slot: executed.slot,
+        index: executed.index,
+    };
+    executed.map(position).ok_or_else(|| {
         RpcCustomError::FilterTransactionNotFound { signature: signature.to_string() }.into()
     })
 }

@@ -30,10 +30,12 @@ use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::RpcContextConfig;
 use solana_transaction_status::{TransactionTokenBalance, UiTransactionEncoding};
 
-use super::address_history::{Comparison, SortOrder, behind, first_of, first_since, merged};
+use super::address_history::{
+    Comparison, SortOrder, first_at_or_after, merge_positions, next_position, slot_start,
+};
 use super::encode_transaction::{check_version, encode};
 use super::{accounts_reader, blocks, parse_key, transactions};
-use crate::commitment::view_of;
+use crate::commitment::view_for_config;
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
@@ -131,30 +133,34 @@ fn transactions_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult
     let limit = limit(config.limit, config.transaction_details)?;
     let (history, _, newest) = blocks::confirmed_history(api, config.context())?;
     let range = range(&history, newest, &config)?;
-    let wanted = filters.map_or(TokenAccounts::None, |filters| filters.token_accounts);
+    let token_selection = filters.map_or(TokenAccounts::None, |filters| filters.token_accounts);
     let status = filters.map_or(StatusFilter::Any, |filters| filters.status);
     let mut addresses = BTreeSet::from([address]);
-    if wanted != TokenAccounts::None {
-        let view = view_of(api, Some(config.context()))?;
-        addresses.extend(token_accounts(&view, &history, &address, newest)?);
+    if token_selection != TokenAccounts::None {
+        let view = view_for_config(api, Some(config.context()))?;
+        addresses.extend(list_token_accounts(&view, &history, &address, newest)?);
     }
 
     let owner = address.to_string();
-    let is_wanted = |executed: &ExecutedTransaction| {
+    let is_match = |executed: &ExecutedTransaction| {
         has_status(executed, status)
-            && (wanted != TokenAccounts::BalanceChanged
+            && (token_selection != TokenAccounts::BalanceChanged
                 || executed.account_keys.contains(&address)
                 || changes_balance(executed, &owner))
     };
-    let (mut found, mut next, mut last) = (Vec::new(), None, None);
-    for (scanned, position) in merged(&history, &addresses, &range, config.sort_order).enumerate() {
+    let mut found = Vec::new();
+    let mut next = None;
+    let mut last = None;
+    for (scanned, position) in
+        merge_positions(&history, &addresses, &range, config.sort_order).enumerate()
+    {
         if found.len() == limit || scanned == SCANNED_MAX {
             next = last;
             break;
         }
         last = Some(position);
         let executed = history.transaction_at(position);
-        found.extend(executed.filter(|executed| is_wanted(executed)).map(Arc::clone));
+        found.extend(executed.filter(|executed| is_match(executed)).map(Arc::clone));
     }
     let pagination_token =
         next.map(|TransactionPosition { slot, index }| format!("{slot}:{index}"));
@@ -196,11 +202,11 @@ fn narrow_by_aliases(
     };
     if let Some(before) = config.before_slot {
         exclude("beforeSlot", slot.is_some_and(Comparison::has_upper_bound))?;
-        range.end = range.end.min(first_of(before));
+        range.end = range.end.min(slot_start(before));
     }
     if let Some(until) = config.until_slot {
         exclude("untilSlot", slot.is_some_and(Comparison::has_lower_bound))?;
-        range.start = range.start.max(first_of(until.saturating_add(1)));
+        range.start = range.start.max(slot_start(until.saturating_add(1)));
     }
     Ok(())
 }
@@ -211,31 +217,31 @@ fn range(
     newest: Slot,
     config: &Config,
 ) -> Result<Range<TransactionPosition>, RpcError> {
-    let mut range = first_of(0)..first_of(newest.saturating_add(1));
+    let mut range = slot_start(0)..slot_start(newest.saturating_add(1));
     narrow_by_aliases(&mut range, config)?;
     if let Some(filters) = &config.filters {
-        let slot_after = |slot: &Slot| Ok::<_, RpcError>(first_of(slot.saturating_add(1)));
+        let slot_after = |slot: &Slot| Ok::<_, RpcError>(slot_start(slot.saturating_add(1)));
         let time_after =
-            |time: &i64| Ok::<_, RpcError>(first_since(history, time.saturating_add(1)));
+            |time: &i64| Ok::<_, RpcError>(first_at_or_after(history, time.saturating_add(1)));
         let signature_at = |signature: &String| {
             let signature = parse_key::signature(signature)?;
             transactions::find_position(history, &signature, newest)
         };
         if let Some(slot) = &filters.slot {
-            slot.narrow(&mut range, |slot| Ok(first_of(*slot)), slot_after)?;
+            slot.narrow(&mut range, |slot| Ok(slot_start(*slot)), slot_after)?;
         }
         if let Some(time) = &filters.block_time {
-            time.narrow(&mut range, |time| Ok(first_since(history, *time)), time_after)?;
+            time.narrow(&mut range, |time| Ok(first_at_or_after(history, *time)), time_after)?;
         }
         if let Some(signature) = &filters.signature {
-            let after = |signature: &String| signature_at(signature).map(behind);
+            let after = |signature: &String| signature_at(signature).map(next_position);
             signature.narrow(&mut range, signature_at, after)?;
         }
     }
     if let Some(token) = &config.pagination_token {
-        let last = position(history, newest, token)?;
+        let last = parse_token(history, newest, token)?;
         match config.sort_order {
-            SortOrder::Asc => range.start = range.start.max(behind(last)),
+            SortOrder::Asc => range.start = range.start.max(next_position(last)),
             SortOrder::Desc => range.end = range.end.min(last),
         }
     }
@@ -244,7 +250,7 @@ fn range(
 
 /// Parses a pagination token: slot and index of the last transaction that was scanned for the previous page. The
 /// signature of a transaction is accepted, too.
-fn position(
+fn parse_token(
     history: &HistorySnapshot,
     newest: Slot,
     token: &str,
@@ -264,7 +270,7 @@ fn position(
 
 /// Lists the token accounts of an owner: the existing ones, and those that the newest transactions with the owner name
 /// as such. The latter may be closed. -32010 if the index by owner is off or excludes the owner.
-fn token_accounts(
+fn list_token_accounts(
     view: &View,
     history: &HistorySnapshot,
     owner: &Pubkey,
@@ -289,13 +295,14 @@ fn token_accounts(
         }
     }
     let owner_text = owner.to_string();
-    let range = first_of(0)..first_of(newest.saturating_add(1));
-    for position in merged(history, [owner], &range, SortOrder::Desc).take(SCANNED_MAX) {
+    let range = slot_start(0)..slot_start(newest.saturating_add(1));
+    for position in merge_positions(history, [owner], &range, SortOrder::Desc).take(SCANNED_MAX) {
         let Some(executed) = history.transaction_at(position) else { continue };
-        let of_owner = balances(executed).filter(|balance| balance.owner == owner_text);
-        let keys =
-            of_owner.map(|balance| executed.account_keys.get(usize::from(balance.account_index)));
-        found.extend(keys.flatten().copied());
+        let owned = balances(executed).filter(|balance| balance.owner == owner_text);
+        let key = |balance: &TransactionTokenBalance| {
+            executed.account_keys.get(usize::from(balance.account_index))
+        };
+        found.extend(owned.filter_map(key).copied());
         if found.len() > TOKEN_ACCOUNTS_MAX {
             return Err(too_many());
         }
@@ -303,8 +310,8 @@ fn token_accounts(
     Ok(found)
 }
 
-fn has_status(executed: &ExecutedTransaction, wanted: StatusFilter) -> bool {
-    match wanted {
+fn has_status(executed: &ExecutedTransaction, filter: StatusFilter) -> bool {
+    match filter {
         StatusFilter::Any => true,
         StatusFilter::Succeeded => executed.meta.status.is_ok(),
         StatusFilter::Failed => executed.meta.status.is_err(),

@@ -39,7 +39,7 @@ fn describe(api: &SolanaApi, slot: Option<Slot>) -> Result<Value, RpcError> {
     let summary = api.verification.summary();
     let history = api.history.snapshot();
     let bank = match slot {
-        Some(slot) => Some(bank(api, requested(&history, slot)?)),
+        Some(slot) => Some(bank(api, find_block(&history, slot)?)),
         None => {
             let verified = summary.verified_slot;
             let block = verified.and_then(|slot| history.block(slot, Commitment::Processed));
@@ -59,7 +59,7 @@ fn describe(api: &SolanaApi, slot: Option<Slot>) -> Result<Value, RpcError> {
 }
 
 /// Finds the block of a slot on the processed chain. The error is the reason why it is missing.
-fn requested(
+fn find_block(
     history: &chain_solana::HistorySnapshot,
     slot: Slot,
 ) -> Result<&std::sync::Arc<Block>, RpcError> {

@@ -115,8 +115,8 @@ fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let epoch = api.cluster_info.epoch_schedule.get_epoch(views.processed.block().slot);
     let voters = api.cluster.voters(epoch);
     // As in Agave: the current stake, which also weighs the votes for a block.
-    let of_view = if voters.is_some() { &views.processed } else { &views.finalized };
-    let stakes = activated_stakes(api, of_view)?;
+    let stakes_view = if voters.is_some() { &views.processed } else { &views.finalized };
+    let stakes = activated_stakes(api, stakes_view)?;
     let total_stake = stakes.total();
     let history = api.history.snapshot();
     let root = history.newest_slot(Commitment::Finalized);

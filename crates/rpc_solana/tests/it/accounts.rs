@@ -7,7 +7,7 @@ use testkit::sample_ledger::{DATA, PROGRAM, SOL, TOKEN, WALLET};
 use testkit::solana_node::SolanaNode;
 
 #[test]
-fn a_balance_is_of_its_commitment() {
+fn a_balance_follows_its_commitment() {
     let world = SolanaNode::new();
     let mut client = world.client();
     let mut balance = |params: Value| {
@@ -122,7 +122,7 @@ fn a_large_account_comes_whole() {
 }
 
 #[test]
-fn a_token_account_is_parsed_with_the_decimals_of_its_mint() {
+fn a_token_account_is_parsed_with_its_mints_decimals() {
     let world = SolanaNode::new();
     let config = json!({ "encoding": "jsonParsed" });
     let account = world.client().result("getAccountInfo", json!([TOKEN.to_string(), config]));

@@ -30,7 +30,9 @@ fn short(request: &str) -> String {
 fn check_table(file: &str, respond: impl Fn(&str) -> String) -> usize {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/bad_input").join(file);
     let table = std::fs::read_to_string(&path).expect("the table exists");
-    let (mut renewed, mut wrong, mut requests) = (String::new(), Vec::new(), 0);
+    let mut renewed = String::new();
+    let mut wrong = Vec::new();
+    let mut requests = 0;
     for line in table.lines() {
         let request = line.rsplit_once(ARROW).filter(|_| !line.starts_with("# "));
         let Some((request, expected)) = request else {

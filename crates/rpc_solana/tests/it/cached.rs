@@ -23,7 +23,7 @@ use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionStatusMeta;
 
-use crate::shared::padded;
+use crate::shared::pad_body;
 use crate::streams::resident_bytes;
 use testkit::raw_http_client::{Client, post};
 use testkit::sample_ledger::{self, NOW, PROGRAM, bank, block, mint, token, with_data};
@@ -40,7 +40,7 @@ const OWNERS: [u8; 3] = [210, 211, 212];
 /// Makes a write to one of a few accounts: data of a program, a token account, a mint, or a removal.
 fn change(random: &mut Rng) -> Change<Account> {
     let tokens = spl_token_interface::id();
-    let of = |random: &mut Rng, from: &[u8]| key(from[random.usize(..from.len())]);
+    let pick = |random: &mut Rng, from: &[u8]| key(from[random.usize(..from.len())]);
     let (at, account) = match random.u64(..9) {
         0 => (1 + random.u8(..5), None),
         1 => {
@@ -48,8 +48,9 @@ fn change(random: &mut Rng) -> Change<Account> {
             (MINTS[random.usize(..2)], Some(with_data(tokens, &data)))
         }
         2..6 => {
-            let (mint, owner) = (of(random, &MINTS), of(random, &OWNERS));
-            let delegate = (random.bool()).then(|| of(random, &OWNERS));
+            let mint = pick(random, &MINTS);
+            let owner = pick(random, &OWNERS);
+            let delegate = (random.bool()).then(|| pick(random, &OWNERS));
             let data = token(mint, owner, random.u64(..1_000), delegate);
             (20 + random.u8(..6), Some(with_data(tokens, &data)))
         }
@@ -177,7 +178,8 @@ fn signature(slot: u64) -> Signature {
 
 /// Adds a block with one transfer to the history.
 fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
-    let (from, to) = (key(1), key(2));
+    let from = key(1);
+    let to = key(2);
     let message = Message::new(&[transfer(&from, &to, slot)], Some(&from));
     let keys = message.account_keys.clone();
     let balances = vec![slot; keys.len()];
@@ -239,7 +241,9 @@ fn a_cached_response_is_what_would_be_computed_now() {
     let config = Config { inline_accounts_max: 0, inline_bytes_max: 0, ..Config::default() };
     let world = SolanaNode::builder(reader).config(config).serve();
     let mut client = world.client();
-    let (mut slots, mut root, mut requests) = (vec![100], 0, 0);
+    let mut slots = vec![100];
+    let mut root = 0;
+    let mut requests = 0;
     let mut hits: HashMap<&str, u64> = HashMap::new();
     let hits_now = || world.server.context.response_cache.counters().hits;
     let mut check = |body: &str, coding: &str| {
@@ -276,11 +280,12 @@ fn a_cached_response_is_what_would_be_computed_now() {
         ledger.publish();
         for _ in 0..20 {
             requests += 1;
-            let (tip, before) = (slots[slots.len() - 1], hits_now());
+            let tip = slots[slots.len() - 1];
+            let before = hits_now();
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
             // Some bodies exceed the length that is parsed inline, so they are parsed on the pool.
             let is_long = random.u8(..5) == 0;
-            let pad = |body: String| if is_long { padded(&body) } else { body };
+            let pad = |body: String| if is_long { pad_body(&body) } else { body };
             if random.u8(..5) == 0 {
                 check(&pad(batch(&mut random, requests, tip)), coding);
                 *hits.entry(if is_long { "long batch" } else { "batch" }).or_default() +=
@@ -422,14 +427,16 @@ fn request_from_client(name: &str, bytes: usize) -> String {
 }
 
 #[test]
-fn no_client_waits_at_the_back_of_another_clients_queue() {
+fn no_client_waits_behind_another_clients_queue() {
     let config =
         Config { client_header: Some(HeaderName::from_static("x-api-key")), ..Config::default() };
     let world =
         SolanaNode::builder(sample_ledger::ledger(IndexConfig::default())).config(config).serve();
     let release = world.occupy_pool();
     let queued = |tasks| world.wait_pool(|pool| pool.class(Class::Medium).queued == tasks);
-    let (mut first, mut same, mut other) = (world.client(), world.client(), world.client());
+    let mut first = world.client();
+    let mut same = world.client();
+    let mut other = world.client();
     first.send(request_from_client("a", 1));
     queued(1);
     // The next task of the same client occupies its thread until it is released.
@@ -457,7 +464,8 @@ fn a_client_that_waits_for_a_response_gets_an_error_when_its_deadline_is_over() 
     let world =
         SolanaNode::builder(sample_ledger::ledger(IndexConfig::default())).pool(pool).serve();
     let _release = world.occupy_pool();
-    let (mut leader, mut follower) = (world.client(), world.client());
+    let mut leader = world.client();
+    let mut follower = world.client();
     leader.send(request_from_client("a", 1));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     follower.send(request_from_client("a", 1));

@@ -48,7 +48,7 @@ fn a_large_response_is_written_in_chunks_with_others_in_between() {
     let first = client.post(&call).bytes;
     assert!(first.len() > 128 * 1024, "{}", first.len());
     let before = yields(&world);
-    // The client sends from the cache's point of view without a pause: one request after another, as fast as it reads.
+    // The responses come from the cache, one after another, as fast as the client reads.
     client.send(post(&call).repeat(160));
     for _ in 0..160 {
         assert!(client.receive().bytes == first);
@@ -89,7 +89,7 @@ fn an_address_that_takes_all_connections_leaves_some_to_others() {
 }
 
 #[test]
-fn an_address_that_may_have_all_connections_waits_for_the_end_of_one() {
+fn an_address_with_all_connections_waits_until_one_closes() {
     let config =
         Config { connections_max: 20, connections_per_address_max: Some(20), ..Config::default() };
     let world = SolanaNode::with_config(config, cpu_pool::Config::default());

@@ -25,7 +25,7 @@ use self::subscribers::Subscriber;
 use crate::pubsub::node::{self, Client};
 use testkit::solana_node::SolanaNode;
 
-/// Blocks above the root.
+/// Maximum number of blocks above the root.
 const UNROOTED_MAX: usize = 12;
 
 /// A node over HTTP and PubSub, and the chain that it serves.
@@ -85,13 +85,14 @@ impl ForkedNode {
 }
 
 #[test]
-fn clients_of_a_node_see_the_chain_of_their_commitment_under_random_forks() {
+fn clients_see_their_commitments_chain_under_random_forks() {
     for seed in 0..6 {
         let mut node = ForkedNode::start();
         let mut injector = ForkInjector::new(seed, UNROOTED_MAX);
         let mut http = node.world.client();
         let mut subscriber = Subscriber::start(&node);
-        let (mut publishes, mut left_forks) = (0, 0);
+        let mut publishes = 0;
+        let mut left_forks = 0;
         for _ in 0..500 {
             let event = injector.next_event(&node.chain.model);
             let before = node.chain.model.tip(Commitment::Processed);
@@ -114,7 +115,7 @@ fn clients_of_a_node_see_the_chain_of_their_commitment_under_random_forks() {
 }
 
 /// Returns the status of a transaction, and its slot by getTransaction at confirmed.
-fn status_of(node: &ForkedNode, n: u64) -> (Option<String>, Option<u64>) {
+fn transaction_status(node: &ForkedNode, n: u64) -> (Option<String>, Option<u64>) {
     let mut client = node.world.client();
     let text = signature(n).to_string();
     let statuses = client.result("getSignatureStatuses", json!([[text]]));
@@ -127,19 +128,22 @@ fn status_of(node: &ForkedNode, n: u64) -> (Option<String>, Option<u64>) {
 fn a_status_vanishes_with_its_fork_and_returns_with_the_other_one() {
     let mut node = ForkedNode::start();
     let id = |slot, version| BlockId { slot, version };
-    let (root, left, right, above) = (forked_chain::ROOT, id(1, 1), id(1, 2), id(2, 3));
+    let root = forked_chain::ROOT;
+    let left = id(1, 1);
+    let right = id(1, 2);
+    let above = id(2, 3);
     node.freeze(left, root, 1);
     node.apply(&[ForkEvent::SetTip(left), ForkEvent::Publish]);
-    assert_eq!(status_of(&node, 0), (Some("processed".to_owned()), None));
+    assert_eq!(transaction_status(&node, 0), (Some("processed".to_owned()), None));
     // The other fork has other transactions.
     node.freeze(right, root, 0);
     node.freeze(above, right, 0);
     node.apply(&[ForkEvent::SetTip(above), ForkEvent::Publish]);
-    assert_eq!(status_of(&node, 0), (None, None), "the tip is on the other fork");
+    assert_eq!(transaction_status(&node, 0), (None, None), "the tip is on the other fork");
     node.apply(&[ForkEvent::SetTip(left), ForkEvent::Confirm(left), ForkEvent::Publish]);
-    assert_eq!(status_of(&node, 0), (Some("confirmed".to_owned()), Some(1)));
+    assert_eq!(transaction_status(&node, 0), (Some("confirmed".to_owned()), Some(1)));
     node.apply(&[ForkEvent::Finalize(left), ForkEvent::Publish]);
-    assert_eq!(status_of(&node, 0), (Some("finalized".to_owned()), Some(1)));
+    assert_eq!(transaction_status(&node, 0), (Some("finalized".to_owned()), Some(1)));
 }
 
 #[test]
@@ -156,6 +160,6 @@ fn a_dropped_block_is_reported_as_dead_before_the_tip_moves() {
         update["params"]["result"]["type"].as_str().expect("a type").to_owned()
     };
     assert_eq!([next(), next(), next()], ["completed", "frozen", "dead"]);
-    assert_eq!(status_of(&node, 0), (None, None));
+    assert_eq!(transaction_status(&node, 0), (None, None));
     assert_eq!(node.pubsub.stats().connections, 1, "no client is closed for a fork");
 }

@@ -15,7 +15,7 @@ fn post_with(lines: &str) -> String {
 }
 
 /// Returns the response to a request after which the server closes the connection.
-fn refused(world: &SolanaNode, request: &str) -> Response {
+fn receive_refusal(world: &SolanaNode, request: &str) -> Response {
     let mut client = world.client();
     client.send(request);
     let response = client.receive();
@@ -32,7 +32,7 @@ fn a_uri_that_is_too_long_is_refused_with_its_length_and_the_limit() {
     let mut client = world.client();
     client.send(uri(8 * 1024));
     assert_eq!(client.receive().status, 405);
-    let response = refused(&world, &uri(8 * 1024 + 1));
+    let response = receive_refusal(&world, &uri(8 * 1024 + 1));
     assert_eq!(response.status, 414);
     let text = "the URI has 8193 bytes, at most 8192 are allowed (rpc.uri_bytes_max)\n";
     assert_eq!(response.body, text);
@@ -48,7 +48,7 @@ fn a_list_in_a_header_that_is_too_long_is_refused_with_its_name() {
         assert_eq!(client.receive().body, SLOT_REPLY, "{name}");
         // All lines of a header are one list.
         for lines in [line(4 * 1024 + 1), line(4 * 1024) + &line(1)] {
-            let response = refused(&world, &post_with(&lines));
+            let response = receive_refusal(&world, &post_with(&lines));
             assert_eq!(response.status, 431, "{name}");
             let text = format!("the header {name} has 4097 bytes, at most 4096 are allowed\n");
             assert_eq!(response.body, text);
@@ -61,7 +61,7 @@ fn a_list_in_a_header_that_is_too_long_is_refused_with_its_name() {
 }
 
 #[test]
-fn limits_of_a_head_can_be_set() {
+fn head_limits_can_be_set() {
     let config = Config {
         head_bytes_max: 32 * 1024,
         uri_bytes_max: 10,
@@ -72,8 +72,14 @@ fn limits_of_a_head_can_be_set() {
     let mut client = world.client();
     client.send(post_with(&format!("cookie: {}\r\n", "a".repeat(30_000))));
     assert_eq!(client.receive().body, SLOT_REPLY);
-    assert_eq!(refused(&world, "GET /abcdefghij HTTP/1.1\r\nhost: test\r\n\r\n").status, 414);
-    assert_eq!(refused(&world, &post_with("accept: application/json, */*\r\n")).status, 431);
+    assert_eq!(
+        receive_refusal(&world, "GET /abcdefghij HTTP/1.1\r\nhost: test\r\n\r\n").status,
+        414
+    );
+    assert_eq!(
+        receive_refusal(&world, &post_with("accept: application/json, */*\r\n")).status,
+        431
+    );
 }
 
 #[test]
@@ -82,7 +88,7 @@ fn a_body_that_says_it_is_too_long_is_refused_at_once() {
     let config = Config { body_timeout_ms: 86_400_000, ..Config::default() };
     let world = SolanaNode::with_config(config, cpu_pool::Config::default());
     for expect in ["", "expect: 100-continue\r\n"] {
-        let response = refused(
+        let response = receive_refusal(
             &world,
             &format!(
                 "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
@@ -142,7 +148,8 @@ fn a_client_may_send_megabytes_before_it_reads_its_refusal() {
 fn a_compressed_body_is_refused_with_the_supported_coding() {
     let world = SolanaNode::new();
     for coding in ["gzip", "zstd", "gzip, identity"] {
-        let response = refused(&world, &post_with(&format!("content-encoding: {coding}\r\n")));
+        let response =
+            receive_refusal(&world, &post_with(&format!("content-encoding: {coding}\r\n")));
         assert_eq!(response.status, 415);
         assert_eq!(response.header("accept-encoding"), Some("identity"));
         assert!(response.body.contains(&format!("{coding:?}")), "{}", response.body);
@@ -157,8 +164,8 @@ fn a_compressed_body_is_refused_with_the_supported_coding() {
             SLOT.len()
         )
     };
-    assert_eq!(refused(&world, &chunked("gzip, chunked", "")).status, 501);
-    let two_lines = refused(&world, &chunked("chunked", "transfer-encoding: gzip\r\n"));
+    assert_eq!(receive_refusal(&world, &chunked("gzip, chunked", "")).status, 501);
+    let two_lines = receive_refusal(&world, &chunked("chunked", "transfer-encoding: gzip\r\n"));
     assert_eq!(two_lines.status, 501);
     client.send(chunked("Chunked", ""));
     assert_eq!(client.receive().body, SLOT_REPLY);
@@ -167,7 +174,7 @@ fn a_compressed_body_is_refused_with_the_supported_coding() {
 #[test]
 fn a_head_that_can_be_understood_in_two_ways_is_refused() {
     let world = SolanaNode::new();
-    let response = refused(&world, &post_with("host: other\r\n"));
+    let response = receive_refusal(&world, &post_with("host: other\r\n"));
     assert_eq!(
         (response.status, response.body.as_str()),
         (400, "2 Host headers: only one is allowed\n")
@@ -196,7 +203,7 @@ fn a_head_that_can_be_understood_in_two_ways_is_refused() {
 }
 
 /// Starts a node with a list of allowed origins.
-fn listed() -> SolanaNode {
+fn node_with_allowed_origins() -> SolanaNode {
     let origins = ["https://app.example".to_owned(), "http://localhost:5173".to_owned()];
     let allowed_origins = AllowedOrigins::new(&origins).expect("origins");
     SolanaNode::with_config(
@@ -206,14 +213,14 @@ fn listed() -> SolanaNode {
 }
 
 #[test]
-fn a_page_of_an_origin_that_is_not_allowed_gets_nothing_done() {
-    let world = listed();
+fn a_page_from_a_forbidden_origin_changes_nothing() {
+    let world = node_with_allowed_origins();
     let preflight = "OPTIONS / HTTP/1.1\r\nhost: test\r\norigin: https://evil.example\r\n\
                      access-control-request-method: POST\r\n\r\n";
     let metrics = "GET /metrics HTTP/1.1\r\nhost: test\r\norigin: https://evil.example\r\n\r\n";
     let call = post_with("origin: https://evil.example\r\n");
     for request in [preflight, metrics, &call] {
-        let response = refused(&world, request);
+        let response = receive_refusal(&world, request);
         assert_eq!(response.status, 403);
         assert_eq!(
             response.body,
@@ -235,8 +242,8 @@ fn a_page_of_an_origin_that_is_not_allowed_gets_nothing_done() {
 }
 
 #[test]
-fn a_websocket_of_an_origin_that_is_not_allowed_is_refused() {
-    let world = listed();
+fn a_websocket_from_a_forbidden_origin_is_refused() {
+    let world = node_with_allowed_origins();
     for port in [world.rpc, world.pubsub] {
         for (origin, status) in [
             ("origin: https://evil.example\r\n", 403),

@@ -49,7 +49,8 @@ fn a_request_may_come_byte_by_byte_and_in_chunks() {
     }
     assert_eq!(client.receive().body, SLOT_REPLY);
     let (one, two) = SLOT.split_at(7);
-    let (one_len, two_len) = (one.len(), two.len());
+    let one_len = one.len();
+    let two_len = two.len();
     client.send(format!(
         "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
          {one_len:x}\r\n{one}\r\n{two_len:x}\r\n{two}\r\n0\r\n\r\n"
@@ -150,17 +151,17 @@ fn any_origin_may_call() {
 #[test]
 fn a_body_may_have_the_maximum_length_and_not_one_byte_more() {
     let world = world(Config { body_bytes_max: Some(200), ..Config::default() });
-    let padded = |bytes: usize| format!("{SLOT}{}", " ".repeat(bytes - SLOT.len()));
-    assert_eq!(world.client().post(&padded(200)).body, SLOT_REPLY);
+    let pad_body = |bytes: usize| format!("{SLOT}{}", " ".repeat(bytes - SLOT.len()));
+    assert_eq!(world.client().post(&pad_body(200)).body, SLOT_REPLY);
     let refusal = "request body size exceeds allowed maximum: 200 bytes (rpc.body_bytes_max)\n";
     for bytes in [201, 5_000, 500_000] {
-        let response = world.client().post(&padded(bytes));
+        let response = world.client().post(&pad_body(bytes));
         assert_eq!((response.status, response.body.as_str()), (413, refusal), "{bytes}");
         assert_eq!(response.header("connection"), Some("close"));
     }
     // A chunked body does not announce its length.
     let mut client = world.client();
-    let body = padded(300);
+    let body = pad_body(300);
     client.send(format!(
         "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
          12c\r\n{body}\r\n0\r\n\r\n"
@@ -247,7 +248,8 @@ fn what_is_no_http_gets_an_error() {
 fn a_head_may_have_16_kib_and_not_one_byte_more() {
     let world = SolanaNode::new();
     let head = |bytes: usize| {
-        let (begin, end) = ("GET /health HTTP/1.1\r\nhost: test\r\nlong: ", "\r\n\r\n");
+        let begin = "GET /health HTTP/1.1\r\nhost: test\r\nlong: ";
+        let end = "\r\n\r\n";
         format!("{begin}{}{end}", "x".repeat(bytes - begin.len() - end.len()))
     };
     let mut client = world.client();
@@ -297,7 +299,8 @@ fn one_connection_too_many_waits_for_a_permit() {
 fn an_address_with_as_many_connections_as_it_may_have_gets_429() {
     let config = Config { connections_per_address_max: Some(2), ..Config::default() };
     let world = world(config);
-    let (mut first, mut second) = (world.client(), Client::connect(world.pubsub));
+    let mut first = world.client();
+    let mut second = Client::connect(world.pubsub);
     assert_eq!(first.post(SLOT).body, SLOT_REPLY);
     assert_eq!(second.post(SLOT).status, 426);
     let mut third = world.client();

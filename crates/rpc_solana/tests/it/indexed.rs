@@ -41,11 +41,11 @@ fn at(offset: usize, key: Pubkey) -> Value {
     json!({ "memcmp": { "offset": offset, "bytes": key.to_string() } })
 }
 
-fn of_program() -> Value {
+fn program_filter() -> Value {
     json!({ "programId": token_program().to_string() })
 }
 
-fn of_mint() -> Value {
+fn mint_filter() -> Value {
     json!({ "mint": MINT.to_string() })
 }
 
@@ -71,7 +71,7 @@ fn requests() -> Vec<Request> {
             program_accounts(method, token_program(), json!([at(76, DELEGATE), is_some, size])),
         ]);
     }
-    for filter in [of_program(), of_mint()] {
+    for filter in [program_filter(), mint_filter()] {
         requests.extend([
             token_accounts("getTokenAccountsByOwner", WALLET, filter.clone()),
             token_accounts("getTokenAccountsByOwner", OTHER_WALLET, filter.clone()),
@@ -172,8 +172,8 @@ fn an_excluded_mint_is_refused_where_agave_looks_it_up() {
         by_mint("getTokenAccountsByMint"),
         program_accounts("getProgramAccounts", token_program(), mint.clone()),
         program_accounts("getProgramAccountsV2", token_program(), mint),
-        token_accounts("getTokenAccountsByDelegate", DELEGATE, of_mint()),
-        token_accounts("getTokenAccountsByDelegate", WALLET, of_mint()),
+        token_accounts("getTokenAccountsByDelegate", DELEGATE, mint_filter()),
+        token_accounts("getTokenAccountsByDelegate", WALLET, mint_filter()),
     ];
     assert_eq!(refused, expected.map(|request| (request, MINT.to_string())));
 }
@@ -190,7 +190,8 @@ fn an_excluded_program_is_refused_unless_another_index_answers() {
     let delegated = json!([at(76, DELEGATE), is_some, { "dataSize": 165 }]);
     let all_of = |method| program_accounts(method, token_program(), json!([]));
     let delegated_of = |method| program_accounts(method, token_program(), delegated.clone());
-    let (first, second) = ("getProgramAccounts", "getProgramAccountsV2");
+    let first = "getProgramAccounts";
+    let second = "getProgramAccountsV2";
     assert_eq!(excluded(&KINDS), [all_of(first), all_of(second)]);
     assert_eq!(
         excluded(&[key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT]),
@@ -199,8 +200,8 @@ fn an_excluded_program_is_refused_unless_another_index_answers() {
             delegated_of(first),
             all_of(second),
             delegated_of(second),
-            token_accounts("getTokenAccountsByDelegate", DELEGATE, of_program()),
-            token_accounts("getTokenAccountsByDelegate", WALLET, of_program()),
+            token_accounts("getTokenAccountsByDelegate", DELEGATE, program_filter()),
+            token_accounts("getTokenAccountsByDelegate", WALLET, program_filter()),
         ]
     );
     let alone = excluded(&[key_kind::PROGRAM]);
@@ -212,7 +213,7 @@ fn an_excluded_delegate_is_refused_by_its_own_index_alone() {
     let delegates = IndexKeyFilter::AllBut(list(&[DELEGATE]));
     let refused = refusals(&KINDS, &delegates);
     let by_delegate = |filter| token_accounts("getTokenAccountsByDelegate", DELEGATE, filter);
-    let expected = [by_delegate(of_program()), by_delegate(of_mint())];
+    let expected = [by_delegate(program_filter()), by_delegate(mint_filter())];
     assert_eq!(refused, expected.map(|request| (request, DELEGATE.to_string())));
 }
 
@@ -221,8 +222,9 @@ fn keys_outside_an_include_list_are_refused() {
     let keys = IndexKeyFilter::Only(list(&[WALLET, MINT, token_program(), DELEGATE]));
     let refused = refusals(&KINDS, &keys);
     let keys: Vec<&str> = refused.iter().map(|(_, key)| key.as_str()).collect();
-    let (program, other, wallet) =
-        (PROGRAM.to_string(), OTHER_WALLET.to_string(), WALLET.to_string());
+    let program = PROGRAM.to_string();
+    let other = OTHER_WALLET.to_string();
+    let wallet = WALLET.to_string();
     assert_eq!(keys, [&program; 4].into_iter().chain([&other; 2]).collect::<Vec<_>>());
     assert!(!keys.contains(&wallet.as_str()), "one list for all, as in Agave");
 }
@@ -235,7 +237,7 @@ fn reading_all_accounts_is_heavy() {
         pool.medium.tasks_max = 0;
         let world =
             SolanaNode::builder(sample_ledger::ledger(indices)).config(config).pool(pool).serve();
-        let (method, params) = token_accounts("getTokenAccountsByOwner", WALLET, of_program());
+        let (method, params) = token_accounts("getTokenAccountsByOwner", WALLET, program_filter());
         let reply = world.client().call(method, params);
         reply["error"]["code"] == json!(-32005)
     };

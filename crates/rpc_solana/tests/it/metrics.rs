@@ -69,7 +69,8 @@ impl ScrapedMetrics {
 
 /// Checks that every sample has exactly one HELP and one TYPE before it.
 fn check(text: &str) {
-    let (mut helped, mut typed) = (BTreeSet::new(), BTreeSet::new());
+    let mut helped = BTreeSet::new();
+    let mut typed = BTreeSet::new();
     let mut kind = SampleType::Untyped;
     for line in text.lines() {
         match LineInfo::parse(line) {
@@ -259,7 +260,7 @@ fn rejected_and_waiting_requests_are_reported_by_their_cause() {
 }
 
 #[test]
-fn a_slow_request_is_counted_and_a_limit_of_0_counts_none() {
+fn a_slow_request_is_counted_unless_the_limit_is_0() {
     for (slow_request_ms, slow) in [(1, 1.0), (0, 0.0)] {
         let config = Config { slow_request_ms, ..Config::default() };
         let world = SolanaNode::with_config(config, cpu_pool::Config::default());
@@ -337,7 +338,7 @@ fn concurrent_scrapes_share_one_collection() {
 }
 
 #[test]
-fn a_scrape_counts_as_a_request_of_its_client() {
+fn a_scrape_counts_as_its_clients_request() {
     let mut pool = cpu_pool::Config::default();
     pool.clients.requests_per_s = 2;
     let world = SolanaNode::with_config(Config::default(), pool);

@@ -109,7 +109,7 @@ fn a_full_transaction_queue_is_reported_as_any_other() {
     let mut client = world.client();
     let send = call(
         "sendTransaction",
-        &json!([signed(), { "encoding": "base64", "skipPreflight": true }]),
+        &json!([signed_transaction(), { "encoding": "base64", "skipPreflight": true }]),
     );
     let airdrop = call("requestAirdrop", &json!([WALLET.to_string(), 1]));
     for body in [&send, &airdrop, &format!("[{send},{airdrop}]")] {
@@ -127,10 +127,10 @@ fn a_full_transaction_queue_is_reported_as_any_other() {
 }
 
 #[test]
-fn a_transaction_with_preflight_runs_in_the_class_of_simulations() {
+fn a_transaction_with_preflight_runs_as_a_simulation() {
     let world = SolanaNode::new();
     let release = world.occupy_pool();
-    let send = |config| call("sendTransaction", &json!([signed(), config]));
+    let send = |config| call("sendTransaction", &json!([signed_transaction(), config]));
     let sent = |body: &str| {
         let mut client = world.client();
         client.send(post(body));
@@ -253,7 +253,7 @@ fn a_transaction_counts_for_the_client_that_sent_it() {
     };
     let send = call(
         "sendTransaction",
-        &json!([signed(), { "encoding": "base64", "skipPreflight": true }]),
+        &json!([signed_transaction(), { "encoding": "base64", "skipPreflight": true }]),
     );
     let airdrop = call("requestAirdrop", &json!([WALLET.to_string(), 1]));
     for (key, body) in
@@ -267,7 +267,7 @@ fn a_transaction_counts_for_the_client_that_sent_it() {
 }
 
 #[test]
-fn a_heavy_call_of_a_client_that_left_is_not_run() {
+fn a_heavy_call_is_not_run_after_its_client_left() {
     let world = SolanaNode::new();
     let release = world.occupy_pool();
     let mut leaving = world.client();
@@ -281,7 +281,7 @@ fn a_heavy_call_of_a_client_that_left_is_not_run() {
 }
 
 #[test]
-fn a_heavy_call_of_a_client_that_stays_is_run() {
+fn a_heavy_call_is_run_while_its_client_is_connected() {
     let world = SolanaNode::new();
     let reply = world.client().post(&simulate()).json();
     assert_eq!(world.transaction_service.simulated.lock().len(), 1, "{reply}");
@@ -295,7 +295,7 @@ fn simulate() -> String {
 }
 
 /// Returns a signed transaction without instructions, in base64.
-fn signed() -> String {
+fn signed_transaction() -> String {
     let payer = Keypair::new_from_array([7; 32]);
     let message = VersionedMessage::Legacy(Message::new(&[], Some(&payer.pubkey())));
     base64(&VersionedTransaction::try_new(message, &[&payer]).expect("it is signed"))

@@ -28,7 +28,7 @@ fn pages(world: &SolanaNode, method: &str, params: &Value, name: &str) -> Vec<Ve
     }
 }
 
-fn sorted(pages: Vec<Vec<String>>) -> Vec<String> {
+fn sort_pages(pages: Vec<Vec<String>>) -> Vec<String> {
     let mut all = pages.concat();
     all.sort();
     all
@@ -46,7 +46,7 @@ fn a_programs_accounts_come_in_pages() {
     for (limit, lens) in [(1, vec![1, 1, 1]), (2, vec![2, 1]), (3, vec![3]), (10_000, vec![3])] {
         let pages = of(limit);
         assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), lens);
-        assert_eq!(sorted(pages), all);
+        assert_eq!(sort_pages(pages), all);
     }
     let mut client = world.client();
     let none = client.result("getProgramAccountsV2", json!([WALLET.to_string()]));
@@ -70,9 +70,10 @@ fn a_page_may_have_changed_accounts_only() {
     let system = solana_sdk_ids::system_program::id().to_string();
     let since = |slot: u64, commitment: &str| {
         let config = json!({ "changedSinceSlot": slot, "commitment": commitment });
-        sorted(pages(&world, "getProgramAccountsV2", &json!([system, config]), "accounts"))
+        sort_pages(pages(&world, "getProgramAccountsV2", &json!([system, config]), "accounts"))
     };
-    let (wallet, other) = (WALLET.to_string(), OTHER_WALLET.to_string());
+    let wallet = WALLET.to_string();
+    let other = OTHER_WALLET.to_string();
     assert_eq!(since(100, "finalized"), [wallet.clone(), other.clone()]);
     assert_eq!(since(100, "processed"), [wallet.clone(), other]);
     assert_eq!(since(101, "finalized"), [""; 0]);
@@ -86,7 +87,7 @@ fn a_wallets_token_accounts_come_in_pages() {
     let world = SolanaNode::new();
     let of = |owner: String, filter: Value| {
         let params = json!([owner, filter, { "limit": 1, "encoding": "jsonParsed" }]);
-        sorted(pages(&world, "getTokenAccountsByOwnerV2", &params, "value"))
+        sort_pages(pages(&world, "getTokenAccountsByOwnerV2", &params, "value"))
     };
     let new = json!({ "programId": spl_token_2022_interface::id().to_string() });
     let old = json!({ "programId": spl_token_interface::id().to_string() });
@@ -111,9 +112,9 @@ fn a_mints_token_accounts_come_in_pages() {
     };
     let holders = [TOKEN.to_string(), OTHER_TOKEN.to_string()];
     assert_eq!(of(MINT.to_string(), 1).len(), 2);
-    assert_eq!(sorted(of(MINT.to_string(), 1)), holders);
-    assert_eq!(sorted(of(MINT.to_string(), 2)), holders);
-    assert_eq!(sorted(of(NEW_MINT.to_string(), 2)), [NEW_TOKEN.to_string()]);
+    assert_eq!(sort_pages(of(MINT.to_string(), 1)), holders);
+    assert_eq!(sort_pages(of(MINT.to_string(), 2)), holders);
+    assert_eq!(sort_pages(of(NEW_MINT.to_string(), 2)), [NEW_TOKEN.to_string()]);
     let refusal = |mint: String| world.client().error("getTokenAccountsByMint", json!([mint]));
     let not_there = (-32602, "Invalid param: could not find mint".to_owned());
     assert_eq!(refusal(PROGRAM.to_string()), not_there);
@@ -133,7 +134,7 @@ fn a_page_of_a_mint_is_empty_for_another_token_program() {
 }
 
 #[test]
-fn an_unknown_member_of_a_page_is_refused_by_name() {
+fn an_unknown_page_member_is_refused_by_name() {
     let world = SolanaNode::new();
     let owned = json!({ "mint": MINT.to_string() });
     let calls = [
@@ -158,7 +159,7 @@ fn an_unknown_member_of_a_page_is_refused_by_name() {
 }
 
 #[test]
-fn the_parameters_of_a_page_must_make_sense() {
+fn invalid_page_parameters_are_refused() {
     let world = SolanaNode::new();
     let mut client = world.client();
     let mut refusal = |config: Value| {

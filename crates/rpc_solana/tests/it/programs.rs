@@ -48,7 +48,8 @@ fn filters_must_all_let_an_account_pass() {
     let with = |filters: Value| {
         found(&world, &program, json!({ "encoding": "base64", "filters": filters }))
     };
-    let (small, large) = (DATA[0].to_string(), DATA[2].to_string());
+    let small = DATA[0].to_string();
+    let large = DATA[2].to_string();
     assert_eq!(with(json!([{ "dataSize": 9 }])), [small.as_str()]);
     assert_eq!(with(json!([{ "dataSize": 8 }])), [""; 0]);
     assert_eq!(with(json!([{ "memcmp": { "offset": 255, "bytes": [255, 0] } }])), [large.as_str()]);
@@ -68,7 +69,8 @@ fn token_accounts_are_found_by_owner_and_by_mint() {
     let owner = |owner: String| json!({ "memcmp": { "offset": 32, "bytes": owner } });
     let mint = json!({ "memcmp": { "offset": 0, "bytes": MINT.to_string() } });
     let size = json!({ "dataSize": 165 });
-    let (token, other) = (TOKEN.to_string(), OTHER_TOKEN.to_string());
+    let token = TOKEN.to_string();
+    let other = OTHER_TOKEN.to_string();
     assert_eq!(with(json!([owner(WALLET.to_string()), size])), [token.as_str()]);
     assert_eq!(with(json!([owner(OTHER_WALLET.to_string()), mint, size])), [other.as_str()]);
     assert_eq!(with(json!([mint, "tokenAccountState"])), [token.as_str(), other.as_str()]);

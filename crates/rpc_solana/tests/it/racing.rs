@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use solana::Account;
 
 use crate::cached::{key, post_decoded};
-use crate::shared::padded;
+use crate::shared::pad_body;
 use testkit::raw_http_client::Client;
 use testkit::sample_ledger::{PROGRAM, bank, block, with_data};
 use testkit::solana_node::SolanaNode;
@@ -76,7 +76,7 @@ fn read(mut client: Client, mut random: Rng, answered: &SyncSender<()>) -> u64 {
         let calls = if is_batch { 1 + random.u64(..24) } else { 1 };
         let calls: Vec<_> = (0..calls).map(|n| call(&mut random, requests + n)).collect();
         let body = if is_batch { json!(calls) } else { calls[0].clone() }.to_string();
-        let body = if random.u8(..4) == 0 { padded(&body) } else { body };
+        let body = if random.u8(..4) == 0 { pad_body(&body) } else { body };
         let reply = post_decoded(&mut client, &body, coding);
         let reply: Value = serde_json::from_slice(&reply).expect("JSON");
         if is_batch {
@@ -131,7 +131,8 @@ fn a_response_is_true_at_its_slot_whatever_is_written_meanwhile() {
     let requests: u64 = thread::scope(|threads| {
         let readers: Vec<_> = (0..CLIENTS)
             .map(|seed| {
-                let (client, sender) = (world.client(), sender.clone());
+                let client = world.client();
+                let sender = sender.clone();
                 threads.spawn(move || read(client, Rng::with_seed(seed), &sender))
             })
             .collect();

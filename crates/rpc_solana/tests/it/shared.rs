@@ -38,7 +38,7 @@ fn list(bytes: usize) -> Value {
 }
 
 /// Returns the response to `body` without the cache.
-fn computed(world: &SolanaNode, body: &str) -> Vec<u8> {
+fn compute_response(world: &SolanaNode, body: &str) -> Vec<u8> {
     let mut computed = handle_blocking(&world.server, body).expect("there is a response");
     computed.push(b'\n');
     computed
@@ -47,16 +47,16 @@ fn computed(world: &SolanaNode, body: &str) -> Vec<u8> {
 fn is_computed(world: &SolanaNode, client: &mut Client, body: &str, coding: &str) {
     let response = post_decoded(client, body, coding);
     let beginning = String::from_utf8_lossy(&response[..response.len().min(200)]).into_owned();
-    assert!(response == computed(world, body), "{coding}: {beginning}");
+    assert!(response == compute_response(world, body), "{coding}: {beginning}");
 }
 
 /// Pads the body with enough trailing space that it is parsed on the pool.
-pub(crate) fn padded(body: &str) -> String {
+pub(crate) fn pad_body(body: &str) -> String {
     format!("{body}{}", " ".repeat(9_000))
 }
 
 #[test]
-fn equal_calls_of_a_batch_are_computed_once_and_of_the_next_batch_not_at_all() {
+fn equal_calls_in_batches_are_computed_once() {
     let world = SolanaNode::new();
     let mut client = world.client();
     let body = batch(&vec![list(100_000); 20]);
@@ -94,7 +94,7 @@ fn equal_calls_of_a_batch_are_computed_once_and_of_the_next_batch_not_at_all() {
 }
 
 #[test]
-fn the_result_of_a_single_call_is_used_by_a_batch_and_by_a_long_body() {
+fn a_batch_and_a_long_body_use_a_single_calls_result() {
     let world = SolanaNode::new();
     let mut client = world.client();
     let single = list(100_000).to_string();
@@ -105,9 +105,9 @@ fn the_result_of_a_single_call_is_used_by_a_batch_and_by_a_long_body() {
         (world.class(Class::Medium).completed, world.class(Class::Heavy).completed)
     };
     let before = completed();
-    is_computed(&world, &mut client, &padded(&single), "identity");
+    is_computed(&world, &mut client, &pad_body(&single), "identity");
     is_computed(&world, &mut client, &batch(&[list(100_000), list(100_000)]), "identity");
-    is_computed(&world, &mut client, &padded(&batch(&[list(100_000)])), "identity");
+    is_computed(&world, &mut client, &pad_body(&batch(&[list(100_000)])), "identity");
     let counters = world.server.context.response_cache.counters();
     assert_eq!((counters.hits, counters.misses), (4, 1), "{counters:?}");
     // Only the parsing of long bodies was a task. From the second request on, the text is in the memo.
@@ -116,12 +116,12 @@ fn the_result_of_a_single_call_is_used_by_a_batch_and_by_a_long_body() {
 }
 
 #[test]
-fn the_result_of_a_long_body_is_used_by_other_calls() {
+fn other_calls_use_a_long_bodys_result() {
     let world = SolanaNode::new();
     let mut client = world.client();
     let single = list(100_000).to_string();
     for hits in 0..3 {
-        is_computed(&world, &mut client, &padded(&single), "gzip");
+        is_computed(&world, &mut client, &pad_body(&single), "gzip");
         let counters = world.server.context.response_cache.counters();
         assert_eq!((counters.hits, counters.misses), (hits, 1), "{counters:?}");
     }
@@ -142,7 +142,7 @@ fn equal_batches_at_once_are_computed_once() {
     let queued = |class: Class| world.class(class).queued;
     world.wait_pool(|_| queued(Class::Medium) + queued(Class::Heavy) == clients.len());
     drop(release);
-    let computed = computed(&world, &body);
+    let computed = compute_response(&world, &body);
     for client in &mut clients {
         assert!(client.receive().bytes == computed);
     }
@@ -215,7 +215,7 @@ fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
     clients.iter_mut().for_each(|client| client.send(post(&body)));
     world.wait_pool(|pool| pool.class(Class::Heavy).queued == clients.len());
     drop(release);
-    let computed = computed(&world, &body);
+    let computed = compute_response(&world, &body);
     assert!(computed.starts_with(br#"[{"jsonrpc":"2.0","error""#));
     for client in &mut clients {
         assert!(client.receive().bytes == computed);
@@ -241,7 +241,7 @@ fn errors_are_computed_each_time_and_not_cached() {
         let calls: Vec<Value> = calls.iter().cycle().take(len).cloned().collect();
         for coding in ["identity", "gzip", "identity"] {
             is_computed(&world, &mut client, &batch(&calls), coding);
-            is_computed(&world, &mut client, &padded(&batch(&calls)), coding);
+            is_computed(&world, &mut client, &pad_body(&batch(&calls)), coding);
         }
     }
     let counters = world.server.context.response_cache.counters();
@@ -270,7 +270,7 @@ fn a_long_response_is_right_in_a_batch_cached_or_too_large_to_be_cached() {
 }
 
 #[test]
-fn a_client_that_disconnects_while_a_cached_response_is_copied_to_it_retains_none_of_it() {
+fn a_client_that_leaves_a_copy_retains_no_bytes() {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(100), bank(100));
     let write = |n: u8| {
         let data = vec![n; 20_000_000];

@@ -29,7 +29,8 @@ fn key(kind: u8, n: u32) -> Pubkey {
 /// Starts a node with the shortest time slices, without an index by mint.
 fn world() -> SolanaNode {
     let tokens = spl_token_interface::id();
-    let (mut config, root) = (LedgerConfig::new(100_000), block(100));
+    let mut config = LedgerConfig::new(100_000);
+    let root = block(100);
     config.indices = IndexConfig::default().with(key_kind::MINT, IndexKeyFilter::Off);
     let (mut ledger, reader) = Ledger::new(config, root, bank(100));
     let of_token =
@@ -75,7 +76,7 @@ fn every_scan_yields() {
 }
 
 #[test]
-fn many_bytes_of_few_accounts_are_heavy() {
+fn many_bytes_in_few_accounts_are_heavy() {
     let world = world();
     let owner = key(9, 9).to_string();
     let of_program =

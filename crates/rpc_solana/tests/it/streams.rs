@@ -124,7 +124,7 @@ fn a_cached_response_is_sent_at_its_clients_rate_too() {
     for _ in 0..4 {
         assert_eq!(world.client().post(&call).status, 200);
     }
-    // This takes 533 KB.
+    // The four responses have 533 KB.
     let took = started.elapsed().as_secs_f64();
     assert!(took > 0.9, "{took} s");
     assert!(
@@ -169,7 +169,8 @@ fn a_client_with_one_scan_is_not_delayed_by_one_with_many() {
     let config =
         Config { client_header: Some(HeaderName::from_static("x-api-key")), ..long_config() };
     let world = SolanaNode::with_config(config, cpu_pool::Config::default());
-    let (stop, mut modest) = (AtomicBool::new(false), world.client());
+    let stop = AtomicBool::new(false);
+    let mut modest = world.client();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             let mut client = world.client();

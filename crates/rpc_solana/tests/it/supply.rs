@@ -24,7 +24,7 @@ fn locked_stake_does_not_circulate() {
 
 /// Agave lists the addresses of its source on every cluster, even without an account.
 #[test]
-fn the_supply_lists_the_addresses_of_agaves_source() {
+fn the_supply_lists_the_addresses_in_agaves_source() {
     let world = SolanaNode::new();
     let supply = world.client().result("getSupply", json!([]));
     let listed = supply["value"]["nonCirculatingAccounts"].as_array().expect("a list");

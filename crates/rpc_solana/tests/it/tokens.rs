@@ -84,8 +84,8 @@ fn a_wallets_accounts_are_found_by_mint_or_program() {
             json!([owner, filter, { "encoding": "jsonParsed" }]),
         )
     };
-    let (old, new) =
-        (spl_token_interface::id().to_string(), spl_token_2022_interface::id().to_string());
+    let old = spl_token_interface::id().to_string();
+    let new = spl_token_2022_interface::id().to_string();
     assert_eq!(by_owner(WALLET.to_string(), json!({ "programId": old })), [TOKEN.to_string()]);
     assert_eq!(by_owner(WALLET.to_string(), json!({ "programId": new })), [NEW_TOKEN.to_string()]);
     assert_eq!(

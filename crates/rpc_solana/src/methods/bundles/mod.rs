@@ -87,7 +87,7 @@ fn send_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         transaction_codec::sanitize(transaction.clone(), &view)?;
         match cheatcodes::verify(api, params, transaction)? {
             Ok(verified) => Ok(verified),
-            Err(VerifyError::Sanitize(why)) => Err(simulate::unsound(&why)),
+            Err(VerifyError::Sanitize(why)) => Err(simulate::invalid_transaction(&why)),
             Err(VerifyError::Signature) => {
                 Err(RpcCustomError::TransactionSignatureVerificationFailure.into())
             }
@@ -106,8 +106,7 @@ fn send_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&id.to_string())
 }
 
-/// Parses the ids of a call.
-fn ids(params: Params<'_>) -> Result<Vec<String>, RpcError> {
+fn parse_ids(params: Params<'_>) -> Result<Vec<String>, RpcError> {
     let (ids,): (Vec<String>,) = params.parse(1)?;
     if ids.len() > IDS_MAX {
         let message = format!("{} bundle ids: at most {IDS_MAX}", ids.len());
@@ -123,7 +122,7 @@ fn find(api: &SolanaApi, ids: &[String]) -> Vec<Option<FoundBundle>> {
 
 fn bundle_statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     check_served(api)?;
-    let ids = ids(params)?;
+    let ids = parse_ids(params)?;
     let found = find(api, &ids);
     let processed = api.reader.view(Commitment::Processed);
     let history = api.history.snapshot();
@@ -150,7 +149,7 @@ fn bundle_statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 
 fn inflight_bundle_statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     check_served(api)?;
-    let ids = ids(params)?;
+    let ids = parse_ids(params)?;
     let found = find(api, &ids);
     let processed = api.reader.view(Commitment::Processed);
     let history = api.history.snapshot();

@@ -187,7 +187,7 @@ fn bank(api: &SolanaApi, bank: Option<SimulationBank>) -> Result<View, RpcError>
 fn check_signatures(transaction: &VersionedTransaction) -> Result<(), RpcError> {
     match VerifiedTransaction::verify(transaction.clone()) {
         Ok(_) => Ok(()),
-        Err(VerifyError::Sanitize(why)) => Err(simulate::unsound(&why)),
+        Err(VerifyError::Sanitize(why)) => Err(simulate::invalid_transaction(&why)),
         Err(VerifyError::Signature) => {
             let message =
                 format!("transaction signature is invalid: {}", TransactionError::SignatureFailure);
@@ -221,7 +221,7 @@ impl IncrementalQuery for BundleQuery {
         let signature = step.transaction.signatures.first().copied().unwrap_or_default();
         match self.run(step)? {
             None => Ok(None),
-            Some(err) => self.finish(Summary::failed(&signature, &err)),
+            Some(err) => self.finish(Summary::from_error(&signature, &err)),
         }
     }
 
@@ -231,7 +231,7 @@ impl IncrementalQuery for BundleQuery {
 }
 
 impl Summary {
-    fn failed(signature: &Signature, err: &TransactionError) -> Self {
+    fn from_error(signature: &Signature, err: &TransactionError) -> Self {
         let bytes = signature.as_array().to_vec();
         Self::Failed {
             error: BundleFailure::TransactionFailure(bytes, err.to_string()),

@@ -34,7 +34,7 @@ fn cheatcodes() -> Vec<&'static str> {
 }
 
 /// Resolves the selected names to the node's own, `None` for all of them.
-fn selected(selection: &Selection) -> Result<Option<Vec<&'static str>>, RpcError> {
+fn resolve_selection(selection: &Selection) -> Result<Option<Vec<&'static str>>, RpcError> {
     let known = cheatcodes();
     match selection {
         Selection::All(all) if all == "all" => Ok(None),
@@ -56,20 +56,22 @@ fn selected(selection: &Selection) -> Result<Option<Vec<&'static str>>, RpcError
 fn enable(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (selection,): (Selection,) = params.parse(1)?;
     let gate = &api.cheatcodes.gate;
-    let names = selected(&selection)?.unwrap_or_else(|| gate.unlocked(cheatcodes()));
+    let names =
+        resolve_selection(&selection)?.unwrap_or_else(|| gate.select_unlocked(cheatcodes()));
     gate.enable(&names)?;
-    done(api)
+    null_result(api)
 }
 
 fn disable(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (selection, lock): (Selection, Option<Lock>) = params.parse(1)?;
     let locks = lock.unwrap_or_default().lockout.unwrap_or_default();
     let gate = &api.cheatcodes.gate;
-    let names = selected(&selection)?.unwrap_or_else(|| gate.all_of(cheatcodes(), locks));
+    let names =
+        resolve_selection(&selection)?.unwrap_or_else(|| gate.select_all(cheatcodes(), locks));
     gate.disable(&names, locks)?;
-    done(api)
+    null_result(api)
 }
 
-fn done(api: &SolanaApi) -> MethodResult {
+fn null_result(api: &SolanaApi) -> MethodResult {
     MethodOutput::json_in(context(&api.reader.view(Commitment::Processed)), &())
 }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn compute_units_of_instructions_follow_from_the_log() {
+    fn the_log_determines_each_instructions_compute_units() {
         assert_eq!(units(&[], 0), Some(vec![]));
         assert_eq!(units(&[builtin(SYSTEM), call()].concat(), 4_150), Some(vec![150, 4_000]));
         let mixed = [call(), builtin(VOTE), builtin(SYSTEM), call()].concat();

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_pairs_of_digits_of_either_case() {
+    fn bytes_are_pairs_of_digits_in_either_case() {
         assert_eq!(decode("data", ""), Ok(vec![]));
         assert_eq!(decode("data", "00fFAb"), Ok(vec![0, 255, 0xab]));
         let message = |text| decode("data", text).map_err(|err| err.message);

@@ -21,7 +21,7 @@ const IMPERSONATE: &str = "hydrant_impersonateAccount";
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     gated!("hydrant_impersonateAccount", Execution::Inline, impersonate),
     gated!("hydrant_stopImpersonatingAccount", Execution::Inline, stop_impersonating),
-    gated!("hydrant_getImpersonatedAccounts", Execution::Light, impersonated),
+    gated!("hydrant_getImpersonatedAccounts", Execution::Light, list_impersonated),
 ];
 
 fn impersonate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -35,7 +35,7 @@ fn stop_impersonating(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&api.cheatcodes.impersonated.remove(&parse_key::pubkey(&pubkey)?))
 }
 
-fn impersonated(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+fn list_impersonated(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     let all = api.cheatcodes.impersonated.all();
     MethodOutput::json(&all.iter().map(Pubkey::to_string).collect::<Vec<_>>())

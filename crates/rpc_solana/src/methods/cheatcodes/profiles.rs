@@ -146,13 +146,15 @@ impl ProfileQuery {
         let readonly = self.keys.iter().zip(&before).filter(|((_, is_writable), _)| !is_writable);
         let readonly = readonly.filter_map(|((key, _), account)| Some((*key, account.clone()?)));
         let readonly = readonly.collect();
-        let transaction = runs.last().map(|run| self.part(&before, None, run)).unwrap_or_default();
+        let transaction =
+            runs.last().map(|run| self.build_part(&before, None, run)).unwrap_or_default();
         let instructions = self.config.has_instructions().then(|| {
             let mut parts = Vec::new();
-            let (mut state, mut previous) = (before, None);
+            let mut state = before;
+            let mut previous = None;
             for run in &runs {
-                parts.push(self.part(&state, previous, run));
-                state = self.after(&state, run);
+                parts.push(self.build_part(&state, previous, run));
+                state = self.accounts_after(&state, run);
                 previous = Some(run);
             }
             // A run that fails ends the transaction there.
@@ -175,13 +177,13 @@ impl ProfileQuery {
     }
 
     /// Returns the effects of a run beyond the `previous` one, which ended with the accounts `before`.
-    fn part(
+    fn build_part(
         &self,
         before: &[Option<AccountSharedData>],
         previous: Option<&Simulation>,
         run: &Simulation,
     ) -> ProfilePart {
-        let after = self.after(before, run);
+        let after = self.accounts_after(before, run);
         let accounts = self.keys.iter().zip(before).zip(after);
         let accounts = accounts.map(|(((pubkey, is_writable), before), after)| {
             let change = is_writable.then(|| AccountChange { before: before.clone(), after });
@@ -198,7 +200,7 @@ impl ProfileQuery {
     }
 
     /// Returns the accounts after a run, or those before it if it failed.
-    fn after(
+    fn accounts_after(
         &self,
         before: &[Option<AccountSharedData>],
         run: &Simulation,
@@ -231,7 +233,7 @@ fn transaction_profile(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = config.unwrap_or_default();
     let view = api.reader.view(Commitment::Processed);
     let profile = if key.len() == UUID_LEN {
-        api.cheatcodes.profiles.by_key(&key)
+        api.cheatcodes.profiles.find_by_key(&key)
     } else {
         let signature = parse_key::signature(&key)?;
         let history = api.history.snapshot();
@@ -246,7 +248,7 @@ fn profiles_by_tag(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (tag, config): (String, Option<ProfileConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
     let view = api.reader.view(Commitment::Processed);
-    let profiles = api.cheatcodes.profiles.by_tag(&tag);
+    let profiles = api.cheatcodes.profiles.list_by_tag(&tag);
     let profiles = profiles.iter().map(|profile| config.encode(profile, &view));
     let profiles: Vec<Value> = profiles.collect();
     MethodOutput::json_in(context(&view), &(!profiles.is_empty()).then_some(profiles))

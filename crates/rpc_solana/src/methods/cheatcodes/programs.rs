@@ -113,7 +113,7 @@ fn owned_by_loader(data: Vec<u8>) -> AccountSharedData {
 }
 
 /// Returns a deployment slot whose code can already be called.
-fn deployed_before(now: &dyn CurrentAccounts) -> Slot {
+fn callable_deployment_slot(now: &dyn CurrentAccounts) -> Slot {
     now.slot().saturating_sub(1)
 }
 
@@ -145,7 +145,7 @@ fn write_program(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         let is_new = program.data.lamports() <= 1;
         program.data.set_data_from_slice(&bytes);
         let unchanged = if is_new { Some(system_program::ID) } else { program.authority() };
-        program.set_header(deployed_before(now), authority.or(unchanged));
+        program.set_header(callable_deployment_slot(now), authority.or(unchanged));
         Ok(program.into_edit(now, id))
     })
 }
@@ -170,7 +170,8 @@ fn set_program_authority(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 /// Copies a program with its code to another address.
 fn clone_program_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (source, destination): (String, String) = params.parse(2)?;
-    let (source, destination) = (parse_key::pubkey(&source)?, parse_key::pubkey(&destination)?);
+    let source = parse_key::pubkey(&source)?;
+    let destination = parse_key::pubkey(&destination)?;
     if source == destination {
         return Err(RpcError::invalid_params("source and destination are the same program"));
     }
@@ -180,7 +181,7 @@ fn clone_program_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         Program::find(now, &destination)?;
         let authority = source.authority();
         let mut copy = Program { data: source.data, ..Program::new(now, &destination) };
-        copy.set_header(deployed_before(now), authority);
+        copy.set_header(callable_deployment_slot(now), authority);
         Ok(copy.into_edit(now, destination))
     })
 }

@@ -41,7 +41,7 @@ fn reset_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let reset = ControlCommand::Reset(ResetScope::Account { pubkey, with_owned });
     let Some(upstream) = &api.account_upstream else { return control_result::null(api, reset) };
     let with_data = [get_program_data_address(&pubkey), pubkey];
-    let owned = if with_owned { owned_by(api, &pubkey)? } else { Vec::new() };
+    let owned = if with_owned { list_owned(api, &pubkey)? } else { Vec::new() };
     let fetched: Vec<Pubkey> =
         with_data.into_iter().chain(owned).filter(|key| upstream.is_upstreams(key)).collect();
     let command = if upstream.is_upstreams(&pubkey) {
@@ -57,7 +57,7 @@ fn reset_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 }
 
 /// Lists the accounts that an account owns.
-fn owned_by(api: &SolanaApi, owner: &Pubkey) -> Result<Vec<Pubkey>, RpcError> {
+fn list_owned(api: &SolanaApi, owner: &Pubkey) -> Result<Vec<Pubkey>, RpcError> {
     let view = api.reader.view(Commitment::Processed);
     let owned = view.records_by_key(key_kind::PROGRAM, &accounts_reader::address(owner));
     let owned = owned.take(OWNED_MAX + 1).filter_map(|(key, _)| accounts_reader::pubkey(&key));

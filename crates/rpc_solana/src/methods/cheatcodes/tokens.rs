@@ -103,7 +103,8 @@ impl TokenChange {
 fn set_token_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type TokenParams = (String, String, TokenUpdate, Option<String>);
     let (owner, mint, update, program): TokenParams = params.parse(3)?;
-    let (owner, mint) = (parse_key::pubkey(&owner)?, parse_key::pubkey(&mint)?);
+    let owner = parse_key::pubkey(&owner)?;
+    let mint = parse_key::pubkey(&mint)?;
     let program = program.map(|program| parse_key::pubkey(&program)).transpose()?;
     let change = TokenChange::new(update)?;
     control_result::edit(api, move |now| edit(now, owner, mint, program, &change))

@@ -79,9 +79,9 @@ const LOCAL: Pubkey = Pubkey::new_from_array([78; 32]);
 
 /// A control that accepts and records every command.
 #[derive(Default)]
-struct DoneControl(Mutex<Vec<&'static str>>);
+struct AcceptingControl(Mutex<Vec<&'static str>>);
 
-impl LedgerControl for DoneControl {
+impl LedgerControl for AcceptingControl {
     fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError> {
         self.0.lock().push(match command {
             ControlCommand::Edit(_) => "edit",
@@ -101,12 +101,13 @@ impl LedgerControl for DoneControl {
 struct ForkWorld {
     world: World,
     upstream: Arc<FakeUpstream>,
-    control: Arc<DoneControl>,
+    control: Arc<AcceptingControl>,
 }
 
 impl ForkWorld {
     fn new() -> Self {
-        let (upstream, control) = (Arc::<FakeUpstream>::default(), Arc::<DoneControl>::default());
+        let upstream = Arc::<FakeUpstream>::default();
+        let control = Arc::<AcceptingControl>::default();
         let mut world = World::new();
         let control_of_api = Arc::clone(&control) as Arc<dyn LedgerControl>;
         world.api.cheatcodes = Arc::new(Cheatcodes::new(control_of_api, true));
@@ -135,7 +136,8 @@ fn key(n: u8) -> Pubkey {
 #[test]
 fn reads_need_their_accounts_and_mints_only_where_they_are_shown() {
     let fork = ForkWorld::new();
-    let (one, two) = (key(1).to_string(), key(2).to_string());
+    let one = key(1).to_string();
+    let two = key(2).to_string();
     for (method, params, keys, with_mints) in [
         ("getBalance", json!([one]), vec![key(1)], false),
         ("getAccountInfo", json!([one, { "encoding": "base64" }]), vec![key(1)], false),
@@ -188,7 +190,8 @@ fn transactions_and_cheat_codes_need_what_they_touch() {
         let needs = fork.needs(method, &params).unwrap_or_else(|| panic!("{method} needs some"));
         needs.keys.into_iter().collect()
     };
-    let (one, two) = (key(1).to_string(), key(2).to_string());
+    let one = key(1).to_string();
+    let two = key(2).to_string();
     assert_eq!(of("requestAirdrop", json!([one, 5])), BTreeSet::from([key(1)]));
     assert_eq!(of("surfnet_setAccount", json!([one, {}])), BTreeSet::from([key(1)]));
     let token = of("surfnet_setTokenAccount", json!([one, two, {}]));

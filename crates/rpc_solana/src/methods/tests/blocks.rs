@@ -6,7 +6,7 @@ use super::world::{GENESIS_TIME, World, hash, keypair};
 use solana_signer::Signer;
 
 #[test]
-fn a_block_at_each_level_of_detail() {
+fn a_block_has_the_requested_details() {
     let world = World::new();
     let block = |config: Value| world.ok("getBlock", json!([42, config]));
     let full = block(json!({}));
@@ -69,7 +69,7 @@ fn a_versioned_transaction_must_be_requested() {
                    \"maxSupportedTransactionVersion\": 0";
     for details in ["full", "accounts"] {
         let config = json!({"transactionDetails": details});
-        world.refused("getBlock", json!([44, config]), -32015, message);
+        world.check_refusal("getBlock", json!([44, config]), -32015, message);
     }
     let config = json!({"maxSupportedTransactionVersion": 0});
     let block = world.ok("getBlock", json!([44, config]));
@@ -109,15 +109,15 @@ fn a_slot_without_a_block_says_why() {
             "Method does not support commitment below `confirmed`",
         ),
     ] {
-        world.refused("getBlock", json!([slot, config]), code, message);
+        world.check_refusal("getBlock", json!([slot, config]), code, message);
     }
     assert_eq!(world.ok("getBlock", json!([79, confirmed()]))["parentSlot"], 78);
     let message = "Invalid params: invalid type: string \"1\", expected u64.";
-    world.refused("getBlock", json!(["1"]), -32602, message);
+    world.check_refusal("getBlock", json!(["1"]), -32602, message);
 }
 
 #[test]
-fn the_time_of_a_block() {
+fn a_retained_block_has_a_time() {
     let world = World::new();
     let time = |slot: u64| world.ok("getBlockTime", json!([slot]));
     assert_eq!(time(0), GENESIS_TIME);
@@ -130,7 +130,7 @@ fn the_time_of_a_block() {
         (64, -32004, "Block not available for slot 64"),
         (81, -32004, "Block not available for slot 81"),
     ] {
-        world.refused("getBlockTime", json!([slot]), code, message);
+        world.check_refusal("getBlockTime", json!([slot]), code, message);
     }
 }
 
@@ -166,12 +166,12 @@ fn which_slots_have_blocks() {
         ("getBlocksWithLimit", json!([1, 2, {"minContextSlot": 49}]), -32016, too_old),
         ("getBlocksWithLimit", json!([1, 500_001]), -32602, "Limit too large; max 500000"),
     ] {
-        world.refused(method, params, code, message);
+        world.check_refusal(method, params, code, message);
     }
 }
 
 #[test]
-fn samples_are_of_whole_minutes_the_newest_first() {
+fn samples_cover_whole_minutes_newest_first() {
     let world = World::new();
     // A minute is 15 slots. The minute from slot 75 is not over. The start of the minute of slot 40 is unknown.
     let minutes = json!([
@@ -185,5 +185,5 @@ fn samples_are_of_whole_minutes_the_newest_first() {
     assert_eq!(samples(json!([1])), json!([minutes[0]]));
     assert_eq!(samples(json!([0])), json!([]));
     let message = "Invalid limit; max 720";
-    world.refused("getRecentPerformanceSamples", json!([721]), -32602, message);
+    world.check_refusal("getRecentPerformanceSamples", json!([721]), -32602, message);
 }

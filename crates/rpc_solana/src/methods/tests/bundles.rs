@@ -21,7 +21,7 @@ use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
-use super::world::{CONFIRMED, FINALIZED, PROCESSED, World, keypair, signed, simulation};
+use super::world::{CONFIRMED, FINALIZED, PROCESSED, World, keypair, sign_transaction, simulation};
 use crate::Bundles;
 
 /// Records bundles, and replies when the test requests it.
@@ -49,14 +49,19 @@ impl BundleSender for FakeBundleSender {
 }
 
 fn world() -> (World, Arc<FakeBundleSender>) {
-    let (mut world, sender) = (World::new(), Arc::<FakeBundleSender>::default());
+    let mut world = World::new();
+    let sender = Arc::<FakeBundleSender>::default();
     world.api.bundles = Arc::new(Bundles::new(Arc::clone(&sender) as Arc<dyn BundleSender>));
     (world, sender)
 }
 
 fn payment(lamports: u64) -> VersionedTransaction {
     let payer = keypair(10);
-    signed(&[transfer(&payer.pubkey(), &keypair(11).pubkey(), lamports)], &payer, CONFIRMED)
+    sign_transaction(
+        &[transfer(&payer.pubkey(), &keypair(11).pubkey(), lamports)],
+        &payer,
+        CONFIRMED,
+    )
 }
 
 fn wire(transaction: &VersionedTransaction) -> Vec<u8> {
@@ -76,7 +81,7 @@ fn send(transactions: &[VersionedTransaction]) -> Value {
 }
 
 #[test]
-fn a_bundle_is_queued_and_its_id_is_the_hash_of_its_signatures() {
+fn a_queued_bundle_is_identified_by_its_signatures() {
     let (world, sender) = world();
     let bundle = [payment(1), payment(2), payment(3)];
     let signatures = bundle.each_ref().map(|one| one.signatures[0].to_string());
@@ -103,7 +108,7 @@ fn a_bundle_is_queued_and_its_id_is_the_hash_of_its_signatures() {
 fn a_bundle_that_cannot_be_queued_is_refused_with_a_reason() {
     let (world, sender) = world();
     let refused = |params: Value, code: i64, message: &str| {
-        world.refused("sendBundle", params, code, message);
+        world.check_refusal("sendBundle", params, code, message);
     };
     refused(json!([[]]), -32602, "the bundle has 0 transactions: 1 to 5");
     let six: Vec<_> = (1..=6).map(payment).collect();
@@ -152,7 +157,7 @@ fn a_bundle_that_cannot_be_queued_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_bundle_has_the_status_of_its_transactions() {
+fn a_bundle_has_its_transactions_status() {
     let (world, sender) = world();
     // Each is in one block of the history, as if the ledger had executed it.
     let [memo, confirmed] = ["memo", "confirmed"].map(|name| world.tx(name).transaction.clone());
@@ -160,8 +165,10 @@ fn a_bundle_has_the_status_of_its_transactions() {
         let id = world.ok("sendBundle", send(transactions));
         id.as_str().expect("a text").to_owned()
     };
-    let (landed, lost) = (id(std::slice::from_ref(&memo)), id(&[memo, confirmed.clone()]));
-    let (waiting, of_60) = (id(&[payment(5)]), id(&[confirmed]));
+    let landed = id(std::slice::from_ref(&memo));
+    let lost = id(&[memo, confirmed.clone()]);
+    let waiting = id(&[payment(5)]);
+    let of_60 = id(&[confirmed]);
     for reply in sender.replies.lock().drain(..) {
         drop(reply);
     }
@@ -206,7 +213,7 @@ fn a_bundle_has_the_status_of_its_transactions() {
     }
     let texts = vec![unknown; 6];
     for method in ["getBundleStatuses", "getInflightBundleStatuses"] {
-        world.refused(method, json!([texts]), -32602, "6 bundle ids: at most 5");
+        world.check_refusal(method, json!([texts]), -32602, "6 bundle ids: at most 5");
         for text in ["", "x", "é"] {
             let value = world.value(PROCESSED, method, json!([[text]]));
             assert!(value[0].is_null() || value[0]["status"] == "Invalid", "{value}");
@@ -235,7 +242,7 @@ fn a_ledger_that_takes_no_bundles_says_so_and_simulates_them() {
         ("getInflightBundleStatuses", json!([["0".repeat(64)]])),
         ("getTipAccounts", json!([])),
     ] {
-        world.refused(method, params, -32601, message);
+        world.check_refusal(method, params, -32601, message);
     }
     let request = json!([{ "encodedTransactions": texts(&[payment(1)]) }]);
     let value = world.value(CONFIRMED, "simulateBundle", request);
@@ -245,7 +252,8 @@ fn a_ledger_that_takes_no_bundles_says_so_and_simulates_them() {
 #[test]
 fn each_transaction_is_simulated_after_those_before_it() {
     let (world, _) = world();
-    let (from, to) = (keypair(10).pubkey(), keypair(11).pubkey());
+    let from = keypair(10).pubkey();
+    let to = keypair(11).pubkey();
     let mut run = simulation();
     let wallet = |lamports| AccountSharedData::new(lamports, 0, &system_program::ID);
     let program = AccountSharedData::new(1, 3, &system_program::ID);
@@ -325,7 +333,7 @@ fn a_bundle_that_cannot_be_simulated_is_refused() {
     let (world, _) = world();
     let refused = |bundle: &[VersionedTransaction], config: Value, message: &str| {
         let params = json!([{ "encodedTransactions": texts(bundle) }, config]);
-        world.refused("simulateBundle", params, -32602, message);
+        world.check_refusal("simulateBundle", params, -32602, message);
     };
     let two = [payment(1), payment(2)];
     refused(&[], json!({}), "the bundle has 0 transactions: 1 to 20");
@@ -371,7 +379,7 @@ fn what_a_simulated_bundle_returns_and_retains_is_bounded() {
         { "postExecutionAccountsConfigs": [{ "addresses": large }] },
     ]);
     let message = "the requested accounts have more than 33554432 bytes of data";
-    world.refused("simulateBundle", params, -32602, message);
+    world.check_refusal("simulateBundle", params, -32602, message);
     // A transaction that writes 14 accounts of 10 MiB.
     let payer = keypair(10);
     let keys: Vec<Pubkey> = (20..34).map(|number| keypair(number).pubkey()).collect();
@@ -379,7 +387,8 @@ fn what_a_simulated_bundle_returns_and_retains_is_bounded() {
     let data = run.post_accounts[0].1.clone();
     run.post_accounts = keys.iter().map(|key| (*key, data.clone())).collect();
     *world.transaction_service.simulation.lock() = Ok(run);
-    let params = json!([{ "encodedTransactions": texts(&[signed(&pay, &payer, CONFIRMED)]) }]);
+    let params =
+        json!([{ "encodedTransactions": texts(&[sign_transaction(&pay, &payer, CONFIRMED)]) }]);
     let message = "the bundle writes accounts of 146800640 bytes, at most 134217728";
-    world.refused("simulateBundle", params, -32602, message);
+    world.check_refusal("simulateBundle", params, -32602, message);
 }

@@ -33,7 +33,7 @@ use spl_token_2022_interface::extension::{
 use spl_token_2022_interface::state::{Account as Token2022, Mint as Mint2022};
 use spl_token_interface::state::{Account as Token, AccountState, Mint};
 
-use super::world::{FINALIZED, PROCESSED, World, keypair, signed, simulation};
+use super::world::{FINALIZED, PROCESSED, World, keypair, sign_transaction, simulation};
 use crate::cheatcodes::{Cheatcodes, is_cheatcode};
 use crate::solana_api::SolanaApi;
 
@@ -161,14 +161,14 @@ fn cheat_codes_are_refused_where_there_are_none() {
     for spec in cheatcodes {
         let name = spec.name;
         let message = format!("{name} is for a local ledger (hydrant dev)");
-        followed.refused(name, json!([]), -32601, &message);
+        followed.check_refusal(name, json!([]), -32601, &message);
         let message = format!("{name} is switched off (--no-cheatcodes)");
-        switched_off.refused(name, json!([]), -32601, &message);
+        switched_off.check_refusal(name, json!([]), -32601, &message);
     }
 }
 
 #[test]
-fn every_cheat_code_is_closed_to_pages_of_other_sites() {
+fn every_cheat_code_is_closed_to_other_sites() {
     for spec in SolanaApi::sorted_methods() {
         let is_dangerous = is_cheatcode(spec.name) || spec.name == "requestAirdrop";
         assert_eq!(spec.is_dangerous, is_dangerous, "{}", spec.name);
@@ -182,7 +182,7 @@ fn cheat_codes_are_disabled_and_enabled_by_name() {
     let set = || json!([text(&key(1)), { "lamports": 5 }]);
     world.value(PROCESSED, "surfnet_disableCheatcode", json!([["surfnet_setAccount"]]));
     let disabled = "surfnet_setAccount is disabled (surfnet_enableCheatcode)";
-    world.refused("surfnet_setAccount", set(), -32601, disabled);
+    world.check_refusal("surfnet_setAccount", set(), -32601, disabled);
     world.ok("surfnet_pauseClock", json!([]));
     world.value(PROCESSED, "surfnet_enableCheatcode", json!([["surfnet_setAccount"]]));
     cheats.edit("surfnet_setAccount", set());
@@ -198,7 +198,7 @@ fn cheat_codes_are_disabled_and_enabled_by_name() {
         assert_eq!(cheats.refusal("surfnet_disableCheatcode", &params), expected);
     }
     world.value(PROCESSED, "surfnet_disableCheatcode", json!(["all"]));
-    world.refused("surfnet_setAccount", set(), -32601, disabled);
+    world.check_refusal("surfnet_setAccount", set(), -32601, disabled);
     world.value(PROCESSED, "surfnet_enableCheatcode", json!(["all"]));
     cheats.edit("surfnet_setAccount", set());
 }
@@ -211,15 +211,15 @@ fn a_lockout_is_final() {
     world.value(PROCESSED, "surfnet_disableCheatcode", lock);
     let final_ = "surfnet_setAccount is disabled until the node restarts (lockout)";
     let set = || json!([text(&key(1)), { "lamports": 5 }]);
-    world.refused("surfnet_setAccount", set(), -32601, final_);
+    world.check_refusal("surfnet_setAccount", set(), -32601, final_);
     assert_eq!(cheats.refusal("surfnet_enableCheatcode", &json!([["surfnet_setAccount"]])), final_);
     // All methods that are not locked are enabled.
     world.value(PROCESSED, "surfnet_enableCheatcode", json!(["all"]));
-    world.refused("surfnet_setAccount", set(), -32601, final_);
+    world.check_refusal("surfnet_setAccount", set(), -32601, final_);
     world.value(PROCESSED, "surfnet_disableCheatcode", json!(["all", { "lockout": true }]));
     for name in ["surfnet_enableCheatcode", "surfnet_disableCheatcode", "surfnet_timeTravel"] {
         let message = format!("{name} is disabled until the node restarts (lockout)");
-        world.refused(name, json!(["all"]), -32601, &message);
+        world.check_refusal(name, json!(["all"]), -32601, &message);
     }
 }
 
@@ -278,7 +278,7 @@ fn a_ledger_that_refuses_a_command_says_why() {
         (ControlError::Closed, -32603),
     ] {
         *cheats.control.refusal.lock() = Some(err.clone());
-        cheats.world.refused("surfnet_setAccount", set.clone(), code, &err.to_string());
+        cheats.world.check_refusal("surfnet_setAccount", set.clone(), code, &err.to_string());
     }
 }
 
@@ -290,7 +290,7 @@ fn mint() -> Vec<u8> {
     data
 }
 
-fn associated(owner: &Pubkey, mint: &Pubkey, program: &Pubkey) -> Pubkey {
+fn associated_address(owner: &Pubkey, mint: &Pubkey, program: &Pubkey) -> Pubkey {
     let seeds = [owner.as_ref(), program.as_ref(), mint.as_ref()];
     Pubkey::find_program_address(&seeds, &spl_generic_token::associated_token_account::id()).0
 }
@@ -298,11 +298,13 @@ fn associated(owner: &Pubkey, mint: &Pubkey, program: &Pubkey) -> Pubkey {
 #[test]
 fn a_token_account_is_made_and_changed() {
     let cheats = CheatWorld::new();
-    let (program, owner, mint_key) = (spl_token_interface::id(), key(1), key(2));
+    let program = spl_token_interface::id();
+    let owner = key(1);
+    let mint_key = key(2);
     cheats.insert(mint_key, 9, program, &mint());
     let set = |update: Value| {
         cheats.edit("surfnet_setTokenAccount", json!([text(&owner), text(&mint_key), update]));
-        let account = cheats.account(&associated(&owner, &mint_key, &program));
+        let account = cheats.account(&associated_address(&owner, &mint_key, &program));
         assert_eq!((account.owner(), account.lamports()), (&program, 1_165));
         Token::unpack(account.data()).expect("a token account")
     };
@@ -322,14 +324,15 @@ fn a_token_account_is_made_and_changed() {
 }
 
 #[test]
-fn a_wrapped_account_has_the_lamports_of_its_amount() {
+fn a_wrapped_account_holds_its_amount_in_lamports() {
     let cheats = CheatWorld::new();
-    let (program, owner) = (spl_token_interface::id(), key(1));
+    let program = spl_token_interface::id();
+    let owner = key(1);
     let native = spl_token_interface::native_mint::id();
     cheats.insert(native, 9, program, &mint());
     let params = |amount: u64| json!([text(&owner), text(&native), { "amount": amount }]);
     cheats.edit("surfnet_setTokenAccount", params(500));
-    let account = cheats.account(&associated(&owner, &native, &program));
+    let account = cheats.account(&associated_address(&owner, &native, &program));
     let token = Token::unpack(account.data()).expect("a token account");
     assert_eq!((account.lamports(), token.amount), (1_665, 500));
     assert_eq!(token.is_native, Some(1_165).into());
@@ -338,9 +341,11 @@ fn a_wrapped_account_has_the_lamports_of_its_amount() {
 }
 
 #[test]
-fn an_account_of_token_2022_has_the_extensions_of_its_mint() {
+fn a_token_2022_account_has_its_mints_extensions() {
     let cheats = CheatWorld::new();
-    let (program, owner, mint_key) = (spl_token_2022_interface::id(), key(1), key(2));
+    let program = spl_token_2022_interface::id();
+    let owner = key(1);
+    let mint_key = key(2);
     let types = [ExtensionType::TransferFeeConfig];
     let bytes = ExtensionType::try_calculate_account_len::<Mint2022>(&types).expect("a length");
     let mut data = vec![0; bytes];
@@ -354,7 +359,7 @@ fn an_account_of_token_2022_has_the_extensions_of_its_mint() {
     for amount in [3, 4] {
         let params = json!([text(&owner), text(&mint_key), { "amount": amount }, text(&program)]);
         cheats.edit("surfnet_setTokenAccount", params);
-        let account = cheats.account(&associated(&owner, &mint_key, &program));
+        let account = cheats.account(&associated_address(&owner, &mint_key, &program));
         let token = StateWithExtensions::<Token2022>::unpack(account.data()).expect("an account");
         assert_eq!(
             (token.base.amount, token.base.mint, token.base.owner),
@@ -372,7 +377,7 @@ fn a_token_account_that_cannot_be_is_refused_with_a_reason() {
     cheats.insert(key(2), 9, program, &mint());
     cheats.insert(key(3), 9, key(9), &mint());
     cheats.insert(key(4), 9, program, &[1; 40]);
-    let taken = associated(&key(5), &key(2), &program);
+    let taken = associated_address(&key(5), &key(2), &program);
     cheats.insert(taken, 9, key(9), &[1]);
     let set = |owner: &Pubkey, mint: &Pubkey, update: Value, program: Value| {
         let params = json!([text(owner), text(mint), update, program]);
@@ -449,7 +454,8 @@ fn a_program_gets_another_authority_or_none() {
 #[test]
 fn a_program_is_cloned_with_its_code() {
     let cheats = CheatWorld::new();
-    let (id, copy) = (key(6), key(7));
+    let id = key(6);
+    let copy = key(7);
     cheats.edit("surfnet_writeProgram", json!([text(&id), "0102", 0, text(&key(1))]));
     cheats.edit("surfnet_cloneProgramAccount", json!([text(&id), text(&copy)]));
     assert_eq!(program(&cheats, &copy), (vec![1, 2], Some(key(1))));
@@ -532,8 +538,9 @@ fn the_clock_is_paused_and_resumed() {
 fn impersonated_addresses_sign_nothing() {
     let cheats = CheatWorld::new();
     let world = &cheats.world;
-    let (payer, to) = (keypair(10), keypair(11).pubkey());
-    let mut unsigned = signed(&[transfer(&payer.pubkey(), &to, 7)], &payer, FINALIZED);
+    let payer = keypair(10);
+    let to = keypair(11).pubkey();
+    let mut unsigned = sign_transaction(&[transfer(&payer.pubkey(), &to, 7)], &payer, FINALIZED);
     unsigned.signatures[0] = Signature::default();
     let send = |config: Value| {
         let mut config = config;
@@ -566,10 +573,10 @@ fn impersonated_addresses_sign_nothing() {
 }
 
 #[test]
-fn a_signature_of_another_transaction_is_refused() {
+fn another_transactions_signature_is_refused() {
     let cheats = CheatWorld::new();
     let payer = keypair(10);
-    let mut copied = signed(&[transfer(&payer.pubkey(), &key(1), 7)], &payer, FINALIZED);
+    let mut copied = sign_transaction(&[transfer(&payer.pubkey(), &key(1), 7)], &payer, FINALIZED);
     copied.signatures[0] = cheats.world.tx("confirmed").signature();
     let config = json!({ "encoding": "base64", "skipPreflight": true, "skipSigVerify": true });
     let refusal = cheats.refusal("sendTransaction", &json!([base64(&copied), config]));
@@ -592,12 +599,12 @@ fn paying(lamports: u64, units: u64) -> Simulation {
 }
 
 #[test]
-fn a_profile_has_the_units_and_the_accounts_of_the_transaction() {
+fn a_profile_has_the_transactions_units_and_accounts() {
     let cheats = CheatWorld::new();
     let world = &cheats.world;
     let payer = keypair(10);
     let pay = transfer(&payer.pubkey(), &key(1), 7);
-    let transaction = signed(&[pay.clone(), pay], &payer, FINALIZED);
+    let transaction = sign_transaction(&[pay.clone(), pay], &payer, FINALIZED);
     *world.transaction_service.simulation.lock() = Ok(paying(14, 300));
     let profile = world.value(
         PROCESSED,
@@ -644,7 +651,8 @@ fn a_profile_has_the_units_and_the_accounts_of_the_transaction() {
 fn thousands_of_profiles_are_bounded() {
     let cheats = CheatWorld::new();
     let payer = keypair(10);
-    let transaction = base64(&signed(&[transfer(&payer.pubkey(), &key(1), 7)], &payer, FINALIZED));
+    let transaction =
+        base64(&sign_transaction(&[transfer(&payer.pubkey(), &key(1), 7)], &payer, FINALIZED));
     let params = json!([transaction, "t", { "depth": "transaction" }]);
     for _ in 0..2_000 {
         cheats.world.ok("surfnet_profileTransaction", params.clone());

@@ -60,7 +60,9 @@ fn several_leaders_take_turns() {
     let turns = |starts: &[u64]| -> Vec<u64> {
         starts.iter().flat_map(|start| *start..*start + 4).collect()
     };
-    let (one, two, three) = (turns(&[0, 8, 20, 28]), turns(&[4, 24]), turns(&[12, 16]));
+    let one = turns(&[0, 8, 20, 28]);
+    let two = turns(&[4, 24]);
+    let three = turns(&[12, 16]);
     let all = json!({text(1): one, text(2): two, text(3): three});
     assert_eq!(world.ok("getLeaderSchedule", json!([])), all);
     let of = |n| world.ok("getLeaderSchedule", json!([40, {"identity": text(n)}]));
@@ -92,23 +94,23 @@ fn production_is_counted_for_each_leader() {
 fn what_is_unknown_is_an_error_and_nothing_is_invented() {
     let world = world();
     let no_schedule = "Invalid slot range: leader schedule for epoch 0 is unavailable";
-    world.refused("getSlotLeaders", json!([30, 4]), -32602, no_schedule);
+    world.check_refusal("getSlotLeaders", json!([30, 4]), -32602, no_schedule);
     let range = json!([{"range": {"firstSlot": 30, "lastSlot": 40}}]);
-    world.refused("getBlockProduction", range, -32602, no_schedule);
+    world.check_refusal("getBlockProduction", range, -32602, no_schedule);
     assert_eq!(world.ok("getLeaderSchedule", json!([3])), Value::Null);
     let processed = json!([{"commitment": "processed"}]);
     let message = "the leader of this slot is unknown to this node";
-    world.refused("getSlotLeader", processed, -32603, message);
+    world.check_refusal("getSlotLeader", processed, -32603, message);
     let message = "the stakes of this epoch are unknown to this node";
-    world.refused("getVoteAccounts", json!([]), -32603, message);
-    world.refused("getBlockCommitment", json!([48]), -32603, message);
+    world.check_refusal("getVoteAccounts", json!([]), -32603, message);
+    world.check_refusal("getBlockCommitment", json!([48]), -32603, message);
     let message = "the inflation of the cluster is unknown to this node";
-    world.refused("getInflationGovernor", json!([]), -32603, message);
-    world.refused("getInflationRate", json!([]), -32603, message);
+    world.check_refusal("getInflationGovernor", json!([]), -32603, message);
+    world.check_refusal("getInflationRate", json!([]), -32603, message);
 }
 
 #[test]
-fn the_nodes_of_a_cluster_are_listed() {
+fn all_cluster_nodes_are_listed() {
     let nodes = world().ok("getClusterNodes", json!([]));
     assert_eq!(nodes[0]["pubkey"], text(1));
     assert_eq!((&nodes[0]["version"], &nodes[0]["clientId"]), (&json!("4.2.2"), &json!("Hydrant")));

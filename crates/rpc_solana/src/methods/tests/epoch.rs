@@ -10,7 +10,7 @@ fn identity() -> String {
 }
 
 #[test]
-fn the_epoch_of_each_commitment() {
+fn each_commitment_has_its_epoch() {
     let world = World::new();
     let info = |params| world.ok("getEpochInfo", params);
     assert_eq!(
@@ -20,7 +20,7 @@ fn the_epoch_of_each_commitment() {
     );
     assert_eq!(info(json!([{"commitment": "processed"}]))["epoch"], 2);
     let message = "Minimum context slot has not been reached";
-    world.refused("getEpochInfo", json!([{"minContextSlot": 49}]), -32016, message);
+    world.check_refusal("getEpochInfo", json!([{"minContextSlot": 49}]), -32016, message);
     assert_eq!(
         world.ok("getEpochSchedule", json!([])),
         json!({"slotsPerEpoch": 32, "leaderScheduleSlotOffset": 32, "warmup": false,
@@ -33,17 +33,17 @@ fn this_node_leads_every_slot_that_has_a_schedule() {
     let world = World::new();
     assert_eq!(world.ok("getSlotLeader", json!([])), identity());
     let message = "Minimum context slot has not been reached";
-    world.refused("getSlotLeader", json!([{"minContextSlot": 49}]), -32016, message);
+    world.check_refusal("getSlotLeader", json!([{"minContextSlot": 49}]), -32016, message);
 
     let leaders = |params| world.ok("getSlotLeaders", params);
     assert_eq!(leaders(json!([94, 2])), json!([identity(), identity()]));
     assert_eq!(leaders(json!([0, 96])).as_array().map(Vec::len), Some(96));
     assert_eq!(leaders(json!([1_000, 0])), json!([]));
     let unknown = "Invalid slot range: leader schedule for epoch 3 is unavailable";
-    world.refused("getSlotLeaders", json!([95, 2]), -32602, unknown);
+    world.check_refusal("getSlotLeaders", json!([95, 2]), -32602, unknown);
     let unknown = "Invalid slot range: leader schedule for epoch 31 is unavailable";
-    world.refused("getSlotLeaders", json!([1_000, 2]), -32602, unknown);
-    world.refused("getSlotLeaders", json!([0, 5_001]), -32602, "Invalid limit; max 5000");
+    world.check_refusal("getSlotLeaders", json!([1_000, 2]), -32602, unknown);
+    world.check_refusal("getSlotLeaders", json!([0, 5_001]), -32602, "Invalid limit; max 5000");
 
     let schedule = |params| world.ok("getLeaderSchedule", params);
     let epoch = || json!({identity(): (0..32).collect::<Vec<_>>()});
@@ -54,7 +54,7 @@ fn this_node_leads_every_slot_that_has_a_schedule() {
     assert_eq!(schedule(json!([{"identity": identity()}])), epoch());
     assert_eq!(schedule(json!([40, {"identity": keypair(9).pubkey().to_string()}])), json!({}));
     let wrong = json!([null, {"identity": "x"}]);
-    world.refused("getLeaderSchedule", wrong, -32602, "Invalid param: WrongSize");
+    world.check_refusal("getLeaderSchedule", wrong, -32602, "Invalid param: WrongSize");
 }
 
 #[test]
@@ -85,12 +85,12 @@ fn production_counts_leader_slots_and_blocks() {
         (json!({"range": {"firstSlot": 9, "lastSlot": 49}}), "lastSlot, 49, is too large; max 48"),
         (json!({"identity": "x"}), "Invalid param: WrongSize"),
     ] {
-        world.refused("getBlockProduction", json!([config]), -32602, message);
+        world.check_refusal("getBlockProduction", json!([config]), -32602, message);
     }
 }
 
 #[test]
-fn inflation_is_that_of_a_new_cluster() {
+fn inflation_has_a_new_clusters_parameters() {
     let world = World::new();
     assert_eq!(
         world.ok("getInflationGovernor", json!([])),
@@ -160,8 +160,8 @@ fn an_epoch_that_is_not_known_has_no_rewards() {
             "Minimum context slot has not been reached",
         ),
     ] {
-        world.refused("getInflationReward", json!([[one], config]), code, message);
+        world.check_refusal("getInflationReward", json!([[one], config]), code, message);
     }
     let message = "Invalid param: WrongSize";
-    world.refused("getInflationReward", json!([["x"]]), -32602, message);
+    world.check_refusal("getInflationReward", json!([["x"]]), -32602, message);
 }

@@ -12,7 +12,7 @@ use solana_system_interface::instruction::{advance_nonce_account, transfer};
 
 use super::world::{FINALIZED, PROCESSED, World, hash, keypair, unit_price, units, with_lookup};
 
-fn encoded(message: &VersionedMessage) -> String {
+fn encode_message(message: &VersionedMessage) -> String {
     BASE64_STANDARD.encode(wincode::serialize(message).expect("a message has a size"))
 }
 
@@ -39,11 +39,11 @@ fn a_message_costs_its_signatures_and_its_priority() {
         (legacy(&advance, *nonce.as_hash()), json!(5_000)),
         (legacy(&advance, hash(999)), Value::Null),
     ] {
-        let params = json!([encoded(&message)]);
+        let params = json!([encode_message(&message)]);
         assert_eq!(world.value(FINALIZED, "getFeeForMessage", params), expected);
     }
     // A blockhash that the finalized state does not know yet is known to the processed one.
-    let params = json!([encoded(&legacy(&[pay()], hash(79))), {"commitment": "processed"}]);
+    let params = json!([encode_message(&legacy(&[pay()], hash(79))), {"commitment": "processed"}]);
     assert_eq!(world.value(PROCESSED, "getFeeForMessage", params), 5_000);
 }
 
@@ -51,20 +51,20 @@ fn a_message_costs_its_signatures_and_its_priority() {
 fn a_message_that_is_none_is_refused() {
     let world = World::new();
     let message = "invalid base64 encoding: InvalidByte(0, 33)";
-    world.refused("getFeeForMessage", json!(["!!!!"]), -32602, message);
+    world.check_refusal("getFeeForMessage", json!(["!!!!"]), -32602, message);
     let VersionedMessage::Legacy(mut unsound) = legacy(&[], hash(40)) else {
         panic!("it is legacy");
     };
     unsound.header.num_required_signatures = 9;
-    let params = json!([encoded(&VersionedMessage::Legacy(unsound))]);
+    let params = json!([encode_message(&VersionedMessage::Legacy(unsound))]);
     let err = world.call("getFeeForMessage", &params).err();
     assert_eq!(
         err.map(|err| (err.code, err.message)),
         Some((-32602, "invalid transaction message: index out of bounds".into()))
     );
-    let params = json!([encoded(&legacy(&[], hash(40))), {"minContextSlot": 49}]);
+    let params = json!([encode_message(&legacy(&[], hash(40))), {"minContextSlot": 49}]);
     let message = "Minimum context slot has not been reached";
-    world.refused("getFeeForMessage", params, -32016, message);
+    world.check_refusal("getFeeForMessage", params, -32016, message);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn fees_are_reported_for_blocks_with_more_than_votes() {
     assert_eq!(fees_to[4], (47, 2_000));
     let message = "Too many inputs provided; max 128";
     let keys = vec![keypair(10).pubkey().to_string(); 129];
-    world.refused("getRecentPrioritizationFees", json!([keys]), -32602, message);
+    world.check_refusal("getRecentPrioritizationFees", json!([keys]), -32602, message);
     let message = "Invalid param: WrongSize";
-    world.refused("getRecentPrioritizationFees", json!([["x"]]), -32602, message);
+    world.check_refusal("getRecentPrioritizationFees", json!([["x"]]), -32602, message);
 }

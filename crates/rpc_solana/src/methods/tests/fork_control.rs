@@ -18,7 +18,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
 use super::cheatcodes;
-use super::world::{FINALIZED, World, keypair, signed};
+use super::world::{FINALIZED, World, keypair, sign_transaction};
 use crate::cheatcodes::Cheatcodes;
 
 #[derive(Default)]
@@ -82,7 +82,7 @@ fn world() -> (World, Arc<FakeControl>) {
 
 fn transaction() -> VersionedTransaction {
     let payer = keypair(10);
-    signed(&[transfer(&payer.pubkey(), &keypair(11).pubkey(), 7)], &payer, FINALIZED)
+    sign_transaction(&[transfer(&payer.pubkey(), &keypair(11).pubkey(), 7)], &payer, FINALIZED)
 }
 
 fn base64(transaction: &VersionedTransaction) -> String {
@@ -104,7 +104,7 @@ fn blocks_are_mined_through_the_ledgers_control() {
     let err = ForkControlError::OutOfRange { what, value: 1_000, max: MINE_MAX };
     *control.refusal.lock() = Some(err);
     let message = "the number of blocks is 1000: 1 to 256";
-    world.refused("hydrant_mine", json!([1_000]), -32602, message);
+    world.check_refusal("hydrant_mine", json!([1_000]), -32602, message);
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn a_snapshot_is_made_and_reverted_by_its_id() {
     assert_eq!(*control.calls.lock(), ["snapshot", "revert 7"]);
     *control.refusal.lock() = Some(ForkControlError::TooMany { limit: 64 });
     let message = "64 calls wait for the ledger already";
-    world.refused("hydrant_snapshot", json!([]), -32005, message);
+    world.check_refusal("hydrant_snapshot", json!([]), -32005, message);
     *control.refusal.lock() = Some(ForkControlError::Closed);
-    world.refused("hydrant_revert", json!([1]), -32603, "the ledger is shutting down");
+    world.check_refusal("hydrant_revert", json!([1]), -32603, "the ledger is shutting down");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_reorganization_takes_depth_and_transactions() {
 }
 
 #[test]
-fn bad_parameters_of_forks_are_refused() {
+fn bad_fork_parameters_are_refused() {
     let (world, control) = world();
     for (method, params) in [
         ("hydrant_mine", json!([-1])),
@@ -170,12 +170,12 @@ fn bad_parameters_of_forks_are_refused() {
     let many = vec![payment(); REORG_TRANSACTIONS_MAX + 1];
     let params = json!([{ "depth": 1, "transactions": many }]);
     let message = "transactions has 257 entries: at most 256";
-    world.refused("hydrant_reorg", params, -32602, message);
+    world.check_refusal("hydrant_reorg", params, -32602, message);
     let mut forged = transaction();
     forged.signatures[0] = Signature::from([5; 64]);
     let params = json!([{ "depth": 1, "transactions": [base64(&forged)] }]);
     let message = "Transaction signature verification failure";
-    world.refused("hydrant_reorg", params, -32003, message);
+    world.check_refusal("hydrant_reorg", params, -32003, message);
     assert!(control.calls.lock().is_empty());
 }
 
@@ -184,6 +184,6 @@ fn a_ledger_without_control_has_no_such_methods() {
     let world = World::new();
     for method in ["hydrant_mine", "hydrant_snapshot", "hydrant_revert", "hydrant_reorg"] {
         let message = format!("{method} is for a local ledger (hydrant dev)");
-        world.refused(method, json!([]), -32601, &message);
+        world.check_refusal(method, json!([]), -32601, &message);
     }
 }

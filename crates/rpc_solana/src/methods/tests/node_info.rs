@@ -44,14 +44,14 @@ fn the_node_reports_what_it_is() {
 fn a_node_that_lags_is_unhealthy() {
     let world = World::new();
     world.api.health.set(Status::Behind { slots: 151 });
-    let err = world.refused("getHealth", json!([]), -32005, "Node is behind by 151 slots");
+    let err = world.check_refusal("getHealth", json!([]), -32005, "Node is behind by 151 slots");
     assert_eq!(err.data, Some(json!({"numSlotsBehind": 151})));
     world.api.health.set(Status::Unknown);
-    let err = world.refused("getHealth", json!([]), -32005, "Node is unhealthy");
+    let err = world.check_refusal("getHealth", json!([]), -32005, "Node is unhealthy");
     assert_eq!(err.data, Some(json!({"numSlotsBehind": null})));
 }
 
 #[test]
 fn there_are_no_snapshots() {
-    World::new().refused("getHighestSnapshotSlot", json!([]), -32008, "No snapshot");
+    World::new().check_refusal("getHighestSnapshotSlot", json!([]), -32008, "No snapshot");
 }

@@ -43,7 +43,7 @@ fn an_estimate_is_a_percentile_of_recent_prices() {
 }
 
 #[test]
-fn an_estimate_for_a_transaction_is_that_of_the_accounts_that_it_writes() {
+fn a_transactions_estimate_counts_the_accounts_it_writes() {
     let world = World::new();
     let bytes =
         wincode::serialize(&world.tx("dear").transaction).expect("a transaction has a size");
@@ -80,7 +80,7 @@ fn an_estimate_is_refused_with_a_reason() {
             "invalid base58 encoding: InvalidCharacter { character: '0', index: 0 }",
         ),
     ] {
-        world.refused(METHOD, json!([request]), -32602, message);
+        world.check_refusal(METHOD, json!([request]), -32602, message);
     }
     let request = json!({"accountKeys": one, "options": {"level": "High"}});
     let err = world.call(METHOD, &json!([request])).expect_err("there is no such option");

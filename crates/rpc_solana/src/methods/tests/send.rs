@@ -14,7 +14,8 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
 use super::world::{
-    CONFIRMED, FINALIZED, PROCESSED, World, hash, keypair, signed, simulation, with_lookup,
+    CONFIRMED, FINALIZED, PROCESSED, World, hash, keypair, sign_transaction, simulation,
+    with_lookup,
 };
 
 fn wire(transaction: &VersionedTransaction) -> Vec<u8> {
@@ -27,7 +28,7 @@ fn base64(transaction: &VersionedTransaction) -> String {
 
 fn payment() -> VersionedTransaction {
     let payer = keypair(10);
-    signed(&[transfer(&payer.pubkey(), &keypair(11).pubkey(), 7)], &payer, FINALIZED)
+    sign_transaction(&[transfer(&payer.pubkey(), &keypair(11).pubkey(), 7)], &payer, FINALIZED)
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn what_the_preflight_shows_is_the_errors_data() {
     let params = || json!([base64(&payment()), {"encoding": "base64"}]);
     let message = "Transaction simulation failed: Error processing Instruction 0: custom program \
                    error: 0x1";
-    let err = world.refused("sendTransaction", params(), -32002, message);
+    let err = world.check_refusal("sendTransaction", params(), -32002, message);
     assert_eq!(
         err.data,
         Some(json!({
@@ -102,7 +103,7 @@ fn what_the_preflight_shows_is_the_errors_data() {
         refused.err = Some(err);
         *world.transaction_service.simulation.lock() = Ok(refused);
         let message = format!("Transaction simulation failed: {message}");
-        let data = world.refused("sendTransaction", params(), -32002, &message).data;
+        let data = world.check_refusal("sendTransaction", params(), -32002, &message).data;
         assert_eq!(data.map(|data| data["fee"].clone()), Some(Value::Null));
     }
 }
@@ -119,41 +120,41 @@ fn a_transaction_that_makes_no_sense_is_refused() {
     let mut wrong = payment.clone();
     wrong.signatures[0] = Signature::from([1; 64]);
     let message = "Transaction simulation failed: Transaction did not pass signature verification";
-    let err = world.refused("sendTransaction", send(&wrong, json!({})), -32002, message);
+    let err = world.check_refusal("sendTransaction", send(&wrong, json!({})), -32002, message);
     let data = err.data.expect("a simulation's result");
     assert_eq!((&data["err"], &data["logs"]), (&json!("SignatureFailure"), &json!([])));
     let message = "Transaction signature verification failure";
     let params = send(&wrong, json!({"skipPreflight": true}));
-    world.refused("sendTransaction", params, -32003, message);
+    world.check_refusal("sendTransaction", params, -32003, message);
 
     let mut short = payment.clone();
     short.signatures.clear();
     let message = "invalid transaction: Transaction failed to sanitize accounts offsets correctly";
-    world.refused("sendTransaction", send(&short, json!({})), -32602, message);
+    world.check_refusal("sendTransaction", send(&short, json!({})), -32602, message);
 
     let (mut lookup, _) = with_lookup(&keypair(10), hash(40));
     let VersionedMessage::V0(message) = &mut lookup.message else { panic!("it is version 0") };
     message.address_table_lookups[0].writable_indexes[0] = 9;
     let text = "invalid transaction: Transaction address table lookup uses an invalid index";
-    world.refused("sendTransaction", send(&lookup, json!({})), -32602, text);
+    world.check_refusal("sendTransaction", send(&lookup, json!({})), -32602, text);
     let VersionedMessage::V0(message) = &mut lookup.message else { panic!("it is version 0") };
     message.address_table_lookups[0].account_key = keypair(77).pubkey();
     let text = "invalid transaction: Transaction loads an address table account that doesn't exist";
-    world.refused("sendTransaction", send(&lookup, json!({})), -32602, text);
+    world.check_refusal("sendTransaction", send(&lookup, json!({})), -32602, text);
     let VersionedMessage::V0(message) = &mut lookup.message else { panic!("it is version 0") };
     message.address_table_lookups[0].account_key = keypair(2).pubkey();
     let text =
         "invalid transaction: Transaction loads an address table account with an invalid owner";
-    world.refused("sendTransaction", send(&lookup, json!({})), -32602, text);
+    world.check_refusal("sendTransaction", send(&lookup, json!({})), -32602, text);
 
     let unsupported = "unsupported encoding: json. Supported encodings: base58, base64";
     let params = json!([base64(&payment), {"encoding": "json"}]);
-    world.refused("sendTransaction", params, -32602, unsupported);
+    world.check_refusal("sendTransaction", params, -32602, unsupported);
     let message = "invalid base58 encoding: InvalidCharacter { character: '0', index: 0 }";
-    world.refused("sendTransaction", json!(["0"]), -32602, message);
+    world.check_refusal("sendTransaction", json!(["0"]), -32602, message);
     let message = "Minimum context slot has not been reached";
     let params = send(&payment, json!({"minContextSlot": 49}));
-    world.refused("sendTransaction", params, -32016, message);
+    world.check_refusal("sendTransaction", params, -32016, message);
     assert!(world.transaction_service.sent.lock().is_empty());
 }
 
@@ -164,19 +165,19 @@ fn a_ledger_that_cannot_take_more_says_so() {
     *world.transaction_service.send.lock() =
         Err(SendError::QueueFull { bound: QueueBound::Transactions, queued: 8, limit: 8 });
     let message = "transaction queue is full: 8 waiting, at most 8 (--queue-max)";
-    let err = world.refused("sendTransaction", params(), -32005, message);
+    let err = world.check_refusal("sendTransaction", params(), -32005, message);
     assert_eq!(err.data, Some(json!({"queued": 8, "limit": 8})));
     *world.transaction_service.send.lock() = Err(SendError::Closed);
-    world.refused("sendTransaction", params(), -32603, "the ledger is shutting down");
+    world.check_refusal("sendTransaction", params(), -32603, "the ledger is shutting down");
     *world.transaction_service.simulation.lock() = Err(SimulationError::Panicked);
     let message = "the VM panicked while running this transaction";
-    world.refused("sendTransaction", params(), -32603, message);
+    world.check_refusal("sendTransaction", params(), -32603, message);
     world.api.health.set(Status::Behind { slots: 9 });
-    world.refused("sendTransaction", params(), -32005, "Node is behind by 9 slots");
+    world.check_refusal("sendTransaction", params(), -32005, "Node is behind by 9 slots");
 }
 
 #[test]
-fn an_airdrop_names_the_blockhash_of_its_commitment() {
+fn an_airdrop_uses_its_commitments_blockhash() {
     let world = World::new();
     let to = keypair(60).pubkey();
     let signature = Signature::from([9; 64]).to_string();
@@ -196,10 +197,10 @@ fn an_airdrop_is_refused_with_a_reason() {
     let world = World::new();
     let to = keypair(60).pubkey().to_string();
     let wrong = json!([to, 1, {"recentBlockhash": "x"}]);
-    world.refused("requestAirdrop", wrong, -32602, "Invalid param: WrongSize");
-    world.refused("requestAirdrop", json!(["x", 1]), -32602, "Invalid param: WrongSize");
+    world.check_refusal("requestAirdrop", wrong, -32602, "Invalid param: WrongSize");
+    world.check_refusal("requestAirdrop", json!(["x", 1]), -32602, "Invalid param: WrongSize");
     let too_few = "`params` should have at least 2 argument(s)";
-    world.refused("requestAirdrop", json!([to]), -32602, too_few);
+    world.check_refusal("requestAirdrop", json!([to]), -32602, too_few);
     for (err, code) in [
         (AirdropError::TooMuch { lamports: 9, limit: 8 }, -32603),
         (AirdropError::NoFaucet, -32603),
@@ -214,7 +215,7 @@ fn an_airdrop_is_refused_with_a_reason() {
     ] {
         let message = err.to_string();
         *world.transaction_service.airdrop.lock() = Err(err);
-        world.refused("requestAirdrop", json!([to, 9]), code, &message);
+        world.check_refusal("requestAirdrop", json!([to, 9]), code, &message);
     }
 }
 
@@ -224,5 +225,5 @@ fn a_node_without_a_faucet_refuses_airdrops() {
     world.api.faucet = None;
     let to = keypair(60).pubkey().to_string();
     let message = AirdropError::NoFaucet.to_string();
-    world.refused("requestAirdrop", json!([to, 9]), -32603, &message);
+    world.check_refusal("requestAirdrop", json!([to, 9]), -32603, &message);
 }

@@ -14,12 +14,12 @@ use solana_transaction_error::TransactionError;
 use solana_transaction_status::{InnerInstruction, InnerInstructions};
 
 use super::world::{
-    CONFIRMED, FINALIZED, World, account, hash, keypair, signed, simulation, with_lookup,
+    CONFIRMED, FINALIZED, World, account, hash, keypair, sign_transaction, simulation, with_lookup,
 };
 
 fn payment() -> VersionedTransaction {
     let payer = keypair(10);
-    signed(&[transfer(&payer.pubkey(), &keypair(11).pubkey(), 7)], &payer, FINALIZED)
+    sign_transaction(&[transfer(&payer.pubkey(), &keypair(11).pubkey(), 7)], &payer, FINALIZED)
 }
 
 fn params(transaction: &VersionedTransaction, mut config: Value) -> Value {
@@ -90,7 +90,7 @@ fn a_replaced_blockhash_is_returned() {
     assert!(request.replace_recent_blockhash);
     let config = json!({"replaceRecentBlockhash": true, "sigVerify": true});
     let message = "sigVerify may not be used with replaceRecentBlockhash";
-    world.refused("simulateTransaction", params(&payment(), config), -32602, message);
+    world.check_refusal("simulateTransaction", params(&payment(), config), -32602, message);
 }
 
 #[test]
@@ -191,15 +191,15 @@ fn what_cannot_be_simulated_is_refused() {
         (json!({"accounts": {"addresses": ["x"]}}), -32602, "Invalid param: WrongSize"),
         (json!({"minContextSlot": 49}), -32016, "Minimum context slot has not been reached"),
     ] {
-        world.refused("simulateTransaction", params(&payment(), config), code, message);
+        world.check_refusal("simulateTransaction", params(&payment(), config), code, message);
     }
     let mut unsound = payment();
     unsound.signatures.clear();
     let message = "invalid transaction: Transaction failed to sanitize accounts offsets correctly";
-    world.refused("simulateTransaction", params(&unsound, json!({})), -32602, message);
+    world.check_refusal("simulateTransaction", params(&unsound, json!({})), -32602, message);
     *world.transaction_service.simulation.lock() =
         Err(chain_solana::SimulationError::Sanitize("why".into()));
-    world.refused(
+    world.check_refusal(
         "simulateTransaction",
         params(&payment(), json!({})),
         -32602,

@@ -34,7 +34,7 @@ fn a_state_that_is_too_old_is_refused_with_its_slot() {
     for method in ["getSlot", "getBlockHeight", "getTransactionCount", "getLatestBlockhash"] {
         let params = json!([{"commitment": "confirmed", "minContextSlot": 80}]);
         let message = "Minimum context slot has not been reached";
-        let err = world.refused(method, params, -32016, message);
+        let err = world.check_refusal(method, params, -32016, message);
         assert_eq!(err.data, Some(json!({"contextSlot": CONFIRMED})));
     }
 }
@@ -48,10 +48,15 @@ fn a_blockhash_is_valid_where_it_is_known() {
     assert_eq!(valid(PROCESSED, json!([newest, {"commitment": "processed"}])), true);
     assert_eq!(valid(FINALIZED, json!([hash(3).to_string()])), true);
     assert_eq!(valid(FINALIZED, json!([hash(999).to_string()])), false);
-    world.refused("isBlockhashValid", json!(["x"]), -32602, "WrongSize");
-    world.refused("isBlockhashValid", json!(["0"]), -32602, "Invalid");
+    world.check_refusal("isBlockhashValid", json!(["x"]), -32602, "WrongSize");
+    world.check_refusal("isBlockhashValid", json!(["0"]), -32602, "Invalid");
     let params = json!([newest, {"minContextSlot": 49}]);
-    world.refused("isBlockhashValid", params, -32016, "Minimum context slot has not been reached");
+    world.check_refusal(
+        "isBlockhashValid",
+        params,
+        -32016,
+        "Minimum context slot has not been reached",
+    );
 }
 
 #[test]
@@ -59,7 +64,7 @@ fn wrong_parameters_are_named() {
     let world = World::new();
     let message = "Invalid parameters: Expected from 0 to 1 parameters.";
     for method in ["getSlot", "getBlockHeight", "getTransactionCount", "getLatestBlockhash"] {
-        world.refused(method, json!([null, null]), -32602, message);
-        world.refused(method, json!({}), -32602, "`params` should be an array");
+        world.check_refusal(method, json!([null, null]), -32602, message);
+        world.check_refusal(method, json!({}), -32602, "`params` should be an array");
     }
 }

@@ -51,7 +51,7 @@ fn every_method_and_subscription_has_its_row() {
 }
 
 #[test]
-fn every_method_of_agaves_has_its_class_in_its_row() {
+fn every_agave_method_has_its_class_in_its_row() {
     let text = document();
     let (agaves, _) = text.split_once("## Extensions").expect("the extensions follow");
     let mut checked = 0;

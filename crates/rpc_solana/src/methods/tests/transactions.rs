@@ -55,18 +55,23 @@ fn a_transaction_that_cannot_be_encoded_is_refused() {
     let message = "Transaction version (0) is not supported by the requesting client. Please try \
                    the request again with the following configuration parameter: \
                    \"maxSupportedTransactionVersion\": 0";
-    world.refused("getTransaction", json!([world.signature("lookup")]), -32015, message);
+    world.check_refusal("getTransaction", json!([world.signature("lookup")]), -32015, message);
     let config = json!({"maxSupportedTransactionVersion": 0});
     let lookup = world.ok("getTransaction", json!([world.signature("lookup"), config]));
     assert_eq!(lookup["version"], 0);
     let config = json!({"commitment": "processed"});
     let message = "Method does not support commitment below `confirmed`";
-    world.refused("getTransaction", json!([world.signature("memo"), config]), -32602, message);
-    world.refused("getTransaction", json!(["x"]), -32602, "Invalid param: WrongSize");
+    world.check_refusal(
+        "getTransaction",
+        json!([world.signature("memo"), config]),
+        -32602,
+        message,
+    );
+    world.check_refusal("getTransaction", json!(["x"]), -32602, "Invalid param: WrongSize");
 }
 
 #[test]
-fn signatures_of_an_address_come_newest_first() {
+fn address_signatures_come_newest_first() {
     let world = World::new();
     let payer = keypair(10).pubkey().to_string();
     let slots = |config: Value| -> Vec<u64> {
@@ -121,7 +126,8 @@ fn pages_of_a_long_list_follow_each_other() {
     }
     history.publish();
     world.api.history = Arc::new(history);
-    let (mut expected, mut before) = ((0..9_000u32).rev(), Value::Null);
+    let mut expected = (0..9_000u32).rev();
+    let mut before = Value::Null;
     loop {
         let config = json!({"before": before, "limit": 700});
         let page = world.ok("getSignaturesForAddress", json!([payer, config]));
@@ -138,7 +144,7 @@ fn pages_of_a_long_list_follow_each_other() {
 }
 
 #[test]
-fn a_signature_of_an_address_has_memo_error_and_status() {
+fn an_address_signature_has_memo_error_and_status() {
     let world = World::new();
     let payer = keypair(10).pubkey().to_string();
     let config = json!({"commitment": "confirmed"});
@@ -153,7 +159,7 @@ fn a_signature_of_an_address_has_memo_error_and_status() {
 }
 
 #[test]
-fn signatures_of_an_address_are_refused_with_a_reason() {
+fn invalid_signature_lists_are_refused_with_a_reason() {
     let world = World::new();
     let payer = keypair(10).pubkey().to_string();
     let unknown = Signature::from([5; 64]).to_string();
@@ -181,7 +187,7 @@ fn signatures_of_an_address_are_refused_with_a_reason() {
             "Minimum context slot has not been reached".to_owned(),
         ),
     ] {
-        world.refused("getSignaturesForAddress", json!([payer, config]), code, &message);
+        world.check_refusal("getSignaturesForAddress", json!([payer, config]), code, &message);
     }
 }
 
@@ -263,7 +269,7 @@ fn a_status_is_known_by_blocks_and_not_by_slots() {
 }
 
 #[test]
-fn a_transaction_that_nobody_was_told_of_has_no_status() {
+fn a_transaction_without_notification_has_no_status() {
     let world = World::new();
     let signatures = json!([[world.signature("refused"), world.signature("processed")]]);
     let statuses = || world.value(PROCESSED, "getSignatureStatuses", signatures.clone());
@@ -308,9 +314,9 @@ fn at_most_256_statuses_are_returned_at_once() {
     let world = World::new();
     let many = vec![world.signature("memo"); 257];
     let message = "Too many inputs provided; max 256";
-    world.refused("getSignatureStatuses", json!([many]), -32602, message);
+    world.check_refusal("getSignatureStatuses", json!([many]), -32602, message);
     world.value(PROCESSED, "getSignatureStatuses", json!([many[..256]]));
-    world.refused("getSignatureStatuses", json!([["x"]]), -32602, "Invalid param: WrongSize");
+    world.check_refusal("getSignatureStatuses", json!([["x"]]), -32602, "Invalid param: WrongSize");
     let message = "Invalid params: missing field `searchTransactionHistory`.";
-    world.refused("getSignatureStatuses", json!([[], {}]), -32602, message);
+    world.check_refusal("getSignatureStatuses", json!([[], {}]), -32602, message);
 }

@@ -41,7 +41,7 @@ fn an_addresss_transactions_come_in_either_order() {
 }
 
 #[test]
-fn slots_times_and_signatures_bound_the_transactions_of_an_address() {
+fn slots_times_and_signatures_bound_a_page() {
     let world = World::new();
     let filtered = |filters: Value| found(&world, json!({"filters": filters}));
     let time = |slot: i64| GENESIS_TIME + 4 * slot;
@@ -85,7 +85,7 @@ fn slots_times_and_signatures_bound_the_transactions_of_an_address() {
 }
 
 #[test]
-fn slots_before_and_until_bound_the_transactions_of_an_address() {
+fn before_and_until_slots_bound_a_page() {
     let world = World::new();
     for (config, expected) in [
         (json!({"beforeSlot": 45}), vec![44, 43, 42]),
@@ -101,7 +101,7 @@ fn slots_before_and_until_bound_the_transactions_of_an_address() {
 }
 
 #[test]
-fn an_unknown_member_of_the_request_is_refused_by_name() {
+fn an_unknown_request_member_is_refused_by_name() {
     let world = World::new();
     for name in ["before", "until", "beforeSignature", "sortorder", "filter"] {
         let err = world.call(METHOD, &json!([payer(), { (name): 1 }])).expect_err("it is unknown");
@@ -111,7 +111,7 @@ fn an_unknown_member_of_the_request_is_refused_by_name() {
 }
 
 #[test]
-fn a_limit_above_the_maximum_gives_a_page_of_the_maximum() {
+fn a_limit_above_the_maximum_is_lowered_to_it() {
     let world = World::new();
     assert_eq!(found(&world, json!({"limit": 5_000})), [45, 44, 43, 42]);
     let config = json!({"limit": 1_000, "transactionDetails": "full",
@@ -133,7 +133,8 @@ fn a_signature_continues_a_page_of_transactions() {
 fn a_token_continues_a_page_of_transactions() {
     let world = World::new();
     for (order, expected) in [("asc", vec![42, 43, 44, 45]), ("desc", vec![45, 44, 43, 42])] {
-        let (mut all, mut token) = (Vec::new(), Value::Null);
+        let mut all = Vec::new();
+        let mut token = Value::Null;
         loop {
             let config = json!({"sortOrder": order, "limit": 3, "paginationToken": token});
             let page = world.ok(METHOD, json!([payer(), config]));
@@ -149,7 +150,7 @@ fn a_token_continues_a_page_of_transactions() {
 }
 
 #[test]
-fn whole_transactions_of_an_address_are_those_of_get_transaction() {
+fn whole_transactions_equal_get_transactions_results() {
     let world = World::new();
     let config = json!({"transactionDetails": "full", "encoding": "base64",
                         "maxSupportedTransactionVersion": 0});
@@ -169,11 +170,11 @@ fn whole_transactions_of_an_address_are_those_of_get_transaction() {
                    the request again with the following configuration parameter: \
                    \"maxSupportedTransactionVersion\": 0";
     let config = json!({"transactionDetails": "full"});
-    world.refused(METHOD, json!([payer(), config]), -32015, message);
+    world.check_refusal(METHOD, json!([payer(), config]), -32015, message);
 }
 
 #[test]
-fn transactions_of_an_address_are_refused_with_a_reason() {
+fn invalid_transaction_lists_are_refused_with_a_reason() {
     let world = World::new();
     let unknown = Signature::from([5; 64]).to_string();
     let processed = "Method does not support commitment below `confirmed`".to_owned();
@@ -190,7 +191,7 @@ fn transactions_of_an_address_are_refused_with_a_reason() {
             format!("Transaction {unknown} not found"),
         ),
     ] {
-        world.refused(METHOD, json!([payer(), config]), code, &message);
+        world.check_refusal(METHOD, json!([payer(), config]), code, &message);
     }
     for config in [
         json!({"filters": {"slots": {}}}),

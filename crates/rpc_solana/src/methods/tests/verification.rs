@@ -99,7 +99,7 @@ fn a_banks_proof_is_found_by_its_slot() {
     assert_eq!((&bank["slot"], &bank["level"]), (&json!(FINALIZED), &json!(null)));
     let message =
         format!("Slot {} was skipped, or missing due to ledger jump to recent snapshot", 64);
-    world.refused("hydrantGetVerification", json!([64]), -32007, &message);
+    world.check_refusal("hydrantGetVerification", json!([64]), -32007, &message);
     let message = format!("Block not available for slot {}", PROCESSED + 1);
-    world.refused("hydrantGetVerification", json!([PROCESSED + 1]), -32004, &message);
+    world.check_refusal("hydrantGetVerification", json!([PROCESSED + 1]), -32004, &message);
 }

@@ -105,7 +105,7 @@ fn a_validator_that_has_not_voted_for_long_is_delinquent() {
     let unknown = json!({"votePubkey": keypair(1).pubkey().to_string()});
     assert_eq!(last_votes(unknown), [vec![0; 0], vec![]]);
     let message = "Invalid param: WrongSize";
-    world.refused("getVoteAccounts", json!([{"votePubkey": "x"}]), -32602, message);
+    world.check_refusal("getVoteAccounts", json!([{"votePubkey": "x"}]), -32602, message);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn all_stake_stands_behind_every_block() {
         );
     }
     let message = "Invalid params: invalid type: string \"1\", expected u64.";
-    world.refused("getBlockCommitment", json!(["1"]), -32602, message);
+    world.check_refusal("getBlockCommitment", json!(["1"]), -32602, message);
 }
 
 /// A cluster whose leaders were determined by other stakes than the current ones.
@@ -159,7 +159,7 @@ impl Cluster for OtherVoters {
 }
 
 #[test]
-fn the_stake_behind_a_block_and_all_stake_are_counted_by_the_stakes_of_now() {
+fn block_commitment_counts_current_stakes() {
     let mut world = World::new();
     world.api.cluster = Arc::new(OtherVoters(Arc::clone(&world.api.cluster)));
     let mut stakes = [0; 32];

@@ -140,7 +140,7 @@ impl World {
     }
 
     /// Checks the error of a call that must be refused.
-    pub(super) fn refused(
+    pub(super) fn check_refusal(
         &self,
         method: &str,
         params: Value,
@@ -227,7 +227,10 @@ impl Builder {
             &[],
             vec![solana_instruction::AccountMeta::new(keypair(2).pubkey(), false)],
         );
-        let vote = executed(signed(&[to_vote], &keypair(1), slot), &LoadedAddresses::default());
+        let vote = executed_transaction(
+            sign_transaction(&[to_vote], &keypair(1), slot),
+            &LoadedAddresses::default(),
+        );
         self.ledger.execute(TestTransaction { is_vote: true, ..vote });
         for (name, other) in self.others(slot) {
             let executed = self.ledger.execute(other);
@@ -236,11 +239,13 @@ impl Builder {
     }
 
     fn others(&self, slot: Slot) -> Vec<(&'static str, TestTransaction)> {
-        let (payer, to) = (keypair(10), keypair(11).pubkey());
+        let payer = keypair(10);
+        let to = keypair(11).pubkey();
         let pay = |lamports| transfer(&payer.pubkey(), &to, lamports);
         let none = LoadedAddresses::default();
-        let plain =
-            |instructions: &[Instruction]| executed(signed(instructions, &payer, slot), &none);
+        let plain = |instructions: &[Instruction]| {
+            executed_transaction(sign_transaction(instructions, &payer, slot), &none)
+        };
         let other = match slot {
             20 => ("forgotten", plain(&[pay(20)])),
             42 => {
@@ -256,14 +261,14 @@ impl Builder {
             }
             44 => {
                 let (transaction, loaded) = with_lookup(&payer, hash(slot - 1));
-                ("lookup", executed(transaction, &loaded))
+                ("lookup", executed_transaction(transaction, &loaded))
             }
             45 => ("priced", plain(&[units(200_000), unit_price(1_000), pay(45)])),
             60 => ("confirmed", plain(&[pay(60)])),
             61 if self.has_late => {
                 let payer = keypair(16);
                 let pay = transfer(&payer.pubkey(), &keypair(17).pubkey(), 1);
-                let mut late = executed(signed(&[pay], &payer, slot), &none);
+                let mut late = executed_transaction(sign_transaction(&[pay], &payer, slot), &none);
                 late.meta.status = Err(TransactionError::AccountNotFound);
                 late.visibility = StatusVisibility::hidden();
                 ("late", late)
@@ -275,11 +280,15 @@ impl Builder {
                 return vec![("processed", plain(&[pay(80)])), ("refused", refused)];
             }
             47 => {
-                let (cheap, dear) = (keypair(12), keypair(14));
+                let cheap = keypair(12);
+                let dear = keypair(14);
                 let pay = |from: &Keypair, to| transfer(&from.pubkey(), &keypair(to).pubkey(), 1);
-                let cheap = signed(&[pay(&cheap, 13)], &cheap, slot);
-                let dear = signed(&[unit_price(2_000), pay(&dear, 15)], &dear, slot);
-                return vec![("cheap", executed(cheap, &none)), ("dear", executed(dear, &none))];
+                let cheap = sign_transaction(&[pay(&cheap, 13)], &cheap, slot);
+                let dear = sign_transaction(&[unit_price(2_000), pay(&dear, 15)], &dear, slot);
+                return vec![
+                    ("cheap", executed_transaction(cheap, &none)),
+                    ("dear", executed_transaction(dear, &none)),
+                ];
             }
             _ => return Vec::new(),
         };
@@ -363,7 +372,7 @@ pub(super) fn unit_price(microlamports: u64) -> Instruction {
 }
 
 /// Signs a legacy transaction that names the blockhash before `slot`'s.
-pub(super) fn signed(
+pub(super) fn sign_transaction(
     instructions: &[Instruction],
     payer: &Keypair,
     slot: Slot,
@@ -394,7 +403,10 @@ pub(super) fn with_lookup(
 }
 
 /// Returns a transaction that paid a fee.
-fn executed(transaction: VersionedTransaction, loaded: &LoadedAddresses) -> TestTransaction {
+fn executed_transaction(
+    transaction: VersionedTransaction,
+    loaded: &LoadedAddresses,
+) -> TestTransaction {
     let mut keys = transaction.message.static_account_keys().to_vec();
     keys.extend_from_slice(&loaded.writable);
     keys.extend_from_slice(&loaded.readonly);

@@ -39,7 +39,7 @@ impl ForkedNode {
 }
 
 #[test]
-fn account_subscribers_have_the_state_of_their_commitment_under_random_forks() {
+fn account_subscribers_follow_their_chain_under_random_forks() {
     let mut restored = 0;
     for seed in 0..4 {
         let mut node = ForkedNode::start();

@@ -40,7 +40,7 @@ pub(super) fn check(chain: &ForkedChain, world: &SolanaNode, client: &mut Client
     check_statuses(chain, client, first);
     for commitment in [Commitment::Confirmed, Commitment::Finalized] {
         check_blocks(chain, client, commitment, first);
-        check_transactions(chain, client, (commitment, first), rng);
+        check_transactions(chain, client, commitment, first, rng);
     }
 }
 
@@ -126,7 +126,8 @@ fn check_blocks(chain: &ForkedChain, client: &mut Client, commitment: Commitment
 fn check_transactions(
     chain: &ForkedChain,
     client: &mut Client,
-    (commitment, first): (Commitment, u64),
+    commitment: Commitment,
+    first: u64,
     rng: &mut Rng,
 ) {
     let mut blocks = chain.chain(commitment);

@@ -48,7 +48,8 @@ pub(super) struct Subscriber {
 impl Subscriber {
     pub(super) fn start(node: &ForkedNode) -> Self {
         let mut client = node.connect();
-        let (mut mirrors, mut topics) = (HashMap::new(), HashMap::new());
+        let mut mirrors = HashMap::new();
+        let mut topics = HashMap::new();
         let all: Vec<String> = keys().map(|key| key.to_string()).collect();
         node.runtime.block_on(async {
             client.subscribe("slot", json!([])).await;
@@ -101,7 +102,8 @@ impl Subscriber {
 
     fn receive(&mut self, chain: &ForkedChain, notification: &Value) {
         let params = &notification["params"];
-        let (result, id) = (&params["result"], params["subscription"].as_u64().expect("an id"));
+        let result = &params["result"];
+        let id = params["subscription"].as_u64().expect("an id");
         match notification["method"].as_str().expect("a method") {
             "addressesNotification" => {
                 let commitment = self.topics[&id];

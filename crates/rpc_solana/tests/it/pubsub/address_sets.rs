@@ -48,7 +48,7 @@ fn update(slot: u64, accounts: &[u8]) -> (u64, String, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn a_set_hears_of_its_addresses_and_of_nothing_else() {
+async fn a_set_is_notified_about_its_addresses_only() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let answer =
@@ -212,7 +212,7 @@ async fn blocks_stay_in_order_while_a_set_grows_under_a_writer() {
 }
 
 #[tokio::test]
-async fn other_key_kinds_hear_of_what_belongs_to_an_address() {
+async fn other_key_kinds_cover_what_belongs_to_an_address() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let owners = vec![key(200).to_string()];
@@ -341,7 +341,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
 }
 
 /// Makes a block on a chosen parent, which is not in the ledger.
-fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block> {
+fn block_on_fork(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block> {
     let write = |n: &u8| AccountWrite {
         pubkey: key(*n),
         id: ledger::AddressId(u32::MAX),
@@ -368,7 +368,7 @@ async fn a_block_that_broke_a_rule_is_reported_as_dead_and_an_abandoned_one_is_n
     client.subscribe("slotsUpdates", json!([])).await;
     let dead = RevertReason::Dead { error: "a rule".to_owned() };
     for (n, reason) in (1_u8..).zip([RevertReason::Abandoned, RevertReason::Replaced, dead]) {
-        let block = forked((0, 0), u64::from(n), n, &[]);
+        let block = block_on_fork((0, 0), u64::from(n), n, &[]);
         node.send_event(&LedgerEvent::Reverted { block, reason, timestamp_ms: 1 });
     }
     let update = client.notification().await["params"]["result"].take();
@@ -384,7 +384,7 @@ async fn a_fork_that_drops_blocks_is_sent_as_it_was() {
     let options = json!({ "commitment": "confirmed" });
     subscribe_set(&mut client, &keys(1..4), options.clone()).await;
     let send = |node: &mut Node, parent, slot, hash, accounts: &[u8]| {
-        let block = forked(parent, slot, hash, accounts);
+        let block = block_on_fork(parent, slot, hash, accounts);
         node.send_confirmed(block);
     };
     send(&mut node, (0, 0), 1, 1, &[1]);
@@ -422,10 +422,10 @@ async fn a_writer_that_jumps_ten_slots_loses_nothing() {
     let account = json!([key(3).to_string(), { "encoding": "base64" }]);
     client.subscribe("account", account).await;
     for n in 1..=10 {
-        let block = forked((u64::from(n) - 1, n - 1), u64::from(n), n, &[n]);
+        let block = block_on_fork((u64::from(n) - 1, n - 1), u64::from(n), n, &[n]);
         node.send_confirmed(block);
     }
-    let block = forked((9, 9), 10, 10, &[10]);
+    let block = block_on_fork((9, 9), 10, 10, &[10]);
     node.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 1 });
     let all = node.notifications(&mut client).await;
     let of = |method: &str| -> Vec<_> {
@@ -453,7 +453,8 @@ async fn each_bound_is_refused_whole_and_names_its_knob() {
         ..Config::default()
     };
     let node = Node::start(config).await;
-    let (mut a, mut b) = (node.connect().await, node.connect().await);
+    let mut a = node.connect().await;
+    let mut b = node.connect().await;
     let mut c = node.connect().await;
     let mut d = node.connect().await;
     let id = subscribe_set(&mut a, &keys(0..90), json!({})).await["subscription"].clone();
@@ -487,9 +488,10 @@ async fn each_bound_is_refused_whole_and_names_its_knob() {
 }
 
 #[tokio::test]
-async fn shared_sets_part_when_one_of_them_changes() {
+async fn shared_sets_separate_when_one_changes() {
     let mut node = Node::start(Config::default()).await;
-    let (mut a, mut b) = (node.connect().await, node.connect().await);
+    let mut a = node.connect().await;
+    let mut b = node.connect().await;
     let options = json!({ "commitment": "confirmed" });
     let id = subscribe_set(&mut a, &keys(1..5), options.clone()).await["subscription"].clone();
     subscribe_set(&mut b, &keys(1..5), options).await;
@@ -527,7 +529,8 @@ async fn a_slow_client_is_conflated_if_it_asked_for_that() {
         node.write(1 + round % 3, u64::from(round) + 1);
     }
     let mut newest = [0; 3];
-    let (mut sequence, mut conflated) = (0, 0);
+    let mut sequence = 0;
+    let mut conflated = 0;
     while newest != [40, 38, 39] {
         let notification = client.notification().await;
         assert_eq!(notification["params"]["sequence"], sequence, "no gap");
@@ -585,7 +588,7 @@ async fn clients_that_vanish_storm_and_loop_leave_nothing() {
 }
 
 #[tokio::test]
-async fn a_follower_of_a_program_hears_of_accounts_that_leave_it() {
+async fn a_program_set_is_notified_when_an_account_leaves_it() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let [old, new] = [key(200), key(201)];
@@ -600,7 +603,8 @@ async fn a_follower_of_a_program_hears_of_accounts_that_leave_it() {
     write(&mut node, 3, account(6, new, &[1]));
     write(&mut node, 4, account(6, old, &[1]));
     write(&mut node, 5, None);
-    let (mut one, mut two) = (Vec::new(), Vec::new());
+    let mut one = Vec::new();
+    let mut two = Vec::new();
     for notification in node.notifications(&mut client).await {
         let result = &notification["params"]["result"];
         let item = &result["value"][0];

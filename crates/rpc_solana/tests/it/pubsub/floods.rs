@@ -36,12 +36,15 @@ fn call(method: &str, params: serde_json::Value) -> Vec<u8> {
 /// that were in use.
 async fn flood(node: &Node, client: &mut DuplexStream, frame: &[u8]) -> (usize, usize) {
     let frames = frame.repeat(SOCKET_BYTES.div_ceil(frame.len()));
-    let (mut sent, mut in_use, mut at) = (0, 0, 0);
+    let mut sent = 0;
+    let mut in_use = 0;
+    let mut at = 0;
     node.wait_until(|stats| stats.connections == 1).await;
     let flood = async {
         while sent < FLOOD_BYTES {
             let Ok(bytes) = client.write(&frames[at..]).await else { break };
-            (sent, at) = (sent + bytes, (at + bytes) % frames.len());
+            sent += bytes;
+            at = (at + bytes) % frames.len();
             let stats = node.pubsub.stats();
             in_use = in_use.max(stats.unwritten_bytes + stats.notification_bytes);
         }

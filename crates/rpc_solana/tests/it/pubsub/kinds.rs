@@ -371,7 +371,8 @@ async fn blocks_are_sent_when_confirmed_and_when_finalized() {
     let notifications = node.notifications(&mut client).await;
     assert_eq!(ids(&notifications), [all, named, all], "no block that does not name it");
     let of = |notification: &Value| result(notification)["value"]["block"]["signatures"].clone();
-    let (one, two) = (signature(1).to_string(), signature(2).to_string());
+    let one = signature(1).to_string();
+    let two = signature(2).to_string();
     assert_eq!(of(&notifications[0]), json!([one, two]));
     assert_eq!(of(&notifications[1]), json!([one]));
     node.finalize();

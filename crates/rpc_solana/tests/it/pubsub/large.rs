@@ -65,7 +65,7 @@ async fn a_large_notification_is_in_memory_once_for_all_who_do_not_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
+async fn only_the_client_with_most_queued_bytes_is_closed() {
     let bound = 16 * MIB;
     let mut node = Node::start(Config { queues_bytes_max: bound, ..Config::default() }).await;
     node.next_client.store(8, Ordering::SeqCst);
@@ -107,7 +107,7 @@ async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
 /// Reads until the connection ends, or the node has no more messages for any client.
 async fn until_ended(client: &mut super::node::Client, node: &Node) -> Option<(u16, String)> {
     tokio::select! {
-        closed = client.closed() => closed,
+        closed = client.read_until_closed() => closed,
         () = async {
             node.wait_until(|stats| stats.notification_bytes == 0 && stats.unwritten_bytes == 0).await;
         } => None,

@@ -19,10 +19,11 @@ fn assert_too_many(reply: &Value, id: &Value, setting: &str) {
 }
 
 #[tokio::test]
-async fn all_connections_of_a_client_share_its_requests() {
+async fn all_connections_share_their_clients_requests() {
     let limits = Limits { requests_per_s: 1, bytes_per_s: 0 };
     let node = Node::with_limits(Config::default(), limits).await;
-    let (mut one, mut other) = (node.connect().await, node.connect().await);
+    let mut one = node.connect().await;
+    let mut other = node.connect().await;
     // Half a minute's worth of calls: accepted because the client had made none before.
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
     let reply = one.request(Value::from(vec![call.clone(); 30]).to_string()).await;
@@ -50,7 +51,8 @@ fn update(request: u8) -> Vec<u8> {
 async fn what_a_client_is_sent_counts_as_its_bytes() {
     let limits = Limits { requests_per_s: 0, bytes_per_s: 100 };
     let mut node = Node::with_limits(Config::default(), limits).await;
-    let (mut one, mut other) = (node.connect().await, node.connect().await);
+    let mut one = node.connect().await;
+    let mut other = node.connect().await;
     let config = json!({ "encoding": "base64", "commitment": "processed" });
     one.subscribe("account", json!([key(1).to_string(), config])).await;
     let writes = vec![(key(1), account(1, key(200), &[7; 30_000]))];
@@ -114,7 +116,8 @@ async fn subscriptions_past_a_limit_are_refused() {
     let config =
         Config { subscriptions_max: 3, subscriptions_per_connection_max: 2, ..Config::default() };
     let node = Node::start(config).await;
-    let (mut one, mut other) = (node.connect().await, node.connect().await);
+    let mut one = node.connect().await;
+    let mut other = node.connect().await;
     one.subscribe("slot", json!([])).await;
     one.subscribe("root", json!([])).await;
     one.subscribe("root", json!([])).await;
@@ -159,14 +162,14 @@ async fn a_connection_too_many_is_closed_with_try_again_later() {
     one.subscribe("slot", json!([])).await;
     let mut other = node.connect().await;
     let reason = "1 connections are open (pubsub.connections_max)".to_owned();
-    assert_eq!(other.closed().await, Some((1013, reason)));
+    assert_eq!(other.read_until_closed().await, Some((1013, reason)));
     one.socket.close(None).await.expect("it is open");
     node.wait_until_empty().await;
     node.connect().await.subscribe("slot", json!([])).await;
 }
 
 #[tokio::test]
-async fn every_way_of_going_leaves_nothing() {
+async fn every_end_of_a_connection_frees_its_memory() {
     let mut node = Node::start(Config::default()).await;
     let pubkey = key(1).to_string();
     for way in 0..5 {
@@ -197,7 +200,7 @@ async fn every_way_of_going_leaves_nothing() {
             _ => {
                 node.pubsub.shut_down();
                 let reason = "the node is shutting down".to_owned();
-                assert_eq!(client.closed().await, Some((1001, reason)));
+                assert_eq!(client.read_until_closed().await, Some((1001, reason)));
             }
         }
         node.wait_until_empty().await;
@@ -206,7 +209,7 @@ async fn every_way_of_going_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
+async fn the_ledgers_end_closes_clients_after_the_last_notification() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     client.subscribe("slot", json!([])).await;
@@ -215,7 +218,10 @@ async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
     assert_eq!(notification["params"]["result"]["slot"], 1);
     let Node { ledger, .. } = node;
     drop(ledger);
-    assert_eq!(client.closed().await, Some((1001, "the node is shutting down".to_owned())));
+    assert_eq!(
+        client.read_until_closed().await,
+        Some((1001, "the node is shutting down".to_owned()))
+    );
 }
 
 /// A heavy task of a client that ends when its sender is dropped.

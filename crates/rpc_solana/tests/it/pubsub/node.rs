@@ -137,7 +137,8 @@ impl Node {
             cpu_pool::Config { threads: 2, client_heavy_max: 1, ..cpu_pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
         let pool = Arc::new(pool);
-        let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(ledger.history()));
+        let pubsub_reader = reader.clone();
+        let pubsub_history = Arc::clone(ledger.history());
         let pool_and_limiter = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
         let (pubsub, event_sender) =
             pubsub::start(config, cluster_info(), pubsub_reader, pubsub_history, pool_and_limiter)
@@ -334,7 +335,7 @@ impl Client {
     }
 
     /// Reads until the connection is closed. Returns the code and the reason.
-    pub(crate) async fn closed(&mut self) -> Option<(u16, String)> {
+    pub(crate) async fn read_until_closed(&mut self) -> Option<(u16, String)> {
         loop {
             match self.message().await {
                 Some(Ok(_)) => {}

@@ -140,7 +140,7 @@ async fn a_transaction_has_a_status_before_its_notification_is_sent() {
 }
 
 #[tokio::test]
-async fn a_set_is_notified_of_a_transaction_that_has_a_status() {
+async fn a_set_is_notified_about_a_transaction_with_a_status() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let options = json!({ "facet": "mentions", "commitment": "processed" });
@@ -152,7 +152,7 @@ async fn a_set_is_notified_of_a_transaction_that_has_a_status() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_nobody_hears_of_stays_hidden() {
+async fn a_transaction_without_listener_remains_hidden() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let params = json!([signature(1).to_string(), { "commitment": "finalized" }]);

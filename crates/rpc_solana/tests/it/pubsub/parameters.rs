@@ -93,7 +93,7 @@ async fn what_is_wrong_is_refused_in_agaves_words() {
 }
 
 #[tokio::test]
-async fn the_envelope_is_that_of_http() {
+async fn the_envelope_is_the_same_as_over_http() {
     let node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let cases = [

@@ -65,7 +65,7 @@ pub(super) fn frames(mut rest: &[u8]) -> Vec<(u8, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn what_is_out_of_protocol_closes_with_its_code() {
+async fn a_protocol_violation_closes_with_its_code() {
     let node = Node::start(Config { close_timeout_ms: 2_000, ..Config::default() }).await;
     let long = frame(0x81, &[b' '; 4_097]);
     let in_pieces = [frame(0x01, &[b' '; 3_000]), frame(0x80, &[b' '; 3_000])].concat();
@@ -137,7 +137,7 @@ async fn pieces_pings_and_bytes_are_all_understood() {
 }
 
 #[tokio::test]
-async fn a_message_of_4096_bytes_is_taken() {
+async fn a_message_with_4096_bytes_is_accepted() {
     let node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let padded = format!("{VERSION}{}", " ".repeat(4_096 - VERSION.len()));

@@ -63,7 +63,8 @@ async fn received_is_sent_before_processed_if_requested() {
     node.finalize();
     let mut notifications = values(&node.notifications(&mut client).await);
     notifications.sort_by_key(|(id, _)| *id);
-    let (received, done) = (json!("receivedSignature"), json!({ "err": "AccountNotFound" }));
+    let received = json!("receivedSignature");
+    let done = json!({ "err": "AccountNotFound" });
     let expected = [
         (processed, received.clone()),
         (processed, done.clone()),

@@ -25,7 +25,8 @@ async fn wait_until(node: &Node, is_met: impl Fn(Stats) -> bool) {
 async fn a_client_that_does_not_read_is_closed_and_the_others_go_on() {
     let config = Config { queue_bytes_max: 1_000_000, ..Config::default() };
     let mut node = Node::start(config).await;
-    let (mut slow, mut quick) = (node.connect().await, node.connect().await);
+    let mut slow = node.connect().await;
+    let mut quick = node.connect().await;
     let params = json!([key(1).to_string(), { "commitment": "confirmed", "encoding": "base64" }]);
     slow.subscribe("account", params.clone()).await;
     quick.subscribe("account", params).await;
@@ -42,7 +43,7 @@ async fn a_client_that_does_not_read_is_closed_and_the_others_go_on() {
     let stats = node.pubsub.stats();
     assert_eq!((stats.connections, stats.subscriptions), (1, 1), "nothing of it is left");
     let reason = "too slow: more than 1000000 bytes were waiting (pubsub.queue_bytes_max)";
-    assert_eq!(slow.closed().await, Some((1008, reason.to_owned())));
+    assert_eq!(slow.read_until_closed().await, Some((1008, reason.to_owned())));
     node.write(1, 6);
     assert_eq!(quick.notification().await["params"]["result"]["value"]["lamports"], 6);
 }
@@ -64,7 +65,7 @@ async fn too_many_messages_close_too() {
         });
     }
     let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)";
-    assert_eq!(client.closed().await, Some((1008, reason.to_owned())));
+    assert_eq!(client.read_until_closed().await, Some((1008, reason.to_owned())));
 }
 
 #[tokio::test]
@@ -132,7 +133,7 @@ async fn a_silent_client_is_closed_and_one_that_answers_pings_is_not() {
         () = wait_until(&node, |stats| stats.connections == 1) => {}
     }
     let reason = "no answer to 2 pings, one every 20 ms (pubsub.ping_ms)";
-    assert_eq!(silent.closed().await, Some((1008, reason.to_owned())));
+    assert_eq!(silent.read_until_closed().await, Some((1008, reason.to_owned())));
 }
 
 #[tokio::test]
@@ -156,7 +157,7 @@ async fn the_writer_never_waits_and_lost_events_close_everyone() {
         });
     }
     let reason = "the node could not keep up and notifications were lost (pubsub.events_max)";
-    assert_eq!(client.closed().await, Some((1013, reason.to_owned())));
+    assert_eq!(client.read_until_closed().await, Some((1013, reason.to_owned())));
     // While the notifier is still behind, new clients are refused.
     loop {
         let mut client = node.connect().await;

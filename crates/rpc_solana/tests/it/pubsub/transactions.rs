@@ -114,7 +114,7 @@ async fn a_transaction_above_the_version_is_an_error_and_not_lost() {
 }
 
 #[tokio::test]
-async fn every_address_of_a_filter_counts_among_those_of_its_connection() {
+async fn filter_addresses_count_for_their_connection() {
     let config = Config { tracked_addresses_per_connection_max: 50, ..Config::default() };
     let node = Node::start(config).await;
     let mut client = node.connect().await;

@@ -21,7 +21,7 @@ async fn remaining_frames(mut socket: TcpStream) -> Vec<(u8, Vec<u8>)> {
 }
 
 /// Returns a call that subscribes to one address, padded to `bytes`.
-fn padded(bytes: usize) -> String {
+fn padded_call(bytes: usize) -> String {
     let params = json!([[key(1).to_string()]]);
     let call =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "addressesSubscribe", "params": params });
@@ -35,7 +35,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
     // This is long enough for a client on a busy machine to send each pong.
     let config = Config { message_timeout_ms: 2_000, ping_ms: 200, ..Config::default() };
     let node = Node::start(config).await;
-    let long = padded(900_000);
+    let long = padded_call(900_000);
     let incomplete: [(&str, Vec<u8>); 4] = [
         ("half of a header", vec![0x81]),
         ("half of a frame", frame(0x81, b"{}")[..7].to_vec()),
@@ -81,7 +81,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unfinished_messages_of_one_client_leave_room_for_others() {
+async fn one_clients_unfinished_messages_leave_memory_for_others() {
     let message = 256 * 1024;
     let bound = 4 * message;
     let config = Config {
@@ -92,7 +92,7 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
     };
     let node = Node::start(config).await;
     let mut incomplete = Vec::new();
-    let text = padded(message);
+    let text = padded_call(message);
     for n in 0..30 {
         let mut socket = node.socket().await;
         let first = if n % 2 == 0 { 0x81 } else { 0x01 };
@@ -109,7 +109,7 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
     node.next_client.store(8, Ordering::SeqCst);
     let mut other = node.connect().await;
     for _ in 0..10 {
-        let reply = other.request(padded(message - 100)).await;
+        let reply = other.request(padded_call(message - 100)).await;
         assert!(reply["result"]["subscription"].is_u64(), "{reply}");
         let reserved = node.pubsub.stats().incoming_bytes;
         assert!(reserved <= bound, "{reserved} bytes are reserved");
@@ -136,7 +136,7 @@ async fn a_message_for_which_there_is_no_room_closes_its_connection() {
         ..Config::default()
     };
     let node = Node::start(config).await;
-    let text = padded(message);
+    let text = padded_call(message);
     let incomplete = [&header(0x81, message), &text.as_bytes()[..message - 1]].concat();
     let mut sockets = Vec::new();
     for _ in 0..4 {

@@ -49,8 +49,8 @@ enum NewTransactions {
     #[default]
     Default,
     Named(Choice),
-    /// The transactions in base64.
-    Given(Vec<String>),
+    /// Each transaction in base64, in their order.
+    Listed(Vec<String>),
 }
 
 #[derive(Deserialize)]
@@ -95,14 +95,14 @@ fn reorg(api: &SolanaApi, params: Params<'_>) -> MethodResult {
             ForkTransactions::Reexecute
         }
         NewTransactions::Named(Choice::Drop) => ForkTransactions::Drop,
-        NewTransactions::Given(texts) => ForkTransactions::Replace(verified(&texts)?),
+        NewTransactions::Listed(texts) => ForkTransactions::Replace(decode_verified(&texts)?),
     };
     let call = control.reorg(depth, transactions);
     Ok(MethodOutput::streamed(None, PendingCall::new(call, reorganization)))
 }
 
 /// Decodes transactions and verifies their signatures.
-fn verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
+fn decode_verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
     if texts.len() > REORG_TRANSACTIONS_MAX {
         let count = texts.len();
         return Err(RpcError::invalid_params(format!(
@@ -112,7 +112,7 @@ fn verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
     let decode = |text: &String| {
         let transaction = transaction_codec::decode(text, TransactionBinaryEncoding::Base64)?;
         VerifiedTransaction::verify(transaction).map_err(|err| match err {
-            VerifyError::Sanitize(why) => simulate::unsound(&why),
+            VerifyError::Sanitize(why) => simulate::invalid_transaction(&why),
             VerifyError::Signature => {
                 RpcCustomError::TransactionSignatureVerificationFailure.into()
             }
@@ -121,8 +121,8 @@ fn verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
     texts.iter().map(decode).collect()
 }
 
-fn reorganization(done: Reorganization) -> Value {
-    let Reorganization { reverted, entered, executed, dropped, reasons } = done;
+fn reorganization(outcome: Reorganization) -> Value {
+    let Reorganization { reverted, entered, executed, dropped, reasons } = outcome;
     let reason = |(signature, err): (solana_signature::Signature, _)| json!({ "signature": signature.to_string(), "err": err });
     json!({
         "left": reverted,

@@ -24,7 +24,7 @@ fn numbers_that_went_through_javascript_are_those_before_it() {
         cheats.insert(mint_key, 9, program, &mint());
         let update = json!({ "amount": largest, "delegatedAmount": "7" });
         cheats.edit("surfnet_setTokenAccount", json!([text(&owner), text(&mint_key), update]));
-        let account = cheats.account(&associated(&owner, &mint_key, &program));
+        let account = cheats.account(&associated_address(&owner, &mint_key, &program));
         let token = Token::unpack(account.data()).expect("a token account");
         assert_eq!((token.amount, token.delegated_amount), (u64::MAX, 7));
     }
@@ -36,7 +36,7 @@ fn numbers_that_went_through_javascript_are_those_before_it() {
 }
 
 #[test]
-fn an_account_of_a_mint_that_freezes_new_ones_is_frozen() {
+fn a_new_account_is_frozen_if_its_mint_says_so() {
     let cheats = CheatWorld::new();
     let program = spl_token_2022_interface::id();
     let owner = key(1);
@@ -54,7 +54,7 @@ fn an_account_of_a_mint_that_freezes_new_ones_is_frozen() {
     cheats.insert(mint_key, 9, program, &data);
     let state = |owner: &Pubkey, update: Value| {
         cheats.edit("surfnet_setTokenAccount", json!([text(owner), text(&mint_key), update]));
-        let account = cheats.account(&associated(owner, &mint_key, &program));
+        let account = cheats.account(&associated_address(owner, &mint_key, &program));
         let token = StateWithExtensions::<Token2022>::unpack(account.data()).expect("an account");
         token.base.state as u8
     };
