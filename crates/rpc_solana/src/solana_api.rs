@@ -77,6 +77,7 @@ impl LedgerVersions for SolanaApi {
     }
 }
 
+/// The server of the JSON-RPC API of Solana.
 pub type SolanaServer = Server<SolanaApi>;
 
 impl SolanaApi {
