@@ -101,7 +101,7 @@ impl HydrantGeyser {
         Ok(())
     }
 
-    /// Queues an update. Whatever happens, the validator goes on.
+    /// Queues an update. The validator continues in any case.
     fn push(
         &self,
         kind: Event,
@@ -130,7 +130,7 @@ impl HydrantGeyser {
 }
 
 impl HydrantGeyser {
-    /// Changes the table of the cluster's nodes. It is no part of a bank, so an error loses nothing else.
+    /// Changes the table of the cluster's nodes. It is not part of a bank, so an error loses nothing else.
     fn change_nodes(
         &self,
         change: impl FnOnce(&GossipTable) -> Result<(), ReplicaError>,

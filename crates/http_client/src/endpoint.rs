@@ -46,7 +46,7 @@ impl Endpoint {
         Self::parse_trusting(url, None)
     }
 
-    /// The same, but with https the server needs a certificate of the PEM file `ca`, if there is
+    /// Parses a URL. With https the server needs a certificate of the PEM file `ca`, if there is
     /// one.
     pub fn parse_trusting(url: &str, ca: Option<&Path>) -> Result<Self, HttpClientError> {
         let url_error =
@@ -76,7 +76,7 @@ impl Endpoint {
         Ok(Self { addresses, preferred: Arc::default(), host, path, tls, api_key })
     }
 
-    /// The same with an API key, which each request has in the header `x-api-key`.
+    /// Adds an API key, which each request has in the header `x-api-key`.
     ///
     /// Errors: it is empty, longer than a key may be, or has characters that a header cannot have. The error does not
     /// have it.

@@ -2,7 +2,7 @@
 //! and observes the budget of a poll.
 //!
 //! Without it, a client that never reads its response would occupy its connection and the memory of the
-//! response for ever: TCP has no timeout while the peer is alive.
+//! response forever: TCP has no timeout while the peer is alive.
 //! Bounds: from the first write that has to wait, the client must take [`PROGRESS_BYTES`], or all that is
 //! offered, within the time limit, and then again. A few bytes now and then are not enough. One poll of the
 //! connection reads and writes as much as [`crate::poll_budget`] allows. A larger write, and the rest of one that had
@@ -114,7 +114,7 @@ impl<IO> WriteTimeout<IO> {
         }
     }
 
-    /// The same, but it observes the budget of each poll.
+    /// A stream with a write timeout that observes the budget of each poll.
     pub(crate) fn controlled(self, control: &Arc<SocketControl>) -> Self {
         Self { control: Some(Arc::clone(control)), ..self }
     }

@@ -53,8 +53,8 @@ impl ApiKeyFile {
         Ok(Self { path: path.to_owned(), keys, read: version, usage: None })
     }
 
-    /// Restores the requests of the day from the file in the ledger's directory, or from the one beside the keys, and
-    /// stores them there from then on.
+    /// Restores the requests of the day from the file in the ledger's directory, or from the one next to the keys, and
+    /// stores them there afterwards.
     pub(crate) fn restore_usage(&mut self, ledger: Option<&Path>) {
         let file = UsageFile::new(ledger, &self.path);
         file.restore(&self.keys);

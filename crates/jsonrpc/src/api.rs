@@ -24,7 +24,7 @@ pub trait Api: LedgerVersions + Sized {
     /// The tables of all methods, in any order. Metrics have a label for each.
     const METHODS: &'static [&'static [MethodSpec<Self>]];
 
-    /// The same API with its state fixed at the current view for as long as it lives: for several methods whose
+    /// Returns the API with its state fixed at the current view for as long as it lives: for several methods whose
     /// results must come from one view. Cost: some counters.
     fn pinned(&self) -> Self;
 

@@ -188,7 +188,7 @@ impl ResponseSender {
         }
     }
 
-    /// Sets what is beside a raw value that is sent alone. Returns false if it would be sent in an envelope.
+    /// Sets the JSON around a raw value that is sent alone. Returns false if it would be sent in an envelope.
     pub(crate) fn start_raw(&mut self, slot: Slot, fields: Vec<(&'static str, String)>) -> bool {
         let Some(value_writer) = &mut self.value_writer else { return false };
         value_writer.start_raw(slot, fields);

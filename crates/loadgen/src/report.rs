@@ -48,11 +48,11 @@ pub struct Row {
     pub counts: Counts,
     /// Quantile of the latencies of all due requests, in milliseconds, run by run.
     pub p50_ms: Spread,
-    /// The same.
+    /// 90 % quantile, in milliseconds, run by run.
     pub p90_ms: Spread,
-    /// The same.
+    /// 99 % quantile, in milliseconds, run by run.
     pub p99_ms: Spread,
-    /// The same.
+    /// 99.9 % quantile, in milliseconds, run by run.
     pub p999_ms: Spread,
     /// The longest latency of all runs.
     pub longest_ms: f64,

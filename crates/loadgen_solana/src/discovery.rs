@@ -230,7 +230,7 @@ impl Inputs {
             Some("account") => {
                 self.owners.extend(info("owner"));
                 self.delegates.extend(info("delegate"));
-                // Wrapped SOL has no supply of its own; on some nodes it is no account.
+                // Wrapped SOL has no supply of its own; on some nodes its mint is not an account.
                 self.mints.extend(info("mint").filter(|mint| mint != NATIVE_MINT));
             }
             _ => self.owners.push(address.to_owned()),

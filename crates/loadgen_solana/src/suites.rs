@@ -191,7 +191,7 @@ impl Suite {
         }
     }
 
-    /// Its requests. Some are sent first, and their responses must have results.
+    /// Makes the requests of the suite. Some are sent first, and their responses must have results.
     pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, SuiteError> {
         let params = self.params(found)?;
         let every = params.len().div_ceil(CHECKED_RESPONSES);

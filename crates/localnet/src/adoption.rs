@@ -1,6 +1,6 @@
 //! Accounts of another cluster, which the ledger takes over while it runs.
 //!
-//! In: [`ControlCommand::Adopt`](chain_solana::ControlCommand). Out: writes in the open block. The block goes on: a
+//! In: [`ControlCommand::Adopt`](chain_solana::ControlCommand). Out: writes in the open block. The block stays open: a
 //! fetched account makes no block.
 //! Invariant: an account that the ledger has, or had in the same chain of blocks, is not replaced.
 //! Invariant: after the ledger went back, it has every account that it took over in a block that was left, as it was

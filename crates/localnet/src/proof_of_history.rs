@@ -17,7 +17,7 @@ use solana_sha256_hasher::{hash, hashv};
 
 /// Transactions of an entry, as in Agave's banking stage.
 const ENTRY_TRANSACTIONS_MAX: usize = 64;
-/// Ticks of a block. `--warp-slot`, and a fork that goes on from an old block, skip more slots. The last tick then has
+/// Ticks of a block. `--warp-slot`, and a fork that continues from an old block, skip more slots. The last tick then has
 /// more hashes, so that two children of one block have different blockhashes.
 const TICKS_MAX: u64 = 64;
 /// More hashes of the last tick: some milliseconds. A ledger goes back by fewer slots than that.

@@ -49,7 +49,7 @@ pub(crate) fn patch(
     true
 }
 
-/// The account that a patch makes of `base`. `None` if it is no patch of it.
+/// The account that a patch makes of `base`. `None` if the patch has another base.
 pub(crate) fn apply_patch(base: &AccountSharedData, patch: &[u8]) -> Option<AccountSharedData> {
     let mut rest = patch;
     let lamports = take_varint(&mut rest)?;

@@ -2,7 +2,7 @@
 //!
 //! Shape: [`UpstreamFork::connect`] checks which cluster the upstream is, and opens the cache. [`ConnectedFork::start`]
 //! starts the fetching threads once the ledger is open. They end when the fork is dropped.
-//! An upstream that does not answer at the start is no error if the cache has its cluster: what is in the cache is served,
+//! An upstream that does not respond at the start is not an error if the cache has its cluster: what is in the cache is served,
 //! and the upstream is checked when it answers.
 
 use std::path::Path;

@@ -198,7 +198,7 @@ pub(crate) fn hydrant_of_shape(accounts: u32) -> Built {
     })
 }
 
-/// The same four indices in a rival's structure, one for each.
+/// Four indices in a rival's structure, one for each.
 pub(crate) fn baseline_of_shape(
     make: impl Fn() -> Box<dyn Baseline>,
     accounts: u32,

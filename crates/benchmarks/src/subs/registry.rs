@@ -161,7 +161,7 @@ fn bytes_a_pair(name: &str, sets: &[Vec<u32>]) -> Result<f64> {
     Ok(all)
 }
 
-/// The same over a table that has the addresses already, as that of a running ledger.
+/// Measures over a table that has the addresses already, like that of a running ledger.
 fn bytes_without_table(name: &str, sets: &[Vec<u32>], known: u32) -> Result<f64> {
     let subs = test_subscriptions();
     let table = Arc::new(AddressTable::new(1 << 28, 1));

@@ -182,13 +182,13 @@ impl<A: Api> CallTask<A> {
         self.calls.collect()
     }
 
-    /// The same for a single call that is looked up in the cache when it starts, and may fill it.
+    /// A task for a single call that is looked up in the cache when it starts, and may fill it.
     pub(crate) fn with_cache_fill(mut self, cache_fill: Option<CacheFill<Scheduled>>) -> Self {
         self.cache_fill = cache_fill;
         self
     }
 
-    /// The same for a single call whose response needs a validator even if it is long.
+    /// A task for a single call whose response needs a validator even if it is long.
     pub(crate) fn with_validator_builder(
         mut self,
         validator_builder: Option<ValidatorBuilder>,

@@ -1,4 +1,4 @@
-//! The tracker beside a plain map of all delegations, which is added up anew for every bank.
+//! Compares the tracker with a plain map of all delegations, which is added up for every bank.
 
 use chain_solana::VoteStakes;
 use fastrand::Rng;
