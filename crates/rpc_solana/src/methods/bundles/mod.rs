@@ -102,7 +102,7 @@ fn send_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params("duplicate transactions"));
     }
     let sent = api.bundles.send(params.client(), verified, &api.history.snapshot());
-    let id = sent.map_err(|err| send::not_sent(api, &err))?;
+    let id = sent.map_err(|err| send::send_error(api, &err))?;
     MethodOutput::json(&id.to_string())
 }
 
