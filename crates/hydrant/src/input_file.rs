@@ -1,6 +1,6 @@
 //! Reads files that settings name: only regular files, and only up to a maximum length.
 //!
-//! A device such as `/dev/zero` never ends, and a named pipe may block for ever: both are refused without a read.
+//! A device such as `/dev/zero` never ends, and a named pipe may block forever: both are refused without a read.
 
 use std::fs::{self, File, Metadata};
 use std::io::Read;
