@@ -12,7 +12,7 @@ use testkit::child_process::run_to_end;
 
 use crate::node::start_node;
 
-/// Runs `hydrant bench` and returns its output. An error if it does not succeed or fail as expected.
+/// Returns the output of `hydrant bench`. It is an error if the command does not succeed or fail as expected.
 fn bench(args: &[&str], succeeds: bool) -> Result<String> {
     let run = run_to_end(Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("bench").args(args))?;
     let output = [run.stdout, run.stderr].concat();
