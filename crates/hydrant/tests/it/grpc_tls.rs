@@ -113,7 +113,7 @@ fn clients_that_stall_in_the_handshake_are_closed_and_delay_no_other() -> Result
     let files = TempDir::new()?;
     let certificate = Certificate::write(files.path())?;
     let config = files.path().join("node.toml");
-    fs::write(&config, "[grpc]\nhandshake_timeout_ms = 3000\nconnections_max = 300\n")?;
+    fs::write(&config, "[grpc]\nconnections_max = 300\n")?;
     let (node, grpc) = start(&certificate, &["--config", &config.to_string_lossy()])?;
     let runtime = Runtime::new()?;
     let stalled = (0..200).map(|nth| {

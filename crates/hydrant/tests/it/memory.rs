@@ -230,7 +230,7 @@ fn patient_node(files: &TempDir, flags: &[&str]) -> Result<Node> {
     fs::write(
         &config,
         "[rpc]\nbody_timeout_ms = 600000\nheader_timeout_ms = 600000\nwrite_timeout_ms = 600000\n\
-         [pubsub]\nmessage_timeout_ms = 600000\n[quic]\nstream_timeout_ms = 600000\n",
+         [pubsub]\nmessage_timeout_ms = 600000\n",
     )?;
     let config = config.display().to_string();
     let node =
