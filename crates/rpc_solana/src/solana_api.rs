@@ -77,6 +77,7 @@ impl LedgerVersions for SolanaApi {
     }
 }
 
+/// A server of the JSON-RPC methods of [`SolanaApi`].
 pub type SolanaServer = Server<SolanaApi>;
 
 impl SolanaApi {
