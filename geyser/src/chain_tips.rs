@@ -34,7 +34,6 @@ struct Link {
 }
 
 impl ChainTips {
-    /// Takes an event.
     pub(crate) fn record(&self, event: &LedgerEvent) {
         let (block, commitment) = match event {
             LedgerEvent::Frozen { block, .. } => (block, Commitment::Processed),
@@ -51,8 +50,9 @@ impl ChainTips {
         };
         let state = &mut *self.0.lock();
         if commitment == Commitment::Processed {
-            let (parent, block_height, blockhash) =
-                (block.parent, block.block_height, block.blockhash);
+            let parent = block.parent;
+            let block_height = block.block_height;
+            let blockhash = block.blockhash;
             state.blocks.insert(block.id, Link { parent, block_height, blockhash });
             while state.blocks.len() > BLOCKS_MAX {
                 state.blocks.pop_first();

@@ -4,7 +4,6 @@
 
 use metrics::Counters;
 
-/// An event that is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Account,

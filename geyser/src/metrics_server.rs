@@ -28,7 +28,6 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// The sources of the metrics that a scrape gets.
 pub(crate) type Collectors = Arc<[Box<dyn Collector>]>;
 
-/// A running server.
 pub(crate) struct MetricsServer {
     thread: JoinHandle<()>,
     stop: oneshot::Sender<()>,
@@ -106,7 +105,6 @@ fn respond(request: &Request<Incoming>, collectors: &Collectors) -> Response<Ful
     response
 }
 
-/// The text of a scrape.
 fn scrape(collectors: &Collectors) -> String {
     let mut text = Exposition::default();
     collectors.iter().for_each(|collector| collector.write(&mut text));

@@ -34,7 +34,6 @@ pub struct HydrantGeyser {
     running: Option<Running>,
 }
 
-/// What runs.
 struct Running {
     queue: Arc<UpdateQueue>,
     sequencer: JoinHandle<()>,
@@ -102,7 +101,7 @@ impl HydrantGeyser {
         Ok(())
     }
 
-    /// Queues an update. Whatever happens, the validator goes on.
+    /// Queues an update. The validator continues in any case.
     fn push(
         &self,
         kind: Event,
@@ -131,7 +130,7 @@ impl HydrantGeyser {
 }
 
 impl HydrantGeyser {
-    /// Changes the table of the cluster's nodes. It is no part of a bank, so an error loses nothing else.
+    /// Changes the table of the cluster's nodes. It is not part of a bank, so an error loses nothing else.
     fn change_nodes(
         &self,
         change: impl FnOnce(&GossipTable) -> Result<(), ReplicaError>,
@@ -314,7 +313,6 @@ fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).map_err(|err| StartError::Listen { address, err })
 }
 
-/// An error with its sources.
 fn chain(err: &dyn error::Error) -> String {
     let mut text = err.to_string();
     let mut source = err.source();
@@ -331,7 +329,6 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The tips, for the server.
 struct SharedTips(Arc<ChainTips>);
 
 impl LedgerReader for SharedTips {
@@ -344,7 +341,6 @@ impl LedgerReader for SharedTips {
     }
 }
 
-/// The queue, for a scrape.
 struct SharedQueue(Arc<UpdateQueue>);
 
 impl metrics::Collector for SharedQueue {

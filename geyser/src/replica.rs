@@ -79,7 +79,6 @@ impl GeyserUpdate {
     }
 }
 
-/// A write of an account.
 pub(crate) fn account(
     info: &ReplicaAccountInfoVersions<'_>,
     slot: Slot,
@@ -222,7 +221,6 @@ pub(crate) fn contact_info(
     })
 }
 
-/// The identity of a node.
 pub(crate) fn identity(bytes: &[u8]) -> Result<Pubkey, ReplicaError> {
     pubkey("the identity of a node", bytes)
 }

@@ -185,7 +185,8 @@ impl Sequencer {
         let parent = parent.unwrap_or_else(|| slot.saturating_sub(1));
         let unknown = BlockId { slot: parent, version: 0 };
         let parent = self.newest(parent).unwrap_or(unknown);
-        let (transactions, entries) = (Vec::new(), BTreeMap::new());
+        let transactions = Vec::new();
+        let entries = BTreeMap::new();
         let bank = Bank { parent, transactions, entries, meta: None, block: None };
         self.banks.insert(block, bank);
         let root = self.root;
@@ -268,8 +269,8 @@ impl Sequencer {
             return Ok(());
         }
         let entry_count = bank.meta.as_ref().map_or(0, |meta| meta.entry_count);
-        let (transactions, entries) =
-            (std::mem::take(&mut bank.transactions), std::mem::take(&mut bank.entries));
+        let transactions = std::mem::take(&mut bank.transactions);
+        let entries = std::mem::take(&mut bank.entries);
         let content = (transactions, entries);
         let (block, has_holes) = new_block(id, bank.parent, bank.meta.take(), content);
         if block.entries.is_empty() && entry_count > 0 {
@@ -353,8 +354,12 @@ fn new_block(
     transactions.sort_unstable_by_key(|executed| executed.index);
     let has_holes =
         transactions.iter().zip(0_u32..).any(|(executed, index)| executed.index != index);
-    let (mut height, mut time, mut hashes) = (0, 0, [Hash::default(); 2]);
-    let (mut rewards, mut reward_partitions, mut entry_count) = (Vec::new(), None, 0);
+    let mut height = 0;
+    let mut time = 0;
+    let mut hashes = [Hash::default(); 2];
+    let mut rewards = Vec::new();
+    let mut reward_partitions = None;
+    let mut entry_count = 0;
     let mut parent = parent;
     if let Some(meta) = meta {
         (height, time) = (meta.block_height, meta.block_time);

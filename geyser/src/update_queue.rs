@@ -28,7 +28,6 @@ pub(crate) enum Taken {
     Closed,
 }
 
-/// The queue.
 pub(crate) struct UpdateQueue {
     state: Mutex<State>,
     changed: Condvar,

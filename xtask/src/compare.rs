@@ -10,14 +10,14 @@
 
 mod alignment;
 mod calls;
-mod genesis;
-mod keys;
+pub(crate) mod genesis;
+pub(crate) mod keys;
 mod known;
 mod nodes;
 mod options;
 mod outcomes;
 mod subscriptions;
-mod transactions;
+pub(crate) mod transactions;
 mod websocket;
 
 use anyhow::{Result, ensure};

@@ -55,11 +55,16 @@ pub(crate) fn find_program(name: &str) -> Result<Option<PathBuf>> {
 
 /// Reads the list of tools in `clients/tools.txt`.
 pub(crate) fn tools() -> Result<Vec<Tool>> {
-    let lines = TOOLS.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    parse_tools(TOOLS).context("clients/tools.txt")
+}
+
+/// Parses a list of programs: package, version and program on a line.
+pub(crate) fn parse_tools(list: &'static str) -> Result<Vec<Tool>> {
+    let lines = list.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     let parse = |line: &'static str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [package, version, program] = words[..] else {
-            bail!("clients/tools.txt: no package, version and program: {line}");
+            bail!("no package, version and program: {line}");
         };
         Ok(Tool { package, version, program })
     };

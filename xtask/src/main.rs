@@ -15,6 +15,7 @@ mod foreign_programs;
 mod fuzz;
 mod readme;
 mod rig;
+mod rivals;
 mod shell;
 mod thresholds;
 mod tidy;
@@ -42,6 +43,8 @@ cargo xtask <task>
                        --update-budgets: lowers the numbers of such lines in xtask/wording_budgets.txt
   lints                builds our crates and tests with Clippy and rustdoc, without a warning
   bench NAME [ARGS...] one benchmark, in release; `bench list` names them
+  bench rivals [OPTIONS]   Hydrant, solana-test-validator and surfpool in one run; `bench rivals --help`
+                       --write: writes the table of README.md
   bars [NAME...]       benchmarks at full size, each value against its bar; fails if one falls short
                        --write: each result goes into its page of docs/benchmarks and into BENCHMARKS.md
                        --summary: runs nothing, writes BENCHMARKS.md from docs/benchmarks
@@ -52,6 +55,7 @@ cargo xtask <task>
   rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
   compare [OPTIONS]    a real validator and ours, side by side; fails if a response is wrong; `compare --help`
   tools                the command-line tools that tests run, built once: ~/.cache/hydrant-tools or HYDRANT_TOOLS
+                       --rivals: the programs that `bench rivals` measures, at full optimization; an hour
   dist [OPTIONS]       all packages of a release build, from the tarball to the wheel; `dist --help`
   readme               runs every command of README.md
   help-text [--write]  compares the help texts in docs/ with those of the binary
@@ -81,6 +85,7 @@ fn run(args: &[String]) -> Result<()> {
         "ci" => ci::run(),
         "test" => ci::test(rest),
         "tidy" => tidy::run(rest),
+        "bench" if rest.first().is_some_and(|name| name == rivals::NAME) => rivals::run(&rest[1..]),
         "bench" => thresholds::bench(rest),
         "bars" => thresholds::run(rest),
         "lints" => ci::lints(&ci::one_pass::own_copy()?),
@@ -97,7 +102,7 @@ fn run(args: &[String]) -> Result<()> {
             Ok(())
         }
         "compare" => compare::run(rest),
-        "tools" => tools::build(),
+        "tools" => tools::run(rest),
         "dist" if rest.iter().any(|arg| arg == "--help") => {
             println!("{}", dist::USAGE);
             Ok(())

@@ -8,7 +8,7 @@
 //! Bounds: slots and minutes, whichever is reached first. All processes end with this program's run.
 //! Not here: CI, which replays a recorded run: a build of the validator takes long.
 
-mod build;
+pub(crate) mod build;
 mod calls;
 pub(crate) mod clock;
 mod cuts;

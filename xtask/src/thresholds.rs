@@ -6,10 +6,10 @@
 //! BENCHMARKS.md.
 //! Not here: the measurements (`crates/benchmarks`).
 
+pub(crate) mod markers;
 pub(crate) mod result_page;
 pub(crate) mod summary;
 
-mod markers;
 mod threshold;
 
 use std::fs;
@@ -155,7 +155,7 @@ fn find_page<'a>(pages: &'a mut [ResultPage], benchmark: &str) -> Result<&'a mut
 }
 
 /// Returns the commit with its date, and the machine. `result_page` parses the first of them.
-fn provenance() -> Result<String> {
+pub(crate) fn provenance() -> Result<String> {
     let git = |args: &[&str]| Cmd::new("git").args(args).dir(&root()).output();
     let commit = git(&["log", "-1", "--format=%h of %cs"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
@@ -174,10 +174,10 @@ fn provenance() -> Result<String> {
     ))
 }
 
-/// Whether a line of `git status --porcelain` names a file that `--write` changes.
+/// Whether a line of `git status --porcelain` names a file that a `--write` changes.
 fn is_result_file(line: &str) -> bool {
     let path = line.get(3..).unwrap_or_default();
-    path == "BENCHMARKS.md" || path.starts_with("docs/benchmarks/")
+    ["BENCHMARKS.md", "README.md"].contains(&path) || path.starts_with("docs/benchmarks/")
 }
 
 fn memory() -> Option<String> {
@@ -252,6 +252,7 @@ mod tests {
     #[test]
     fn written_results_do_not_change_the_measured_code() {
         assert!(is_result_file(" M BENCHMARKS.md"));
+        assert!(is_result_file(" M README.md"));
         assert!(is_result_file(" M docs/benchmarks/rpc.md"));
         assert!(!is_result_file(" M docs/rpc.md"));
     }

@@ -3,14 +3,16 @@
 //! Input: `clients/tools.txt`: package, version, program. Output: each program in `<package>-<version>/bin` of the
 //! directory `HYDRANT_TOOLS`, or of `~/.cache/hydrant-tools`. So a new version is built next to the one before, and no
 //! checkout of the repository builds it again.
+//! With `--rivals` the programs of `clients/rivals.txt` instead, which benchmarks compare with ours (`rivals::build`).
 //! Not here: the flows, which are tests of `hydrant` (`tests/it/tools.rs`). CI builds none of them: it runs the flows
 //! of the existing programs, and names the others.
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::foreign_programs::{Tool, tools, tools_dir};
+use crate::rivals;
 use crate::shell::Cmd;
 
 /// They wait for a node most of the time: a build with little optimization takes half the time.
@@ -22,8 +24,17 @@ const PROFILE: [(&str, &str); 5] = [
     ("CARGO_PROFILE_RELEASE_BUILD_OVERRIDE_OPT_LEVEL", "0"),
 ];
 
+/// Runs `cargo xtask tools [--rivals]`.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    match args {
+        [] => build(),
+        [option] if option == "--rivals" => rivals::build::build_all(),
+        _ => bail!("cargo xtask tools [--rivals]: no option `{}`", args.join(" ")),
+    }
+}
+
 /// Builds those that are not there.
-pub(crate) fn build() -> Result<()> {
+fn build() -> Result<()> {
     let dir = tools_dir()?;
     for tool in tools()? {
         let file = tool.file(&dir);

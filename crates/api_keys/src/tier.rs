@@ -20,7 +20,6 @@ pub(crate) struct Tier {
     pub(crate) websocket_connections: Option<u32>,
     /// Subscriptions of all its connections.
     pub(crate) subscriptions: Option<u32>,
-    /// Concurrent streams of gRPC.
     pub(crate) grpc_streams: Option<u32>,
     /// The methods that may be called; all without a list. Sorted.
     pub(crate) allow: Option<Box<[Box<str>]>>,

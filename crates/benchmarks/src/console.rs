@@ -100,7 +100,8 @@ fn payers(node: &Node) -> Result<Vec<Keypair>> {
 
 /// The bytes of the page and of all files that it names, compressed, in KiB.
 async fn weigh(node: &Node) -> Result<[f64; 2]> {
-    let (endpoint, mut http) = (Endpoint::from(node.rpc), Connection::open(node.rpc).await?);
+    let endpoint = Endpoint::from(node.rpc);
+    let mut http = Connection::open(node.rpc).await?;
     let html = ("accept", "text/html");
     let plain = endpoint.request_with("GET", "/", &[html], None);
     let text = String::from_utf8(http.exchange(&plain).await?.body.to_vec())?;

@@ -66,7 +66,8 @@ impl RunningLedger {
             Ok(GenesisAccount { address: wallet(1, n.into()), account })
         });
         let localnet = localnet::open_with(&config, &mut all).context("create the ledger")?;
-        let (reader, faucet) = (localnet.reader().clone(), localnet.faucet());
+        let reader = localnet.reader().clone();
+        let faucet = localnet.faucet();
         let forks = localnet.fork_control();
         let handle = localnet.start(Vec::new()).context("start the ledger")?;
         forks.mine(2).wait()?;
@@ -76,7 +77,8 @@ impl RunningLedger {
 
     /// The median of the times of a snapshot and of a revert, after a block that writes `writes` accounts.
     fn measure(&self, rounds: usize, writes: u64) -> Result<(f64, f64)> {
-        let (mut snapshots, mut reverts) = (Vec::new(), Vec::new());
+        let mut snapshots = Vec::new();
+        let mut reverts = Vec::new();
         for _ in 0..rounds {
             let started = now();
             let id = self.forks.snapshot().wait()?;
@@ -106,7 +108,6 @@ fn ms(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
 }
 
-/// A key of a group.
 fn wallet(group: u8, n: u64) -> Pubkey {
     let mut bytes = [group; 32];
     bytes[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());

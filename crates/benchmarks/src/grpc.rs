@@ -41,7 +41,6 @@ const BATCH: usize = 64;
 /// Updates that the clients may lag.
 const WINDOW: usize = 8_192;
 const SLOT: BlockId = BlockId { slot: 1, version: 1 };
-/// The publisher's thread.
 const THREAD: &str = "grpc-publisher";
 /// How long a client waits for its updates.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -52,7 +51,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     println!("publishing {updates} account updates, CPU time of the publisher for each:");
-    let (mut ratios, mut ones, mut hundreds) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ratios = Vec::new();
+    let mut ones = Vec::new();
+    let mut hundreds = Vec::new();
     let mut bytes_ratios = Vec::new();
     for _ in 0..rounds {
         let (one, one_bytes) = runtime.block_on(publish(1, updates))?;
@@ -66,7 +67,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         ones.push(one);
         hundreds.push(hundred);
     }
-    let (one, hundred) = (median(ones), median(hundreds));
+    let one = median(ones);
+    let hundred = median(hundreds);
     println!(
         "  median: {one:.0} and {hundred:.0} ns; at mainnet's 54,000 updates a second {:.1} % of a core",
         hundred * 54_000.0 / 1e7

@@ -277,7 +277,9 @@ fn add(
         Some(at) => &mut rows[at],
         None => {
             let latencies = Histogram::new_from(&outcome.latencies);
-            let (rates, of_constant, cpu_us) = (Vec::new(), Vec::new(), Vec::new());
+            let rates = Vec::new();
+            let of_constant = Vec::new();
+            let cpu_us = Vec::new();
             rows.push(Row { name, is_cheap, rates, of_constant, cpu_us, latencies });
             rows.last_mut().context("a row was just added")?
         }
@@ -292,10 +294,12 @@ fn add(
 
 /// Errors: any response is wrong.
 fn require_ok(name: &str, run: Run) -> Result<Run> {
-    let (counts, name) = (run.stats[0].counts, name.trim());
+    let counts = run.stats[0].counts;
+    let name = name.trim();
     if counts.failed() > 0 {
         let failure = run.stats[0].failure.as_deref().unwrap_or("a refusal");
-        let (failed, all) = (counts.failed(), counts.total());
+        let failed = counts.failed();
+        let all = counts.total();
         bail!("{name}: {failed} of {all} responses are wrong, such as: {failure}");
     }
     ensure!(counts.ok > 0, "{name}: no response came in time");

@@ -83,8 +83,8 @@ fn memory(archive: &Path, expected: &Contents) -> Result<()> {
     let node = node::dev(&["--from-snapshot", path])?.with_ready_timeout(node::LOAD_TIMEOUT);
     let node = node.start()?;
     let ready = node.started.elapsed().as_secs_f64();
-    let (rests, most) =
-        (node.resident_bytes()?, Process::with_id(node.pid()).peak_resident_bytes()?);
+    let rests = node.resident_bytes()?;
+    let most = Process::with_id(node.pid()).peak_resident_bytes()?;
     let each = |bytes: u64| bytes.saturating_sub(empty) as f64 / expected.accounts as f64;
     println!("\na node from the forged archive: ready after {ready:.2} s");
     println!("  resident, B an account: {:.1} at rest, {:.1} at most", each(rests), each(most));
@@ -106,7 +106,8 @@ fn matches_inspect(archive: &Path, expected: &Contents) -> Result<bool> {
         line.and_then(|line| line[name.len()..].split_whitespace().next())
     };
     let found = (value_of("Accounts "), value_of("Lamports"), value_of("Accounts hash"));
-    let (accounts, lamports) = (expected.accounts.to_string(), expected.lamports.to_string());
+    let accounts = expected.accounts.to_string();
+    let lamports = expected.lamports.to_string();
     let expected_lines = (Some(&*accounts), Some(&*lamports), Some(&*expected.hash));
     if found != expected_lines {
         println!("found {found:?} and not {expected_lines:?}");

@@ -25,7 +25,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     };
     first_response()?;
     let mut times = Vec::new();
-    let (mut resident, mut huge, mut of_files) = (Vec::new(), Vec::new(), Vec::new());
+    let mut resident = Vec::new();
+    let mut huge = Vec::new();
+    let mut of_files = Vec::new();
     for _ in 0..runs {
         let (ms, memory) = first_response()?;
         times.push(ms);

@@ -72,9 +72,12 @@ fn parts(size: &Size) -> Result<()> {
     let accounts = size.accounts[1];
     let whole = LedgerProcess::start("memory", "mainnet", accounts, &[])?.end()?;
     let each = |bytes: f64| bytes / f64::from(accounts);
-    let (addresses, index) = (whole.get("addresses_bytes")?, whole.get("indices_bytes")?);
-    let (resident, ranks) = (whole.get("resident")?, whole.get("ranks_bytes")?);
-    let (packed, unpacked) = (whole.get("packed_bytes")?, whole.get("unpacked_bytes")?);
+    let addresses = whole.get("addresses_bytes")?;
+    let index = whole.get("indices_bytes")?;
+    let resident = whole.get("resident")?;
+    let ranks = whole.get("ranks_bytes")?;
+    let packed = whole.get("packed_bytes")?;
+    let unpacked = whole.get("unpacked_bytes")?;
     let rest = resident - addresses - index - packed - unpacked - ranks;
     println!(
         "\nmainnet's shape, {accounts} accounts, four indices: bytes an account, as the ledger counts"

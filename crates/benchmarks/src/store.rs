@@ -99,7 +99,6 @@ struct Appends {
     written: f64,
 }
 
-/// Appends blocks of one size.
 fn appends<E: Engine>(name: &str, transactions: usize, blocks: usize) -> anyhow::Result<Appends> {
     let dir = tempfile::tempdir()?;
     let mut ledger = Ledger::new(1);
@@ -116,7 +115,8 @@ fn appends<E: Engine>(name: &str, transactions: usize, blocks: usize) -> anyhow:
     }
     drop(store);
     took.sort();
-    let (p50_ms, written) = (ms(took[took.len() / 2]), bytes_written() - before);
+    let p50_ms = ms(took[took.len() / 2]);
+    let written = bytes_written() - before;
     println!(
         "{name:6} {transactions:5} tx  {:8.2} ms {:7.2} {:7.2} {:5} MB {:10.2} {:5} MB",
         p50_ms,
@@ -182,7 +182,9 @@ fn damages<E: Engine>(name: &str, damages: usize) -> anyhow::Result<()> {
     drop(store);
     let (_, expected) = LedgerStore::<E>::open_whole(&whole)?.context("no ledger")?;
     let mut random = StdRng::seed_from_u64(6);
-    let (mut named, mut harmless, mut panicked) = (0, 0, 0);
+    let mut named = 0;
+    let mut harmless = 0;
+    let mut panicked = 0;
     // An engine's panics are counted, not shown.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));

@@ -102,7 +102,8 @@ mod tests {
         let different: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
         for background in &all[all.len() / 2..] {
-            let (high, low) = ((background.0 >> 64) as u64, background.0 as u64);
+            let high = (background.0 >> 64) as u64;
+            let low = background.0 as u64;
             assert!(high != 0 || u32::try_from(low).is_err(), "{background:?} is an address");
             assert!(low != 0, "{background:?} is a network");
             assert!(high != u64::MAX, "{background:?} is a name");

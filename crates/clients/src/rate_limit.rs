@@ -196,7 +196,8 @@ impl RateLimiter {
         self.rejected[1].fetch_add(1, Ordering::Relaxed);
         let is_of_tier = self.api_keys.is_some() && limit != self.limits.bytes_per_s;
         let knob = if is_of_tier { "tiers.bytes_per_s" } else { "pool.clients.bytes_per_s" };
-        let (what, retry_after) = ("bytes a second", owed - ADMITTED_BURST);
+        let what = "bytes a second";
+        let retry_after = owed - ADMITTED_BURST;
         Err(RateLimited { what, limit, knob, retry_after, resets_at: None })
     }
 
@@ -216,7 +217,8 @@ impl RateLimiter {
         let taken =
             self.with_buckets(client, now, |buckets| buckets.requests.try_take(cost, burst, now));
         taken.map_err(|retry_after| {
-            let (what, knob) = ("requests a second", "pool.clients.requests_per_s");
+            let what = "requests a second";
+            let knob = "pool.clients.requests_per_s";
             self.rejected[0].fetch_add(1, Ordering::Relaxed);
             let limit = requests_per_s.into();
             RateLimited { what, limit, knob, retry_after, resets_at: None }

@@ -33,7 +33,8 @@ impl TokenBucket {
         burst: Duration,
         now: Duration,
     ) -> Result<(), Duration> {
-        let (after, allowed) = (self.full_at.max(now) + cost, now + burst);
+        let after = self.full_at.max(now) + cost;
+        let allowed = now + burst;
         if after > allowed {
             return Err(after - allowed);
         }
@@ -46,7 +47,7 @@ impl TokenBucket {
         self.full_at = self.full_at.max(now) + cost;
     }
 
-    /// The same, but only as much as leaves it full again after `debt_max`.
+    /// Takes `cost`, but at most as much as leaves the bucket full again after `debt_max`.
     pub fn take_up_to(&mut self, cost: Duration, debt_max: Duration, now: Duration) {
         let after = self.full_at.max(now) + cost;
         self.full_at = self.full_at.max(after.min(now + debt_max));

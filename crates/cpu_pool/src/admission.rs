@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn freed_quota_goes_to_the_clients_that_have_less() {
         let config = Config::default();
-        let (mut quota, class) = (TaskQuota::default(), Class::Medium);
+        let mut quota = TaskQuota::default();
+        let class = Class::Medium;
         for client in 0..3 {
             while quota.try_acquire(&config, class, ClientId(client)).is_ok() {}
         }

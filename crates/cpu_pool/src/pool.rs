@@ -120,7 +120,8 @@ impl Pool {
         clock: Arc<dyn Clock>,
         on_thread_start: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        let (threads, time_slice) = (config.threads.max(1), config.time_slice());
+        let threads = config.threads.max(1);
+        let time_slice = config.time_slice();
         let deadlines_ms = Class::ALL.map(|class| config.class(class).deadline_ms);
         let state = PoolState { scheduler: Scheduler::new(config), closed: false, idle: 0 };
         let shared = Arc::new(Shared {
@@ -458,7 +459,8 @@ mod tests {
         let (pool, clock) = pool();
         let (out, ran) = sync_channel(0);
         let endless = |name: u8| {
-            let (out, clock) = (out.clone(), Arc::clone(&clock));
+            let out = out.clone();
+            let clock = Arc::clone(&clock);
             move |slice: &TimeSlice<'_>| {
                 while !slice.is_over() {
                     clock.0.fetch_add(1, Ordering::SeqCst);

@@ -129,7 +129,6 @@ impl RoundRobin {
         });
     }
 
-    /// A ready task has ended.
     pub(crate) fn remove_ready(&mut self, client: ClientId, task: TaskId) {
         self.active -= 1;
         self.update_client(client, |entry| {
@@ -199,7 +198,8 @@ impl RoundRobin {
         change(entry);
         self.active_clients -= usize::from(was_active);
         self.active_clients += usize::from(entry.active > 0);
-        let (before, now) = (entry.queued, entry.state());
+        let before = entry.queued;
+        let now = entry.state();
         if before.map(|(state, _)| state) != now {
             if let Some((state, position)) = before {
                 self.queues[state as usize].remove(&position);

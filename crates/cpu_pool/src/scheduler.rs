@@ -61,7 +61,6 @@ enum TaskState {
     Blocked,
 }
 
-/// The tasks of a class.
 struct ClassQueue {
     quota: TaskQuota,
     round_robin: RoundRobin,
@@ -181,7 +180,8 @@ impl<T> Scheduler<T> {
     /// cancelled or has expired meanwhile is ended.
     pub(crate) fn on_yield(&mut self, id: TaskId, task: T, used: Duration, ready: bool) -> bool {
         let Some(entry) = self.tasks.get_mut(&id) else { return false };
-        let (class, client) = (entry.class, entry.client);
+        let class = entry.class;
+        let client = entry.client;
         let doomed = match entry.state {
             TaskState::Running { doomed } => doomed,
             TaskState::Waiting | TaskState::Ready | TaskState::Blocked => None,
@@ -232,7 +232,8 @@ impl<T> Scheduler<T> {
             return;
         }
         entry.state = TaskState::Ready;
-        let (class, client) = (entry.class, entry.client);
+        let class = entry.class;
+        let client = entry.client;
         self.counters.class_mut(class).blocked -= 1;
         self.wake_class(class);
         let queue_client = self.queue_client(client);
@@ -292,7 +293,6 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }

@@ -64,7 +64,8 @@ impl Connection {
     ) -> Result<Self, HttpClientError> {
         let socket = Socket::connect(&endpoint.into()).await?;
         let buffer = Vec::with_capacity(READ_BYTES);
-        let (head, body) = (Vec::new(), Vec::new());
+        let head = Vec::new();
+        let body = Vec::new();
         Ok(Self { socket, buffer, at: 0, head, body, body_bytes_max, is_usable: true })
     }
 
@@ -267,7 +268,6 @@ impl Connection {
     }
 }
 
-/// How long a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyLength {
     Bytes(usize),

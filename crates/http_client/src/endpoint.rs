@@ -46,7 +46,7 @@ impl Endpoint {
         Self::parse_trusting(url, None)
     }
 
-    /// The same, but with https the server needs a certificate of the PEM file `ca`, if there is
+    /// Parses a URL. With https the server needs a certificate of the PEM file `ca`, if there is
     /// one.
     pub fn parse_trusting(url: &str, ca: Option<&Path>) -> Result<Self, HttpClientError> {
         let url_error =
@@ -71,11 +71,12 @@ impl Endpoint {
         // The path `/` may be left out, also before a query.
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let tls = is_https.then(|| Tls::new(name.trim_matches(['[', ']']), ca)).transpose()?;
-        let (host, api_key) = (host.to_owned(), None);
+        let host = host.to_owned();
+        let api_key = None;
         Ok(Self { addresses, preferred: Arc::default(), host, path, tls, api_key })
     }
 
-    /// The same with an API key, which each request has in the header `x-api-key`.
+    /// Adds an API key, which each request has in the header `x-api-key`.
     ///
     /// Errors: it is empty, longer than a key may be, or has characters that a header cannot have. The error does not
     /// have it.
@@ -90,14 +91,17 @@ impl Endpoint {
 
     /// Creates an endpoint of one server's addresses, at least one.
     fn from_addresses(addresses: &[SocketAddr]) -> Self {
-        let (host, path) = (addresses[0].to_string(), "/".to_owned());
-        let (addresses, preferred) = (addresses.into(), Arc::default());
+        let host = addresses[0].to_string();
+        let path = "/".to_owned();
+        let addresses = addresses.into();
+        let preferred = Arc::default();
         Self { addresses, preferred, host, path, tls: None, api_key: None }
     }
 
     /// All addresses with their indices, in the order in which they are tried.
     pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = (usize, SocketAddr)> {
-        let (count, first) = (self.addresses.len(), self.preferred.load(Ordering::Relaxed));
+        let count = self.addresses.len();
+        let first = self.preferred.load(Ordering::Relaxed);
         (0..count).map(move |nth| (first + nth) % count).map(|index| (index, self.addresses[index]))
     }
 

@@ -123,7 +123,8 @@ mod tests {
             let address = listener.local_addr().expect("it is bound");
             std::thread::spawn(move || {
                 for socket in listener.incoming() {
-                    let (config, socket) = (Arc::clone(&config), socket.expect("a connection"));
+                    let config = Arc::clone(&config);
+                    let socket = socket.expect("a connection");
                     std::thread::spawn(move || {
                         let session = rustls::ServerConnection::new(config).expect("a config");
                         // Ends with the client, or at once if the client does not trust it.
@@ -161,7 +162,8 @@ mod tests {
 
     #[test]
     fn an_untrusted_certificate_is_refused() {
-        let (server, other) = (Server::start("stranger"), Server::start("other"));
+        let server = Server::start("stranger");
+        let other = Server::start("other");
         let endpoint = Endpoint::parse_trusting(&server.url(), Some(&other.ca)).expect("a URL");
         match Client::open(endpoint).err().expect("it is a stranger") {
             HttpClientError::Tls { address, err } => {

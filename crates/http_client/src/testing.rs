@@ -12,7 +12,8 @@ pub fn serve(
     let address = listener.local_addr().expect("it is bound");
     std::thread::spawn(move || {
         for socket in listener.incoming() {
-            let (answer, mut socket) = (answer.clone(), socket.expect("a connection"));
+            let answer = answer.clone();
+            let mut socket = socket.expect("a connection");
             std::thread::spawn(move || {
                 let mut request = [0; 4096];
                 // Ends with the client, which sends one short request at a time.

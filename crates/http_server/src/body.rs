@@ -164,7 +164,8 @@ mod tests {
             let kind = BodyKind::Parts(parts.into_iter(), whole.len() as u64);
             let mut body =
                 ResponseBody { kind, rate_limited: RateLimitedBody::new(&clients, &pool, client) };
-            let (clients, pool) = (&clients, &pool);
+            let clients = &clients;
+            let pool = &pool;
             async move {
                 let mut read = Vec::new();
                 while !body.is_end_stream() {

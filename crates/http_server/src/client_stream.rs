@@ -13,7 +13,6 @@ use tokio_rustls::server::TlsStream;
 
 use crate::write_timeout::WriteTimeout;
 
-/// The stream of a client.
 pub(crate) enum ClientStream {
     /// Without TLS.
     Plain(WriteTimeout<TcpStream>),

@@ -314,8 +314,9 @@ mod tests {
         for coding in [ContentEncoding::Gzip, ContentEncoding::Zstd] {
             let whole = encode_all(coding, &text)?;
             for bytes_max in [3_000, 70_000, 400_000] {
-                let (mut encoder, mut left, mut sent) =
-                    (BodyEncoder::new(coding)?, &text[..], vec![]);
+                let mut encoder = BodyEncoder::new(coding)?;
+                let mut left = &text[..];
+                let mut sent = vec![];
                 while !left.is_empty() {
                     let (chunk, rest) = left.split_at(random.usize(1..=bytes_max.min(left.len())));
                     sent.extend(encoder.encode(chunk.to_vec())?);

@@ -48,13 +48,11 @@ impl Drain {
         self.has_begun.load(Ordering::Acquire)
     }
 
-    /// A watcher of the drain.
     pub(crate) fn watch(&self) -> DrainWatch {
         DrainWatch(self.deadline.subscribe())
     }
 }
 
-/// Watches a drain.
 #[derive(Clone)]
 pub(crate) struct DrainWatch(watch::Receiver<Option<Instant>>);
 

@@ -17,7 +17,6 @@ const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
     Content-Length: 32\r\n\r\nthe node has no descriptor left\n";
 
-/// The reserved descriptor.
 pub(crate) struct ReservedFd(Option<File>);
 
 impl ReservedFd {

@@ -95,7 +95,8 @@ pub(crate) fn check(
 }
 
 fn check_sizes(config: &HttpConfig, uri: &Uri, headers: &HeaderMap) -> Result<(), HeadError> {
-    let (bytes, limit) = (uri_bytes(uri), config.uri_bytes_max);
+    let bytes = uri_bytes(uri);
+    let limit = config.uri_bytes_max;
     if bytes > limit {
         return Err(HeadError::UriTooLong { bytes, limit });
     }

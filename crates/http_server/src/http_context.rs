@@ -29,7 +29,9 @@ pub struct HttpContext {
 impl HttpContext {
     /// The context of a server without API keys and without TLS.
     pub fn new(config: HttpConfig, metrics: Arc<HttpCounters>) -> Self {
-        let (authenticator, drain, tls) = (None, Drain::default(), OnceLock::new());
+        let authenticator = None;
+        let drain = Drain::default();
+        let tls = OnceLock::new();
         let large_bodies = LargeBodies::new(config.body_bytes_max, Arc::clone(&metrics));
         let large_bodies = Arc::new(large_bodies);
         Self { config, metrics, authenticator, drain, tls, large_bodies }

@@ -131,7 +131,8 @@ impl HttpCounters {
     /// Memory of connections, their TLS, incomplete request bodies and unsent responses, by part of `hydrant_memory_bytes`.
     pub fn memory(&self) -> [(&'static str, u64); 4] {
         // The ends first, as below.
-        let (ended, body_ended) = (self.total(HttpEvent::Ended), self.total(HttpEvent::BodyEnded));
+        let ended = self.total(HttpEvent::Ended);
+        let body_ended = self.total(HttpEvent::BodyEnded);
         let open = self.total(HttpEvent::Accepted).saturating_sub(ended);
         let bodies = self.total(HttpEvent::BodyStarted).saturating_sub(body_ended);
         let released = self.total(HttpEvent::UnsentReleased);

@@ -31,7 +31,6 @@ use crate::websocket_handshake::{
     HandledRequest, handshake, is_websocket_upgrade, needs_websocket,
 };
 
-/// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestOrigin {
     pub(crate) peer: IpAddr,
@@ -43,7 +42,6 @@ pub(crate) struct RequestOrigin {
     pub(crate) number: u64,
 }
 
-/// What a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerKind {
     /// HTTP, and WebSocket by upgrade.
@@ -93,7 +91,8 @@ impl From<AuthError> for ClientRefusal {
 
 impl From<LimitReached> for ClientRefusal {
     fn from(reached: LimitReached) -> Self {
-        let (status, message) = (StatusCode::TOO_MANY_REQUESTS, reached.to_string());
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let message = reached.to_string();
         Self { status, message, retry_after_s: Some(reached.retry_after.as_secs() + 1) }
     }
 }
@@ -123,7 +122,8 @@ pub(crate) async fn handle<S: HttpService>(
     mut request: Request<Incoming>,
 ) -> HandledRequest {
     let id = RequestId::from_headers(request.headers(), origin.connection, origin.number);
-    let (uri, headers) = (request.uri(), request.headers());
+    let uri = request.uri();
+    let headers = request.headers();
     let head_bytes = head::bytes(uri, headers);
     poll_budget::charge(REQUEST_UNITS);
     poll_budget::charge_parsed(head_bytes);
@@ -208,7 +208,8 @@ fn refuse_client<S: HttpService>(
     refusal: ClientRefusal,
     request: &Request<Incoming>,
 ) -> HandledRequest {
-    let (path, status) = (request.uri().path(), refusal.status);
+    let path = request.uri().path();
+    let status = refusal.status;
     let retry_after_s = refusal.retry_after_s;
     let mut response = match listener_kind {
         ListenerKind::Rpc => service.refuse_client(path, refusal),
@@ -234,7 +235,8 @@ fn refuse<S: HttpService>(
     err: &HeadError,
     request: &Request<Incoming>,
 ) -> HandledRequest {
-    let (status, message) = (err.status(), err.to_string());
+    let status = err.status();
+    let message = err.to_string();
     let mut response = match listener_kind {
         ListenerKind::Rpc => service.refuse(request.uri().path(), status, &message),
         ListenerKind::PubSub => text_response(status, message + "\n"),

@@ -74,7 +74,8 @@ impl IpConnectionLimit {
         if let Some(limit) = self.each_max.filter(|limit| count >= *limit) {
             return Err(AddressFull::Each { count, limit });
         }
-        let (left, limit) = (self.all_max.saturating_sub(connections.total), self.all_max);
+        let left = self.all_max.saturating_sub(connections.total);
+        let limit = self.all_max;
         if self.reserved > 0 && left <= self.reserved && count > 0 && count >= left {
             return Err(AddressFull::Reserved { count, left, limit });
         }

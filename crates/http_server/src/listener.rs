@@ -189,7 +189,8 @@ impl<S: HttpService> Acceptor<S> {
     async fn accept(&self, listener: TcpListener, listener_kind: ListenerKind) {
         let mut connections = JoinSet::new();
         let mut closing = self.closing.clone();
-        let (mut reserved_fd, mut is_failing) = (ReservedFd::new(), false);
+        let mut reserved_fd = ReservedFd::new();
+        let mut is_failing = false;
         let refused_permits = Arc::new(Semaphore::new(REFUSED_MAX));
         loop {
             let accepted = tokio::select! {
@@ -250,7 +251,8 @@ impl<S: HttpService> Acceptor<S> {
         listener_kind: ListenerKind,
         mut connections: JoinSet<()>,
     ) {
-        let (mut late, mut closing) = (JoinSet::new(), self.closing.clone());
+        let mut late = JoinSet::new();
+        let mut closing = self.closing.clone();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -358,7 +360,8 @@ impl<S: HttpService> Acceptor<S> {
         let is_late = self.context.drain.has_begun();
         let timeout = Duration::from_millis(self.context.config.header_timeout_ms);
         let within = if is_late { timeout.min(UNUSED_TIMEOUT) } else { timeout };
-        let (started, metrics) = (Instant::now(), &self.context.metrics);
+        let started = Instant::now();
+        let metrics = &self.context.metrics;
         let mut first = [0];
         // It does not count as a handshake before its first byte.
         let peeked = tokio::select! {
@@ -422,7 +425,8 @@ impl<S: HttpService> Acceptor<S> {
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let requests = AtomicU64::new(0);
         let service = service_fn(|request: Request<Incoming>| {
-            let (context, service) = (Arc::clone(&self.context), Arc::clone(&self.service));
+            let context = Arc::clone(&self.context);
+            let service = Arc::clone(&self.service);
             let upgrade = Arc::clone(&upgrade);
             // Only this task changes it, so the two steps need no atomicity.
             let number = requests.load(Ordering::Relaxed);

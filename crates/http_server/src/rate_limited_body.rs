@@ -42,8 +42,10 @@ impl RateLimitedBody {
         pool: &Arc<Pool>,
         client: ClientId,
     ) -> Option<Box<Self>> {
-        let (clients, pool) = (Arc::clone(clients), Arc::clone(pool));
-        let (pending, rest) = (None, BufList::default());
+        let clients = Arc::clone(clients);
+        let pool = Arc::clone(pool);
+        let pending = None;
+        let rest = BufList::default();
         let is_limited = clients.limits_bytes() && clients.bytes_per_s(client) > 0;
         is_limited.then(|| Box::new(Self { clients, pool, client, pending, rest }))
     }
@@ -123,7 +125,9 @@ mod tests {
         let read = || {
             let mut body =
                 RateLimitedBody::new(&clients, &pool, ClientId(1)).expect("bytes are counted");
-            let (mut left, mut polls, mut bytes) = (10, 0, 0);
+            let mut left = 10;
+            let mut polls = 0;
+            let mut bytes = 0;
             async move {
                 let mut next = |_: &mut Context<'_>| {
                     let next = (left > 0).then(|| Bytes::from_static(&[0; 100_000]).into());

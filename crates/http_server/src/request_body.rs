@@ -40,7 +40,8 @@ impl RequestBody {
     pub async fn read(self) -> Result<Bytes, BodyError> {
         let Self { mut body, client, context } = self;
         let config = &context.config;
-        let (bytes_max, timeout_ms) = (config.body_bytes_max, config.body_timeout_ms);
+        let bytes_max = config.body_bytes_max;
+        let timeout_ms = config.body_timeout_ms;
         if body.is_end_stream() {
             return Ok(Bytes::new());
         }

@@ -16,7 +16,6 @@ use crate::responses::text_response;
 /// A connection that is about to change its protocol.
 pub(crate) struct Upgrade {
     pub(crate) connection: OnUpgrade,
-    /// The client that opened it.
     pub(crate) client: ClientId,
     /// Its permit, if clients have API keys.
     pub(crate) permit: Option<Permit>,

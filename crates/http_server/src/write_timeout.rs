@@ -2,7 +2,7 @@
 //! and observes the budget of a poll.
 //!
 //! Without it, a client that never reads its response would occupy its connection and the memory of the
-//! response for ever: TCP has no timeout while the peer is alive.
+//! response forever: TCP has no timeout while the peer is alive.
 //! Bounds: from the first write that has to wait, the client must take [`PROGRESS_BYTES`], or all that is
 //! offered, within the time limit, and then again. A few bytes now and then are not enough. One poll of the
 //! connection reads and writes as much as [`crate::poll_budget`] allows. A larger write, and the rest of one that had
@@ -100,7 +100,8 @@ struct Draining {
 
 impl<IO> WriteTimeout<IO> {
     pub(crate) fn new(socket: IO, timeout: Duration, metrics: Arc<HttpCounters>) -> Self {
-        let (control, draining) = (None, None);
+        let control = None;
+        let draining = None;
         Self {
             socket,
             timeout,
@@ -113,7 +114,7 @@ impl<IO> WriteTimeout<IO> {
         }
     }
 
-    /// The same, but it observes the budget of each poll.
+    /// A stream with a write timeout that observes the budget of each poll.
     pub(crate) fn controlled(self, control: &Arc<SocketControl>) -> Self {
         Self { control: Some(Arc::clone(control)), ..self }
     }
@@ -299,7 +300,9 @@ fn cut<'s>(
     from: &'s [io::IoSlice<'_>],
     left: usize,
 ) -> ([io::IoSlice<'s>; PARTS_MAX], usize, usize) {
-    let (mut parts, mut count, mut offered) = ([io::IoSlice::new(&[]); PARTS_MAX], 0, 0);
+    let mut parts = [io::IoSlice::new(&[]); PARTS_MAX];
+    let mut count = 0;
+    let mut offered = 0;
     for (into, part) in parts.iter_mut().zip(from) {
         if offered == left {
             break;
@@ -367,7 +370,8 @@ mod tests {
     /// Writes `offered` bytes to a client that takes `bytes` every 5 ms, with a time limit of 50 ms; returns
     /// the outcome and how many bytes it took.
     async fn write(offered: usize, bytes: usize) -> (io::Result<()>, usize) {
-        let (slow, metrics) = (Slow::new(5, bytes), Arc::new(HttpCounters::new()));
+        let slow = Slow::new(5, bytes);
+        let metrics = Arc::new(HttpCounters::new());
         let mut socket = WriteTimeout::new(slow, Duration::from_millis(50), metrics);
         let written = socket.write_all(&vec![0; offered]).await;
         (written, socket.socket.taken)
@@ -383,7 +387,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_is_slow_but_reads_gets_all() {
-        let (offered, bytes) = (PROGRESS_BYTES * 10, PROGRESS_BYTES / 4);
+        let offered = PROGRESS_BYTES * 10;
+        let bytes = PROGRESS_BYTES / 4;
         // 200 ms in all, with enough progress every 20 ms.
         let (written, taken) = write(offered, bytes).await;
         written.expect("it makes progress");
@@ -392,7 +397,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_rest_of_a_response_may_be_short() {
-        let (slow, metrics) = (Slow::new(30, 10), Arc::new(HttpCounters::new()));
+        let slow = Slow::new(30, 10);
+        let metrics = Arc::new(HttpCounters::new());
         let mut socket = WriteTimeout::new(slow, Duration::from_millis(100), metrics);
         for _ in 0..8 {
             socket.write_all(b"all of it").await.expect("each is taken in time");
@@ -445,7 +451,8 @@ mod tests {
             let socket = Counting(Arc::clone(&taken));
             let socket = WriteTimeout::new(socket, Duration::from_secs(30), Arc::clone(&metrics));
             let mut socket = socket.controlled(&control);
-            let (bytes, mut written) = (vec![0; BYTES], 0);
+            let bytes = vec![0; BYTES];
+            let mut written = 0;
             tokio::spawn(Budgeted::new(std::future::poll_fn(move |cx| {
                 // As hyper does, to see whether the client has disconnected.
                 let read = Pin::new(&mut socket).poll_read(cx, &mut ReadBuf::new(&mut [0; 8]));
@@ -459,7 +466,8 @@ mod tests {
             })))
         };
         let writers: Vec<_> = (0..8).map(writing).collect();
-        let (mut most, mut seen) = (0, 0);
+        let mut most = 0;
+        let mut seen = 0;
         while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
             tokio::task::yield_now().await;
             let now = taken.load(Ordering::Relaxed);

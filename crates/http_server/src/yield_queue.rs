@@ -245,7 +245,8 @@ mod tests {
     #[test]
     fn a_client_with_one_connection_is_not_delayed_by_a_client_with_hundreds() {
         let queue = queue();
-        let (many, one) = (slots(&queue, 1, 300), slots(&queue, 2, 1));
+        let many = slots(&queue, 1, 300);
+        let one = slots(&queue, 2, 1);
         enqueue(&many);
         enqueue(&one);
         assert!(queue.begin_round());
@@ -290,7 +291,8 @@ mod tests {
                 Poll::Pending => unreachable!("it is ready at once"),
             }
         };
-        let (large, with_turn) = (UNITS + 1, UNITS + GRANT_UNITS);
+        let large = UNITS + 1;
+        let with_turn = UNITS + GRANT_UNITS;
         for slot in &slots[2..] {
             assert_eq!(poll_write(slot, large, false), (true, with_turn));
         }
@@ -311,7 +313,8 @@ mod tests {
         let steps = Rc::new(Cell::new(0));
         let local = tokio::task::LocalSet::new();
         let worker = {
-            let (slot, steps) = (YieldSlot::new(&queue, ClientId(1)), Rc::clone(&steps));
+            let slot = YieldSlot::new(&queue, ClientId(1));
+            let steps = Rc::clone(&steps);
             poll_budget::Budgeted::new(async move {
                 for _ in 0..100 {
                     slot.budget().await;
@@ -324,7 +327,8 @@ mod tests {
         let running = local.run_until(async move {
             let pump = tokio::task::spawn_local(Arc::clone(&queue).run());
             let worker = tokio::task::spawn_local(worker);
-            let (mut seen, mut polls) = (0, 0);
+            let mut seen = 0;
+            let mut polls = 0;
             while !worker.is_finished() {
                 polls += 1;
                 // Two halves of a budget are a poll, and there is about one poll in a round.

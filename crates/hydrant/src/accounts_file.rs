@@ -34,10 +34,10 @@ const ELF_BYTES_MAX: u64 = (10 << 20) - 45;
 /// Bytes of a keypair's file: 64 numbers, with any spacing.
 const KEYPAIR_BYTES_MAX: u64 = 16 << 10;
 
-/// Where an account's file is searched for: first the directories that these variables name, then this one.
+/// The directories that are searched for an account's file: those that these variables name, then this one.
 const SEARCH_DIRS: ([&str; 2], &str) = (["BPF_OUT_DIR", "SBF_OUT_DIR"], "tests/fixtures");
 
-/// What `solana account --output json` writes.
+/// An account in the format of `solana account --output json`.
 #[derive(Deserialize)]
 struct AccountFile {
     pubkey: String,

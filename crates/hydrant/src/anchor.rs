@@ -37,7 +37,7 @@ const FUNDED_LAMPORTS: u64 = 1_000_000_000;
 /// The settings of Anchor's files for the genesis of a ledger.
 #[derive(Default)]
 pub(crate) struct AnchorSetup {
-    /// Values of `--bpf-program`.
+    /// Values of `--bpf-program`: pairs of an address and a file.
     pub(crate) programs: Vec<String>,
     /// Values of `--upgradeable-program`.
     pub(crate) upgradeable_programs: Vec<String>,
@@ -85,7 +85,7 @@ struct TestFile {
     test: TestTable,
 }
 
-/// The table `[test]`.
+/// The table `[test]` of Anchor.toml and of Test.toml.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TestTable {
@@ -101,7 +101,7 @@ struct GenesisEntry {
     upgradeable: bool,
 }
 
-/// The table `[test.validator]`: what has an effect, and the names of the rest.
+/// The table `[test.validator]`: the supported keys, and all others, which are reported.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ValidatorTable {
@@ -156,7 +156,7 @@ impl Amount {
             Self::Number(sol) => *sol,
             Self::Whole(sol) => f64::from(*sol),
             Self::Text(text) => {
-                text.parse().with_context(|| format!("faucet_sol {text:?} is no number"))?
+                text.parse().with_context(|| format!("faucet_sol {text:?} is not a number"))?
             }
         })
     }

@@ -17,11 +17,11 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
-    /// Announces `ip` for every port, if it is given. Fails if no client could connect to it.
+    /// Announces `ip` for every port; `None` announces the bound address. Fails if no client could connect to `ip`.
     pub(crate) fn new(ip: Option<IpAddr>) -> Result<Self> {
         ensure!(
             ip.is_none_or(|ip| !is_unspecified(ip)),
-            "--advertised-ip: nobody can connect to an unspecified address"
+            "--advertised-ip: clients cannot connect to an unspecified address"
         );
         Ok(Self { ip })
     }

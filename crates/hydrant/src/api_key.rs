@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 
 use crate::console::{print_line, print_stderr};
 
-/// Random bytes of a key.
+/// Number of random bytes in a key.
 const KEY_BYTES: usize = 32;
 /// The first characters of a key, by which programs that search for secrets find one.
 const KEY_PREFIX: &str = "hyd_";
@@ -30,16 +30,15 @@ enum ApiKeyCommand {
     /// The first line on standard output is the key. It is shown only once: the entry has its SHA-256. All other lines are
     /// the entry.
     New {
-        /// The name of the key in metrics, reports and the log.
+        /// Give the key this name in metrics, reports and the log.
         #[arg(long, value_name = "NAME")]
         name: String,
-        /// Tier of the key.
+        /// Give the key the limits of this tier.
         #[arg(long, value_name = "TIER")]
         tier: String,
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(flags: &ApiKeyFlags) -> Result<()> {
     let ApiKeyCommand::New { name, tier } = &flags.command;
     let key = new_key()?;
@@ -49,7 +48,7 @@ pub(crate) fn run(flags: &ApiKeyFlags) -> Result<()> {
     Ok(())
 }
 
-/// A random key of visible characters that need no escape in a URL.
+/// Returns a random key of visible characters that need no escape in a URL.
 fn new_key() -> Result<String> {
     let mut bytes = [0; KEY_BYTES];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -70,7 +69,8 @@ mod tests {
 
     #[test]
     fn keys_are_random_and_their_entries_are_valid() {
-        let (one, two) = (new_key().expect("a key"), new_key().expect("a key"));
+        let one = new_key().expect("a key");
+        let two = new_key().expect("a key");
         assert_ne!(one, two);
         assert!(one.starts_with("hyd_") && one.len() > 40, "{one}");
         assert!(one.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{one}");

@@ -1,9 +1,9 @@
-//! The file of API keys (`--api-keys`): read at the start, and again whenever it changes. The requests of the day: stored
-//! beside it ([`crate::api_key_usage`]).
+//! The file of API keys (`--api-keys`), which is read at the start and again whenever it changes. The requests of the day
+//! are stored in a second file ([`crate::api_key_usage`]).
 //!
 //! Invariant: a file that cannot be read or is not valid changes nothing. It is logged and counted.
 //! Bounds: [`FILE_BYTES_MAX`]. The file's time, length and number are compared once a second.
-//! Not here: what is in the file (`api_keys`).
+//! Not here: the format of the file (`api_keys`).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -22,9 +22,9 @@ use crate::input_file;
 
 /// Bytes of a file: about 200 for each of 100,000 keys.
 const FILE_BYTES_MAX: u64 = 32 << 20;
-/// How often the file is compared, and the time of daily quotas is set.
+/// Interval of the checks of the file, and of the updates of the clock of daily quotas.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the requests of the day are stored, if they have changed: what a crash loses.
+/// Seconds between two writes of the requests of the day, if they have changed. A crash loses at most these.
 const STORE_SECONDS: u64 = 10;
 
 /// The file, and the keys that were read from it.
@@ -36,7 +36,7 @@ pub(crate) struct ApiKeyFile {
     usage: Option<Arc<UsageFile>>,
 }
 
-/// What differs if a file was written or replaced.
+/// The metadata that differ if a file was written or replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
     modified_ns: (i64, i64),
@@ -45,16 +45,16 @@ struct FileVersion {
 }
 
 impl ApiKeyFile {
-    /// Reads the file.
+    /// Opens the file, and reads the keys.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let version = version_of(path);
+        let version = file_version(path);
         let file = read(path)?;
         let keys = Arc::new(ApiKeys::new(file, unix_s()));
         Ok(Self { path: path.to_owned(), keys, read: version, usage: None })
     }
 
-    /// Restores the requests of the day from the file in the ledger's directory, or from the one beside the keys, and
-    /// stores them there from then on.
+    /// Restores the requests of the day from the file in the ledger's directory, or else from the one next to the file of
+    /// keys. Later requests are stored in the same file.
     pub(crate) fn restore_usage(&mut self, ledger: Option<&Path>) {
         let file = UsageFile::new(ledger, &self.path);
         file.restore(&self.keys);
@@ -73,9 +73,9 @@ impl ApiKeyFile {
         Arc::clone(&self.keys)
     }
 
-    /// Reads the file again if it has changed. Returns the keys that were removed.
+    /// Reads the file again if it has changed. Returns the removed keys.
     pub(crate) fn reload_if_changed(&mut self) -> Vec<KeyNumber> {
-        let version = version_of(&self.path);
+        let version = file_version(&self.path);
         if version == self.read {
             return Vec::new();
         }
@@ -83,7 +83,8 @@ impl ApiKeyFile {
         match read(&self.path) {
             Ok(file) => {
                 let reload = self.keys.reload(file);
-                let (keys, removed) = (reload.keys, reload.removed.len());
+                let keys = reload.keys;
+                let removed = reload.removed.len();
                 tracing::info!(keys, removed, "the API keys were read again");
                 reload.removed
             }
@@ -95,8 +96,7 @@ impl ApiKeyFile {
         }
     }
 
-    /// Reads the file again whenever it changes, for ever. `on_removed` closes the connections of keys that it does not
-    /// have any more.
+    /// Reads the file again whenever it changes, and never returns. `on_removed` closes the connections of removed keys.
     pub(crate) async fn watch(mut self, on_removed: impl Fn(&[KeyNumber])) {
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -144,14 +144,14 @@ fn read(path: &Path) -> Result<KeyFile> {
     KeyFile::parse(&text).with_context(in_file)
 }
 
-fn version_of(path: &Path) -> Option<FileVersion> {
+fn file_version(path: &Path) -> Option<FileVersion> {
     let metadata = fs::metadata(path).ok()?;
     let modified_ns = (metadata.mtime(), metadata.mtime_nsec());
     Some(FileVersion { modified_ns, len: metadata.len(), inode: metadata.ino() })
 }
 
-/// Seconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
+/// Returns the seconds since 1970, for daily quotas.
+#[expect(clippy::disallowed_methods, reason = "only the program reads the clock")]
 fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

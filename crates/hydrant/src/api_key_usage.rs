@@ -2,9 +2,9 @@
 //!
 //! Shape: written whole to another name, synced, and renamed, if the requests have changed since.
 //! Bounds: [`FILE_BYTES_MAX`]; 84 bytes for each key that was used today.
-//! Invariant: a file that cannot be read, is not valid or cannot be written does not keep the node from serving. The log
-//! says what is lost.
-//! Not here: what is in the file (`api_keys`), when it is written (`api_key_file`).
+//! Invariant: a file that cannot be read, is not valid or cannot be written does not prevent the node from serving. The
+//! loss is logged.
+//! Not here: the format of the file (`api_keys`), the times of its writes (`api_key_file`).
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,10 +21,10 @@ use crate::input_file;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Its name in the directory of a ledger.
 const IN_LEDGER: &str = "api-key-usage";
-/// What its name has more than that of the file of keys.
+/// Suffix that is added to the name of the file of keys.
 const BESIDE_KEYS: &str = ".usage";
 
-/// The file.
+/// The file with the requests of the day.
 pub(crate) struct UsageFile {
     path: PathBuf,
     state: Mutex<StoreState>,
@@ -39,7 +39,7 @@ struct StoreState {
 }
 
 impl UsageFile {
-    /// In the directory of the ledger if there is one, otherwise next to the file of keys.
+    /// Places the file in the directory of the ledger, or next to the file of keys if the ledger is in memory.
     pub(crate) fn new(ledger: Option<&Path>, keys: &Path) -> Self {
         let beside = || {
             let mut name = OsString::from(keys);
@@ -50,7 +50,7 @@ impl UsageFile {
         Self { path, state: Mutex::default() }
     }
 
-    /// Restores the usage in the file. Without a file, quotas start from zero.
+    /// Restores the stored requests. Without a file, quotas start at zero.
     pub(crate) fn restore(&self, keys: &ApiKeys) {
         match self.read(keys) {
             Ok(None) => {}
@@ -58,7 +58,7 @@ impl UsageFile {
                 tracing::info!(keys = restored, "the requests of the day were restored");
             }
             Err(err) => {
-                tracing::warn!("the daily quotas of API keys begin anew: {err:#}");
+                tracing::warn!("the daily quotas of API keys start at zero: {err:#}");
             }
         }
     }
@@ -88,7 +88,7 @@ impl UsageFile {
                 if !std::mem::replace(&mut state.has_failed, true) {
                     let path = self.path.display();
                     tracing::warn!(
-                        "daily quotas of API keys would begin anew after a restart, they cannot be stored: \
+                        "daily quotas of API keys would start at zero after a restart, because they cannot be stored: \
                          {path}: {err}"
                     );
                 }
@@ -97,7 +97,7 @@ impl UsageFile {
     }
 }
 
-/// Writes a file atomically: after a power failure it has either its old or its new content.
+/// Replaces the content of a file atomically, even if the power fails.
 fn write_synced(path: &Path, text: &str) -> io::Result<()> {
     let mut temporary = OsString::from(path);
     temporary.push(".new");
@@ -127,8 +127,8 @@ mod tests {
         ApiKeys::new(KeyFile::parse(&text).expect("it is valid"), NOON)
     }
 
-    /// How many of four requests are admitted.
-    fn admitted(keys: &ApiKeys) -> usize {
+    /// Sends four requests, and returns the number of admitted ones.
+    fn count_admitted(keys: &ApiKeys) -> usize {
         let credentials = Credentials { key: Some(b"one"), ..Credentials::default() };
         let number = keys.authenticate(&credentials, 1, Duration::ZERO).expect("it is valid");
         let caller = Caller::Key(number.expect("a key"));
@@ -149,12 +149,12 @@ mod tests {
         let file = UsageFile::new(Some(dir.path()), Path::new("unused"));
         let before = keys();
         file.restore(&before);
-        assert_eq!(admitted(&before), 3, "there is no file yet");
+        assert_eq!(count_admitted(&before), 3, "there is no file yet");
         file.store(&before);
         let stored = fs::read(&file.path).expect("it was stored");
         let after = keys();
         file.restore(&after);
-        assert_eq!(admitted(&after), 0);
+        assert_eq!(count_admitted(&after), 0);
 
         let no_more = u64::try_from(stored.len()).expect("it is short");
         assert!(no_more < FILE_BYTES_MAX / 100_000 * 2, "{no_more} bytes for one key");
@@ -162,13 +162,13 @@ mod tests {
             fs::write(&file.path, garbage).expect("it is written");
             let after = keys();
             file.restore(&after);
-            assert_eq!(admitted(&after), 3);
+            assert_eq!(count_admitted(&after), 3);
         }
         fs::remove_file(&file.path).expect("it is removed");
         fs::create_dir(&file.path).expect("it is created");
         let after = keys();
         file.restore(&after);
-        assert_eq!(admitted(&after), 3);
+        assert_eq!(count_admitted(&after), 3);
         // It cannot be replaced by a file. The node serves all the same.
         let file = UsageFile::new(Some(dir.path()), Path::new("unused"));
         file.store(&after);
@@ -184,7 +184,7 @@ mod tests {
         fs::remove_file(&file.path).expect("it was stored");
         file.store(&keys);
         assert!(!file.path.exists());
-        admitted(&keys);
+        count_admitted(&keys);
         file.store(&keys);
         assert!(file.path.exists());
     }

@@ -1,7 +1,7 @@
 //! `hydrant bench`: generates load on any Solana JSON-RPC endpoint and reports the results.
 //!
 //! Shape: each suite is measured alone, run by run; with `--scans` while that number of clients scan. A replay is a
-//! suite of its own. Results go to standard output as a table, and to files if requested.
+//! suite of its own. Inputs are discovered, or read from a file that an earlier run wrote. Results go to standard output as a table, and to files if requested.
 //! Not here: how load is generated and counted (`loadgen`), the requests of the suites (`loadgen_solana`).
 
 use std::fs;
@@ -47,9 +47,10 @@ pub(crate) struct BenchFlags {
     ///
     /// account-info, block, blocks, first-available-block, multiple-accounts, slot, supply,
     /// token-accounts-by-delegate, token-accounts-by-owner, token-supply, transaction,
-    /// transaction-parsed, version, program-accounts; mix: all of them by weight; rest: every read-only
-    /// route of REST; rest-NAME: one of them, such as rest-account. rest-account-unchanged and
-    /// rest-mint-holders-unchanged send If-None-Match with the current ETag and expect 304.
+    /// transaction-parsed, version, program-accounts; mix: all of them by weight; scans: the requests of
+    /// --scans alone; rest: every read-only route of REST; rest-NAME: one of them, such as rest-account.
+    /// rest-account-unchanged and rest-mint-holders-unchanged send If-None-Match with the current ETag
+    /// and expect 304.
     #[arg(long, value_name = "SUITE", num_args = 1..)]
     pub(crate) suite: Vec<String>,
     /// Requests per second at equal intervals, independent of responses (open loop) [default: each
@@ -86,6 +87,13 @@ pub(crate) struct BenchFlags {
     /// requests one owner at a time].
     #[arg(long, value_name = "PUBKEY")]
     pub(crate) program: Option<String>,
+    /// Read the inputs of the requests from this file instead of discovering them. Several endpoints then
+    /// get the same requests.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["address", "program", "inputs_out", "replay"])]
+    pub(crate) inputs: Option<PathBuf>,
+    /// Write the discovered inputs of the requests to this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub(crate) inputs_out: Option<PathBuf>,
     /// The server's process, if it runs on this machine: its CPU time and memory are reported too.
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
@@ -123,6 +131,8 @@ pub(crate) struct BenchFlags {
 enum Target {
     Suite(Suite),
     Mix,
+    /// The requests of `--scans`, alone.
+    Scans,
     Rest(RestSuite),
 }
 
@@ -143,13 +153,7 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
     let targets = parse_targets(&flags.suite)?;
     check_uses(flags, &targets)?;
     let mut client = Client::open(endpoint.clone())?;
-    let config = DiscoveryConfig {
-        addresses: flags.address.clone(),
-        program: flags.program.clone(),
-        ..DiscoveryConfig::default()
-    };
-    let kinds = InputKinds::union(targets.iter().map(Target::required_inputs));
-    let inputs = Inputs::discover(&mut client, kinds, &config)?;
+    let inputs = inputs(flags, &targets, &mut client)?;
     if let Some(path) = &flags.generate {
         return generate(flags, &targets, &inputs, path);
     }
@@ -158,8 +162,7 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
         0 => None,
         clients => {
             let requests = scan_requests(&client, &inputs)?;
-            let stream = Stream::closed_loop("scans", requests, clients);
-            Some(Stream { classifier: json_rpc, ..stream })
+            Some(Stream { classifier: json_rpc, ..Stream::closed_loop("scans", requests, clients) })
         }
     };
     for target in &targets {
@@ -176,6 +179,24 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
         report.add(&arrivals(&plan), &runs(flags, &plan)?);
     }
     print_report(flags, &report)
+}
+
+/// Returns the inputs of a file, or those that are discovered.
+fn inputs(flags: &BenchFlags, targets: &[Target], client: &mut Client) -> Result<Inputs> {
+    if let Some(path) = &flags.inputs {
+        return Inputs::read(path).context("--inputs");
+    }
+    let config = DiscoveryConfig {
+        addresses: flags.address.clone(),
+        program: flags.program.clone(),
+        ..DiscoveryConfig::default()
+    };
+    let kinds = InputKinds::union(targets.iter().map(Target::required_inputs));
+    let inputs = Inputs::discover(client, kinds, &config)?;
+    if let Some(path) = &flags.inputs_out {
+        inputs.write(path).context("--inputs-out")?;
+    }
+    Ok(inputs)
 }
 
 fn check(flags: &BenchFlags) -> Result<()> {
@@ -200,11 +221,24 @@ fn check_uses(flags: &BenchFlags, targets: &[Target]) -> Result<()> {
         flags.address.is_empty() || kinds.accounts,
         "--address: none of these suites requests accounts"
     );
-    let uses_program =
-        |it: &Target| matches!(it, Target::Mix | Target::Suite(Suite::ProgramAccounts));
+    let uses_program = |it: &Target| {
+        matches!(it, Target::Mix | Target::Scans | Target::Suite(Suite::ProgramAccounts))
+    };
+    let has_program_requests = flags.scans > 0 || targets.iter().any(uses_program);
     ensure!(
-        flags.program.is_none() || flags.scans > 0 || targets.iter().any(uses_program),
-        "--program: neither program-accounts, mix nor --scans is requested"
+        flags.program.is_none() || has_program_requests,
+        "--program: neither program-accounts, mix, scans nor --scans is requested"
+    );
+    for (flag, path) in [("--inputs", &flags.inputs), ("--inputs-out", &flags.inputs_out)] {
+        ensure!(
+            path.is_none() || kinds != InputKinds::NONE || has_program_requests,
+            "{flag}: none of these suites has inputs"
+        );
+    }
+    let has_scans_alone = targets.iter().any(|it| matches!(it, Target::Scans));
+    ensure!(
+        flags.generate.is_none() || !has_scans_alone,
+        "--generate: a log cannot have the requests of scans"
     );
     let rest = targets.iter().find_map(|target| match target {
         Target::Rest(suite) => Some(suite.name),
@@ -221,6 +255,7 @@ impl Target {
         match self {
             Self::Suite(suite) => suite.required_inputs(),
             Self::Mix => InputKinds::union(Suite::ALL.map(Suite::required_inputs)),
+            Self::Scans => InputKinds::NONE,
             Self::Rest(suite) => suite.required_inputs(),
         }
     }
@@ -234,13 +269,14 @@ fn parse_targets(names: &[String]) -> Result<Vec<Target>> {
     for name in names {
         match (name.as_str(), Suite::parse(name), RestSuite::parse(name)) {
             ("mix", ..) => targets.push(Target::Mix),
+            ("scans", ..) => targets.push(Target::Scans),
             ("rest", ..) => targets.extend(RestSuite::ALL.iter().copied().map(Target::Rest)),
             (_, Some(suite), _) => targets.push(Target::Suite(suite)),
             (_, _, Some(suite)) => targets.push(Target::Rest(suite)),
             _ => {
                 let suites = Suite::ALL.into_iter().map(Suite::name);
                 let routes = RestSuite::ALL.iter().map(|suite| suite.name);
-                let known: Vec<_> = suites.chain(["mix", "rest"]).chain(routes).collect();
+                let known: Vec<_> = suites.chain(["mix", "scans", "rest"]).chain(routes).collect();
                 bail!("--suite {name}: unknown; the suites are {}", known.join(", "))
             }
         }
@@ -251,7 +287,7 @@ fn parse_targets(names: &[String]) -> Result<Vec<Target>> {
 /// Whether a target was requested by its own name.
 fn is_named(flags: &BenchFlags, target: &Target) -> bool {
     match target {
-        Target::Mix => true,
+        Target::Mix | Target::Scans => true,
         Target::Suite(_) => !flags.suite.is_empty(),
         Target::Rest(suite) => flags.suite.iter().any(|name| name == suite.name),
     }
@@ -268,6 +304,7 @@ fn streams(
     let (name, requests, classifier) = match target {
         Target::Suite(suite) => (suite.name(), suite.requests(client, inputs)?, json_rpc as _),
         Target::Mix => ("mix", mix(Suite::ALL, inputs)?.requests(client.endpoint()), json_rpc as _),
+        Target::Scans => ("scans", scan_requests(client, inputs)?, json_rpc as _),
         Target::Rest(suite) => (suite.name, suite.requests(client, inputs)?, suite.classifier()),
     };
     let stream = Stream::closed_loop(name, requests, connections(flags));
@@ -307,7 +344,7 @@ fn generate(flags: &BenchFlags, targets: &[Target], inputs: &Inputs, path: &Path
         Target::Suite(suite) => vec![*suite],
         Target::Mix => Suite::ALL.to_vec(),
         // `check_uses` refused them.
-        Target::Rest(_) => Vec::new(),
+        Target::Scans | Target::Rest(_) => Vec::new(),
     });
     let rate = flags.rate.context("--generate requires --rate")?;
     ensure!(rate.is_finite() && rate > 0.0, "--rate {rate}: must be more than 0");
@@ -462,6 +499,11 @@ mod tests {
         for line in of_run.map(|flag| format!("bench --generate f --rate 9 {flag}")) {
             assert!(parsed(&line).is_err(), "{line}");
         }
+        let of_discovery = ["--address A", "--program P", "--inputs-out f", "--replay f"];
+        for line in of_discovery.map(|flag| format!("bench --inputs f {flag}")) {
+            assert!(parsed(&line).is_err(), "{line}");
+        }
+        assert!(parsed("bench --inputs-out f --replay f").is_err());
         assert!(parsed("bench --speed 2").is_err());
         for line in [
             "bench --replay f --speed 2 --runs 1 --timeout 3 --json f --html f --threads 2",
@@ -473,6 +515,9 @@ mod tests {
             ("--suite slot --address A", "--address: none"),
             ("--suite rest-node --address A", "--address: none"),
             ("--suite slot --program P", "--program: neither"),
+            ("--suite slot --inputs f", "--inputs: none of these suites"),
+            ("--suite rest-node version --inputs-out f", "--inputs-out: none of these suites"),
+            ("--generate f --rate 9 --suite slot scans", "the requests of scans"),
             ("--generate f --rate 9 --suite rest-account", "rest-account is REST"),
             ("--generate f --rate 9 --suite rest slot", "rest-node is REST"),
         ] {
@@ -485,6 +530,9 @@ mod tests {
             "--program P",
             "--suite mix --program P",
             "--suite slot --scans 1 --program P",
+            "--suite scans --program P",
+            "--suite scans --inputs f",
+            "--suite slot account-info --inputs-out f",
             "--suite rest --address A",
         ] {
             let flags = flags(&line.split(' ').collect::<Vec<_>>());

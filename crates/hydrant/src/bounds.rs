@@ -16,7 +16,6 @@ use crate::local::flags::DevFlags;
 use crate::node::NodeFlags;
 use crate::serving_options::DRAIN_SECONDS_MAX;
 
-/// Milliseconds.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 /// Threads: many times the cores of any machine. Each needs a stack, and some need a VM.
@@ -34,14 +33,14 @@ pub(crate) const FAUCET_SOL_MAX: f64 = 4_611_686_018.0;
 /// Bytes that one shred carries.
 pub(crate) const SHRED_BYTES: u64 = 1_228;
 
-/// A numeric setting.
+/// A numeric setting with its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// The flag, or the key in the file's tables.
     pub(crate) name: &'static str,
     pub(crate) value: u64,
     pub(crate) range: RangeInclusive<u64>,
-    /// What the maximum means, or its reason.
+    /// The meaning of the maximum, or its reason, as the error shows it.
     note: &'static str,
 }
 
@@ -64,7 +63,7 @@ fn setting_ms(name: &'static str, value: u64, min: u64) -> Setting {
     Setting { name, value, range: min..=DAY_MS, note: ", a day" }
 }
 
-/// A flag that may not be set.
+/// Returns the setting of a flag, or `None` if the flag is not set.
 fn flag(
     name: &'static str,
     value: Option<u64>,
@@ -74,12 +73,10 @@ fn flag(
     value.map(|value| Setting { name, value, range, note })
 }
 
-/// A flag for a port.
 fn port(name: &'static str, value: Option<u16>) -> Option<Setting> {
     flag(name, value.map(u64::from), 0..=65_535, "")
 }
 
-/// A flag for a count.
 fn count(name: &'static str, value: Option<usize>, range: RangeInclusive<u64>) -> Option<Setting> {
     flag(name, value.map(|value| value as u64), range, "")
 }
@@ -411,7 +408,6 @@ pub(crate) fn quic(config: &::tpu::Config) -> Vec<Setting> {
     ]
 }
 
-/// The table `[grpc]`.
 pub(crate) fn grpc(config: &::grpc::Config) -> Vec<Setting> {
     let ::grpc::Config {
         threads,
@@ -491,7 +487,7 @@ mod tests {
         [node_settings(&flags.node), local(flags)].concat()
     }
 
-    /// All settings of every node.
+    /// Returns all settings that every node has.
     fn node_settings(flags: &NodeFlags) -> Vec<Setting> {
         let tables = &flags.tables;
         [
@@ -571,7 +567,8 @@ mod tests {
         let settings = all();
         assert!(settings.len() > 80, "{} settings", settings.len());
         for Setting { name, range, .. } in settings {
-            let (min, max) = (*range.start(), *range.end());
+            let min = *range.start();
+            let max = *range.end();
             let checks: &[fn(&str, u64) -> Result<()>] =
                 if name.starts_with("--") { &[in_file, on_command_line] } else { &[in_file] };
             for check in checks {

@@ -28,19 +28,19 @@ const ADDRESSES_MAX: usize = 100_000;
 const ADDRESSES_PER_CALL: usize = 20;
 /// Bytes of a response: the largest accounts that a call may return, as base64.
 const RESPONSE_BYTES_MAX: usize = 320 << 20;
-/// What an active feature's account begins with: the tag of an `Option` that has a slot.
+/// First byte of an active feature's account: the tag of an `Option` that has a slot.
 const ACTIVATED: u8 = 1;
 
-/// What a new ledger takes from a cluster.
+/// The accounts, features and slot that a new ledger takes from a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CloneRequest {
     /// The URL of the cluster's JSON-RPC.
     url: String,
-    /// Accounts that must exist.
+    /// Accounts that must exist on the cluster.
     accounts: Vec<Pubkey>,
     /// Accounts that are skipped if they do not exist.
     maybe_accounts: Vec<Pubkey>,
-    /// Accounts that must exist. Programs of the upgradeable loader are fetched with their data.
+    /// Accounts that must exist on the cluster. Programs of the upgradeable loader are fetched with their data.
     any: Vec<Pubkey>,
     /// Programs of the upgradeable loader, fetched with their data.
     programs: Vec<Pubkey>,
@@ -50,7 +50,7 @@ pub(crate) struct CloneRequest {
     has_slot: bool,
 }
 
-/// What a cluster returned.
+/// The accounts, features and slot that a cluster returned.
 #[derive(Debug, Default)]
 pub(crate) struct Cloned {
     pub(crate) accounts: Vec<GenesisAccount>,
@@ -96,7 +96,7 @@ impl CloneRequest {
             );
             bail!("--clone and similar flags require --url, the cluster to fetch from");
         };
-        Ok(Some(Self { url: url_of(url), ..request }))
+        Ok(Some(Self { url: cluster_url(url), ..request }))
     }
 
     /// Fetches all of it. An account that must exist and does not is an error.
@@ -106,27 +106,27 @@ impl CloneRequest {
 
     fn fetch_all(&self) -> Result<Cloned> {
         let mut cluster = Cluster::open(&self.url)?;
-        let mut accounts = cluster.required("--clone", &self.accounts)?;
+        let mut accounts = cluster.fetch_required("--clone", &self.accounts)?;
         for address in &self.maybe_accounts {
             match cluster.account(address)? {
                 Some(account) => accounts.push(account),
                 None => print_stderr(&format!("hydrant: --maybe-clone {address}: no such account")),
             }
         }
-        for account in cluster.required("[[test.validator.clone]]", &self.any)? {
+        for account in cluster.fetch_required("[[test.validator.clone]]", &self.any)? {
             // A program without its data could not be called.
             let data = data_address(&account).ok();
             accounts.push(account);
-            accounts.extend(cluster.required("[[test.validator.clone]]", data.as_slice())?);
+            accounts.extend(cluster.fetch_required("[[test.validator.clone]]", data.as_slice())?);
         }
-        for program in cluster.required("--clone-upgradeable-program", &self.programs)? {
+        for program in cluster.fetch_required("--clone-upgradeable-program", &self.programs)? {
             let data = data_address(&program)?;
             accounts.push(program);
-            accounts.extend(cluster.required("--clone-upgradeable-program", &[data])?);
+            accounts.extend(cluster.fetch_required("--clone-upgradeable-program", &[data])?);
         }
         let flag = "--deep-clone-address-lookup-table";
         let mut listed = BTreeSet::new();
-        for table in cluster.required(flag, &self.lookup_tables)? {
+        for table in cluster.fetch_required(flag, &self.lookup_tables)? {
             let parsed = AddressLookupTable::deserialize(table.account.data()).map_err(|err| {
                 anyhow::anyhow!("{flag} {}: no lookup table: {err}", table.address)
             })?;
@@ -144,7 +144,7 @@ impl CloneRequest {
     }
 }
 
-/// A cluster's JSON-RPC.
+/// The JSON-RPC of a cluster, with the number of fetched accounts.
 struct Cluster {
     client: Client,
     fetched: usize,
@@ -190,8 +190,8 @@ impl Cluster {
         Ok(self.accounts(&[*address])?.pop().flatten())
     }
 
-    /// Fetches the accounts at `addresses`, which must all exist.
-    fn required(&mut self, flag: &str, addresses: &[Pubkey]) -> Result<Vec<GenesisAccount>> {
+    /// Returns the accounts at `addresses`. It is an error if one does not exist.
+    fn fetch_required(&mut self, flag: &str, addresses: &[Pubkey]) -> Result<Vec<GenesisAccount>> {
         let accounts = self.accounts(addresses)?;
         let all = addresses.iter().zip(accounts);
         all.map(|(address, account)| {
@@ -267,7 +267,7 @@ fn addresses(flag: &str, texts: &[String]) -> Result<Vec<Pubkey>> {
 }
 
 /// The URL of a cluster, which may be named as the Solana CLI names it.
-pub(crate) fn url_of(text: &str) -> String {
+pub(crate) fn cluster_url(text: &str) -> String {
     match text {
         "m" | "mainnet-beta" | "mainnet" => "https://api.mainnet-beta.solana.com",
         "t" | "testnet" => "https://api.testnet.solana.com",

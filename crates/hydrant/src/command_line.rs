@@ -36,14 +36,13 @@ pub(crate) enum Command {
     Dev(Box<DevFlags>),
     /// Run a local Solana ledger under the name, flags and defaults of solana-test-validator.
     ///
-    /// The same as `dev`, except that the ledger is stored in ./test-ledger, --config is the Solana CLI's file, and the
-    /// first lines of the output are those of solana-test-validator. A link to this program that is named
-    /// solana-test-validator does the same.
+    /// Runs `dev` with the ledger in ./test-ledger, with the Solana CLI's file as --config, and with the first lines of
+    /// solana-test-validator's output. A link to this program that is named solana-test-validator runs it, too.
     #[command(name = test_validator::COMMAND)]
     TestValidator(Box<DevFlags>),
     /// Run a local Solana ledger under the name and flags of surfpool.
     ///
-    /// The same as `dev`, with the flags of `surfpool start`. A link to this program that is named surfpool does the same.
+    /// Runs `dev` with the flags of `surfpool start`. A link to this program that is named surfpool runs it, too.
     #[command(name = surfpool::COMMAND, display_name = surfpool::COMMAND, version = surfpool::VERSION)]
     Surfpool(SurfpoolArgs),
     /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
@@ -82,7 +81,7 @@ pub(crate) fn command() -> clap::Command {
 /// A command of the command line.
 pub(crate) struct ParsedCommand {
     pub(crate) command: Command,
-    /// What the name of a local node's command changes.
+    /// Settings that depend on the name of a local node's command.
     pub(crate) preset: LocalPreset,
 }
 
@@ -122,9 +121,50 @@ pub(crate) fn parse() -> Result<ParsedCommand> {
     }
 }
 
-/// Prints lines about flags.
+/// Prints lines about flags to standard error.
 fn report(lines: &[String]) {
     for line in lines {
         print_stderr(&format!("hydrant: {line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn refusal(args: &[&str]) -> Option<ErrorKind> {
+        Cli::try_parse_from([&["hydrant"], args].concat()).err().map(|err| err.kind())
+    }
+
+    #[test]
+    fn a_flag_requires_its_counterpart_or_a_file() {
+        for args in [
+            &["dev", "--fork-slot", "7"][..],
+            &["dev", "--fork-from-genesis"],
+            &["dev", "--from-incremental-snapshot", "i"],
+            &["dev", "--tls-cert", "c"],
+            &["dev", "--tls-key", "k"],
+            &["follow", "--source", "s", "--ledger", "l", "--incremental-snapshot", "i"],
+            &["follow", "--source", "s", "--snapshot", "f", "--verify-sources-min", "2"],
+        ] {
+            assert_eq!(refusal(args), Some(ErrorKind::MissingRequiredArgument), "{args:?}");
+            // The counterpart may be a key of the file, which is checked when it is read.
+            assert_eq!(refusal(&[args, &["--config", "f"]].concat()), None, "{args:?}");
+        }
+        assert_eq!(refusal(&["dev", "--fork-slot", "7", "--fork-url", "u"]), None);
+        assert_eq!(refusal(&["dev", "--tls-cert", "c", "--tls-key", "k"]), None);
+    }
+
+    #[test]
+    fn flags_that_contradict_each_other_are_refused() {
+        for args in [
+            ["dev", "--fork-url", "u", "--ledger", "l"],
+            ["dev", "--from-snapshot", "f", "--slots-per-epoch", "64"],
+            ["dev", "--faucet-port", "1", "--api-keys", "k"],
+        ] {
+            assert_eq!(refusal(&args), Some(ErrorKind::ArgumentConflict), "{args:?}");
+        }
     }
 }

@@ -95,14 +95,14 @@ fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
     names
 }
 
-/// Takes the names of the fields that a struct asks for, and has no value for it.
+/// A deserializer that records the names of a struct's fields, and then fails.
 struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for FieldNames<'_> {
     type Error = NoValue;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, NoValue> {
-        Err(NoValue::custom("it is no struct"))
+        Err(NoValue::custom("it is not a struct"))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -214,7 +214,7 @@ mod tests {
         assert!(unknown.contains(&expected), "{unknown}");
         let table = refusal("[queue]\nmax = 7");
         assert!(table.contains("unknown field `queue`"), "{table}");
-        // A field that is not read from files is not a key.
+        // A skipped field is not a key.
         assert!(refusal("hidden = true").contains("unknown field `hidden`"));
     }
 

@@ -1,4 +1,4 @@
-//! What a command prints, and the time.
+//! Output of commands, and the clock.
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
@@ -24,8 +24,8 @@ pub(crate) fn print_stderr(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The time.
-#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
+/// Returns the time of the monotonic clock.
+#[expect(clippy::disallowed_methods, reason = "only the program reads the clock")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

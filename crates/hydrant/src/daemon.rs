@@ -21,7 +21,7 @@ const FLAG: &str = "--daemon";
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two attempts to connect.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// For one attempt.
+/// Time limit of one attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Starts this program in the background. The flags have been checked.

@@ -5,7 +5,7 @@
 //! transaction in two bytes, little endian, and the transaction. The length 0 is a refusal. The connection stays open.
 //! Bounds: [`CONNECTIONS_MAX`] connections, the others wait in the backlog; a connection has [`REQUESTS_MAX`] requests and
 //! [`CONNECTION_TIME`]. All of it is on one thread of its own, at the lowest priority.
-//! Invariant: first bytes that are not a request end the connection, so no web page can hide requests in its own.
+//! Invariant: the first bytes that are not a request end the connection, so no web page can hide requests in its own.
 //! Not here: signatures and limits of lamports (`localnet::LocalFaucet`).
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -25,18 +25,16 @@ use crate::node::parts::{BoxFuture, Part};
 
 /// The port of `solana-test-validator`.
 pub(crate) const FAUCET_PORT: u16 = 9900;
-/// Connections at once.
+/// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 32;
 /// Requests of one connection. A client sends one.
 const REQUESTS_MAX: usize = 16;
-/// Time of one connection.
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
 /// Pause after a connection that could not be accepted, because the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The response to a request that is refused.
 const REFUSAL: [u8; 2] = [0, 0];
 
-/// What the faucet did.
 pub(crate) struct FaucetMetrics {
     signed: AtomicU64,
     refused: AtomicU64,
@@ -164,7 +162,7 @@ impl Service {
             };
             let response = self.respond(request, client);
             stream.write_all(&response).await?;
-            // Another connection's turn.
+            // Lets the task of another connection run.
             tokio::task::yield_now().await;
         }
         stream.shutdown().await

@@ -15,7 +15,7 @@ impl Collector for ForkMetrics {
         out.single("hydrant_fork_snapshots", MetricKind::Gauge, help, usage.snapshots);
         let help = "Blocks above the oldest snapshot.";
         out.single("hydrant_fork_snapshot_blocks", MetricKind::Gauge, help, usage.blocks);
-        // State and history have most of these bytes, so they are no part of the process's memory of their own.
+        // State and history have most of these bytes, so they are not reported as a part of the process's memory.
         let help = "Estimated bytes of these blocks, with the accounts that they wrote.";
         out.single("hydrant_fork_snapshot_bytes", MetricKind::Gauge, help, usage.bytes);
         let help = "Snapshots that were dropped because a limit was reached.";

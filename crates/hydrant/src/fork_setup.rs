@@ -1,6 +1,6 @@
 //! The fork of another cluster (`--fork-url`): from the flags to the running fork.
 //!
-//! Not here: what a fork does (`upstream_fork`).
+//! Not here: fetching accounts (`upstream_fork`).
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use localnet::Localnet;
 use solana_hash::Hash;
 use upstream_fork::{Config, ConnectedFork, ForkedSender, UpstreamFork};
 
-use crate::clone::url_of;
+use crate::clone::cluster_url;
 use crate::console::{print_line, print_stderr};
 use crate::local::flags::DevFlags;
 
@@ -51,7 +51,7 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<ForkSettings>> {
             dir.display()
         );
     }
-    let url = url_of(url);
+    let url = cluster_url(url);
     ensure!(
         ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)),
         "--fork-url {url:?}: the form is http[s]://HOST[:PORT][/PATH][?QUERY]"
@@ -102,7 +102,8 @@ impl ForkSettings {
 /// Checks which cluster the upstream is. It blocks.
 pub(crate) fn connect(settings: &ForkSettings, is_quiet: bool) -> Result<ConnectedFork> {
     let connected = UpstreamFork::connect(settings.upstream.clone()).context("--fork-url")?;
-    let (upstream, genesis) = (connected.upstream(), connected.genesis());
+    let upstream = connected.upstream();
+    let genesis = connected.genesis();
     if let Some(failure) = connected.failure() {
         let cached = connected.cached_accounts();
         print_stderr(&format!(
@@ -122,7 +123,7 @@ fn system_unix_timestamp() -> i64 {
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// What the node uses of a ledger, whether it is a fork or not.
+/// The handles of a ledger that the node uses, whether it is a fork or not.
 pub(crate) struct ForkedLedger {
     pub(crate) fork: Option<Arc<UpstreamFork>>,
     pub(crate) reader: Reader,
@@ -132,7 +133,8 @@ pub(crate) struct ForkedLedger {
 impl ForkedLedger {
     /// Starts the fork of a ledger, if it is one.
     pub(crate) fn start(localnet: &Localnet, connected: Option<ConnectedFork>) -> Result<Self> {
-        let (reader, sender) = (localnet.reader().clone(), localnet.transaction_sender());
+        let reader = localnet.reader().clone();
+        let sender = localnet.transaction_sender();
         let Some(connected) = connected else {
             return Ok(Self { fork: None, reader, transaction_sender: sender });
         };

@@ -21,10 +21,9 @@ pub(crate) struct CompletionsFlags {
     shell: Shell,
 }
 
-/// The flags of `hydrant man`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ManFlags {
-    /// An existing directory.
+    /// Write the pages to this existing directory.
     dir: PathBuf,
 }
 

@@ -17,7 +17,7 @@ use crate::tls_setup::GrpcTls;
 
 /// The port on which clients expect Yellowstone gRPC.
 pub(crate) const PORT_DEFAULT: u16 = 10_000;
-/// How often the nodes of a cluster are compared with those that are served. They change once a second at most.
+/// Interval of the updates of the served nodes. The nodes of a cluster change once a second at most.
 const NODES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The port, if gRPC is served. If the system chooses JSON-RPC's, it chooses this one too.
@@ -33,7 +33,7 @@ pub(crate) fn port(flags: &ServiceFlags, rpc_port: Option<u16>) -> Result<Option
 }
 
 /// The newest blocks of an earlier run for the log of `from_slot`. The first block of a ledger is not one of them: it
-/// stands for a genesis or a snapshot.
+/// is a placeholder for a genesis or a snapshot.
 pub(crate) fn stored_blocks(history: &History, config: &Config) -> Vec<Arc<Block>> {
     let snapshot = history.snapshot();
     let newest = snapshot.blocks(.., Commitment::Finalized).rev();
@@ -57,7 +57,8 @@ pub(crate) struct GrpcListener<'a> {
     pub(crate) serving: &'a ServingOptions,
 }
 
-/// Starts the server, whose log of `from_slot` begins with `stored_blocks`. The ledger's events go to the sink.
+/// Starts the server with `stored_blocks` as the first blocks of the log of `from_slot`. The sink receives the ledger's
+/// events.
 pub(crate) fn start(
     config: &Config,
     cluster: &Arc<ClusterInfo>,

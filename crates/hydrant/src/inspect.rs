@@ -1,4 +1,4 @@
-//! `hydrant inspect`: what is in a snapshot archive.
+//! `hydrant inspect`: the contents of a snapshot archive.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -19,20 +19,20 @@ use crate::snapshot_file::SnapshotFile;
 /// The flags of `hydrant inspect`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InspectFlags {
-    /// A full snapshot archive (snapshot-SLOT-HASH.tar.zst or .tar.lz4).
+    /// Inspect this full snapshot archive (snapshot-SLOT-HASH.tar.zst or .tar.lz4).
     #[arg(value_name = "FILE")]
     pub(crate) full: PathBuf,
-    /// An incremental archive on top of it.
+    /// Apply this incremental archive to the full one.
     #[arg(long, value_name = "FILE")]
     pub(crate) incremental: Option<PathBuf>,
-    /// The number of largest accounts, and of programs with the most data, to list.
+    /// List this many of the largest accounts, and of the programs with the most data.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub(crate) largest: usize,
-    /// Threads that parse and hash, in addition to the one that decompresses [default: the number of
-    /// cores].
+    /// Parse and hash with this many threads, in addition to the one that decompresses [default: the number
+    /// of cores].
     #[arg(long, value_name = "COUNT")]
     pub(crate) threads: Option<usize>,
-    /// No progress on standard error.
+    /// Print no progress on standard error.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

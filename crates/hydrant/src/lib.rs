@@ -24,6 +24,7 @@ mod draining;
 mod executor_metrics;
 mod existing_ledger;
 mod faucet_server;
+mod fixed_limits;
 mod follow;
 mod fork_metrics;
 mod fork_setup;

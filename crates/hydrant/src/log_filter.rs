@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::reload::Handle;
 
-/// Characters of a filter.
 const FILTER_CHARS_MAX: usize = 1_024;
 
 /// The filter of the process's log, if it has one.

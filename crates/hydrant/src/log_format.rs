@@ -3,11 +3,10 @@
 use clap::ValueEnum;
 use serde::Deserialize;
 
-/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Lines for people to read.
     #[default]
     Text,
     /// For programs: each line an object, each field a member.

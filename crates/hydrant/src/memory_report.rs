@@ -17,21 +17,21 @@ use tokio::time::MissedTickBehavior;
 /// Interval of the log lines: short enough to show growth, long enough to be readable.
 const LOG_INTERVAL: Duration = Duration::from_secs(300);
 
-/// How often a new node is checked for its first root.
+/// Interval of the checks of a new node for its first root.
 const ROOT_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The parts of `hydrant_memory_bytes` that [`ProcessMemory`] reports.
 const START: &str = "start";
 const EXECUTABLE: &str = "executable";
 
-/// A node's usage on one line.
+/// The memory of a node's parts, formatted as one line.
 pub(crate) struct MemoryLine(pub(crate) NodeMemory);
 
 impl fmt::Display for MemoryLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NodeMemory { addresses, accounts, ledger, history_bytes } = self.0;
-        let (count, bytes) =
-            (|count: usize| HumanCount(count as u64), |bytes: usize| HumanBytes(bytes as u64));
+        let count = |count: usize| HumanCount(count as u64);
+        let bytes = |bytes: usize| HumanBytes(bytes as u64);
         write!(
             f,
             "addresses {} ({}), indices {}, accounts {} packed and {} unpacked ({}), ranks {}, history {}",
@@ -95,11 +95,12 @@ impl ProcessMemory {
         memory
     }
 
-    /// Measures again when the node has its first root. Until then its threads start, and each block adds to what they
-    /// and the allocator use; from then on a new block takes the place of an old one.
+    /// Measures again when the node has its first root. Before it, threads start and each block adds to the memory in use;
+    /// afterwards a new block replaces an old one.
     pub(crate) async fn measure_at_first_root(self: Arc<Self>, node: Arc<SolanaServer>) {
         let root = || node.api.reader.view(Commitment::Finalized).block().slot;
-        let (first, mut interval) = (root(), tokio::time::interval(ROOT_POLL_INTERVAL));
+        let first = root();
+        let mut interval = tokio::time::interval(ROOT_POLL_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while root() == first {
             interval.tick().await;

@@ -22,22 +22,22 @@ use serde_json::{Value, json};
 
 use crate::console::now;
 
-/// Spans that wait.
+/// Capacity of the queue of spans.
 const QUEUE_SPANS_MAX: usize = 8_192;
-/// Spans in a batch.
+/// Maximum number of spans in a batch.
 const BATCH_SPANS_MAX: usize = 512;
 /// Heap bytes of a span's texts: ids, an address and a method, as the allocator rounds them.
 const TEXT_BYTES: u64 = 160;
-/// How long a batch waits for more spans.
+/// Time that a batch waits for more spans.
 const BATCH_INTERVAL: Duration = Duration::from_millis(500);
-/// Where collectors take spans.
+/// Path at which collectors accept spans.
 const PATH: &str = "/v1/traces";
 /// Kinds of spans, and the status of one with an error.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 const ERROR: u8 = 2;
 
-/// The sink of spans.
+/// A span sink that queues spans for the exporting thread.
 pub(crate) struct SpanExporter {
     queue: SyncSender<EndedRequest>,
     counts: Arc<SpanCounts>,
@@ -52,7 +52,7 @@ struct SpanCounts {
     queued: AtomicU64,
 }
 
-/// A request, as it is queued.
+/// A finished request, as it is queued for export.
 struct EndedRequest {
     parent: TraceParent,
     span_id: u64,
@@ -161,7 +161,7 @@ fn export(queued: &Receiver<EndedRequest>, endpoint: &Endpoint, counts: &SpanCou
     }
 }
 
-/// Sends a batch. After an error there is no client, and the next batch connects again.
+/// Sends a batch. After an error the client is removed, and the next batch connects again.
 fn send(client: &mut Option<Client>, endpoint: &Endpoint, batch: &[EndedRequest]) -> Result<()> {
     let request = endpoint.post(PATH, &body(batch).to_string());
     let mut connected = match client.take() {
@@ -261,8 +261,8 @@ fn span_id() -> u64 {
     RandomState::new().build_hasher().finish().max(1)
 }
 
-/// The time since 1970.
-#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
+/// Returns the time since 1970, as spans have it.
+#[expect(clippy::disallowed_methods, reason = "only the program reads the clock")]
 fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -271,7 +271,7 @@ fn unix_time() -> Duration {
 mod tests {
     use super::*;
 
-    fn ended(waited: Option<Duration>, outcome: Outcome) -> EndedRequest {
+    fn ended_request(waited: Option<Duration>, outcome: Outcome) -> EndedRequest {
         EndedRequest {
             parent: TraceParent { trace_id: [0xab; 16], span_id: [1; 8] },
             span_id: 2,
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_request_on_the_pool_has_a_span_for_its_wait_and_one_for_its_run() {
-        let spans = spans(&ended(Some(Duration::from_secs(1)), Outcome::Succeeded));
+        let spans = spans(&ended_request(Some(Duration::from_secs(1)), Outcome::Succeeded));
         let times = |span: &Value| {
             let time = |name: &str| span[name].as_str().unwrap_or_default()[..2].to_owned();
             (span["name"].clone(), time("startTimeUnixNano"), time("endTimeUnixNano"))
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_refused_request_has_the_status_of_an_error() {
-        let spans = spans(&ended(None, Outcome::Refused(-32601)));
+        let spans = spans(&ended_request(None, Outcome::Refused(-32601)));
         assert_eq!(spans.len(), 1);
         assert_eq!(spans[0]["status"], json!({ "code": 2 }));
         let code = json!({ "key": "rpc.jsonrpc.error_code", "value": { "intValue": "-32601" } });

@@ -1,4 +1,4 @@
-//! What every node's process sets up: ports, log, CPU pool, signals, files that other programs read.
+//! Setup of a node's process: ports, log, CPU pool, signals, files that other programs read.
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -25,7 +25,6 @@ pub(crate) fn ignore_file_size_signal() -> Result<()> {
     signal(SignalKind::from_raw(number)).map(drop).context("listen for SIGXFSZ")
 }
 
-/// The ports of a node, bound.
 pub(crate) struct BoundListeners {
     pub(crate) rpc: TcpListener,
     pub(crate) pubsub: TcpListener,
@@ -41,12 +40,11 @@ pub(crate) fn with_console(
     if is_served { Arc::new(WithConsole::new(kind, other)) } else { other }
 }
 
-/// The port of gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GrpcPort {
-    /// This one; 0 is a free one.
+    /// This port only; 0 is a free one.
     Exactly(u16),
-    /// This one, or a free one if another program listens on it: a second node needs no flag.
+    /// This port, or a free one if it is in use, so that a second node needs no flag.
     Preferably(u16),
 }
 
@@ -95,7 +93,7 @@ fn bind_rpc(ip: IpAddr, ports: RpcPorts) -> Result<(TcpListener, TcpListener)> {
     bail!("no two consecutive free ports on {ip} (--rpc-port)")
 }
 
-/// A listener for the runtime.
+/// Converts a listener for the runtime.
 pub(crate) fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
     listener.set_nonblocking(true)?;
     Ok(tokio::net::TcpListener::from_std(listener)?)
@@ -124,7 +122,7 @@ pub(crate) fn start_log(format: LogFormat) {
 }
 
 /// Whether the system's clock is not before 1970.
-#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
+#[expect(clippy::disallowed_methods, reason = "only the program reads the clock")]
 pub(crate) fn has_date() -> bool {
     std::time::SystemTime::now() >= std::time::UNIX_EPOCH
 }
@@ -169,7 +167,7 @@ pub(crate) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// An IP address, or the first one of a name.
-pub(crate) fn address_of_name(text: &str) -> Result<IpAddr, String> {
+pub(crate) fn resolve_address(text: &str) -> Result<IpAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }

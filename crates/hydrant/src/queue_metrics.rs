@@ -6,7 +6,7 @@ use chain_solana::QueueBound;
 use localnet::{CallKind, QueuedLoad, RetryStats, TransactionQueue};
 use metrics::{Collector, Exposition, MetricKind};
 
-/// The queue, for a scrape.
+/// The metrics of the transaction queue.
 pub(crate) struct QueueMetrics(pub(crate) Arc<TransactionQueue>);
 
 impl Collector for QueueMetrics {

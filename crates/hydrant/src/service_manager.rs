@@ -1,10 +1,10 @@
-//! What the service manager is notified of: ready, alive, stopping. The protocol is systemd's sd_notify(3).
+//! Notifications to the service manager: ready, alive, stopping. The protocol is systemd's sd_notify(3).
 //!
 //! In: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` of the environment. Out: a datagram for each change.
 //! Shape: without `NOTIFY_SOCKET` every call does nothing. `WATCHDOG=1` is sent by an I/O thread, so a node whose I/O
 //! threads hang is not reported as alive.
 //! Invariant: a datagram that cannot be sent is logged, and the node continues. The socket never blocks.
-//! Not here: when the node is alive (`node::serve`).
+//! Not here: the decision that the node is alive (`node::serve`).
 
 use std::ffi::OsStr;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct ServiceManager {
     watchdog: Option<Watchdog>,
 }
 
-/// When `WATCHDOG=1` is due.
+/// The time at which the next `WATCHDOG=1` is due.
 struct Watchdog {
     interval: Duration,
     sent: Option<Instant>,
@@ -42,13 +42,14 @@ impl ServiceManager {
             }
         };
         let variable = |name: &str| std::env::var(name).ok();
-        let (usec, pid) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+        let usec = variable("WATCHDOG_USEC");
+        let pid = variable("WATCHDOG_PID");
         let interval = watchdog_interval(usec.as_deref(), pid.as_deref(), std::process::id());
         let watchdog = interval.map(|interval| Watchdog { interval, sent: None });
         Self { socket: Some(socket), watchdog }
     }
 
-    /// No service manager.
+    /// Returns a service manager that ignores notifications.
     pub(crate) fn none() -> Self {
         Self { socket: None, watchdog: None }
     }

@@ -1,4 +1,4 @@
-//! What both kinds of node have around their servers: how they end, TLS, the admin listeners, the address of metrics.
+//! Settings of every node's servers: the drain at its end, TLS, the admin listeners, the address of metrics.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,14 @@ pub(crate) const DRAIN_SECONDS_MAX: u64 = 3_600;
 /// The machine's name, which belongs to no site.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 
-/// The settings.
 pub(crate) struct ServingOptions {
     /// Time after the first signal in which everything is still served.
     pub(crate) drain_delay: Duration,
-    /// How long requests may run when the node ends.
+    /// Time that requests have to finish when the node ends.
     pub(crate) drain: Duration,
     pub(crate) admin_socket: Option<AdminSocketPath>,
     pub(crate) admin_address: Option<SocketAddr>,
-    /// Where `/metrics` is served. `None`: on the port of JSON-RPC.
+    /// The address of `/metrics`. `None`: the port of JSON-RPC.
     pub(crate) metrics_address: Option<SocketAddr>,
     pub(crate) tls: Option<Arc<TlsFiles>>,
 }
@@ -41,7 +40,7 @@ pub(crate) enum AdminSocketPath {
 }
 
 impl Default for ServingOptions {
-    /// No administration, no TLS.
+    /// No administration and no TLS, with the default drain.
     fn default() -> Self {
         Self {
             drain_delay: Duration::ZERO,
@@ -123,7 +122,8 @@ mod tests {
         let socket = |flags: &ServingFlags, ledger| {
             ServingOptions::from_flags(flags, ledger).expect("valid").admin_socket
         };
-        let (none, ledger) = (ServingFlags::default(), Some(Path::new("/ledger")));
+        let none = ServingFlags::default();
+        let ledger = Some(Path::new("/ledger"));
         assert!(socket(&none, None).is_none());
         let default = socket(&none, ledger);
         let path = Path::new("/ledger/admin.sock");

@@ -1,9 +1,9 @@
 //! The signals that end a node cleanly, and the one that it ignores.
 //!
 //! SIGTERM, SIGINT, SIGQUIT and SIGHUP (the terminal was closed) end the node in the same way. A node that was
-//! started with SIGHUP ignored, as by `nohup`, ignores SIGHUP. Under the name of `solana-test-validator` that is so for
-//! SIGINT and SIGQUIT too: a shell's script ignores both for what it starts with `&`, and kit's relies on a validator
-//! that survives the interrupt of the script. SIGUSR2 has no effect: without a handler it would end
+//! started with SIGHUP ignored, as by `nohup`, ignores SIGHUP. Under the name of `solana-test-validator` this
+//! applies to SIGINT and SIGQUIT too: a shell script ignores both for a command with `&`, and kit's script relies on a
+//! validator that survives the interrupt of the script. SIGUSR2 has no effect: without a handler it would end
 //! the process at once. SIGUSR1 is for `memory_report`.
 
 use std::future::poll_fn;
@@ -19,9 +19,9 @@ use tokio::sync::Notify;
 /// The signals that a node may have been started to ignore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ignorable {
-    /// SIGHUP.
+    /// SIGHUP only, as under `nohup`.
     Hangup,
-    /// SIGHUP, SIGINT and SIGQUIT.
+    /// SIGHUP, SIGINT and SIGQUIT, as in a script's background.
     Terminal,
 }
 
@@ -35,9 +35,9 @@ impl Ignorable {
 /// Listens for signals until it is dropped.
 pub(crate) struct EndSignals {
     ends: Vec<EndSignal>,
-    /// SIGUSR1, which asks for a report of the memory. `None` once `memory_report` has it.
+    /// SIGUSR1, which requests a report of the memory. `None` once `memory_report` has it.
     memory_request: Option<Signal>,
-    /// SIGUSR2.
+    /// SIGUSR2, which would end the process without a handler.
     _ignored: Option<Signal>,
     request: EndRequest,
 }
@@ -155,7 +155,7 @@ mod tests {
         let hangup = SignalKind::hangup();
         assert!(has_signal(0x1001, hangup));
         assert!(!has_signal(0x1000, hangup) && !has_signal(0, hangup));
-        // What a shell's script ignores for a command with `&`.
+        // The signals that a shell script ignores for a command with `&`.
         let background = 0b110;
         let has = |kind| has_signal(background, kind);
         assert!(has(SignalKind::interrupt()) && has(SignalKind::quit()));

@@ -32,7 +32,8 @@ pub(crate) struct SnapshotFile {
 impl SnapshotFile {
     /// Loads the archives into a ledger with `config`, and shows the progress unless `quiet`.
     pub(crate) fn load(&self, config: &LedgerConfig, quiet: bool) -> Result<LoadedSnapshot> {
-        let (progress, started) = (Progress::default(), now());
+        let progress = Progress::default();
+        let started = now();
         let incremental = self.incremental.as_deref();
         let load = || {
             snapshot_ledger::load_snapshot(config, &self.full, incremental, self.threads, &progress)
@@ -105,7 +106,8 @@ fn draw(done: &Receiver<()>, progress: &Progress) {
 
 fn print_lines(done: &Receiver<()>, progress: &Progress, started: Instant) {
     while done.recv_timeout(LINE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        let (read, total) = (progress.archive_bytes(), progress.archive_bytes_total());
+        let read = progress.archive_bytes();
+        let total = progress.archive_bytes_total();
         let elapsed = now() - started;
         let left = elapsed.as_secs_f64() * (total as f64 / read.max(1) as f64 - 1.0).max(0.0);
         print_stderr(&format!(

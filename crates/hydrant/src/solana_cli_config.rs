@@ -12,7 +12,7 @@ use solana_pubkey::Pubkey;
 use crate::accounts_file;
 use crate::input_file;
 
-/// Where the file is, below the user's home.
+/// Path of the file below the user's home.
 const FILE: &str = ".config/solana/cli/config.yml";
 /// Default path of the keypair below the user's home.
 const KEYPAIR_FILE: &str = ".config/solana/id.json";

@@ -26,14 +26,13 @@ use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::NodeFlags;
 use crate::node::flags::{ListenFlags, OutputFlags, ServiceFlags};
-use crate::process_setup::address_of_name;
+use crate::process_setup::resolve_address;
 use crate::surfpool_flags::SurfpoolFlags;
 
 /// The program that this one replaces.
 const PROGRAM: &str = "surfpool";
-/// The command of that name.
 pub(crate) const COMMAND: &str = "surfpool";
-/// What `--version` prints after the program's name: the version whose flags and methods these are.
+/// Output of `--version` after the program's name: the version of surfpool with these flags and methods.
 pub(crate) const VERSION: &str = concat!("1.7.0 (hydrant-", env!("CARGO_PKG_VERSION"), ")");
 /// Bytes of a snapshot: what `surfnet_exportSnapshot` makes of 32 MiB of data.
 const SNAPSHOT_BYTES_MAX: u64 = 128 << 20;
@@ -52,7 +51,7 @@ enum SurfpoolCommand {
     Start(Box<SurfpoolFlags>),
 }
 
-/// What `hydrant dev` runs.
+/// The settings of `hydrant dev` that the flags of surfpool mean.
 pub(crate) struct SurfpoolSetup {
     pub(crate) flags: DevFlags,
     pub(crate) preset: LocalPreset,
@@ -62,7 +61,7 @@ pub(crate) struct SurfpoolSetup {
     pub(crate) is_daemon: bool,
 }
 
-/// The arguments, with the command that the program's name stands for.
+/// Returns the arguments with the command inserted if the program is called [`PROGRAM`].
 pub(crate) fn arguments(mut args: Vec<OsString>) -> Vec<OsString> {
     let is_program = args.first().is_some_and(|name| Path::new(name).ends_with(PROGRAM));
     if is_program {
@@ -74,7 +73,7 @@ pub(crate) fn arguments(mut args: Vec<OsString>) -> Vec<OsString> {
 /// The flags of `dev` with the same meaning. An error if a flag is refused. Files are read below `dir`.
 pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
     let SurfpoolCommand::Start(flags) = args.command;
-    let refused = flags.other.refused();
+    let refused = flags.other.refused_lines();
     if !refused.is_empty() {
         bail!("flags of surfpool that Hydrant refuses\n  {}", refused.join("\n  "));
     }
@@ -83,7 +82,7 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         BlockMode::Transaction => (Some(0), None),
         BlockMode::Manual => (None, Some(BlockMode::Manual)),
     };
-    let mut lines = flags.other.ignored();
+    let mut lines = flags.other.ignored_lines();
     let upstream = upstream(&flags, &mut lines);
     let mut anchor = anchor_setup(&flags, dir, &mut lines)?;
     lines.append(&mut anchor.lines);
@@ -95,7 +94,7 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
     accounts.extend(airdrops(&flags)?);
     accounts.append(&mut anchor.accounts);
     let bind_address =
-        address_of_name(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?;
+        resolve_address(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?;
     let log = flags.log_level != "none";
     let is_daemon = flags.daemon;
     // The system chooses both ports, or none.

@@ -1,6 +1,6 @@
 //! The flags of `surfpool start` 1.7: those that Hydrant has under another name, and those that it ignores or refuses.
 //!
-//! Not here: what they become (`surfpool`).
+//! Not here: their translation to flags of `hydrant dev` (`surfpool`).
 
 use std::path::PathBuf;
 
@@ -11,82 +11,83 @@ use crate::local::flags::BlockMode;
 /// The flags of `surfpool start`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SurfpoolFlags {
-    /// Port for JSON-RPC; 0 uses two free ports.
+    /// Serve JSON-RPC, REST and WebSocket on this port; 0 uses two free ports.
     #[arg(short, long, value_name = "PORT", default_value_t = 8899)]
     pub(crate) port: u16,
-    /// Port for WebSocket alone; --port serves it too [default: the one after --port].
+    /// Serve WebSocket alone on this port, in addition to --port [default: the one after --port].
     #[arg(short, long, value_name = "PORT")]
     pub(crate) ws_port: Option<u16>,
-    /// Address to listen on, or a name that has one.
+    /// Listen on this address, or on the address of this name.
     #[arg(short = 'o', long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) host: String,
-    /// Milliseconds of a slot.
+    /// Make a slot last this many milliseconds.
     #[arg(short = 't', long, value_name = "MS", default_value_t = 400)]
     pub(crate) slot_time: u64,
-    /// When a block is made: by the clock, or for each transaction.
+    /// Make blocks in this way.
     #[arg(short, long, value_name = "MODE", value_enum, default_value = "clock")]
     pub(crate) block_production_mode: BlockMode,
-    /// An address that gets --airdrop-amount when the ledger is created. Can be repeated.
+    /// Airdrop --airdrop-amount to this address when the ledger is created. Can be repeated.
     #[arg(short, long, value_name = "ADDRESS")]
     pub(crate) airdrop: Vec<String>,
-    /// Lamports of each airdrop.
+    /// Airdrop this many lamports to each address.
     #[arg(short = 'q', long, value_name = "LAMPORTS", default_value_t = 10_000_000_000_000)]
     pub(crate) airdrop_amount: u64,
-    /// A keypair file whose address gets an airdrop. Can be repeated [default: that of the Solana CLI].
+    /// Airdrop to the address of this keypair file, too. Can be repeated [default: the Solana CLI's file].
     #[arg(short = 'k', long, value_name = "FILE")]
     pub(crate) airdrop_keypair_path: Vec<String>,
-    /// Fork the cluster of this URL: an account that the ledger does not have is fetched from there.
+    /// Fork the cluster at this URL: fetch an account that the ledger does not have when a request needs it.
     #[arg(short = 'u', long, value_name = "URL", conflicts_with = "network")]
     pub(crate) rpc_url: Option<String>,
     /// Fork this cluster: mainnet, devnet or testnet.
     #[arg(short, long, value_name = "NAME")]
     pub(crate) network: Option<String>,
-    /// Fork no cluster, whatever the two flags say. So it is without them, too.
+    /// Do not fork a cluster, even with --rpc-url or --network.
     #[arg(long)]
     pub(crate) offline: bool,
-    /// Start at slot 0, now, and not at the slot, the epoch and the time of the forked cluster.
+    /// Start at slot 0 and at the current time, instead of at the slot, epoch and time of the forked cluster.
     #[arg(long)]
     pub(crate) fork_from_genesis: bool,
-    /// Execute transactions with any blockhash, such as signed ones of another cluster.
+    /// Execute transactions with any blockhash, such as transactions that were signed for another cluster.
     #[arg(long)]
     pub(crate) skip_blockhash_check: bool,
-    /// Do not deploy the programs of Anchor.toml, nor anything else that it lists for the validator.
+    /// Do not deploy the programs of Anchor.toml, and ignore its other entries for the validator.
     #[arg(long)]
     pub(crate) no_deploy: bool,
-    /// The directory of the programs' .so files.
+    /// Read the programs' .so files from this directory.
     #[arg(long, value_name = "DIR", default_value = "target/deploy")]
     pub(crate) artifacts_path: PathBuf,
-    /// A Test.toml with accounts, programs and clones for genesis, over those of Anchor.toml. Can be repeated.
+    /// Add the accounts, programs and clones of this Test.toml at genesis; they override Anchor.toml. Can be
+    /// repeated.
     #[arg(long, value_name = "FILE")]
     pub(crate) anchor_test_config_path: Vec<PathBuf>,
     /// Ignored: genesis has the entries of Anchor.toml for the validator, with and without it.
     #[arg(long)]
     pub(crate) legacy_anchor_compatibility: bool,
-    /// Maximum bytes of logs that are recorded for a transaction; 0 is no limit [default: 10000].
+    /// Record at most this many bytes of logs for a transaction; 0 is no limit [default: 10000].
     #[arg(long, value_name = "BYTES")]
     pub(crate) log_bytes_limit: Option<usize>,
-    /// A file that `surfnet_exportSnapshot` made: its accounts are those of genesis. Can be repeated.
+    /// Add the accounts of this file of `surfnet_exportSnapshot` at genesis. Can be repeated.
     #[arg(long, value_name = "FILE")]
     pub(crate) snapshot: Vec<PathBuf>,
-    /// A feature to leave inactive. Can be repeated.
+    /// Leave this feature inactive. Can be repeated.
     #[arg(long, value_name = "PUBKEY")]
     pub(crate) disable_feature: Vec<String>,
-    /// All features, and not those of mainnet.
+    /// Activate all features instead of those of mainnet.
     #[arg(long)]
     pub(crate) features_all: bool,
-    /// Level of the log on standard error; `none` turns it off.
+    /// Log to standard error, unless this level is none.
     #[arg(short, long, value_name = "LEVEL", default_value = "none")]
     pub(crate) log_level: String,
-    /// No status line.
+    /// Print no banner and no status line.
     #[arg(long)]
     pub(crate) no_tui: bool,
-    /// Do not serve the console.
+    /// Do not serve the console, the page at /.
     #[arg(long)]
     pub(crate) no_studio: bool,
-    /// Run in the background: the command returns when the ledger is ready.
+    /// Run in the background, and return when the ledger is ready.
     #[arg(long)]
     pub(crate) daemon: bool,
-    /// As --no-tui, --no-studio and --no-deploy.
+    /// Apply --no-tui, --no-studio and --no-deploy.
     #[arg(long)]
     pub(crate) ci: bool,
     /// Write the endpoints to this file when the node is ready, as `hydrant dev` does.
@@ -138,16 +139,16 @@ pub(crate) struct OtherFlags {
 
 impl OtherFlags {
     /// One line for each flag that is ignored, with the reason.
-    pub(crate) fn ignored(&self) -> Vec<String> {
+    pub(crate) fn ignored_lines(&self) -> Vec<String> {
         let runbooks =
-            "there are no runbooks; programs of Anchor.toml are in the ledger at its creation";
+            "runbooks are not supported; programs of Anchor.toml are in the ledger at its creation";
         let metrics = "/metrics of the RPC port has the metrics";
         let log = "the log goes to standard error";
         let rows = [
             (self.manifest_file_path.is_some(), "--manifest-file-path", runbooks),
             (!self.runbook.is_empty(), "--runbook", runbooks),
             (!self.runbook_input.is_empty(), "--runbook-input", runbooks),
-            (self.yes, "--yes", "nothing is asked for"),
+            (self.yes, "--yes", "there are no prompts"),
             (self.watch, "--watch", "programs are read once; surfnet_writeProgram replaces one"),
             (self.subgraph_db.is_some(), "--subgraph-db", "surfpool ignores it as well"),
             (self.studio_port.is_some(), "--studio-port", "the console is at / of the RPC port"),
@@ -176,8 +177,8 @@ impl OtherFlags {
         given.map(|(_, flag, why)| format!("{flag} is ignored: {why}")).collect()
     }
 
-    /// One line for each flag that is refused, with what to use instead.
-    pub(crate) fn refused(&self) -> Vec<String> {
+    /// Returns a line for each refused flag that is set, with its alternative.
+    pub(crate) fn refused_lines(&self) -> Vec<String> {
         let rows = [
             (self.db.is_some(), "--db: hydrant dev --ledger stores a ledger in a directory"),
             (

@@ -1,8 +1,8 @@
 //! `solana-test-validator` 4.2.2: its flags that `hydrant dev` does not have, and the command of its name.
 //!
 //! Shape: [`FLAGS`] lists them in two groups. Flags that have no meaning here, or that request the default, are
-//! ignored, and a line at the start says why. Flags that would change what a user sees are refused, with what to use
-//! instead. [`add`] adds them to the command, hidden; [`check_flags`] handles those on the command line.
+//! ignored, and a line at the start says why. Flags that would change visible behaviour are refused, and the error
+//! names an alternative. [`add`] adds them to the command, hidden; [`check_flags`] handles those on the command line.
 //! The command [`COMMAND`] is `dev` with the defaults of [`apply_preset`]. A program that is called [`PROGRAM`] is that
 //! command ([`arguments`]).
 //! Not here: the flags that both programs have (`local::flags`).
@@ -19,12 +19,11 @@ use crate::local::LocalPreset;
 use crate::local::flags::DevFlags;
 use crate::solana_cli_config;
 
-/// How a flag is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagHandling {
     /// Accepted without effect, for this reason.
     Ignored(&'static str),
-    /// Refused, with what to use instead.
+    /// Refused, with this alternative.
     Refused(&'static str),
 }
 
@@ -33,14 +32,13 @@ pub(crate) enum FlagHandling {
 enum Values {
     None,
     One,
-    /// One or more.
     Many,
 }
 
 /// A flag of `solana-test-validator`.
 struct Flag {
     long: &'static str,
-    /// An alternative long name.
+    /// A second long name of the flag.
     alias: Option<&'static str>,
     values: Values,
     handling: FlagHandling,
@@ -115,7 +113,6 @@ const FLAGS: &[Flag] = &[
 
 /// The program that this one replaces.
 const PROGRAM: &str = "solana-test-validator";
-/// The command of that name.
 pub(crate) const COMMAND: &str = "test-validator";
 /// The version after the name of the program (`--version`) or package (the log), in Agave's format, without a commit.
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -123,7 +120,7 @@ pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
     let feature_set = chain_solana::feature_set();
     format!("{version} (src:00000000; feat:{feature_set:08x}, client:Hydrant)")
 });
-/// Where the ledger is stored without `--ledger`.
+/// Directory of the ledger without `--ledger`.
 const LEDGER_DIR: &str = "test-ledger";
 /// `--config` of `dev`, in the command of the other name.
 const OWN_CONFIG: &str = "hydrant-config";
@@ -169,7 +166,7 @@ pub(crate) fn add_to_own(command: Command) -> Command {
         .version(VERSION.as_str())
 }
 
-/// The arguments, with the command that the program's name stands for.
+/// Returns the arguments with the command inserted if the program is called [`PROGRAM`].
 pub(crate) fn arguments(mut args: Vec<OsString>) -> Vec<OsString> {
     let is_program = args.first().is_some_and(|name| Path::new(name).ends_with(PROGRAM));
     if is_program {
@@ -196,7 +193,8 @@ pub(crate) fn check_cli_config(flags: &DevFlags, preset: &LocalPreset) -> Option
 pub(crate) fn check_flags(matches: &ArgMatches) -> Result<Vec<String>> {
     let is_present =
         |id: &str| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
-    let (mut ignored, mut refused) = (Vec::new(), Vec::new());
+    let mut ignored = Vec::new();
+    let mut refused = Vec::new();
     for flag in FLAGS.iter().filter(|flag| is_present(flag.long)) {
         match flag.handling {
             Ignored(why) => ignored.push(format!("--{} is ignored: {why}", flag.long)),
@@ -293,7 +291,7 @@ mod tests {
         }
         for flag in FLAGS {
             let is_theirs = OF_TEST_VALIDATOR.contains(&flag.long);
-            assert!(is_theirs, "--{} is no flag of test-validator", flag.long);
+            assert!(is_theirs, "--{} is not a flag of test-validator", flag.long);
         }
     }
 

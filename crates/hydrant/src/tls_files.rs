@@ -18,7 +18,7 @@ use crate::input_file;
 
 /// Bytes of a certificate or key: some hundred certificates.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// How often the files are checked for a change.
+/// Interval of the checks of the files for a change.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The certificate of a node, with its files.
@@ -30,7 +30,7 @@ pub(crate) struct TlsFiles {
     versions: Mutex<[Option<FileVersion>; 2]>,
 }
 
-/// What changes when a file is written, or when another one takes its place.
+/// The metadata that differ after a file was written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileVersion {
     device: u64,
@@ -57,7 +57,7 @@ impl TlsFiles {
         Ok(Some(Self { certificate, key, tls: Arc::new(tls), versions }))
     }
 
-    /// The certificate in use.
+    /// Returns the certificate that new connections use.
     pub(crate) fn tls(&self) -> &Arc<Tls> {
         &self.tls
     }
@@ -89,7 +89,8 @@ impl TlsFiles {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             poll.tick().await;
-            let (files, metrics) = (Arc::clone(&self), Arc::clone(&metrics));
+            let files = Arc::clone(&self);
+            let metrics = Arc::clone(&metrics);
             // It reads files, perhaps over a network.
             let checked = tokio::task::spawn_blocking(move || {
                 if files.have_changed() {

@@ -27,7 +27,8 @@ pub(crate) fn start_tls(
     let _ = context.http.tls.set(Arc::clone(files.tls()));
     let metrics = Arc::clone(&context.http.metrics);
     metrics.record(HttpEvent::CertificateLoaded);
-    let (reloaded, counters) = (Arc::clone(files), Arc::clone(&metrics));
+    let reloaded = Arc::clone(files);
+    let counters = Arc::clone(&metrics);
     administration.add_reload_hook("tls", move || reloaded.reload(&counters));
     Some(Arc::clone(files).watch(metrics))
 }

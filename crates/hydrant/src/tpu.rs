@@ -15,7 +15,7 @@ use crate::node::NodeConfig;
 use crate::node::parts::{BoxFuture, Part};
 use crate::tpu_metrics::TpuMetrics;
 
-/// Interval of the log lines.
+/// Interval of the log lines about transactions.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A running TPU. Fields are dropped in this order: the server stops before the stages behind it.
@@ -25,7 +25,7 @@ pub(crate) struct Tpu {
     forwarder: Option<Arc<Forwarder>>,
 }
 
-/// The ledger of a TPU.
+/// The handles of the ledger that a TPU needs.
 pub(crate) struct TpuLedger {
     /// The identity that the port's certificate has.
     pub(crate) identity: TlsIdentity,
@@ -66,7 +66,8 @@ impl Tpu {
 
     /// Logs changed counters periodically, until the task is aborted.
     pub(crate) fn log_periodically(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (counters, forwarder) = (Arc::clone(self.server.counters()), self.forwarder.clone());
+        let counters = Arc::clone(self.server.counters());
+        let forwarder = self.forwarder.clone();
         async move {
             let mut interval = tokio::time::interval(REPORT_INTERVAL);
             let mut logged = counters.snapshot();

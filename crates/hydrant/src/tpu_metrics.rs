@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use ::tpu::{CONNECTION_BYTES, Counters, DestinationStats, Forwarder};
 use metrics::{Collector, Exposition, MetricKind};
 
-/// The sources of the metrics. They do not keep the forwarder alive.
+/// The sources of the metrics, without a reference that would prevent the forwarder from being dropped.
 pub(crate) struct TpuMetrics {
     pub(crate) counters: Arc<Counters>,
     pub(crate) forwarder: Option<Weak<Forwarder>>,

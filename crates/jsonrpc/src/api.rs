@@ -24,7 +24,7 @@ pub trait Api: LedgerVersions + Sized {
     /// The tables of all methods, in any order. Metrics have a label for each.
     const METHODS: &'static [&'static [MethodSpec<Self>]];
 
-    /// The same API with its state fixed at the current view for as long as it lives: for several methods whose
+    /// Returns the API with its state fixed at the current view for as long as it lives: for several methods whose
     /// results must come from one view. Cost: some counters.
     fn pinned(&self) -> Self;
 
@@ -202,7 +202,6 @@ pub struct Server<A: Api> {
     methods: Arc<MethodTable<A>>,
 }
 
-/// The methods by name.
 type MethodTable<A> = HashMap<&'static str, MethodRef<A>, RandomState>;
 
 impl<A: Api> Server<A> {
@@ -219,7 +218,6 @@ impl<A: Api> Server<A> {
         Self { api: self.api.pinned(), context: self.context.clone(), methods }
     }
 
-    /// The method with this name.
     pub(crate) fn find_method(&self, name: &str) -> Option<MethodRef<A>> {
         self.methods.get(name).copied()
     }
@@ -237,7 +235,6 @@ pub(crate) struct MethodRef<A: 'static> {
 }
 
 impl<A> MethodRef<A> {
-    /// Its label in the metrics.
     pub(crate) fn label(self) -> MethodLabel {
         MethodLabel::for_method(self.number)
     }

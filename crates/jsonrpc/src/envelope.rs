@@ -247,8 +247,11 @@ enum Prescan {
 
 impl Prescan {
     fn scan(body: &str) -> Self {
-        let (mut depth, mut doubtful) = (0usize, false);
-        let (mut in_string, mut escaped, mut after_digit) = (false, false, false);
+        let mut depth = 0usize;
+        let mut doubtful = false;
+        let mut in_string = false;
+        let mut escaped = false;
+        let mut after_digit = false;
         for byte in body.bytes() {
             match byte {
                 _ if escaped => {

@@ -96,7 +96,6 @@ impl RpcError {
         Self::new(FOREIGN_PAGE, format!("this request may not call {method}: {reason}"))
     }
 
-    /// The CPU pool is full.
     pub(crate) fn full(full: &cpu_pool::PoolFull) -> Self {
         let data = serde_json::json!({
             "class": full.class.name(), "queued": full.tasks, "limit": full.limit,

@@ -13,7 +13,10 @@ use crate::request::{Call, Id};
 /// The one call of a plain body.
 pub(crate) fn parse_call(body: &str) -> Option<Call<'_>> {
     let mut scanner = JsonScanner::new(body);
-    let (mut is_versioned, mut id, mut method, mut params) = (false, None, None, None);
+    let mut is_versioned = false;
+    let mut id = None;
+    let mut method = None;
+    let mut params = None;
     scanner.object(|scanner, name| {
         match name {
             "jsonrpc" if !is_versioned => {

@@ -45,7 +45,8 @@ impl<'a> JsonScanner<'a> {
     /// A whole number from 0 with at most 19 digits.
     pub fn number(&mut self) -> Option<u64> {
         let rest = self.text.as_bytes().get(self.at..)?;
-        let (mut number, mut len) = (0_u64, 0);
+        let mut number = 0_u64;
+        let mut len = 0;
         while let Some(&digit) = rest.get(len)
             && digit.is_ascii_digit()
         {

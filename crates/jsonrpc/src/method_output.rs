@@ -49,7 +49,7 @@ pub enum OutputBody {
 pub struct RawValue {
     /// The slot at which it is true.
     pub slot: Slot,
-    /// What JSON has beside the bytes: names, and values as text. Empty if there is nothing.
+    /// The parts of the JSON object around the bytes: names, and values as text. Empty if there are none.
     pub fields: Vec<(&'static str, String)>,
     /// The bytes. They may belong to a record, which stays in memory until they are sent.
     pub bytes: Bytes,

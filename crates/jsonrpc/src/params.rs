@@ -56,7 +56,7 @@ impl<'a> Params<'a> {
         Self { client, page_access, reached, ..self }
     }
 
-    /// The same, for a result as raw bytes if `wants_raw` is set.
+    /// Makes the params of a call whose result is raw bytes if `wants_raw` is set.
     #[must_use]
     pub(crate) fn with_raw(self, wants_raw: bool) -> Self {
         Self { wants_raw, ..self }

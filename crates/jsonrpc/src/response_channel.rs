@@ -97,7 +97,6 @@ enum ChannelMessage {
 #[derive(Default)]
 pub(crate) struct TaskWaker(OnceLock<Weak<Ticket>>);
 
-/// The task's end.
 pub(crate) struct ResponseSender {
     sender: mpsc::Sender<ChannelMessage>,
     metrics: Arc<HttpCounters>,
@@ -189,7 +188,7 @@ impl ResponseSender {
         }
     }
 
-    /// Sets what is beside a raw value that is sent alone. Returns false if it would be sent in an envelope.
+    /// Sets the JSON around a raw value that is sent alone. Returns false if it would be sent in an envelope.
     pub(crate) fn start_raw(&mut self, slot: Slot, fields: Vec<(&'static str, String)>) -> bool {
         let Some(value_writer) = &mut self.value_writer else { return false };
         value_writer.start_raw(slot, fields);
@@ -203,7 +202,6 @@ impl ResponseSender {
         }
     }
 
-    /// Wakes this task.
     pub(crate) fn waker(&self) -> &Arc<TaskWaker> {
         &self.waker
     }

@@ -167,7 +167,8 @@ async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Respons
     match head.method {
         Method::POST if is_json(&head.headers) => {
             let coding = ContentEncoding::negotiate(&head.headers);
-            let (options, arrived) = (None, Duration::ZERO);
+            let options = None;
+            let arrived = Duration::ZERO;
             let trace = trace_of(&server.context, &head.headers);
             let context = RequestContext {
                 client,

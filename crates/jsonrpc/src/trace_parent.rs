@@ -32,7 +32,8 @@ impl TraceParent {
         let is_separated = [2, 35, 52].into_iter().all(|at| known[at] == b'-');
         let [version] = hex(&known[..2])?;
         let has_end = later.is_empty() || (version > 0 && later[0] == b'-');
-        let (trace_id, span_id) = (hex(&known[3..35])?, hex(&known[36..52])?);
+        let trace_id = hex(&known[3..35])?;
+        let span_id = hex(&known[36..52])?;
         let [flags] = hex(&known[53..])?;
         let is_valid = is_separated
             && has_end

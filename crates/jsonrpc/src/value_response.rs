@@ -59,11 +59,11 @@ pub struct ResponseMeta {
     /// Hash of the encoded bytes. If they are too many to buffer, a validator of everything that they depend
     /// on: if it is equal, the bytes are. `None` if it is not known.
     pub etag: Option<[u8; 16]>,
-    /// What a raw value has beside its bytes. `None` for a value as JSON.
+    /// The JSON around the bytes of a raw value. `None` for a value as JSON.
     pub raw_fields: Option<Vec<(&'static str, String)>>,
     /// Headers of the transform.
     pub extra_headers: Vec<(HeaderName, HeaderValue)>,
-    /// There is no value, but this error.
+    /// An error in place of the value.
     pub(crate) err: Option<RpcError>,
 }
 
@@ -143,7 +143,7 @@ impl ValueWriter {
         self.meta.slot = context.map(|context| context.slot());
     }
 
-    /// Sets what is beside a raw value, before its first part.
+    /// Sets the JSON around a raw value, before its first part.
     pub(crate) fn start_raw(&mut self, slot: Slot, fields: Vec<(&'static str, String)>) {
         self.meta.slot = Some(slot);
         self.meta.raw_fields = Some(fields);
@@ -223,7 +223,8 @@ mod tests {
         let options = ResponseOptions { etag_buffer_bytes_max, ..ResponseOptions::default() };
         let mut writer = ValueWriter::new(options);
         let parts: Vec<_> = value.as_bytes().chunks(size).collect();
-        let (mut meta, mut written) = (None, Vec::new());
+        let mut meta = None;
+        let mut written = Vec::new();
         for (at, part) in parts.iter().enumerate() {
             let is_last = at + 1 == parts.len();
             let part = writer.write_part(part.to_vec(), is_last);

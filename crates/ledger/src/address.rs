@@ -87,7 +87,7 @@ impl fmt::Debug for Address {
 }
 
 /// The number of an address inside the node. It is allocated by the address table, has no meaning without
-/// it, and is reused for another address once no reader can have it any more.
+/// it, and is reused for another address once no reader can hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressId(pub u32);
 

@@ -41,7 +41,7 @@ pub fn json_rpc(status: u16, body: &[u8]) -> Verdict {
     json_rpc_with(status, body, |error| error.is_rejection())
 }
 
-/// The same for servers whose codes mean something else: `is_rejection` says which errors are rejections.
+/// Classifies responses of servers with other codes: `is_rejection` says which errors are rejections.
 pub fn json_rpc_with(
     status: u16,
     body: &[u8],

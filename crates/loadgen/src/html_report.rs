@@ -190,7 +190,8 @@ fn throughput(rows: &[&Row]) -> String {
 /// Cores in use between two samples.
 fn cpu(rows: &[&Row]) -> String {
     let cores = |samples: &[Sample], nth: usize| {
-        let (before, now) = (samples.get(nth.checked_sub(1)?)?, samples[nth]);
+        let before = samples.get(nth.checked_sub(1)?)?;
+        let now = samples[nth];
         let took_s = (now.at_ms - before.at_ms) / 1e3;
         (took_s > 0.0).then(|| (now.cpu_s - before.cpu_s) / took_s)
     };

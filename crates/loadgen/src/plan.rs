@@ -87,9 +87,12 @@ impl LoadPlan {
 impl Stream {
     /// A closed loop of JSON-RPC over `connections` connections, from one thread.
     pub fn closed_loop(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
-        let (name, requests) = (name.to_owned(), Arc::new(requests));
+        let name = name.to_owned();
+        let requests = Arc::new(requests);
         let classifier = classify::json_rpc;
-        let (arrival, threads, classifiers) = (Arrival::Closed, 1, None);
+        let arrival = Arrival::Closed;
+        let threads = 1;
+        let classifiers = None;
         Self { name, requests, arrival, connections, threads, classifier, classifiers, nice: 0 }
     }
 

@@ -48,11 +48,11 @@ pub struct Row {
     pub counts: Counts,
     /// Quantile of the latencies of all due requests, in milliseconds, run by run.
     pub p50_ms: Spread,
-    /// The same.
+    /// 90 % quantile, in milliseconds, run by run.
     pub p90_ms: Spread,
-    /// The same.
+    /// 99 % quantile, in milliseconds, run by run.
     pub p99_ms: Spread,
-    /// The same.
+    /// 99.9 % quantile, in milliseconds, run by run.
     pub p999_ms: Spread,
     /// The longest latency of all runs.
     pub longest_ms: f64,
@@ -260,7 +260,8 @@ mod tests {
     #[test]
     fn failures_are_listed_under_their_row_with_an_example() {
         let mut stats = StreamStats::new("height");
-        let (second, body) = (Duration::from_secs(1), b"no\x1b[2J\nsuch <thing>");
+        let second = Duration::from_secs(1);
+        let body = b"no\x1b[2J\nsuch <thing>";
         let result =
             RequestResult::Answered { verdict: Verdict::Error, status: 500, body, body_bytes: 9 };
         stats.record(second, Duration::ZERO, result);

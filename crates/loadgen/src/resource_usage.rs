@@ -46,7 +46,8 @@ impl Sample {
 impl ResourceUsage {
     /// Computes the usage from samples in order.
     pub(crate) fn from_samples(samples: Vec<Sample>) -> Option<Self> {
-        let (first, last) = (*samples.first()?, *samples.last()?);
+        let first = *samples.first()?;
+        let last = *samples.last()?;
         let cpu_s = last.cpu_s - first.cpu_s;
         let took_s = (last.at_ms - first.at_ms) / 1e3;
         Some(Self {

@@ -279,7 +279,8 @@ impl Shared {
             let stats = Arc::new(Mutex::new(StreamStats::new(&self.stream.name)));
             let mut tasks = Vec::new();
             for connection in open {
-                let (shared, stats) = (Arc::clone(self), Arc::clone(&stats));
+                let shared = Arc::clone(self);
+                let stats = Arc::clone(&stats);
                 tasks.push(tokio::spawn(shared.run_connection(connection, window, stats)));
             }
             for task in tasks {
@@ -339,7 +340,8 @@ impl Shared {
         };
         if let Some(until) = window.until {
             let longest = all.latencies.max().max(all.refusals.max());
-            let (longest, took) = (Duration::from_nanos(longest), all.took);
+            let longest = Duration::from_nanos(longest);
+            let took = all.took;
             let unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
             let waited = unanswered.iter().map(|sent| until.saturating_duration_since(*sent));
             for waited in waited.filter(|waited| is_hung(*waited, longest, took)) {
@@ -365,7 +367,6 @@ impl Shared {
     }
 }
 
-/// The loop of one connection.
 struct ConnectionLoop<'a> {
     shared: &'a Shared,
     connection: Option<Connection>,

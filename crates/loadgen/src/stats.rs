@@ -65,7 +65,6 @@ pub struct StreamStats {
     pub took: Duration,
 }
 
-/// Result of a request.
 pub(crate) enum RequestResult<'a> {
     Answered { verdict: Verdict, status: u16, body: &'a [u8], body_bytes: u64 },
     TimedOut,
@@ -262,7 +261,8 @@ mod tests {
 
     #[test]
     fn results_of_threads_are_merged() {
-        let (mut one, mut two) = (StreamStats::new("x"), StreamStats::new("x"));
+        let mut one = StreamStats::new("x");
+        let mut two = StreamStats::new("x");
         one.record(Duration::from_millis(1), Duration::ZERO, answered(Verdict::Ok));
         two.record(Duration::from_millis(2), Duration::ZERO, answered(Verdict::Error));
         two.record(Duration::from_millis(2), Duration::ZERO, answered(Verdict::Rejected));

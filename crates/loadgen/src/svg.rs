@@ -157,11 +157,14 @@ impl Plot<'_> {
 
     /// An `svg` element with these attributes.
     fn element(&self, attributes: &str) -> String {
-        let (x, y) = (&self.x, &self.y());
+        let x = &self.x;
+        let y = &self.y();
         let mut svg = format!("<svg {attributes} viewBox=\"0 0 {WIDTH} {HEIGHT}\">");
-        let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+        let bottom = HEIGHT - BOTTOM;
+        let right = WIDTH - RIGHT;
         for (at, text) in x.marks() {
-            let (at, under) = (x_of(x, at), bottom + 16.0);
+            let at = x_of(x, at);
+            let under = bottom + 16.0;
             // Writing to a string never fails.
             let _ = write!(
                 svg,
@@ -170,7 +173,8 @@ impl Plot<'_> {
             );
         }
         for (at, text) in y.marks() {
-            let (at, text_at) = (y_of(y, at), LEFT - 8.0);
+            let at = y_of(y, at);
+            let text_at = LEFT - 8.0;
             let _ = write!(
                 svg,
                 "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/>\

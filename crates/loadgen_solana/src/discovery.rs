@@ -10,6 +10,7 @@
 use std::collections::HashSet;
 
 use http_client::{Client, HttpClientError};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::addresses::{NATIVE_MINT, TOKEN_PROGRAM};
@@ -57,7 +58,8 @@ pub struct DiscoveryConfig {
 }
 
 /// Discovered data for requests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Inputs {
     /// Accounts of any kind.
     pub accounts: Vec<String>,
@@ -230,7 +232,7 @@ impl Inputs {
             Some("account") => {
                 self.owners.extend(info("owner"));
                 self.delegates.extend(info("delegate"));
-                // Wrapped SOL has no supply of its own; on some nodes it is no account.
+                // Wrapped SOL has no supply of its own; on some nodes its mint is not an account.
                 self.mints.extend(info("mint").filter(|mint| mint != NATIVE_MINT));
             }
             _ => self.owners.push(address.to_owned()),

@@ -2,7 +2,7 @@
 //!
 //! In: an endpoint that speaks Solana's JSON-RPC, or a REST API such as Hydrant's over it. Out: the bytes of
 //! requests for a `loadgen::Stream`, and the classifiers of their responses.
-//! Shape: [`Inputs`] are discovered once. A [`Suite`], a [`RestSuite`] or [`scan_requests`] creates requests from
+//! Shape: [`Inputs`] are discovered once, or read from a file. A [`Suite`], a [`RestSuite`] or [`scan_requests`] creates requests from
 //! them, and checks some of the responses before anything is measured.
 //! Bounds: those of [`DiscoveryConfig`].
 //! Not here: how load is generated, counted and reported (`loadgen`). Methods and addresses are text: no Solana crate
@@ -13,6 +13,7 @@ mod addresses;
 mod classify;
 mod discovery;
 mod error;
+mod inputs_file;
 mod rest_suites;
 mod scans;
 mod suites;
@@ -20,6 +21,7 @@ mod suites;
 pub use classify::json_rpc;
 pub use discovery::{DiscoveryConfig, InputKinds, Inputs};
 pub use error::SuiteError;
+pub use inputs_file::InputsFileError;
 pub use rest_suites::RestSuite;
 pub use scans::scan_requests;
 pub use suites::Suite;

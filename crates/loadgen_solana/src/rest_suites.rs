@@ -225,7 +225,7 @@ impl RestSuite {
         if self.sends_if_none_match { not_modified } else { status_ok }
     }
 
-    /// Its requests. The first is sent, and its response must be ok.
+    /// Makes the requests of the suite. The first is sent, and its response must be ok.
     ///
     /// Errors: [`SuiteError::NoInput`] if the endpoint has no data for it, or no such route.
     pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, SuiteError> {

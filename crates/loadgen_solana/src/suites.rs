@@ -191,12 +191,14 @@ impl Suite {
         }
     }
 
-    /// Its requests. Some are sent first, and their responses must have results.
+    /// Makes the requests of the suite. Some are sent first, and their responses must have results.
     pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, SuiteError> {
         let params = self.params(found)?;
         let every = params.len().div_ceil(CHECKED_RESPONSES);
         for params in params.iter().step_by(every) {
-            if client.call(self.method(), params)?.is_null() {
+            let result = client.call(self.method(), params)?;
+            // An account of a file of inputs may not exist at this endpoint.
+            if result.is_null() || result.get("value").is_some_and(Value::is_null) {
                 let why = format!("the result of {} {params} is null", self.method());
                 return Err(SuiteError::NoInput { suite: self.name(), why });
             }
@@ -393,6 +395,15 @@ mod tests {
         let empty = Inputs::default();
         let err = Suite::TokenSupply.params(&empty).expect_err("nothing was found").to_string();
         assert_eq!(err, "token-supply: the endpoint has no mint to ask for");
+    }
+
+    #[test]
+    fn an_account_of_another_endpoint_has_no_input() {
+        let address = serve(|_, socket| respond(socket, 200, r#"{"result":{"value":null}}"#));
+        let mut node = Client::open(address).expect("the node listens");
+        let inputs = Inputs { accounts: vec!["A".to_owned()], ..Inputs::default() };
+        let err = Suite::AccountInfo.requests(&mut node, &inputs).expect_err("no account");
+        assert!(err.to_string().starts_with("account-info: the result of getAccountInfo"), "{err}");
     }
 
     #[test]

@@ -34,11 +34,13 @@ impl EventSink for Events {
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    let (alice, bob) = (Keypair::new(), Keypair::new().pubkey());
+    let alice = Keypair::new();
+    let bob = Keypair::new().pubkey();
     // In memory, a block for each transaction. Alice gets the lamports of genesis.
     let config = Config { slot_ms: 0, mint: Some(alice.pubkey()), ..Config::default() };
     let localnet = localnet::open(&config)?;
-    let (reader, sender) = (localnet.reader().clone(), localnet.transaction_sender());
+    let reader = localnet.reader().clone();
+    let sender = localnet.transaction_sender();
     let (events, received) = sync_channel(1_000);
     let handle = localnet.start(vec![Box::new(Events(events))])?;
 

@@ -40,7 +40,8 @@ impl AccountsSum {
         writes: impl Iterator<Item = &'a AccountWrite>,
     ) {
         for write in writes {
-            let (pubkey, account) = (&write.pubkey, write.after());
+            let pubkey = &write.pubkey;
+            let account = write.after();
             let is_sysvar = sysvars::ALL.contains(pubkey);
             let before = match self.sysvars.remove(pubkey) {
                 Some(before) => before,
@@ -106,7 +107,8 @@ mod tests {
                     let account =
                         AccountSharedData::new(random.u64(0..3), random.usize(0..9), pubkey);
                     let account = Account(account).into_record().map(StoredRecord::from);
-                    let (id, removed_keys) = (AddressId(0), Vec::new());
+                    let id = AddressId(0);
+                    let removed_keys = Vec::new();
                     AccountWrite { pubkey: *pubkey, id, account, removed_keys }
                 })
                 .collect();

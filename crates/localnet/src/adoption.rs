@@ -1,6 +1,6 @@
 //! Accounts of another cluster, which the ledger takes over while it runs.
 //!
-//! In: [`ControlCommand::Adopt`](chain_solana::ControlCommand). Out: writes in the open block. The block goes on: a
+//! In: [`ControlCommand::Adopt`](chain_solana::ControlCommand). Out: writes in the open block. The block stays open: a
 //! fetched account makes no block.
 //! Invariant: an account that the ledger has, or had in the same chain of blocks, is not replaced.
 //! Invariant: after the ledger went back, it has every account that it took over in a block that was left, as it was
@@ -27,9 +27,11 @@ impl Executor {
     ) -> Result<ControlResult, ExecutorError> {
         let none = AccountSharedData::default();
         let mut capitalization = u128::from(self.builder.bank.capitalization);
-        let (mut writes, mut has_programs) = (Vec::new(), false);
+        let mut writes = Vec::new();
+        let mut has_programs = false;
         for adopted in &accounts {
-            let (key, account) = (adopted.pubkey(), &adopted.account().0);
+            let key = adopted.pubkey();
+            let account = &adopted.account().0;
             let exists = AccountSource::account(&self.ledger, &key).is_some();
             if exists || self.protection(&key, &none, account).is_some() {
                 continue;

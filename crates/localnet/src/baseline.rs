@@ -46,7 +46,6 @@ impl Baseline {
         self.accounts.get(key)
     }
 
-    /// All accounts.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = (&Pubkey, &Arc<Account>)> {
         self.accounts.iter()
     }

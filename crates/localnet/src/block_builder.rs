@@ -23,7 +23,6 @@ use crate::proof_of_history::ProofOfHistory;
 pub(crate) struct BlockBuilder {
     /// Its metadata so far.
     pub(crate) bank: BlockInfo,
-    /// In the order of execution.
     pub(crate) transactions: Vec<Arc<ExecutedTransaction>>,
     /// The rewards paid so far.
     pub(crate) rewards: Vec<Reward>,
@@ -38,9 +37,9 @@ pub(crate) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// An empty block.
     pub(crate) fn new(bank: BlockInfo) -> Self {
-        let (writes, found_by) = (HashMap::default(), HashMap::default());
+        let writes = HashMap::default();
+        let found_by = HashMap::default();
         Self {
             proof_of_history: ProofOfHistory::new(bank.last_blockhash()),
             bank,
@@ -93,7 +92,8 @@ impl BlockBuilder {
             if is_wallet || is_same(before, after) {
                 continue;
             }
-            let (keys_before, keys_after) = (keys(before), keys(after));
+            let keys_before = keys(before);
+            let keys_after = keys(after);
             if keys_before.is_empty() || keys_before.iter().any(|key| !keys_after.contains(key)) {
                 // Until the first such change its keys were those before the block.
                 self.found_by.entry(*pubkey).or_insert(keys_before);
@@ -209,7 +209,8 @@ mod tests {
         let mut builder = BlockBuilder::new(bank);
         let pubkey = Pubkey::from([9; 32]);
         for change in owners.windows(2) {
-            let (before, after) = (account(change[0]), account(change[1]));
+            let before = account(change[0]);
+            let after = account(change[1]);
             builder.record_key_changes(std::iter::once((&pubkey, &before, &after)));
             let account = Account(after).into_record().map(StoredRecord::from);
             builder.record_writes([AccountWrite {

@@ -33,7 +33,8 @@ impl Executor {
         &mut self,
         transactions: Vec<VerifiedTransaction>,
     ) -> Result<Result<(), BundleError>, ExecutorError> {
-        let (mut runs, mut written) = (Vec::new(), WrittenAccounts::default());
+        let mut runs = Vec::new();
+        let mut written = WrittenAccounts::default();
         for transaction in transactions {
             match self.run_next(transaction, &runs, &written) {
                 Ok(run) => {

@@ -69,7 +69,6 @@ pub(crate) struct ForkCounters {
 }
 
 impl ForkCounters {
-    /// The usage.
     pub(crate) fn usage(&self) -> ForkUsage {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ForkUsage {
@@ -116,7 +115,6 @@ impl Checkpoints {
         self.at(self.all.len() - 1)
     }
 
-    /// The checkpoint of an index.
     pub(crate) fn at(&self, index: usize) -> &Checkpoint {
         &self.all[index].0 // an index of this is only passed on while nothing is removed
     }

@@ -45,7 +45,6 @@ const UNIX_MS_MAX: i64 = 253_402_300_799_999;
 const LOADERS: [Pubkey; 4] =
     [bpf_loader::ID, bpf_loader_deprecated::ID, bpf_loader_upgradeable::ID, loader_v4::ID];
 
-/// The result of a command.
 pub(crate) type ControlResult = Result<ControlOutcome, ControlError>;
 
 /// The accounts of the open block.
@@ -114,7 +113,8 @@ impl Executor {
         if self.timing.slot_ms == 0 {
             self.update_time()?;
         }
-        let (mut writes, mut replaces_code) = (Vec::new(), false);
+        let mut writes = Vec::new();
+        let mut replaces_code = false;
         let mut capitalization = u128::from(self.builder.bank.capitalization);
         for (key, after) in accounts {
             let before = AccountSource::account(&self.ledger, &key);
@@ -142,7 +142,8 @@ impl Executor {
             _ => return Ok(Err(ControlError::TooManyLamports { lamports: capitalization, max })),
         };
         if writes.len() > WRITES_MAX {
-            let (accounts, max) = (writes.len(), WRITES_MAX);
+            let accounts = writes.len();
+            let max = WRITES_MAX;
             return Ok(Err(ControlError::TooManyAccounts { accounts, max }));
         }
         if writes.is_empty() {

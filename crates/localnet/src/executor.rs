@@ -60,7 +60,6 @@ const BATCH_GATHER_INTERVAL: Duration = Duration::from_millis(1);
 /// Transactions of a block whose end the paused clock delays, at most.
 const PAUSED_BLOCK_TRANSACTIONS_MAX: usize = 10_000;
 
-/// Why a batch ended.
 enum BatchEnd {
     /// The batch reached its bound of transactions or time.
     Full,
@@ -101,7 +100,6 @@ pub(crate) struct Executor {
     pub(crate) status_cache: StatusCache,
     pub(crate) tower: Tower,
     pub(crate) identity: Keypair,
-    /// Signs votes.
     pub(crate) voter: Keypair,
     pub(crate) vote_account: Pubkey,
     pub(crate) epochs: Epochs,
@@ -474,7 +472,8 @@ impl Executor {
             sources.iter().for_each(|(pubkey, _)| self.retries.note_write(pubkey));
         }
         if let Some(updates) = &mut self.unpublished_updates {
-            let (mut closed, version) = (closed.into_iter(), &mut self.write_version);
+            let mut closed = closed.into_iter();
+            let version = &mut self.write_version;
             updates.extend(sources.iter().zip(&records).filter_map(|(source, record)| {
                 *version += 1;
                 let (pubkey, signature) = *source;
@@ -580,7 +579,8 @@ impl Executor {
             voters: Arc::clone(self.epochs.voters()),
         });
         self.emit_frozen(&block);
-        let (id, timestamp_ms) = (block.id, unix_time().as_millis() as u64);
+        let id = block.id;
+        let timestamp_ms = unix_time().as_millis() as u64;
         self.emit(&LedgerEvent::TipMoved { block: id });
         self.emit(&LedgerEvent::Confirmed { block, timestamp_ms });
         self.hidden_statuses.set_complete(id.slot);

@@ -40,7 +40,8 @@ impl AirdropRequest {
         // GetAirdrop is the only kind.
         let (kind, lamports, to, blockhash): (u32, u64, [u8; 32], [u8; 32]) =
             bincode::deserialize(bytes).ok()?;
-        let (to, blockhash) = (Pubkey::new_from_array(to), Hash::new_from_array(blockhash));
+        let to = Pubkey::new_from_array(to);
+        let blockhash = Hash::new_from_array(blockhash);
         (kind == 0).then_some(Self { lamports, to, blockhash })
     }
 }
@@ -82,7 +83,8 @@ impl LocalFaucet {
             Ok(()) => solana_system_interface::instruction::transfer(&faucet, &to, lamports),
             Err(AirdropError::TooMuch { lamports, limit }) => {
                 let sol = |lamports: u64| lamports as f64 / LAMPORTS_PER_SOL as f64;
-                let (requested, cap) = (sol(lamports), sol(limit));
+                let requested = sol(lamports);
+                let cap = sol(limit);
                 let memo = format!("request too large; req: ◎{requested}, cap: ◎{cap}");
                 let program_id = spl_memo_interface::v4::ID;
                 Instruction { program_id, accounts: Vec::new(), data: memo.into_bytes() }

@@ -6,9 +6,7 @@ const BURNT_PERCENT: u64 = 50;
 /// Fees of transactions, in lamports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fees {
-    /// Signature fees.
     pub(crate) signatures: u64,
-    /// Priority fees.
     pub(crate) priority: u64,
 }
 

@@ -225,9 +225,11 @@ impl Executor {
         let mut left = self.checkpoints.take_above(index);
         left.push(open);
         let base = self.checkpoints.newest();
-        let (block, bank) = (base.block.id, base.bank.clone());
+        let block = base.block.id;
+        let bank = base.bank.clone();
         self.adopted.leave_blocks_above(block.slot);
-        let (lt_hash, tower) = (base.lt_hash.clone(), base.tower.clone());
+        let lt_hash = base.lt_hash.clone();
+        let tower = base.tower.clone();
         let voters = Arc::clone(&base.voters);
 
         let writes = left.iter().flat_map(|block| &block.writes);
@@ -258,7 +260,8 @@ impl Executor {
 
         let timestamp_ms = unix_time().as_millis() as u64;
         for block in left.iter().rev() {
-            let (block, reason) = (Arc::clone(block), RevertReason::Dead { error: why.to_owned() });
+            let block = Arc::clone(block);
+            let reason = RevertReason::Dead { error: why.to_owned() };
             self.emit(&LedgerEvent::Reverted { block, reason, timestamp_ms });
         }
         Ok(left)

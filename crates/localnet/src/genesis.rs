@@ -44,7 +44,6 @@ const STAKE_CONFIG: [u8; 10] = [0, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f, 12];
 /// The facts that were fixed when the ledger was created, stored with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Genesis {
-    /// The ledger's genesis hash.
     pub(crate) hash: [u8; 32],
     /// Seconds since 1970.
     pub(crate) unix_timestamp: i64,
@@ -52,7 +51,6 @@ pub(crate) struct Genesis {
     pub(crate) slots_per_epoch: u64,
     /// The mint. The server prints it at the start.
     pub(crate) mint: Option<[u8; 32]>,
-    /// Inflation.
     pub(crate) inflation: Rates,
     /// The start of the ledger, while it is created: a stored ledger starts at its newest block.
     #[serde(skip)]
@@ -289,7 +287,8 @@ fn wallet(lamports: u64) -> AccountSharedData {
 
 /// The validator's vote account. It is its own authorized voter and collects its commission. Fees go to the identity.
 fn vote_account(keypairs: &NodeKeypairs) -> AccountSharedData {
-    let (identity, vote_account) = (keypairs.identity.pubkey(), keypairs.vote_account.pubkey());
+    let identity = keypairs.identity.pubkey();
+    let vote_account = keypairs.vote_account.pubkey();
     let bls = BlsKeypair::derive(keypairs.vote_account.sign_message(BLS_SEED).as_ref());
     let init = VoteInit {
         node_pubkey: identity,

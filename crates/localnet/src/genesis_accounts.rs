@@ -125,7 +125,8 @@ pub(crate) fn load_genesis_accounts(
     accounts: &mut GenesisAccountSource<'_>,
 ) -> Result<bool, LocalnetError> {
     let mut chunk: HashMap<Pubkey, AccountSharedData> = HashMap::new();
-    let (mut chunk_bytes, mut is_outdated) = (0, false);
+    let mut chunk_bytes = 0;
+    let mut is_outdated = false;
     let added = config.programs.iter().map(|program| program.program_id);
     let programs: HashSet<Pubkey> =
         added.flat_map(|program| [program, get_program_data_address(&program)]).collect();
@@ -156,7 +157,8 @@ pub(crate) fn load_genesis_accounts(
 
 /// The lamports of all accounts. Fails above [`LAMPORTS_MAX`].
 pub(crate) fn check_lamports(loader: &BulkLoader) -> Result<u64, GenesisError> {
-    let (lamports, max) = (loader.lamports(), LAMPORTS_MAX);
+    let lamports = loader.lamports();
+    let max = LAMPORTS_MAX;
     match u64::try_from(lamports) {
         Ok(sum) if sum <= max => Ok(sum),
         _ => Err(GenesisError::Lamports { lamports, max }),

@@ -57,7 +57,6 @@ impl HiddenStatuses {
         }
     }
 
-    /// Shows all statuses.
     pub(crate) fn show_all(&mut self) {
         while !self.waiting.is_empty() {
             self.show_oldest();

@@ -399,7 +399,8 @@ impl Localnet {
             metrics: Arc::default(),
         };
         let mint = state.genesis.mint.map(Pubkey::new_from_array);
-        let (parent, reader) = (state.parent, state.reader);
+        let parent = state.parent;
+        let reader = state.reader;
         let receiver = Receiver::new(Arc::clone(&queue));
         Ok(Self {
             cluster_info,
@@ -526,9 +527,11 @@ impl Localnet {
             self.executor.unpublished_updates = Some(Vec::new());
         }
         self.executor.sinks = sinks;
-        let (executor, parent) = (&mut self.executor, self.parent);
+        let executor = &mut self.executor;
+        let parent = self.parent;
         catch_panic(|| Ok(executor.open_block(parent)?))?;
-        let (executor, receiver) = (self.executor, self.receiver);
+        let executor = self.executor;
+        let receiver = self.receiver;
         let thread = std::thread::Builder::new()
             .name("executor".into())
             .spawn(move || executor.run(&receiver))
@@ -564,7 +567,8 @@ fn restore_epochs(
     inflation: InflationSchedule,
 ) -> Epochs {
     let view = state.reader.view(Commitment::Finalized);
-    let (vm, head) = (state.set.vm(), &state.parent);
+    let vm = state.set.vm();
+    let head = &state.parent;
     let slot = head.block.slot;
     let voters = state.voters.take().unwrap_or_else(|| {
         let known = (schedule.get_epoch(slot), schedule.get_leader_schedule_epoch(slot));

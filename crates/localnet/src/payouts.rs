@@ -71,7 +71,9 @@ impl Executor {
         let epoch = self.epochs.schedule().get_epoch(self.builder.bank.block.slot);
         let mut sysvar = epoch::read_epoch_rewards(self.set.vm());
         let mut left = sysvar.total_rewards.saturating_sub(sysvar.distributed_rewards);
-        let (mut paid, mut writes, mut rewards) = (0, Vec::new(), Vec::new());
+        let mut paid = 0;
+        let mut writes = Vec::new();
+        let mut rewards = Vec::new();
         let accounts = due.rewards.into_iter().map(|reward| {
             let account = self.set.account(&self.ledger, &reward.pubkey).cloned();
             (reward, account)
@@ -120,7 +122,8 @@ impl Executor {
             let post_balance = account.lamports();
             if self.pay(vec![(collector, account)], lamports)? {
                 let kind = RewardType::Fee;
-                let (pubkey, commission_bps) = (collector, None);
+                let pubkey = collector;
+                let commission_bps = None;
                 let reward = Rewarded { pubkey, lamports, post_balance, kind, commission_bps };
                 self.builder.rewards.push(self.epochs.reward(reward));
             }

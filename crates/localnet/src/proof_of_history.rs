@@ -17,7 +17,7 @@ use solana_sha256_hasher::{hash, hashv};
 
 /// Transactions of an entry, as in Agave's banking stage.
 const ENTRY_TRANSACTIONS_MAX: usize = 64;
-/// Ticks of a block. `--warp-slot`, and a fork that goes on from an old block, skip more slots. The last tick then has
+/// Ticks of a block. `--warp-slot`, and a fork that continues from an old block, skip more slots. The last tick then has
 /// more hashes, so that two children of one block have different blockhashes.
 const TICKS_MAX: u64 = 64;
 /// More hashes of the last tick: some milliseconds. A ledger goes back by fewer slots than that.
@@ -88,11 +88,13 @@ mod tests {
 
     #[test]
     fn blocks_without_transactions_in_different_slots_have_different_hashes() {
-        let (one, two) = (blockhash(1), blockhash(2));
+        let one = blockhash(1);
+        let two = blockhash(2);
         assert_ne!(one.1, two.1);
         assert_eq!((one.0.len(), two.0.len()), (1, 2));
         assert_eq!(two.0[0].hash, one.1);
-        let (many, more) = (blockhash(2_000), blockhash(2_001));
+        let many = blockhash(2_000);
+        let more = blockhash(2_001);
         assert_ne!(many.1, more.1);
         let last = more.0.last().expect("there are ticks");
         assert_eq!((last.num_hashes, last.hash), (2_001 - TICKS_MAX + 1, more.1));

@@ -110,7 +110,6 @@ pub(crate) struct Vote<'a> {
     pub(crate) identity: &'a Keypair,
     /// The authorized voter. Signs as well if it is another key.
     pub(crate) voter: &'a Keypair,
-    /// The vote account.
     pub(crate) vote_account: Pubkey,
     /// The hash of the newest bank in the vote.
     pub(crate) bank_hash: Hash,

@@ -77,7 +77,7 @@ impl LedgerVersions for SolanaApi {
     }
 }
 
-/// A server of the JSON-RPC methods of [`SolanaApi`].
+/// The server of the JSON-RPC API of Solana.
 pub type SolanaServer = Server<SolanaApi>;
 
 impl SolanaApi {

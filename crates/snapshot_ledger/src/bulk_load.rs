@@ -33,7 +33,8 @@ pub struct BulkLoader {
 impl BulkLoader {
     /// An empty ledger whose root is the block of `bank`. [`Self::finish`] replaces the bank.
     pub fn new(config: LedgerConfig, bank: BlockInfo) -> Self {
-        let (root, bank) = (bank.block, Arc::new(bank));
+        let root = bank.block;
+        let bank = Arc::new(bank);
         let (ledger, reader) = Ledger::new(config, root, Arc::clone(&bank));
         Self {
             ledger,

@@ -79,7 +79,8 @@ pub(crate) struct VersionResolver<'a, T> {
 
 impl<'a, T: AccountSink> VersionResolver<'a, T> {
     pub(crate) fn new(sink: &'a mut T) -> Self {
-        let (positions, closed) = (VersionPositions::default(), HashMap::default());
+        let positions = VersionPositions::default();
+        let closed = HashMap::default();
         let sum = LtHash::EMPTY;
         Self { sink, positions, closed, is_on_top: false, sum, len: 0, lamports: 0 }
     }

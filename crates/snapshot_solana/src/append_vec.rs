@@ -66,7 +66,8 @@ pub(crate) fn batches(
 ) -> Result<bool, SnapshotError> {
     let (archive_name, file): (Arc<str>, Arc<str>) = (archive.name().into(), file.into());
     let mut bytes = Vec::new();
-    let (mut position, mut offset) = (0, 0);
+    let mut position = 0;
+    let mut offset = 0;
     while position < valid {
         if position + HEAD as u64 > valid {
             return Err(archive.damaged("an account's head is cut off"));
@@ -108,7 +109,8 @@ type Stored = (Pubkey, u64, AccountSharedData);
 impl Batch {
     /// Parses and hashes the batch on a worker thread.
     pub(crate) fn parse(&self) -> Result<ParsedBatch, SnapshotError> {
-        let (mut accounts, mut written) = (Vec::new(), 0);
+        let mut accounts = Vec::new();
+        let mut written = 0;
         let mut seen: HashMap<Pubkey, usize, RandomState> = HashMap::default();
         for stored in self.accounts() {
             let (key, offset, account) = stored?;

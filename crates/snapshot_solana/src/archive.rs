@@ -83,7 +83,6 @@ impl<'a> Archive<'a> {
         &self.name
     }
 
-    /// The current offset.
     pub(crate) fn current_offset(&self) -> ArchiveOffset {
         match &self.entry {
             Some(entry) => self.offset_in_entry(&entry.name, self.entry_position),

@@ -93,7 +93,8 @@ where
     check_hash(&bank.fields, &totals.lt_hash)?;
     let hash = Hash::new_from_array(totals.lt_hash.checksum());
     let name = format!("snapshot-{slot}-{hash}.tar.zst");
-    let (path, part) = (dir.join(&name), dir.join("snapshot.part"));
+    let path = dir.join(&name);
+    let part = dir.join("snapshot.part");
     let fields = fields_writer::encode(bank, &totals);
     let storage = AccountsReader { accounts: accounts(), buffer: Vec::new(), position: 0 };
     let written = write_files(&part, bank, &fields, (totals.bytes, storage));
@@ -109,7 +110,9 @@ where
 }
 
 fn check_hash(fields: &BankFields, lt_hash: &LtHash) -> Result<(), ArchiveWriteError> {
-    let (slot, stated, found) = (fields.slot, fields.bank_hash, fields.computed_hash(lt_hash));
+    let slot = fields.slot;
+    let stated = fields.bank_hash;
+    let found = fields.computed_hash(lt_hash);
     if found == stated {
         return Ok(());
     }

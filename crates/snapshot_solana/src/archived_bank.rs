@@ -12,7 +12,7 @@ pub(crate) const STORAGE_ID: u64 = 1;
 /// What a bank states besides its accounts.
 #[derive(Clone, Debug)]
 pub struct ArchivedBank {
-    /// Its fields. Capitalization and the hash over all accounts are not written: they are those of its accounts.
+    /// Fields of the bank. Capitalization and the hash over all accounts are not written: they are those of its accounts.
     pub fields: BankFields,
     /// The node that led the slot.
     pub leader: Pubkey,

@@ -220,7 +220,9 @@ fn read_blockhashes(reader: &mut BincodeReader<'_, '_>) -> Result<(Vec<Hash>, u6
     let last = reader.option("last blockhash", BincodeReader::hash)?;
     let mut hashes: Vec<(u64, Hash, u64)> = Vec::new();
     reader.each("blockhashes", PUBKEY + 24, |reader| {
-        let (hash, fee, index) = (reader.hash()?, reader.u64()?, reader.u64()?);
+        let hash = reader.hash()?;
+        let fee = reader.u64()?;
+        let index = reader.u64()?;
         reader.skip(8)?; // timestamp
         reader.check_len(hashes.len(), BLOCKHASHES_MAX, "blockhashes")?;
         hashes.push((index, hash, fee));

@@ -80,7 +80,8 @@ fn read(reader: &mut BincodeReader<'_, '_>) -> Result<EpochStakes, SnapshotError
         reader.skip(8)
     })?;
     reader.each("authorized voters", 2 * PUBKEY, |reader| {
-        let (vote_account, authorized_voter) = (reader.pubkey()?, reader.pubkey()?);
+        let vote_account = reader.pubkey()?;
+        let authorized_voter = reader.pubkey()?;
         if let Some(voter) = voters.get_mut(&vote_account) {
             voter.authorized_voter = Some(authorized_voter);
         }
@@ -102,7 +103,8 @@ fn read_voters(
 ) -> Result<HashMap<Pubkey, EpochVoter>, SnapshotError> {
     let mut voters: HashMap<Pubkey, EpochVoter> = HashMap::new();
     reader.each("vote accounts", VOTE_ACCOUNT, |reader| {
-        let (vote_account, stake) = (reader.pubkey()?, reader.u64()?);
+        let vote_account = reader.pubkey()?;
+        let stake = reader.u64()?;
         reader.skip(8)?; // lamports
         let data = reader.count("bytes of a vote account", 1)?;
         let head = if data < VOTE_STATE_TAG + PUBKEY { 0 } else { VOTE_STATE_TAG + PUBKEY };

@@ -48,9 +48,9 @@ impl Fields {
     }
 }
 
-/// The fields of a bank.
 pub(crate) fn encode(archived: &ArchivedBank, storage: &StorageTotals) -> Vec<u8> {
-    let (bank, mut out) = (&archived.fields, Fields::default());
+    let bank = &archived.fields;
+    let mut out = Fields::default();
     write_blockhashes(&mut out, bank);
     out.numbers([0]); // ancestors
     out.raw(&bank.bank_hash.to_bytes());

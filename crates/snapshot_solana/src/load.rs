@@ -156,7 +156,8 @@ fn read_bank_on_top(
     full: &BankFields,
 ) -> Result<BankFields, SnapshotError> {
     let name = ArchiveName::parse(archive.name());
-    let (bank, full) = (read_bank(archive)?, full.slot);
+    let bank = read_bank(archive)?;
+    let full = full.slot;
     let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
     let base_in_name = name.and_then(|name| name.base);
     // If the file was renamed, its oldest account shows the base: everything in it is newer.
@@ -165,7 +166,8 @@ fn read_bank_on_top(
         return Err(SnapshotError::NotOnTop { archive: archive.name().to_owned(), base, full });
     }
     if bank.slot <= full || lowest <= full {
-        let (slot, oldest) = (bank.slot, lowest.min(bank.slot));
+        let slot = bank.slot;
+        let oldest = lowest.min(bank.slot);
         let reason = format!("of slot {slot} with accounts of {oldest}, on top of {full}");
         return Err(archive.damaged(reason));
     }
@@ -210,7 +212,8 @@ impl<T: AccountSink> Loader<'_, T> {
         thread::scope(|scope| {
             let start = |name: &str| thread::Builder::new().name(name.into());
             for _ in 0..self.threads {
-                let (batches, parsed) = (Arc::clone(&batch_receiver), parsed_sender.clone());
+                let batches = Arc::clone(&batch_receiver);
+                let parsed = parsed_sender.clone();
                 let worker = start("parse").spawn_scoped(scope, move || parse(&batches, &parsed));
                 worker.map_err(SnapshotError::Thread)?;
             }
@@ -235,7 +238,8 @@ impl<T: AccountSink> Loader<'_, T> {
     ) -> Result<(), SnapshotError> {
         for batch in batches {
             let batch = batch?;
-            let (written, bytes) = (batch.written, batch.bytes);
+            let written = batch.written;
+            let bytes = batch.bytes;
             self.accounts.apply_batch(batch).map_err(SnapshotError::AccountSink)?;
             self.progress.record_accounts(written, bytes);
         }
@@ -284,7 +288,8 @@ impl Files {
 
 /// Reads up to the bank's fields, which precede all accounts.
 fn read_bank(archive: &mut Archive<'_>) -> Result<BankFields, SnapshotError> {
-    let (mut has_version, mut status_cache) = (false, StatusCache::default());
+    let mut has_version = false;
+    let mut status_cache = StatusCache::default();
     while let Some(entry) = archive.next_file()? {
         match entry.name.split('/').collect::<Vec<_>>().as_slice() {
             ["version"] => {
@@ -356,7 +361,8 @@ fn unpack(
     }
     match missing.iter().next() {
         Some((slot, (_, file))) => {
-            let (left, id) = (missing.len(), file.id);
+            let left = missing.len();
+            let id = file.id;
             Err(archive.damaged(format!("{left} storage files are missing: accounts/{slot}.{id}")))
         }
         None => Ok(status_cache),

@@ -61,7 +61,8 @@ struct Position {
 
 impl std::fmt::Debug for StatusCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (entries, left_out) = (self.entries.len(), self.left_out);
+        let entries = self.entries.len();
+        let left_out = self.left_out;
         f.debug_struct("StatusCache")
             .field("entries", &entries)
             .field("left_out", &left_out)

@@ -51,7 +51,8 @@ impl Summary {
         let mut largest = BinaryHeap::new();
         for (address, account) in accounts {
             let account = account.borrow();
-            let (owner, data_bytes) = (*account.owner(), account.data().len());
+            let owner = *account.owner();
+            let data_bytes = account.data().len();
             let holdings = programs.entry(owner).or_default();
             holdings.accounts += 1;
             holdings.data_bytes += data_bytes as u64;

@@ -220,7 +220,8 @@ mod tests {
                 slices.map(|it| it.map(|(offset, length)| UiDataSliceConfig { offset, length }))
             {
                 for len in [0, 1, 2, 3, 9, 165] {
-                    let (account, key) = (account(&vec![len as u8; len]), Pubkey::default());
+                    let account = account(&vec![len as u8; len]);
+                    let key = Pubkey::default();
                     let encoding = Encoding { form, slice };
                     let mut written = b"before".to_vec();
                     encoding.write(&mut written, &key, &account, |_| None).expect("it is JSON");

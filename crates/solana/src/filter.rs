@@ -211,10 +211,13 @@ mod tests {
             let bytes = serde_json::to_string(bytes).expect("bytes are JSON");
             format!(r#"{{"memcmp":{{"offset":{offset},"bytes":{bytes}}}}}"#)
         };
-        let (owner, mint) = (at(32, one.as_array()), at(0, one.as_array()));
+        let owner = at(32, one.as_array());
+        let mint = at(0, one.as_array());
         let size = r#"{"dataSize":165}"#;
-        let (old, new) = (token::id(), token_2022::id());
-        let (by_owner, by_mint) = ((key_kind::OWNER, one), (key_kind::MINT, one));
+        let old = token::id();
+        let new = token_2022::id();
+        let by_owner = (key_kind::OWNER, one);
+        let by_mint = (key_kind::MINT, one);
         assert_eq!(keys(&format!("[{owner},{size}]"), old), Ok(vec![by_owner]));
         let both = format!("[{mint},{owner},{size}]");
         assert_eq!(keys(&both, old), Ok(vec![by_owner, by_mint]));
@@ -235,7 +238,8 @@ mod tests {
         let tag = [1, 0, 0, 0];
         let tagged = at(72, &[&tag, one.as_ref()].concat());
         assert_eq!(keys(&format!("[{tagged},{size}]"), old), by_delegate);
-        let (tag, untagged) = (at(72, &tag), at(76, one.as_array()));
+        let tag = at(72, &tag);
+        let untagged = at(76, one.as_array());
         assert_eq!(keys(&format!("[{tag},{untagged},{size}]"), old), by_delegate);
         assert_eq!(keys(&format!("[{untagged},{size}]"), old), Ok(vec![]), "it may be revoked");
         let none = at(72, &[0; 4]);

@@ -60,7 +60,8 @@ impl Encoding {
     /// The range of the data that is written as base64, compressed or not; `None` if it is written
     /// in another form.
     fn long_data(&self, account: &AccountSharedData) -> Option<Range<usize>> {
-        let (data, owner) = (account.data(), account.owner());
+        let data = account.data();
+        let owner = account.owner();
         match self.form {
             UiAccountEncoding::Base64 | UiAccountEncoding::Base64Zstd => {
                 Some(self.range(data.len()))
@@ -170,7 +171,8 @@ mod tests {
     fn check(owner: Pubkey, data: &[u8], encoding: Encoding) -> usize {
         let mut account = AccountSharedData::new(7, 0, &owner);
         account.set_data_from_slice(data);
-        let (mut out, key) = (b"before".to_vec(), Pubkey::default());
+        let mut out = b"before".to_vec();
+        let key = Pubkey::default();
         let mut rest = encoding.start(&mut out, &key, &account, |_| None).expect("it is JSON");
         let mut pieces = 1;
         while let Some(more) = &mut rest {

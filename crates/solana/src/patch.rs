@@ -23,7 +23,8 @@ pub(crate) fn patch(
     base: &AccountSharedData,
     patch: &mut Vec<u8>,
 ) -> bool {
-    let (data, before) = (account.data(), base.data());
+    let data = account.data();
+    let before = base.data();
     let is_alike = data.len() <= DATA_MAX
         && data.len() == before.len()
         && account.owner() == base.owner()
@@ -48,7 +49,7 @@ pub(crate) fn patch(
     true
 }
 
-/// The account that a patch makes of `base`. `None` if it is no patch of it.
+/// The account that a patch makes of `base`. `None` if the patch has another base.
 pub(crate) fn apply_patch(base: &AccountSharedData, patch: &[u8]) -> Option<AccountSharedData> {
     let mut rest = patch;
     let lamports = take_varint(&mut rest)?;
@@ -85,7 +86,8 @@ fn first_difference(data: &[u8], before: &[u8], at: usize) -> Option<usize> {
 
 /// The end of the run that begins at `start`: [`EQUAL_MIN`] bytes after it are equal, or there are no more.
 fn run_end(data: &[u8], before: &[u8], start: usize) -> usize {
-    let (data, before) = (&data[start..], &before[start..]);
+    let data = &data[start..];
+    let before = &before[start..];
     let mut len = 1;
     for (at, (now, then)) in data.iter().zip(before).enumerate() {
         if now != then {

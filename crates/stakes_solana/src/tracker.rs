@@ -91,7 +91,8 @@ impl StakeTracker {
         let math = StakeMath::new(features, &schedule);
         let known = BankStakes { stakes: Arc::default(), newest_epoch: None };
         let epoch = schedule.get_epoch(root.slot);
-        let (settled, unsettled) = (SharedMap::new(), SharedMap::new());
+        let settled = SharedMap::new();
+        let unsettled = SharedMap::new();
         let history = Arc::new(history);
         let mut node = Node { epoch, math, history, settled, unsettled, known };
         let mut stakes = VoteStakes::default();

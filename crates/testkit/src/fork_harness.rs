@@ -178,7 +178,8 @@ impl ForkHarness {
             (*address, id.expect("a published record has an id"))
         };
         let ids = records.keys().map(id).collect();
-        let (facts, slots) = (self.published.meta(block), self.published.slots(block));
+        let facts = self.published.meta(block);
+        let slots = self.published.slots(block);
         PinnedView { view, block, meta: facts, records, slots, ids }
     }
 }

@@ -90,7 +90,7 @@ impl NodeCommand {
         Self { is_logged: true, ..self }
     }
 
-    /// The same, ended by SIGTERM and not by SIGKILL, and together with this process, however that ends. So a node in
+    /// Ends the node by SIGTERM and not by SIGKILL, and together with this process, however that ends. So a node in
     /// a `static`, or one whose test was killed, ends too.
     #[must_use]
     pub fn watched(self) -> Self {

@@ -47,7 +47,8 @@ impl RawSource {
         let address = listener.local_addr().expect("it is bound");
         let incoming =
             tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
-        let (server, service) = (tonic::transport::Server::builder(), self.clone());
+        let server = tonic::transport::Server::builder();
+        let service = self.clone();
         tokio::spawn(async move { server.serve_with_incoming(service, incoming).await });
         address
     }

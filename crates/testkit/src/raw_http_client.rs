@@ -184,7 +184,8 @@ fn parse(read: &[u8]) -> Option<(Response, usize)> {
 
 /// The body of a chunked message, and its length on the wire; `None` if its last chunk is missing.
 fn dechunk(read: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let (mut body, mut at) = (Vec::new(), 0);
+    let mut body = Vec::new();
+    let mut at = 0;
     loop {
         let line = read.get(at..)?.windows(2).position(|window| window == b"\r\n")?;
         let size = std::str::from_utf8(&read[at..at + line]).expect("a size is text");

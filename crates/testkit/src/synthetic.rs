@@ -332,7 +332,8 @@ impl Synthetic {
 
     /// Of three owners two are accounts, if the ledger has any.
     fn owner_of_rank(&self, rank: u64) -> Pubkey {
-        let (of_three, nth) = (rank / 3, rank % 3);
+        let of_three = rank / 3;
+        let nth = rank % 3;
         let wallet = 2 * of_three + nth;
         if nth < 2 && wallet < self.counts.wallets {
             return self.address(Kind::Wallet(wallet));
@@ -361,9 +362,12 @@ impl Counts {
                 Self { tokens: accounts - mints, mints, programs: 0, ..none }
             }
             Shape::Mainnet => {
-                let (tokens, mints) = (accounts * 70 / 100, accounts * 4 / 100);
-                let (wallets, stakes) = (accounts * 12 / 100, accounts / 1_000);
-                let (programs, large) = ((accounts / 5_000).max(16), accounts / 10);
+                let tokens = accounts * 70 / 100;
+                let mints = accounts * 4 / 100;
+                let wallets = accounts * 12 / 100;
+                let stakes = accounts / 1_000;
+                let programs = (accounts / 5_000).max(16);
+                let large = accounts / 10;
                 let others = accounts - tokens - mints - wallets - stakes - programs;
                 Self { tokens, mints, wallets, programs, stakes, others, large }
             }

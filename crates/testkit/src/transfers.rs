@@ -53,7 +53,8 @@ pub fn make_token_accounts(
 ) -> Result<Vec<Pubkey>> {
     let program = spl_token_interface::id();
     let payer = payers.first().context("no payers")?;
-    let (mint, authority) = (Keypair::new(), payer.pubkey());
+    let mint = Keypair::new();
+    let authority = payer.pubkey();
     let rent = rent(client, Mint::LEN)?;
     let make_mint = [
         system::create_account(&authority, &mint.pubkey(), rent, Mint::LEN as u64, &program),

@@ -68,7 +68,9 @@ mod tests {
     #[test]
     fn the_second_has_about_half_of_the_first() {
         let zipf = Zipf::new(1_000_000, 10_000);
-        let (first, second, tenth) = (zipf.share(0), zipf.share(1), zipf.share(9));
+        let first = zipf.share(0);
+        let second = zipf.share(1);
+        let tenth = zipf.share(9);
         assert!((0.55..0.62).contains(&(second as f64 / first as f64)), "{first} {second}");
         assert!((0.13..0.15).contains(&(tenth as f64 / first as f64)), "{first} {tenth}");
     }

@@ -2,14 +2,15 @@
 //!
 //! Shape: `DIR/GENESIS/accounts`, a header and then records, each with its length and checksum. A record has the slot as
 //! of which the upstream answered. With a pin the newest record up to that slot counts.
-//! Invariant: a record is returned as it was written. One that is damaged, or incomplete because the machine stopped, ends
-//! the file: it and what follows is dropped at the next start, and fetched again.
+//! Invariant: a record is returned as it was written. A start skips a record whose checksum is wrong, and drops the end of
+//! the file if it is not a record: the machine stopped during a write, or a length is damaged. Both are fetched again. An
+//! error of the disk ends the start, and changes nothing.
 //! Bounds: `bytes_max` for the file; what does not fit is not stored. About 80 bytes of memory for an address.
 //! Not here: which records are stored (`worker`).
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub(crate) struct DiskCache {
     bytes: u64,
     bytes_max: u64,
     pin: Option<u64>,
-    /// Bytes that were dropped at the start, because they were damaged.
+    /// Bytes that were dropped or skipped at the start, because they were damaged.
     dropped_bytes: u64,
     _lock: Directory,
 }
@@ -111,23 +112,41 @@ impl DiskCache {
         if found != *header {
             return Err(UpstreamForkError::Foreign { path: path.clone() });
         }
-        let (mut offset, mut body) = (HEADER_BYTES, Vec::new());
-        while let Some(record) = read_record(&mut reader, &mut body) {
-            let length = body.len() as u32;
-            let position = Position { slot: record.slot, offset, bytes: length };
-            insert(newest, *pin, record.pubkey, position);
-            offset += FRAME_BYTES + u64::from(length);
+        let mut offset = HEADER_BYTES;
+        let mut body = Vec::new();
+        let mut valid_end = offset;
+        let mut skipped_bytes = 0;
+        loop {
+            let frame = read_record(&mut reader, &mut body).map_err(file_error("read", path))?;
+            let frame_bytes = FRAME_BYTES + body.len() as u64;
+            match frame {
+                Frame::Record(record) => {
+                    let bytes = body.len() as u32;
+                    let position = Position { slot: record.slot, offset, bytes };
+                    insert(newest, *pin, record.pubkey, position);
+                    // Between two records only damaged ones have been skipped.
+                    skipped_bytes += offset - valid_end;
+                    valid_end = offset + frame_bytes;
+                }
+                Frame::Damaged => {}
+                Frame::End => break,
+            }
+            offset += frame_bytes;
         }
-        *bytes = offset;
-        *dropped_bytes = length - offset.min(length);
+        *bytes = valid_end;
+        let end_bytes = length.saturating_sub(valid_end);
+        *dropped_bytes = skipped_bytes + end_bytes;
         if *dropped_bytes > 0 {
             tracing::warn!(
                 file = %path.display(),
-                offset,
-                dropped = *dropped_bytes,
-                "the cache of the fork is damaged: what follows is dropped"
+                skipped_bytes,
+                end = valid_end,
+                end_bytes,
+                "the cache of the fork is damaged: records are skipped, and the end of the file is dropped"
             );
-            file.set_len(offset).map_err(file_error("write", path))?;
+        }
+        if end_bytes > 0 {
+            file.set_len(valid_end).map_err(file_error("write", path))?;
         }
         Ok(())
     }
@@ -137,8 +156,11 @@ impl DiskCache {
         let Position { offset, bytes, .. } = *self.newest.get(pubkey)?;
         let mut frame = vec![0; FRAME_BYTES as usize + bytes as usize];
         let read = self.file.read_exact_at(&mut frame, offset);
-        let record = read.ok().and_then(|()| read_record(&mut frame.as_slice(), &mut Vec::new()));
-        let record = record.filter(|record| record.pubkey == *pubkey);
+        let frame = read.and_then(|()| read_record(&mut frame.as_slice(), &mut Vec::new()));
+        let record = match frame {
+            Ok(Frame::Record(record)) => Some(record).filter(|record| record.pubkey == *pubkey),
+            Ok(Frame::Damaged | Frame::End) | Err(_) => None,
+        };
         if record.is_none() {
             tracing::error!(file = %self.path.display(), offset, "a record of the cache cannot be read");
         }
@@ -147,7 +169,9 @@ impl DiskCache {
 
     /// Stores records, and returns how many do not fit. Those that are there already stay.
     pub(crate) fn put(&mut self, records: &[CachedAccount]) -> std::io::Result<usize> {
-        let (mut frames, mut positions, mut left_out) = (Vec::new(), Vec::new(), 0);
+        let mut frames = Vec::new();
+        let mut positions = Vec::new();
+        let mut left_out = 0;
         for record in records {
             if self.newest.get(&record.pubkey).is_some_and(|it| it.slot >= record.slot) {
                 continue;
@@ -221,21 +245,44 @@ fn insert(
     }
 }
 
-/// The next record, whose bytes are in `body`. `None` at the end, and where the file is damaged.
-fn read_record(reader: &mut impl Read, body: &mut Vec<u8>) -> Option<CachedAccount> {
-    let mut frame = [0; FRAME_BYTES as usize];
-    reader.read_exact(&mut frame).ok()?;
-    let [a, b, c, d, crc @ ..] = frame;
+/// The bytes of the file at the place of a record.
+enum Frame {
+    Record(CachedAccount),
+    /// The length may be right, but the checksum or the content is not.
+    Damaged,
+    /// The file ends, or the length is impossible.
+    End,
+}
+
+/// Reads the next record, whose bytes are in `body` afterwards. An error is one of the disk.
+fn read_record(reader: &mut impl Read, body: &mut Vec<u8>) -> std::io::Result<Frame> {
+    let mut head = [0; FRAME_BYTES as usize];
+    body.clear();
+    if !is_read(reader.read_exact(&mut head))? {
+        return Ok(Frame::End);
+    }
+    let [a, b, c, d, crc @ ..] = head;
     let bytes = u32::from_le_bytes([a, b, c, d]) as usize;
     if bytes > RECORD_BYTES_MAX {
-        return None;
+        return Ok(Frame::End);
     }
     body.resize(bytes, 0);
-    reader.read_exact(body).ok()?;
-    if crc32fast::hash(body) != u32::from_le_bytes(crc) {
-        return None;
+    if !is_read(reader.read_exact(body))? {
+        return Ok(Frame::End);
     }
-    decode(body).ok()
+    if crc32fast::hash(body) != u32::from_le_bytes(crc) {
+        return Ok(Frame::Damaged);
+    }
+    Ok(decode(body).map_or(Frame::Damaged, Frame::Record))
+}
+
+/// Whether a read was complete. False if the file has ended.
+fn is_read(read: std::io::Result<()>) -> std::io::Result<bool> {
+    match read {
+        Ok(()) => Ok(true),
+        Err(err) if err.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(err) => Err(err),
+    }
 }
 
 fn encode(record: &CachedAccount) -> Vec<u8> {
@@ -315,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn any_damage_costs_what_follows_and_nothing_before() {
+    fn damage_costs_its_record_and_a_damaged_length_all_that_follow() {
         let dir = tempfile::tempdir().expect("a directory");
         let records: Vec<_> = (1..=3).map(|n| record(n, 10, &[n; 100])).collect();
         let mut cache = open(dir.path(), LARGE);
@@ -339,14 +386,20 @@ mod tests {
                 fs::write(&path, &bytes).expect("it is written");
                 let mut cache = open(dir.path(), LARGE);
                 let whole_records = ends.iter().filter(|end| **end <= at as u64).count() - 1;
+                let is_length = (at as u64) < ends[whole_records] + 4;
                 for (index, record) in records.iter().enumerate() {
-                    let expected = (index < whole_records).then(|| record.clone());
+                    let is_after = index > whole_records && !is_cut && !is_length;
+                    let expected = (index < whole_records || is_after).then(|| record.clone());
                     assert_eq!(cache.get(&record.pubkey), expected, "{at} {is_cut}");
                 }
-                // What was lost is stored again.
+                assert!(cache.dropped_bytes > 0 || is_cut, "{at}");
+                // The lost records are stored again.
                 cache.put(&records).expect("it writes");
                 drop(cache);
-                assert_eq!(fs::read(&path).expect("it is there"), whole, "{at} {is_cut}");
+                let cache = open(dir.path(), LARGE);
+                for record in &records {
+                    assert_eq!(cache.get(&record.pubkey).as_ref(), Some(record), "{at} {is_cut}");
+                }
             }
         }
         for at in 0..first_record {

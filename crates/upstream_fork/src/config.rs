@@ -11,7 +11,7 @@ pub struct Config {
     pub url: String,
     /// The genesis hash that the upstream must have.
     pub genesis: Option<Hash>,
-    /// The newest slot as of which an account may be.
+    /// The newest slot at which an account may be read.
     pub slot: Option<u64>,
     /// The directory of the cache on disk. `None`: there is none.
     pub cache_dir: Option<PathBuf>,

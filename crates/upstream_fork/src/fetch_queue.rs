@@ -14,7 +14,6 @@ use parking_lot::{Condvar, Mutex};
 /// Requests that wait, of all clients.
 pub(crate) const FETCHES_MAX: usize = 512;
 
-/// The result of a fetch.
 pub(crate) type Fetched = Result<(), FetchError>;
 
 /// The receiver of a fetch's result.
@@ -55,7 +54,6 @@ struct Queues {
     is_closed: bool,
 }
 
-/// The queues of all clients.
 #[derive(Default)]
 pub(crate) struct FetchQueue {
     queues: Mutex<Queues>,
@@ -150,7 +148,8 @@ mod tests {
     #[test]
     fn clients_are_served_round_robin_and_each_has_half() {
         let fetches = FetchQueue::default();
-        let (greedy, other) = (ClientId(1), ClientId(2));
+        let greedy = ClientId(1);
+        let other = ClientId(2);
         let mut waiting = Vec::new();
         let mut push = |client, n| {
             let (fetch, result) = fetch(n);

@@ -2,7 +2,7 @@
 //!
 //! Shape: [`UpstreamFork::connect`] checks which cluster the upstream is, and opens the cache. [`ConnectedFork::start`]
 //! starts the fetching threads once the ledger is open. They end when the fork is dropped.
-//! An upstream that does not answer at the start is no error if the cache has its cluster: what is in the cache is served,
+//! An upstream that does not respond at the start is not an error if the cache has its cluster: what is in the cache is served,
 //! and the upstream is checked when it answers.
 
 use std::path::Path;
@@ -59,7 +59,8 @@ impl UpstreamFork {
         };
         if let Some(expected) = config.genesis.filter(|expected| *expected != genesis) {
             let upstream = upstream.name().to_owned();
-            let (found, expected) = (genesis.to_string(), expected.to_string());
+            let found = genesis.to_string();
+            let expected = expected.to_string();
             return Err(UpstreamForkError::OtherCluster { upstream, found, expected });
         }
         upstream.set_genesis(genesis);
@@ -128,8 +129,8 @@ impl ConnectedFork {
         });
         let fork = Arc::new(UpstreamFork { shared });
         for _ in 0..config.requests_max {
-            let (shared, link) =
-                (Arc::clone(&fork.shared), Link::new().map_err(UpstreamForkError::Thread)?);
+            let shared = Arc::clone(&fork.shared);
+            let link = Link::new().map_err(UpstreamForkError::Thread)?;
             let thread = std::thread::Builder::new().name("fork".into());
             thread.spawn(move || worker::run(&shared, link)).map_err(UpstreamForkError::Thread)?;
         }

@@ -34,7 +34,8 @@ impl TransactionSender for ForkedSender {
         }
         let transactions = vec![transaction.transaction().clone()];
         let request = AccountsRequest { transactions, ..AccountsRequest::default() };
-        let (ledger, shared) = (Arc::clone(&self.ledger), Arc::clone(self.fork.shared()));
+        let ledger = Arc::clone(&self.ledger);
+        let shared = Arc::clone(self.fork.shared());
         let send = move |fetched: Fetched| {
             let is_sent = fetched.is_ok() && ledger.send(sender, transaction).is_ok();
             if !is_sent {

@@ -43,7 +43,8 @@ struct Follow {
 
 impl<'a> Scan<'a> {
     pub(crate) fn new(registry: &'a Registry, view: &'a View) -> Self {
-        let (missing, local) = (Vec::new(), Vec::new());
+        let missing = Vec::new();
+        let local = Vec::new();
         Self { registry, view, seen: HashSet::default(), missing, is_arriving: false, local }
     }
 

@@ -3,11 +3,12 @@
 //! Shape: a map that readers and the fetching threads share. The ledger's thread does not take its lock.
 //! Invariant: a known address is not fetched again. Whether the account exists is then the ledger's matter alone.
 //! Invariant: a view that is older than the write of a fetched account sees it as it was fetched ([`BaseRecords`]).
-//! Bounds: `bytes_max` for all that the upstream caused: [`ENTRY_BYTES`] for an address, and the data of its account.
+//! Bounds: `bytes_max` for all that the upstream caused: [`ENTRY_BYTES`] for an address, and the data of its account. At the
+//! bound the oldest addresses that do not exist upstream are forgotten, and fetched again when a request needs them.
 //! Addresses that the ledger had itself are at most as many as its accounts (`--max-addresses`).
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use chain_solana::{AdoptedAccount, FetchError};
@@ -21,6 +22,9 @@ use solana_pubkey::Pubkey;
 
 /// Bytes that an address counts: its entry, and the account without its data.
 const ENTRY_BYTES: u64 = 200;
+
+/// Forgotten addresses in the queue of absent ones before it is cleaned.
+const FORGOTTEN_MAX: u64 = 4_096;
 
 /// What is known about an address.
 enum Mark {
@@ -59,9 +63,37 @@ pub(crate) struct RegistryUsage {
 #[derive(Default)]
 struct Marks {
     by_key: HashMap<Pubkey, Mark, RandomState>,
+    /// The absent addresses, the oldest first. Some may have been forgotten since.
+    absent: VecDeque<Pubkey>,
     /// Owners whose accounts are not taken over.
     offline_owners: HashSet<Pubkey, RandomState>,
     usage: RegistryUsage,
+}
+
+impl Marks {
+    /// Makes space for more bytes below a bound, by forgetting absent addresses.
+    fn make_space(&mut self, more: u64, bytes_max: u64) -> Result<(), FetchError> {
+        while self.usage.bytes + more > bytes_max {
+            let Some(oldest) = self.absent.pop_front() else {
+                return Err(FetchError::Full { bytes: self.usage.bytes + more, limit: bytes_max });
+            };
+            if let Entry::Occupied(entry) = self.by_key.entry(oldest)
+                && matches!(entry.get(), Mark::Absent)
+            {
+                self.usage.subtract(&entry.remove());
+            }
+        }
+        Ok(())
+    }
+
+    fn push_absent(&mut self, key: Pubkey) {
+        self.absent.push_back(key);
+        // Forgotten addresses stay in the queue, and must not fill it.
+        if self.absent.len() as u64 > 2 * self.usage.absent + FORGOTTEN_MAX {
+            let by_key = &self.by_key;
+            self.absent.retain(|key| matches!(by_key.get(key), Some(Mark::Absent)));
+        }
+    }
 }
 
 /// The addresses that are known.
@@ -116,10 +148,7 @@ impl Registry {
             ENTRY_BYTES + account.as_ref().map_or(0, |it| it.0.data().len() as u64)
         };
         let more: u64 = fetched.iter().map(|(_, account)| bytes_of(account)).sum();
-        let bytes = marks.usage.bytes + more;
-        if bytes > self.bytes_max {
-            return Err(FetchError::Full { bytes, limit: self.bytes_max });
-        }
+        marks.make_space(more, self.bytes_max)?;
         let mut adopted = Vec::new();
         for (key, account) in fetched {
             let bytes = bytes_of(&account);
@@ -130,6 +159,7 @@ impl Registry {
                     entry.insert(Mark::Absent);
                     marks.usage.absent += 1;
                     marks.usage.bytes += ENTRY_BYTES;
+                    marks.push_absent(key);
                 }
                 Some(account) => {
                     let account = Arc::new(AdoptedAccount::new(key, account));
@@ -146,10 +176,7 @@ impl Registry {
     /// Never fetches an account, nor, with `with_owned`, the accounts that it owns.
     pub(crate) fn set_offline(&self, key: Pubkey, with_owned: bool) -> Result<(), FetchError> {
         let mut marks = self.marks.write();
-        let bytes = marks.usage.bytes + 2 * ENTRY_BYTES;
-        if bytes > self.bytes_max {
-            return Err(FetchError::Full { bytes, limit: self.bytes_max });
-        }
+        marks.make_space(2 * ENTRY_BYTES, self.bytes_max)?;
         let mut added = 0;
         if let Entry::Vacant(entry) = marks.by_key.entry(key) {
             entry.insert(Mark::Offline);
@@ -178,7 +205,8 @@ impl Registry {
 
     /// Forgets all that the upstream said.
     pub(crate) fn forget_all(&self) {
-        let Marks { by_key, usage, .. } = &mut *self.marks.write();
+        let Marks { by_key, absent, usage, .. } = &mut *self.marks.write();
+        absent.clear();
         by_key.retain(|_, mark| {
             let is_retained = matches!(mark, Mark::Local | Mark::Offline);
             if !is_retained {
@@ -195,7 +223,9 @@ impl Registry {
     /// Bytes of the map.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let entry_bytes = size_of::<(Pubkey, Mark)>() + 1;
-        (self.marks.read().by_key.capacity() * entry_bytes) as u64
+        let marks = self.marks.read();
+        let queue_bytes = marks.absent.capacity() * size_of::<Pubkey>();
+        (marks.by_key.capacity() * entry_bytes + queue_bytes) as u64
     }
 
     pub(crate) fn bytes_max(&self) -> u64 {
@@ -245,6 +275,33 @@ mod tests {
 
     fn account(bytes: usize, owner: Pubkey) -> Option<Arc<Account>> {
         Some(Arc::new(Account(AccountSharedData::new(1, bytes, &owner))))
+    }
+
+    #[test]
+    fn absent_addresses_do_not_use_up_the_space_of_accounts() {
+        let registry = Registry::new(10 * ENTRY_BYTES + 1_000);
+        for n in 0..100 {
+            registry.mark_fetched(vec![(key(n), None)]).expect("older ones are forgotten");
+        }
+        assert!(registry.usage().bytes <= 10 * ENTRY_BYTES + 1_000);
+        assert_eq!(registry.knowledge(&key(99)), Knowledge::Known);
+        assert_eq!(registry.knowledge(&key(0)), Knowledge::Unknown, "it is fetched again");
+        let large = registry.mark_fetched(vec![(key(200), account(2_000, key(9)))]);
+        assert_eq!(large.expect("absent ones are forgotten").len(), 1);
+        let err = registry.mark_fetched(vec![(key(201), account(2_000, key(9)))]);
+        assert!(matches!(err, Err(FetchError::Full { .. })));
+        assert_eq!(registry.usage().absent, 0);
+    }
+
+    #[test]
+    fn addresses_that_are_forgotten_and_fetched_again_do_not_fill_memory() {
+        let registry = Registry::new(1 << 20);
+        for _ in 0..3 * FORGOTTEN_MAX {
+            registry.mark_fetched(vec![(key(1), None)]).expect("it has space");
+            registry.forget([key(1)]);
+        }
+        assert!(registry.marks.read().absent.len() as u64 <= FORGOTTEN_MAX + 2);
+        assert_eq!(registry.usage(), RegistryUsage::default());
     }
 
     #[test]

@@ -20,7 +20,6 @@ pub(crate) struct AccountsAt {
     pub(crate) accounts: Vec<Option<Arc<Account>>>,
 }
 
-/// The upstream's own error.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct CallError {
     pub(crate) code: i64,
@@ -84,7 +83,8 @@ pub(crate) fn accounts(
         Ok(result) => result,
         Err(err) => return Ok(Err(err)),
     };
-    let (found, expected) = (result.value.len(), addresses.len());
+    let found = result.value.len();
+    let expected = addresses.len();
     if found != expected {
         return Err(format!("{found} accounts for {expected} addresses"));
     }

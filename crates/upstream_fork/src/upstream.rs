@@ -78,7 +78,8 @@ enum Failure {
 
 impl Upstream {
     pub(crate) fn new(url: &str, pin: Option<u64>, timeout_ms: u64) -> Self {
-        let (genesis, min_slot) = (RwLock::default(), AtomicU64::new(0));
+        let genesis = RwLock::default();
+        let min_slot = AtomicU64::new(0);
         Self { url: url.to_owned(), name: host(url), genesis, min_slot, pin, timeout_ms }
     }
 
@@ -213,7 +214,8 @@ impl Upstream {
         request: &str,
         read: impl Fn(Vec<u8>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (mut pause, mut broken) = (PAUSE_MIN, 0);
+        let mut pause = PAUSE_MIN;
+        let mut broken = 0;
         loop {
             let result = self.exchange(link, deadline, request).and_then(&read);
             counters.count_call(match &result {
@@ -311,7 +313,8 @@ impl Upstream {
                 self.unreachable(format!("a response of more than {RESPONSE_BYTES_MAX} bytes"))
             }
             Failure::Busy(why) | Failure::Late(why) => {
-                let (upstream, timeout_ms) = (self.name.clone(), self.timeout_ms);
+                let upstream = self.name.clone();
+                let timeout_ms = self.timeout_ms;
                 FetchError::TimedOut { upstream, timeout_ms, why: shorten(&why) }
             }
         }
@@ -328,7 +331,8 @@ impl Upstream {
 
 /// Sends a request, and reads a response of bounded length.
 async fn exchange(connection: &mut Connection, request: &[u8]) -> Result<Vec<u8>, Failure> {
-    let (mut body, mut is_too_long) = (Vec::new(), false);
+    let mut body = Vec::new();
+    let mut is_too_long = false;
     let too_long = std::cell::Cell::new(false);
     let started = |bytes: Option<u64>| {
         too_long.set(bytes.is_some_and(|bytes| bytes > RESPONSE_BYTES_MAX as u64));
@@ -353,7 +357,6 @@ async fn exchange(connection: &mut Connection, request: &[u8]) -> Result<Vec<u8>
     }
 }
 
-/// An error with its causes.
 fn describe(err: &HttpClientError) -> String {
     let mut text = err.to_string();
     let mut source = std::error::Error::source(err);

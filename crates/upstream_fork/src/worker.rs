@@ -32,7 +32,6 @@ const ROUNDS_MAX: usize = 16;
 /// How long a thread waits between two looks whether the ledger has written what another thread handed to it.
 const ARRIVAL_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What all threads share.
 pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) fetches: FetchQueue,

@@ -199,7 +199,8 @@ struct NetChange<'a> {
 pub(crate) fn sum_changes(changes: &[AccountChange]) -> (LatticeChange, Vec<Pubkey>) {
     let mut net: HashMap<_, NetChange<'_>, RandomState> = HashMap::default();
     for AccountChange { pubkey, before, after } in changes {
-        let (before, after) = (before.as_deref(), after.as_deref());
+        let before = before.as_deref();
+        let after = after.as_deref();
         net.entry(*pubkey)
             .and_modify(|change| change.after = after)
             .or_insert(NetChange { before, after });

@@ -15,7 +15,6 @@ use crate::stakes::StakedVoters;
 /// Hashes of a slot that no bank has, at most: more than one means that validators contradict each other.
 const OTHER_HASHES_MAX: usize = 8;
 
-/// The votes for one hash.
 struct HashTally {
     hash: Hash,
     stake: u128,
@@ -38,7 +37,6 @@ impl HashTally {
     }
 }
 
-/// The votes for one slot.
 enum SlotTally {
     Open(Vec<HashTally>),
     /// More than two thirds of the stake voted for it.

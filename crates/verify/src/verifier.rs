@@ -101,7 +101,8 @@ impl Verifier {
     /// bank, it holds for the banks that are frozen afterwards: the bank itself has to be dropped and frozen again.
     pub fn recount_hard_fork(&mut self, block: BlockId, reported: Hash) -> bool {
         let Some(bank) = self.banks.get(&block) else { return false };
-        let (parent_slot, slot) = (bank.parent.slot, block.slot);
+        let parent_slot = bank.parent.slot;
+        let slot = block.slot;
         let Some(parent) = self.hashes(bank.parent) else { return false };
         let inputs = BankHashInputs {
             parent_hash: parent.bank_hash.to_bytes(),
@@ -152,7 +153,8 @@ impl Verifier {
         let FrozenBank { block, parent, changes, signature_count, blockhash } = *bank;
         self.check_next(block, parent)?;
         let (change, written) = sum_changes(changes);
-        let (change, written) = (&change, &written[..]);
+        let change = &change;
+        let written = &written[..];
         let bank = SummedBank { block, parent, change, written, signature_count, blockhash };
         self.freeze_summed(&bank, now)
     }
@@ -165,7 +167,8 @@ impl Verifier {
         bank: &SummedBank<'_>,
         now: Duration,
     ) -> Result<Vec<VerdictChange>, VerifierError> {
-        let (block, parent) = (bank.block, bank.parent);
+        let block = bank.block;
+        let parent = bank.parent;
         let parent = self.check_next(block, parent)?;
         let bank = Bank::freeze(bank, parent, &self.hard_forks, now);
         self.banks.insert(block, bank);
@@ -242,7 +245,8 @@ impl Verifier {
 
     /// Counts a vote, if the account has stake and its authorized voter signed.
     pub fn vote(&mut self, vote: &SignedVote, now: Duration) -> Vec<VerdictChange> {
-        let (slot, hash) = (vote.vote().slot(), vote.vote().hash());
+        let slot = vote.vote().slot();
+        let hash = vote.vote().hash();
         if !self.is_ahead(slot) {
             return Vec::new();
         }
@@ -253,7 +257,8 @@ impl Verifier {
         if !voter.authorized_voter.is_some_and(|key| vote.is_signed_by(&key)) {
             return Vec::new();
         }
-        let (banks, tallies) = (&self.banks, &mut self.tallies);
+        let banks = &self.banks;
+        let tallies = &mut self.tallies;
         let is_bank = |hash: &Hash| banks_at(banks, slot).any(|(_, bank)| bank.bank_hash == *hash);
         match tallies.add((slot, hash), (number, voter), stakes, is_bank) {
             true => self.judge_slot(slot, now),
@@ -274,7 +279,8 @@ impl Verifier {
         let mut next = block;
         while let Some(bank) = self.banks.remove(&next) {
             if next == block {
-                let (bank_hash, lt_hash) = (bank.bank_hash, bank.lt_hash);
+                let bank_hash = bank.bank_hash;
+                let lt_hash = bank.lt_hash;
                 self.root = RootBank { block, bank_hash, lt_hash };
             }
             rooted.push((next, bank.verdict));
@@ -467,6 +473,7 @@ impl Verifier {
 }
 
 fn banks_at(banks: &BTreeMap<BlockId, Bank>, slot: Slot) -> impl Iterator<Item = (BlockId, &Bank)> {
-    let (first, last) = (BlockId { slot, version: 0 }, BlockId { slot, version: u64::MAX });
+    let first = BlockId { slot, version: 0 };
+    let last = BlockId { slot, version: u64::MAX };
     banks.range(first..=last).map(|(block, bank)| (*block, bank))
 }

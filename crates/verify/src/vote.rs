@@ -61,7 +61,9 @@ impl UnverifiedVote {
         let legacy = transaction.clone().into_legacy_transaction().ok_or(VoteError::NoVote)?;
         let (vote_account, vote, ..) = parse_vote_transaction(&legacy).ok_or(VoteError::NoVote)?;
         let slot = vote.last_voted_slot().ok_or(VoteError::NoVote)?;
-        let (slots, hash, timestamp) = (vote.slots(), vote.hash(), vote.timestamp());
+        let slots = vote.slots();
+        let hash = vote.hash();
+        let timestamp = vote.timestamp();
         Ok(Self { vote_account, slot, slots, hash, timestamp, signers })
     }
 
@@ -109,7 +111,6 @@ impl SignedVote {
         &self.0
     }
 
-    /// Whether a key signed it.
     pub(crate) fn is_signed_by(&self, key: &Pubkey) -> bool {
         self.0.signers.contains(key)
     }

@@ -26,7 +26,6 @@ pub(crate) async fn connect(address: SocketAddr) -> Client {
 
 pub(crate) struct Subscription(Streaming<SubscribeUpdate>);
 
-/// Filters for everything.
 pub(crate) fn everything(commitment: CommitmentLevel) -> SubscribeRequest {
     let name = || "all".to_owned();
     let slots = SubscribeRequestFilterSlots {
@@ -96,7 +95,6 @@ impl Subscription {
     }
 }
 
-/// An update in short.
 pub(crate) fn short(update: &SubscribeUpdate) -> String {
     match update.update_oneof.as_ref().expect("an update") {
         UpdateOneof::Account(update) => {
@@ -113,8 +111,8 @@ pub(crate) fn short(update: &SubscribeUpdate) -> String {
             format!("transaction {} {}", update.slot, info.index)
         }
         UpdateOneof::Entry(entry) => {
-            let (first, count) =
-                (entry.starting_transaction_index, entry.executed_transaction_count);
+            let first = entry.starting_transaction_index;
+            let count = entry.executed_transaction_count;
             format!("entry {} {} of {count} from {first}", entry.slot, entry.index)
         }
         UpdateOneof::BlockMeta(meta) => {

@@ -1,4 +1,4 @@
-//! Entries are sent with their bank, and a bank does not wait for ever for them.
+//! Entries are sent with their bank, and a bank does not wait forever for them.
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::SlotStatus;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;

@@ -1,4 +1,4 @@
-//! What happens when updates are lost: the validator goes on, and no client gets a stream with a hole.
+//! Lost updates: the validator continues, and no client gets a stream with a hole.
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::{
     ReplicaAccountInfo, ReplicaAccountInfoVersions, SlotStatus,

@@ -15,7 +15,8 @@ async fn a_bank_is_sent_in_the_order_that_clients_rely_on() {
     let validator = Validator::load("");
     let mut client = connect(validator.address()).await;
     let mut updates = Subscription::start(&mut client).await;
-    let (one, two) = (signed(21), signed(22));
+    let one = signed(21);
+    let two = signed(22);
     validator.status(100, SlotStatus::FirstShredReceived);
     validator.status(100, SlotStatus::CreatedBank);
     validator.write(100, 1, 1);
@@ -98,7 +99,8 @@ async fn a_replayed_slot_is_another_bank_and_a_dead_one_has_its_reason() {
     validator.bank(100);
     validator.status(101, SlotStatus::CreatedBank);
     validator.status(101, SlotStatus::Dead("bad block".to_owned()));
-    let (mut ids, mut dead) = (Vec::new(), None);
+    let mut ids = Vec::new();
+    let mut dead = None;
     while dead.is_none() {
         let update = updates.next().await.expect("an update").update_oneof.expect("content");
         match update {

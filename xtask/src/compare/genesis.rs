@@ -15,9 +15,9 @@ use crate::directories::remove_directory;
 use crate::rig::program_dir;
 
 /// Lamports of each payer at genesis: 1,000 SOL.
-const PAYER_LAMPORTS: u64 = 1_000_000_000_000;
+pub(crate) const PAYER_LAMPORTS: u64 = 1_000_000_000_000;
 /// Lamports of every other account: enough for its rent.
-const LAMPORTS: u64 = 100_000_000;
+pub(crate) const LAMPORTS: u64 = 100_000_000;
 
 /// Numbers of the addresses without a key.
 pub(crate) const MINT: u8 = 1;
@@ -41,11 +41,32 @@ pub(crate) struct Genesis {
     pub(crate) programs: Vec<(String, PathBuf)>,
 }
 
-struct Account {
-    address: String,
-    owner: &'static str,
-    lamports: u64,
-    data: Vec<u8>,
+/// An account of a genesis.
+pub(crate) struct Account {
+    pub(crate) address: String,
+    pub(crate) owner: &'static str,
+    pub(crate) lamports: u64,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Account {
+    /// Writes the account as a file of `--account-dir`.
+    pub(crate) fn write(&self, dir: &Path) -> Result<()> {
+        let Self { address, owner, lamports, data } = self;
+        let text = json!({
+            "pubkey": address,
+            "account": {
+                "lamports": lamports,
+                "data": [BASE64_STANDARD.encode(data), "base64"],
+                "owner": owner,
+                "executable": false,
+                "rentEpoch": u64::MAX,
+                "space": data.len(),
+            },
+        });
+        let file = dir.join(format!("{address}.json"));
+        fs::write(&file, text.to_string()).with_context(|| file.display().to_string())
+    }
 }
 
 impl Genesis {
@@ -54,21 +75,7 @@ impl Genesis {
         let accounts = dir.join("accounts");
         remove_directory(&accounts)?;
         fs::create_dir_all(&accounts)?;
-        for account in all_accounts() {
-            let Account { address, owner, lamports, data } = account;
-            let text = json!({
-                "pubkey": address,
-                "account": {
-                    "lamports": lamports,
-                    "data": [BASE64_STANDARD.encode(&data), "base64"],
-                    "owner": owner,
-                    "executable": false,
-                    "rentEpoch": u64::MAX,
-                    "space": data.len(),
-                },
-            });
-            fs::write(accounts.join(format!("{address}.json")), text.to_string())?;
-        }
+        all_accounts().iter().try_for_each(|account| account.write(&accounts))?;
         let elves = program_dir()?;
         let files = ["spl_memo-4.0.0.so", "spl_associated_token_account-1.1.1.so"];
         let programs = PROGRAMS.iter().zip(files).map(|(number, file)| {
@@ -105,7 +112,7 @@ fn all_accounts() -> Vec<Account> {
 }
 
 /// Returns the data of a mint of 6 decimals. The first payer is its authority.
-fn mint() -> Vec<u8> {
+pub(crate) fn mint() -> Vec<u8> {
     let authority = bytes(&address(0));
     let mut data = Vec::new();
     for part in [
@@ -122,7 +129,7 @@ fn mint() -> Vec<u8> {
 }
 
 /// Returns a token account of a payer with a token, in a state: 1 is initialized, 2 is frozen.
-fn token(mint: u8, payer: u8, state: u8) -> Vec<u8> {
+pub(crate) fn token(mint: u8, payer: u8, state: u8) -> Vec<u8> {
     let mut data = Vec::with_capacity(165);
     data.extend_from_slice(&plain(mint));
     data.extend_from_slice(&bytes(&address(payer)));

@@ -199,6 +199,24 @@ impl Draft {
     }
 }
 
+/// A signed transaction.
+pub(crate) struct SignedTransaction {
+    pub(crate) wire: Vec<u8>,
+    pub(crate) signature: String,
+}
+
+/// Signs a transfer between two keys, named by their numbers.
+pub(crate) fn sign_transfer(
+    from: u8,
+    to: u8,
+    lamports: u64,
+    blockhash: &[u8; 32],
+) -> SignedTransaction {
+    let instruction = transfer(from, Key::new(to).public(), lamports);
+    let (wire, signature) = Draft::new("transfer", from, vec![instruction]).sign(blockhash);
+    SignedTransaction { wire, signature }
+}
+
 fn compact_len(out: &mut Vec<u8>, len: usize) {
     let mut rest = len;
     while rest > 0x7f {

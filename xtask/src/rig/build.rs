@@ -1,4 +1,5 @@
-//! The programs of the rig, built if they are not there.
+//! The programs of the rig, built if they are not there. `cargo xtask tools --rivals` builds the same validator with
+//! another optimization.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +13,9 @@ use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
 
 /// The release of Agave that defines the plugin's interface.
-const AGAVE_VERSION: &str = "4.2.2";
+pub(crate) const AGAVE_VERSION: &str = "4.2.2";
 /// The package of the validator.
-const PACKAGE: &str = "agave-validator";
+pub(crate) const PACKAGE: &str = "agave-validator";
 /// The program of its package that the rig runs.
 const VALIDATOR: &str = "solana-test-validator";
 /// Debian packages that the validator's build needs.
@@ -30,6 +31,17 @@ const DEBIAN_PACKAGES: [&str; 8] = [
 ];
 /// Its slowest packages to be optimized: their own code does little work compared with that of others.
 const UNOPTIMIZED: [&str; 4] = ["solana-core", "solana-rpc", "solana-ledger", "solana-gossip"];
+/// Its packages that execute transactions and serve requests: they decide about a comparison of speed.
+const SERVING: [&str; 8] = [
+    "solana-core",
+    "solana-rpc",
+    "solana-ledger",
+    "solana-gossip",
+    "solana-runtime",
+    "solana-accounts-db",
+    "solana-transaction-status",
+    "solana-account-decoder",
+];
 /// A build without the optimization of the whole program takes half the time.
 const PROFILE: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
@@ -37,6 +49,29 @@ const PROFILE: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
 ];
+
+/// The optimization of the validator's packages. All others have level 2.
+#[derive(Clone, Copy)]
+pub(crate) enum Optimization {
+    /// None for the slowest packages: the validator of the rig is compared by its responses only.
+    ShortBuild,
+    /// Level 3 for the packages that serve: the validator is compared by its speed.
+    Serving,
+}
+
+impl Optimization {
+    /// Returns settings for cargo's option `--config`.
+    fn config(self) -> Vec<String> {
+        let level = |packages: &[&str], level: u8| {
+            let setting = |it: &&str| format!("profile.release.package.{it}.opt-level={level}");
+            packages.iter().map(setting).collect()
+        };
+        match self {
+            Self::ShortBuild => level(&UNOPTIMIZED, 0),
+            Self::Serving => level(&SERVING, 3),
+        }
+    }
+}
 
 /// Paths of the programs that the rig starts.
 #[derive(Clone)]
@@ -48,7 +83,9 @@ pub(crate) struct Programs {
 
 /// Returns the programs that the options name, or that were built earlier, or that are built now.
 pub(crate) fn programs(options: &Options) -> Result<Programs> {
-    let validator = find_or_build(&options.validator, || validator(&options.dir))?;
+    let validator = find_or_build(&options.validator, || {
+        build_validator(&options.dir, Optimization::ShortBuild)
+    })?;
     let plugin = find_or_build(&options.plugin, || plugin(&options.dir))?;
     let hydrant = find_or_build(&options.hydrant, || {
         cargo().args(["build", "--release", "--bin", "hydrant"]).dir(&root()).run()?;
@@ -67,7 +104,7 @@ fn find_or_build(
 }
 
 /// Builds `solana-test-validator`, from its published package and with the versions of the package's lock file.
-fn validator(dir: &Path) -> Result<PathBuf> {
+pub(crate) fn build_validator(dir: &Path, optimization: Optimization) -> Result<PathBuf> {
     let program = dir.join("target/release").join(VALIDATOR);
     if program.exists() {
         return Ok(program);
@@ -79,12 +116,13 @@ fn validator(dir: &Path) -> Result<PathBuf> {
         missing.join(" ")
     );
     println!(
-        "{VALIDATOR} {AGAVE_VERSION} is built now: a quarter of an hour on two quick cores, or more"
+        "{VALIDATOR} {AGAVE_VERSION} is built now: a quarter of an hour on two quick cores, or more; half an hour \
+         as a rival"
     );
     let package = package(dir)?;
     let protoc = system_libraries::protoc_package(dir)?;
     let mut config = vec![format!("patch.crates-io.protobuf-src.path={protoc:?}")];
-    config.extend(UNOPTIMIZED.map(|it| format!("profile.release.package.{it}.opt-level=0")));
+    config.extend(optimization.config());
     let config: Vec<String> =
         config.into_iter().flat_map(|it| ["--config".to_owned(), it]).collect();
     let manifest = package.join("Cargo.toml");
@@ -109,7 +147,7 @@ fn package(dir: &Path) -> Result<PathBuf> {
     if package.exists() {
         return Ok(package);
     }
-    let downloaded = download(dir)?;
+    let downloaded = download(dir, PACKAGE, AGAVE_VERSION)?;
     let partial = dir.join("partial-package");
     let [from, to] = [&downloaded, &partial].map(|path| path.to_string_lossy());
     Cmd::new("rm").args(["-rf", &to]).run()?;
@@ -118,18 +156,18 @@ fn package(dir: &Path) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Lets cargo download the package, as a dependency of a package that has nothing else. Returns where cargo has it.
-fn download(dir: &Path) -> Result<PathBuf> {
+/// Lets cargo download a package, as a dependency of a package that has nothing else. Returns where cargo has it.
+pub(crate) fn download(dir: &Path, package: &str, version: &str) -> Result<PathBuf> {
     let dependent = dir.join("download");
     fs::create_dir_all(dependent.join("src"))?;
     fs::write(dependent.join("src/lib.rs"), "")?;
     let manifest = dependent.join("Cargo.toml");
-    fs::write(&manifest, manifest_with(PACKAGE, AGAVE_VERSION))?;
+    fs::write(&manifest, manifest_with(package, version))?;
     let args = ["metadata", "--format-version", "1", "--manifest-path"];
     let metadata = cargo().args(args).args([manifest.to_string_lossy()]).dir(dir).output()?;
-    manifest_path(&serde_json::from_str(&metadata)?, PACKAGE)
+    manifest_path(&serde_json::from_str(&metadata)?, package)
         .and_then(|path| Some(path.parent()?.to_owned()))
-        .with_context(|| format!("cargo has no source of {PACKAGE}"))
+        .with_context(|| format!("cargo has no source of {package}"))
 }
 
 /// Returns a manifest that depends on a package.
@@ -174,6 +212,15 @@ fn plugin(dir: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rival_is_optimized_and_the_rigs_validator_is_not() {
+        let rival = Optimization::Serving.config();
+        assert!(rival.contains(&"profile.release.package.solana-rpc.opt-level=3".to_owned()));
+        assert_eq!(rival.len(), SERVING.len());
+        let short = Optimization::ShortBuild.config();
+        assert!(short.contains(&"profile.release.package.solana-rpc.opt-level=0".to_owned()));
+    }
 
     #[test]
     fn a_package_is_found_in_what_cargo_downloaded() {

@@ -28,7 +28,6 @@ const RESPONSES_MAX_BY_METHOD: [(&str, usize); 3] =
 /// Distance of the newest slot with stored responses from the last final one: the follower's final slot comes later.
 const SLOTS_BELOW_LAST: u64 = 4;
 
-/// A recording in progress.
 pub(crate) struct Recording {
     recorder: PathBuf,
     child: Child,

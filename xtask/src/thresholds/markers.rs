@@ -24,7 +24,7 @@ pub(super) fn sections(document: &str) -> Vec<Section<'_>> {
 }
 
 /// Returns `document` with `text` as the section `name`, or `None` if it has no such section.
-pub(super) fn replace_section(document: &str, name: &str, text: &str) -> Option<String> {
+pub(crate) fn replace_section(document: &str, name: &str, text: &str) -> Option<String> {
     let (before, rest) = document.split_once(&start_mark(name))?;
     let (_, after) = rest.split_once(&end_mark(name))?;
     Some(format!("{before}{}{text}{}{after}", start_mark(name), end_mark(name)))

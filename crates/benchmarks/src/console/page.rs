@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::traffic::{Blocks, View};
 
-/// What a browser accepts.
 pub(super) const ENCODINGS: (&str, &str) = ("accept-encoding", "gzip, deflate, br, zstd");
 
 /// Slots whose transactions a page remembers.

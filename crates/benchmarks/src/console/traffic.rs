@@ -67,7 +67,6 @@ impl Traffic {
         serde_json::from_str(web_console::TRAFFIC).context("the page's traffic")
     }
 
-    /// The names of the views.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.views.keys().map(String::as_str)
     }

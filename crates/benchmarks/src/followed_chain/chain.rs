@@ -37,7 +37,6 @@ const SLOT_HASHES_MAX: usize = 512;
 const RECENT_BLOCKHASHES_BYTES: usize = 6_008;
 const SLOT_HISTORY_BYTES: usize = 131_097;
 
-/// A slot, encoded.
 pub(super) struct Slot {
     pub(super) slot: u64,
     pub(super) updates: usize,
@@ -144,7 +143,6 @@ impl Chain {
         self.freezes.0.as_secs_f64() * 1e3 / f64::from(self.freezes.1.max(1))
     }
 
-    /// The next slot.
     pub(super) fn slot(&mut self, pays_rewards: bool) -> Result<Slot> {
         let slot = self.block.slot + 1;
         let mut open = OpenSlot {
@@ -181,7 +179,8 @@ impl Chain {
     /// Votes and other transactions, in turn.
     fn transactions(&mut self, open: &mut OpenSlot) -> Result<()> {
         let Shape { votes, transactions, .. } = self.shape;
-        let (mut voted, mut changes) = (0, Vec::new());
+        let mut voted = 0;
+        let mut changes = Vec::new();
         for n in 0..transactions.max(1) {
             while voted < votes && voted * transactions <= n * votes {
                 self.vote(open, voted)?;
@@ -258,7 +257,8 @@ impl Chain {
     }
 
     fn freeze(&mut self, mut open: OpenSlot, pays_rewards: bool) -> Result<Slot> {
-        let (slot, transactions) = (open.slot, open.transactions);
+        let slot = open.slot;
+        let transactions = open.transactions;
         let block = BlockId { slot, version: slot };
         let mut bytes = [6; 32];
         bytes[..8].copy_from_slice(&slot.to_le_bytes());

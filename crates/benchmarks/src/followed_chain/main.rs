@@ -59,7 +59,6 @@ const UPDATES_PER_S: f64 = 18_000.0;
 const TIMEOUT: Duration = Duration::from_secs(300);
 const SEED: u64 = 14;
 
-/// The size of a run.
 struct Size {
     accounts: u32,
     slots: usize,
@@ -114,7 +113,8 @@ fn main() -> Result<()> {
     let decode_s = decode_all(&slots)?;
     let fast = follow_chain(&snapshot, &slots, Pace::Unlimited)?;
     let applied_s = fast.seconds()?;
-    let (decoded, applied) = (updates as f64 / decode_s, updates as f64 / applied_s);
+    let decoded = updates as f64 / decode_s;
+    let applied = updates as f64 / applied_s;
     println!("\n                    updates/s   times mainnet   MB/s");
     for (name, rate) in [("prost alone", decoded), ("applied", applied)] {
         let mb = rate / updates as f64 * bytes as f64 / 1e6;

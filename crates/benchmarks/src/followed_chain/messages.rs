@@ -29,7 +29,8 @@ pub(super) fn put(frames: &mut BytesMut, update: UpdateOneof) {
 }
 
 pub(super) fn status(slot: u64, status: SlotStatus) -> UpdateOneof {
-    let (parent, status) = (Some(slot - 1), status.into());
+    let parent = Some(slot - 1);
+    let status = status.into();
     UpdateOneof::Slot(SubscribeUpdateSlot {
         slot,
         parent,
@@ -74,7 +75,6 @@ fn signature(slot: u64, index: u64) -> Vec<u8> {
     bytes
 }
 
-/// The lists of a transaction.
 struct Lists {
     instructions: usize,
     data_bytes: usize,
@@ -83,7 +83,6 @@ struct Lists {
     token_balances: u32,
 }
 
-/// A vote of one validator.
 pub(super) fn vote(slot: u64, index: u64, keys: &[Pubkey]) -> UpdateOneof {
     let lists =
         Lists { instructions: 1, data_bytes: 148, inner: 0, log_lines: 2, token_balances: 0 };

@@ -1,6 +1,5 @@
 //! How many transactions a slot of the benchmark's chain has.
 
-/// What a slot has.
 pub(super) struct Shape {
     pub(super) votes: usize,
     /// Transactions that are not votes.

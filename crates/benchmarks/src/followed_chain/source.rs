@@ -38,7 +38,6 @@ impl Pace {
     }
 }
 
-/// A running source.
 pub(super) struct Source {
     pub(super) address: SocketAddr,
     /// When the first chunk was taken.
@@ -55,7 +54,6 @@ impl Source {
     }
 }
 
-/// Starts a source.
 pub(super) fn start(slots: Arc<[Slot]>, pace: Pace) -> Result<Source> {
     let began = Arc::new(OnceLock::new());
     let moment = Arc::clone(&began);

@@ -28,7 +28,8 @@ const BASELINES: [(&str, Make); 3] = [
 ];
 
 pub(crate) fn run(size: &Size) -> Result<()> {
-    let (keys, accounts) = (size.keys[0], size.keys[0]);
+    let keys = size.keys[0];
+    let accounts = size.keys[0];
     println!("\nfor any number of cores: B an entry, a DashMap with 4 shards a core");
     println!("{:30}{:>14}{:>14}", "", "on 2", "as if on 128");
     for (name, make) in BASELINES {

@@ -92,7 +92,8 @@ fn measured<C: Candidate>(
     let mut outcome = None;
     std::thread::scope(|threads| {
         for scan in &scanners {
-            let (is_over, scans) = (&is_over, &scans);
+            let is_over = &is_over;
+            let scans = &scans;
             threads.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     std::hint::black_box(scan());
@@ -194,7 +195,8 @@ impl Candidate for HydrantSet {
     }
 
     fn scanner(&self) -> Box<dyn Fn() -> usize + Send + Sync> {
-        let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
+        let table = Arc::clone(&self.table);
+        let published = Arc::clone(&self.published);
         let postings: Arc<Postings> = Arc::clone(self.index.postings());
         Box::new(move || {
             let _epoch = published.load_full();
@@ -217,7 +219,8 @@ impl BaselineSet {
 
 impl Candidate for BaselineSet {
     fn toggle(&mut self, record: u32, is_in: bool) {
-        let (key, record) = (pubkey(u32::MAX), pubkey(record));
+        let key = pubkey(u32::MAX);
+        let record = pubkey(record);
         if is_in { self.baseline.insert(&key, record) } else { self.baseline.remove(&key, &record) }
     }
 

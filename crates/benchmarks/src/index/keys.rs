@@ -10,7 +10,6 @@ pub(crate) fn mixed(n: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The pubkey of a number.
 pub(crate) fn pubkey(n: u32) -> Pubkey {
     let mut bytes = [0; 32];
     for (at, part) in bytes.chunks_exact_mut(8).enumerate() {

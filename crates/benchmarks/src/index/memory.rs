@@ -198,7 +198,7 @@ pub(crate) fn hydrant_of_shape(accounts: u32) -> Built {
     })
 }
 
-/// The same four indices in a rival's structure, one for each.
+/// Four indices in a rival's structure, one for each.
 pub(crate) fn baseline_of_shape(
     make: impl Fn() -> Box<dyn Baseline>,
     accounts: u32,
@@ -295,7 +295,8 @@ fn measured<T>(build: impl FnOnce() -> (T, Duration, u32)) -> Built {
     let before = heap::now();
     heap::forget_peak();
     let (built, took, entries) = build();
-    let (now, peak) = (heap::now(), heap::peak());
+    let now = heap::now();
+    let peak = heap::peak();
     drop(built);
     Built { entries, heap_bytes: now - before, peak_bytes: peak - before, took }
 }

@@ -7,9 +7,7 @@ pub(crate) struct Size {
     pub(crate) addresses: u32,
     /// Accounts of mainnet's shape.
     pub(crate) accounts: u32,
-    /// Keys of one entry.
     pub(crate) keys: [u32; 2],
-    /// Entries of one key.
     pub(crate) entries: u32,
     pub(crate) hot_key: hot_key::Size,
     pub(crate) heap_bytes_max: usize,

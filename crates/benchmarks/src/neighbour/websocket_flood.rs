@@ -27,7 +27,6 @@ pub(super) struct WebSocketFlood {
     started: Instant,
 }
 
-/// What a flood got.
 pub(super) struct Flooded {
     pub(super) admitted_per_s: f64,
     pub(super) refused_per_s: f64,
@@ -44,7 +43,8 @@ impl WebSocketFlood {
         let frames = frame(message)?.repeat(FRAMES);
         let sockets = (0..sockets).map(|_| {
             let socket = connect(address, key)?;
-            let (mut writing, reading) = (socket.try_clone()?, socket.try_clone()?);
+            let mut writing = socket.try_clone()?;
+            let reading = socket.try_clone()?;
             let frames = frames.clone();
             let writer = std::thread::spawn(move || {
                 be_nice(nice);

@@ -91,7 +91,8 @@ pub(crate) fn compare(ratios: &[Ratio]) -> Result<()> {
         "\ninstructions a response; ratio to a constant response: now, its spread, recorded, least allowed"
     );
     for ratio in ratios {
-        let (name, now) = (&ratio.name, ratio.recorded());
+        let name = &ratio.name;
+        let now = ratio.recorded();
         let instructions = lower_quartile(&ratio.own);
         print!("{name:36} {instructions:>12.0} {:>8.4} {:>6.1}%", now.ratio, now.spread * 100.0);
         match recorded.get(name) {

@@ -30,7 +30,6 @@ const RATIO_OF_CONSTANT_MIN: f64 = 0.7;
 /// Bytes of a response with one token account, without headers.
 const SMALL_BYTES: usize = 450;
 
-/// A megabyte from the cache.
 const LARGE_CACHED: &str = "1 MB cached";
 
 pub(crate) fn run(server: &Server, serving: Serving, targets: &Targets, size: &Size) -> Result<()> {
@@ -39,7 +38,8 @@ pub(crate) fn run(server: &Server, serving: Serving, targets: &Targets, size: &S
     println!("\nladder: closed loop, {CONNECTIONS} connections, {CONNECTIONS_LARGE} for 1 MB");
     rounds.print();
     for (nth, case) in cases.iter().enumerate().filter(|(nth, case)| *nth != case.constant) {
-        let (name, ratio) = (&case.stream.name, rounds.rate_ratio(nth));
+        let name = &case.stream.name;
+        let ratio = rounds.rate_ratio(nth);
         println!("{name} of the constant's rate: {ratio:.3}");
         if name == LARGE_CACHED || targets.cheap.iter().any(|(method, _)| method == name) {
             let name = format!("load_{}_of_constant", name.replace(' ', "_"));

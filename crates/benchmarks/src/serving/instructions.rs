@@ -63,7 +63,8 @@ pub(crate) fn run(size: &Size, is_recorded: bool) -> Result<()> {
 fn account_ratios(size: &Size) -> Result<Vec<Ratio>> {
     let callgrind = Callgrind::new()?;
     let mut server = Server::start(size.accounts, Some(&callgrind))?;
-    let (io_threads, cpu_threads) = (1, 1);
+    let io_threads = 1;
+    let cpu_threads = 1;
     let settings =
         Settings { io_threads, cpu_threads, slice_us: SLICE_US, ..Settings::like_binary() };
     let serving = server.serve(settings)?;
@@ -127,7 +128,8 @@ impl CountedServer<'_> {
         let mut ratios = Vec::new();
         for (nth, case) in cases.iter().enumerate().filter(|(nth, case)| case.constant != *nth) {
             let name = format!("{prefix}{}", case.stream.name.replace(' ', "_"));
-            let (own, constant) = (costs[nth].clone(), costs[case.constant].clone());
+            let own = costs[nth].clone();
+            let constant = costs[case.constant].clone();
             ratios.push(Ratio { name, own, constant });
         }
         Ok(ratios)

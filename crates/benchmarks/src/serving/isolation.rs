@@ -97,7 +97,8 @@ fn run_with_thresholds(
     println!("\nisolation: alone, then with 1, 4 and 8 clients that scan");
     print!("{}", report.table());
     for (nth, scans) in (1..).zip(SCANS) {
-        let (ratio, served) = (ratio(&runs[nth], &runs[0], 0), served(&runs[nth], 0));
+        let ratio = ratio(&runs[nth], &runs[0], 0);
+        let served = served(&runs[nth], 0);
         let rate = rate(&runs[nth], 1);
         println!("{scans} scans: p99 {ratio:.2} times, {served:.3} served, {rate:.2} scans/s");
         threshold::at_most(&format!("load_isolation_{scans}_scans"), ratio, "x", RATIO_MAX);

@@ -75,10 +75,12 @@ fn leaving(server: &Server, rpc: SocketAddr, request: &[u8]) -> Result<f64> {
     read(rpc, request, READ_BYTES)?;
     let left = now();
     let mut last_busy = 0.0;
-    let (mut before, mut at) = (server.process().threads_cpu_time()?, left.elapsed());
+    let mut before = server.process().threads_cpu_time()?;
+    let mut at = left.elapsed();
     for _ in 0..SAMPLES_AFTER {
         sleep_for(SAMPLE_INTERVAL);
-        let (after, until) = (server.process().threads_cpu_time()?, left.elapsed());
+        let after = server.process().threads_cpu_time()?;
+        let until = left.elapsed();
         let share = after.saturating_sub(before).as_secs_f64() / (until - at).as_secs_f64();
         if share > IDLE_SHARE {
             last_busy = until.as_secs_f64() * 1e3;

@@ -48,7 +48,8 @@ impl Case {
     ) -> Result<Run> {
         loop {
             let run = size.run_once(self.address, vec![stream.clone()], span, Some(process))?;
-            let (counts, failure) = (run.stats[0].counts, &run.stats[0].failure);
+            let counts = run.stats[0].counts;
+            let failure = &run.stats[0].failure;
             if counts.failed() == 0 {
                 return Ok(run);
             }

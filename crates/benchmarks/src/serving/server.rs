@@ -20,7 +20,8 @@ pub(crate) struct Server {
 impl Settings {
     /// As in the binary: IO threads for half the cores, CPU threads for all of them.
     pub(crate) fn like_binary() -> Self {
-        let (pool, rpc) = (cpu_pool::Config::default(), rpc_solana::Config::default());
+        let pool = cpu_pool::Config::default();
+        let rpc = rpc_solana::Config::default();
         Self {
             io_threads: (cores() / 2).max(1),
             cpu_threads: cores(),

@@ -107,7 +107,8 @@ pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<Vec<String>> {
         RunLength::Once,
         None,
     )?;
-    let (counts, failure) = (run.stats[0].counts, &run.stats[0].failure);
+    let counts = run.stats[0].counts;
+    let failure = &run.stats[0].failure;
     ensure!(counts.failed() == 0, "{counts:?}, such as {failure:?}");
     let mut report = Report::new("sent", Vec::new());
     report.add(&[], &[run]);

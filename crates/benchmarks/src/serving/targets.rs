@@ -39,7 +39,6 @@ pub(crate) struct Targets {
     pub(crate) scans: ProgramAccountsCall,
     /// Calls with responses of about 1 MB, the nearest first.
     pub(crate) megabytes: Vec<ProgramAccountsCall>,
-    /// A whole program's accounts.
     pub(crate) whole: Value,
 }
 

@@ -20,13 +20,11 @@ use crate::metric::print_metric;
 /// Accounts that are applied at a time.
 const CHUNK: usize = 8_192;
 
-/// The root's slot.
 pub(crate) const ROOT: BlockId = BlockId { slot: 1_000, version: 0 };
 
 /// The root's time, in seconds since 1970.
 const ROOT_TIME: i64 = 1_750_000_000;
 
-/// A filled ledger.
 pub(crate) struct LedgerFixture {
     pub(crate) ledger: Ledger<Account, BlockInfo>,
     pub(crate) reader: Reader,
@@ -65,7 +63,8 @@ impl LedgerFixture {
                 capitalization += account.0.lamports();
             }
             let meta = Arc::new(bank(ROOT, capitalization));
-            let (began, began_cpu) = (now(), ThreadTime::now());
+            let began = now();
+            let began_cpu = ThreadTime::now();
             built.ledger.apply(ROOT, chunk, meta)?;
             built.applying += began.elapsed();
             built.applying_cpu += began_cpu.elapsed();

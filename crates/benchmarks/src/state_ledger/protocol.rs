@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// The seed of every ledger, in every run.
 pub(crate) const SEED: u64 = 20_260_101;
 
-/// The settings of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {

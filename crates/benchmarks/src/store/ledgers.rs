@@ -39,7 +39,6 @@ struct Sysvar {
     is_filled: bool,
 }
 
-/// A ledger that grows.
 pub(super) struct Ledger {
     random: StdRng,
     slot: Slot,
@@ -65,7 +64,6 @@ impl Ledger {
         }
     }
 
-    /// Its next block.
     pub(super) fn block(&mut self, transactions: usize) -> Block {
         let parent_slot = self.slot;
         self.slot += 1;

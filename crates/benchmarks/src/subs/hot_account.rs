@@ -111,7 +111,8 @@ async fn hydrant(
 
 fn start_broadcast(bytes: usize) -> Result<Node> {
     let program = Command::new(std::env::current_exe()?);
-    let (size, interval) = (bytes.to_string(), SLOT_MS.to_string());
+    let size = bytes.to_string();
+    let interval = SLOT_MS.to_string();
     NodeCommand::new(program).args(["subs", "bare", &size, &interval]).start()
 }
 
@@ -136,7 +137,9 @@ async fn count_notifications(
     let each: Arc<Vec<AtomicU64>> =
         Arc::new((0..clients.len()).map(|_| AtomicU64::new(0)).collect());
     for (at, mut client) in clients.into_iter().enumerate() {
-        let (total, bytes, each) = (Arc::clone(&total), Arc::clone(&bytes), Arc::clone(&each));
+        let total = Arc::clone(&total);
+        let bytes = Arc::clone(&bytes);
+        let each = Arc::clone(&each);
         scenario.add(task(async move |mut stop| {
             loop {
                 let text = tokio::select! {
@@ -153,7 +156,8 @@ async fn count_notifications(
     let until = async {
         // Notifications that were queued while others subscribed are not counted.
         tokio::time::sleep(Duration::from_millis(2 * SLOT_MS)).await;
-        let (before, cpu) = (total.load(Ordering::Relaxed), node.cpu_time());
+        let before = total.load(Ordering::Relaxed);
+        let cpu = node.cpu_time();
         tokio::time::sleep(counted).await;
         counts_and_cpu = Some((before, cpu, total.load(Ordering::Relaxed), node.cpu_time()));
         // The last slot reaches all.

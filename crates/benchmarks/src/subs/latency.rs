@@ -110,7 +110,8 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
 
 /// The clients, on a thread of their own. They end with the returned value.
 fn listen(node: &Node, clients: usize, heard: &Observations) -> Result<ListenerThread> {
-    let (ws, heard) = (node.ws, heard.clone());
+    let ws = node.ws;
+    let heard = heard.clone();
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
     let run = async move {
@@ -188,7 +189,6 @@ fn confirmations(mut client: Client, heard: Observations) -> Task {
     })
 }
 
-/// The load of one step.
 struct OfferedLoad {
     /// In percent of the capacity.
     load: u32,

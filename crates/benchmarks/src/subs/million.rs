@@ -85,17 +85,21 @@ async fn measure(node: &Node, light_client: &LightClient, workload: &SetWorkload
     // Computed before the measurement: the client's CPU time is not the server's.
     let addresses: Vec<[u8; 32]> = (0..count).map(address_of).collect();
     light_client.take_times();
-    let (cpu, started) = (node.cpu_time()?, now());
+    let cpu = node.cpu_time()?;
+    let started = now();
     tokio::time::sleep(alone).await;
     let idle = (node.cpu_time()? - cpu).as_secs_f64() / started.elapsed().as_secs_f64();
     let mut quiet = light_client.take_times();
-    let (mut busy, mut took) = (Vec::new(), (Vec::new(), Vec::new()));
+    let mut busy = Vec::new();
+    let mut took = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let (cpu, started) = (node.cpu_time()?, now());
+        let cpu = node.cpu_time()?;
+        let started = now();
         let (subscription, _) =
             client.subscribe_set("confirmed", addresses.iter().copied()).await?;
         took.0.push(spent(node, cpu, started, idle)?);
-        let (cpu, started) = (node.cpu_time()?, now());
+        let cpu = node.cpu_time()?;
+        let started = now();
         let ended = client.call("addressesUnsubscribe", json!([subscription])).await?;
         ensure!(ended == true, "{ended}");
         took.1.push(spent(node, cpu, started, idle)?);
@@ -108,7 +112,8 @@ async fn measure(node: &Node, light_client: &LightClient, workload: &SetWorkload
         let of = |pick: fn(&(f64, f64)) -> f64| median(times.iter().map(pick).collect());
         (of(|time| time.0), of(|time| time.1))
     };
-    let (subscribe, unsubscribe) = (middle(&took.0), middle(&took.1));
+    let subscribe = middle(&took.0);
+    let unsubscribe = middle(&took.1);
     println!(
         "{count} addresses of one client, {at_once} a message, of {rounds} rounds the middle one:"
     );
@@ -145,7 +150,8 @@ struct LightClient {
 impl LightClient {
     fn start(rpc: SocketAddr) -> Result<Self> {
         let (times_ms, over) = (Arc::default(), Arc::<AtomicBool>::default());
-        let (into, is_over) = (Arc::clone(&times_ms), Arc::clone(&over));
+        let into = Arc::clone(&times_ms);
+        let is_over = Arc::clone(&over);
         let requests = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(request_loop(rpc, &into, &is_over))

@@ -133,7 +133,8 @@ pub(super) fn account(sets: &[Vec<u32>]) -> Result<[(&'static str, f64); 4]> {
     let clients = (0..).zip(sets).map(|(n, set)| subscribed(&subs, &table, n, set.iter().copied()));
     let clients: Vec<Client> = clients.collect::<Result<_>>()?;
     let all = heap::now() - before;
-    let (addresses, bytes) = (table.bytes() - empty, subs.memory_usage());
+    let addresses = table.bytes() - empty;
+    let bytes = subs.memory_usage();
     drop(clients);
     let rest = all as f64 - (addresses + bytes.index + bytes.sets) as f64;
     Ok([
@@ -160,7 +161,7 @@ fn bytes_a_pair(name: &str, sets: &[Vec<u32>]) -> Result<f64> {
     Ok(all)
 }
 
-/// The same over a table that has the addresses already, as that of a running ledger.
+/// Measures over a table that has the addresses already, like that of a running ledger.
 fn bytes_without_table(name: &str, sets: &[Vec<u32>], known: u32) -> Result<f64> {
     let subs = test_subscriptions();
     let table = Arc::new(AddressTable::new(1 << 28, 1));

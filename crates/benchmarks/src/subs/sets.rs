@@ -39,7 +39,6 @@ const PART_OF_A: f64 = 0.4;
 const WARM_UP: f64 = 0.33;
 /// How often memory is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
-/// Cycles of E.
 const CYCLES_MAX: u32 = 41;
 /// How long the last notifications may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -206,7 +205,8 @@ fn set_up(size: &Size, name: char, habit: ClientBehavior, seconds: u64) -> Resul
                 ClientBehavior::Once => None,
                 ClientBehavior::Cycles(count) => Some(Duration::from_secs(seconds) / count),
             };
-            let (transfers, lives) = (transfers.clone(), Arc::clone(&lives));
+            let transfers = transfers.clone();
+            let lives = Arc::clone(&lives);
             let set = size.set_of(number);
             scenario.add(task(async move |stop| {
                 let life = live(client, set, every, transfers, stop).await?;
@@ -239,7 +239,8 @@ fn set_up(size: &Size, name: char, habit: ClientBehavior, seconds: u64) -> Resul
     let truth = transfers.included();
     ensure!(!truth.is_empty(), "no transaction was in any block");
     let lives = std::mem::take(&mut *lives.lock());
-    let (mut expected, mut received) = (0, 0);
+    let mut expected = 0;
+    let mut received = 0;
     for stretch in lives.iter().flat_map(|life| &life.stretches) {
         let (all, got) = compared(stretch, &truth)?;
         expected += all;
@@ -347,7 +348,8 @@ fn compared(stretch: &Stretch, truth: &[(u64, u32)]) -> Result<(usize, usize)> {
             expected.entry(*slot).or_default().push(*number);
         }
     }
-    let (mut all, mut got) = (0, 0);
+    let mut all = 0;
+    let mut got = 0;
     for (slot, mut numbers) in expected {
         numbers.sort_unstable();
         numbers.dedup();

@@ -10,7 +10,6 @@ pub(crate) struct Size {
     pub(crate) monitor_every: usize,
     /// Different addresses of all clients.
     pub(crate) addresses: u32,
-    /// Addresses of a wallet.
     pub(crate) wallet: u32,
     /// Listeners of the publishing measurement.
     pub(crate) listeners: [u32; 3],

@@ -72,7 +72,6 @@ impl Transfers {
         })
     }
 
-    /// Refreshes the blockhash.
     pub(super) fn refresh(&self, rpc: SocketAddr) -> Task {
         let all = self.clone();
         task(async move |mut stop| {

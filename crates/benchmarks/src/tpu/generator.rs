@@ -71,7 +71,6 @@ struct GeneratorPlan {
     in_flight_max: u64,
 }
 
-/// One load.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     /// Bytes of each transaction; 0 for the real mix.

@@ -65,7 +65,9 @@ pub(super) fn run(size: &Size) -> Result<()> {
     let executed_before = executed(&mut client)?;
     let began = now();
     let all = signed.len() as u64;
-    let (mut sent, mut seen, mut took) = (0, 0, began.elapsed());
+    let mut sent = 0;
+    let mut seen = 0;
+    let mut took = began.elapsed();
     while seen < all && began.elapsed() < took + STALL_TIMEOUT {
         if sent < all && sent < seen + IN_FLIGHT_MAX {
             let chunk = CHUNK.min(all - sent);
@@ -129,7 +131,8 @@ fn stages(threads: &BTreeMap<String, f64>, delta: impl Fn(&str) -> f64, count: f
     }
     let all: f64 = table.iter().map(|(_, seconds)| seconds).sum();
     for (name, seconds) in table {
-        let (each, share) = (seconds / count * 1e6, seconds / all * 100.0);
+        let each = seconds / count * 1e6;
+        let share = seconds / all * 100.0;
         println!("  {name:28} {each:6.1} us a transfer, {share:3.0} %");
     }
 }

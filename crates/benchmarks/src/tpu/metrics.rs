@@ -15,7 +15,6 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Adds to the counts.
     pub(crate) fn add(&self, streams: u64, bytes: u64) {
         self.streams.fetch_add(streams, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);

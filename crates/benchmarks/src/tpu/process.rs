@@ -18,7 +18,6 @@ pub(crate) struct Server {
     pub(crate) port: u16,
 }
 
-/// A server's report.
 pub(crate) struct ServerMetrics(serde_json::Value);
 
 impl Server {
@@ -48,7 +47,6 @@ impl ServerMetrics {
         self.0[key].as_f64().unwrap_or_default()
     }
 
-    /// Its rejections, by cause.
     pub(crate) fn rejected(&self) -> BTreeMap<String, u64> {
         let causes = self.0["refused"].as_object().into_iter().flatten();
         causes.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or_default())).collect()
@@ -58,7 +56,6 @@ impl ServerMetrics {
 /// A load generator, connected to a server.
 pub(crate) struct Generator(Child);
 
-/// The result of a load.
 pub(crate) struct LoadResult {
     pub(crate) seconds: f64,
     /// Streams acknowledged whole.
@@ -76,7 +73,6 @@ impl Generator {
         Ok(Self(process))
     }
 
-    /// Starts a load.
     pub(crate) fn start_load(&mut self, load: &str) -> Result<()> {
         self.0.send_line(&format!("run {load}"))
     }

@@ -13,7 +13,6 @@ pub(crate) struct Size {
     pub(crate) misbehaving_rounds: usize,
     /// Seconds of one run with misbehaving clients.
     pub(crate) misbehaving_seconds: f64,
-    /// Streams of the soak.
     pub(crate) soak: u64,
     pub(crate) many: usize,
     pub(crate) burst: usize,

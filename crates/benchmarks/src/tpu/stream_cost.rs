@@ -68,7 +68,8 @@ impl Cost {
 impl Contender {
     /// `bytes` is a rival's window for a stream: the size of a transaction, as in Agave.
     fn start(name: &'static str, window: usize, connections: usize, bytes: usize) -> Result<Self> {
-        let (window, bytes) = (window.to_string(), bytes.to_string());
+        let window = window.to_string();
+        let bytes = bytes.to_string();
         let server = Server::start(name, &["--bytes", &bytes, "--window", &window])?;
         // One identity: one of the rivals accepts more than 200 a second only because of its stake.
         let plan = format!("connections={connections} under-way=2048 one-identity=1");

@@ -1,4 +1,4 @@
-//! What the administration can do: reports by name, files to reload, the filter of the log, metrics, the end.
+//! The commands of the administration: reports by name, reloads of files, the filter of the log, metrics, the end.
 //!
 //! In: the head and the body of a request. Out: JSON, or the text of the metrics.
 //! Shape: reports and reload hooks are named functions that other parts of the node add. They run on a thread that may
@@ -20,9 +20,9 @@ use serde_json::{Map, Value, json};
 use crate::log_filter;
 use crate::signals::EndRequest;
 
-/// Makes a report.
+/// A function that returns a report as JSON.
 type Report = Arc<dyn Fn() -> Value + Send + Sync>;
-/// Reads something again.
+/// A function that reads the files of one part of the node again.
 type ReloadHook = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// A response of the administration.
@@ -40,7 +40,8 @@ impl AdminApi {
     /// The administration of `node`, with the reports `memory` and `clients`, and `usage` if clients have API keys. `end`
     /// is requested by a drain.
     pub(crate) fn new(node: Arc<SolanaServer>, end: EndRequest) -> Self {
-        let (memory_node, counters) = (Arc::clone(&node), Arc::clone(node.context.metrics.http()));
+        let memory_node = Arc::clone(&node);
+        let counters = Arc::clone(node.context.metrics.http());
         let mut api = Self { node, end, reports: Vec::new(), reload_hooks: Vec::new() };
         api.add_report("memory", move || memory(&memory_node));
         api.add_report("clients", move || clients(&counters));
@@ -50,7 +51,7 @@ impl AdminApi {
         api
     }
 
-    /// Adds a report: `GET /NAME`.
+    /// Adds a report, which `GET /NAME` returns.
     pub(crate) fn add_report(
         &mut self,
         name: &'static str,
@@ -73,7 +74,7 @@ impl AdminApi {
         self.node.context.metrics.make_private();
     }
 
-    /// Answers a request.
+    /// Returns the response to a request. Reports and reloads run on a thread that may block.
     pub(super) async fn respond(&self, method: &Method, path: &str, body: &[u8]) -> AdminResponse {
         match (method.as_str(), path) {
             ("GET", "/") => json_response(StatusCode::OK, &self.list()),
@@ -135,7 +136,7 @@ impl AdminApi {
         }
     }
 
-    /// Reads one thing again, or all. The response is an error if one of them failed.
+    /// Runs the named reload hook, or all of them. The response is an error if one has failed.
     async fn reload(&self, name: Option<&str>) -> AdminResponse {
         let is_wanted = |known: &str| name.is_none_or(|name| name == known);
         let hooks = self.reload_hooks.iter().filter(|(known, _)| is_wanted(known));
@@ -148,7 +149,8 @@ impl AdminApi {
         }
         let run = move || -> (bool, Map<String, Value>) {
             let results = hooks.iter().map(|(name, hook)| (*name, hook()));
-            let (mut is_good, mut shown) = (true, Map::new());
+            let mut is_good = true;
+            let mut shown = Map::new();
             for (name, result) in results {
                 is_good &= result.is_ok();
                 let result = match result {

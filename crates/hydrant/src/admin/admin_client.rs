@@ -22,10 +22,10 @@ const RESPONSE_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct AdminFlags {
     #[command(subcommand)]
     command: AdminCommand,
-    /// The node's socket: its --admin-socket, or admin.sock in its ledger directory.
+    /// Connect to this socket of the node: its --admin-socket, or admin.sock in its ledger directory.
     #[arg(long, global = true, value_name = "PATH", conflicts_with = "address")]
     socket: Option<PathBuf>,
-    /// The node's --admin-address.
+    /// Connect to this --admin-address of the node.
     #[arg(long, global = true, value_name = "ADDRESS:PORT")]
     address: Option<SocketAddr>,
 }
@@ -36,7 +36,7 @@ enum AdminCommand {
     Drain,
     /// Read files again: all of them, or those with this name.
     Reload {
-        /// What to read again, such as tls.
+        /// The name of a reload hook, such as tls [default: all].
         name: Option<String>,
     },
     /// Print the filter of the log, or replace it.
@@ -52,7 +52,7 @@ enum AdminCommand {
     Metrics,
     /// Print a report of the node; without a name, the names of all reports.
     Report {
-        /// The name of the report.
+        /// The name of a report, such as memory.
         name: Option<String>,
     },
 }

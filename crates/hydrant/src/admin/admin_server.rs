@@ -39,20 +39,22 @@ pub(crate) struct AdminServer {
     _socket: Option<SocketFile>,
 }
 
-/// What a listener serves.
+/// The paths that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     /// Everything, to programs that the system let connect.
     ToOwner,
     /// Everything, but not to web pages.
     ToMachine,
-    /// The metrics, to everyone.
+    /// `/metrics` only, to every client.
     Metrics,
 }
 
 /// Starts the listeners that the options name. It must be called in the runtime.
 pub(crate) async fn start(options: &ServingOptions, api: AdminApi) -> Result<AdminServer> {
-    let (api, mut listeners, mut socket) = (Arc::new(api), JoinSet::new(), None);
+    let api = Arc::new(api);
+    let mut listeners = JoinSet::new();
+    let mut socket = None;
     if let Some((listener, file)) = bind_socket(options)? {
         socket = Some(file);
         listeners.spawn(accept_unix(UnixListener::from_std(listener)?, Arc::clone(&api)));
@@ -95,7 +97,7 @@ async fn accept_unix(listener: UnixListener, api: Arc<AdminApi>) {
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
-            Ok((socket, _)) if is_of_owner(&socket) => {
+            Ok((socket, _)) if has_same_owner(&socket) => {
                 connections.spawn(connection(socket, Arc::clone(&api), Served::ToOwner));
             }
             Ok(_) => tracing::warn!("a connection of another user to the admin socket is refused"),
@@ -132,7 +134,7 @@ async fn wait_for_free_connection(connections: &mut JoinSet<()>) {
 }
 
 /// Between the creation of the socket and the change of its mode another user could connect.
-fn is_of_owner(socket: &UnixStream) -> bool {
+fn has_same_owner(socket: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     socket.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }

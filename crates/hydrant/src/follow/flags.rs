@@ -8,7 +8,7 @@ use ::follow::{OnMismatch, VerifyMode};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::node::flags::ConfigFlags;
+use crate::node::flags::{ConfigFlags, file_or};
 use crate::node::{NodeFlags, merge_by_field};
 
 /// The flags of `hydrant follow`. In the configuration file those of [`NodeFlags`] are keys, and those of
@@ -23,8 +23,12 @@ pub(crate) struct FollowFlags {
     pub(crate) node: NodeFlags,
 }
 
-/// The chain that is followed.
+/// The flags of a followed chain, which are keys of the table `[follow]`.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
+#[command(
+    group = file_or("full_archive", "snapshot"),
+    group = file_or("verify_servers", "verify_source")
+)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct FollowerFlags {
     /// Follow the chain of this Yellowstone gRPC server, which must send everything. Can be repeated: the
@@ -44,7 +48,7 @@ pub(crate) struct FollowerFlags {
     )]
     pub(crate) snapshot: Option<String>,
     /// Apply this incremental archive to the snapshot file.
-    #[arg(long, value_name = "FILE", help_heading = "Chain")]
+    #[arg(long, value_name = "FILE", requires = "full_archive", help_heading = "Chain")]
     pub(crate) incremental_snapshot: Option<PathBuf>,
     /// Store downloaded archives in this directory [default: the current directory].
     #[arg(long, value_name = "DIR", help_heading = "Chain")]
@@ -70,10 +74,10 @@ pub(crate) struct FollowerFlags {
     #[arg(long, value_name = "URL", help_heading = "Chain")]
     pub(crate) verify_source: Vec<String>,
     /// Read the x-token of a --verify-source from this file. Can be repeated, in the same order.
-    #[arg(long, value_name = "FILE", help_heading = "Chain")]
+    #[arg(long, value_name = "FILE", requires = "verify_servers", help_heading = "Chain")]
     pub(crate) verify_x_token: Vec<PathBuf>,
     /// Require this many of the --verify-source to list the hash of a bank [default: all].
-    #[arg(long, value_name = "COUNT", help_heading = "Chain")]
+    #[arg(long, value_name = "COUNT", requires = "verify_servers", help_heading = "Chain")]
     pub(crate) verify_sources_min: Option<usize>,
     /// Do this when the computed hash of a bank differs from that of the chain [default: stop].
     #[arg(long, value_name = "ACTION", value_enum, help_heading = "Chain")]
@@ -92,7 +96,7 @@ merge_by_field! {
     }
 }
 
-/// The values of `--send`.
+/// Destination of transactions: the values of `--send`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SendTo {

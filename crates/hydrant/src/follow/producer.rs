@@ -305,7 +305,6 @@ impl OpenedLedger for OpenedChain {
     }
 }
 
-/// A chain that is followed.
 struct FollowedChain {
     handle: FollowHandle,
     status: Arc<FollowStatus>,

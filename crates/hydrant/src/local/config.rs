@@ -43,7 +43,7 @@ pub(crate) struct DevConfig {
 pub struct LocalConfig {
     pub(crate) localnet: localnet::Config,
     pub(crate) snapshot: Option<SnapshotFile>,
-    /// What a new ledger takes from a cluster.
+    /// The accounts, features and slot that a new ledger takes from a cluster.
     pub(crate) clone: Option<CloneRequest>,
     /// The cluster that the ledger forks.
     pub(crate) fork: Option<ForkSettings>,
@@ -399,7 +399,7 @@ mod tests {
         assert!(rpc.keep_alive_ms > CLOUDFLARE_IDLE_MS, "a request would be lost: 502");
         assert!(rpc.first_byte_timeout_ms < HAPROXY_MS, "the proxy would answer: 504");
         for ping_ms in [pubsub.ping_ms, grpc.ping_ms, grpc.keep_alive_ms] {
-            assert!(ping_ms <= HAPROXY_MS / 2, "{ping_ms}: what is quiet would be closed");
+            assert!(ping_ms <= HAPROXY_MS / 2, "{ping_ms}: a proxy would close a quiet connection");
         }
         let of_clients = [
             rpc.header_timeout_ms,
@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn a_port_without_one_for_quic_after_it_is_refused_unless_tpu_port_is_set() {
         let port = |file: &str| check(DevFlags::default(), file).map(|config| config.node.tpu_port);
-        let refused = format!("{:#}", port("rpc-port = 65534").expect_err("65536 is no port"));
+        let refused = format!("{:#}", port("rpc-port = 65534").expect_err("65536 is not a port"));
         assert!(
             refused.contains("--rpc-port 65534") && refused.contains("--tpu-port"),
             "{refused}"

@@ -7,106 +7,113 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::node::flags::ConfigFlags;
+use crate::node::flags::{ConfigFlags, file_or};
 use crate::node::{NodeFlags, merge_by_field};
 
 /// The flags of `hydrant dev`, which are also keys of the configuration file, and of its table `[dev]`.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
+#[command(
+    group = file_or("full_archive", "from_snapshot"),
+    group = file_or("fork_source", "fork_url")
+)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct DevFlags {
     #[command(flatten)]
     #[serde(skip)]
     pub(crate) config: ConfigFlags,
 
-    /// Milliseconds of a slot; 0 creates a block for each transaction [default: 400].
+    /// Make a slot last this many milliseconds; 0 makes a block for each transaction [default: 400].
     #[arg(long, value_name = "MS", help_heading = "Ledger")]
     pub(crate) slot_ms: Option<u64>,
-    /// Ticks of 6.25 ms in a slot: an alternative to --slot-ms.
+    /// Make a slot last this many ticks of 6.25 ms, as an alternative to --slot-ms.
     #[arg(long, value_name = "TICKS", conflicts_with = "slot_ms", help_heading = "Ledger")]
     pub(crate) ticks_per_slot: Option<u64>,
-    /// When blocks are made [default: clock, and transaction with --slot-ms 0].
+    /// Make blocks in this way [default: clock; transaction with --slot-ms 0].
     #[arg(long, value_name = "MODE", help_heading = "Ledger")]
     pub(crate) block_mode: Option<BlockMode>,
-    /// Slots from confirmed to finalized [default: 31, and 0 if each transaction makes a block].
+    /// Finalize a block this many slots after its confirmation [default: 31; 0 if each transaction makes a
+    /// block].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) finalize_after: Option<u64>,
-    /// Slots of an epoch, at least 32; fixed when the ledger is created [default: 432000].
+    /// Create the ledger with epochs of this many slots, at least 32 [default: 432000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) slots_per_epoch: Option<u64>,
     /// Start the next block at this slot, at most 18446744069414584319.
     ///
-    /// Without a value: the slot of the cluster of --url, or of --fork-url.
+    /// Without a value, start at the current slot of the cluster of --url or --fork-url.
     #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
     pub(crate) warp_slot: Option<Option<u64>>,
-    /// Execute transactions with any blockhash, such as signed ones of another cluster.
+    /// Execute transactions with any blockhash, such as transactions that were signed for another cluster.
     #[arg(long, help_heading = "Ledger")]
     pub(crate) skip_blockhash_check: bool,
-    /// Shreds of history to retain, 1,228 bytes each: an alternative to --history-bytes.
+    /// Retain this many shreds of history, 1,228 bytes each, as an alternative to --history-bytes.
     #[arg(long, value_name = "SHREDS", conflicts_with = "history_bytes", help_heading = "Ledger")]
     pub(crate) limit_ledger_size: Option<u64>,
 
     /// Start with the accounts of this snapshot archive, at its slot, instead of an empty ledger.
     ///
-    /// A full archive of Agave 4 (snapshot-SLOT-HASH.tar.zst or .tar.lz4). All of it is read and
-    /// checked. The node's own faucet, identity, vote and stake accounts are added.
-    #[arg(long, value_name = "FILE", help_heading = "Genesis")]
+    /// The archive must be a full one of Agave 4 (snapshot-SLOT-HASH.tar.zst or .tar.lz4). It is read and
+    /// verified whole. The node adds its own faucet, identity, vote and stake accounts.
+    #[arg(long, value_name = "FILE", conflicts_with = "slots_per_epoch", help_heading = "Genesis")]
     pub(crate) from_snapshot: Option<PathBuf>,
-    /// An incremental archive on top of --from-snapshot.
-    #[arg(long, value_name = "FILE", help_heading = "Genesis")]
+    /// Apply this incremental archive to the archive of --from-snapshot.
+    #[arg(long, value_name = "FILE", requires = "full_archive", help_heading = "Genesis")]
     pub(crate) from_incremental_snapshot: Option<PathBuf>,
-    /// The account that gets 500,000,000 SOL at genesis: an address or a keypair file.
+    /// Give 500,000,000 SOL at genesis to this account, an address or a keypair file.
     ///
-    /// Default: the keypair of the Solana CLI (of its configuration, or ~/.config/solana/id.json), if it exists.
+    /// Default: the keypair of the Solana CLI (named in its configuration, or ~/.config/solana/id.json), if
+    /// it exists.
     #[arg(long, value_name = "PUBKEY", help_heading = "Genesis")]
     pub(crate) mint: Option<String>,
-    /// SOL of the faucet at genesis [default: 1000000].
+    /// Give the faucet this many SOL at genesis [default: 1000000].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_sol: Option<f64>,
-    /// Maximum SOL of one airdrop [default: no limit].
+    /// Refuse an airdrop of more than this many SOL [default: no limit].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_per_request_sol_cap: Option<Option<f64>>,
-    /// Maximum SOL of all airdrops to one account, and of one client over TCP, in a slice of time
-    /// [default: no limit].
+    /// Refuse airdrops to one account, or to one client over TCP, of more than this many SOL in
+    /// --faucet-time-slice-secs [default: no limit].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_per_time_sol_cap: Option<Option<f64>>,
-    /// Seconds of this slice of time [default: 60].
+    /// Count airdrops for --faucet-per-time-sol-cap over this many seconds [default: 60].
     #[arg(long, value_name = "SECONDS", help_heading = "Genesis")]
     pub(crate) faucet_time_slice_secs: Option<u64>,
-    /// Constant inflation rate, all of it for stakes: 0.08 is 8 % a year [default: falling from 8 %,
-    /// as on a new cluster].
+    /// Use this constant inflation rate, all of it for stakes: 0.08 is 8 % a year [default: falling from
+    /// 8 %, as on a new cluster].
     #[arg(long, value_name = "RATE", help_heading = "Genesis")]
     pub(crate) inflation_fixed: Option<f64>,
-    /// The active features: all that the node knows except Alpenglow, or those of mainnet; fixed when
-    /// the ledger is created [default: all].
+    /// Create the ledger with these features: all that the node knows except Alpenglow, or those of mainnet
+    /// [default: all].
     #[arg(long, value_name = "SET", value_enum, help_heading = "Genesis")]
     pub(crate) features: Option<FeatureBase>,
-    /// A feature to leave inactive. Can be repeated.
+    /// Leave this feature inactive. Can be repeated.
     #[arg(long, value_name = "PUBKEY", num_args = 1.., help_heading = "Genesis")]
     pub(crate) deactivate_feature: Vec<String>,
-    /// An account for genesis, from a file in the format of `solana account --output json`. With "-" as
-    /// address, the file's address is used. Can be repeated.
+    /// Add an account at genesis, from a file in the format of `solana account --output json`. With "-" as
+    /// the address, use the address in the file. Can be repeated.
     #[arg(long, num_args = 2, value_names = ["ADDRESS", "FILE"], help_heading = "Genesis")]
     #[serde(deserialize_with = "rows")]
     pub(crate) account: Vec<String>,
-    /// A directory of such files; all that end in .json are read. Can be repeated.
+    /// Add the accounts of all .json files in this directory at genesis. Can be repeated.
     #[arg(long, value_name = "DIR", num_args = 1.., help_heading = "Genesis")]
     pub(crate) account_dir: Vec<PathBuf>,
-    /// A program for genesis that cannot be upgraded: address or keypair file, then the ELF.
+    /// Add a program at genesis that cannot be upgraded: an address or a keypair file, then the ELF. Can be
+    /// repeated.
     #[arg(long, num_args = 2, value_names = ["ADDRESS", "FILE"], help_heading = "Genesis")]
     #[serde(deserialize_with = "rows")]
     pub(crate) bpf_program: Vec<String>,
-    /// A program for genesis that the authority can upgrade ("none": no authority).
+    /// Add a program at genesis that the authority can upgrade ("none": no authority). Can be repeated.
     #[arg(long, num_args = 3, value_names = ["ADDRESS", "FILE", "AUTHORITY"], help_heading = "Genesis")]
     #[serde(deserialize_with = "rows")]
     pub(crate) upgradeable_program: Vec<String>,
 
-    /// The cluster to clone from: the URL of its JSON-RPC, or mainnet-beta, testnet, devnet or localhost.
+    /// Clone from this cluster: the URL of its JSON-RPC, or mainnet-beta, testnet, devnet or localhost.
     #[arg(short, long, value_name = "URL", help_heading = "Clone")]
     pub(crate) url: Option<String>,
     /// Clone this account from --url when the ledger is created. Can be repeated.
     #[arg(short, long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
     pub(crate) clone: Vec<String>,
-    /// Clone an account if it exists, and skip it otherwise. Can be repeated.
+    /// Clone this account from --url if it exists there. Can be repeated.
     #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
     pub(crate) maybe_clone: Vec<String>,
     /// Clone this upgradeable program with its data. Can be repeated.
@@ -119,59 +126,59 @@ pub(crate) struct DevFlags {
     #[arg(long, help_heading = "Clone")]
     pub(crate) clone_feature_set: bool,
 
-    /// Fork this cluster: an account that the ledger does not have is fetched from there when a request
-    /// needs it. The URL of its JSON-RPC, or mainnet-beta, testnet, devnet or localhost. The ledger is in
-    /// memory.
-    #[arg(long, value_name = "URL", help_heading = "Fork")]
+    /// Fork this cluster: fetch an account that the ledger does not have when a request needs it. The URL
+    /// of its JSON-RPC, or mainnet-beta, testnet, devnet or localhost. The ledger is in memory.
+    #[arg(long, value_name = "URL", conflicts_with = "ledger", help_heading = "Fork")]
     pub(crate) fork_url: Option<String>,
-    /// The newest slot as of which an account may be fetched. What the cluster answers as of a later slot
-    /// is an error, unless --fork-cache has the account.
-    #[arg(long, value_name = "SLOT", help_heading = "Fork")]
+    /// Accept accounts as of this slot at the latest; a response of the cluster as of a later slot is an
+    /// error, unless --fork-cache has the account.
+    #[arg(long, value_name = "SLOT", requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_slot: Option<u64>,
-    /// Start at slot 0, now, and not at the slot, the epoch and the time of the cluster.
-    #[arg(long, help_heading = "Fork")]
+    /// Start at slot 0 and at the current time, instead of at the slot, epoch and time of the cluster.
+    #[arg(long, requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_from_genesis: bool,
-    /// Store what was fetched in this directory, and read it from there first.
-    #[arg(long, value_name = "DIR", help_heading = "Fork")]
+    /// Store fetched accounts in this directory, and read them from there first.
+    #[arg(long, value_name = "DIR", requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_cache: Option<PathBuf>,
-    /// The genesis hash that the cluster must have.
-    #[arg(long, value_name = "HASH", help_heading = "Fork")]
+    /// Require the cluster to have this genesis hash.
+    #[arg(long, value_name = "HASH", requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_genesis: Option<String>,
-    /// Maximum bytes of fetched accounts, in memory, and of the file in --fork-cache [default: 1073741824].
-    #[arg(long, value_name = "BYTES", help_heading = "Fork")]
+    /// Store at most this many bytes of fetched accounts, in memory and in the file of --fork-cache
+    /// [default: 1073741824].
+    #[arg(long, value_name = "BYTES", requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_bytes_max: Option<u64>,
-    /// Maximum number of requests at the cluster at once [default: 4].
-    #[arg(long, value_name = "COUNT", help_heading = "Fork")]
+    /// Send at most this many requests to the cluster at a time [default: 4].
+    #[arg(long, value_name = "COUNT", requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_requests_max: Option<usize>,
-    /// Milliseconds until a request that waits for the cluster gets an error [default: 8000].
-    #[arg(long, value_name = "MS", help_heading = "Fork")]
+    /// Fail a request that has waited this many milliseconds for the cluster [default: 8000].
+    #[arg(long, value_name = "MS", requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_timeout_ms: Option<u64>,
 
     #[command(flatten)]
     #[serde(skip)]
     pub(crate) node: NodeFlags,
 
-    /// TCP port of the faucet, which signs airdrops for clients that send them; 0 uses a free port
+    /// Serve the faucet on this TCP port: it signs airdrops for clients that send them. 0 uses a free port
     /// [default: none; 9900 as solana-test-validator, a free port with --rpc-port 0].
-    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    #[arg(long, value_name = "PORT", conflicts_with = "api_keys", help_heading = "Serving")]
     pub(crate) faucet_port: Option<u16>,
-    /// Do not serve cheat codes, the methods that set accounts and time past the ledger's rules.
+    /// Do not serve cheat codes, the methods that set accounts and time regardless of the ledger's rules.
     #[arg(long, help_heading = "Serving")]
     pub(crate) no_cheatcodes: bool,
-    /// Maximum compute units that these transactions request, at least 10000000, half of it for one
-    /// client; more get 429 [default: 8000000000].
+    /// Queue transactions that request at most this many compute units in total, at least 10000000, half of
+    /// it for one client; more get 429 [default: 8000000000].
     #[arg(long, value_name = "UNITS", help_heading = "Bounds")]
     pub(crate) queue_compute_units_max: Option<u64>,
-    /// Compute units that each transaction may use, whatever it requests, at most 1000000000 [default: what it
-    /// requests, at most 1400000].
+    /// Let each transaction use this many compute units, at most 1000000000, regardless of its request
+    /// [default: its request, at most 1400000].
     #[arg(long, alias = "max-compute-units", value_name = "UNITS", help_heading = "Bounds")]
     pub(crate) compute_unit_limit: Option<u64>,
-    /// Maximum number of accounts that a transaction may name; the limit of the active features stays [default:
-    /// that limit: 128, or 64].
+    /// Refuse a transaction with more than this many accounts; the limit of the active features still
+    /// applies [default: that limit, 128 or 64].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) transaction_account_lock_limit: Option<usize>,
-    /// Maximum bytes of logs that are recorded for a transaction; later lines are replaced by "Log truncated"
-    /// [default: 10000].
+    /// Record at most this many bytes of logs for a transaction, and replace later lines with "Log
+    /// truncated" [default: 10000].
     #[arg(long, value_name = "BYTES", help_heading = "Bounds")]
     pub(crate) log_messages_bytes_limit: Option<usize>,
 }
@@ -215,25 +222,25 @@ merge_by_field! {
     }
 }
 
-/// When blocks are made.
+/// The way in which blocks are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum BlockMode {
-    /// After each slot's time.
+    /// At the end of each slot.
     Clock,
-    /// One for each transaction.
+    /// For each transaction, at once.
     Transaction,
     /// On request, by hydrant_mine; transactions wait.
     Manual,
 }
 
-/// A set of features.
+/// A set of active features, the values of `--features`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FeatureBase {
-    /// Those of `solana-test-validator`.
+    /// All features that the node knows, except Alpenglow.
     All,
-    /// Those of mainnet.
+    /// The features that are active on mainnet.
     Mainnet,
 }
 

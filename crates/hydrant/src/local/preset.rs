@@ -1,4 +1,4 @@
-//! What the names `solana-test-validator` and `surfpool` change in a local node, beyond the flags of `hydrant dev`.
+//! Settings of a local node under the names `solana-test-validator` and `surfpool`, beyond the flags of `hydrant dev`.
 
 use std::path::PathBuf;
 
@@ -16,6 +16,6 @@ pub(crate) struct LocalPreset {
     pub(crate) pubsub_port: Option<u16>,
     /// Accounts to clone, programs with their data: `[[test.validator.clone]]` of Anchor.
     pub(crate) cloned_addresses: Vec<String>,
-    /// Accounts of a new ledger.
+    /// Accounts to add at genesis.
     pub(crate) accounts: Vec<GenesisAccount>,
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 pub struct NodeAddresses {
     /// JSON-RPC, REST and WebSocket.
     pub rpc: SocketAddr,
-    /// WebSocket alone.
+    /// WebSocket without JSON-RPC or REST.
     pub pubsub: SocketAddr,
     /// Transactions over QUIC, if they are accepted.
     pub tpu: Option<SocketAddr>,

@@ -36,7 +36,7 @@ pub struct NodeConfig {
     pub(crate) bind_address: IpAddr,
     pub(crate) announced: Announced,
     pub(crate) rpc_ports: RpcPorts,
-    /// `None`: gRPC is not served.
+    /// The port of gRPC. `None`: it is not served.
     pub(crate) grpc_port: Option<GrpcPort>,
     /// `None`: no transactions are accepted over QUIC.
     pub(crate) tpu_port: Option<u16>,
@@ -65,7 +65,7 @@ pub struct NodeConfig {
     pub(crate) quiet: bool,
     pub(crate) log: bool,
     pub(crate) log_format: LogFormat,
-    /// The collector of spans.
+    /// URL of the collector of spans. `None`: no spans are exported.
     pub(crate) otlp_endpoint: Option<String>,
 }
 

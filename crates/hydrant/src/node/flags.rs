@@ -8,18 +8,17 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::config_text::ConfigText;
 use crate::log_format::LogFormat;
 use crate::node::{Merge, merge_by_field};
-use crate::process_setup::address_of_name;
+use crate::process_setup::resolve_address;
 
 /// The flags of a node, and the tables of its configuration file.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NodeFlags {
-    /// The tables of the file.
     #[arg(skip)]
     pub(crate) tables: TableSettings,
     #[command(flatten)]
@@ -48,13 +47,13 @@ pub(crate) struct NodeFlags {
 pub(crate) struct TableSettings {
     /// Settings of HTTP and JSON-RPC.
     pub(crate) rpc: rpc_solana::Config,
-    /// Settings of the CPU pool.
+    /// Settings of the CPU pool and of clients' rate limits.
     pub(crate) pool: cpu_pool::Config,
     /// Settings of WebSocket subscriptions.
     pub(crate) pubsub: rpc_solana::pubsub::Config,
     /// Settings of Yellowstone gRPC.
     pub(crate) grpc: grpc::Config,
-    /// Settings of QUIC.
+    /// Settings of transactions over QUIC.
     pub(crate) quic: ::tpu::Config,
 }
 
@@ -68,6 +67,12 @@ pub(crate) struct ConfigFlags {
     /// Check the flags and the configuration file, report the first error, and exit.
     #[arg(long, help_heading = "Configuration")]
     pub(crate) check: bool,
+}
+
+/// Returns the group `name` of `flag` and `--config`. A flag that requires the group accepts its counterpart on the
+/// command line or in the file; the settings that are made of both are checked again.
+pub(crate) fn file_or(name: &'static str, flag: &'static str) -> ArgGroup {
+    ArgGroup::new(name).args([flag, "config"]).multiple(true)
 }
 
 /// The stored ledger, and how much of its history is retained.
@@ -89,7 +94,7 @@ pub(crate) struct LedgerFlags {
     pub(crate) history_bytes: Option<u64>,
 }
 
-/// The indices of accounts.
+/// The maintained indices of accounts, and their keys.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct IndexFlags {
@@ -117,7 +122,7 @@ pub(crate) struct IndexFlags {
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct ListenFlags {
     /// Listen on this address, or on the address of this name [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", value_parser = address_of_name, help_heading = "Serving")]
+    #[arg(long, value_name = "ADDRESS", value_parser = resolve_address, help_heading = "Serving")]
     pub(crate) bind_address: Option<IpAddr>,
     /// Announce this address, or the address of this name [default: --bind-address; for 0.0.0.0 and ::
     /// the address on which a client's connection arrives].
@@ -125,7 +130,7 @@ pub(crate) struct ListenFlags {
         long,
         alias = "gossip-host",
         value_name = "ADDRESS",
-        value_parser = address_of_name,
+        value_parser = resolve_address,
         help_heading = "Serving"
     )]
     pub(crate) advertised_ip: Option<IpAddr>,
@@ -159,7 +164,7 @@ pub(crate) struct ServiceFlags {
     pub(crate) no_console: bool,
 }
 
-/// Transactions over QUIC.
+/// The server of transactions over QUIC.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct QuicFlags {
@@ -181,6 +186,10 @@ pub(crate) struct QuicFlags {
 
 /// Web pages, TLS, the end of the node, its administration.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
+#[command(
+    group = file_or("tls_cert_source", "tls_cert"),
+    group = file_or("tls_key_source", "tls_key")
+)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct ServingFlags {
     /// Allow web pages of this origin, such as `https://app.example`, and refuse all others with 403.
@@ -195,10 +204,10 @@ pub(crate) struct ServingFlags {
     pub(crate) allow_host: Vec<String>,
     /// Serve HTTP, WebSocket and gRPC over TLS only, with the certificates in this PEM file, the node's
     /// own first. The file is read again when it changes.
-    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    #[arg(long, value_name = "FILE", requires = "tls_key_source", help_heading = "Serving")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Read the key of --tls-cert from this PEM file.
-    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert_source", help_heading = "Serving")]
     pub(crate) tls_key: Option<PathBuf>,
     /// Answer /ready with 503 for this many seconds after the first signal, and serve everything, so that
     /// load balancers remove the node first [default: 0].
@@ -221,7 +230,6 @@ pub(crate) struct ServingFlags {
     pub(crate) metrics_address: Option<SocketAddr>,
 }
 
-/// The threads of a node.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct ThreadFlags {
@@ -302,7 +310,7 @@ pub(crate) enum AccountIndex {
     SplTokenMint,
     /// By the delegate of the token account; Agave has no such index.
     SplTokenDelegate,
-    /// No index.
+    /// No index at all; it excludes the others.
     None,
 }
 
@@ -349,7 +357,7 @@ merge_by_field! {
 merge_by_field!(OutputFlags { quiet, log, log_format, slow_request_ms, otlp_endpoint });
 
 impl Merge for TableSettings {
-    /// Only the file has tables.
+    /// Returns the tables of the file, because flags have none.
     fn merge(self, file: Self) -> Self {
         file
     }

@@ -13,11 +13,11 @@ pub(crate) trait FrontEnd: Send {
     /// Shows that the node is ready.
     fn show_ready(&mut self, node: &ReadyNode<'_>) -> Result<()>;
 
-    /// Ends the status line.
+    /// Ends the output, such as the status line.
     fn stop(&mut self) {}
 }
 
-/// A node that is ready.
+/// The parts of a ready node that a front end shows.
 pub(crate) struct ReadyNode<'a> {
     pub(crate) addresses: &'a NodeAddresses,
     pub(crate) server: &'a Arc<SolanaServer>,

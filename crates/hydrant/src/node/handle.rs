@@ -15,11 +15,11 @@ use crate::signals::EndRequest;
 #[error(transparent)]
 pub struct NodeError(#[from] anyhow::Error);
 
-/// The thread of a node.
+/// The running thread of a node, and the request that ends it.
 pub(super) struct NodeThread {
     thread: JoinHandle<Result<()>>,
     end: EndRequest,
-    /// Whether nobody waits for the result, so that the thread logs an error itself.
+    /// Whether the handle was dropped, so that the thread logs an error itself.
     is_detached: Arc<AtomicBool>,
 }
 

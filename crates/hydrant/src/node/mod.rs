@@ -36,7 +36,7 @@ use crate::start_signals::StartSignals;
 /// Stack of a thread that opens a ledger: that of a main thread.
 pub(crate) const STACK_BYTES: usize = 8 << 20;
 
-/// A read node for a ledger.
+/// A read node for a ledger. [`Node::builder`] starts one.
 pub struct Node;
 
 impl Node {

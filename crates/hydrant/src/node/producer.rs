@@ -37,12 +37,11 @@ pub(crate) trait LedgerProducer: Send {
     fn open(self: Box<Self>, context: &OpenContext<'_>) -> Result<Box<dyn OpenedLedger>>;
 }
 
-/// The context of an opening.
+/// The node's values that a ledger needs to open.
 pub(crate) struct OpenContext<'a> {
     pub(crate) config: &'a NodeConfig,
     /// The runtime of the servers, which have not started.
     pub(crate) runtime: &'a Runtime,
-    /// The signals of the process.
     pub(crate) signals: &'a StartSignals,
     /// Whether warnings are printed. An embedded node only logs them.
     pub(crate) has_output: bool,
@@ -83,7 +82,7 @@ pub(crate) struct LedgerHandles {
     pub(crate) transaction_sender: Arc<dyn TransactionSender>,
     pub(crate) simulator: Arc<dyn Simulator>,
     pub(crate) faucet: Option<Arc<dyn Faucet>>,
-    /// The faucet over TCP.
+    /// The faucet's bound TCP port, which is not served yet.
     pub(crate) bound_faucet: Option<BoundFaucet>,
     pub(crate) fork_control: Option<Arc<dyn ForkControl>>,
     pub(crate) upstream: Option<Arc<dyn UpstreamRpc>>,
@@ -96,7 +95,6 @@ pub(crate) struct LedgerHandles {
     pub(crate) stored_blocks: Vec<Arc<Block>>,
     /// Whether the nodes of the cluster change, and are served as gossip.
     pub(crate) has_gossip: bool,
-    /// The metrics of the ledger.
     pub(crate) collectors: Vec<Arc<dyn Collector>>,
     /// Tasks that run from the time at which the node is ready until it ends.
     pub(crate) tasks: Vec<BoxFuture<'static, ()>>,
@@ -115,7 +113,7 @@ impl LedgerHandles {
     }
 }
 
-/// A ledger that runs.
+/// A ledger whose thread is running.
 pub(crate) trait RunningLedger: Send {
     /// Whether the thread that writes it has ended without a stop.
     fn is_finished(&self) -> bool;

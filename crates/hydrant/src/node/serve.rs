@@ -41,7 +41,7 @@ use crate::tpu::{Tpu, TpuLedger};
 /// Interval at which the node reports its health, and checks that its ledger runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A node that serves.
+/// A running node: its server, its parts and its ledger.
 pub(crate) struct RunningNode {
     server: Arc<SolanaServer>,
     pubsub: Arc<SolanaPubSub>,

@@ -40,7 +40,8 @@ fn refusal(socket: &Path, command: &[&str]) -> Result<String> {
 #[test]
 fn the_usage_of_api_keys_is_a_report() -> Result<()> {
     let files = TempDir::new()?;
-    let (keys, socket) = (files.path().join("keys.toml"), files.path().join("admin.sock"));
+    let keys = files.path().join("keys.toml");
+    let socket = files.path().join("admin.sock");
     std::fs::write(&keys, "anonymous = \"free\"\n[tiers.free]\nrequests_per_day = 10\n")?;
     let node = NodeCommand::dev(Command::new(HYDRANT))
         .args(["--slot-ms", "60000", "--api-keys"])

@@ -130,7 +130,7 @@ fn keys_are_checked_on_every_interface_and_are_never_in_the_log() -> Result<()> 
             ensure!(refused.code() == Code::Unauthenticated, "{refused}");
         }
         client.get_slot(with_token(slot, Some(&alice))?).await?;
-        let requests = tokio_stream_of(SubscribeRequest::default());
+        let requests = single_message_stream(SubscribeRequest::default());
         let refused = client.subscribe(with_token(requests, Some(&bob))?).await;
         let refused = refused.err().context("bob has no stream, or no rate")?;
         ensure!(refused.code() == Code::ResourceExhausted, "{refused}");
@@ -147,7 +147,7 @@ fn keys_are_checked_on_every_interface_and_are_never_in_the_log() -> Result<()> 
 }
 
 /// A stream of one message that does not end.
-fn tokio_stream_of<T: Send + 'static>(
+fn single_message_stream<T: Send + 'static>(
     message: T,
 ) -> impl futures_util::Stream<Item = T> + Send + 'static {
     use futures_util::StreamExt;
@@ -168,7 +168,7 @@ fn a_file_that_changes_is_read_again_and_ends_the_streams_of_removed_keys() -> R
         let mut client = GeyserClient::connect(format!("http://{grpc}")).await?;
         let slots = [("s".to_owned(), SubscribeRequestFilterSlots::default())].into();
         let request = SubscribeRequest { slots, ..SubscribeRequest::default() };
-        let requests = tokio_stream_of(request);
+        let requests = single_message_stream(request);
         let mut updates = client.subscribe(with_token(requests, Some(&alice))?).await?.into_inner();
         let first: Option<SubscribeUpdate> = updates.message().await?;
         first.context("an update")?;
@@ -220,7 +220,7 @@ fn gossip_is_a_stream_of_its_key_and_ends_with_it() -> Result<()> {
         let refused = second.err().context("a key with one stream has two")?;
         ensure!(refused.code() == Code::ResourceExhausted, "{refused}");
         ensure!(refused.message().contains("tiers.grpc_streams"), "{refused}");
-        let requests = tokio_stream_of(SubscribeRequest::default());
+        let requests = single_message_stream(SubscribeRequest::default());
         let other_kind = client.subscribe(with_token(requests, Some(&alice))?).await;
         ensure!(other_kind.is_err(), "streams of both kinds count together");
         // Another key has a stream, and a closed one is free again.
@@ -282,7 +282,7 @@ fn a_daily_quota_continues_after_a_restart_and_a_damaged_file_refuses_no_client(
     let first_day = day()?;
     let first = start()?;
     ensure!(statuses_until_refused(&first, &alice)? == [200, 200, 200, 200, 429]);
-    // It stores what was used as it ends.
+    // A node stores the used quota when it ends.
     drop(first);
     let usage = dir.path().join("keys.toml.usage");
     let stored = fs::read_to_string(&usage).context("the file of the requests")?;
@@ -296,7 +296,11 @@ fn a_daily_quota_continues_after_a_restart_and_a_damaged_file_refuses_no_client(
     for damaged in [&stored[..stored.len() / 2], "garbage", ""] {
         fs::write(&usage, damaged)?;
         let node = start()?;
-        ensure!(node.log().contains("the daily quotas of API keys begin anew"), "{}", node.log());
+        ensure!(
+            node.log().contains("the daily quotas of API keys start at zero"),
+            "{}",
+            node.log()
+        );
         let statuses = statuses_until_refused(&node, &alice)?;
         ensure!(statuses == [200, 200, 200, 200, 429], "{statuses:?}");
     }

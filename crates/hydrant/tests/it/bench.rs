@@ -12,7 +12,7 @@ use testkit::child_process::run_to_end;
 
 use crate::node::start_node;
 
-/// Runs `hydrant bench` and returns its output. An error if it does not succeed or fail as expected.
+/// Returns the output of `hydrant bench`. It is an error if the command does not succeed or fail as expected.
 fn bench(args: &[&str], succeeds: bool) -> Result<String> {
     let run = run_to_end(Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("bench").args(args))?;
     let output = [run.stdout, run.stderr].concat();
@@ -76,6 +76,42 @@ fn a_generated_mix_is_replayed() -> Result<()> {
     ensure!(counts["ok"] == requests + 1, "{counts} of {requests} and one");
     let both = bench(&[&replay[..], &["--scans", "4"]].concat(), false)?;
     ensure!(both.contains("cannot be used with '--scans <COUNT>'"), "{both}");
+    Ok(())
+}
+
+#[test]
+fn two_nodes_get_the_inputs_that_one_of_them_had() -> Result<()> {
+    let node = start_node(&[])?;
+    let files = TempDir::new()?;
+    let (inputs, report) = (files.path().join("inputs"), files.path().join("report.json"));
+    let (inputs_text, report_text) = (inputs.display().to_string(), report.display().to_string());
+    let short = ["--runs", "1", "--warm-up", "0", "--duration", "0.1", "--suite", "account-info"];
+    let url = node.rpc_url();
+    let write = ["--url", &url, "--inputs-out", &inputs_text];
+    bench(&[&short[..], &write].concat(), true)?;
+    let mut discovered = json(&inputs)?;
+    let accounts = discovered["accounts"].as_array().context("no accounts")?;
+    ensure!(!accounts.is_empty(), "{discovered}");
+
+    // Nodes have keys of their own, and the same sysvars.
+    let other = start_node(&[])?;
+    discovered["accounts"] = serde_json::json!(["SysvarC1ock11111111111111111111111111111111"]);
+    fs::write(&inputs, discovered.to_string())?;
+    let url = other.rpc_url();
+    let read = ["--url", &url, "--inputs", &inputs_text];
+    bench(&[&short[..], &read, &["--json", &report_text]].concat(), true)?;
+    let row = json(&report)?["rows"][0].clone();
+    ensure!(row["counts"]["ok"].as_u64() > Some(0) && row["counts"]["errors"] == 0, "{row}");
+
+    // An account that this node does not have is an error, and not a fast response.
+    let absent = "1nc1nerator11111111111111111111111111111111".replace('n', "m");
+    discovered["accounts"] = serde_json::json!([absent]);
+    fs::write(&inputs, discovered.to_string())?;
+    let output = bench(&[&short[..], &read].concat(), false)?;
+    ensure!(output.contains("account-info: the result of getAccountInfo"), "{output}");
+    fs::write(&inputs, "{}")?;
+    let output = bench(&[&short[..], &read].concat(), false)?;
+    ensure!(output.contains("not a file of inputs: missing field"), "{output}");
     Ok(())
 }
 

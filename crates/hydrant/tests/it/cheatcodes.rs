@@ -36,12 +36,12 @@ pub(crate) fn post(rpc: SocketAddr, body: &str) -> Result<Value> {
     stream.read_to_string(&mut response)?;
     let (head, text) = response.split_once("\r\n\r\n").context("a head")?;
     let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    let text = if is_chunked { unchunked(text)? } else { text.to_owned() };
+    let text = if is_chunked { decode_chunks(text)? } else { text.to_owned() };
     serde_json::from_str(&text).with_context(|| text.clone())
 }
 
-/// The body of chunks.
-fn unchunked(mut text: &str) -> Result<String> {
+/// Decodes a body in chunked transfer coding.
+fn decode_chunks(mut text: &str) -> Result<String> {
     let mut body = String::new();
     loop {
         let (len, rest) = text.split_once("\r\n").context("the length of a chunk")?;
@@ -120,7 +120,7 @@ fn every_example_of_the_page_has_its_result() -> Result<()> {
         assert!(response["error"].is_null(), "{request} gave {response}");
         check_shape(&response["result"], expected, &format!("{}", request["method"]));
     }
-    // Each cheat code that this node serves has an example, by the table of methods. What needs a fork is in its tests.
+    // Each cheat code that this node serves has an example, by the table of methods. Cheat codes that need a fork are in its tests.
     let table = include_str!("../../../../docs/methods.md");
     let served = table.lines().filter_map(|line| line.strip_prefix("| "));
     let served = served.filter(|line| line.starts_with("surfnet_") && !line.contains("not served"));
@@ -137,7 +137,8 @@ fn every_example_of_the_page_has_its_result() -> Result<()> {
 #[test]
 fn a_transaction_spends_what_a_cheat_code_gave_without_a_signature() -> Result<()> {
     let node = start_node(&["--slot-ms", "0"])?;
-    let (alice, bob) = (Pubkey::new_unique(), Pubkey::new_unique());
+    let alice = Pubkey::new_unique();
+    let bob = Pubkey::new_unique();
     let lamports = 5_000_000_000_u64;
     ok(&node, "surfnet_setAccount", &json!([alice.to_string(), { "lamports": lamports }]))?;
     ok(&node, "hydrant_impersonateAccount", &json!([alice.to_string()]))?;
@@ -147,7 +148,7 @@ fn a_transaction_spends_what_a_cheat_code_gave_without_a_signature() -> Result<(
         Transaction::new_with_payer(&[transfer(&alice, &bob, 1_000_000_000)], Some(&alice));
     pay.message.recent_blockhash = blockhash;
     pay.signatures = vec![Signature::default()];
-    let text = base64_of(&bincode::serialize(&pay)?);
+    let text = encode_base64(&bincode::serialize(&pay)?);
     let config = json!({ "encoding": "base64", "preflightCommitment": "processed" });
     let signature = ok(&node, "sendTransaction", &json!([text, config]))?;
     let balance = |address: &Pubkey| -> Result<u64> {
@@ -198,7 +199,8 @@ fn a_paused_node_stays_healthy_and_goes_on() -> Result<()> {
 #[test]
 fn a_hostile_client_changes_nothing_and_ends_nothing() -> Result<()> {
     let node = start_node(&["--slot-ms", "0"])?;
-    let (me, system) = (Pubkey::new_unique().to_string(), "11111111111111111111111111111111");
+    let me = Pubkey::new_unique().to_string();
+    let system = "11111111111111111111111111111111";
     let clock = "SysvarC1ock11111111111111111111111111111111";
     for (method, params) in [
         ("surfnet_setAccount", json!([me, { "lamports": u64::MAX }])),
@@ -253,7 +255,8 @@ fn a_node_without_cheat_codes_refuses_them() -> Result<()> {
 #[test]
 fn a_subscriber_and_a_follower_see_what_a_cheat_code_writes() -> Result<()> {
     let nodes = FollowedDev::start(&["--slot-ms", "50", "--finalize-after", "8"])?;
-    let (dev, follower) = (&nodes.dev, &nodes.follower);
+    let dev = &nodes.dev;
+    let follower = &nodes.follower;
     let address = Pubkey::new_unique();
     let socket = Socket::open(&dev.ws_url())?;
     let inbox = socket.listen(async |client| client.account_subscribe(&address, None).await)?;
@@ -278,7 +281,7 @@ fn a_subscriber_and_a_follower_see_what_a_cheat_code_writes() -> Result<()> {
     Ok(())
 }
 
-fn base64_of(bytes: &[u8]) -> String {
+fn encode_base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::prelude::BASE64_STANDARD.encode(bytes)
 }

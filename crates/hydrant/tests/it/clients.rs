@@ -1,7 +1,7 @@
 //! The flows of clients with packages of their own: each in its ecosystem's own test runner, one node each. Some run
 //! against a node that follows another one, too.
 //!
-//! What a flow needs from its registry is installed on the first run, from a committed lock file, into
+//! The packages of a flow are installed from its registry on the first run, from a committed lock file, into
 //! the client's `node_modules`, into a virtual environment under target/, or into Go's module cache.
 //! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path. The flows that
 //! need Go or chromium are ignored by default; `cargo xtask test` runs them where these programs are.
@@ -32,7 +32,7 @@ const FLOW_MAX: Duration = Duration::from_secs(300);
 /// programs, which are of version 0 of the instruction set: the feature that refuses it is not active.
 pub(crate) const NODE_FLAGS: &[&str] =
     &["--slot-ms", "100", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
-/// Longer slots: what is final on a follower is older, and web3.js takes its blockhashes from there.
+/// Longer slots: final blocks are older on a follower, and web3.js uses their blockhashes.
 pub(crate) const FOLLOWED_FLAGS: &[&str] =
     &["--slot-ms", "200", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
 /// With all features: Anchor's flow deploys a program of version 3.
@@ -42,7 +42,7 @@ const CONSOLE_FLAGS: &[&str] = &["--slot-ms", "200"];
 /// Transactions a second under load.
 const CONSOLE_RATE: f64 = 5_000.0;
 
-/// What a flow runs against.
+/// The node that a flow runs against.
 #[derive(Clone, Copy)]
 enum Target {
     /// `hydrant dev` with these flags.
@@ -127,7 +127,8 @@ fn console_flow_under_load() -> Result<()> {
     let node = start_node(CONSOLE_FLAGS)?;
     let mut client = JsonRpcClient::open(node.rpc)?;
     let payers = fund_payers(&mut client, 64)?;
-    let (rpc, sent) = (node.rpc, SendStats::default());
+    let rpc = node.rpc;
+    let sent = SendStats::default();
     let mut load = Scenario::default();
     load.add(send_at_rate(rpc, CONSOLE_RATE, &sent, endless_transfers(client, payers)));
     let (over, is_over) = oneshot::channel::<()>();
@@ -141,7 +142,7 @@ fn console_flow_under_load() -> Result<()> {
     flow.and(loaded)
 }
 
-/// A flow of the console.
+/// Returns the command of a flow of the console in chromium.
 fn console(file: &str) -> Result<Command> {
     let browser = program("chromium")?;
     let folder = clients().join("js-console");
@@ -163,7 +164,7 @@ fn yellowstone_js_flow() -> Result<()> {
     node_js_flow("js-grpc", "flow.test.js", DEV)
 }
 
-/// The client is a Rust library under its npm package: it trusts what the system does.
+/// The client is a Rust library under its npm package: it trusts the system's certificates.
 #[test]
 fn yellowstone_js_flow_over_tls() -> Result<()> {
     node_js_flow_over_tls("js-grpc")
@@ -272,7 +273,7 @@ pub(crate) fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
 }
 
-/// Two flows share a folder: the second one waits, and then finds what the first one installed.
+/// Two flows share a folder: the second one waits, and then finds the installed packages.
 pub(crate) fn install_node_js(folder: &Path) -> Result<()> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -290,13 +291,13 @@ pub(crate) fn install_node_js(folder: &Path) -> Result<()> {
 
 /// The interpreter of a virtual environment with the packages of requirements.txt.
 ///
-/// Two flows share an environment: the second one waits, and then finds what the first one installed.
+/// Two flows share an environment: the second one waits, and then finds the installed packages.
 fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let environment_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(environment);
-    let (python, installed) =
-        (environment_dir.join("bin/python"), environment_dir.join("installed-requirements.txt"));
+    let python = environment_dir.join("bin/python");
+    let installed = environment_dir.join("installed-requirements.txt");
     let requirements = folder.join("requirements.txt");
     if same_text(&requirements, &installed) {
         return Ok(python);

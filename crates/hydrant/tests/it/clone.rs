@@ -51,7 +51,7 @@ fn lookup_table(addresses: &[Pubkey]) -> Result<Vec<u8>> {
 }
 
 /// Runs `hydrant dev` until it ends with an error, and returns its output.
-fn failed(args: &[&str]) -> Result<String> {
+fn run_to_failure(args: &[&str]) -> Result<String> {
     let run = run_to_end(Command::new(HYDRANT).args(["dev", "--rpc-port", "0"]).args(args))?;
     let text = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
     ensure!(run.status.code() == Some(1), "{:?}: {text}", run.status);
@@ -75,7 +75,8 @@ fn a_new_ledger_has_what_it_cloned_from_another_node() -> Result<()> {
     }
     let dir = files.path().display().to_string();
     let elf = ProgramElves::find()?.upgrade.display().to_string();
-    let (program_text, authority) = (program.to_string(), funded.to_string());
+    let program_text = program.to_string();
+    let authority = funded.to_string();
     let upstream = start_node(&[
         "--slot-ms",
         "0",
@@ -152,7 +153,7 @@ fn an_existing_ledger_is_not_changed_and_nothing_is_fetched() -> Result<()> {
     let ignored = "hydrant: --clone argument ignored, ledger already exists";
     ensure!(node.log().contains(ignored), "{}", node.log());
     drop(node);
-    let text = failed(&[&cloning[..], &["--reset"]].concat())?;
+    let text = run_to_failure(&[&cloning[..], &["--reset"]].concat())?;
     ensure!(text.contains("clone from http://127.0.0.1:1"), "{text}");
     // The failure did not cost the ledger.
     let node = start_node(&base)?;
@@ -164,8 +165,9 @@ fn an_existing_ledger_is_not_changed_and_nothing_is_fetched() -> Result<()> {
 fn what_cannot_be_cloned_is_an_error_that_names_it() -> Result<()> {
     let upstream = start_node(&["--slot-ms", "0"])?;
     let url = upstream.rpc_url();
-    let (missing, system) = (pubkey(9).to_string(), Pubkey::default().to_string());
-    let clone = |flag: &str, address: &str| failed(&["--url", &url, flag, address]);
+    let missing = pubkey(9).to_string();
+    let system = Pubkey::default().to_string();
+    let clone = |flag: &str, address: &str| run_to_failure(&["--url", &url, flag, address]);
     for flag in ["--clone", "--clone-upgradeable-program", "--deep-clone-address-lookup-table"] {
         let text = clone(flag, &missing)?;
         ensure!(text.contains(&format!("{flag} {missing}: no such account")), "{text}");
@@ -174,9 +176,9 @@ fn what_cannot_be_cloned_is_an_error_that_names_it() -> Result<()> {
     ensure!(text.contains("no program of the upgradeable loader; use --clone"), "{text}");
     let text = clone("--deep-clone-address-lookup-table", &system)?;
     ensure!(text.contains("no lookup table"), "{text}");
-    let text = failed(&["--clone", &missing])?;
+    let text = run_to_failure(&["--clone", &missing])?;
     ensure!(text.contains("require --url"), "{text}");
-    let text = failed(&["--warp-slot"])?;
+    let text = run_to_failure(&["--warp-slot"])?;
     ensure!(text.contains("--warp-slot needs a slot, or --url"), "{text}");
     Ok(())
 }
@@ -206,7 +208,7 @@ fn a_cluster_that_sends_something_else_is_refused() -> Result<()> {
     let expected =
         ["0 accounts for 1 addresses", "not in the format", "not in the format", "HTTP 200"];
     for part in expected {
-        let text = failed(&["--url", &url, "--clone", &address])?;
+        let text = run_to_failure(&["--url", &url, "--clone", &address])?;
         ensure!(text.contains(part) && text.contains("clone from http://"), "{part}: {text}");
     }
     server.join().map_err(|_| anyhow::anyhow!("the server panicked"))?

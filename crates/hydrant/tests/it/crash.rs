@@ -90,7 +90,8 @@ fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<SentTransfer
     thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS)
             .map(|_| {
-                let (ended, url) = (ended.clone(), url.clone());
+                let ended = ended.clone();
+                let url = url.clone();
                 scope.spawn(move || {
                     let mut sent = Vec::new();
                     let why = send_until_error(&url, payer, &mut sent);
@@ -128,7 +129,8 @@ fn send_until_error(url: &str, payer: &Keypair, sent: &mut Vec<SentTransfer>) ->
 fn send_burst(rpc: &RpcClient, payer: &Keypair, sent: &mut Vec<SentTransfer>) -> Result<()> {
     let blockhash = rpc.get_latest_blockhash()?;
     for _ in 0..BURST {
-        let (to, lamports) = (Keypair::new().pubkey(), LAMPORTS + sent.len() as u64);
+        let to = Keypair::new().pubkey();
+        let lamports = LAMPORTS + sent.len() as u64;
         let instruction = transfer(&payer.pubkey(), &to, lamports);
         let message =
             Message::new_with_blockhash(&[instruction], Some(&payer.pubkey()), &blockhash);
@@ -164,7 +166,7 @@ fn poll_statuses(rpc: &RpcClient, sent: &mut [SentTransfer]) -> Result<()> {
     Ok(())
 }
 
-/// Compares a restarted node with what was reported before it was killed.
+/// Compares a restarted node with the statuses that were reported before it was killed.
 fn check(node: &Node, sent: &[SentTransfer]) -> Result<()> {
     let rpc = RpcClient::new_with_commitment(node.rpc_url(), CONFIRMED);
     for sent in sent.chunks(100) {

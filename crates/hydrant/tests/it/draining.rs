@@ -63,7 +63,7 @@ impl Draining {
         Ok(Self { node, _files: files })
     }
 
-    /// The list of all accounts, of which the client has read only the first bytes.
+    /// Requests the list of all accounts, and reads only the first bytes of the response.
     fn begin_long_response(&self) -> Result<(TcpStream, Vec<u8>)> {
         self.begin_long_response_over("HTTP/1.1")
     }
@@ -145,7 +145,7 @@ fn a_request_that_runs_is_finished_while_new_ones_are_refused() -> Result<()> {
     ensure!(draining.node.process().try_wait()?.is_none(), "a request runs");
     running.read_to_end(&mut response)?;
     let response = String::from_utf8(response)?;
-    let json = decoded(&response)?;
+    let json = decode_body(&response)?;
     let accounts = json["result"].as_array().context("a list")?;
     ensure!(accounts.len() == usize::from(ACCOUNTS), "{} accounts", accounts.len());
     ensure!(draining.end()?.code() == Some(0));
@@ -153,7 +153,7 @@ fn a_request_that_runs_is_finished_while_new_ones_are_refused() -> Result<()> {
 }
 
 /// The JSON of a chunked response.
-fn decoded(response: &str) -> Result<Value> {
+fn decode_body(response: &str) -> Result<Value> {
     let mut rest = body(response)?;
     let mut text = String::new();
     loop {

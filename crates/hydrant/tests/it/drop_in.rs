@@ -48,7 +48,7 @@ fn ledger(dir: &TempDir) -> PathBuf {
     dir.path().join("test-ledger")
 }
 
-/// What Agave, file systems and scripts leave in a ledger directory.
+/// Creates the files that Agave, file systems and scripts leave in a ledger directory.
 fn fill_as_agave(ledger: &Path) -> Result<Keypair> {
     for below in ["rocksdb", "accounts/run", "lost+found", "program-logs"] {
         fs::create_dir_all(ledger.join(below))?;
@@ -254,7 +254,7 @@ fn values_that_only_agave_has_become_the_largest_ones() -> Result<()> {
     ensure!(!log.contains("--faucet-time-slice-secs"), "{log}");
     ensure!(World::new(&node).rpc.get_epoch_schedule()?.slots_per_epoch == 10_000_000);
     drop(node);
-    // What Agave refuses is refused.
+    // Values that Agave refuses are refused.
     for flag in [["--slots-per-epoch", "31"], ["--ticks-per-slot", "0"], ["--unknown", "1"]] {
         let (code, output) = fail(&dir, &flag)?;
         ensure!(code == Some(1) && output.contains(flag[0]), "{code:?} {output}");

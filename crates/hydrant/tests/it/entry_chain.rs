@@ -15,7 +15,8 @@ pub(crate) fn check(
     entries: &[SubscribeUpdateEntry],
     transactions: &[Vec<Vec<u8>>],
 ) -> Result<()> {
-    let (count, sent) = (meta.entries_count, entries.len() as u64);
+    let count = meta.entries_count;
+    let sent = entries.len() as u64;
     ensure!(count == sent && sent > 0, "{sent} entries, and the metadata says {count}");
     let mut last: Hash = meta.parent_blockhash.parse().context("the parent's blockhash")?;
     let mut next_transaction = 0;
@@ -53,7 +54,8 @@ fn merkle_root(items: &[&[u8]]) -> Hash {
         level = level
             .chunks(2)
             .map(|pair| {
-                let (left, right) = (pair[0], pair[pair.len() - 1]);
+                let left = pair[0];
+                let right = pair[pair.len() - 1];
                 hashv(&[&[1], left.as_ref(), right.as_ref()])
             })
             .collect();

@@ -64,7 +64,6 @@ fn an_embedded_node_has_the_body_limit_of_dev_and_leaves_signals_alone() -> Resu
     Ok(node.stop()?)
 }
 
-/// The number of SIGUSR1.
 fn sigusr1_number() -> i32 {
     tokio::signal::unix::SignalKind::user_defined1().as_raw_value()
 }

@@ -65,7 +65,8 @@ fn a_client_gets_a_signed_airdrop_and_sends_it() -> Result<()> {
     let dir = TempDir::new()?;
     let (node, faucet) = start(&dir, &[])?;
     let world = World::new(&node);
-    let (to, blockhash) = (Pubkey::new_unique(), world.rpc.get_latest_blockhash()?);
+    let to = Pubkey::new_unique();
+    let blockhash = world.rpc.get_latest_blockhash()?;
     let mut stream = connect(faucet)?;
     // Several requests of one connection.
     for lamports in [2 * SOL, 3 * SOL] {
@@ -88,7 +89,8 @@ fn caps_are_those_of_the_flags() -> Result<()> {
     let slice = ["--faucet-time-slice-secs", "3600"];
     let (node, faucet) = start(&dir, &[caps.as_slice(), &slice].concat())?;
     let world = World::new(&node);
-    let (to, blockhash) = (Pubkey::new_unique(), world.rpc.get_latest_blockhash()?);
+    let to = Pubkey::new_unique();
+    let blockhash = world.rpc.get_latest_blockhash()?;
     // Beyond the cap of one request: a memo with the reason.
     let memo: Transaction = bincode::deserialize(&ask(faucet, 5 * SOL, &to, &blockhash)?)?;
     let [instruction] = &memo.message.instructions[..] else { panic!("{memo:?}") };
@@ -115,8 +117,9 @@ fn hostile_clients_neither_stop_nor_fill_the_faucet() -> Result<()> {
     let dir = TempDir::new()?;
     let (node, faucet) = start(&dir, &[])?;
     let world = World::new(&node);
-    let (to, blockhash) = (Pubkey::new_unique(), world.rpc.get_latest_blockhash()?);
-    // What is no request ends the connection, so what follows it is not read: a web page sends such heads.
+    let to = Pubkey::new_unique();
+    let blockhash = world.rpc.get_latest_blockhash()?;
+    // Bytes that are not a request end the connection, so later bytes are not read: a web page sends such heads.
     let hidden = request(SOL, &to, &blockhash);
     let http = format!("POST / HTTP/1.1\r\nHost: {faucet}\r\nContent-Length: 1000\r\n\r\n");
     let mut other_kind = hidden.clone();
@@ -137,7 +140,8 @@ fn hostile_clients_neither_stop_nor_fill_the_faucet() -> Result<()> {
         responses += 1;
     }
     ensure!(responses == 16, "{responses}");
-    // Idle connections, and those that send a part, fill all places. Others wait until their time is over.
+    // Idle connections, and those that send a part of a request, are as many as the faucet serves. Others wait until these
+    // reach their time limit.
     let mut idle = (0..40).map(|_| connect(faucet)).collect::<Result<Vec<_>>>()?;
     for stream in &mut idle {
         stream.write_all(&hidden[..20])?;
@@ -169,6 +173,9 @@ fn a_port_that_is_taken_ends_the_start() -> Result<()> {
     let args = ["dev", "--check", "--faucet-port", "0", "--api-keys", &keys];
     let output = run_to_end(Command::new(HYDRANT).args(args))?;
     let text = String::from_utf8(output.stderr)?;
-    ensure!(!output.status.success() && text.contains("--faucet-port cannot be used"), "{text}");
+    ensure!(
+        !output.status.success() && text.contains("'--faucet-port <PORT>' cannot be used with"),
+        "{text}"
+    );
     Ok(())
 }

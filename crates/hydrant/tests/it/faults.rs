@@ -1,6 +1,7 @@
-//! Faults between a source and its follower, by seed: what changes the state is found, and what does not raises no alarm.
+//! Faults between a source and its follower, by seed: a fault that changes the state is detected, and any other raises no
+//! alarm.
 //!
-//! Shape: the stream of a ledger is recorded once. Each case follows it anew from the same snapshot, through a scripted
+//! Shape: the stream of a ledger is recorded once. Each case follows it again from the same snapshot, through a scripted
 //! source with one fault in it; the source's later streams have none.
 //! Bounds: [`CASES`] of each kind; `HYDRANT_FAULTS=1000` runs that many. A failure names its seed.
 
@@ -27,14 +28,14 @@ use crate::grpc;
 
 /// Cases of each kind, unless the environment says another number.
 const CASES: u64 = 24;
-/// The last slot of the recorded stream. An epoch begins before it.
+/// The last slot of the recorded stream, which has the start of an epoch.
 const END: u64 = 56;
 
 /// The recorded stream of a ledger.
 struct Recording {
     source: Source,
     archive: PathBuf,
-    /// The state at the snapshot.
+    /// The state at the snapshot's slot.
     rooted: View,
     root: u64,
     updates: Vec<SubscribeUpdate>,
@@ -66,7 +67,7 @@ impl Recording {
     fn last_writes(&self, slot: u64) -> Vec<usize> {
         let mut last = HashMap::new();
         for (at, update) in self.updates.iter().enumerate() {
-            if let (Some(info), true) = (info_of(update), slot_of(update) == slot) {
+            if let (Some(info), true) = (account_info(update), slot_of(update) == slot) {
                 last.insert(info.pubkey.clone(), at);
             }
         }
@@ -78,8 +79,8 @@ impl Recording {
 
     /// Whether the account would have another state without the update.
     fn changes_state(&self, at: usize) -> bool {
-        let Some(info) = info_of(&self.updates[at]) else { return false };
-        let mut earlier = self.updates[..at].iter().rev().filter_map(info_of);
+        let Some(info) = account_info(&self.updates[at]) else { return false };
+        let mut earlier = self.updates[..at].iter().rev().filter_map(account_info);
         let content = |info: &SubscribeUpdateAccountInfo| {
             (info.lamports, info.owner.clone(), info.executable, info.data.to_vec())
         };
@@ -116,10 +117,8 @@ impl Recording {
         wait("the last bank", || status.processed() >= END || status.mismatch().is_some());
         assert_eq!(status.mismatch(), None);
         wait("its parent is verified", || status.verified() + 1 >= END);
-        let (ours, theirs) = (
-            case.following.reader.view(Commitment::Processed),
-            self.source.reader.view(Commitment::Confirmed),
-        );
+        let ours = case.following.reader.view(Commitment::Processed);
+        let theirs = self.source.reader.view(Commitment::Confirmed);
         assert!(accounts(&ours) == accounts(&theirs), "the accounts differ");
         let frozen = || case.shown.0.lock().unwrap_or_else(PoisonError::into_inner).frozen();
         // Subscribers get a bank after readers see it.
@@ -143,14 +142,14 @@ impl Recording {
     }
 }
 
-/// A follower of a script.
+/// A follower of a scripted source.
 struct Case {
     following: Following,
     shown: Shown,
     source: geyser_source::Source,
 }
 
-/// What a subscriber sees.
+/// The blocks that a subscriber has received.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<ShownBlocks>>);
 
@@ -200,7 +199,7 @@ async fn record(source: &Source, from_slot: u64) -> Vec<SubscribeUpdate> {
     }
 }
 
-fn info_of(update: &SubscribeUpdate) -> Option<&SubscribeUpdateAccountInfo> {
+fn account_info(update: &SubscribeUpdate) -> Option<&SubscribeUpdateAccountInfo> {
     match &update.update_oneof {
         Some(UpdateOneof::Account(account)) => account.account.as_ref(),
         _ => None,
@@ -218,7 +217,7 @@ fn cases() -> u64 {
     std::env::var("HYDRANT_FAULTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
 }
 
-/// What a fault that changes the state does to the last write of an account, or to its bank.
+/// A fault that changes the state: its effect on the last write of an account, or on its bank.
 #[derive(Clone, Copy, Debug)]
 enum Corruption {
     Data,
@@ -253,11 +252,13 @@ impl Corruption {
         random: &mut Rng,
     ) -> Option<Vec<SubscribeUpdate>> {
         let mut updates = recording.updates.clone();
-        let is_alive = |at: &usize| info_of(&updates[*at]).is_some_and(|info| info.lamports > 0);
+        let is_alive =
+            |at: &usize| account_info(&updates[*at]).is_some_and(|info| info.lamports > 0);
         let mut writes = recording.last_writes(slot);
         match self {
             Self::Data => {
-                writes.retain(|at| info_of(&updates[*at]).is_some_and(|it| !it.data.is_empty()));
+                writes
+                    .retain(|at| account_info(&updates[*at]).is_some_and(|it| !it.data.is_empty()));
                 writes.retain(is_alive);
                 let info = info_mut(&mut updates[random.choice(writes)?]);
                 let mut data = info.data.to_vec();
@@ -280,7 +281,7 @@ impl Corruption {
                 info.executable = !info.executable;
             }
             Self::Blockhash => {
-                let UpdateOneof::BlockMeta(meta) = meta_of(&mut updates, slot)? else {
+                let UpdateOneof::BlockMeta(meta) = find_block_meta(&mut updates, slot)? else {
                     return None;
                 };
                 let mut bytes = meta.blockhash.parse::<Hash>().expect("a hash").to_bytes();
@@ -314,7 +315,7 @@ impl Corruption {
     }
 }
 
-fn meta_of(updates: &mut [SubscribeUpdate], slot: u64) -> Option<&mut UpdateOneof> {
+fn find_block_meta(updates: &mut [SubscribeUpdate], slot: u64) -> Option<&mut UpdateOneof> {
     let mut of_slot = updates.iter_mut().filter(|update| slot_of(update) == slot);
     of_slot.find_map(|update| {
         update.update_oneof.as_mut().filter(|it| matches!(it, UpdateOneof::BlockMeta(_)))
@@ -331,7 +332,7 @@ fn remove(
     Some(updates.remove(at))
 }
 
-/// Number of events of a kind.
+/// Returns the number of counted events of a kind.
 fn events(following: &Following, kind: &str) -> u64 {
     let mut out = metrics::Exposition::default();
     metrics::Collector::write(&*following.status, &mut out);
@@ -381,7 +382,7 @@ fn print(text: &str) {
     println!("{text}");
 }
 
-/// What a harmless fault does.
+/// A fault that does not change the state.
 #[derive(Clone, Copy, Debug)]
 enum Disturbance {
     Doubled,

@@ -45,13 +45,13 @@ const KILLS: &str = "HYDRANT_KILLS";
 const KILLS_DEFAULT: usize = 3;
 /// No step takes this long, however slow the machine is.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Short slots: a kill then hits every part of what a follower does, and an epoch is over after 1.3 seconds.
+/// Short slots: kills then hit every stage of a follower's work, and an epoch ends after 1.3 seconds.
 const SLOT_MS: &str = "40";
 /// Slots of the source before the snapshot.
 const FIRST_SLOTS: u64 = 40;
 /// The source's window is longer than a restart takes on a slow machine.
 const SOURCE_CONFIG: &str = "[grpc]\nreplay_slots_max = 1500\nreplay_bytes_max = 1073741824\n";
-/// Transfers on one blockhash.
+/// Number of transfers with one blockhash.
 const BURST: usize = 24;
 /// A new account needs 890,880 lamports to exist.
 const LAMPORTS: u64 = 1_000_000;
@@ -62,7 +62,6 @@ const LEVELS: [CommitmentLevel; 3] =
 struct SourceNode {
     node: Node,
     archive: PathBuf,
-    /// The slot of the snapshot.
     root: u64,
     grpc: String,
 }
@@ -124,7 +123,8 @@ struct Load {
 impl Load {
     fn start(source: &Node, payer: Keypair) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let (url, stopped) = (source.rpc_url(), Arc::clone(&is_stopped));
+        let url = source.rpc_url();
+        let stopped = Arc::clone(&is_stopped);
         // Nothing is ever sent. The end of the thread drops the sender.
         let (end, ended) = sync_channel::<()>(0);
         let thread = thread::spawn(move || {
@@ -157,7 +157,8 @@ impl Load {
 fn send_burst(rpc: &RpcClient, payer: &Keypair, sent: &mut Vec<(Pubkey, u64)>) -> Result<()> {
     let blockhash = rpc.get_latest_blockhash()?;
     for _ in 0..BURST {
-        let (to, lamports) = (Keypair::new().pubkey(), LAMPORTS + sent.len() as u64);
+        let to = Keypair::new().pubkey();
+        let lamports = LAMPORTS + sent.len() as u64;
         let instruction = transfer(&payer.pubkey(), &to, lamports);
         let message =
             Message::new_with_blockhash(&[instruction], Some(&payer.pubkey()), &blockhash);
@@ -201,13 +202,14 @@ fn wait_for_proof(source: &Node, follower: &Node, slot: u64) -> Result<()> {
     let expected = call(source, "hydrantGetVerification", json!([verified]))?;
     ensure!(proof["bank"]["level"] == "sequence", "{proof}");
     for part in ["bankHash", "ltHashChecksum", "blockhash", "signatureCount"] {
-        let (found, expected) = (&proof["bank"][part], &expected["bank"][part]);
+        let found = &proof["bank"][part];
+        let expected = &expected["bank"][part];
         ensure!(!found.is_null() && found == expected, "{part} of {verified}: {found}, {expected}");
     }
     Ok(())
 }
 
-/// What a restart took.
+/// The times that a restart took.
 struct Restart {
     /// From the start of the process until it serves.
     ready: Duration,
@@ -274,7 +276,8 @@ fn a_killed_follower_comes_back_verified_and_its_subscribers_miss_nothing() -> R
         follower = source.follow(&ledger, false).with_context(|| format!("kill {kill}"))?;
         let ready = now() - started;
         server.send_replace(follower.grpc);
-        let (at, stored) = (slot(&source.node, "confirmed")?, slot(&follower, "finalized")?);
+        let at = slot(&source.node, "confirmed")?;
+        let stored = slot(&follower, "finalized")?;
         // Now and then it is killed again before it has caught up.
         if kill + 1 < kills && kill % 4 == 3 {
             println!("kill {}: at {newest}, from {stored}, ready in {ready:.2?}", kill + 1);

@@ -1,5 +1,5 @@
 //! A follower whose snapshot is older than what its source can replay joins by archives of an upstream, and every bank
-//! hash is right from then on.
+//! hash is correct afterwards.
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,7 +35,8 @@ fn start(source: &Source, archive: &Path, upstream: &ArchiveServer, dir: &Path) 
 
 /// Waits until all banks up to the source's last one are verified, and compares those after `slot`.
 fn check(source: &Source, following: &Following, slot: u64) {
-    let (end, status) = (source.slot(Commitment::Confirmed), &following.status);
+    let end = source.slot(Commitment::Confirmed);
+    let status = &following.status;
     wait("the last bank", || status.processed() >= end || status.mismatch().is_some());
     wait("its parent is verified", || status.verified() + 1 >= end || status.mismatch().is_some());
     assert_eq!(status.mismatch(), None);
@@ -59,7 +60,8 @@ fn join(with_full: bool) {
     wait("a stream that waits", || status.needs_archive());
     assert_eq!((status.processed(), status.jumps()), (root, 0));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let (address, level) = (following.grpc.address(), CommitmentLevel::Processed);
+    let address = following.grpc.address();
+    let level = CommitmentLevel::Processed;
     let mut client = runtime.block_on(grpc::subscribe(address, level, None)).expect("a stream");
     let view = source.reader.view(Commitment::Finalized);
     let slot = view.block().slot;
@@ -128,7 +130,8 @@ fn clients_resume_at_a_follower_that_starts_again_from_the_state_after_a_jump() 
     let subscribers =
         [CommitmentLevel::Processed, CommitmentLevel::Confirmed, CommitmentLevel::Finalized];
     let subscribers = subscribers.map(|level| {
-        let (server, end) = (servers.clone(), ends.clone());
+        let server = servers.clone();
+        let end = ends.clone();
         let subscriber =
             ResumingSubscriber { level, server, end, newest: jumped, is_deduplicated: true };
         runtime.spawn(subscriber.run())

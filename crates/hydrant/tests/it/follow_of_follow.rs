@@ -31,8 +31,8 @@ fn a_follower_of_a_follower_verifies_every_bank_and_is_equal() {
     let archive = write_snapshot(&rooted, dir.path());
     source.run_to(30);
     let first = Following::start(&source, &archive, VerifyMode::Sequence);
-    let (address, runtime) =
-        (first.grpc.address(), tokio::runtime::Runtime::new().expect("a runtime"));
+    let address = first.grpc.address();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let url = format!("http://{address}");
     wait("the first bank", || runtime.block_on(has_slot(&url, root + 1)));
     let second = Following::start_with(config(address), &archive, Vec::new());

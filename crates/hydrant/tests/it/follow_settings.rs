@@ -111,7 +111,7 @@ fn lands_over_quic(dev: &Node, follower: &Node) -> Result<()> {
     let bytes = bincode::serialize(&transaction)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _connection = runtime.block_on(send_over_quic(port, &bytes))?;
-    let confirmed = world.confirmed(&transaction.signatures[0]);
+    let confirmed = world.wait_until_confirmed(&transaction.signatures[0]);
     confirmed.with_context(|| follower.log_end())?.context("the transfer")
 }
 

@@ -56,7 +56,7 @@ impl Source {
         Self::start_with(grpc::Config::default())
     }
 
-    /// With these limits of gRPC.
+    /// Starts a ledger with these limits of gRPC.
     pub(super) fn start_with(limits: grpc::Config) -> Self {
         let config = Config {
             slot_ms: 0,
@@ -126,7 +126,7 @@ impl Following {
         Self::start_with(config, archive, Vec::new())
     }
 
-    /// With further sinks.
+    /// Starts a follower with further event sinks.
     pub(super) fn start_with(
         config: FollowerConfig,
         archive: &Path,
@@ -135,7 +135,7 @@ impl Following {
         Self::start_from(config, snapshot_base(archive), sinks)
     }
 
-    /// From a base.
+    /// Starts a follower from this base.
     pub(super) fn start_from(
         config: FollowerConfig,
         base: Base,
@@ -147,8 +147,10 @@ impl Following {
             .enable_all()
             .build()
             .expect("a runtime");
-        let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
-        let (status, cluster) = (Arc::clone(follower.status()), follower.cluster());
+        let reader = follower.reader().clone();
+        let history = Arc::clone(follower.history());
+        let status = Arc::clone(follower.status());
+        let cluster = follower.cluster();
         let fields = follower.snapshot_fields().clone();
         let facts = UpstreamFacts { genesis_hash: Hash::default() };
         let info = follow::cluster_info(&fields, &reader, &facts, Pubkey::new_unique());
@@ -179,7 +181,7 @@ impl Following {
     }
 }
 
-/// The ledger of an archive.
+/// Loads an archive as the base of a follower.
 pub(super) fn snapshot_base(archive: &Path) -> Base {
     let loaded = snapshot_ledger::load_snapshot(&limits(), archive, None, 1, &Progress::default());
     Base::from_snapshot(loaded.expect("it loads")).expect("a base")
@@ -236,8 +238,10 @@ pub(super) fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
 
 /// Writes an archive of a view: a full one, or an incremental one on top of another view. Returns its path.
 pub(super) fn write_archive(view: &View, base: Option<&View>, dir: &Path) -> PathBuf {
-    let (slot, info) = (view.block().slot, view.meta());
-    let (mut all, mut file) = (Vec::new(), Vec::new());
+    let slot = view.block().slot;
+    let info = view.meta();
+    let mut all = Vec::new();
+    let mut file = Vec::new();
     let before = |address: &Address| base.and_then(|base| base.record(address));
     for (address, account) in view.all() {
         let is_same = before(&address).is_some_and(|before| before.0 == account.0);
@@ -257,7 +261,9 @@ pub(super) fn write_archive(view: &View, base: Option<&View>, dir: &Path) -> Pat
     }
     for (address, _) in base.into_iter().flat_map(View::all) {
         if view.record(&address).is_none() {
-            let (owner, rent_epoch, data) = ([0; 32], u64::MAX, &[][..]);
+            let owner = [0; 32];
+            let rent_epoch = u64::MAX;
+            let data = &[][..];
             let closed = Stored { lamports: 0, owner, executable: false, rent_epoch, data };
             let address = address.as_bytes().try_into().expect("an address of 32 bytes");
             archive::put(&mut file, &address, &closed);
@@ -266,7 +272,8 @@ pub(super) fn write_archive(view: &View, base: Option<&View>, dir: &Path) -> Pat
     let name = format!("accounts/{slot}.1");
     let mut accounts = Accounts::default();
     accounts.add(&[(name.clone(), all)].into()).expect("whole files");
-    let (lattice, lamports) = (accounts.lt_hash(), accounts.lamports());
+    let lattice = accounts.lt_hash();
+    let lamports = accounts.lamports();
     let files = [StorageFile { slot, id: 1, bytes: file.len() as u64 }];
     let hashed = HashedFields {
         parent_slot: info.parent.slot,
@@ -322,7 +329,8 @@ fn voters(view: &View) -> Vec<ArchivedVoter> {
 fn start_tpu(localnet: &localnet::Localnet) -> (tpu::Server, tpu::SigVerifyStage) {
     let keypair = localnet.identity();
     let identity = tpu::TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
-    let (config, counters) = (Arc::new(tpu::Config::default()), Arc::<tpu::Counters>::default());
+    let config = Arc::new(tpu::Config::default());
+    let counters = Arc::<tpu::Counters>::default();
     let queue = Arc::new(tpu::FairQueue::new(config.queue_max, Arc::clone(&counters)));
     let sigverify = tpu::SigVerifyStage::start(
         Arc::clone(&config),
@@ -345,12 +353,13 @@ pub(super) fn accounts(view: &View) -> Vec<(Address, Arc<Account>)> {
 
 /// Both have the same accounts at the source's last bank, and the same hashes after a slot.
 pub(super) fn assert_equal(source: &Source, following: &Following, after: u64) {
-    let (source_view, view) =
-        (source.reader.view(Commitment::Confirmed), following.reader.view(Commitment::Processed));
+    let source_view = source.reader.view(Commitment::Confirmed);
+    let view = following.reader.view(Commitment::Processed);
     let end = source_view.block().slot;
     assert_eq!(view.block().slot, end);
     assert!(accounts(&source_view) == accounts(&view), "the accounts differ");
-    let (sent, found) = (source.history.snapshot(), following.history.snapshot());
+    let sent = source.history.snapshot();
+    let found = following.history.snapshot();
     for slot in after + 1..=end {
         let hashes = |history: &chain_solana::HistorySnapshot| {
             let block = history.block(slot, Commitment::Processed).expect("a block");
@@ -392,7 +401,7 @@ fn a_followed_ledger_is_proven_by_its_votes_over_boundaries_of_epochs() {
     let status = &following.status;
     // A vote for a block is in the next one.
     wait("the votes are counted", || status.verified() + 2 >= end || status.mismatch().is_some());
-    // In so short an epoch its stakes are known only after it has begun: when the first bank of the epoch before is final.
+    // The stakes of so short an epoch are known only after its start: when the first bank of the previous epoch is final.
     wait("the stakes of the last epoch are known", || status.proof().limitation().is_none());
     assert_eq!(status.proof().summary().mismatched_banks, 0);
     let history = following.history.snapshot();

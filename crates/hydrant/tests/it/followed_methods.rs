@@ -1,7 +1,7 @@
 //! Every method of the table, called on a ledger and on a follower of it at the same slot: the results are equal, but for
 //! the differences that are listed here with their reasons, as in docs/methods.md.
 //!
-//! And transactions: what a client sends to the follower is executed by the ledger, its only leader, over QUIC.
+//! A transaction that a client sends to the follower reaches the ledger, its only leader, over QUIC.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Served {
         Self { client, _node: node }
     }
 
-    fn of_source(source: &Source) -> Self {
+    fn from_source(source: &Source) -> Self {
         let cluster = Arc::clone(&source.cluster);
         let transaction_sender = Arc::clone(&source.transaction_sender);
         let simulator = Arc::clone(&source.simulator);
@@ -67,12 +67,14 @@ impl Served {
         Self::start(node)
     }
 
-    pub(super) fn of_follower(
+    pub(super) fn from_follower(
         following: &Following,
         genesis_hash: Hash,
     ) -> (Self, Arc<LeaderSender>) {
-        let (reader, history) = (following.reader.clone(), Arc::clone(&following.history));
-        let (facts, identity) = (UpstreamFacts { genesis_hash }, Keypair::new());
+        let reader = following.reader.clone();
+        let history = Arc::clone(&following.history);
+        let facts = UpstreamFacts { genesis_hash };
+        let identity = Keypair::new();
         let info = cluster_info(&following.fields, &reader, &facts, identity.pubkey());
         let info = Arc::new(info.expect("the snapshot has all of it"));
         let chain = SenderChain {
@@ -155,7 +157,7 @@ fn transfer(payer: &Keypair, to: &Pubkey, blockhash: Hash) -> VersionedTransacti
     VersionedTransaction::try_new(message, &[payer]).expect("a signature")
 }
 
-fn encoded(transaction: &VersionedTransaction) -> String {
+fn encode_base64(transaction: &VersionedTransaction) -> String {
     use base64::Engine as _;
     let bytes = bincode::serialize(transaction).expect("a transaction");
     base64::engine::general_purpose::STANDARD.encode(bytes)
@@ -165,8 +167,10 @@ fn encoded(transaction: &VersionedTransaction) -> String {
 fn calls(pair: &Pair, wallet: &str, signature: &str) -> Vec<(&'static str, Value)> {
     let confirmed = json!({ "commitment": "confirmed" });
     let view = pair.source.reader.view(Commitment::Confirmed);
-    let (slot, blockhash) = (view.block().slot, view.meta().last_blockhash());
-    let (first, epoch) = (slot - 8, slot / SLOTS_PER_EPOCH);
+    let slot = view.block().slot;
+    let blockhash = view.meta().last_blockhash();
+    let first = slot - 8;
+    let epoch = slot / SLOTS_PER_EPOCH;
     let token = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
     let simulated = transfer(&Keypair::new(), &Pubkey::new_unique(), blockhash);
     let message = {
@@ -252,11 +256,11 @@ fn calls(pair: &Pair, wallet: &str, signature: &str) -> Vec<(&'static str, Value
         ("requestAirdrop", json!([wallet, 1])),
         (
             "sendTransaction",
-            json!([encoded(&simulated), { "encoding": "base64", "preflightCommitment": "confirmed" }]),
+            json!([encode_base64(&simulated), { "encoding": "base64", "preflightCommitment": "confirmed" }]),
         ),
         (
             "simulateTransaction",
-            json!([encoded(&simulated), { "encoding": "base64", "commitment": "confirmed" }]),
+            json!([encode_base64(&simulated), { "encoding": "base64", "commitment": "confirmed" }]),
         ),
     ]
 }
@@ -264,10 +268,8 @@ fn calls(pair: &Pair, wallet: &str, signature: &str) -> Vec<(&'static str, Value
 #[test]
 fn every_method_of_a_follower_has_the_result_of_its_ledger() {
     let pair = Pair::start();
-    let (mut of_source, mut of_follower) = (
-        Served::of_source(&pair.source),
-        Served::of_follower(&pair.following, pair.source.info.genesis_hash).0,
-    );
+    let mut of_source = Served::from_source(&pair.source);
+    let mut of_follower = Served::from_follower(&pair.following, pair.source.info.genesis_hash).0;
     let view = pair.source.reader.view(Commitment::Confirmed);
     let block = pair.source.history.snapshot();
     let block = block.block(view.block().slot, Commitment::Confirmed).expect("the newest block");
@@ -316,8 +318,8 @@ fn leaders_and_stakes_of_later_epochs_are_computed_and_not_invented() {
     assert!(pair.following.cluster.leaders(epoch + 2).is_none());
     let at_source = pair.source.reader.view(Commitment::Confirmed);
     assert_eq!(at_source.block().slot, view.block().slot);
-    let (expected, found) =
-        (pair.source.cluster.stakes(&at_source), pair.following.cluster.stakes(&view));
+    let expected = pair.source.cluster.stakes(&at_source);
+    let found = pair.following.cluster.stakes(&view);
     assert!(expected.as_ref().is_some_and(|stakes| stakes.total() > 0));
     assert_eq!(expected, found);
     pair.stop();
@@ -338,12 +340,12 @@ fn a_transaction_to_a_follower_is_executed_by_the_leader() {
     };
     wait("the airdrop", || balance(&pair.following.reader, &payer.pubkey()) > 0);
     let genesis_hash = pair.source.info.genesis_hash;
-    let (mut node, sender) = Served::of_follower(&pair.following, genesis_hash);
+    let (mut node, sender) = Served::from_follower(&pair.following, genesis_hash);
     let to = Pubkey::new_unique();
     let blockhash = pair.following.reader.view(Commitment::Confirmed).meta().last_blockhash();
     let transaction = transfer(&payer, &to, blockhash);
     let options = json!({ "encoding": "base64", "preflightCommitment": "confirmed" });
-    let sent = node.call("sendTransaction", &json!([encoded(&transaction), options]));
+    let sent = node.call("sendTransaction", &json!([encode_base64(&transaction), options]));
     assert_eq!(sent, Ok(json!(transaction.signatures[0].to_string())));
     wait("it is in a block of the follower", || balance(&pair.following.reader, &to) == 1_000_000);
     assert_eq!(balance(&pair.source.reader, &to), 1_000_000);

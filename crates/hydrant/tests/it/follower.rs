@@ -12,7 +12,7 @@ use testkit::node::{Node, NodeCommand};
 use crate::node::{HYDRANT, start_node};
 use crate::world::wait_until;
 
-/// How long a follower may take to be at the tip of its ledger.
+/// Time limit of a follower to reach the tip of its ledger.
 const HEALTHY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A ledger, and a node that follows it. The follower ends first.

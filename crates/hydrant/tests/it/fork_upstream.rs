@@ -1,4 +1,4 @@
-//! The fork of another cluster: two nodes, one of which takes accounts of the other over, and upstreams that misbehave.
+//! The fork of another cluster: a node that fetches accounts of another one, and upstreams that misbehave.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -69,7 +69,7 @@ fn upstream_with(accounts: &[Value], flags: &[&str]) -> Result<Node> {
 }
 
 /// A fork of a node, with other flags.
-fn fork_of(upstream: &Node, flags: &[&str]) -> Result<Node> {
+fn start_fork(upstream: &Node, flags: &[&str]) -> Result<Node> {
     let url = upstream.rpc_url();
     start_node(&[&["--fork-url", &url], flags].concat())
 }
@@ -90,7 +90,10 @@ const COMMITMENTS: [&str; 3] = ["processed", "confirmed", "finalized"];
 
 #[test]
 fn a_fork_takes_accounts_over_once_and_its_own_writes_win() -> Result<()> {
-    let (alice, bob, carol, nobody) = (wallet(1), pubkey(2), pubkey(3), pubkey(4));
+    let alice = wallet(1);
+    let bob = pubkey(2);
+    let carol = pubkey(3);
+    let nobody = pubkey(4);
     let system = Pubkey::default();
     let accounts = [
         account_json(&alice.pubkey(), &system, &[]),
@@ -99,7 +102,7 @@ fn a_fork_takes_accounts_over_once_and_its_own_writes_win() -> Result<()> {
     ];
     let upstream = upstream_with(&accounts, &[])?;
     let there = World::new(&upstream);
-    let fork = fork_of(&upstream, &["--slot-ms", "50"])?;
+    let fork = start_fork(&upstream, &["--slot-ms", "50"])?;
     let here = World::new(&fork);
 
     // The default commitment is finalized, and no block of the fork is final yet that has the account.
@@ -119,7 +122,7 @@ fn a_fork_takes_accounts_over_once_and_its_own_writes_win() -> Result<()> {
         post(fork.rpc, &json!(batch).to_string())?.as_array().is_some_and(|all| all.len() == 3)
     );
 
-    // What the upstream does later is not seen here.
+    // Later changes of the upstream are not visible on the fork.
     there.airdrop(&bob, 7)?;
     there.airdrop(&nobody, 7)?;
     ensure!(balance(&fork, &bob, "processed")? == 5 * LAMPORTS_PER_SOL);
@@ -153,7 +156,10 @@ fn a_fork_takes_accounts_over_once_and_its_own_writes_win() -> Result<()> {
 
 #[test]
 fn tokens_of_a_forked_mint_are_transferred() -> Result<()> {
-    let (alice, mint, from, to) = (wallet(1), pubkey(2), pubkey(3), pubkey(4));
+    let alice = wallet(1);
+    let mint = pubkey(2);
+    let from = pubkey(3);
+    let to = pubkey(4);
     let mint_state = Mint { supply: 900, decimals: 2, is_initialized: true, ..Mint::default() };
     let mut mint_data = [0; Mint::LEN];
     Mint::pack(mint_state, &mut mint_data)?;
@@ -174,7 +180,7 @@ fn tokens_of_a_forked_mint_are_transferred() -> Result<()> {
         ],
         &[],
     )?;
-    let fork = fork_of(&upstream, &["--slot-ms", "0"])?;
+    let fork = start_fork(&upstream, &["--slot-ms", "0"])?;
     // The mint comes along with the account that names it.
     let amount = ok(&fork, "getTokenAccountBalance", &json!([from.to_string()]))?;
     ensure!(amount["value"]["uiAmountString"] == "9", "{amount}");
@@ -192,7 +198,7 @@ fn tokens_of_a_forked_mint_are_transferred() -> Result<()> {
         let found = ok(&fork, "getTokenAccountBalance", &json!([key.to_string()]))?;
         ensure!(found["value"]["amount"] == amount, "{found}");
     }
-    // Lists have what was fetched.
+    // Lists contain the fetched accounts.
     let by_owner =
         json!([owner.to_string(), { "mint": mint.to_string() }, { "encoding": "base64" }]);
     let listed = ok(&fork, "getTokenAccountsByOwner", &by_owner)?;
@@ -202,14 +208,18 @@ fn tokens_of_a_forked_mint_are_transferred() -> Result<()> {
 
 #[test]
 fn a_program_and_a_lookup_table_of_the_upstream_are_used_here() -> Result<()> {
-    let (alice, listed, table, program) = (wallet(1), pubkey(2), pubkey(3), pubkey(5));
+    let alice = wallet(1);
+    let listed = pubkey(2);
+    let table = pubkey(3);
+    let program = pubkey(5);
     // It was extended in a slot that the fork has not reached.
     let meta = LookupTableMeta { last_extended_slot: 300_000_000, ..LookupTableMeta::default() };
     let addresses = [listed];
     let state = AddressLookupTable { meta, addresses: addresses.as_slice().into() };
     let table_data = state.serialize_for_tests()?;
     let elf = ProgramElves::find()?.upgrade.display().to_string();
-    let (program_text, authority) = (program.to_string(), alice.pubkey().to_string());
+    let program_text = program.to_string();
+    let authority = alice.pubkey().to_string();
     let upstream = upstream_with(
         &[
             account_json(&alice.pubkey(), &Pubkey::default(), &[]),
@@ -218,7 +228,7 @@ fn a_program_and_a_lookup_table_of_the_upstream_are_used_here() -> Result<()> {
         ],
         &["--upgradeable-program", &program_text, &elf, &authority],
     )?;
-    let fork = fork_of(&upstream, &["--slot-ms", "0"])?;
+    let fork = start_fork(&upstream, &["--slot-ms", "0"])?;
     let world = World { payer: alice, ..World::new(&fork) };
     // A program of slot 0 cannot be called in slot 0.
     world.airdrop(&Pubkey::new_unique(), 1)?;
@@ -244,12 +254,14 @@ fn a_program_and_a_lookup_table_of_the_upstream_are_used_here() -> Result<()> {
 
 #[test]
 fn a_revert_loses_no_fetched_account_and_revives_none() -> Result<()> {
-    let (alice, bob, carol) = (wallet(1), pubkey(2), pubkey(3));
+    let alice = wallet(1);
+    let bob = pubkey(2);
+    let carol = pubkey(3);
     let system = Pubkey::default();
     let accounts: Vec<_> =
         [alice.pubkey(), bob, carol].iter().map(|key| account_json(key, &system, &[])).collect();
     let upstream = upstream_with(&accounts, &[])?;
-    let fork = fork_of(&upstream, &["--slot-ms", "0", "--finalize-after", "31"])?;
+    let fork = start_fork(&upstream, &["--slot-ms", "0", "--finalize-after", "31"])?;
     let world = World { payer: alice, ..World::new(&fork) };
     let payer = world.payer.pubkey();
     let five = 5 * LAMPORTS_PER_SOL;
@@ -273,10 +285,10 @@ fn a_revert_loses_no_fetched_account_and_revives_none() -> Result<()> {
             ensure!(balance(&fork, &key, commitment)? == five, "{key} {commitment}");
         }
     }
-    // They are in the ledger, and not only in what reads see below it.
+    // They are in the ledger itself, and not only in the layer of fetched accounts below it.
     world.send(&[transfer(&payer, &bob, LAMPORTS_PER_SOL)], &[])?;
     ensure!(balance(&fork, &bob, "processed")? == five + LAMPORTS_PER_SOL);
-    // The same transaction on another fork of the newest block.
+    // Executes the transaction again on another fork of the newest block.
     let left = ok(&fork, "hydrant_reorg", &json!([{ "depth": 1, "transactions": "keep" }]))?;
     ensure!(left["executed"] == 1 && left["dropped"] == 0, "{left}");
     ensure!(balance(&fork, &bob, "processed")? == five + LAMPORTS_PER_SOL);
@@ -285,11 +297,13 @@ fn a_revert_loses_no_fetched_account_and_revives_none() -> Result<()> {
 
 #[test]
 fn cheat_codes_change_and_reset_accounts_of_the_upstream() -> Result<()> {
-    let (alice, bob, owner) = (pubkey(1), pubkey(2), pubkey(9));
+    let alice = pubkey(1);
+    let bob = pubkey(2);
+    let owner = pubkey(9);
     let accounts =
         [account_json(&alice, &Pubkey::default(), &[1, 2]), account_json(&bob, &owner, &[3])];
     let upstream = upstream_with(&accounts, &[])?;
-    let fork = fork_of(&upstream, &["--slot-ms", "0"])?;
+    let fork = start_fork(&upstream, &["--slot-ms", "0"])?;
     let info = |key: &Pubkey| -> Result<Value> {
         let params = json!([key.to_string(), { "encoding": "base64", "commitment": "processed" }]);
         Ok(ok(&fork, "getAccountInfo", &params)?["value"].take())
@@ -304,7 +318,7 @@ fn cheat_codes_change_and_reset_accounts_of_the_upstream() -> Result<()> {
     ensure!(info(&alice)?.is_null());
     ok(&fork, "surfnet_resetNetwork", &json!([]))?;
     ensure!(info(&alice)?["lamports"] == 5 * LAMPORTS_PER_SOL);
-    // An account that is offline is never fetched, nor what it owns.
+    // Neither an account that is offline nor the accounts that it owns are fetched.
     let offline = json!([owner.to_string(), { "includeOwnedAccounts": true }]);
     let done = ok(&fork, "surfnet_offlineAccount", &offline)?;
     ensure!(done["value"].is_null() && done["context"]["slot"].is_u64(), "{done}");
@@ -321,15 +335,16 @@ fn cheat_codes_change_and_reset_accounts_of_the_upstream() -> Result<()> {
 
 #[test]
 fn transactions_over_quic_wait_for_their_accounts() -> Result<()> {
-    let (alice, bob) = (wallet(1), pubkey(2));
+    let alice = wallet(1);
+    let bob = pubkey(2);
     let accounts = [account_json(&alice.pubkey(), &Pubkey::default(), &[])];
     let upstream = upstream_with(&accounts, &[])?;
-    let fork = fork_of(&upstream, &["--slot-ms", "50"])?;
+    let fork = start_fork(&upstream, &["--slot-ms", "50"])?;
     let world = World { payer: alice, ..World::new(&fork) };
     let pay = transfer(&world.payer.pubkey(), &bob, LAMPORTS_PER_SOL);
     let transaction = world.sign(&[pay], &[], &[], world.rpc.get_latest_blockhash()?)?;
     let _client = tpu_client::send(&fork, std::slice::from_ref(&transaction))?;
-    world.confirmed(&transaction.signatures[0])??;
+    world.wait_until_confirmed(&transaction.signatures[0])??;
     ensure!(balance(&fork, &bob, "processed")? == LAMPORTS_PER_SOL);
     ensure!(metric(&fork, "hydrant_fork_upstream_transactions_dropped_total")? == 0);
     Ok(())
@@ -339,22 +354,25 @@ fn transactions_over_quic_wait_for_their_accounts() -> Result<()> {
 fn a_restart_without_network_has_what_the_cache_has() -> Result<()> {
     let dir = TempDir::new()?;
     let cache = dir.path().display().to_string();
-    let (alice, bob, nobody, late) = (pubkey(1), pubkey(2), pubkey(3), pubkey(4));
+    let alice = pubkey(1);
+    let bob = pubkey(2);
+    let nobody = pubkey(3);
+    let late = pubkey(4);
     let system = Pubkey::default();
     let accounts = [account_json(&alice, &system, &[7; 100]), account_json(&bob, &system, &[])];
     let upstream = upstream_with(&accounts, &[])?;
     let url = upstream.rpc_url();
     let five = 5 * LAMPORTS_PER_SOL;
-    let fork = fork_of(&upstream, &["--fork-cache", &cache])?;
+    let fork = start_fork(&upstream, &["--fork-cache", &cache])?;
     ensure!(balance(&fork, &alice, "finalized")? == five);
     ensure!(balance(&fork, &nobody, "finalized")? == 0);
     drop(fork);
-    // The upstream makes more blocks, and a pinned fork does not see them.
+    // The upstream continues, and a pinned fork does not see its changes.
     let there = World::new(&upstream);
     let pin = there.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?.to_string();
     there.airdrop(&alice, 1)?;
     there.airdrop(&nobody, 1)?;
-    let pinned = fork_of(&upstream, &["--fork-cache", &cache, "--fork-slot", &pin])?;
+    let pinned = start_fork(&upstream, &["--fork-cache", &cache, "--fork-slot", &pin])?;
     ensure!(balance(&pinned, &alice, "finalized")? == five);
     ensure!(balance(&pinned, &nobody, "finalized")? == 0);
     let refused = call(&pinned, "getBalance", &json!([bob.to_string()]))?;
@@ -416,13 +434,13 @@ fn a_fork_starts_at_slot_epoch_and_time_of_its_upstream() -> Result<()> {
         ok(fork, "hydrant_mine", &json!([3]))?;
         Ok(())
     };
-    check(&fork_of(&upstream, &["--slot-ms", "0", "--warp-slot"])?)?;
-    check(&fork_of(&upstream, &cached)?)?;
-    let genesis = position(&fork_of(&upstream, &["--fork-from-genesis"])?)?;
+    check(&start_fork(&upstream, &["--slot-ms", "0", "--warp-slot"])?)?;
+    check(&start_fork(&upstream, &cached)?)?;
+    let genesis = position(&start_fork(&upstream, &["--fork-from-genesis"])?)?;
     ensure!(genesis.0 < 10_000 && genesis.1 == 0 && genesis.2 < time - 1_000_000, "{genesis:?}");
-    let warped = position(&fork_of(&upstream, &["--slot-ms", "0", "--warp-slot", "7"])?)?;
+    let warped = position(&start_fork(&upstream, &["--slot-ms", "0", "--warp-slot", "7"])?)?;
     ensure!((warped.0, warped.1) == (7, 0), "{warped:?}");
-    let other = fork_of(&upstream, &["--slot-ms", "0", "--slots-per-epoch", "100"])?;
+    let other = start_fork(&upstream, &["--slot-ms", "0", "--slots-per-epoch", "100"])?;
     ensure!(position(&other)?.1 == position(&other)?.0 / 100);
     // Without the network it is known from the cache.
     let url = upstream.rpc_url();
@@ -444,17 +462,18 @@ fn an_upstream_without_sysvars_is_forked_at_slot_0() -> Result<()> {
 #[test]
 fn a_fork_without_its_upstream_does_not_start() -> Result<()> {
     // Nothing listens on port 1.
-    for (flags, expected) in [
-        (&["--fork-url", "http://127.0.0.1:1"][..], "did not answer"),
+    for (flags, code, expected) in [
+        (&["--fork-url", "http://127.0.0.1:1"][..], 1, "did not answer"),
         (
             &["--fork-url", "http://127.0.0.1:1", "--ledger", "x"][..],
-            "--fork-url excludes --ledger x",
+            2,
+            "'--fork-url <URL>' cannot be used with '--ledger <DIR>'",
         ),
-        (&["--fork-slot", "7"][..], "--fork-slot requires --fork-url"),
+        (&["--fork-slot", "7"][..], 2, "<--fork-url <URL>|--config <FILE>>"),
     ] {
         let run = run_to_end(Command::new(HYDRANT).args(["dev", "--rpc-port", "0"]).args(flags))?;
         let text = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
-        ensure!(run.status.code() == Some(1) && text.contains(expected), "{text}");
+        ensure!(run.status.code() == Some(code) && text.contains(expected), "{text}");
     }
     let upstream = start_node(&["--slot-ms", "0"])?;
     let url = upstream.rpc_url();
@@ -467,16 +486,16 @@ fn a_fork_without_its_upstream_does_not_start() -> Result<()> {
     Ok(())
 }
 
-/// What a hostile upstream answers to a request for accounts.
+/// The response of a hostile upstream to a request for accounts.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Body(&'static str),
     Raw(&'static str),
-    /// A response that never ends.
+    /// A response that does not end.
     Flood,
-    /// No response.
+    /// No response, on an open connection.
     Stall,
-    /// 429, and then an account.
+    /// Status 429 once, and then an account.
     Limited,
     /// Another cluster on the next connection.
     OtherCluster,
@@ -499,7 +518,7 @@ fn hostile(answer: Answer) -> Result<String> {
     Ok(url)
 }
 
-/// Serves a connection until it is closed. How it ends does not matter.
+/// Serves a connection until it is closed, by either side.
 fn serve(mut socket: TcpStream, answer: Answer, asked: &AtomicUsize) -> Result<()> {
     loop {
         let request = read_request(&mut socket)?;
@@ -607,7 +626,7 @@ fn an_upstream_that_misbehaves_costs_an_error_and_no_more() -> Result<()> {
             ensure!(message.contains(expected), "{answer:?} {method}: {message}");
             ensure!(message.contains("--fork-url") && !message.contains("secret"), "{message}");
         }
-        // What the ledger has itself is served all the same.
+        // Accounts that the ledger has itself are served nevertheless.
         let clock = json!(["SysvarC1ock11111111111111111111111111111111"]);
         ensure!(ok(&fork, "getAccountInfo", &clock)?["value"]["lamports"].is_u64());
         ensure!(metric(&fork, "hydrant_fork_upstream_requests_failed_total")? == 3);
@@ -677,12 +696,13 @@ fn a_stalled_upstream_delays_no_other_client_and_its_bounds_hold() -> Result<()>
 
 #[test]
 fn accounts_past_the_bound_are_an_error_that_names_it() -> Result<()> {
-    let (small, large) = (pubkey(1), pubkey(2));
+    let small = pubkey(1);
+    let large = pubkey(2);
     let system = Pubkey::default();
     let accounts =
         [account_json(&small, &system, &[1; 100]), account_json(&large, &system, &[1; 4_000])];
     let upstream = upstream_with(&accounts, &[])?;
-    let fork = fork_of(&upstream, &["--slot-ms", "0", "--fork-bytes-max", "2000"])?;
+    let fork = start_fork(&upstream, &["--slot-ms", "0", "--fork-bytes-max", "2000"])?;
     ensure!(balance(&fork, &small, "processed")? == 5 * LAMPORTS_PER_SOL);
     let response = call(&fork, "getBalance", &json!([large.to_string()]))?;
     let message = response["error"]["message"].as_str().with_context(|| response.to_string())?;
@@ -693,7 +713,8 @@ fn accounts_past_the_bound_are_an_error_that_names_it() -> Result<()> {
 
 #[test]
 fn a_follower_verifies_the_blocks_in_which_accounts_were_taken_over() -> Result<()> {
-    let (alice, bob) = (wallet(1), pubkey(2));
+    let alice = wallet(1);
+    let bob = pubkey(2);
     let system = Pubkey::default();
     let accounts =
         [account_json(&alice.pubkey(), &system, &[]), account_json(&bob, &system, &[1, 2, 3])];
@@ -701,7 +722,8 @@ fn a_follower_verifies_the_blocks_in_which_accounts_were_taken_over() -> Result<
     let url = upstream.rpc_url();
     let flags = ["--fork-url", &url, "--slot-ms", "50", "--finalize-after", "8"];
     let nodes = FollowedDev::start(&flags)?;
-    let (dev, follower) = (&nodes.dev, &nodes.follower);
+    let dev = &nodes.dev;
+    let follower = &nodes.follower;
     let world = World { payer: alice, ..World::new(dev) };
     world.send(&[transfer(&world.payer.pubkey(), &bob, LAMPORTS_PER_SOL)], &[])?;
     wait_until("the follower to have the account", WAIT_TIMEOUT, || {

@@ -39,7 +39,8 @@ fn examples(mark: &str) -> Vec<Value> {
 
 #[test]
 fn the_examples_of_the_page_are_true() -> Result<()> {
-    let (requests, responses) = (examples("request"), examples("response"));
+    let requests = examples("request");
+    let responses = examples("response");
     ensure!(requests.len() == 8 && responses.len() == 8, "{}", requests.len());
     let node = start_node(&["--slot-ms", "0", "--finalize-after", "31"])?;
     let mut client = Client::open(node.rpc)?;
@@ -59,7 +60,8 @@ fn call(world: &World, method: &'static str, params: Value) -> Result<Value> {
 fn a_reorganization_is_seen_over_http_websocket_and_grpc() -> Result<()> {
     let node = start_node(&["--slot-ms", "0", "--finalize-after", "31"])?;
     let world = World::new(&node);
-    let (alice, bob) = (world.alice.pubkey(), world.bob.pubkey());
+    let alice = world.alice.pubkey();
+    let bob = world.bob.pubkey();
     world.airdrop(&world.payer.pubkey(), 10)?;
     world.airdrop(&alice, 1)?;
     // This blockhash is on both forks.
@@ -80,7 +82,7 @@ fn a_reorganization_is_seen_over_http_websocket_and_grpc() -> Result<()> {
         let pay = transfer(&world.payer.pubkey(), &alice, lamports);
         let transaction = world.sign(&[pay], &[], &[], blockhash)?;
         let signature = world.rpc.send_transaction(&transaction)?;
-        world.confirmed(&signature)??;
+        world.wait_until_confirmed(&signature)??;
         Ok((transaction, signature))
     };
     let (_, first) = pay(1_000_001)?;
@@ -143,7 +145,7 @@ fn a_reorganization_is_seen_over_http_websocket_and_grpc() -> Result<()> {
     })?;
     ensure!(seen == [left[2], left[1], left[0]], "{seen:?}");
 
-    // The same signature lands on the new fork, and its subscriber is notified.
+    // The transaction lands again on the new fork, and its subscriber is notified.
     let config = RpcSignatureSubscribeConfig {
         commitment: Some(CONFIRMED),
         enable_received_notification: None,
@@ -178,7 +180,8 @@ fn a_reverted_snapshot_is_seen_by_subscribers_also_below_the_finalized_block() -
         socket
             .listen(async |client| client.account_subscribe(&alice, Some(config(commitment))).await)
     });
-    let (confirmed, finalized) = (confirmed?, finalized?);
+    let confirmed = confirmed?;
+    let finalized = finalized?;
     let id = call(&world, "hydrant_snapshot", json!([]))?;
     for n in 1..=3 {
         world.send(&[transfer(&world.payer.pubkey(), &alice, n)], &[])?;

@@ -81,11 +81,13 @@ fn inspect_summarizes_the_sample() -> Result<()> {
 #[test]
 fn an_invalid_snapshot_is_refused_and_does_not_reset_the_ledger() -> Result<()> {
     let files = tempfile::tempdir()?;
-    let (cut, ledger) = (files.path().join("cut.tar.zst"), files.path().join("ledger"));
+    let cut = files.path().join("cut.tar.zst");
+    let ledger = files.path().join("ledger");
     let bytes = std::fs::read(archive::find_recorded()?)?;
     std::fs::write(&cut, &bytes[..bytes.len() / 2])?;
     drop(start_node(&["--ledger", &ledger.to_string_lossy()])?);
-    let (cut, ledger) = (cut.to_string_lossy(), ledger.to_string_lossy());
+    let cut = cut.to_string_lossy();
+    let ledger = ledger.to_string_lossy();
     let from_cut = ["dev", "--rpc-port", "0", "--from-snapshot", &cut, "--ledger", &ledger];
 
     let refused = hydrant(&from_cut)?;
@@ -109,7 +111,8 @@ fn check_reads_the_start_of_an_archive() -> Result<()> {
     let foreign = files.path().join("snapshot.tar.zst");
     std::fs::write(&foreign, "BZh91AY&SY")?;
     let check = |full: &Path, incremental: &Path| {
-        let (full, incremental) = (full.to_string_lossy(), incremental.to_string_lossy());
+        let full = full.to_string_lossy();
+        let incremental = incremental.to_string_lossy();
         let flags = ["--from-snapshot", &*full, "--from-incremental-snapshot", &*incremental];
         hydrant(&[&["dev", "--check"][..], &flags[..]].concat())
     };

@@ -48,7 +48,7 @@ fn dev(flags: &[&str]) -> Result<(Option<i32>, String)> {
 }
 
 /// Checks that a start and `--check` exit with 1 and an output that has all of `parts`.
-fn refused(flags: &[&str], parts: &[&str]) -> Result<()> {
+fn check_refusal(flags: &[&str], parts: &[&str]) -> Result<()> {
     for flags in [flags.to_vec(), [flags, &["--check"]].concat()] {
         let (code, output) = dev(&flags)?;
         ensure!(code == Some(1), "{flags:?} ended with {code:?}: {output}");
@@ -66,10 +66,10 @@ fn a_sysvar_that_does_not_parse_is_refused_by_start_and_check() -> Result<()> {
     for sysvar in SYSVARS {
         let path = account_file(files.path(), sysvar, "")?;
         let path = path.display().to_string();
-        refused(&["--account", "-", &path], &[sysvar, "its data does not parse", &path])?;
+        check_refusal(&["--account", "-", &path], &[sysvar, "its data does not parse", &path])?;
     }
     let dir = files.path().display().to_string();
-    refused(&["--account-dir", &dir], &[SYSVARS[0], "its data does not parse"])
+    check_refusal(&["--account-dir", &dir], &[SYSVARS[0], "its data does not parse"])
 }
 
 #[test]
@@ -80,13 +80,13 @@ fn a_program_that_does_not_load_is_refused_by_start_and_check() -> Result<()> {
     for junk in [&b""[..], b"\x7fELF and no more"] {
         fs::write(&path, junk)?;
         let path = path.display().to_string();
-        refused(&["--bpf-program", program, &path], &[program])?;
+        check_refusal(&["--bpf-program", program, &path], &[program])?;
     }
-    refused(&["--bpf-program", program, "/dev/zero"], &["/dev/zero: a device"])?;
-    refused(&["--account", program, "/dev/zero"], &["/dev/zero: a device"])?;
-    refused(&["--mint", "/dev/zero"], &["/dev/zero: a device"])?;
-    refused(&["--identity-weights", "/dev/zero"], &["/dev/zero: a device"])?;
-    refused(&["--config", "/dev/zero"], &["/dev/zero: a device"])
+    check_refusal(&["--bpf-program", program, "/dev/zero"], &["/dev/zero: a device"])?;
+    check_refusal(&["--account", program, "/dev/zero"], &["/dev/zero: a device"])?;
+    check_refusal(&["--mint", "/dev/zero"], &["/dev/zero: a device"])?;
+    check_refusal(&["--identity-weights", "/dev/zero"], &["/dev/zero: a device"])?;
+    check_refusal(&["--config", "/dev/zero"], &["/dev/zero: a device"])
 }
 
 #[test]
@@ -122,7 +122,8 @@ fn accounts_that_programs_would_not_expect_leave_the_node_running() -> Result<()
 #[test]
 fn an_invalid_file_of_a_directory_does_not_reset_the_ledger() -> Result<()> {
     let files = TempDir::new()?;
-    let (ledger, accounts) = (files.path().join("ledger"), files.path().join("accounts"));
+    let ledger = files.path().join("ledger");
+    let accounts = files.path().join("accounts");
     fs::create_dir(&accounts)?;
     let ledger = ledger.display().to_string();
     let hash = |node: &Node| -> Result<String> {
@@ -154,5 +155,5 @@ fn flags_of_test_validator_are_ignored_with_a_line_or_refused_with_an_alternativ
     for flag in ignored.iter().filter(|flag| flag.starts_with("--")) {
         ensure!(log.contains(&format!("{flag} is ignored: ")), "{flag} is not in {log}");
     }
-    refused(&["--alpenglow"], &["--alpenglow: ", "no consensus"])
+    check_refusal(&["--alpenglow"], &["--alpenglow: ", "no consensus"])
 }

@@ -23,7 +23,7 @@ use crate::node::start_node;
 use crate::observability::metrics;
 use crate::world::World;
 
-/// How long a stream may be silent.
+/// Time limit of the wait for an update.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Finalized slots that a test checks of a followed chain, and of a local one.
 pub(crate) const SLOTS: usize = 40;
@@ -43,14 +43,14 @@ struct Checker {
     signatures: HashSet<Vec<u8>>,
 }
 
-/// What came of a bank.
+/// The received updates of a bank.
 #[derive(Default)]
 struct BankSeen {
     id: u64,
     accounts: Vec<Vec<u8>>,
     /// Signatures of account updates whose transaction has not come.
     unexplained: HashSet<Vec<u8>>,
-    /// All signatures of each.
+    /// The signatures of each transaction.
     transactions: Vec<Vec<Vec<u8>>>,
     entries: Vec<SubscribeUpdateEntry>,
     has_meta: bool,

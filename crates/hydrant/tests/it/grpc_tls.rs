@@ -19,7 +19,7 @@ use crate::raw_http::connect;
 use crate::tls::Certificate;
 use crate::world::{WAIT_TIMEOUT, wait_until};
 
-/// With which a client begins HTTP/2.
+/// The connection preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Slot updates that a stream gets.
 const UPDATES: usize = 5;
@@ -45,7 +45,7 @@ fn start(certificate: &Certificate, flags: &[&str]) -> Result<(Node, SocketAddr)
     Ok((node, grpc))
 }
 
-/// What comes until the node closes the connection.
+/// Returns the bytes that arrive until the node closes the connection.
 fn read_to_end(socket: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A reset ends it too.
@@ -54,7 +54,7 @@ fn read_to_end(socket: &mut TcpStream) -> Vec<u8> {
 }
 
 /// A counter of connections that were refused.
-fn refused(certificate: &Certificate, node: &Node, cause: &str) -> Result<u64> {
+fn count_refused(certificate: &Certificate, node: &Node, cause: &str) -> Result<u64> {
     let metrics = certificate.get(node, "/metrics")?;
     let name = format!("hydrant_grpc_refused_total{{cause=\"{cause}\"}} ");
     let value = metrics.lines().find_map(|line| line.strip_prefix(&name));
@@ -90,12 +90,12 @@ fn a_client_over_tls_is_served_and_one_without_learns_what_the_port_speaks() -> 
     let other = Certificate::write(other_files.path())?;
     ensure!(is_served(&runtime, grpc, &other).is_err(), "it trusts only another certificate");
 
-    let before = refused(&certificate, &node, "tls")?;
+    let before = count_refused(&certificate, &node, "tls")?;
     let mut plain = connect(grpc)?;
     plain.write_all(PREFACE)?;
     let received = read_to_end(&mut plain);
     ensure!(String::from_utf8_lossy(&received).contains("use https://"), "{received:x?}");
-    // A record that is not a handshake, other bytes, and a client that leaves.
+    // A record that is not a handshake, bytes that are not a record, and a client that disconnects.
     for garbage in [&[0x16, 3, 1, 0, 4, 0xff, 0xff, 0xff, 0xff][..], b"\0\0\0\0"] {
         let mut socket = connect(grpc)?;
         socket.write_all(garbage)?;
@@ -103,7 +103,7 @@ fn a_client_over_tls_is_served_and_one_without_learns_what_the_port_speaks() -> 
     }
     drop(connect(grpc)?);
     wait_until("the refused connections", WAIT_TIMEOUT, || {
-        Ok((refused(&certificate, &node, "tls")? >= before + 4).then_some(()))
+        Ok((count_refused(&certificate, &node, "tls")? >= before + 4).then_some(()))
     })?;
     is_served(&runtime, grpc, &certificate)
 }
@@ -130,7 +130,7 @@ fn clients_that_stall_in_the_handshake_are_closed_and_delay_no_other() -> Result
         ensure!(read_to_end(&mut socket).len() < 100, "nothing but an alert");
     }
     wait_until("the late connections", WAIT_TIMEOUT, || {
-        Ok((refused(&certificate, &node, "handshake")? == 200).then_some(()))
+        Ok((count_refused(&certificate, &node, "handshake")? == 200).then_some(()))
     })?;
     // Many handshakes that succeed.
     let handshakes = (0..100).map(|_| client(grpc, &certificate));

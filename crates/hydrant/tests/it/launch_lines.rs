@@ -1,10 +1,11 @@
-//! How tools and public scripts start a validator: each line of `launch_lines/lines.txt`, under the name that it uses.
+//! The command lines by which tools and public scripts start a validator: each line of `launch_lines/lines.txt` runs under
+//! the name that it uses.
 //!
 //! Shape: a line is run in a directory of its own, on free ports, with the files that it names. Lines that clone take
 //! the accounts from one `hydrant dev`. Then the test does what the source of the line does: it waits for the same
 //! sign, subscribes on the WebSocket port, and ends the process by the same signal.
 //! Bounds: [`AT_ONCE`] processes at a time; 30 s for each wait.
-//! Not here: what a flag does (`flags`, `clone`, `drop_in`).
+//! Not here: the effects of flags (`flags`, `clone`, `drop_in`).
 
 mod line;
 mod preparation;
@@ -34,7 +35,7 @@ const LINES: &str = include_str!("launch_lines/lines.txt");
 const LINES_MIN: usize = 70;
 /// Two for each of two cores: a line waits longer than it computes.
 const AT_ONCE: usize = 4;
-/// What the output of a process that could not bind its ports contains.
+/// Part of the output of a process that could not bind its ports.
 const PORT_TAKEN: &str = "listen on ";
 /// Other programs may take a port between its choice and its use.
 const PORT_TRIES: usize = 5;
@@ -71,7 +72,7 @@ fn every_launch_line_of_tools_and_scripts_starts_and_answers() -> Result<()> {
     Ok(())
 }
 
-/// What all lines share.
+/// The directory, upstream and cluster that all lines share.
 struct LaunchWorld {
     /// A directory with links of both names.
     programs: TempDir,
@@ -113,7 +114,7 @@ impl LaunchWorld {
         command.arg("--default-signal=INT");
         command.arg(self.programs.path().join(line.program.name()));
         command.args(&launch.args).current_dir(dir.path()).env("HOME", launch.home());
-        // What a line of surfpool without --offline would fetch from.
+        // The cluster that a line of surfpool without --offline would fetch from.
         command.env("SURFPOOL_DATASOURCE_RPC_URL", self.upstream.rpc_url());
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let mut process = KillOnDrop::spawn(&mut command)?;
@@ -122,10 +123,10 @@ impl LaunchWorld {
     }
 }
 
-/// What the source of the line does with the process.
+/// Waits, subscribes and ends the process as the source of the line does.
 fn drive(line: &LaunchLine, launch: &Launch, process: &mut KillOnDrop, log: &Path) -> Result<()> {
     let daemon = match line.end {
-        End::Daemon => Some(daemon_of(process, log)?),
+        End::Daemon => Some(find_daemon(process, log)?),
         End::Signal(_) => None,
     };
     let started = Started { launch, log };
@@ -155,7 +156,7 @@ fn drive(line: &LaunchLine, launch: &Launch, process: &mut KillOnDrop, log: &Pat
 }
 
 /// The process in the background, whose id is in the output of the one that has started it and has ended.
-fn daemon_of(process: &mut KillOnDrop, log: &Path) -> Result<u32> {
+fn find_daemon(process: &mut KillOnDrop, log: &Path) -> Result<u32> {
     let status = wait_until("the daemon", WAIT_TIMEOUT, || Ok(process.0.try_wait()?))?;
     ensure!(status.success(), "{status}");
     let output = fs::read_to_string(log)?;

@@ -28,11 +28,11 @@ const ACCOUNTS: u32 = 20_000;
 const MIB: f64 = 1_048_576.0;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What open connections may add to the resident size, as a multiple of what the parts name.
+/// Maximum growth of the resident size by open connections, as a multiple of the bytes that the parts report.
 const OPEN_RESIDENT_MAX: f64 = 1.15;
 
-/// What an unread response may add to the resident size: its unsent chunks, its sorted list of accounts, and what the
-/// allocator retains of the chunks that were sent.
+/// Maximum growth of the resident size by an unread response: its unsent chunks, its sorted list of accounts, and the
+/// memory of sent chunks that the allocator retains.
 const UNREAD_RESIDENT_MAX: f64 = 4.0 * MIB;
 
 /// Token accounts of 50 mints, two of each owner.
@@ -79,8 +79,8 @@ fn memory(node: &Node) -> Result<(Parts, f64, f64)> {
     Ok((parts, sum, value(resident.context("a resident size")?)?))
 }
 
-/// Waits until a node with 50 ms a slot has had its first root, and a second since: from then on a new block takes the
-/// place of an old one, and `start` is measured.
+/// Waits until a node with 50 ms a slot has had its first root for a second: afterwards a new block replaces an old one,
+/// and `start` is measured.
 fn wait_until_steady(node: &Node) -> Result<()> {
     let world = World::new(node);
     let root = || -> Result<u64> {
@@ -90,7 +90,7 @@ fn wait_until_steady(node: &Node) -> Result<()> {
     wait_until("a root", WAIT_TIMEOUT, || Ok((root()? > first + 20).then_some(())))
 }
 
-/// The bytes of a part.
+/// Returns the bytes that a part reports.
 fn part(parts: &Parts, name: &str) -> Result<f64> {
     let part = parts.iter().find(|(part, _)| part == name);
     part.map(|(_, bytes)| *bytes).with_context(|| format!("no part `{name}`"))
@@ -98,7 +98,7 @@ fn part(parts: &Parts, name: &str) -> Result<f64> {
 
 /// Bytes that no part accounts for, of a node that has run for some slots. The allocator returns free memory with a
 /// delay, so the resident size is above the sum for a while after each burst.
-fn unnamed(node: &Node) -> Result<(f64, String)> {
+fn unattributed_bytes(node: &Node) -> Result<(f64, String)> {
     wait_until_steady(node)?;
     let mut text = String::new();
     let unnamed = wait_until("all but 15 % to be accounted for", WAIT_TIMEOUT, || {
@@ -116,10 +116,10 @@ fn resident_memory_is_accounted_for_and_an_account_directory_leaves_only_its_acc
     let files = TempDir::new()?;
     write_accounts(files.path())?;
     let flags = ["--slot-ms", "50"];
-    let (without, text) = unnamed(&start_node(&flags)?)?;
+    let (without, text) = unattributed_bytes(&start_node(&flags)?)?;
     let dir = files.path().display().to_string();
     let node = start_node(&[&flags[..], &["--account-dir", &dir]].concat())?;
-    let (with, text_with) = unnamed(&node)?;
+    let (with, text_with) = unattributed_bytes(&node)?;
     // A second copy of 20,000 accounts, as a list and in the VM, would be 20 MiB.
     ensure!(with - without < 8.0 * MIB, "without accounts {text}\nwith them {text_with}");
     Ok(())
@@ -184,7 +184,7 @@ fn status_request(nth: usize) -> String {
     format!("GET /v1/transactions/{signature}/status?waitMs=30000 HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// QUIC connections to the TPU, each with a stream that has begun.
+/// QUIC connections to the TPU, each with an open stream.
 struct QuicClients {
     open: Vec<(quinn::Endpoint, quinn::Connection, quinn::SendStream)>,
     runtime: Runtime,
@@ -301,14 +301,15 @@ fn memory_of_open_connections_is_reported_and_released() -> Result<()> {
 #[test]
 fn memory_of_unread_responses_is_reported_and_released() -> Result<()> {
     const UNREAD: usize = 40;
-    let (files, accounts) = (TempDir::new()?, TempDir::new()?);
+    let files = TempDir::new()?;
+    let accounts = TempDir::new()?;
     write_accounts(accounts.path())?;
     let node = patient_node(&files, &["--account-dir", &accounts.path().display().to_string()])?;
     let address = node.rpc.to_string();
     let resident_before = memory(&node)?.2;
     let mut open = Vec::new();
     for nth in 0..UNREAD {
-        // Each list differs, so that each is computed. It is far longer than what the sockets take.
+        // Each list differs, so that each is computed. It is far longer than the sockets' buffers.
         let list = json!({"jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts", "params": [
             "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
             {"encoding": "base64", "dataSlice": {"offset": 0, "length": 165 - nth}},
@@ -317,7 +318,7 @@ fn memory_of_unread_responses_is_reported_and_released() -> Result<()> {
         open.push(open_connection(&address, (post(list.len()) + &list).as_bytes())?);
     }
     let unsent = || part(&memory(&node)?.0, "unsent_responses");
-    // More than half a megabyte of each response, and less than what its channel and a time slice may have.
+    // More than half a megabyte of each response, and less than the limits of its channel and of a time slice.
     wait_until("the unsent responses", WAIT_TIMEOUT, || {
         Ok((unsent()? >= UNREAD as f64 * 0.5 * MIB).then_some(()))
     })

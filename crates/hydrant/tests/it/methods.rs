@@ -1,6 +1,6 @@
 //! Every method and every subscription through the real binary: `method_<name>`, `subscription_<name>`.
 //!
-//! Requests are written by hand and responses read as JSON, so the tests see exactly what is sent. One node serves all
+//! Requests are written by hand and responses read as JSON, so the tests see the exact bytes. One node serves all
 //! of these tests. `stage.rs` describes what happened on its ledger before the first one.
 //! Not here: refusals (crates/rpc_solana has a table of malformed requests), and whole flows (`clients.rs`).
 #![expect(non_snake_case, reason = "a test is named after its method as clients call it")]

@@ -41,7 +41,7 @@ fn named(text: &str) -> BTreeSet<&str> {
     words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix))).collect()
 }
 
-/// The queries of a board.
+/// Returns the queries of a board's panels.
 fn queries(board: &Value) -> Result<Vec<&str>> {
     let panels = board["panels"].as_array().context("panels")?;
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
@@ -68,12 +68,16 @@ fn every_metric_of_the_board_and_of_the_alerts_exists() -> Result<()> {
 #[test]
 fn panels_of_the_board_have_their_own_ids_and_do_not_overlap() -> Result<()> {
     let board: Value = serde_json::from_str(&packaging("grafana/hydrant.json")?)?;
-    let (mut ids, mut cells) = (BTreeSet::new(), BTreeSet::new());
+    let mut ids = BTreeSet::new();
+    let mut cells = BTreeSet::new();
     for panel in board["panels"].as_array().context("panels")? {
         let title = &panel["title"];
         ensure!(ids.insert(panel["id"].as_u64().context("an id")?), "{title}: its id is taken");
         let side = |name: &str| panel["gridPos"][name].as_u64().context(name.to_owned());
-        let (x, y, w, h) = (side("x")?, side("y")?, side("w")?, side("h")?);
+        let x = side("x")?;
+        let y = side("y")?;
+        let w = side("w")?;
+        let h = side("h")?;
         ensure!(x + w <= 24, "{title} is wider than the board");
         for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
             ensure!(cells.insert(cell), "{title} overlaps another panel at {cell:?}");

@@ -7,7 +7,6 @@ use std::process::Command;
 use anyhow::Result;
 use testkit::node::{Node, NodeCommand};
 
-/// The program under test.
 pub(crate) const HYDRANT: &str = env!("CARGO_BIN_EXE_hydrant");
 
 /// A ready node with `flags`, in addition to those for free ports and a quiet terminal. SIGTERM ends it.

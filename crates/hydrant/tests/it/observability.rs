@@ -10,7 +10,7 @@ use testkit::node::Node;
 use crate::node::start_node;
 use crate::world::wait_until;
 
-/// The text of `/metrics`.
+/// Requests `/metrics`, and returns its text.
 pub(crate) fn metrics(node: &Node) -> Result<String> {
     let request = Endpoint::from(node.rpc).request("GET", "/metrics", None);
     let mut client = Client::open(node.rpc)?;

@@ -1,4 +1,4 @@
-//! The settings in `packaging/debian`, and what is generated from the command line for packages.
+//! The settings in `packaging/debian`, and the files that are generated from the command line for packages.
 
 use std::fs;
 use std::path::PathBuf;

@@ -88,7 +88,8 @@ fn run_dev(args: &[&str]) -> Result<(bool, String)> {
 fn a_check_names_the_unknown_symbol_of_an_elf() -> Result<()> {
     let files = TempDir::new()?;
     let mut elf = fs::read(ProgramElves::find()?.upgrade)?;
-    let (good, bad) = (files.path().join("good.so"), files.path().join("bad.so"));
+    let good = files.path().join("good.so");
+    let bad = files.path().join("bad.so");
     fs::write(&good, &elf)?;
     let name = b"sol_log_pubkey\0";
     let at = elf.windows(name.len()).position(|window| window == name).context("the symbol")?;

@@ -42,7 +42,7 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
     exchange(connect(address)?, &get_text(path, &format!("Host: {address}\r\n")))
 }
 
-/// The body of a response.
+/// Returns the body of a response with a head.
 pub(crate) fn body(response: &str) -> Result<&str> {
     Ok(response.split_once("\r\n\r\n").context("a response with a body")?.1)
 }

@@ -1,11 +1,11 @@
 //! A recorded run of a real validator under load (`cargo xtask rig --record`), replayed to a follower: every part of every
-//! bank hash is the one that the validator logged, and the answers are the validator's.
+//! bank hash is the one that the validator logged, and the responses are equal to those of the validator.
 //!
-//! In `tests/recorded_validator`: `snapshot-SLOT-HASH.tar.zst` is the validator's archive, `stream.zst` what its plugin
-//! sent from the next slot on, `frozen_banks.log` its lines about these banks, and `answers.zst` its answers, one a line,
-//! each with the final slot that it is about, or with none if it is the same at all later ones.
-//! Shape: the stream is sent slot by slot, so that the follower is asked at the same final slot.
-//! Not here: how it is recorded (`xtask/src/rig`).
+//! In `tests/recorded_validator`: `snapshot-SLOT-HASH.tar.zst` is the validator's archive, `stream.zst` has the updates of
+//! its plugin after that slot, `frozen_banks.log` its lines about these banks, and `answers.zst` its responses, one a line,
+//! each with its final slot, or with none if it is equal at all later ones.
+//! Shape: the stream is sent slot by slot, so that the follower has the same final slot when a method is called.
+//! Not here: the recording (`xtask/src/rig`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
 use crate::followed_ledger::{Following, config, wait};
 use crate::followed_methods::Served;
 
-/// Of the recorded validator.
+/// Slots of an epoch of the recorded validator.
 const SLOTS_PER_EPOCH: u64 = 64;
 
-/// What the validator logs of a bank.
+/// The values that the validator logs of a bank.
 #[derive(Debug, PartialEq, Eq)]
 struct FrozenBank {
     hash: String,
@@ -36,21 +36,20 @@ struct FrozenBank {
     lt_checksum: String,
 }
 
-/// An answer of the validator.
+/// A recorded response of the validator.
 struct Recorded {
-    /// `None` if the answer is the same at all later final slots.
+    /// `None` if the response is equal at all later final slots.
     slot: Option<u64>,
     method: String,
     params: Value,
     answer: Value,
 }
 
-/// The files.
 struct Recording {
     archive: PathBuf,
     /// The messages up to the one that a slot is processed, for each slot.
     chunks: BTreeMap<u64, Vec<SubscribeUpdate>>,
-    /// Those after it.
+    /// The updates after the first block.
     rest: Vec<SubscribeUpdate>,
     frozen_banks: BTreeMap<u64, FrozenBank>,
     answers: Vec<Recorded>,
@@ -60,7 +59,7 @@ fn dir() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_validator")
 }
 
-fn unpacked(name: &str) -> Vec<u8> {
+fn read_zst(name: &str) -> Vec<u8> {
     let file = std::fs::File::open(dir().join(name)).expect(name);
     zstd::decode_all(file).expect("a packed file")
 }
@@ -69,9 +68,10 @@ impl Recording {
     fn read() -> Self {
         let archive = testkit::archive::find_recorded().expect("the archive");
         let log = std::fs::read_to_string(dir().join("frozen_banks.log")).expect("the log");
-        let answers = String::from_utf8(unpacked("answers.zst")).expect("text");
-        let (mut chunks, mut rest) = (BTreeMap::new(), Vec::new());
-        let bytes = unpacked("stream.zst");
+        let answers = String::from_utf8(read_zst("answers.zst")).expect("text");
+        let mut chunks = BTreeMap::new();
+        let mut rest = Vec::new();
+        let bytes = read_zst("stream.zst");
         let mut messages = bytes.as_slice();
         while !messages.is_empty() {
             let update =
@@ -92,7 +92,7 @@ impl Recording {
     }
 }
 
-/// The slot that a message reports as processed.
+/// Returns the slot that a message reports as processed.
 fn processed_slot(update: &SubscribeUpdate) -> Option<u64> {
     match &update.update_oneof {
         Some(UpdateOneof::Slot(it)) if it.status == i32::from(SlotStatus::SlotProcessed) => {
@@ -160,21 +160,21 @@ impl Replay {
                 .contains(&it.status),
                 _ => true,
             };
-            // The source does not send what is below its client's first slot.
+            // The source sends nothing below its client's first slot.
             slot_of(update) >= self.first && belongs_to_bank
         };
         self.sent += updates.iter().filter(is_handled).count() as u64;
         self.source.send(updates);
         let status = &self.following.status;
         wait("all updates are handled", || {
-            self.handled() >= self.sent || status.mismatch().is_some() || status.gaps() > 0
+            self.handled_updates() >= self.sent || status.mismatch().is_some() || status.gaps() > 0
         });
         assert_eq!((status.mismatch(), status.last_gap()), (None, None));
-        assert_eq!(self.handled(), self.sent);
+        assert_eq!(self.handled_updates(), self.sent);
     }
 
     /// Updates that the follower has handled.
-    fn handled(&self) -> u64 {
+    fn handled_updates(&self) -> u64 {
         let mut out = metrics::Exposition::default();
         metrics::Collector::write(&*self.following.status, &mut out);
         let text = out.into_string();
@@ -237,13 +237,15 @@ fn a_real_validators_banks_and_answers_are_those_of_its_follower() {
     let genesis = answers.iter().find(|it| it.method == "getGenesisHash").expect("it is recorded");
     let genesis: Hash =
         genesis.answer["result"].as_str().and_then(|it| it.parse().ok()).expect("it");
-    let (mut served, sender) = Served::of_follower(&replay.following, genesis);
+    let (mut served, sender) = Served::from_follower(&replay.following, genesis);
     let mut by_slot: BTreeMap<Option<u64>, Vec<Recorded>> = BTreeMap::new();
     for answer in answers {
         by_slot.entry(answer.slot).or_default().push(answer);
     }
     let at_the_end = by_slot.remove(&None).unwrap_or_default();
-    let (mut equal, mut compared_banks, mut failures) = (BTreeMap::new(), 0, Vec::new());
+    let mut equal = BTreeMap::new();
+    let mut compared_banks = 0;
+    let mut failures = Vec::new();
     let mut compare = |answers: Vec<Recorded>| {
         for recorded in answers {
             let found = respond(&mut served.client, &recorded, first);

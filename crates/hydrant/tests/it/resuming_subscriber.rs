@@ -1,4 +1,4 @@
-//! A gRPC subscriber that resumes after its server ended: what it got of each slot, each slot once.
+//! A gRPC subscriber that resumes after its server ended, and has the contents of each slot once.
 //!
 //! Shape: the status of its commitment ends a slot. Of a slot that was cut, everything is dropped, and the next stream
 //! starts there (`from_slot`).
@@ -20,10 +20,10 @@ use yellowstone_grpc_proto::geyser::{
     SubscribeRequestFilterTransactions, SubscribeUpdate,
 };
 
-/// How long nothing may come from a server that runs.
+/// Time limit of the wait for a message of a running server.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a subscriber got of a slot.
+/// The updates of a slot that a subscriber received.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotContent {
     /// The last state of each account: its lamports, and a hash of the rest.
@@ -36,7 +36,7 @@ pub(crate) struct SlotContent {
 /// A subscriber at one commitment.
 pub(crate) struct ResumingSubscriber {
     pub(crate) level: CommitmentLevel,
-    /// Where its server is now; `None` while there is none.
+    /// Current address of its server; `None` while no server is running.
     pub(crate) server: watch::Receiver<Option<SocketAddr>>,
     /// The last slot to be received, once it is known.
     pub(crate) end: watch::Receiver<Option<u64>>,
@@ -46,7 +46,7 @@ pub(crate) struct ResumingSubscriber {
     pub(crate) is_deduplicated: bool,
 }
 
-/// What a subscriber got.
+/// The slots that a subscriber received.
 pub(crate) struct Received {
     pub(crate) slots: BTreeMap<u64, SlotContent>,
     /// Streams that it started after the first one.
@@ -54,7 +54,7 @@ pub(crate) struct Received {
 }
 
 impl ResumingSubscriber {
-    /// Receives up to the end.
+    /// Receives updates up to the last slot.
     pub(crate) async fn run(mut self) -> Result<Received> {
         let mut slots = BTreeMap::new();
         let mut streams = 0_usize;
@@ -138,7 +138,8 @@ impl ResumingSubscriber {
         open: &mut BTreeMap<u64, SlotContent>,
         slots: &mut BTreeMap<u64, SlotContent>,
     ) -> Result<()> {
-        let (level, newest) = (self.level, self.newest);
+        let level = self.level;
+        let newest = self.newest;
         if let Some(slot) = content_slot(&update) {
             ensure!(slot > newest, "{level:?}: slot {slot} comes twice, after {newest}");
         }
@@ -171,8 +172,8 @@ impl ResumingSubscriber {
             Some(UpdateOneof::BlockMeta(meta)) => {
                 let content = open.entry(meta.slot).or_default();
                 ensure!(content.blockhash.is_none(), "{level:?}: the meta of {} twice", meta.slot);
-                let (found, expected) =
-                    (content.transactions.len() as u64, meta.executed_transaction_count);
+                let found = content.transactions.len() as u64;
+                let expected = meta.executed_transaction_count;
                 ensure!(found == expected, "{level:?}: {found} of {expected} transactions");
                 content.blockhash = Some(meta.blockhash);
             }

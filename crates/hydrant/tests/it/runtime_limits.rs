@@ -51,7 +51,7 @@ fn a_transaction_has_the_compute_units_of_the_flag() -> Result<()> {
         ensure!(error(&node, &world, &pay(20))?.is_null());
         let exceeded = json!({ "InstructionError": [20, "ComputationalBudgetExceeded"] });
         ensure!(error(&node, &world, &pay(21))? == exceeded);
-        // What a transaction requests does not count.
+        // The request of a transaction has no effect.
         let requested = [vec![compute_unit_limit(1_000_000)], pay(20)].concat();
         ensure!(error(&node, &world, &requested)? == exceeded);
         let requested = [vec![compute_unit_limit(150)], pay(19)].concat();

@@ -1,6 +1,6 @@
 //! Agave's `solana-rpc-client` and `solana-pubsub-client` against a running node: the main flow.
 //!
-//! Each step prints its name before it begins, so the last line of a failure is the step that failed.
+//! Each step prints its name before it starts, so the last line of a failure is the step that failed.
 
 mod history;
 mod programs;
@@ -19,7 +19,8 @@ use crate::world::{LAMPORTS_PER_SOL, World};
 #[test]
 fn rust_client_flow() -> Result<()> {
     let node = start_node(NODE_FLAGS)?;
-    let (world, socket) = (World::new(&node), Socket::open(&node.ws_url())?);
+    let world = World::new(&node);
+    let socket = Socket::open(&node.ws_url())?;
     flow(&world, &socket).with_context(|| format!("the node's log ends\n{}", node.log_end()))
 }
 
@@ -45,7 +46,7 @@ fn flow(world: &World, socket: &Socket) -> Result<()> {
     history::finalized(world, &token)
 }
 
-/// One named step of the flow.
+/// Runs one step of the flow, and prints its name first.
 #[expect(clippy::print_stdout, reason = "the flow's progress is the test's output")]
 fn step<T>(name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("step {name}");

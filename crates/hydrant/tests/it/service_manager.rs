@@ -1,4 +1,4 @@
-//! What a real node reports to a service manager, which is a socket of this test.
+//! The notifications of a real node to a service manager, which is a socket of this test.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -40,7 +40,7 @@ impl ServiceManager {
         command
     }
 
-    /// The next datagram.
+    /// Returns the text of the next datagram.
     fn receive(&self) -> Result<String> {
         let mut datagram = [0; 4_096];
         let length = self.socket.recv(&mut datagram).context("nothing was reported")?;

@@ -82,7 +82,7 @@ fn each_signal_that_ends_the_node_completes_the_open_block_first() -> Result<()>
 #[test]
 fn a_clean_end_logs_no_warning_and_no_error() -> Result<()> {
     let files = TempDir::new()?;
-    // The second run begins with stored blocks.
+    // The second run starts with stored blocks.
     for run in 1..=2 {
         let mut node = Plain::start_with(&[HYDRANT], files.path(), &["--log", "--slot-ms", "20"])?;
         let first = node.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?;
@@ -106,10 +106,12 @@ fn a_clean_end_logs_no_warning_and_no_error() -> Result<()> {
 fn signals_that_are_ignored_leave_the_node_running() -> Result<()> {
     let files = TempDir::new()?;
     let mut node = Plain::start(&["nohup", HYDRANT], files.path())?;
-    // The masks show what the system does with a signal before the node could notice it.
+    // The masks show how the system handles a signal before the node could notice it.
     let process = Process::with_id(node.node.pid());
-    let (ignored, caught) = (process.signal_mask("SigIgn")?, process.signal_mask("SigCgt")?);
-    let (hangup, user2) = (1, 1 << 11);
+    let ignored = process.signal_mask("SigIgn")?;
+    let caught = process.signal_mask("SigCgt")?;
+    let hangup = 1;
+    let user2 = 1 << 11;
     ensure!(ignored & hangup != 0, "SIGHUP is not ignored: {ignored:x}");
     ensure!(caught & hangup == 0, "SIGHUP has a handler: {caught:x}");
     ensure!(caught & user2 != 0, "SIGUSR2 ends the process: {caught:x}");
@@ -123,7 +125,7 @@ fn signals_that_are_ignored_leave_the_node_running() -> Result<()> {
     Ok(())
 }
 
-/// A program on a free port that accepts connections and never answers.
+/// A listener on a free port that accepts connections and never responds.
 fn silent_server() -> Result<TcpListener> {
     Ok(TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?)
 }

@@ -27,7 +27,6 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// Accounts of random bytes, so that an archive is larger than the buffers of a socket.
 const LARGE_ACCOUNTS: u8 = 3;
 const LARGE_BYTES: usize = 8 << 20;
-/// Downloads at once.
 const DOWNLOADS_MAX: usize = snapshot_server::DOWNLOADS_MAX;
 
 /// Status, a header and the body of a response.
@@ -155,7 +154,7 @@ fn clients_that_do_not_read_a_snapshot_are_disconnected_and_delay_no_other() -> 
     for _ in 0..DOWNLOADS_MAX {
         let mut socket = TcpStream::connect(node.rpc)?;
         write!(socket, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")?;
-        // Its download has begun.
+        // The download has started.
         socket.read_exact(&mut [0; 12])?;
         silent.push(socket);
     }
@@ -172,7 +171,7 @@ fn clients_that_do_not_read_a_snapshot_are_disconnected_and_delay_no_other() -> 
         ensure!(text.contains(metric), "{metric} is not in {text}");
     }
     for mut socket in silent {
-        // What was sent before can be read, and it is not the whole.
+        // The bytes that were sent before can be read, and they are not the whole archive.
         let mut read = Vec::new();
         let _ = socket.read_to_end(&mut read);
         ensure!(read.len() < usize::from(LARGE_ACCOUNTS) * LARGE_BYTES, "{}", read.len());
@@ -187,7 +186,8 @@ fn a_node_follows_a_ledger_by_one_command_and_calls_it_for_what_only_it_knows() 
     let flags =
         ["--slot-ms", "50", "--finalize-after", "8", "--faucet-per-request-sol-cap", "1000"];
     let nodes = FollowedDev::start(&flags)?;
-    let (dev, follower) = (&nodes.dev, &nodes.follower);
+    let dev = &nodes.dev;
+    let follower = &nodes.follower;
     let verified = || {
         let verification = call(follower, "hydrantGetVerification", json!([]))?;
         Ok(verification["verifiedSlot"].as_u64())

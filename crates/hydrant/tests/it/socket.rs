@@ -55,7 +55,7 @@ impl Socket {
         Ok(Inbox { items: receiver, stop: Box::new(stop) })
     }
 
-    /// Unsubscribes.
+    /// Ends the subscription of an inbox.
     pub(crate) fn close<T>(&self, inbox: Inbox<T>) {
         self.runtime.block_on((inbox.stop)());
     }
@@ -68,7 +68,7 @@ pub(crate) struct Inbox<T> {
 }
 
 impl<T: std::fmt::Debug> Inbox<T> {
-    /// The next notification.
+    /// Waits for the next notification.
     pub(crate) fn next(&self) -> Result<T> {
         self.items.recv_timeout(WAIT_TIMEOUT).context("no notification in 30 s")
     }

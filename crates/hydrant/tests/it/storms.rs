@@ -17,11 +17,10 @@ use tokio::sync::oneshot;
 
 use crate::node::HYDRANT;
 
-/// The length of a slot.
 const SLOT: Duration = Duration::from_millis(400);
-/// How long a node may take to be ready.
+/// Time limit of a node to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Clients of a storm.
+/// Number of clients in a storm.
 const CLIENTS: u32 = 5_000;
 /// Number of storms, one after the other.
 const STORMS: usize = 4;
@@ -98,7 +97,7 @@ async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
         (expected[0].1, expected[1].1) = (1.0, 1.0);
         expected
     };
-    // It reads during the storms, too: a client that answers no ping is closed.
+    // It reads during the storms, too: a client that does not respond to pings is closed.
     let (stop, stopped) = oneshot::channel();
     let listening = tokio::spawn(listen(listener, first, stopped));
     let before = node.resident_bytes()?;
@@ -155,7 +154,8 @@ async fn a_node_out_of_descriptors_refuses_at_once_and_recovers() -> Result<()> 
     let node = start(with_fd_limit(dir.path(), 128)?, Duration::from_millis(100))?;
     let mut listener = slot_client(node.ws).await?;
     let mut last = next_slot(&mut listener).await?;
-    let (mut accepted, mut refused) = (Vec::new(), 0);
+    let mut accepted = Vec::new();
+    let mut refused = 0;
     for _ in 0..300 {
         // Each gets a response: none is left in the backlog.
         match tokio::time::timeout(Duration::from_secs(20), Client::connect(node.ws)).await? {

@@ -88,7 +88,7 @@ fn a_lookup_table_is_made_with_the_slot_of_any_commitment() -> Result<()> {
             let sent = world.rpc.send_transaction_with_config(&transaction, config);
             let signature = sent.with_context(|| format!("{commitment:?} {preflight:?}"))?;
             world
-                .confirmed(&signature)?
+                .wait_until_confirmed(&signature)?
                 .with_context(|| format!("{commitment:?} {preflight:?}"))?;
             ensure!(world.rpc.get_account(&table).is_ok());
         }

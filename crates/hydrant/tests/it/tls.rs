@@ -34,7 +34,8 @@ impl Certificate {
     pub(crate) fn write(dir: &Path) -> Result<Self> {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names)?;
-        let (chain, key) = (dir.join("chain.pem"), dir.join("key.pem"));
+        let chain = dir.join("chain.pem");
+        let key = dir.join("key.pem");
         fs::write(&chain, section("CERTIFICATE", made.cert.der()))?;
         fs::write(&key, section("PRIVATE KEY", &made.signing_key.serialize_der()))?;
         Ok(Self { der: made.cert.der().clone(), chain, key })
@@ -91,7 +92,7 @@ fn a_node_with_a_certificate_speaks_tls_and_tells_other_clients() -> Result<()> 
     let document = certificate.get(&node, "/v1/openapi.json")?;
     let document: Value = serde_json::from_str(body(&document)?)?;
     ensure!(document["paths"].as_object().is_some_and(|paths| paths.len() > 10));
-    // A client that speaks HTTP, or anything else, learns what the port speaks.
+    // A client that speaks HTTP, or anything else, gets an error that names TLS.
     for garbage in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\0\0\0\0"] {
         let refused = exchange(connect(node.rpc)?, garbage)?;
         ensure!(refused.starts_with("HTTP/1.1 400 "), "{refused}");

@@ -29,7 +29,7 @@ use crate::world::CONFIRMED;
 
 /// Seconds after which a command is ended.
 const COMMAND_SECONDS: &str = "120";
-/// What the flows need of the ledger: an epoch that does not end, with a schedule that is not long, and the feature off
+/// Settings of the ledger that the flows need: an epoch that does not end, with a schedule that is not long, and the feature off
 /// that refuses programs of version 0, which the flows deploy.
 const LEDGER_FLAGS: &[&str] = &[
     "--slots-per-epoch",
@@ -106,12 +106,12 @@ impl ToolWorld {
         self.run(&self.solana, args)
     }
 
-    /// What the Solana CLI prints as JSON.
+    /// Runs the Solana CLI, and returns its JSON output.
     pub(crate) fn solana_json(&self, args: &[&str]) -> Result<Value> {
         self.json(&self.solana, args)
     }
 
-    /// What a tool prints as JSON.
+    /// Runs a tool, and returns its JSON output.
     pub(crate) fn json(&self, program: &Path, args: &[&str]) -> Result<Value> {
         let text = self.run(program, &[args, &["--output", "json-compact"]].concat())?;
         // Some commands print a line before it.
@@ -124,7 +124,8 @@ impl ToolWorld {
         let mut command = self.command(Path::new("timeout"));
         let output = command.arg(COMMAND_SECONDS).arg(program).args(args).output()?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let out = text(&output.stdout);
+        let err = text(&output.stderr);
         ensure!(output.status.success(), "{args:?} ended with {}\n{out}\n{err}", output.status);
         Ok(out)
     }

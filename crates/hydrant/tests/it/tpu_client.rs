@@ -46,7 +46,7 @@ fn transfers_over_quic_land() -> Result<()> {
     let _client = send(&node, &transfers)?;
     for transfer in &transfers {
         let signature = &transfer.signatures[0];
-        let confirmed = world.confirmed(signature).with_context(|| node.log_end())?;
+        let confirmed = world.wait_until_confirmed(signature).with_context(|| node.log_end())?;
         confirmed.with_context(|| format!("transfer {signature}"))?;
     }
     let expected: u64 = (1_000_000..1_000_100).sum();
@@ -54,8 +54,7 @@ fn transfers_over_quic_land() -> Result<()> {
     Ok(())
 }
 
-/// Sends over QUIC or not at all: this client has no other way. What it sends leaves while it lives, and
-/// its runtime.
+/// Sends over QUIC only: this client has no fallback. It transmits only while it and its runtime exist.
 pub(crate) fn send(
     node: &Node,
     transactions: &[VersionedTransaction],
@@ -78,11 +77,13 @@ fn a_program_is_deployed_over_quic() -> Result<()> {
     let world = World::new(&node);
     world.airdrop(&world.payer.pubkey(), 100)?;
     let elf = fs::read(&ProgramElves::find()?.first).context("read the ELF")?;
-    let (payer, buffer, program) = (world.payer.pubkey(), Keypair::new(), Keypair::new());
+    let payer = world.payer.pubkey();
+    let buffer = Keypair::new();
+    let program = Keypair::new();
     let rent = world.rent(UpgradeableLoaderState::size_of_buffer(elf.len()))?;
     world.send(&create_buffer(&payer, &buffer.pubkey(), &payer, rent, elf.len())?, &[&buffer])?;
 
-    // Sends all chunks at once through the TPU, as `solana program deploy` writes a buffer.
+    // All chunks are sent at once through the TPU, as by `solana program deploy`.
     let chunks = elf.chunks(CHUNK).zip((0..).step_by(CHUNK));
     let messages: Vec<Message> = chunks
         .map(|(chunk, at)| {
@@ -130,12 +131,12 @@ fn a_program_is_deployed_over_quic() -> Result<()> {
     // The client may fall back to RPC. The node's own counter shows that it did not.
     let expected = messages.len() as u64;
     wait_until("the node's count of transactions over QUIC", WAIT_TIMEOUT, || {
-        Ok((accepted(&node.log_end()) >= expected).then_some(()))
+        Ok((count_accepted(&node.log_end()) >= expected).then_some(()))
     })
 }
 
 /// The last count of accepted transactions in a node's log.
-fn accepted(log: &str) -> u64 {
+fn count_accepted(log: &str) -> u64 {
     let mut counts = log.lines().filter_map(|line| {
         let (_, counts) = line.split_once("transactions over QUIC: ")?;
         counts.split(", ").nth(1)?.strip_suffix(" accepted")?.parse().ok()
@@ -145,8 +146,8 @@ fn accepted(log: &str) -> u64 {
 
 #[test]
 fn what_is_accepted_is_forwarded() -> Result<()> {
-    // Two ledgers do not share blockhashes, so the second refuses what the first sends on; but it comes,
-    // and is counted there.
+    // Two ledgers do not share blockhashes, so the second refuses the forwarded transactions; but they arrive
+    // there, and are counted.
     let second = start_node(NODE_FLAGS)?;
     let to = second.tpu.context("endpoints without tpu")?.to_string();
     let first = start_node(&[NODE_FLAGS, &["--forward", &to]].concat())?;

@@ -38,7 +38,8 @@ impl TraceCollector {
             self.connection = Some(BufReader::new(socket));
         }
         let reader = self.connection.as_mut().context("it is connected")?;
-        let (mut length, mut first) = (0, String::new());
+        let mut length = 0;
+        let mut first = String::new();
         reader.read_line(&mut first)?;
         ensure!(first == "POST /v1/traces HTTP/1.1\r\n", "{first}");
         loop {
@@ -122,8 +123,8 @@ fn a_collector_that_is_gone_costs_spans_and_no_request() -> Result<()> {
     let response = call(&node, "getSlot", &json!([]), &[("traceparent", &recorded)])?;
     ensure!(response["result"].is_u64(), "{response}");
     wait_until("the count of spans that failed", WAIT_TIMEOUT, || {
-        let (metrics, count) =
-            (metrics(&node)?, "hydrant_traced_requests_total{result=\"failed\"} 1\n");
+        let metrics = metrics(&node)?;
+        let count = "hydrant_traced_requests_total{result=\"failed\"} 1\n";
         let is_empty = metrics.contains("hydrant_traced_requests_queued 0\n");
         Ok((metrics.contains(count) && is_empty).then_some(()))
     })

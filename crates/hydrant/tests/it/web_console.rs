@@ -1,4 +1,4 @@
-//! The console over HTTP: who gets it, its headers, and that every other request is served as before. Its scripts run
+//! The console over HTTP: the requests that get it, its headers, and that every other request is served as before. Its scripts run
 //! in a browser (`clients::console_flow`).
 
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::follower::FollowedDev;
 use crate::node::start_node;
 use crate::world::wait_until;
 
-/// What browsers send when they load a page.
+/// The header that browsers send when they load a page.
 const BROWSER: (&str, &str) =
     ("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
 
-/// How long a follower may take to verify its first bank.
+/// Time limit of a follower to verify its first bank.
 const VERIFIED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A response.
+/// A response of the console.
 struct Received {
     status: u16,
     headers: Vec<(&'static str, Option<String>)>,

@@ -80,10 +80,8 @@ fn a_page_of_another_site_sends_no_transaction_without_its_signatures() -> Resul
         let response = exchange(connect(address)?, &post_text(head, &request))?;
         Ok(serde_json::from_str(body(&response)?)?)
     };
-    let (own, foreign) = (
-        format!("Host: {address}\r\n"),
-        format!("Host: {address}\r\nOrigin: https://evil.example\r\n"),
-    );
+    let own = format!("Host: {address}\r\n");
+    let foreign = format!("Host: {address}\r\nOrigin: https://evil.example\r\n");
     let skip = json!([text, { "encoding": "base64", "skipSigVerify": true }]);
     let refused = send(&foreign, "sendTransaction", skip)?;
     ensure!(refused["error"]["code"] == FOREIGN_PAGE, "{refused}");

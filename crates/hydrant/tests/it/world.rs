@@ -94,18 +94,21 @@ impl World {
             ..RpcSendTransactionConfig::default()
         };
         let signature = self.rpc.send_transaction_with_config(transaction, config)?;
-        Ok((signature, self.confirmed(&signature)?))
+        Ok((signature, self.wait_until_confirmed(&signature)?))
     }
 
-    /// How the transaction landed, once it is confirmed.
-    pub(crate) fn confirmed(&self, signature: &Signature) -> Result<TransactionResult<()>> {
+    /// Waits until a transaction is confirmed, and returns its result.
+    pub(crate) fn wait_until_confirmed(
+        &self,
+        signature: &Signature,
+    ) -> Result<TransactionResult<()>> {
         wait_until("a confirmed signature", WAIT_TIMEOUT, || {
             Ok(self.rpc.get_signature_status_with_commitment(signature, CONFIRMED)?)
         })
     }
 
     fn landed_well(&self, signature: &Signature) -> Result<()> {
-        self.confirmed(signature)?.with_context(|| format!("{signature} failed"))
+        self.wait_until_confirmed(signature)?.with_context(|| format!("{signature} failed"))
     }
 
     /// The confirmed transaction, in `encoding`.

@@ -1,6 +1,6 @@
 //! `yellowstone-grpc-client`, as crates.io ships it, against a running node: the main flow.
 //!
-//! Each step prints its name before it begins, so the last line of a failure is the step that failed.
+//! Each step prints its name before it starts, so the last line of a failure is the step that failed.
 //! Bounds: a wait is for a message, 30 s at most.
 
 mod cut_proxy;
@@ -34,7 +34,7 @@ use cut_proxy::CutProxy;
 const WAIT: Duration = Duration::from_secs(30);
 /// Blocks before the connection is cut, and after it.
 const BLOCKS: usize = 10;
-/// How often it is cut.
+/// Number of times that the connection is cut.
 const CUTS: usize = 3;
 
 #[test]
@@ -61,12 +61,12 @@ async fn flow(rpc: SocketAddr, grpc: SocketAddr) -> Result<()> {
     let url = format!("http://{grpc}");
     step("the calls agree with JSON-RPC", calls(&url, rpc)).await?;
     step("an airdrop as account, transaction and status, compressed", updates(&url, rpc)).await?;
-    step("filters are replaced", replaced(&url)).await?;
-    step("an invalid filter says why", refused(&url)).await?;
-    step("a stream that is cut misses no block", reconnected(grpc)).await
+    step("filters are replaced", replace_filters(&url)).await?;
+    step("an invalid filter says why", send_invalid_filters(&url)).await?;
+    step("a stream that is cut misses no block", reconnect(grpc)).await
 }
 
-/// One named step of the flow.
+/// Runs one step of the flow, and prints its name first.
 #[expect(clippy::print_stdout, reason = "the flow's progress is the test's output")]
 async fn step(name: &str, body: impl Future<Output = Result<()>>) -> Result<()> {
     println!("step {name}");
@@ -149,7 +149,7 @@ fn ping(id: i32) -> SubscribeRequest {
     SubscribeRequest { ping: Some(SubscribeRequestPing { id }), commitment, ..Default::default() }
 }
 
-async fn replaced(url: &str) -> Result<()> {
+async fn replace_filters(url: &str) -> Result<()> {
     let metas = SubscribeRequest {
         blocks_meta: [("meta".to_owned(), SubscribeRequestFilterBlocksMeta {})].into(),
         ..Default::default()
@@ -173,7 +173,7 @@ async fn replaced(url: &str) -> Result<()> {
     Ok(())
 }
 
-async fn refused(url: &str) -> Result<()> {
+async fn send_invalid_filters(url: &str) -> Result<()> {
     let bad = SubscribeRequestFilterAccounts { owner: vec!["x".into()], ..Default::default() };
     let request =
         SubscribeRequest { accounts: [("bad".to_owned(), bad)].into(), ..Default::default() };
@@ -188,7 +188,7 @@ async fn refused(url: &str) -> Result<()> {
 }
 
 /// Blocks through a proxy that cuts the connection. The client reconnects with `from_slot`.
-async fn reconnected(grpc: SocketAddr) -> Result<()> {
+async fn reconnect(grpc: SocketAddr) -> Result<()> {
     let proxy = CutProxy::start(grpc).await?;
     let backoff =
         Backoff { initial_interval: Duration::from_millis(50), multiplier: 1.0, max_retries: 20 };
@@ -202,7 +202,10 @@ async fn reconnected(grpc: SocketAddr) -> Result<()> {
         ..Default::default()
     };
     let (_requests, mut events) = client.subscribe_with_reconnect(Some(request)).await?;
-    let (mut slots, mut first, mut disconnects, mut since_cut) = (BTreeSet::new(), None, 0, 0);
+    let mut slots = BTreeSet::new();
+    let mut first = None;
+    let mut disconnects = 0;
+    let mut since_cut = 0;
     while disconnects < CUTS || since_cut < BLOCKS {
         let event = tokio::time::timeout(WAIT, events.next()).await.context("no update in time")?;
         match event.context("the stream has ended")?? {

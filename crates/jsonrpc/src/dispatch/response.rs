@@ -24,7 +24,6 @@ use crate::response_channel::{BodyChunk, ResponseReceiver};
 use crate::server_context::ServerContext;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
-/// The response to a body.
 pub(crate) enum JsonRpcResponse {
     /// No call of the body gets a response.
     Empty,

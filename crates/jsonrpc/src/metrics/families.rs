@@ -8,7 +8,6 @@ use metrics::{Collector, Exposition, MetricKind};
 
 use super::{Metrics, process};
 
-/// The transport of a call.
 const HTTP: (&str, &str) = ("transport", "http");
 const WEBSOCKET: (&str, &str) = ("transport", "websocket");
 

@@ -2,7 +2,6 @@
 
 use cpu_pool::Class;
 
-/// The method label of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MethodLabel(pub(super) u16);
 

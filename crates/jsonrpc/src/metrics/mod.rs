@@ -125,7 +125,6 @@ impl Metrics {
         methods.chain([MethodLabel::other(), MethodLabel::none()])
     }
 
-    /// Counts a call.
     pub(crate) fn record_call(
         &self,
         label: MethodLabel,

@@ -17,7 +17,6 @@ pub enum Rejection {
 
 const REJECTIONS: usize = 5;
 
-/// The counters of all causes.
 pub(super) struct Rejections(Counters);
 
 impl Rejection {

@@ -40,7 +40,6 @@ pub(crate) struct ExecutionStats {
     pub(crate) slices: u32,
     /// Bytes of the response before compression.
     pub(crate) bytes: u64,
-    /// Records read.
     pub(crate) records_visited: u64,
     /// Result of the cache lookup.
     pub(crate) cache: &'static str,

@@ -104,7 +104,6 @@ where
     let _ = timeout(Duration::from_millis(pubsub.config.close_timeout_ms), closing).await;
 }
 
-/// How a connection ends.
 enum ConnectionEnd {
     /// The stream ended or broke.
     Gone,
@@ -140,7 +139,8 @@ where
     let mut ping = interval(ping_every);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let (clients, pool) = (Arc::clone(&pubsub.clients), Arc::clone(&pubsub.pool));
+    let clients = Arc::clone(&pubsub.clients);
+    let pool = Arc::clone(&pubsub.pool);
     let session = Arc::new(Session::<A>::new(listener, client_id, clients, pool));
     if session.is_revoked() {
         // A reload that removed the key did not find this listener.

@@ -62,12 +62,10 @@ impl PubSubMetrics {
         self.1.record(method, duration, outcome);
     }
 
-    /// The counters of calls.
     pub(super) fn calls(&self) -> &Arc<WebSocketMetrics> {
         &self.1
     }
 
-    /// The count of an event.
     pub(super) fn sum(&self, event: SessionEvent) -> u64 {
         self.0.sum(event as usize)
     }

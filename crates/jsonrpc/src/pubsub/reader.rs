@@ -71,7 +71,6 @@ pub(super) struct LongMessages {
     pub(super) binary_marker: Option<u8>,
 }
 
-/// The limits of a reader.
 #[derive(Clone, Copy)]
 struct Limits {
     short_max: usize,
@@ -112,7 +111,6 @@ enum FrameKind {
     Control(Control),
 }
 
-/// An incomplete message.
 struct PartialMessage {
     is_text: bool,
     bytes: BytesMut,
@@ -272,7 +270,8 @@ impl MessageReader {
                     if self.buffer.len() < missing {
                         return Ok(Progress::Missing(Missing::Bytes));
                     }
-                    let (mask, mut payload) = (frame.mask, self.buffer.split_to(missing));
+                    let mask = frame.mask;
+                    let mut payload = self.buffer.split_to(missing);
                     unmask(&mut payload, mask, 0);
                     self.frame = None;
                     return received_control(control, payload.freeze()).map(Progress::Received);
@@ -356,7 +355,8 @@ impl MessageReader {
             if self.buffer.len() < missing {
                 return Ok(Some(Progress::Missing(Missing::Bytes)));
             }
-            let (is_text, mask) = (message.is_text, frame.mask);
+            let is_text = message.is_text;
+            let mask = frame.mask;
             let mut payload = self.buffer.split_to(missing);
             unmask(&mut payload, mask, 0);
             (self.frame, self.message) = (None, None);

@@ -48,7 +48,8 @@ impl<A: SubscriptionTypes> Session<A> {
     ) -> Self {
         let keys = clients.api_keys();
         let subscription_gauge = keys.map(|keys| keys.count_subscriptions(id.caller(), pool.now()));
-        let (listener, is_refused) = (Arc::new(listener), AtomicBool::new(false));
+        let listener = Arc::new(listener);
+        let is_refused = AtomicBool::new(false);
         Self { listener, id, clients, pool, subscription_gauge, is_refused }
     }
 

@@ -30,7 +30,6 @@ pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 /// Bytes of the buffer that an idle connection retains.
 const IDLE_BYTES: usize = 4 * 1024;
 
-/// Writes frames to a socket.
 pub(super) struct FrameWriter {
     buffer: Vec<u8>,
     /// Bytes of the buffer that have been written.
@@ -249,8 +248,8 @@ mod tests {
     #[tokio::test]
     async fn a_long_text_is_written_in_short_chunks_and_not_copied() {
         let (len, waiting) = (1_000_000, Arc::<AtomicUsize>::default());
-        let (mut socket, mut writer) =
-            (Socket::new(50_000), FrameWriter::new(Arc::clone(&waiting)));
+        let mut socket = Socket::new(50_000);
+        let mut writer = FrameWriter::new(Arc::clone(&waiting));
         let text = text(len);
         writer.add(OpCode::Control(Control::Ping), true, b"?");
         writer.add_long(TEXT, true, len);
@@ -300,7 +299,8 @@ mod tests {
         assert!(step.is_break());
         assert_eq!(socket.accepted, [0x81, 2, b'{', b'}', 0x88, 0]);
 
-        let (uses_left, text) = (Cell::new(1), text(100_000));
+        let uses_left = Cell::new(1);
+        let text = text(100_000);
         let available = || (uses_left.replace(uses_left.get() - 1) > 0).then(|| text.clone());
         writer.add_long(TEXT, true, 100_000);
         socket.at_once = 1_000;

@@ -24,7 +24,8 @@ impl<A: Api> CallTask<A> {
     /// Handles a call of a batch through the cache.
     pub(super) fn lookup(&mut self, id: Id, method: MethodRef<A>) {
         let params = Params::new(self.params.as_deref());
-        let (server, cache) = (&*self.server, &self.server.context.response_cache);
+        let server = &*self.server;
+        let cache = &self.server.context.response_cache;
         let coding = ContentEncoding::Plain;
         let text = CallText { method: method.name, params: params.text(), coding };
         let find = || match cache.lookup_text(&server.api, text) {
@@ -53,8 +54,10 @@ impl<A: Api> CallTask<A> {
 
     /// Looks the call up, unless it waits for another task. It stays pending if it has to wait.
     pub(super) fn poll_fill(&mut self, mut pending: PendingFill<A>) {
-        let (ledger, cache) = (&self.server.api, &self.server.context.response_cache);
-        let (method, params) = (pending.method.name, self.params.as_deref());
+        let ledger = &self.server.api;
+        let cache = &self.server.context.response_cache;
+        let method = pending.method.name;
+        let params = self.params.as_deref();
         let text = CallText { method, params, coding: self.coding() };
         let context = LookupContext { ledger, text, client: self.info.context.client };
         let waker = Waker::from(Arc::clone(self.sender.waker()));

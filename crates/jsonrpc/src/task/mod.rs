@@ -182,13 +182,13 @@ impl<A: Api> CallTask<A> {
         self.calls.collect()
     }
 
-    /// The same for a single call that is looked up in the cache when it starts, and may fill it.
+    /// A task for a single call that is looked up in the cache when it starts, and may fill it.
     pub(crate) fn with_cache_fill(mut self, cache_fill: Option<CacheFill<Scheduled>>) -> Self {
         self.cache_fill = cache_fill;
         self
     }
 
-    /// The same for a single call whose response needs a validator even if it is long.
+    /// A task for a single call whose response needs a validator even if it is long.
     pub(crate) fn with_validator_builder(
         mut self,
         validator_builder: Option<ValidatorBuilder>,
@@ -229,7 +229,8 @@ impl<A: Api> CallTask<A> {
                     return Ok(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
                 }
             } else if let Some(mut pending) = self.pending_preparation.take() {
-                let (waker, can_be_woken) = (self.sender.waker(), self.sender.waker().is_set());
+                let waker = self.sender.waker();
+                let can_be_woken = self.sender.waker().is_set();
                 let wake = || Waker::from(Arc::clone(waker));
                 if pending.preparation.poll_ready(&wake).is_pending() {
                     self.pending_preparation = Some(pending);
@@ -237,7 +238,8 @@ impl<A: Api> CallTask<A> {
                 }
                 self.finish_preparation(pending);
             } else if let Some(mut active) = self.active.take() {
-                let (waker, can_be_woken) = (self.sender.waker(), self.sender.waker().is_set());
+                let waker = self.sender.waker();
+                let can_be_woken = self.sender.waker().is_set();
                 if active.result.poll_ready(&|| Waker::from(Arc::clone(waker))).is_pending() {
                     self.active = Some(active);
                     return Ok(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
@@ -337,7 +339,8 @@ impl<A: Api> CallTask<A> {
     fn run_method(&mut self, id: Id, method: MethodRef<A>) {
         let params = self.params();
         let request = self.info.context.request;
-        let (api, cache) = (&self.server.api, &self.server.context.response_cache);
+        let api = &self.server.api;
+        let cache = &self.server.context.response_cache;
         let build = |builder: &ValidatorBuilder| builder.build(cache.process_key(), api);
         let before = self.validator_builder.as_ref().and_then(build);
         let result =
@@ -380,15 +383,18 @@ impl<A: Api> CallTask<A> {
                 if !self.sender.start_raw(slot, fields) {
                     return self.refuse(&RpcError::internal(), &id);
                 }
-                let (result, starts_at) = (Box::new(RawCopy::new(bytes)), Some(self.out.len()));
+                let result = Box::new(RawCopy::new(bytes));
+                let starts_at = Some(self.out.len());
                 self.active = Some(ValueStream { id, name, result, starts_at });
             }
         }
     }
 
     fn poll_call(&mut self, mut active: ValueStream, slice: &TimeSlice<'_>) {
-        let (before, visited) = (self.out.len(), active.result.records_visited());
-        let (name, request) = (active.name, self.info.context.request);
+        let before = self.out.len();
+        let visited = active.result.records_visited();
+        let name = active.name;
+        let request = self.info.context.request;
         let written =
             catch_panic(name, request, || active.result.write(slice, &mut self.out)).flatten();
         self.stats.records_visited += active.result.records_visited() - visited;

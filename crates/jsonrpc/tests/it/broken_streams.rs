@@ -22,7 +22,8 @@ impl Toy {
     /// Waits until no task is left, and no byte of a response is in memory.
     #[expect(clippy::disallowed_methods, reason = "a timeout is a matter of time")]
     fn wait_idle(&self) {
-        let (started, context) = (Instant::now(), &self.server.context);
+        let started = Instant::now();
+        let context = &self.server.context;
         let is_idle = || {
             let counters = context.pool.counters();
             let active = cpu_pool::Class::ALL.iter().map(|class| counters.class(*class).active);

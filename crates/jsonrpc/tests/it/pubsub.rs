@@ -34,7 +34,6 @@ impl Toy {
         self.try_connect("").await.expect("it upgrades")
     }
 
-    /// Connects to a path.
     pub(crate) async fn try_connect(&self, path: &str) -> Result<Client<TcpStream>, Error> {
         let stream = TcpStream::connect(self.address).await.expect("it listens");
         let url = format!("ws://{}/{path}", self.address);
@@ -182,7 +181,8 @@ fn subscriptions_past_a_limit_are_refused() {
     config.limits.subscriptions_per_listener_max = 2;
     let toy = Toy::with_pubsub(config);
     toy.run(async {
-        let (mut one, mut other) = (toy.connect().await, toy.connect().await);
+        let mut one = toy.connect().await;
+        let mut other = toy.connect().await;
         for name in ["a", "b", "b"] {
             one.call("counterSubscribe", json!([name])).await.expect("an id");
         }

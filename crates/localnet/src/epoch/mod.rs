@@ -102,8 +102,8 @@ impl Epochs {
     /// Ends the parent's epoch. `view` is the parent's; `bank` is the empty first block of the new epoch.
     pub(crate) fn start_epoch(&mut self, vm: &Vm, view: &View, bank: &BlockInfo) -> EpochStart {
         let slot = bank.block.slot;
-        let (epoch, ended) =
-            (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent.slot));
+        let epoch = self.schedule.get_epoch(slot);
+        let ended = self.schedule.get_epoch(bank.parent.slot);
         let delegated = stakes_solana::read_delegations(view);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
         let math = StakeMath::new(&self.features, &self.schedule);

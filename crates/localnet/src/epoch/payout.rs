@@ -25,7 +25,6 @@ pub(crate) struct Payment {
     pub(crate) kind: RewardType,
 }
 
-/// A paid reward.
 pub(crate) struct Rewarded {
     pub(crate) pubkey: Pubkey,
     pub(crate) lamports: u64,

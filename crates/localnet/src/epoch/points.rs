@@ -43,7 +43,8 @@ pub(super) fn earnings(
     history: &StakeHistory,
     warmup: Option<u64>,
 ) -> Earned {
-    let (observed, now) = (stake.credits_observed, credits.now());
+    let observed = stake.credits_observed;
+    let now = credits.now();
     if now <= observed {
         return Earned { points: 0, credits_observed: now, is_rewound: now < observed };
     }

@@ -106,8 +106,8 @@ impl Voters {
         (first, scheduled): (u64, u64),
     ) -> Self {
         let math = StakeMath::new(features, schedule);
-        let (delegated, history) =
-            (stakes_solana::read_delegations(view), sysvars::stake_history(vm));
+        let delegated = stakes_solana::read_delegations(view);
+        let history = sysvars::stake_history(vm);
         let staked = stakes_solana::by_voter(&delegated, &history, first, &math);
         let mut voters = Self::default();
         (first..=scheduled).for_each(|epoch| voters.record_epoch(features, view, &staked, epoch));

@@ -67,7 +67,6 @@ pub(crate) enum ControlRequest {
     Fork(ForkRequest),
 }
 
-/// A command.
 pub(crate) struct CommandRequest {
     pub(crate) command: ControlCommand,
     pub(crate) reply: PendingSender<Result<ControlOutcome, ControlError>>,

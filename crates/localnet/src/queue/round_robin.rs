@@ -35,7 +35,6 @@ const PAYER_SHARE: u64 = 3;
 /// Bounds of the waiting items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Transactions.
     pub(crate) transactions: u64,
     /// Compute units that they request.
     pub(crate) compute_units: u64,

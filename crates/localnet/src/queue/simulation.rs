@@ -28,7 +28,6 @@ fn load(compute_units: u32) -> QueuedLoad {
 
 const WIDE: Limits = Limits { transactions: 1_000_000, compute_units: 1_000_000_000_000 };
 
-/// An item of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item {
     client: u8,
@@ -89,7 +88,8 @@ fn run(seed: u64) {
         transactions: random.u64(50..2_000),
         compute_units: random.u64(10_000_000..1_000_000_000),
     };
-    let (mut queue, mut model) = (RoundRobin::new(limits), Model::default());
+    let mut queue = RoundRobin::new(limits);
+    let mut model = Model::default();
     let mut number = 0;
     // Phases with more arrivals than departures, and the other way round.
     for _ in 0..20 {
@@ -193,7 +193,8 @@ fn clients_that_send_bundles_get_no_larger_share() {
         queue.push(client(2).into(), payer(2), load(UNITS_MAX), n).unwrap();
     }
     queue.push(client(1).into(), payer(1), bundle(heavy), 10_000).unwrap();
-    let (mut bundles, mut transactions) = (0, 0);
+    let mut bundles = 0;
+    let mut transactions = 0;
     while transactions < 5_000 {
         if queue.pop().is_some_and(|item| item >= 10_000) {
             bundles += 1;

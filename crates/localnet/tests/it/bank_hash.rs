@@ -51,7 +51,8 @@ fn full_sum(view: &View) -> LtHash {
 /// Compares the carried sum and the hash of the newest block with what follows from the whole state.
 fn check_newest(node: &Node) -> BlockInfo {
     let view = node.reader.view(Commitment::Confirmed);
-    let (sum, info) = (full_sum(&view), (**view.meta()).clone());
+    let sum = full_sum(&view);
+    let info = (**view.meta()).clone();
     let components = info.hash_components;
     let slot = info.block.slot;
     assert_eq!(components.lt_checksum.to_bytes(), sum.checksum(), "slot {slot}");
@@ -87,7 +88,8 @@ fn random_load(node: &Node, random: &mut fastrand::Rng, count: usize) {
                 continue;
             }
             (1, _) => {
-                let (space, owner) = (random.u64(..2_000), Pubkey::new_unique());
+                let space = random.u64(..2_000);
+                let owner = Pubkey::new_unique();
                 (vec![create_account(&from, &new.pubkey(), SOL, space, &owner)], vec![&payer, &new])
             }
             (2, _) => (vec![transfer(&from, &incinerator::ID, SOL)], vec![&payer]),
@@ -147,7 +149,8 @@ fn a_ledger_from_a_snapshot_continues_its_sum() {
 #[test]
 fn a_bank_hash_counts_the_signatures_of_failed_transactions_and_not_those_of_precompiles() {
     let node = Node::start(&on_demand());
-    let (alice, bob) = (Keypair::new(), Keypair::new());
+    let alice = Keypair::new();
+    let bob = Keypair::new();
     node.airdrop(&alice.pubkey(), SOL);
     let vote = 2; // the identity pays, and the vote account votes
     let fails = [transfer(&alice.pubkey(), &bob.pubkey(), u64::MAX)];
@@ -187,7 +190,8 @@ impl Follower {
     /// Starts at the newest block of a ledger. Its one validator has all the stake.
     fn new(localnet: &Localnet) -> (Self, Arc<Mutex<Found>>) {
         let view = localnet.reader().view(Commitment::Confirmed);
-        let (block, bank_hash) = (view.block(), view.meta().bank_hash);
+        let block = view.block();
+        let bank_hash = view.meta().bank_hash;
         let root = RootBank { block, bank_hash, lt_hash: full_sum(&view) };
         let mut verifier = Verifier::new(VerifierConfig::default(), root);
         let vote_account = localnet.vote_account();
@@ -293,7 +297,8 @@ fn writes_without_a_transaction_are_verified_like_any_others() {
     for round in 0..60 {
         let written = random.choose_multiple(&keys, 3);
         let accounts = written.into_iter().map(|key| {
-            let (lamports, bytes) = (random.u64(0..3) * SOL, random.usize(0..500));
+            let lamports = random.u64(0..3) * SOL;
+            let bytes = random.usize(0..500);
             (*key, AccountSharedData::new(lamports, bytes, &system_program::ID))
         });
         set(&node, accounts.collect()).expect("they are written");

@@ -169,7 +169,8 @@ fn a_publication_is_followed_by_a_pause_in_which_transactions_gather() {
         })
         .collect();
     let version = || node.reader.view(Commitment::Processed).version();
-    let (before, started_at) = (version(), now());
+    let before = version();
+    let started_at = now();
     // They are sent one after another, so each could be published separately.
     for transaction in all {
         let signature = transaction.signature();

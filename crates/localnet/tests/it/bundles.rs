@@ -43,7 +43,9 @@ fn a_bundle_is_in_one_block_and_each_transaction_sees_those_before_it() {
     let alice = Keypair::new();
     let node = Node::start(&with_wallets(on_demand(), &[&alice]));
     let blockhash = node.blockhash();
-    let (bob, carol, dave) = (Keypair::new(), Keypair::new(), Pubkey::new_unique());
+    let bob = Keypair::new();
+    let carol = Keypair::new();
+    let dave = Pubkey::new_unique();
     let bundle = vec![
         pay(&alice, &bob.pubkey(), 100 * SOL, &blockhash),
         // Bob and Carol exist only since the transaction before.
@@ -72,14 +74,16 @@ fn a_bundle_that_fails_in_the_middle_leaves_no_trace() {
     let alice = Keypair::new();
     let node = Node::start(&with_wallets(on_demand(), &[&alice]));
     let blockhash = node.blockhash();
-    let (bob, account) = (Keypair::new(), Keypair::new());
+    let bob = Keypair::new();
+    let account = Keypair::new();
     let program = Pubkey::new_unique();
     let create = create_account(&alice.pubkey(), &account.pubkey(), SOL, 10, &program);
     let first = signed(&[create], &[&alice, &account], &blockhash);
     let too_much = pay(&bob, &alice.pubkey(), 500 * SOL, &blockhash);
-    let (second, last) =
-        (pay(&alice, &bob.pubkey(), 100 * SOL, &blockhash), pay(&alice, &program, SOL, &blockhash));
-    let (failed, untouched) = (too_much.signatures[0], first.signatures[0]);
+    let second = pay(&alice, &bob.pubkey(), 100 * SOL, &blockhash);
+    let last = pay(&alice, &program, SOL, &blockhash);
+    let failed = too_much.signatures[0];
+    let untouched = first.signatures[0];
     let before = node.reader.view(Commitment::Processed).meta().clone();
     let result = node.send_bundle(vec![first.clone(), second, too_much, last]).wait();
     let err = TransactionError::InstructionError(0, InstructionError::Custom(1));
@@ -119,7 +123,8 @@ fn a_bundle_with_a_transaction_that_no_block_may_contain_is_dropped() {
     dropped(good.clone(), TransactionError::AlreadyProcessed);
     node.send(good.clone());
     let again = node.send_bundle(vec![pay(&alice, &bob, 3 * SOL, &blockhash), good.clone()]).wait();
-    let (signature, err) = (good.signatures[0], TransactionError::AlreadyProcessed);
+    let signature = good.signatures[0];
+    let err = TransactionError::AlreadyProcessed;
     assert_eq!(again, Some(Err(BundleError::Transaction { signature, err })));
     assert_eq!(node.lamports(&bob), SOL);
 }
@@ -159,7 +164,8 @@ fn a_ledger_without_space_takes_all_of_a_bundle_or_nothing() {
     let config = with_wallets(on_demand(), &[&alice]);
     let with_max = |addresses_max| Config { addresses_max, ..config.clone() };
     // The fewest addresses with which it starts.
-    let (mut too_few, mut lowest) = (0_u32, 4_096);
+    let mut too_few = 0_u32;
+    let mut lowest = 4_096;
     while lowest - too_few > 1 {
         let middle = too_few.midpoint(lowest);
         match localnet::open(&with_max(middle)) {
@@ -170,7 +176,8 @@ fn a_ledger_without_space_takes_all_of_a_bundle_or_nothing() {
     // With one of these numbers the last bundle finds space for some of its accounts.
     for spare in 20..25 {
         let node = Node::start(&with_max(lowest + spare));
-        let (blockhash, mut paid) = (node.blockhash(), 0);
+        let blockhash = node.blockhash();
+        let mut paid = 0;
         loop {
             let keys: Vec<Pubkey> = (0..5).map(|_| Pubkey::new_unique()).collect();
             let bundle = keys.iter().map(|key| pay(&alice, key, SOL, &blockhash)).collect();
@@ -198,7 +205,8 @@ fn the_queue_counts_each_transaction_of_a_bundle() {
     let alice = Keypair::new();
     let config = Config { queue_max: 16, ..with_wallets(on_demand(), &[&alice]) };
     let localnet = localnet::open(&config).expect("it opens");
-    let (bundles, queue) = (localnet.bundle_sender(), localnet.queue().clone());
+    let bundles = localnet.bundle_sender();
+    let queue = localnet.queue().clone();
     let blockhash = localnet.reader().view(Commitment::Processed).meta().last_blockhash();
     let bundle = |first: u64| -> Vec<VerifiedTransaction> {
         let to = alice.pubkey();
@@ -223,10 +231,12 @@ fn the_queue_counts_each_transaction_of_a_bundle() {
 
 #[test]
 fn a_flood_of_heavy_bundles_delays_anothers_transfer_by_one_of_them() {
-    let (flood, other) = (Keypair::new(), Keypair::new());
+    let flood = Keypair::new();
+    let other = Keypair::new();
     let config = Config { slot_ms: 3_600_000, ..with_wallets(on_demand(), &[&flood, &other]) };
     let localnet = localnet::open(&config).expect("it opens");
-    let (bundles, transactions) = (localnet.bundle_sender(), localnet.transaction_sender());
+    let bundles = localnet.bundle_sender();
+    let transactions = localnet.transaction_sender();
     let blockhash = localnet.reader().view(Commitment::Processed).meta().last_blockhash();
     let data = [&[2], 1_400_000_u32.to_le_bytes().as_slice()].concat();
     let program_id = solana_sdk_ids::compute_budget::ID;
@@ -262,7 +272,8 @@ fn a_transaction_is_simulated_after_others() {
     let alice = Keypair::new();
     let node = Node::start(&with_wallets(on_demand(), &[&alice]));
     let blockhash = node.blockhash();
-    let (bob, carol) = (Keypair::new(), Pubkey::new_unique());
+    let bob = Keypair::new();
+    let carol = Pubkey::new_unique();
     let view = node.reader.view(Commitment::Processed);
     let run = |written: &WrittenAccounts, transaction: VersionedTransaction| {
         let request = SimulationRequest {

@@ -35,7 +35,6 @@ pub(crate) fn control(node: &Node, command: ControlCommand) -> Done {
     node.control.control(command).expect("the queue has space").wait().expect("the ledger runs")
 }
 
-/// Writes accounts.
 pub(crate) fn set(node: &Node, accounts: EditedAccounts) -> Done {
     control(node, ControlCommand::Edit(Box::new(|_| Ok(accounts))))
 }
@@ -337,7 +336,8 @@ fn a_reset_restores_the_accounts_of_genesis() {
     let genesis = GenesisAccount { address: known.pubkey(), account: wallet(10 * SOL) };
     let node = Node::start(&Config { accounts: vec![genesis], ..on_demand() });
     let before = capitalization(&node);
-    let (new, owned) = (Pubkey::new_unique(), Pubkey::new_unique());
+    let new = Pubkey::new_unique();
+    let owned = Pubkey::new_unique();
     let pay = transfer(&known.pubkey(), &new, SOL);
     node.send(signed(&[pay], &[&known], &node.blockhash()));
     set(&node, vec![(owned, AccountSharedData::new(SOL, 9, &new))]).expect("it is written");
@@ -398,7 +398,8 @@ fn program(id: Pubkey, slot: u64, result: i64) -> EditedAccounts {
 #[test]
 fn code_that_is_replaced_is_called_at_once() {
     let node = Node::start(&on_demand());
-    let (payer, id) = (Keypair::new(), Pubkey::new_unique());
+    let payer = Keypair::new();
+    let id = Pubkey::new_unique();
     set(&node, vec![(payer.pubkey(), wallet(SOL))]).expect("it is written");
     let call = |data: u8| {
         let call = Instruction { program_id: id, accounts: Vec::new(), data: vec![data] };

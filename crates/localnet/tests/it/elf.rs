@@ -18,7 +18,6 @@ pub(crate) fn insn(opc: u8, dst: u8, src: u8, off: i16, imm: i64) -> Insn {
     Insn { ptr: 0, opc, dst, src, off, imm }
 }
 
-/// Calls a syscall.
 pub(crate) fn syscall(name: &str) -> Insn {
     insn(ebpf::CALL_IMM, 0, 0, 0, i64::from(ebpf::hash_symbol_name(name.as_bytes()) as i32))
 }
@@ -51,7 +50,8 @@ pub(crate) fn file(code: &[Insn]) -> Vec<u8> {
     }
     put(&LOADED.to_le_bytes());
     put(&EXECUTABLE.to_le_bytes());
-    let (start, len) = (HEADER_BYTES + SEGMENT_HEADER_BYTES, code.len() as u64);
+    let start = HEADER_BYTES + SEGMENT_HEADER_BYTES;
+    let len = code.len() as u64;
     for long in [start, CODE_ADDRESS, CODE_ADDRESS, len, len, 8] {
         put(&long.to_le_bytes());
     }

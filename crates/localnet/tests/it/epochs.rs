@@ -76,7 +76,8 @@ fn delegation(node: &Node, key: &Pubkey) -> solana_stake_interface::state::Stake
 
 /// A node, and a wallet with `lamports`.
 fn node_with_wallet(lamports: u64) -> (Node, Keypair) {
-    let (node, wallet) = (Node::start(&on_demand()), Keypair::new());
+    let node = Node::start(&on_demand());
+    let wallet = Keypair::new();
     node.airdrop(&wallet.pubkey(), lamports);
     (node, wallet)
 }
@@ -102,7 +103,8 @@ fn delegate(
 #[test]
 fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
     let node = Node::start(&config());
-    let (vote_account, stake_account) = (node.vote_account, own_stake(&node));
+    let vote_account = node.vote_account;
+    let stake_account = own_stake(&node);
     // A vote earns credits once 31 others follow it. In the first epoch no vote does, so no rewards are paid.
     let blocks = advance(&node, SLOTS + 1);
     let other = |reward: &&Reward| reward.reward_type != Some(RewardType::Fee);
@@ -111,7 +113,8 @@ fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
     for epoch in 2..5 {
         let first = epoch * SLOTS;
         advance(&node, first - 1);
-        let (before, had) = (supply(&node), node.lamports(&stake_account));
+        let before = supply(&node);
+        let had = node.lamports(&stake_account);
         assert_eq!(before, all_lamports(&node));
         let made = node.inflation.lamports(epoch, epoch - 1, before);
         assert!(made > 0);
@@ -191,7 +194,8 @@ fn while_rewards_are_paid_the_sysvar_is_active_and_the_stake_program_refuses() {
 #[test]
 fn a_clients_stake_earns_its_share_after_the_epoch_that_activated_it() {
     let node = Node::start(&config());
-    let (staker, account) = (Keypair::new(), Keypair::new());
+    let staker = Keypair::new();
+    let account = Keypair::new();
     advance(&node, SLOTS + 5);
     node.airdrop(&staker.pubkey(), 60_000 * SOL);
     let delegated = 50_000 * SOL;

@@ -184,7 +184,8 @@ fn a_transaction_may_name_as_many_accounts_as_the_features_allow() {
     let too_many = Some(TransactionError::TooManyAccountLocks);
     for (base, most) in [(FeatureBase::All, 128), (FeatureBase::Mainnet, 64)] {
         let node = Node::start(&with(base));
-        let (payer, to) = (Keypair::new(), Keypair::new().pubkey());
+        let payer = Keypair::new();
+        let to = Keypair::new().pubkey();
         node.airdrop(&payer.pubkey(), SOL);
         assert_eq!(names_accounts(most, &payer, &to, &node), None);
         assert_eq!(names_accounts(most + 1, &payer, &to, &node), too_many);
@@ -263,7 +264,8 @@ fn deploy(
     features: FeatureChoice,
     elf: &[u8],
 ) -> std::sync::Arc<chain_solana::ExecutedTransaction> {
-    let (payer, program) = (Keypair::new(), Keypair::new());
+    let payer = Keypair::new();
+    let program = Keypair::new();
     let buffer = Pubkey::new_from_array([4; 32]);
     let state = UpgradeableLoaderState::Buffer { authority_address: Some(payer.pubkey()) };
     let mut data = bincode::serialize(&state).expect("a buffer");

@@ -22,7 +22,6 @@ use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 
-/// The client id of a test.
 pub(crate) const CLIENT: ClientId = ClientId(1);
 
 /// How long a test waits for an event.
@@ -131,7 +130,6 @@ impl Node {
         self.confirmed(&signature)
     }
 
-    /// Queues a bundle.
     pub(crate) fn send_bundle(&self, transactions: Vec<VersionedTransaction>) -> BundleCall {
         let verify = |one| VerifiedTransaction::verify(one).expect("a good transaction");
         let transactions = transactions.into_iter().map(verify).collect();

@@ -46,7 +46,8 @@ fn has(node: &Node, transaction: &VersionedTransaction) -> bool {
 /// Whether the sums over all accounts are those of the newest block.
 fn check_sums(node: &Node) {
     let view = node.reader.view(Commitment::Confirmed);
-    let (mut sum, mut lamports) = (LtHash::EMPTY, 0);
+    let mut sum = LtHash::EMPTY;
+    let mut lamports = 0;
     for (address, account) in view.all() {
         let pubkey = Pubkey::try_from(address.as_bytes()).expect("an address is a key");
         sum.mix_in(&lt_hash(&pubkey, &account.0));
@@ -124,7 +125,8 @@ fn a_manual_ledger_has_no_clock() {
 #[test]
 fn a_reorganization_keeps_drops_or_replaces_transactions() {
     let node = Node::start(&Config { finalize_after: 8, ..on_demand() });
-    let (alice, bob) = (Keypair::new(), Keypair::new().pubkey());
+    let alice = Keypair::new();
+    let bob = Keypair::new().pubkey();
     node.airdrop(&alice.pubkey(), 10 * SOL);
     node.forks.mine(10).wait().expect("blocks");
     let transactions: Vec<_> = (1..=3).map(|n| pay(&node, &alice, &bob, n * 1_000_000)).collect();
@@ -184,7 +186,8 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
 #[test]
 fn transactions_of_an_open_block_are_in_the_last_block_of_the_new_fork() {
     let node = Node::start(&Config { slot_ms: HOUR_MS, finalize_after: 4, ..Config::default() });
-    let (alice, bob) = (Keypair::new(), Keypair::new().pubkey());
+    let alice = Keypair::new();
+    let bob = Keypair::new().pubkey();
     let airdrop = node.faucet.airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash());
     node.executed(&airdrop.expect("an airdrop"));
     node.forks.mine(6).wait().expect("blocks");

@@ -36,7 +36,8 @@ pub(crate) fn sample() -> LoadedSnapshot {
 
 /// Creates a mint with the token program of the snapshot.
 fn make_mint(node: &Node) -> Pubkey {
-    let (payer, mint) = (Keypair::new(), Keypair::new());
+    let payer = Keypair::new();
+    let mint = Keypair::new();
     node.airdrop(&payer.pubkey(), SOL);
     let token = spl_generic_token::token::id();
     let mut data = vec![INITIALIZE_MINT, 6];
@@ -58,7 +59,8 @@ fn make_mint(node: &Node) -> Pubkey {
 #[test]
 fn a_ledger_starts_with_every_account_of_the_snapshot_at_its_slot() {
     let read = sample();
-    let (bank, lamports) = (read.snapshot().bank.clone(), read.snapshot().lamports);
+    let bank = read.snapshot().bank.clone();
+    let lamports = read.snapshot().lamports;
     let view = read.into_view().expect("the ledger has space");
     let expected: Vec<_> = view.all().map(|(key, account)| (key, account.0.clone())).collect();
 
@@ -90,7 +92,8 @@ fn blocks_follow_programs_run_and_a_directory_stores_everything() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
     let loaded = sample();
-    let (slot, accounts) = (loaded.snapshot().bank.slot, loaded.snapshot().accounts_len);
+    let slot = loaded.snapshot().bank.slot;
+    let accounts = loaded.snapshot().accounts_len;
     let localnet = localnet::open_snapshot(&config, loaded).expect("the ledger is made");
     let node = Node::run(localnet);
     let mint = make_mint(&node);

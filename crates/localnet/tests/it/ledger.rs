@@ -16,7 +16,8 @@ const SOL: u64 = 1_000_000_000;
 #[test]
 fn a_transfer_moves_lamports_and_pays_its_fee() {
     let node = Node::start(&on_demand());
-    let (alice, bob) = (Keypair::new(), Keypair::new());
+    let alice = Keypair::new();
+    let bob = Keypair::new();
     node.airdrop(&alice.pubkey(), SOL);
     let executed = node.send(signed(
         &[transfer(&alice.pubkey(), &bob.pubkey(), SOL / 4)],
@@ -37,7 +38,8 @@ fn a_transfer_moves_lamports_and_pays_its_fee() {
 #[test]
 fn a_failed_transaction_pays_and_changes_nothing_else() {
     let node = Node::start(&on_demand());
-    let (alice, bob) = (Keypair::new(), Keypair::new());
+    let alice = Keypair::new();
+    let bob = Keypair::new();
     node.airdrop(&alice.pubkey(), SOL);
     let executed = node.send(signed(
         &[transfer(&alice.pubkey(), &bob.pubkey(), 2 * SOL)],
@@ -53,7 +55,8 @@ fn a_failed_transaction_pays_and_changes_nothing_else() {
 #[test]
 fn a_transaction_whose_program_does_not_load_pays_too() {
     let node = Node::start(&on_demand());
-    let (alice, wallet) = (Keypair::new(), Keypair::new().pubkey());
+    let alice = Keypair::new();
+    let wallet = Keypair::new().pubkey();
     node.airdrop(&alice.pubkey(), SOL);
     node.airdrop(&wallet, SOL);
     let call = solana_instruction::Instruction {
@@ -181,7 +184,8 @@ fn the_validator_votes_for_every_block() {
 #[test]
 fn a_durable_nonce_outlives_blockhashes_and_advances_on_failure_too() {
     let node = Node::start(&on_demand());
-    let (alice, nonce) = (Keypair::new(), Keypair::new());
+    let alice = Keypair::new();
+    let nonce = Keypair::new();
     node.airdrop(&alice.pubkey(), 10 * SOL);
     let create = create_nonce_account(&alice.pubkey(), &nonce.pubkey(), &alice.pubkey(), SOL);
     let created = node.send(signed(&create, &[&alice, &nonce], &node.blockhash()));
@@ -216,7 +220,8 @@ fn a_ledger_directory_continues_where_it_ended() {
     let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
     let alice = Keypair::new();
     let node = Node::start(&config);
-    let (genesis, identity) = (node.cluster_info.genesis_hash, node.cluster_info.identity);
+    let genesis = node.cluster_info.genesis_hash;
+    let identity = node.cluster_info.identity;
     let airdrop = node.airdrop(&alice.pubkey(), SOL);
     let again =
         signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &node.blockhash());

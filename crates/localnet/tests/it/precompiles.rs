@@ -71,7 +71,8 @@ fn a_checked_signature_lands_before_and_after_a_restart() {
 #[test]
 fn a_wrong_signature_pays_and_its_nonce_advances() {
     let node = Node::start(&on_demand());
-    let (alice, nonce) = (Keypair::new(), Keypair::new());
+    let alice = Keypair::new();
+    let nonce = Keypair::new();
     node.airdrop(&alice.pubkey(), 10 * SOL);
     let create = create_nonce_account(&alice.pubkey(), &nonce.pubkey(), &alice.pubkey(), SOL);
     let created = node.send(signed(&create, &[&alice, &nonce], &node.blockhash()));
@@ -82,7 +83,8 @@ fn a_wrong_signature_pays_and_its_nonce_advances() {
         solana_hash::Hash::new_from_array(bytes)
     };
     node.airdrop(&alice.pubkey(), SOL);
-    let (before, lamports) = (stored(), node.lamports(&alice.pubkey()));
+    let before = stored();
+    let lamports = node.lamports(&alice.pubkey());
 
     let advance = advance_nonce_account(&nonce.pubkey(), &alice.pubkey());
     let forged = signed(&[advance, ed25519(b"what was never signed")], &[&alice], &before);

@@ -125,7 +125,8 @@ fn a_flood_of_one_client_with_many_fee_payers_delays_anothers_transfer_by_one_tr
     let other = Keypair::new();
     let wallets: Vec<_> = payers.iter().chain([&other]).collect();
     let localnet = open(long_slots(), &wallets);
-    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
+    let transactions = localnet.transaction_sender();
+    let blockhash = blockhash(&localnet);
     for n in 0..1_000 {
         let payer = &payers[n % payers.len()];
         transactions
@@ -151,7 +152,8 @@ fn a_flood_of_one_client_with_many_fee_payers_delays_anothers_transfer_by_one_tr
 fn airdrops_of_one_client_do_not_delay_anothers_and_come_before_the_transactions_they_fund() {
     let localnet = open(long_slots(), &[]);
     let faucet = localnet.faucet();
-    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
+    let transactions = localnet.transaction_sender();
+    let blockhash = blockhash(&localnet);
     let alice = Keypair::new();
     for n in 0..500 {
         let to = Keypair::new().pubkey();
@@ -187,7 +189,8 @@ fn a_client_that_has_filled_its_share_leaves_space_for_others() {
     let [alice, bob] = [Keypair::new(), Keypair::new()];
     let config = Config { queue_max: 70, ..long_slots() };
     let localnet = open(config, &[&alice, &bob]);
-    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
+    let transactions = localnet.transaction_sender();
+    let blockhash = blockhash(&localnet);
     let refused =
         (0..).find_map(|n| transactions.send(FLOOD.into(), light(&alice, n, &blockhash)).err());
     let bound = QueueBound::PayerTransactions;
@@ -215,7 +218,8 @@ fn the_queue_is_bounded_in_compute_units_too() {
     let alice = Keypair::new();
     let config = Config { queue_compute_units_max: 14_000_000, ..long_slots() };
     let localnet = open(config, &[&alice]);
-    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
+    let transactions = localnet.transaction_sender();
+    let blockhash = blockhash(&localnet);
     let refused = (0..).find_map(|n| {
         let payer = Keypair::new();
         transactions.send(FLOOD.into(), heavy(&payer, n, &blockhash)).err()
@@ -236,7 +240,8 @@ fn transactions_that_wait_when_the_ledger_ends_are_dropped_and_counted() {
     const SENT: u64 = 3_000;
     let alice = Keypair::new();
     let localnet = open(long_slots(), &[&alice]);
-    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
+    let transactions = localnet.transaction_sender();
+    let blockhash = blockhash(&localnet);
     for n in 0..SENT {
         transactions.send(FLOOD.into(), light(&alice, n, &blockhash)).expect("there is space");
     }
@@ -287,13 +292,15 @@ fn blocks_are_completed_while_transactions_wait() {
     const SENT: usize = 6_000;
     let alice = Keypair::new();
     let localnet = open(Config { slot_ms: 2, ..Config::default() }, &[&alice]);
-    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
+    let transactions = localnet.transaction_sender();
+    let blockhash = blockhash(&localnet);
     for n in 0..SENT as u64 {
         transactions.send(FLOOD.into(), light(&alice, n, &blockhash)).expect("there is space");
     }
     let (events, sinks) = Events::new(100_000);
     let handle = localnet.start(sinks).expect("the ledger starts");
-    let (mut blocks, mut executed) = (0, 0);
+    let mut blocks = 0;
+    let mut executed = 0;
     while executed < SENT / 2 {
         match events.next() {
             LedgerEvent::Executed(all) => executed += all.len(),

@@ -19,7 +19,8 @@ fn request(transaction: solana_transaction::versioned::VersionedTransaction) -> 
 #[test]
 fn a_simulation_reports_what_would_be_and_changes_nothing() {
     let node = Node::start(&on_demand());
-    let (alice, bob) = (Keypair::new(), Keypair::new());
+    let alice = Keypair::new();
+    let bob = Keypair::new();
     node.airdrop(&alice.pubkey(), SOL);
     let pay = signed(
         &[transfer(&alice.pubkey(), &bob.pubkey(), 7_000_000)],

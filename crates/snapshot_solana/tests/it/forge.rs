@@ -75,7 +75,8 @@ impl Forge {
             bytes: bytes.len() as u64,
         };
         let files: Vec<_> = self.storages.iter().map(file).collect();
-        let (lattice, lamports) = (accounts.lt_hash(), accounts.lamports() + self.lamports_off);
+        let lattice = accounts.lt_hash();
+        let lamports = accounts.lamports() + self.lamports_off;
         let hashed = HashedFields::at(self.slot);
         let unhashed = &self.unhashed;
         let bank =

@@ -100,7 +100,8 @@ fn an_incremental_snapshot_loads_on_top_of_any_later_state_of_its_chain() {
     let first = Forge::on_top_of(&full, 15, vec![(12, earlier.clone())]);
     // On top of the same full one: it has what the first one has.
     let second = Forge::on_top_of(&full, 20, vec![(18, later), (12, earlier)]);
-    let (full, first) = (full.write(dir.path()), first.write(dir.path()));
+    let full = full.write(dir.path());
+    let first = first.write(dir.path());
     let second = second.write(dir.path());
     for steps in [vec![&first, &second], vec![&second]] {
         let (mut at, mut map) = load(&full, None, 1, &Progress::default()).expect("it loads");
@@ -173,7 +174,8 @@ fn the_newest_version_counts_in_any_order() {
             let mut storages = Vec::new();
             for slot in first..first + files {
                 let versions = (0..random.u8(..12)).map(|_| {
-                    let (key, lamports) = (random.u8(..9), random.u64(..3) * random.u64(1..10));
+                    let key = random.u8(..9);
+                    let lamports = random.u64(..3) * random.u64(1..10);
                     stored(key, lamports, &vec![key; random.usize(..40)])
                 });
                 storages.push((slot, versions.flatten().collect()));

@@ -35,7 +35,8 @@ fn agaves(key: &Pubkey, account: &AccountSharedData) -> AgaveLtHash {
 #[test]
 fn sums_and_checksums_equal_those_of_agaves_crate() {
     let mut random = fastrand::Rng::with_seed(3);
-    let (mut ours, mut expected) = (LtHash::EMPTY, AgaveLtHash::identity());
+    let mut ours = LtHash::EMPTY;
+    let mut expected = AgaveLtHash::identity();
     let accounts = accounts(&mut random);
     for (key, account) in &accounts {
         ours.mix_in(&lt_hash(key, account));

@@ -9,7 +9,6 @@ use testkit::archive::{self, Accounts};
 
 use crate::map::load;
 
-/// The sample archive.
 pub(crate) fn sample() -> PathBuf {
     archive::find_recorded().expect("the recorded archive")
 }

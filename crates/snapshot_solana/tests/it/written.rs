@@ -92,7 +92,8 @@ fn an_archive_that_was_written_is_read_as_it_was() {
     for (pubkey, account) in accounts() {
         assert_eq!(map.accounts[&pubkey], account.0);
     }
-    let (read, bank) = (snapshot.bank, bank.fields);
+    let read = snapshot.bank;
+    let bank = bank.fields;
     assert_eq!(snapshot.lamports, second.lamports());
     assert_eq!((read.slot, read.parent_slot, read.block_height), (SLOT, SLOT - 2, SLOT - 9));
     assert_eq!((read.bank_hash, read.parent_hash), (bank.bank_hash, bank.parent_hash));

@@ -1,4 +1,4 @@
-//! The tracker beside a plain map of all delegations, which is added up anew for every bank.
+//! Compares the tracker with a plain map of all delegations, which is added up for every bank.
 
 use chain_solana::VoteStakes;
 use fastrand::Rng;
@@ -100,7 +100,8 @@ fn candidate(pubkey: &Pubkey) -> Option<VoteCandidate> {
 fn run(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let features = features(rng.bool());
-    let (schedule, mut version) = (schedule(), 0);
+    let schedule = schedule();
+    let mut version = 0;
     let math = StakeMath::new(&features, &schedule);
     let root = BlockId { slot: 40, version };
     let mut start = Model::default();
@@ -123,7 +124,8 @@ fn run(seed: u64) {
         let slot: Slot = parent.slot + rng.u64(1..4);
         let id = BlockId { slot, version };
         let mut model = banks[&parent].clone();
-        let (epoch, ended) = (schedule.get_epoch(slot), schedule.get_epoch(parent.slot));
+        let epoch = schedule.get_epoch(slot);
+        let ended = schedule.get_epoch(parent.slot);
         let mut history = None;
         if epoch != ended {
             let entry = total(&model.delegated(), &model.history, ended, &math);
@@ -168,7 +170,8 @@ fn a_bank_of_an_unknown_parent_is_not_tracked() {
     let root = BlockId { slot: 1, version: 0 };
     let history = StakeHistory::default();
     let mut tracker = StakeTracker::new(schedule(), &features(true), root, history, &[]);
-    let (id, parent) = (BlockId { slot: 3, version: 0 }, BlockId { slot: 2, version: 0 });
+    let id = BlockId { slot: 3, version: 0 };
+    let parent = BlockId { slot: 2, version: 0 };
     let bank = NewBank { id, parent, history: None, changes: &[] };
     assert!(tracker.add(bank, None, candidate).is_none());
     assert!(tracker.bank(id).is_none());

@@ -33,8 +33,11 @@ pub struct HashedFields {
 impl HashedFields {
     /// Those of a bank that no other knows.
     pub fn at(slot: u64) -> Self {
-        let (parent_hash, last_blockhash) = ([3; 32], [4; 32]);
-        let (parent_slot, signature_count, hard_fork) = (slot - 1, 1, None);
+        let parent_hash = [3; 32];
+        let last_blockhash = [4; 32];
+        let parent_slot = slot - 1;
+        let signature_count = 1;
+        let hard_fork = None;
         Self { parent_slot, parent_hash, signature_count, last_blockhash, hard_fork }
     }
 }
@@ -67,7 +70,8 @@ pub struct UnhashedFields {
 
 impl Default for UnhashedFields {
     fn default() -> Self {
-        let (inflation, epoch_stakes) = ([0.0; 5], Vec::new());
+        let inflation = [0.0; 5];
+        let epoch_stakes = Vec::new();
         Self { transaction_count: 77, slots_per_epoch: 8_192, inflation, epoch_stakes }
     }
 }

@@ -147,7 +147,8 @@ impl Forge<'_> {
             let part = random.next_u64() as f64 / u64::MAX as f64;
             (part * part * part * most as f64) as u64
         };
-        let (mint, owner) = (skewed(2_000), skewed(self.accounts / 4 + 1));
+        let mint = skewed(2_000);
+        let owner = skewed(self.accounts / 4 + 1);
         data.fill(0);
         data[..32].copy_from_slice(&hashv(&[b"mint", &mint.to_le_bytes()]).to_bytes());
         data[32..64].copy_from_slice(&hashv(&[b"owner", &owner.to_le_bytes()]).to_bytes());

@@ -46,7 +46,8 @@ pub fn send_at_rate(
         due.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let mut bodies = bodies;
         let mut unread = Vec::new();
-        let (mut requested, mut answered) = (0, 0);
+        let mut requested = 0;
+        let mut answered = 0;
         loop {
             tokio::select! {
                 biased;

@@ -43,7 +43,8 @@ impl Storm {
         let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
         let mut connecting = JoinSet::new();
         for number in 0..clients {
-            let (ws, handshakes) = (node.ws, Arc::clone(&handshakes));
+            let ws = node.ws;
+            let handshakes = Arc::clone(&handshakes);
             connecting.spawn(async move {
                 let _permit = handshakes.acquire().await?;
                 let mut client = Client::connect(ws).await?;
@@ -57,7 +58,8 @@ impl Storm {
         while let Some(client) = connecting.join_next().await {
             connected.push(client??);
         }
-        let (up, resident_bytes) = (now() - began, node.resident_bytes()?);
+        let up = now() - began;
+        let resident_bytes = node.resident_bytes()?;
         let mut disconnecting = JoinSet::new();
         for (number, subscription, client) in connected {
             let handshakes = Arc::clone(&handshakes);

@@ -52,7 +52,8 @@ impl Shuffle {
 
     fn round(&self, n: u64, round: u64) -> u64 {
         let mask = (1 << self.half_bits) - 1;
-        let (high, low) = (n >> self.half_bits, n & mask);
+        let high = n >> self.half_bits;
+        let low = n & mask;
         low << self.half_bits | (high ^ mixed(self.seed ^ round << 56, low)) & mask
     }
 

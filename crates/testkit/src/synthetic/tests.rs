@@ -52,12 +52,15 @@ fn is_about(what: &str, found: usize, of: usize, expected: f64) {
 
 #[test]
 fn the_same_seed_is_the_same_ledger_and_another_is_another() {
-    let (one, same, other) = (mainnet(1, 20_000), mainnet(1, 20_000), mainnet(2, 20_000));
+    let one = mainnet(1, 20_000);
+    let same = mainnet(1, 20_000);
+    let other = mainnet(2, 20_000);
     assert_eq!(accounts(&one), accounts(&same));
     let is_common = |address: &Address| *address != native();
     let others = accounts(&other);
     assert!(accounts(&one).keys().filter(|it| is_common(it)).all(|it| !others.contains_key(it)));
-    let (mut first, mut second) = (Updates::new(&one), Updates::new(&same));
+    let mut first = Updates::new(&one);
+    let mut second = Updates::new(&same);
     for (one, same) in first.slot(1_000).iter().zip(&second.slot(1_000)) {
         assert_eq!((one.address, &one.record), (same.address, &same.record));
     }
@@ -183,7 +186,9 @@ fn updates_never_contradict_the_ledger() {
     let supply = balances(&accounts);
     let mut updates = Updates::new(&ledger);
     let mut writes: HashMap<Address, usize> = HashMap::new();
-    let (mut closed, mut opened, mut moved) = (0, 0, 0);
+    let mut closed = 0;
+    let mut opened = 0;
+    let mut moved = 0;
     const WRITES: usize = 100_000;
     for change in updates.slot(WRITES) {
         *writes.entry(change.address).or_default() += 1;

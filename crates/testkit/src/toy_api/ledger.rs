@@ -53,7 +53,7 @@ impl Counters {
         assert!(self.listener.set(listener).is_ok(), "a ledger has one listener");
     }
 
-    /// The same counters, read at the current block for as long as the value lives.
+    /// Returns the counters at the current block, for as long as the value lives.
     pub(super) fn pinned(&self) -> Self {
         Self { reader: self.reader.pin(), ..self.clone() }
     }

@@ -71,7 +71,8 @@ fn get(api: &ToyApi, params: Params<'_>) -> MethodResult {
     let value = view.record(&address(&name)?).map(|counter| counter.0);
     match value.filter(|_| params.wants_raw()) {
         Some(value) => {
-            let (slot, bytes) = (view.block().slot, value.to_be_bytes().to_vec().into());
+            let slot = view.block().slot;
+            let bytes = value.to_be_bytes().to_vec().into();
             Ok(MethodOutput::raw(RawValue { slot, fields: Vec::new(), bytes }))
         }
         None => MethodOutput::json_in(context(&view), &value),

@@ -86,7 +86,7 @@ const ROUTES: &[Route] = &[
         params: &[LIMIT],
         body: RequestBody::None,
         schema: "Counters",
-        response: ResponseKind::Value(ValueResponse::of_state("list")),
+        response: ResponseKind::Value(ValueResponse::for_state("list")),
         links: &[],
         build_call: |params| Ok(MethodCall::Single("counterTop", json!([params.number("limit")]))),
     },
@@ -98,7 +98,7 @@ const ROUTES: &[Route] = &[
         params: &[NAMES],
         body: RequestBody::Json,
         schema: "Values",
-        response: ResponseKind::Value(ValueResponse::of_state("list")),
+        response: ResponseKind::Value(ValueResponse::for_state("list")),
         links: &[],
         build_call: |params| {
             Ok(MethodCall::Single("counterGetMany", json!([params.json("names")])))
@@ -114,7 +114,7 @@ const ROUTES: &[Route] = &[
         schema: "Value",
         response: ResponseKind::Value(ValueResponse {
             raw: Some(&[]),
-            ..ValueResponse::of_state("counter")
+            ..ValueResponse::for_state("counter")
         }),
         links: &[],
         build_call: |params| Ok(MethodCall::Single("counterGet", json!([params.json("name")]))),

@@ -211,7 +211,8 @@ fn publish_block(pubsub: &PubSubServer<ToySubscriptions>, block: &NewBlock) {
         );
         let bytes = text.len();
         let body = Payload::Whole(SharedText::new(text, pubsub.subscriptions.queue_memory()));
-        let (at, after_delivery) = (Position(block.slot), AfterDelivery::Continue);
+        let at = Position(block.slot);
+        let after_delivery = AfterDelivery::Continue;
         Publication { subscription: to.id, body, bytes, at, after_delivery }
     };
     let heights = heights.into_iter().map(|to| publication(to, "heightNotification", block.slot));

@@ -34,7 +34,8 @@ fn readers_see_whole_versions_while_the_writer_forks() {
     std::thread::scope(|threads| {
         for seed in 0..READERS {
             let reader = reader.clone();
-            let (is_over, reads) = (&is_over, &reads);
+            let is_over = &is_over;
+            let reads = &reads;
             threads.spawn(move || {
                 let _over = SetOnDrop(is_over);
                 let mut rng = Rng::with_seed(seed as u64);

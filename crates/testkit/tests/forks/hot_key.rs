@@ -29,7 +29,9 @@ fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
     let reads = AtomicUsize::new(0);
     std::thread::scope(|threads| {
         for _ in 0..READERS {
-            let (reader, is_over, reads) = (reader.clone(), &is_over, &reads);
+            let reader = reader.clone();
+            let is_over = &is_over;
+            let reads = &reads;
             threads.spawn(move || {
                 let _over = SetOnDrop(is_over);
                 while !is_over.load(Ordering::Relaxed) {

@@ -36,7 +36,8 @@ fn a_root_drops_the_banks_of_other_forks() {
     let first = chain.next();
     follower.follow(&first);
     let mut fork = chain.clone();
-    let (left, right) = (chain.next(), fork.next_at(BlockId { slot: 900, version: 0 }));
+    let left = chain.next();
+    let right = fork.next_at(BlockId { slot: 900, version: 0 });
     let above = fork.next();
     for bank in [&left, &right, &above] {
         assert_eq!(follower.follow(bank), SEQUENCE);
@@ -58,7 +59,8 @@ fn banks_without_a_parent_and_repeated_ones_are_refused() {
     let mut child = chain.next();
     assert_eq!(follower.freeze(&child), Err(VerifierError::UnknownBank(bank.block)));
     child.block = child.parent;
-    let (block, parent) = (child.block, child.parent);
+    let block = child.block;
+    let parent = child.parent;
     assert_eq!(follower.freeze(&child), Err(VerifierError::NotAboveParent { block, parent }));
     let report = follower.verifier.child_reports(bank.block, bank.hash, Duration::ZERO);
     assert_eq!(report, Err(VerifierError::UnknownBank(bank.block)));

@@ -31,11 +31,9 @@ pub(super) struct SentBank {
     pub(super) writes: Vec<(Pubkey, Option<Arc<Account>>)>,
     pub(super) signature_count: u64,
     pub(super) blockhash: Hash,
-    /// Its true hash.
     pub(super) hash: Hash,
 }
 
-/// One fork of a chain.
 #[derive(Clone)]
 pub(super) struct Chain {
     pub(super) random: Rng,
@@ -87,7 +85,6 @@ impl Chain {
         (Self { random, state, block, hash }, Follower { verifier, states })
     }
 
-    /// The next bank.
     pub(super) fn next(&mut self) -> SentBank {
         let slot = self.block.slot + self.random.u64(1..3);
         self.next_at(BlockId { slot, version: 0 })
@@ -108,8 +105,8 @@ impl Chain {
             };
             writes.push((key, account));
         }
-        let (signature_count, blockhash) =
-            (self.random.u64(..1_000), random_hash(&mut self.random));
+        let signature_count = self.random.u64(..1_000);
+        let blockhash = random_hash(&mut self.random);
         let inputs = BankHashInputs {
             parent_hash: self.hash.to_bytes(),
             signature_count,

@@ -66,7 +66,8 @@ fn frozen(banks: usize) -> (Follower, Vec<SentBank>, [Keypair; 3]) {
 #[test]
 fn more_than_two_thirds_of_the_stake_verify_a_bank_and_its_ancestors() {
     let (mut follower, banks, keys) = frozen(3);
-    let (slot, hash) = (banks[1].block.slot, banks[1].hash);
+    let slot = banks[1].block.slot;
+    let hash = banks[1].hash;
     for n in [0, 1, 1, 0] {
         let vote = vote(&keys[usize::from(n)], n, slot, hash);
         assert_eq!(follower.verifier.vote(&vote, NOW), [], "two thirds, each counted once");
@@ -121,7 +122,8 @@ fn votes_for_another_hash_are_a_mismatch_unless_another_bank_of_the_slot_has_it(
 #[test]
 fn only_the_authorized_voter_of_an_account_with_stake_counts() {
     let (mut follower, banks, keys) = frozen(1);
-    let (slot, hash) = (banks[0].block.slot, banks[0].hash);
+    let slot = banks[0].block.slot;
+    let hash = banks[0].hash;
     // The wrong key, an account without stake, and slots outside of the window.
     for (key, n, slot) in [(1, 0, slot), (0, 9, slot), (0, 0, 100), (0, 0, 999)] {
         assert_eq!(follower.verifier.vote(&vote(&keys[key], n, slot, hash), NOW), []);

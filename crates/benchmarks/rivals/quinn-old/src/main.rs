@@ -19,7 +19,8 @@ fn main() -> anyhow::Result<()> {
         let at = args.iter().position(|arg| arg == flag)?;
         args.get(at + 1)?.parse().ok()
     };
-    let (window, bytes) = (value("--window").unwrap_or(512), value("--bytes").unwrap_or(0));
+    let window = value("--window").unwrap_or(512);
+    let bytes = value("--bytes").unwrap_or(0);
     quinn_server::serve(window, bytes, || {
         let stats = ALLOCATOR.stats();
         let in_use = stats.bytes_allocated.saturating_sub(stats.bytes_deallocated);

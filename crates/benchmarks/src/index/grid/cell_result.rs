@@ -40,7 +40,6 @@ impl Measure {
         }
     }
 
-    /// Whether the cell has it.
     pub(crate) fn is_in(self, cell: &Cell, focus: Focus) -> bool {
         match self {
             Self::Whole => focus == Focus::Both,

@@ -23,7 +23,8 @@ impl Csv {
         let file = File::create(path).with_context(|| format!("create {path}"))?;
         let mut csv = Self { file, path: path.to_owned() };
         let side = |name: &str| SIDE.map(|column| format!("{name}_{column}")).join(",");
-        let (reads, writes) = (side("reads"), side("writes"));
+        let reads = side("reads");
+        let writes = side("writes");
         csv.line(&format!(
             "candidate,prior,reads_per_second,writes_per_second,focus,{reads},{writes}"
         ))?;
@@ -38,12 +39,15 @@ impl Csv {
         };
         let side = |side: &Side| {
             let Side { offered, served, took, cpu } = side;
-            let (took, cpu) = (took.as_secs_f64(), cpu.as_secs_f64());
+            let took = took.as_secs_f64();
+            let cpu = cpu.as_secs_f64();
             format!("{offered},{served},{took:.6},{cpu:.6},{:.6}", side.seconds(&options.times))
         };
         for (candidate, sides) in CANDIDATES.iter().zip(&outcome.sides) {
             let Cell { prior, reads, writes } = outcome.cell;
-            let (name, read, written) = (candidate.name(), side(&sides.reads), side(&sides.writes));
+            let name = candidate.name();
+            let read = side(&sides.reads);
+            let written = side(&sides.writes);
             self.line(&format!("\"{name}\",{prior},{reads},{writes},{focus},{read},{written}"))?;
         }
         Ok(())

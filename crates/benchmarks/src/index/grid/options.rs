@@ -8,14 +8,12 @@ use super::cell::Cell;
 use super::workload::{Focus, Times};
 use crate::arguments::value_of;
 
-/// The options of the grid.
 pub(crate) struct Options {
     /// All cells, or a sample of this size.
     pub(crate) sample: Option<usize>,
     pub(crate) seed: u64,
     pub(crate) focus: Focus,
     pub(crate) times: Times,
-    /// The largest level.
     pub(crate) level_max: u32,
     /// Only this one.
     pub(crate) cell: Option<Cell>,

@@ -72,7 +72,6 @@ impl Candidate {
         }
     }
 
-    /// The result of its reads.
     pub(crate) fn reads(self) -> &'static str {
         match self {
             Self::Hydrant => "ids: the input of the next lookup",

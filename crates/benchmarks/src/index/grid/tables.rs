@@ -41,7 +41,6 @@ pub(crate) fn header(options: &Options, world: &World, cells: usize) {
     println!("   of the best rival: {}", columns.join("; "));
 }
 
-/// One cell.
 pub(crate) fn row(outcome: &CellResult, options: &Options) {
     let Cell { prior, reads, writes } = outcome.cell;
     print!("{:>9}{:>9}{:>9} ", short(prior), short(reads), short(writes));
@@ -216,7 +215,6 @@ fn time(side: &Side, times: &Times) -> String {
     }
 }
 
-/// Three significant digits.
 fn three_digits(seconds: f64) -> String {
     match seconds {
         ..0.01 => format!("{seconds:.4}"),

@@ -51,7 +51,6 @@ pub(crate) struct Times {
     pub(crate) bound: Duration,
 }
 
-/// The result of one side.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Side {
     pub(crate) offered: u64,

@@ -13,7 +13,6 @@ use super::{BoxFuture, Part};
 use crate::grpc_setup::{self, GrpcListener};
 use crate::node::NodeConfig;
 
-/// The gRPC server of a node.
 pub(crate) struct GrpcPart(pub(crate) Server);
 
 impl GrpcPart {

@@ -14,7 +14,7 @@ use super::{BoxFuture, Part};
 pub(crate) struct HttpPart(JoinHandle<()>);
 
 impl HttpPart {
-    /// Serves the listeners.
+    /// Starts the task that serves the listeners.
     pub(crate) fn start(
         server: &Arc<SolanaServer>,
         websockets: Arc<dyn WebSocketHandler>,

@@ -22,10 +22,9 @@ pub(crate) use self::grpc::GrpcPart;
 pub(crate) use self::http::HttpPart;
 pub(crate) use self::pubsub::{PubSubPart, RestPart};
 
-/// A future of a part.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A started part of a node.
+/// A started part of a node, such as gRPC or the faucet.
 pub(crate) trait Part: Send + Sync {
     /// Adds the metrics of the part to those of the node.
     fn add_metrics(&self, _: &Metrics) {}
@@ -81,13 +80,13 @@ impl Parts {
         }
     }
 
-    /// Ends the tasks.
+    /// Aborts the tasks of `spawn`.
     pub(crate) fn abort_tasks(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 
-    /// Stops all parts concurrently. Returns the first error once all have ended. A part that panics keeps no other one, nor
-    /// the ledger, from being stopped.
+    /// Stops all parts concurrently. Returns the first error once all have ended. A part that panics does
+    /// not prevent the others, or the ledger, from being stopped.
     pub(crate) async fn stop(self) -> Result<()> {
         let mut stops = JoinSet::new();
         for part in self.started {

@@ -4,9 +4,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::launch_lines::wait::Wait;
 
-/// A line of the table.
 pub(crate) struct LaunchLine {
-    /// Where it is from: the comment before it.
+    /// Its source: the comment before it in the table.
     pub(crate) source: String,
     pub(crate) wait: Wait,
     pub(crate) end: End,
@@ -14,11 +13,11 @@ pub(crate) struct LaunchLine {
     pub(crate) args: Vec<String>,
 }
 
-/// How the source ends the process.
+/// The way in which the source ends the process.
 pub(crate) enum End {
-    /// By this signal.
+    /// The process gets this signal.
     Signal(String),
-    /// The process has gone to the background; by SIGKILL.
+    /// The process is in the background, and gets SIGKILL.
     Daemon,
 }
 
@@ -37,7 +36,7 @@ impl LaunchProgram {
         }
     }
 
-    fn of_name(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         [Self::TestValidator, Self::Surfpool].into_iter().find(|program| program.name() == name)
     }
 }
@@ -49,9 +48,10 @@ impl LaunchLine {
     }
 }
 
-/// All lines of a table.
+/// Parses all lines of a table.
 pub(crate) fn parse_all(table: &str) -> Result<Vec<LaunchLine>> {
-    let (mut lines, mut source) = (Vec::new(), "");
+    let mut lines = Vec::new();
+    let mut source = "";
     for (number, text) in table.lines().enumerate() {
         if let Some(comment) = text.strip_prefix('#') {
             source = comment.trim();
@@ -76,9 +76,9 @@ fn parse(text: &str, source: &str) -> Result<LaunchLine> {
     };
     let mut words = command.split_whitespace().map(str::to_owned);
     let program = words.next().context("no program")?;
-    let program = LaunchProgram::of_name(&program).with_context(|| program.clone())?;
+    let program = LaunchProgram::from_name(&program).with_context(|| program.clone())?;
     let source = source.to_owned();
-    Ok(LaunchLine { source, wait: Wait::of_name(wait)?, end, program, args: words.collect() })
+    Ok(LaunchLine { source, wait: Wait::from_name(wait)?, end, program, args: words.collect() })
 }
 
 #[test]

@@ -13,7 +13,7 @@ use solana_signer::Signer;
 use crate::free_ports::free_ports;
 use crate::launch_lines::line::{LaunchLine, LaunchProgram};
 
-/// The words of the table that stand for addresses, and the byte that the address has.
+/// Placeholders of the table for addresses, and the byte that each address repeats.
 const ADDRESSES: [(&str, u8); 4] = [("WALLET", 1), ("PROGRAM", 2), ("OTHER", 3), ("ACCOUNT", 4)];
 /// Accounts that every ledger has.
 const BUILT_IN: [&str; 3] = [
@@ -55,10 +55,12 @@ impl Launch {
             rpc: ports,
             pubsub: ports + 1,
             programs: Vec::new(),
-            wallet: address_of(1),
+            wallet: repeated_address(1),
         };
         let mut words = line.args.iter().map(|word| with_addresses(word)).peekable();
-        let (mut rpc_flag, mut has_faucet, mut line_port) = (None, false, RPC_PORT_DEFAULT);
+        let mut rpc_flag = None;
+        let mut has_faucet = false;
+        let mut line_port = RPC_PORT_DEFAULT;
         while let Some(word) = words.next() {
             // --flag=value is --flag value.
             let (flag, attached) = match word.split_once('=') {
@@ -103,13 +105,14 @@ impl Launch {
                     vec![program, file, authority]
                 }
                 "--account" => {
-                    let (address, file) = (value("an address")?, value("a file")?);
+                    let address = value("an address")?;
+                    let file = value("a file")?;
                     launch.write(&file, &account_json(&address))?;
                     vec![address, file]
                 }
                 "--account-dir" => {
                     let folder = value("a directory")?;
-                    let address = address_of(9);
+                    let address = repeated_address(9);
                     let file = Path::new(&folder).join(format!("{address}.json"));
                     launch.write(&file.to_string_lossy(), &account_json(&address))?;
                     vec![folder]
@@ -131,7 +134,7 @@ impl Launch {
                     let mut account = json!({ "lamports": 7, "owner": Pubkey::default().to_string(),
                                               "executable": false, "rentEpoch": 0 });
                     account["data"] = "".into();
-                    launch.write(&file, &json!({ address_of(9): account }).to_string())?;
+                    launch.write(&file, &json!({ repeated_address(9): account }).to_string())?;
                     vec![file]
                 }
                 _ => attached.into_iter().collect(),
@@ -210,7 +213,8 @@ pub(crate) fn upstream_accounts(
     dir: &Path,
     elf: &Path,
 ) -> Result<Vec<String>> {
-    let (mut accounts, mut programs) = (BTreeSet::new(), BTreeSet::new());
+    let mut accounts = BTreeSet::new();
+    let mut programs = BTreeSet::new();
     for line in lines {
         let mut words = line.args.iter().map(|word| with_addresses(word)).peekable();
         while let Some(word) = words.next() {
@@ -242,14 +246,14 @@ pub(crate) fn upstream_accounts(
     Ok(flags)
 }
 
-/// A word of the table with addresses instead of the words that stand for them.
+/// Replaces the placeholders in a word of the table by addresses.
 fn with_addresses(word: &str) -> String {
     ADDRESSES
         .iter()
-        .fold(word.to_owned(), |word, (name, byte)| word.replace(name, &address_of(*byte)))
+        .fold(word.to_owned(), |word, (name, byte)| word.replace(name, &repeated_address(*byte)))
 }
 
-fn address_of(byte: u8) -> String {
+fn repeated_address(byte: u8) -> String {
     Pubkey::new_from_array([byte; 32]).to_string()
 }
 

@@ -14,7 +14,7 @@ use crate::raw_http;
 /// The block whose existence the tests of solana-py wait for.
 const BLOCK: u64 = 5;
 
-/// What the source of a line waits for.
+/// The event that the source of a line waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Health,
@@ -34,12 +34,12 @@ pub(crate) enum Wait {
 /// A process that runs, or will soon.
 pub(crate) struct Started<'a> {
     pub(crate) launch: &'a Launch,
-    /// The file with its output.
+    /// The file with the output of the process.
     pub(crate) log: &'a Path,
 }
 
 impl Wait {
-    pub(crate) fn of_name(name: &str) -> Result<Self> {
+    pub(crate) fn from_name(name: &str) -> Result<Self> {
         Ok(match name {
             "health" => Self::Health,
             "get" => Self::Get,
@@ -57,14 +57,14 @@ impl Wait {
         })
     }
 
-    /// Whether the sign is there. Errors are no sign: the process may not listen yet.
+    /// Whether the event has happened. An error means that it has not: the process may not listen yet.
     pub(crate) fn is_seen(self, started: &Started<'_>) -> bool {
         self.look(started).unwrap_or(false) && started.is_healthy().unwrap_or(false)
     }
 
     fn look(self, started: &Started<'_>) -> Result<bool> {
         Ok(match self {
-            // Every line is asked for it.
+            // The health of every line is requested anyway.
             Self::Health => true,
             Self::Get => {
                 let response = raw_http::get(started.address(), "/health")?;

@@ -36,7 +36,8 @@ fn method_getAccountInfo() {
 
 #[test]
 fn method_getMultipleAccounts() {
-    let (stage, missing) = (stage(), solana_pubkey::Pubkey::new_unique());
+    let stage = stage();
+    let missing = solana_pubkey::Pubkey::new_unique();
     let addresses = json!([
         stage.world.alice.pubkey().to_string(),
         missing.to_string(),

@@ -82,10 +82,8 @@ fn method_getTransaction() {
             .map(|entry| entry["uiTokenAmount"]["amount"].clone())
             .collect()
     };
-    let (mut before, mut after) = (
-        amounts(&parsed["meta"]["preTokenBalances"]),
-        amounts(&parsed["meta"]["postTokenBalances"]),
-    );
+    let mut before = amounts(&parsed["meta"]["preTokenBalances"]);
+    let mut after = amounts(&parsed["meta"]["postTokenBalances"]);
     before.sort_unstable_by_key(ToString::to_string);
     after.sort_unstable_by_key(ToString::to_string);
     assert_eq!(

@@ -28,7 +28,7 @@ fn send(transactions: &[Transaction]) -> String {
     id.as_str().expect("an id").to_owned()
 }
 
-/// The status of a bundle that is no longer pending.
+/// Returns the final status of a bundle, and waits for it.
 fn inflight(id: &str) -> Value {
     let status = wait_until("the result of the bundle", WAIT_TIMEOUT, || {
         let status = value("getInflightBundleStatuses", json!([[id]]))[0].take();
@@ -39,7 +39,8 @@ fn inflight(id: &str) -> Value {
 
 /// From the payer to a new account, and from there to another one.
 fn chain(lamports: u64, onward: u64) -> ([Transaction; 2], Pubkey, Pubkey) {
-    let (middle, end) = (Keypair::new(), Pubkey::new_unique());
+    let middle = Keypair::new();
+    let end = Pubkey::new_unique();
     let first = pay(&stage().world.payer, &middle.pubkey(), lamports);
     ([first, pay(&middle, &end, onward)], middle.pubkey(), end)
 }
@@ -52,7 +53,7 @@ fn method_sendBundle() {
     let rpc = &stage().world.rpc;
     for transaction in &bundle {
         let signature = &transaction.signatures[0];
-        assert_eq!(stage().world.confirmed(signature).expect("confirmed"), Ok(()));
+        assert_eq!(stage().world.wait_until_confirmed(signature).expect("confirmed"), Ok(()));
     }
     let balance = |key| rpc.get_balance_with_commitment(key, CONFIRMED).expect("a balance").value;
     assert_eq!([balance(&middle), balance(&end)], [2_995_000, 2_000_000]);

@@ -1,4 +1,4 @@
-//! Slots, epochs, leaders, blockhashes, inflation, fees: what the chain is like.
+//! Methods about the chain: slots, epochs, leaders, blockhashes, inflation, fees.
 
 use serde_json::{Value, json};
 

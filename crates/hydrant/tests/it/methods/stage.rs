@@ -31,7 +31,7 @@ pub(super) const SLOTS_PER_EPOCH: u64 = 64;
 pub(super) const SYSTEM: &str = "11111111111111111111111111111111";
 const DECIMALS: u8 = 2;
 
-/// What the tests know of the ledger.
+/// The accounts and transactions of the shared ledger.
 pub(super) struct Stage {
     pub(super) node: Node,
     pub(super) world: World,
@@ -80,7 +80,7 @@ pub(super) fn error(method: &str, params: Value) -> Value {
     reply["error"].clone()
 }
 
-/// An integer in a result.
+/// Returns an integer of a result; panics if it is not one.
 pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a whole number"))
 }
@@ -118,14 +118,18 @@ impl Stage {
         let epoch = SLOTS_PER_EPOCH.to_string();
         let node = start_node(&["--slot-ms", "100", "--slots-per-epoch", &epoch])?;
         let world = World::new(&node);
-        let (payer, alice, bob) = (world.payer.pubkey(), world.alice.pubkey(), world.bob.pubkey());
+        let payer = world.payer.pubkey();
+        let alice = world.alice.pubkey();
+        let bob = world.bob.pubkey();
         for owner in [&payer, &alice, &bob] {
             world.airdrop(owner, 10)?;
         }
         let mint = Keypair::new();
         let program = spl_token_interface::ID;
         let of = |owner: &Pubkey| get_associated_token_address(owner, &mint.pubkey());
-        let (alices, bobs, mint_key) = (of(&alice), of(&bob), mint.pubkey());
+        let alices = of(&alice);
+        let bobs = of(&bob);
+        let mint_key = mint.pubkey();
         world.send(
             &[
                 create_account(

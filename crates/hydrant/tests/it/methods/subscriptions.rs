@@ -28,15 +28,16 @@ fn pay(to: &Pubkey, lamports: u64) -> Signature {
         .expect("a transfer that lands")
 }
 
-fn confirmed() -> RpcAccountInfoConfig {
+fn confirmed_config() -> RpcAccountInfoConfig {
     RpcAccountInfoConfig { commitment: Some(CONFIRMED), ..RpcAccountInfoConfig::default() }
 }
 
 #[test]
 fn subscription_accountSubscribe() {
-    let (socket, to) = (socket(), Pubkey::new_unique());
+    let socket = socket();
+    let to = Pubkey::new_unique();
     let inbox = socket
-        .listen(async |client| client.account_subscribe(&to, Some(confirmed())).await)
+        .listen(async |client| client.account_subscribe(&to, Some(confirmed_config())).await)
         .expect("subscribed");
     pay(&to, 1_000_001);
     let change = inbox.next().expect("a change");
@@ -48,9 +49,10 @@ fn subscription_accountSubscribe() {
 
 #[test]
 fn subscription_programSubscribe() {
-    let (socket, to) = (socket(), Pubkey::new_unique());
+    let socket = socket();
+    let to = Pubkey::new_unique();
     let config = RpcProgramAccountsConfig {
-        account_config: confirmed(),
+        account_config: confirmed_config(),
         ..RpcProgramAccountsConfig::default()
     };
     let system = solana_sdk_ids::system_program::ID;
@@ -64,7 +66,8 @@ fn subscription_programSubscribe() {
 
 #[test]
 fn subscription_logsSubscribe() {
-    let (socket, to) = (socket(), Pubkey::new_unique());
+    let socket = socket();
+    let to = Pubkey::new_unique();
     let filter = RpcTransactionLogsFilter::Mentions(vec![to.to_string()]);
     let config = RpcTransactionLogsConfig { commitment: Some(CONFIRMED) };
     let inbox = socket
@@ -81,7 +84,8 @@ fn subscription_logsSubscribe() {
 
 #[test]
 fn subscription_signatureSubscribe() {
-    let (socket, world) = (socket(), &stage().world);
+    let socket = socket();
+    let world = &stage().world;
     let blockhash = world.rpc.get_latest_blockhash().expect("a blockhash");
     let pay = transfer(&world.payer.pubkey(), &Pubkey::new_unique(), 1_000_004);
     let transaction = world.sign(&[pay], &[], &[], blockhash).expect("a message that compiles");
@@ -153,7 +157,8 @@ fn subscription_voteSubscribe() {
 
 #[test]
 fn subscription_blockSubscribe() {
-    let (socket, to) = (socket(), Pubkey::new_unique());
+    let socket = socket();
+    let to = Pubkey::new_unique();
     let filter = RpcBlockSubscribeFilter::MentionsAccountOrProgram(to.to_string());
     let config = RpcBlockSubscribeConfig {
         commitment: Some(CONFIRMED),

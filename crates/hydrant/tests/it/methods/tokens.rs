@@ -33,7 +33,8 @@ fn method_getTokenLargestAccounts() {
         .iter()
         .map(|entry| (&entry["address"], &entry["amount"]))
         .collect();
-    let (alices, bobs) = (json!(stage().alices.to_string()), json!(stage().bobs.to_string()));
+    let alices = json!(stage().alices.to_string());
+    let bobs = json!(stage().bobs.to_string());
     assert_eq!(named, [(&alices, &json!("700")), (&bobs, &json!("300"))]);
 }
 

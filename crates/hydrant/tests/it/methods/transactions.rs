@@ -14,7 +14,8 @@ use crate::world::CONFIRMED;
 
 /// A transfer of `lamports` from the payer to a new account.
 fn pay(lamports: u64, blockhash: Hash) -> (VersionedTransaction, Pubkey) {
-    let (world, to) = (&stage().world, Pubkey::new_unique());
+    let world = &stage().world;
+    let to = Pubkey::new_unique();
     let pay = transfer(&world.payer.pubkey(), &to, lamports);
     (world.sign(&[pay], &[], &[], blockhash).expect("a message that compiles"), to)
 }
@@ -28,7 +29,7 @@ fn method_requestAirdrop() {
     let to = Pubkey::new_unique();
     let signature = ok("requestAirdrop", json!([to.to_string(), 1_500_000_000]));
     let signature = signature.as_str().and_then(|text| text.parse().ok()).expect("a signature");
-    assert_eq!(stage().world.confirmed(&signature).expect("confirmed"), Ok(()));
+    assert_eq!(stage().world.wait_until_confirmed(&signature).expect("confirmed"), Ok(()));
     assert_eq!(
         value("getBalance", json!([to.to_string(), {"commitment": "confirmed"}])),
         1_500_000_000
@@ -42,7 +43,7 @@ fn method_sendTransaction() {
     let config = json!({"encoding": "base64", "preflightCommitment": "confirmed"});
     let signature = ok("sendTransaction", json!([wire(&transaction), config]));
     assert_eq!(signature, transaction.signatures[0].to_string());
-    assert_eq!(world.confirmed(&transaction.signatures[0]).expect("confirmed"), Ok(()));
+    assert_eq!(world.wait_until_confirmed(&transaction.signatures[0]).expect("confirmed"), Ok(()));
     assert_eq!(
         world.rpc.get_balance_with_commitment(&to, CONFIRMED).expect("a balance").value,
         2_000_000

@@ -1,4 +1,4 @@
-//! Reading back what the earlier steps did: by signature, by address, by block, parsed and not.
+//! Reads the transactions of the earlier steps: by signature, by address, by block, parsed and not.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(super) fn steps(world: &World, token: &Token) -> Result<()> {
             instruction["parsed"]["info"]["tokenAmount"],
             json!({"amount": "300", "decimals": 2, "uiAmount": 3.0, "uiAmountString": "3"})
         );
-        let bobs = balance_of(&landed, token)?;
+        let bobs = token_balance(&landed, token)?;
         assert_eq!(bobs["uiTokenAmount"]["amount"], "300");
         assert_eq!(bobs["owner"], world.bob.pubkey().to_string());
         for (signature, kind) in [
@@ -64,11 +64,11 @@ pub(super) fn steps(world: &World, token: &Token) -> Result<()> {
         },
     )?;
     step(&format!("history: the block of a transaction of {program}"), || {
-        block_of(world, &token.minted)
+        check_block(world, &token.minted)
     })
 }
 
-fn balance_of<'a>(landed: &'a Value, token: &Token) -> Result<&'a Value> {
+fn token_balance<'a>(landed: &'a Value, token: &Token) -> Result<&'a Value> {
     let keys = landed["transaction"]["message"]["accountKeys"].as_array().context("no keys")?;
     let at = keys
         .iter()
@@ -78,7 +78,7 @@ fn balance_of<'a>(landed: &'a Value, token: &Token) -> Result<&'a Value> {
     balances.iter().find(|entry| entry["accountIndex"] == at).context("no balance of Bob")
 }
 
-fn block_of(world: &World, signature: &Signature) -> Result<()> {
+fn check_block(world: &World, signature: &Signature) -> Result<()> {
     let slot = world.transaction(signature, UiTransactionEncoding::Base64)?.slot;
     let config = |details| RpcBlockConfig {
         encoding: Some(UiTransactionEncoding::Base64),

@@ -25,7 +25,8 @@ const CHUNK: usize = 1_000;
 
 pub(super) fn steps(world: &World, token: &Token) -> Result<()> {
     let elves = ProgramElves::find()?;
-    let (payer, program) = (world.payer.pubkey(), Keypair::new());
+    let payer = world.payer.pubkey();
+    let program = Keypair::new();
     step("program: write the ELF to a buffer and deploy it", || {
         let elf = fs::read(&elves.first).context("read the first build")?;
         let buffer = filled_buffer(world, &elf)?;
@@ -66,7 +67,7 @@ pub(super) fn steps(world: &World, token: &Token) -> Result<()> {
     })
 }
 
-/// What is deployed is the associated token account program: it derives accounts from its own address.
+/// The deployed program is the associated token account program: it derives accounts from its own address.
 fn create_by(program: &Pubkey, world: &World, token: &Token) -> (Instruction, Pubkey) {
     let owner = world.alice.pubkey();
     let seeds = [owner.as_ref(), token.program.as_ref(), token.mint.as_ref()];
@@ -90,7 +91,8 @@ fn call(world: &World, instruction: Instruction) -> Result<Vec<String>> {
 }
 
 fn filled_buffer(world: &World, elf: &[u8]) -> Result<Pubkey> {
-    let (payer, buffer) = (world.payer.pubkey(), Keypair::new());
+    let payer = world.payer.pubkey();
+    let buffer = Keypair::new();
     let rent = world.rent(UpgradeableLoaderState::size_of_buffer(elf.len()))?;
     world.send(&create_buffer(&payer, &buffer.pubkey(), &payer, rent, elf.len())?, &[&buffer])?;
     let blockhash = world.rpc.get_latest_blockhash()?;
@@ -107,7 +109,7 @@ fn filled_buffer(world: &World, elf: &[u8]) -> Result<Pubkey> {
         sent.push(world.rpc.send_transaction_with_config(&transaction, config)?);
     }
     for signature in sent {
-        world.confirmed(&signature)?.with_context(|| format!("chunk {signature}"))?;
+        world.wait_until_confirmed(&signature)?.with_context(|| format!("chunk {signature}"))?;
     }
     Ok(buffer.pubkey())
 }

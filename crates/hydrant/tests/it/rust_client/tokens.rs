@@ -27,7 +27,7 @@ use crate::world::{CONFIRMED, World};
 
 const DECIMALS: u8 = 2;
 
-/// A token of which only Bob's 350 are left, and the signatures of its transactions.
+/// A token with a remaining supply of 350, which are Bob's, and the signatures of its transactions.
 pub(super) struct Token {
     pub(super) program: Pubkey,
     pub(super) mint: Pubkey,
@@ -47,11 +47,14 @@ struct Inboxes {
 }
 
 pub(super) fn life(world: &World, socket: &Socket, name: &str, program: Pubkey) -> Result<Token> {
-    let (payer, alice, bob) = (world.payer.pubkey(), world.alice.pubkey(), world.bob.pubkey());
+    let payer = world.payer.pubkey();
+    let alice = world.alice.pubkey();
+    let bob = world.bob.pubkey();
     let mint = step(&format!("{name}: create the mint"), || create_mint(world, program))?;
     let address =
         |owner: &Pubkey| get_associated_token_address_with_program_id(owner, &mint, &program);
-    let (from, to) = (address(&alice), address(&bob));
+    let from = address(&alice);
+    let to = address(&bob);
     step(&format!("{name}: create two associated accounts"), || {
         let create = [&alice, &bob]
             .map(|owner| create_associated_token_account(&payer, owner, &mint, &program));
@@ -112,7 +115,8 @@ pub(super) fn life(world: &World, socket: &Socket, name: &str, program: Pubkey) 
 }
 
 fn create_mint(world: &World, program: Pubkey) -> Result<Pubkey> {
-    let (payer, mint) = (world.payer.pubkey(), Keypair::new());
+    let payer = world.payer.pubkey();
+    let mint = Keypair::new();
     let create =
         create_account(&payer, &mint.pubkey(), world.rent(Mint::LEN)?, Mint::LEN as u64, &program);
     let initialize = token::initialize_mint2(&program, &mint.pubkey(), &payer, None, DECIMALS)?;

@@ -32,7 +32,8 @@ const NONCE_SIZE: usize = 80;
 const NONCE_OFFSET: usize = 40;
 
 pub(super) fn failing(world: &World, token: &Token) -> Result<()> {
-    let (payer, bob) = (world.payer.pubkey(), world.bob.pubkey());
+    let payer = world.payer.pubkey();
+    let bob = world.bob.pubkey();
     let decoded = TransactionError::InstructionError(0, InstructionError::Custom(1));
     // Bob has 350. A transfer to itself of more than that fails.
     let too_much =
@@ -147,7 +148,8 @@ pub(super) fn versioned(world: &World) -> Result<()> {
 }
 
 pub(super) fn simulated(world: &World) -> Result<()> {
-    let (payer, bob) = (world.payer.pubkey(), world.bob.pubkey());
+    let payer = world.payer.pubkey();
+    let bob = world.bob.pubkey();
     step("simulate: accounts after, another blockhash, nothing written", || {
         let before = world.rpc.get_balance(&bob)?;
         let transaction =
@@ -177,7 +179,8 @@ pub(super) fn simulated(world: &World) -> Result<()> {
 }
 
 pub(super) fn on_a_nonce(world: &World) -> Result<()> {
-    let (payer, account) = (world.payer.pubkey(), Keypair::new());
+    let payer = world.payer.pubkey();
+    let account = Keypair::new();
     let nonce = || -> Result<Hash> {
         let data = world.rpc.get_account_data(&account.pubkey())?;
         let bytes =

@@ -27,7 +27,7 @@ const PORT_TRIES: usize = 3;
 fn anchor_test_runs_on_surfpool() -> Result<()> {
     let workspace = Workspace::create()?;
     let output = workspace.test(&[])?;
-    // What surfpool reports of Anchor's flags: it is Hydrant that was started.
+    // Hydrant was started: these are its lines about Anchor's flags for surfpool.
     ensure!(output.contains("hydrant: --max-profiles is ignored"), "{output}");
     Ok(())
 }
@@ -48,7 +48,7 @@ fn anchor_test_runs_on_the_validator_of_before() -> Result<()> {
 
 struct Workspace {
     anchor: PathBuf,
-    /// The address of its program.
+    /// The address of the workspace's program.
     program: String,
     /// The user's home, with the workspace and the programs.
     home: TempDir,

@@ -1,4 +1,4 @@
-//! The Solana CLI: every command that asks a cluster, and those that send transactions.
+//! The Solana CLI: every command that queries a cluster, and those that send transactions.
 
 use std::fs::{self, File};
 use std::time::Duration;
@@ -227,7 +227,8 @@ fn programs(world: &ToolWorld) -> Result<()> {
         let shown = world.solana_json(&["program", "show", &program])?;
         ensure!(shown["authority"] == world.wallet.to_string(), "{shown}");
         world.solana(&["program", "dump", &program, "dump.so"])?;
-        let (dump, elf) = (fs::read(world.path("dump.so"))?, fs::read(elf)?);
+        let dump = fs::read(world.path("dump.so"))?;
+        let elf = fs::read(elf)?;
         // The account stays as large as its first program.
         ensure!(dump.starts_with(&elf) && dump[elf.len()..].iter().all(|byte| *byte == 0));
     }

@@ -100,7 +100,7 @@ impl Tool<'_> {
     fn native(&self) -> Result<()> {
         const MINT: &str = "So11111111111111111111111111111111111111112";
         self.run(&["wrap", "1.5"])?;
-        // Without what the account needs to be exempt from rent.
+        // Without the lamports that make the account exempt from rent.
         self.ensure_balance(MINT, &self.world.wallet.to_string(), "1.49796072")?;
         self.run(&["unwrap"])?;
         ensure!(self.run(&["balance", MINT]).is_err(), "the account is closed");

@@ -91,7 +91,8 @@ async fn messages_are_read_as_sent_in_any_number_of_frames() {
                 _ => unreachable!("only messages are sent"),
             })
             .collect();
-        let (mut frames_rng, is_cut) = (rng.fork(), round % 2 == 0);
+        let mut frames_rng = rng.fork();
+        let is_cut = round % 2 == 0;
         let sending = async move {
             let mut socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
             for (opcode, mut payload) in to_send {

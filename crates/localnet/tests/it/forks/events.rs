@@ -79,7 +79,8 @@ fn left_blocks_are_reverted_newest_first_before_the_new_fork() {
 #[test]
 fn every_block_ends_once_and_every_id_is_given_once() {
     let (node, log) = start(&Config { finalize_after: 2, ..on_demand() });
-    let (alice, bob) = (Keypair::new(), Keypair::new().pubkey());
+    let alice = Keypair::new();
+    let bob = Keypair::new().pubkey();
     node.airdrop(&alice.pubkey(), SOL);
     for n in 1..=6 {
         let id = node.forks.snapshot().wait().expect("a snapshot");
@@ -90,7 +91,9 @@ fn every_block_ends_once_and_every_id_is_given_once() {
             node.forks.revert(id).wait().expect("it exists");
         }
     }
-    let (mut created, mut frozen, mut ended) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut created = BTreeSet::new();
+    let mut frozen = BTreeSet::new();
+    let mut ended = BTreeSet::new();
     for (name, block) in log.lines() {
         match name {
             "created" => {

@@ -120,13 +120,15 @@ fn run(seed: u64) -> (usize, usize) {
     let height = |node: &Node| node.reader.view(Commitment::Confirmed).meta().block_height;
     let base_height = height(&node) + 1 - model.blocks.len() as u64;
     let mut newest_slot = 0;
-    let (mut reverts, mut reorgs) = (0, 0);
+    let mut reverts = 0;
+    let mut reorgs = 0;
     for round in 0..60_u64 {
         let context = format!("seed {seed}, round {round}");
         match rng.u8(..10) {
             0..4 => {
                 let [from, to] = [rng.usize(..WALLETS), rng.usize(..WALLETS)];
-                let (from, to) = (&wallets[from], wallets[to].pubkey());
+                let from = &wallets[from];
+                let to = wallets[to].pubkey();
                 // Distinct lamports make distinct transactions.
                 let lamports = 1_000 * (round + 1) + rng.u64(..1_000);
                 let transaction = pay(&node, from, &to, lamports);

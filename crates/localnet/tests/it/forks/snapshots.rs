@@ -15,7 +15,9 @@ use crate::fixture::{Node, on_demand, signed};
 fn a_revert_takes_back_accounts_transactions_and_blocks() {
     for finalize_after in [0, 1, 31] {
         let node = Node::start(&Config { finalize_after, ..on_demand() });
-        let (alice, bob, new) = (Keypair::new(), Keypair::new().pubkey(), Keypair::new());
+        let alice = Keypair::new();
+        let bob = Keypair::new().pubkey();
+        let new = Keypair::new();
         node.airdrop(&alice.pubkey(), 10 * SOL);
         let at = node.reader.view(Commitment::Confirmed);
         let id = node.forks.snapshot().wait().expect("a snapshot");
@@ -64,7 +66,8 @@ fn a_revert_takes_back_accounts_transactions_and_blocks() {
 #[test]
 fn snapshots_nest_and_a_revert_removes_the_later_ones() {
     let node = Node::start(&Config { finalize_after: 0, ..on_demand() });
-    let (alice, bob) = (Keypair::new(), Keypair::new().pubkey());
+    let alice = Keypair::new();
+    let bob = Keypair::new().pubkey();
     node.airdrop(&alice.pubkey(), SOL);
     let mut ids = Vec::new();
     for n in 1..=4 {
@@ -196,7 +199,8 @@ fn a_ledger_directory_has_nothing_of_what_was_reverted() {
         finalize_after: 1,
         ..on_demand()
     };
-    let (alice, bob) = (Keypair::new(), Keypair::new().pubkey());
+    let alice = Keypair::new();
+    let bob = Keypair::new().pubkey();
     let node = Node::start(&config);
     node.airdrop(&alice.pubkey(), SOL);
     let id = node.forks.snapshot().wait().expect("a snapshot");
