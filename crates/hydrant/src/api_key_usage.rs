@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Its name in the directory of a ledger.
 const IN_LEDGER: &str = "api-key-usage";
 /// Suffix that is added to the name of the file of keys.
-const BESIDE_KEYS: &str = ".usage";
+const USAGE_SUFFIX: &str = ".usage";
 
 /// The file with the requests of the day.
 pub(crate) struct UsageFile {
@@ -43,7 +43,7 @@ impl UsageFile {
     pub(crate) fn new(ledger: Option<&Path>, keys: &Path) -> Self {
         let beside = || {
             let mut name = OsString::from(keys);
-            name.push(BESIDE_KEYS);
+            name.push(USAGE_SUFFIX);
             PathBuf::from(name)
         };
         let path = ledger.map_or_else(beside, |dir| dir.join(IN_LEDGER));

@@ -8,6 +8,7 @@
 //! Source: <https://opentelemetry.io/docs/specs/otlp/>, 1.0. Why not its crates: `docs/design/libraries.md`.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -214,7 +215,7 @@ fn spans(ended: &EndedRequest) -> Vec<Value> {
             status = json!({ "code": ERROR, "message": "the response is incomplete" });
         }
     }
-    let mut own = span(parent, &own_id, &hex(&parent.span_id), &ended.method, (*start, *end));
+    let mut own = span(parent, &own_id, &hex(&parent.span_id), &ended.method, &(*start..*end));
     own["kind"] = SERVER.into();
     own["attributes"] = attributes.into();
     own["status"] = status;
@@ -222,29 +223,23 @@ fn spans(ended: &EndedRequest) -> Vec<Value> {
     if let Some(waited) = ended.waited {
         // The clock of the times may have been set back in between.
         let started = (*start + waited).min(*end);
-        for (name, times) in [("queue", (*start, started)), ("run", (started, *end))] {
+        for (name, times) in [("queue", *start..started), ("run", started..*end)] {
             let id = hex(&self::span_id().to_be_bytes());
-            spans.push(span(parent, &id, &own_id, name, times));
+            spans.push(span(parent, &id, &own_id, name, &times));
         }
     }
     spans
 }
 
-fn span(
-    trace: &TraceParent,
-    id: &str,
-    parent: &str,
-    name: &str,
-    (start, end): (Duration, Duration),
-) -> Value {
+fn span(trace: &TraceParent, id: &str, parent: &str, name: &str, times: &Range<Duration>) -> Value {
     json!({
         "traceId": hex(&trace.trace_id),
         "spanId": id,
         "parentSpanId": parent,
         "name": name,
         "kind": INTERNAL,
-        "startTimeUnixNano": start.as_nanos().to_string(),
-        "endTimeUnixNano": end.as_nanos().to_string(),
+        "startTimeUnixNano": times.start.as_nanos().to_string(),
+        "endTimeUnixNano": times.end.as_nanos().to_string(),
     })
 }
 

@@ -85,7 +85,8 @@ impl LocalConfig {
         self
     }
 
-    /// Takes over the settings of a node that its ledger has, too, and checks all of them.
+    /// Copies the settings of the node that its ledger also has, and checks all of them together. Called once, when the
+    /// settings are checked or the ledger is opened.
     pub(crate) fn apply(&mut self, node: &NodeConfig) -> Result<()> {
         let config = &mut self.localnet;
         let HistoryLimits { blocks_max, .. } = node.history;
@@ -144,7 +145,8 @@ fn merge(flags: DevFlags, mut file: DevFlags) -> DevFlags {
 }
 
 impl DevConfig {
-    /// Settings from flags. Reads every file that they name, and checks every number.
+    /// Settings from flags. Reads every file that they name, and checks every number alone.
+    /// [`LocalConfig::apply`] completes and checks them together.
     pub(crate) fn from_flags(flags: DevFlags, preset: LocalPreset) -> Result<Self> {
         bounds::check(&bounds::local(&flags))?;
         let mut node = NodeConfig::from_flags(&flags.node, &producer_defaults(&flags))?;
@@ -170,7 +172,6 @@ impl DevConfig {
         };
         local.localnet.verifies_programs = preset.style == OutputStyle::Hydrant;
         local.localnet.accounts.extend(preset.accounts);
-        local.apply(&node)?;
         Ok(Self { node, local })
     }
 }
@@ -354,7 +355,9 @@ mod tests {
 
     fn check(flags: DevFlags, file: &str) -> Result<DevConfig> {
         let file = DevFlags::from_toml(file)?;
-        DevConfig::from_flags(merge(flags, file), LocalPreset::default())
+        let mut config = DevConfig::from_flags(merge(flags, file), LocalPreset::default())?;
+        config.local.apply(&config.node)?;
+        Ok(config)
     }
 
     #[test]

@@ -296,7 +296,7 @@ fn read_genesis_accounts(
 }
 
 fn contains_ledger(config: &LocalConfig, node: &NodeConfig) -> Result<bool> {
-    let Some(dir) = &config.localnet.dir else { return Ok(false) };
+    let Some(dir) = &node.ledger_dir else { return Ok(false) };
     // An unreadable ledger will be removed.
     let is_emptied = node.reset && config.style == OutputStyle::TestValidator;
     match localnet::contains_ledger(dir) {

@@ -7,8 +7,11 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
 
-use crate::node::{NodeAddresses, STACK_BYTES};
+use crate::node::NodeAddresses;
 use crate::signals::EndRequest;
+
+/// Stack of a thread that opens a ledger: that of a main thread.
+pub(crate) const STACK_BYTES: usize = 8 << 20;
 
 /// A node could not start, or has failed. The sources of the error say why.
 #[derive(Debug, thiserror::Error)]

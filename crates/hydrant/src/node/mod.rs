@@ -23,6 +23,7 @@ pub use config::NodeConfig;
 pub(crate) use config::ProducerDefaults;
 pub(crate) use flags::NodeFlags;
 use handle::NodeThread;
+pub(crate) use handle::STACK_BYTES;
 pub use handle::{NodeError, NodeHandle};
 pub(crate) use merge::{Merge, merge_by_field};
 pub(crate) use process::{NodeProcess, prepare_process};
@@ -32,9 +33,6 @@ use crate::process_setup::{bind, ignore_file_size_signal};
 use crate::service_manager::ServiceManager;
 use crate::signals::{EndRequest, EndSignals};
 use crate::start_signals::StartSignals;
-
-/// Stack of a thread that opens a ledger: that of a main thread.
-pub(crate) const STACK_BYTES: usize = 8 << 20;
 
 /// A read node for a ledger. [`Node::builder`] starts one.
 pub struct Node;

@@ -277,8 +277,8 @@ pub(crate) fn clients() -> PathBuf {
 pub(crate) fn install_node_js(folder: &Path) -> Result<()> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (lock, installed) =
-        (folder.join("package-lock.json"), folder.join("node_modules/.installed-lock.json"));
+    let lock = folder.join("package-lock.json");
+    let installed = folder.join("node_modules/.installed-lock.json");
     if same_text(&lock, &installed) {
         return Ok(());
     }

@@ -64,12 +64,12 @@ impl Draining {
     }
 
     /// Requests the list of all accounts, and reads only the first bytes of the response.
-    fn begin_long_response(&self) -> Result<(TcpStream, Vec<u8>)> {
-        self.begin_long_response_over("HTTP/1.1")
+    fn start_long_response(&self) -> Result<(TcpStream, Vec<u8>)> {
+        self.start_long_response_over("HTTP/1.1")
     }
 
     /// Requests the list over a version of HTTP, and reads its first bytes.
-    fn begin_long_response_over(&self, version: &str) -> Result<(TcpStream, Vec<u8>)> {
+    fn start_long_response_over(&self, version: &str) -> Result<(TcpStream, Vec<u8>)> {
         let mut socket = connect(self.node.rpc)?;
         let params = json!([owner(), { "encoding": "base64", "commitment": "processed" }]);
         let request = json!({
@@ -124,7 +124,7 @@ fn open_websocket(node: &Node) -> Result<TcpStream> {
 fn a_request_that_runs_is_finished_while_new_ones_are_refused() -> Result<()> {
     let mut draining = Draining::start()?;
     let mut websocket = open_websocket(&draining.node)?;
-    let (mut running, mut response) = draining.begin_long_response()?;
+    let (mut running, mut response) = draining.start_long_response()?;
     draining.signal()?;
     let ready = draining.wait_for_drain()?;
     ensure!(body(&ready)? == "draining\n", "{ready}");
@@ -170,7 +170,7 @@ fn decode_body(response: &str) -> Result<Value> {
 #[test]
 fn a_second_signal_ends_the_node_at_once() -> Result<()> {
     let mut draining = Draining::start()?;
-    let (running, _) = draining.begin_long_response()?;
+    let (running, _) = draining.start_long_response()?;
     draining.signal()?;
     draining.wait_for_drain()?;
     ensure!(draining.node.process().try_wait()?.is_none(), "a request runs");
@@ -183,12 +183,12 @@ fn a_second_signal_ends_the_node_at_once() -> Result<()> {
 #[test]
 fn a_body_over_http_1_0_is_complete_or_ends_in_a_reset() -> Result<()> {
     let mut draining = Draining::start()?;
-    let (mut whole, mut response) = draining.begin_long_response_over("HTTP/1.0")?;
+    let (mut whole, mut response) = draining.start_long_response_over("HTTP/1.0")?;
     whole.read_to_end(&mut response).context("the end of a complete body")?;
     let response = String::from_utf8(response)?;
     let json: Value = serde_json::from_str(body(&response)?)?;
     ensure!(json["result"].as_array().map(Vec::len) == Some(usize::from(ACCOUNTS)));
-    let (mut cut, mut response) = draining.begin_long_response_over("HTTP/1.0")?;
+    let (mut cut, mut response) = draining.start_long_response_over("HTTP/1.0")?;
     draining.signal()?;
     draining.wait_for_drain()?;
     draining.signal()?;

@@ -139,7 +139,7 @@ impl Load {
         Self { is_stopped, ended, thread }
     }
 
-    /// Goes on for a while. Fails if it ended.
+    /// Lets the load continue for a while. It is an error if it ends.
     fn run_for(&self, time: Duration) -> Result<()> {
         match self.ended.recv_timeout(time) {
             Err(RecvTimeoutError::Timeout) => Ok(()),

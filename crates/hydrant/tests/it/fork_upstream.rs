@@ -452,7 +452,7 @@ fn a_fork_starts_at_slot_epoch_and_time_of_its_upstream() -> Result<()> {
 fn an_upstream_without_sysvars_is_forked_at_slot_0() -> Result<()> {
     let unknown =
         r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}"#;
-    let url = hostile(Answer::Body(unknown))?;
+    let url = hostile(HostileResponse::Body(unknown))?;
     let fork = start_node(&["--fork-url", &url, "--slot-ms", "0"])?;
     ensure!(fork.log().contains("the fork starts at slot 0"), "{}", fork.log());
     ensure!(position(&fork)?.0 == 1);
@@ -488,14 +488,14 @@ fn a_fork_without_its_upstream_does_not_start() -> Result<()> {
 
 /// The response of a hostile upstream to a request for accounts.
 #[derive(Clone, Copy, Debug)]
-enum Answer {
+enum HostileResponse {
     Body(&'static str),
     Raw(&'static str),
     /// A response that does not end.
     Flood,
     /// No response, on an open connection.
     Stall,
-    /// Status 429 once, and then an account.
+    /// Status 429 for the first requests, and then an account.
     Limited,
     /// Another cluster on the next connection.
     OtherCluster,
@@ -505,28 +505,28 @@ const GENESIS: &str = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d";
 const ACCOUNT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"context":{"slot":1000},"value":[{"lamports":7,"owner":"11111111111111111111111111111111","executable":false,"rentEpoch":0,"data":["","base64"],"space":0}]}}"#;
 
 /// An upstream whose start is as it should be, and whose accounts are not. Each connection is one request.
-fn hostile(answer: Answer) -> Result<String> {
+fn hostile(response: HostileResponse) -> Result<String> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let url = format!("http://{}/secret-key", listener.local_addr()?);
     let asked = Arc::new(AtomicUsize::new(0));
     std::thread::spawn(move || {
         for socket in listener.incoming().flatten() {
             let asked = Arc::clone(&asked);
-            std::thread::spawn(move || serve(socket, answer, &asked));
+            std::thread::spawn(move || serve(socket, response, &asked));
         }
     });
     Ok(url)
 }
 
 /// Serves a connection until it is closed, by either side.
-fn serve(mut socket: TcpStream, answer: Answer, asked: &AtomicUsize) -> Result<()> {
+fn serve(mut socket: TcpStream, response: HostileResponse, asked: &AtomicUsize) -> Result<()> {
     loop {
         let request = read_request(&mut socket)?;
         let ok =
             |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         if request.contains("getGenesisHash") {
-            let is_other =
-                matches!(answer, Answer::OtherCluster) && asked.load(Ordering::Relaxed) > 0;
+            let is_other = matches!(response, HostileResponse::OtherCluster)
+                && asked.load(Ordering::Relaxed) > 0;
             let genesis = if is_other { "11111111111111111111111111111111" } else { GENESIS };
             let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{genesis}"}}"#);
             socket.write_all(ok(&body).as_bytes())?;
@@ -538,13 +538,13 @@ fn serve(mut socket: TcpStream, answer: Answer, asked: &AtomicUsize) -> Result<(
             continue;
         }
         let count = asked.fetch_add(1, Ordering::Relaxed);
-        match answer {
-            Answer::Body(body) => socket.write_all(ok(body).as_bytes())?,
-            Answer::Raw(response) => {
-                socket.write_all(response.as_bytes())?;
+        match response {
+            HostileResponse::Body(body) => socket.write_all(ok(body).as_bytes())?,
+            HostileResponse::Raw(bytes) => {
+                socket.write_all(bytes.as_bytes())?;
                 return Ok(());
             }
-            Answer::Flood => {
+            HostileResponse::Flood => {
                 socket.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
                 loop {
                     socket.write_all(b"10000\r\n")?;
@@ -552,14 +552,16 @@ fn serve(mut socket: TcpStream, answer: Answer, asked: &AtomicUsize) -> Result<(
                     socket.write_all(b"\r\n")?;
                 }
             }
-            Answer::Stall => {
+            HostileResponse::Stall => {
                 socket.read_to_end(&mut Vec::new())?;
                 return Ok(());
             }
-            Answer::Limited if count < 3 => {
+            HostileResponse::Limited if count < 3 => {
                 socket.write_all(b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n")?;
             }
-            Answer::Limited | Answer::OtherCluster => socket.write_all(ok(ACCOUNT).as_bytes())?,
+            HostileResponse::Limited | HostileResponse::OtherCluster => {
+                socket.write_all(ok(ACCOUNT).as_bytes())?
+            }
         }
     }
 }
@@ -587,31 +589,39 @@ fn read_request(socket: &mut TcpStream) -> Result<String> {
 #[test]
 fn an_upstream_that_misbehaves_costs_an_error_and_no_more() -> Result<()> {
     let unknown = pubkey(9);
-    for (answer, expected) in [
-        (Answer::Body("not JSON"), "no response of JSON-RPC"),
-        (Answer::Body(r#"{"result":{"context":{"slot":1000},"value":[]}}"#), "0 accounts for 1"),
-        (Answer::Body(r#"{"result":{"context":{"slot":999},"value":[null]}}"#), "as of slot 999"),
+    for (hostile_response, expected) in [
+        (HostileResponse::Body("not JSON"), "no response of JSON-RPC"),
         (
-            Answer::Body(r#"{"error":{"code":-32602,"message":"no"}}"#),
+            HostileResponse::Body(r#"{"result":{"context":{"slot":1000},"value":[]}}"#),
+            "0 accounts for 1",
+        ),
+        (
+            HostileResponse::Body(r#"{"result":{"context":{"slot":999},"value":[null]}}"#),
+            "as of slot 999",
+        ),
+        (
+            HostileResponse::Body(r#"{"error":{"code":-32602,"message":"no"}}"#),
             "refused the request: -32602: no",
         ),
         (
-            Answer::Raw("HTTP/1.1 302 Found\r\nLocation: http://x\r\nContent-Length: 0\r\n\r\n"),
+            HostileResponse::Raw(
+                "HTTP/1.1 302 Found\r\nLocation: http://x\r\nContent-Length: 0\r\n\r\n",
+            ),
             "a redirect is not followed",
         ),
         (
-            Answer::Raw("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{"),
+            HostileResponse::Raw("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{"),
             "more than 33554432 bytes",
         ),
         (
-            Answer::Raw("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{"),
+            HostileResponse::Raw("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{"),
             "broke before its response",
         ),
-        (Answer::Flood, "more than 33554432 bytes"),
-        (Answer::Stall, "within 1500 ms (--fork-timeout-ms)"),
-        (Answer::Raw("nonsense\r\n\r\n"), "invalid HTTP"),
+        (HostileResponse::Flood, "more than 33554432 bytes"),
+        (HostileResponse::Stall, "within 1500 ms (--fork-timeout-ms)"),
+        (HostileResponse::Raw("nonsense\r\n\r\n"), "invalid HTTP"),
     ] {
-        let url = hostile(answer)?;
+        let url = hostile(hostile_response)?;
         let fork =
             start_node(&["--fork-url", &url, "--slot-ms", "0", "--fork-timeout-ms", "1500"])?;
         for (method, params) in [
@@ -621,9 +631,10 @@ fn an_upstream_that_misbehaves_costs_an_error_and_no_more() -> Result<()> {
         ] {
             let response = call(&fork, method, &params)?;
             let error = &response["error"];
-            let message =
-                error["message"].as_str().with_context(|| format!("{answer:?} {response}"))?;
-            ensure!(message.contains(expected), "{answer:?} {method}: {message}");
+            let message = error["message"]
+                .as_str()
+                .with_context(|| format!("{hostile_response:?} {response}"))?;
+            ensure!(message.contains(expected), "{hostile_response:?} {method}: {message}");
             ensure!(message.contains("--fork-url") && !message.contains("secret"), "{message}");
         }
         // Accounts that the ledger has itself are served nevertheless.
@@ -636,11 +647,11 @@ fn an_upstream_that_misbehaves_costs_an_error_and_no_more() -> Result<()> {
 
 #[test]
 fn a_rate_limit_is_waited_for_and_another_cluster_is_not() -> Result<()> {
-    let limited = hostile(Answer::Limited)?;
+    let limited = hostile(HostileResponse::Limited)?;
     let fork = start_node(&["--fork-url", &limited, "--slot-ms", "0"])?;
     ensure!(balance(&fork, &pubkey(9), "processed")? == 7);
     drop(fork);
-    let other = hostile(Answer::OtherCluster)?;
+    let other = hostile(HostileResponse::OtherCluster)?;
     let fork = start_node(&["--fork-url", &other, "--slot-ms", "0"])?;
     let response = call(&fork, "getBalance", &json!([pubkey(9).to_string()]))?;
     let message = response["error"]["message"].as_str().with_context(|| response.to_string())?;
@@ -650,7 +661,7 @@ fn a_rate_limit_is_waited_for_and_another_cluster_is_not() -> Result<()> {
 
 #[test]
 fn a_stalled_upstream_delays_no_other_client_and_its_bounds_hold() -> Result<()> {
-    let url = hostile(Answer::Stall)?;
+    let url = hostile(HostileResponse::Stall)?;
     let flags = ["--slot-ms", "0", "--fork-timeout-ms", "10000", "--fork-requests-max", "1"];
     let fork = start_node(&[&["--fork-url", &url][..], &flags].concat())?;
     let clients: Vec<_> = (0..40_u8)

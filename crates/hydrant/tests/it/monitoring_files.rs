@@ -35,7 +35,7 @@ fn sample_names(node: &Node) -> Result<BTreeSet<String>> {
 }
 
 /// The names of metrics in `text`.
-fn named(text: &str) -> BTreeSet<&str> {
+fn metric_names(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !is_part(c));
     words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix))).collect()
@@ -57,7 +57,7 @@ fn every_metric_of_the_board_and_of_the_alerts_exists() -> Result<()> {
     let mut served = sample_names(&nodes.dev)?;
     served.extend(sample_names(&nodes.follower)?);
     for (file, text) in [("the board", &queries), ("the alerts", &rules)] {
-        let names = named(text);
+        let names = metric_names(text);
         ensure!(names.len() > 5, "{file} names only {names:?}");
         let missing: Vec<_> = names.iter().filter(|name| !served.contains(**name)).collect();
         ensure!(missing.is_empty(), "{file}: no metric is named {missing:?}");

@@ -87,7 +87,7 @@ impl Recording {
             chunks,
             rest,
             frozen_banks: log.lines().map(frozen_bank).collect(),
-            answers: answers.lines().map(recorded).collect(),
+            answers: answers.lines().map(parse_recorded).collect(),
         }
     }
 }
@@ -119,7 +119,7 @@ fn frozen_bank(line: &str) -> (u64, FrozenBank) {
     (after("bank frozen: ").parse().expect("a slot"), bank)
 }
 
-fn recorded(line: &str) -> Recorded {
+fn parse_recorded(line: &str) -> Recorded {
     let mut line: Value = serde_json::from_str(line).expect("JSON");
     Recorded {
         slot: line["slot"].as_u64(),

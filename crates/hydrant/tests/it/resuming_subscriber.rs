@@ -58,7 +58,7 @@ impl ResumingSubscriber {
     pub(crate) async fn run(mut self) -> Result<Received> {
         let mut slots = BTreeMap::new();
         let mut streams = 0_usize;
-        while !self.is_done() {
+        while !self.is_complete() {
             let server = *self.server.borrow_and_update();
             let stream = match server {
                 Some(server) => self.subscribe(server).await,
@@ -82,7 +82,7 @@ impl ResumingSubscriber {
         Ok(Received { slots, resumed: streams.saturating_sub(1) })
     }
 
-    fn is_done(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.end.borrow().is_some_and(|end| self.newest >= end)
     }
 
@@ -110,7 +110,7 @@ impl ResumingSubscriber {
         slots: &mut BTreeMap<u64, SlotContent>,
     ) -> Result<()> {
         let mut open = BTreeMap::new();
-        while !self.is_done() {
+        while !self.is_complete() {
             let next = tokio::select! {
                 next = tokio::time::timeout(UPDATE_TIMEOUT, stream.message()) => {
                     next.context("nothing came")?

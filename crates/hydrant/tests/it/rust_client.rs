@@ -36,14 +36,14 @@ fn flow(world: &World, socket: &Socket) -> Result<()> {
     let token_2022 = tokens::life(world, socket, "token-2022", spl_token_2022_interface::ID)?;
     subscriptions::steps(world, socket)?;
     transactions::failing(world, &token)?;
-    transactions::versioned(world)?;
-    transactions::simulated(world)?;
+    transactions::send_versioned(world)?;
+    transactions::simulate(world)?;
     transactions::on_a_nonce(world)?;
     programs::steps(world, &token)?;
     for life in [&token, &token_2022] {
         history::steps(world, life)?;
     }
-    history::finalized(world, &token)
+    history::wait_until_final(world, &token)
 }
 
 /// Runs one step of the flow, and prints its name first.

@@ -59,10 +59,10 @@ impl Wait {
 
     /// Whether the event has happened. An error means that it has not: the process may not listen yet.
     pub(crate) fn is_seen(self, started: &Started<'_>) -> bool {
-        self.look(started).unwrap_or(false) && started.is_healthy().unwrap_or(false)
+        self.has_happened(started).unwrap_or(false) && started.is_healthy().unwrap_or(false)
     }
 
-    fn look(self, started: &Started<'_>) -> Result<bool> {
+    fn has_happened(self, started: &Started<'_>) -> Result<bool> {
         Ok(match self {
             // The health of every line is requested anyway.
             Self::Health => true,

@@ -43,7 +43,8 @@ fn method_hydrantGetVerification() {
     let slot = number(&newest["verifiedSlot"]);
     assert_eq!((number(&newest["bank"]["slot"]), &newest["mismatchedBanks"]), (slot, &json!(0)));
     let found = ok("hydrantGetVerification", json!([slot]));
-    let (bank, parent) = (&found["bank"], &newest["bank"]["parentSlot"]);
+    let bank = &found["bank"];
+    let parent = &newest["bank"]["parentSlot"];
     assert_eq!((bank, &bank["level"]), (&newest["bank"], &json!("computed")));
     // The next bank's hash covers it.
     let parent = ok("hydrantGetVerification", json!([parent]));

@@ -101,7 +101,7 @@ fn check_block(world: &World, signature: &Signature) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn finalized(world: &World, token: &Token) -> Result<()> {
+pub(super) fn wait_until_final(world: &World, token: &Token) -> Result<()> {
     step("history: what was confirmed becomes final", || {
         let slot = world.transaction(&token.closed, UiTransactionEncoding::Base64)?.slot;
         wait_until("the slot to be finalized", WAIT_TIMEOUT, || {

@@ -92,7 +92,7 @@ pub(super) fn failing(world: &World, token: &Token) -> Result<()> {
     })
 }
 
-pub(super) fn versioned(world: &World) -> Result<()> {
+pub(super) fn send_versioned(world: &World) -> Result<()> {
     let payer = world.payer.pubkey();
     let targets: Vec<Pubkey> = (0..4).map(|_| Keypair::new().pubkey()).collect();
     let table = step("lookup table: create and extend", || {
@@ -147,7 +147,7 @@ pub(super) fn versioned(world: &World) -> Result<()> {
     })
 }
 
-pub(super) fn simulated(world: &World) -> Result<()> {
+pub(super) fn simulate(world: &World) -> Result<()> {
     let payer = world.payer.pubkey();
     let bob = world.bob.pubkey();
     step("simulate: accounts after, another blockhash, nothing written", || {
