@@ -58,8 +58,9 @@ pub(crate) fn reward(reward: proto::Reward) -> Result<Reward, ConvertError> {
         // Agave 4.2 has no other reward.
         Ok(proto::RewardType::VatDebit) | Err(_) => return Err(unknown()),
     };
-    let (commission, commission_bps) =
-        (commission(&reward.commission)?, commission(&reward.commission_bps)?);
+    let parse = commission;
+    let commission = parse(&reward.commission)?;
+    let commission_bps = parse(&reward.commission_bps)?;
     Ok(Reward {
         pubkey: reward.pubkey,
         lamports: reward.lamports,
