@@ -210,7 +210,7 @@ impl Inputs {
             let accounts = result["value"].as_array();
             for (address, account) in addresses.iter().zip(accounts.into_iter().flatten()) {
                 if account.is_null() {
-                    // There is no account, but the address may own some.
+                    // The account does not exist, but its address may own others.
                     self.owners.push(address.clone());
                 } else {
                     self.add_account(address, account);
@@ -230,7 +230,7 @@ impl Inputs {
             Some("account") => {
                 self.owners.extend(info("owner"));
                 self.delegates.extend(info("delegate"));
-                // Wrapped SOL has no supply of its own; on some nodes it is no account.
+                // Wrapped SOL has no supply of its own; on some nodes its mint is not an account.
                 self.mints.extend(info("mint").filter(|mint| mint != NATIVE_MINT));
             }
             _ => self.owners.push(address.to_owned()),

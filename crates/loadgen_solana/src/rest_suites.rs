@@ -72,12 +72,12 @@ const fn history(
     RestSuite { needs_history: true, required_inputs: needs, ..node(name, route, make) }
 }
 
-/// The same suite with other required inputs.
+/// Replaces the required inputs of a suite.
 const fn with_inputs(needs: InputKinds, suite: RestSuite) -> RestSuite {
     RestSuite { required_inputs: needs, ..suite }
 }
 
-/// The same requests from a client that has the responses.
+/// Makes each request conditional: the client already has the response.
 const fn revalidating(name: &'static str, suite: RestSuite) -> RestSuite {
     RestSuite { name, sends_if_none_match: true, ..suite }
 }
@@ -225,7 +225,7 @@ impl RestSuite {
         if self.sends_if_none_match { not_modified } else { status_ok }
     }
 
-    /// Its requests. The first is sent, and its response must be ok.
+    /// Builds the suite's requests. Sends the first one, whose response must be ok.
     ///
     /// Errors: [`SuiteError::NoInput`] if the endpoint has no data for it, or no such route.
     pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, SuiteError> {

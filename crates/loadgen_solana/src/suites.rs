@@ -90,7 +90,7 @@ impl Suite {
         Self::ALL.into_iter().find(|suite| suite.name() == name)
     }
 
-    /// Its method.
+    /// Returns the name of the JSON-RPC method that the suite calls.
     pub fn method(self) -> &'static str {
         match self {
             Self::AccountInfo => "getAccountInfo",
@@ -191,7 +191,7 @@ impl Suite {
         }
     }
 
-    /// Its requests. Some are sent first, and their responses must have results.
+    /// Builds the suite's requests. Sends some of them; their responses must have results.
     pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, SuiteError> {
         let params = self.params(found)?;
         let every = params.len().div_ceil(CHECKED_RESPONSES);
@@ -249,7 +249,7 @@ mod tests {
         recording_node(has_pages, Arc::default())
     }
 
-    /// The same; requested methods are stored in `methods`.
+    /// Starts a node that appends the name of each requested method to `methods`.
     fn recording_node(has_pages: bool, methods: Arc<Mutex<Vec<String>>>) -> Client {
         let address = serve(move |request, socket| {
             let body = body(request);
