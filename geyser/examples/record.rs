@@ -1,9 +1,9 @@
-//! Records a stream: `record stream URL FROM_SLOT SLOTS FILE`. And packs what was recorded: `record pack FROM TO`.
+//! Records a stream: `record stream URL FROM_SLOT SLOTS FILE`. Packs a recording: `record pack FROM TO`.
 //! `cargo xtask rig --record` runs it.
 //!
 //! Out: the messages that a follower gets, each after its length: from a slot until a later one is final. The time of a
-//! message and the names of its filters are left out. A packed file is in zstd; an archive (`.zst`) is packed anew.
-//! Bounds: what is packed is in memory. The stream is not packed while it is read: its server closes slow clients.
+//! message and the names of its filters are left out. A packed file is in zstd; an archive (`.zst`) is packed again.
+//! Bounds: a recording is packed in memory. The stream is not packed while it is read: its server closes slow clients.
 #![expect(clippy::print_stdout, reason = "it reports to its caller")]
 
 use std::fs::File;
@@ -80,7 +80,8 @@ async fn record(url: &str, from_slot: u64, last_slot: u64, file: &str) -> Result
         Box::pin(futures_util::stream::iter([request]).chain(futures_util::stream::pending()));
     let mut updates = client.subscribe(requests).await?.into_inner();
     let mut out = BufWriter::new(File::create(file).context(file.to_owned())?);
-    let (mut count, mut bytes) = (0_u64, 0_u64);
+    let mut count = 0_u64;
+    let mut bytes = 0_u64;
     loop {
         let update = updates.next().await.context("the stream ended")??;
         let Some(content) = &update.update_oneof else { continue };
