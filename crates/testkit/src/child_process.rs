@@ -69,7 +69,7 @@ impl Child {
     }
 }
 
-/// Runs a process that is expected to end by itself, and returns its output.
+/// Runs a process that is expected to exit on its own, and returns its output.
 ///
 /// Errors: it does not start, or it still runs after five minutes. Then it is killed, and the error has its output.
 pub fn run_to_end(command: &mut Command) -> Result<Output> {

@@ -94,7 +94,7 @@ impl Source {
         self.0.len.send_replace(log.len());
     }
 
-    /// What is below a slot is not sent any more.
+    /// Stops sending updates of slots below `slot`.
     pub fn forget_below(&self, slot: u64) {
         for (sessions, _) in self.0.log.lock().iter_mut().filter(|(_, it)| slot_of(it) < slot) {
             *sessions = 0..0;

@@ -137,7 +137,7 @@ impl<R: Record> Model<R> {
         self.written_addresses().into_iter().chain(keys).collect()
     }
 
-    /// As `query::Ledger::apply` to a root that is open.
+    /// Models `query::Ledger::apply` while the root is open.
     pub fn fill(&mut self, changes: &[Change<R>]) {
         for Change { address, record } in changes {
             match record {
@@ -153,7 +153,7 @@ impl<R: Record> Model<R> {
         }
     }
 
-    /// As `query::Ledger::open`.
+    /// Models `query::Ledger::open`.
     pub fn open(&mut self, block: BlockId, parent: BlockId) {
         let facts = ModelBlock { block, writes: 0, is_complete: false };
         let opened = Block { parent: Some(parent), meta: facts, written: BTreeMap::new() };
@@ -161,7 +161,7 @@ impl<R: Record> Model<R> {
         self.processed = block;
     }
 
-    /// As `query::Ledger::apply`.
+    /// Models `query::Ledger::apply`.
     pub fn apply(&mut self, block: BlockId, changes: &[Change<R>]) {
         let block = self.blocks.get_mut(&block).expect("only open blocks are written");
         block.meta.writes += 1;
@@ -170,23 +170,23 @@ impl<R: Record> Model<R> {
         }
     }
 
-    /// As `query::Ledger::complete`.
+    /// Models `query::Ledger::complete`.
     pub fn complete(&mut self, block: BlockId) {
         let found = self.blocks.get_mut(&block).expect("only open blocks are completed");
         found.meta.is_complete = true;
     }
 
-    /// As `query::Ledger::confirm`.
+    /// Models `query::Ledger::confirm`.
     pub fn confirm(&mut self, block: BlockId) {
         self.confirmed = block;
     }
 
-    /// As `query::Ledger::set_tip`.
+    /// Models `query::Ledger::set_tip`.
     pub fn set_tip(&mut self, block: BlockId) {
         self.processed = block;
     }
 
-    /// As `query::Ledger::finalize`.
+    /// Models `query::Ledger::finalize`.
     pub fn finalize(&mut self, block: BlockId) {
         self.rooted_slots = self.slots(block);
         self.rooted = self.records(block);
@@ -205,7 +205,7 @@ impl<R: Record> Model<R> {
         }
     }
 
-    /// As `query::Ledger::drop_fork`.
+    /// Models `query::Ledger::drop_fork`.
     pub fn drop_fork(&mut self, block: BlockId) {
         let parent = self.blocks[&block].parent.expect("the root is not dropped");
         for tip in [self.processed, self.confirmed] {

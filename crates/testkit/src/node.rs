@@ -78,7 +78,7 @@ impl NodeCommand {
         self
     }
 
-    /// The same with another time until the node must be ready.
+    /// Replaces the time limit until the node must be ready.
     #[must_use]
     pub fn with_ready_timeout(self, ready_timeout: Duration) -> Self {
         Self { ready_timeout, ..self }

@@ -151,7 +151,7 @@ enum Named {
     Token,
     Mint,
     Wallet,
-    /// An owner that is no account.
+    /// An owner that is not an account.
     Owner,
     KnownOwner,
     Delegate,
@@ -275,7 +275,7 @@ impl Synthetic {
         }
     }
 
-    /// The wallet of a known owner. It is no account.
+    /// The wallet of a known owner. It is not an account.
     pub fn known_owner(&self, owner: KnownOwner) -> Pubkey {
         let number = KnownOwner::all().position(|known| known == owner);
         self.pubkey(Named::KnownOwner, number.map_or(u64::MAX, |number| number as u64))

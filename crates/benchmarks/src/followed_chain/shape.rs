@@ -3,7 +3,7 @@
 /// What a slot has.
 pub(super) struct Shape {
     pub(super) votes: usize,
-    /// Transactions that are no votes.
+    /// Number of transactions other than votes.
     pub(super) transactions: usize,
     /// Stake accounts that a bank pays at the start of an epoch.
     pub(super) rewarded_stakes: usize,

@@ -26,7 +26,7 @@ struct Row {
     threshold: String,
     method: &'static str,
     params: Vec<Value>,
-    /// Minimum number of accounts in each response; `None` if it is no list of accounts.
+    /// Minimum number of accounts in each response; `None` if it is not a list of accounts.
     accounts_min: Option<usize>,
     state: Option<String>,
     /// Its share of calls, as a divisor.

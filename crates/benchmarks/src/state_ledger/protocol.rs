@@ -31,7 +31,7 @@ pub(crate) struct Settings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Serving {
     pub(crate) rpc: SocketAddr,
-    /// The same without the response cache.
+    /// Address of the server without the response cache.
     pub(crate) uncached: SocketAddr,
     /// Responses of as many bytes as the path says, whatever the request.
     pub(crate) constant: SocketAddr,

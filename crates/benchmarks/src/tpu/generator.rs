@@ -54,7 +54,7 @@ enum ClientBehavior {
     Greedy,
     /// The same, with a byte for each of them every second.
     Slow,
-    /// Send streams that are no transactions: too long, empty, reset.
+    /// Send streams that are not transactions: too long, empty, reset.
     Broken,
 }
 

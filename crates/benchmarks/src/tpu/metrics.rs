@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Received {
     /// Number of transactions.
     pub(crate) streams: AtomicU64,
-    /// Their bytes.
+    /// Total bytes of these transactions.
     pub(crate) bytes: AtomicU64,
 }
 

@@ -7,7 +7,7 @@ use super::PlainLtHash;
 /// A storage file as the bank lists it.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageFile {
-    /// Its slot.
+    /// Slot of the bank.
     pub slot: u64,
     /// The number after the slot in its name.
     pub id: u64,
@@ -24,7 +24,7 @@ pub struct HashedFields {
     pub parent_hash: [u8; 32],
     /// Signatures that its transactions require.
     pub signature_count: u64,
-    /// Its blockhash.
+    /// Blockhash of the bank.
     pub last_blockhash: [u8; 32],
     /// A hard fork of the cluster: its slot, and how often the cluster was restarted there.
     pub hard_fork: Option<(u64, u64)>,
@@ -42,7 +42,7 @@ impl HashedFields {
 /// A vote account with stake in an epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct ArchivedVoter {
-    /// Its address.
+    /// Address of the vote account.
     pub vote_account: [u8; 32],
     /// The identity of its node.
     pub node: [u8; 32],

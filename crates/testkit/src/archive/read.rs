@@ -16,7 +16,7 @@ use super::{PlainLtHash, Stored};
 pub struct LocatedAccount {
     /// The slot of its file, and the first byte in it.
     pub location: (u64, usize),
-    /// Its lamports. 0: it is closed.
+    /// Balance in lamports; 0 if the account is closed.
     pub lamports: u64,
     /// The program that owns it.
     pub owner: [u8; 32],
@@ -24,7 +24,7 @@ pub struct LocatedAccount {
     pub executable: bool,
     /// Its rent epoch.
     pub rent_epoch: u64,
-    /// Its data.
+    /// Data of the account.
     pub data: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ pub struct Accounts {
 
 /// Everything in an archive, by file name.
 ///
-/// Errors: the file cannot be read, or is no archive.
+/// Errors: the file cannot be read, or is not an archive.
 pub fn files(path: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
     let unpacked = zstd::stream::read::Decoder::new(File::open(path)?)?;
     let mut files = BTreeMap::new();

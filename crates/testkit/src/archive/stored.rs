@@ -6,7 +6,7 @@ pub(super) const HEAD_BYTES: usize = 136;
 /// An account to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored<'a> {
-    /// Its lamports. 0: it is closed.
+    /// Balance in lamports; 0 if the account is closed.
     pub lamports: u64,
     /// The program that owns it.
     pub owner: [u8; 32],
@@ -14,7 +14,7 @@ pub struct Stored<'a> {
     pub executable: bool,
     /// Its rent epoch.
     pub rent_epoch: u64,
-    /// Its data.
+    /// Data of the account.
     pub data: &'a [u8],
 }
 

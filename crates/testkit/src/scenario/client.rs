@@ -143,7 +143,7 @@ impl Client {
     /// Disconnects within a message.
     pub async fn vanish_within_a_message(self) -> Result<()> {
         let mut io = self.socket.into_inner();
-        // A masked binary frame of 1,000 bytes, of which two are sent.
+        // A masked binary frame that declares 1,000 bytes and ends after two.
         io.write_all(&[0x82, 0xfe, 0x03, 0xe8, 1, 2, 3, 4, 5, 6]).await?;
         Ok(())
     }

@@ -61,7 +61,7 @@ impl ToyApi {
         Self::server_with_keys(None)
     }
 
-    /// The same with API keys.
+    /// Creates a server of the toy API that checks API keys.
     pub fn server_with_keys(keys: Option<Arc<ApiKeys>>) -> std::io::Result<Server<Self>> {
         let pool = Pool::new(cpu_pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
         let pool = Arc::new(pool);
