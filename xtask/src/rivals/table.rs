@@ -128,6 +128,7 @@ fn number_rows(columns: &[Column]) -> Vec<NumberRow> {
         |it| it.methods.values().filter(|is_supported| **is_supported).count() as f64;
     vec![
         row("ready after", " s", 2, |it| it.ready_s, Best::Lowest),
+        row("ready after, with accounts", " s", 2, |it| it.ready_preloaded_s, Best::Lowest),
         row("memory at the start", " MB", 0, |it| it.resident_at_start / MIB, Best::Lowest),
         row("memory after the load", " MB", 0, |it| it.resident_after_load / MIB, Best::Lowest),
         row(&methods_label, "", 0, answered, Best::Highest),
@@ -271,6 +272,7 @@ mod tests {
         let methods = [("getSlot", true), ("getSupply", p99_ms < 5.0)];
         Measurement {
             ready_s,
+            ready_preloaded_s: ready_s,
             resident_at_start: 64.0 * MIB,
             resident_after_load: 128.0 * MIB,
             alone: load,
@@ -315,13 +317,13 @@ mod tests {
             ["| | A 1 | B 2 |", "|---|---|---|", "| ready after | **0.20 s** | 4.00 s |"]
         );
         assert_eq!(
-            rows[3], "| memory at the start | 64 MB | 64 MB |",
+            rows[4], "| memory at the start | 64 MB | 64 MB |",
             "equal values: neither is better"
         );
-        assert_eq!(rows[5], "| JSON-RPC methods answered, of Agave's 2 | **2** | 1 |");
-        assert_eq!(rows[6], "| p99 of getAccountInfo | **1.00 ms** | 9.00 ms (25.0 % failed) |");
-        assert_eq!(rows[9], "| transfers confirmed a second | 200 | **4000** |", "a lost row");
-        assert_eq!(rows[10], "| back to an earlier block | yes: `hydrant_revert` | no |");
+        assert_eq!(rows[6], "| JSON-RPC methods answered, of Agave's 2 | **2** | 1 |");
+        assert_eq!(rows[7], "| p99 of getAccountInfo | **1.00 ms** | 9.00 ms (25.0 % failed) |");
+        assert_eq!(rows[10], "| transfers confirmed a second | 200 | **4000** |", "a lost row");
+        assert_eq!(rows[11], "| back to an earlier block | yes: `hydrant_revert` | no |");
     }
 
     #[test]
@@ -329,7 +331,7 @@ mod tests {
         let rows =
             rows(&[column("A 1", vec![measurement(1.0, 1.0, 0.0)]), column("B 2", Vec::new())]);
         assert_eq!(rows[2], "| ready after | 1.00 s | not built |");
-        assert_eq!(rows[10], "| back to an earlier block | yes: `hydrant_revert` | not built |");
+        assert_eq!(rows[11], "| back to an earlier block | yes: `hydrant_revert` | not built |");
         let reason = "* B 2: not measured, because it could not be built: cc is missing.";
         assert_eq!(rows.last().map(String::as_str), Some(reason));
     }
@@ -347,6 +349,6 @@ mod tests {
             column("A 1", vec![measurement(1.0, 1.0, 0.0)]),
             column("B 2", vec![measurement(1.0, 0.0, 1.0)]),
         ]);
-        assert_eq!(rows[6], "| p99 of getAccountInfo | 1.00 ms | no response |");
+        assert_eq!(rows[7], "| p99 of getAccountInfo | 1.00 ms | no response |");
     }
 }
