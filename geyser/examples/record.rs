@@ -1,9 +1,9 @@
-//! Records a stream: `record stream URL FROM_SLOT SLOTS FILE`. And packs what was recorded: `record pack FROM TO`.
+//! Records a stream: `record stream URL FROM_SLOT SLOTS FILE`. Packs a recording: `record pack FROM TO`.
 //! `cargo xtask rig --record` runs it.
 //!
 //! Out: the messages that a follower gets, each after its length: from a slot until a later one is final. The time of a
 //! message and the names of its filters are left out. A packed file is in zstd; an archive (`.zst`) is packed again.
-//! Bounds: what is packed is in memory. The stream is not packed while it is read: its server closes slow clients.
+//! Bounds: a recording is packed in memory. The stream is not packed while it is read: its server closes slow clients.
 #![expect(clippy::print_stdout, reason = "it reports to its caller")]
 
 use std::fs::File;

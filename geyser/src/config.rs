@@ -52,7 +52,7 @@ pub struct Config {
     /// Default: 256 MiB.
     #[serde(default = "default_queue_bytes_max")]
     pub queue_bytes_max: usize,
-    /// Maximum number of updates. Default: 1,000,000.
+    /// Maximum number of updates in the queue. Default: 1,000,000.
     #[serde(default = "default_queue_updates_max")]
     pub queue_updates_max: usize,
     /// The gRPC server; the keys of `[grpc]` in Hydrant's configuration file.

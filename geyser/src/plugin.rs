@@ -101,7 +101,7 @@ impl HydrantGeyser {
         Ok(())
     }
 
-    /// Queues an update. The validator continues in any case.
+    /// Queues an update. An error does not stop the validator.
     fn push(
         &self,
         kind: Event,
@@ -130,7 +130,7 @@ impl HydrantGeyser {
 }
 
 impl HydrantGeyser {
-    /// Changes the table of the cluster's nodes. It is not part of a bank, so an error loses nothing else.
+    /// Changes the table of the cluster's nodes. The table is not part of a bank, so an error loses nothing else.
     fn change_nodes(
         &self,
         change: impl FnOnce(&GossipTable) -> Result<(), ReplicaError>,

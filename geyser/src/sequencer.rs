@@ -126,7 +126,7 @@ impl Sequencer {
             GeyserUpdate::Account { slot, update } => self.write(slot, update, counters),
             GeyserUpdate::Transaction(executed) => self.execute(executed, now_ms, counters)?,
             GeyserUpdate::BlockMeta(meta) => {
-                let Some(id) = self.announced(meta.slot, counters) else { return Ok(()) };
+                let Some(id) = self.find_announced_bank(meta.slot, counters) else { return Ok(()) };
                 if let Some(bank) = self.banks.get_mut(&id) {
                     bank.meta = Some(meta);
                 }
@@ -134,7 +134,7 @@ impl Sequencer {
             }
             GeyserUpdate::Entry { slot, index, entry } => {
                 self.has_entries = true;
-                let Some(id) = self.announced(slot, counters) else { return Ok(()) };
+                let Some(id) = self.find_announced_bank(slot, counters) else { return Ok(()) };
                 if let Some(bank) = self.banks.get_mut(&id).filter(|bank| bank.block.is_none()) {
                     bank.entries.insert(index, entry);
                 }
@@ -164,8 +164,8 @@ impl Sequencer {
         self.banks.range(all).next_back().map(|(id, _)| *id)
     }
 
-    /// The bank of content; without one, the content came before the first announced bank.
-    fn announced(&self, slot: Slot, counters: &PluginCounters) -> Option<BlockId> {
+    /// Returns the newest announced bank of a slot. Counts an update that precedes the first announced bank.
+    fn find_announced_bank(&self, slot: Slot, counters: &PluginCounters) -> Option<BlockId> {
         let newest = self.newest(slot);
         if newest.is_none() {
             counters.record(Event::Unannounced);
@@ -185,9 +185,13 @@ impl Sequencer {
         let parent = parent.unwrap_or_else(|| slot.saturating_sub(1));
         let unknown = BlockId { slot: parent, version: 0 };
         let parent = self.newest(parent).unwrap_or(unknown);
-        let transactions = Vec::new();
-        let entries = BTreeMap::new();
-        let bank = Bank { parent, transactions, entries, meta: None, block: None };
+        let bank = Bank {
+            parent,
+            transactions: Vec::new(),
+            entries: BTreeMap::new(),
+            meta: None,
+            block: None,
+        };
         self.banks.insert(block, bank);
         let root = self.root;
         self.events.push(LedgerEvent::BankCreated { block, parent, root, timestamp_ms: now_ms });
@@ -195,7 +199,7 @@ impl Sequencer {
     }
 
     fn write(&mut self, slot: Slot, update: AccountUpdate, counters: &PluginCounters) {
-        let Some(id) = self.announced(slot, counters) else { return };
+        let Some(id) = self.find_announced_bank(slot, counters) else { return };
         if self.banks.get(&id).is_some_and(|bank| bank.block.is_some()) {
             counters.record(Event::LateWrite);
         }
@@ -216,7 +220,7 @@ impl Sequencer {
         now_ms: u64,
         counters: &PluginCounters,
     ) -> Result<(), Overflow> {
-        let Some(id) = self.announced(executed.slot, counters) else { return Ok(()) };
+        let Some(id) = self.find_announced_bank(executed.slot, counters) else { return Ok(()) };
         if id != self.batch_of || !self.writes.is_empty() {
             self.flush();
         }

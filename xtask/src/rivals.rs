@@ -44,15 +44,14 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         return Ok(());
     }
     let options = Options::parse(args)?;
-    let provenance = provenance()?;
     let candidates = candidate::all(&options)?;
+    let conditions = Conditions::new(&options, &provenance()?);
     let dataset = Dataset::write(&options.dir, options.accounts)?;
     let bench = Bench::new(&options, &candidates, &dataset)?;
     let mut columns = Vec::new();
     for candidate in candidates {
         columns.push(measure(&bench, candidate, options.starts)?);
     }
-    let conditions = Conditions::new(&options, provenance);
     let section = table::render(&columns, &conditions);
     println!("\n{section}");
     if options.is_written { write(&section) } else { Ok(()) }

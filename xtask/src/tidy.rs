@@ -47,7 +47,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         [option, name] if option == "--wording" => return list_wording(&workspace, name),
         _ => bail!("unknown arguments of tidy: {}", args.join(" ")),
     }
-    // The same files must pass on every branch, and a commit that is shared cannot be changed.
+    // Identical files must pass on every branch, and a commit that is shared cannot be changed.
     for warning in commits::check(&commits::subjects(&workspace.root)) {
         println!("warning: {warning}");
     }

@@ -1,7 +1,5 @@
-//! The address table and the index compared with rivals: memory, for any number of cores, a writer alongside
-//! readers, and the contention grid:
-//! `index [--toy] [--only memory|cores|hot-spot|grid] [--candidate NAME] [--bound-gib N]`; `grid` documents
-//! its further options.
+//! The address table and the index compared with rivals: memory, for any number of cores, and a writer alongside
+//! readers: `index [--toy] [--only memory|cores|hot-spot] [--candidate NAME] [--bound-gib N]`.
 //!
 //! Shape: every candidate gets the same keys, computed from their numbers, so nothing else is on the heap meanwhile.
 //! Bytes are those requested from the allocator. Build times are CPU times of the thread, so that they are comparable
@@ -11,7 +9,6 @@
 
 mod baselines;
 mod cores;
-mod grid;
 pub(crate) mod heap;
 mod hot_key;
 mod keys;
@@ -34,7 +31,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         return cores::print_bytes(keys);
     }
     let only = value_of(args, "--only")?;
-    let parts = ["memory", "cores", "hot-spot", "grid"];
+    let parts = ["memory", "cores", "hot-spot"];
     ensure!(
         only.is_none_or(|only| parts.contains(&only)),
         "--only takes one of {}",
@@ -42,7 +39,6 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     );
     let is_selected = |part: &str| only.is_none_or(|only| only == part);
     let candidate = value_of(args, "--candidate")?;
-    let grid = grid::Options::parse(args, is_toy)?;
     if is_selected("memory") {
         memory::run(&size, candidate)?;
     }
@@ -51,9 +47,6 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     if is_selected("hot-spot") {
         hot_key::run(&size.hot_key, candidate)?;
-    }
-    if is_selected("grid") {
-        grid::run(&grid)?;
     }
     Ok(())
 }

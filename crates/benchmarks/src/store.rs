@@ -297,7 +297,7 @@ fn kill_child(
         .env(CHILD_ENV, child)
         .stdout(Stdio::piped())
         .spawn()?;
-    // The pipe stays open until the child is dead: it must not end by itself.
+    // The pipe stays open until the child is dead: it must not end on its own.
     let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
     let mut reported: Vec<String> = lines.by_ref().take(reports).collect::<Result<_, _>>()?;
     child.kill()?;

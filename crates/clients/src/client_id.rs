@@ -45,7 +45,7 @@ impl ClientId {
         number.filter(|_| (self.0 >> 64) as u64 == KEY_MARK).map(KeyNumber)
     }
 
-    /// How API keys call the client.
+    /// Returns the identity under which API keys account for the client.
     pub fn caller(self) -> Caller {
         self.key().map_or(Caller::Anonymous(self.0), Caller::Key)
     }

@@ -29,10 +29,10 @@ const SHARDS: usize = 16;
 /// Minimum interval between two sweeps of a full table for clients that owe nothing. A sweep takes some 50 µs.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How far a response may be ahead of its rate: one second's worth is sent at once.
+/// Lead of a response over its rate: one second's worth is sent at once.
 const BURST: Duration = Duration::from_secs(1);
 
-/// How far ahead a client may be when it sends a request, so that a client that reads a long response at its rate may.
+/// Maximum lead of a client that sends a request: a client may send one while it reads a long response at its rate.
 const ADMITTED_BURST: Duration = Duration::from_secs(2);
 
 /// Duration of one reservation of a long response. It is short, so that a client that reads several responses at once,
@@ -64,7 +64,7 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more than {limit} {what} of one client ({knob}){}", when(*retry_after, *resets_at))]
 pub struct RateLimited {
-    /// What was exceeded, in words.
+    /// Name of the exceeded quantity, with its unit.
     pub what: &'static str,
     /// The limit.
     pub limit: u64,

@@ -2,7 +2,7 @@
 //!
 //! A client may have as many tasks of a class as the class has free, and no more. So a single client gets half
 //! of the class, `n` greedy clients get one of `n + 1` parts each, and a new client always finds free capacity.
-//! Started and queued tasks count alike, so a client that does not read its responses keeps no other client out.
+//! Started and queued tasks count alike, so a client that does not read its responses does not exclude others.
 //! Bounds: an entry for each client that has a task. Cost: constant.
 
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a task costs, by the data that it reads.
+/// Cost of a task, by the data that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Some tens of microseconds: a signature, one transaction of history.

@@ -7,7 +7,7 @@
 //! that would leave no capacity to others. A task that has not finished at the deadline of its class is ended
 //! at the next time slice, and so is a task whose [`Ticket`] is dropped.
 //! Invariant: a panic ends only its own task. Dropping the pool ends all tasks and joins every thread.
-//! Not here: a clock (the caller passes one), what a request costs (`rpc_solana` says), async.
+//! Not here: a clock (the caller passes one), the cost of a request (`rpc_solana`), async.
 #![forbid(unsafe_code)]
 
 mod admission;

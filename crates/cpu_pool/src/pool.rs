@@ -102,7 +102,7 @@ struct RunningTask {
     flags: Arc<TaskFlags>,
 }
 
-/// What a task and its ticket share without the lock.
+/// State that a task and its ticket share without the lock.
 #[derive(Default)]
 struct TaskFlags {
     cancelled: AtomicBool,
@@ -439,7 +439,7 @@ mod tests {
         let (started_out, started) = sync_channel(1);
         let (running, running_ended) = submit(&pool, move |slice| {
             let _ = started_out.try_send(());
-            // Time stands still, so only the cancellation ends the slice.
+            // The clock is stopped, so only the cancellation ends the slice.
             while !slice.is_over() {
                 std::thread::yield_now();
             }

@@ -43,7 +43,7 @@ struct Client {
     last_was_new: bool,
 }
 
-/// What a client can do next.
+/// The next action that is open to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientState {
     /// Resume a task.
@@ -205,7 +205,7 @@ impl RoundRobin {
                 self.queues[state as usize].remove(&position);
             }
             entry.queued = now.map(|state| {
-                // A client that is queued already keeps its position.
+                // The position of a queued client does not change.
                 let position = before.map_or(self.next_position, |(_, position)| position);
                 self.next_position += u64::from(before.is_none());
                 self.queues[state as usize].insert(position, client);

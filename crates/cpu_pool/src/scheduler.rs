@@ -19,7 +19,7 @@ use crate::{Class, Config, Counters, TaskEnd};
 /// The time of a class is counted in nanoseconds times this, divided by its weight.
 const WEIGHT_ONE: u128 = 1 << 16;
 
-/// What a thread does next.
+/// The next action of a thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action<T> {
     /// Poll this task, then call [`Scheduler::on_yield`] or [`Scheduler::finish`].

@@ -32,7 +32,7 @@ pub enum TaskEnd {
     ExpiredWaiting,
     /// The deadline of its class passed.
     Expired,
-    /// The ticket was dropped, so nobody waits for the result.
+    /// The ticket was dropped, so the result is not needed.
     Cancelled,
     /// A poll panicked.
     Panicked,
@@ -71,7 +71,7 @@ impl<'a> TimeSlice<'a> {
         self.is_cancelled() || self.clock.now() >= self.ends_at
     }
 
-    /// Whether nobody waits for the result of the task anymore.
+    /// Whether the result of the task is no longer needed.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }

@@ -13,6 +13,7 @@ use crate::bank::Bank;
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
+use crate::opened_banks::OpenedBanks;
 use crate::session::{CommitmentStatus, ReportedBank, Session, StreamStart, UpdateTarget};
 use crate::stats::{FeedStats, FeedStatus};
 use crate::update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};
@@ -21,8 +22,6 @@ use crate::votes::Votes;
 mod decisions;
 mod jump;
 mod open_banks;
-
-use self::open_banks::OpenedBanks;
 
 /// From updates to whole banks, tips and roots. `A`, `T` and `M` are the caller's account, transaction and block meta.
 ///

@@ -22,6 +22,7 @@ mod config;
 mod decision;
 mod event;
 mod feed;
+mod opened_banks;
 mod session;
 mod stats;
 mod update;

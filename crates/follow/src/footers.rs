@@ -55,7 +55,11 @@ impl Footers {
     }
 
     /// Removes and returns the footer of a bank.
-    pub(crate) fn take(&mut self, slot: Slot, bank_id: Option<u64>) -> Option<Arc<BlockFooter>> {
+    pub(crate) fn take_footer(
+        &mut self,
+        slot: Slot,
+        bank_id: Option<u64>,
+    ) -> Option<Arc<BlockFooter>> {
         let footer = self.by_bank.remove(&(slot, bank_id.unwrap_or_default()))?;
         self.bytes -= footer.bytes();
         Some(footer)
@@ -84,17 +88,20 @@ mod tests {
         let mut footers = Footers::default();
         let slots = 1..=FOOTERS_MAX as u64 + 1;
         slots.clone().for_each(|slot| footers.insert(footer(slot, 10)));
-        assert!(footers.take(1, Some(2)).is_none());
-        assert!(footers.take(2, None).is_none(), "it is of another bank");
-        assert_eq!(footers.take(2, Some(3)).map(|it| it.user_agent.len()), Some(10));
+        assert!(footers.take_footer(1, Some(2)).is_none());
+        assert!(footers.take_footer(2, None).is_none(), "it is of another bank");
+        assert_eq!(footers.take_footer(2, Some(3)).map(|it| it.user_agent.len()), Some(10));
         // A large one replaces a small one, and leaves no space for itself.
         footers.insert(footer(9, FOOTERS_BYTES_MAX - 300));
-        assert!(footers.take(9, Some(10)).is_none() && footers.take(10, Some(11)).is_some());
+        assert!(
+            footers.take_footer(9, Some(10)).is_none()
+                && footers.take_footer(10, Some(11)).is_some()
+        );
         footers.insert(footer(70, FOOTERS_BYTES_MAX));
         assert_eq!((footers.by_bank.len(), footers.bytes()), (0, 0));
         for slot in slots {
             footers.insert(footer(slot, 10));
-            assert!(footers.take(slot, Some(slot + 1)).is_some());
+            assert!(footers.take_footer(slot, Some(slot + 1)).is_some());
         }
         assert_eq!(footers.bytes(), 0);
     }

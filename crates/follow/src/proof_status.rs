@@ -135,7 +135,7 @@ impl ProofStatus {
         self.required
     }
 
-    /// Returns the bank with a wrong hash, because of which no newer bank is verified.
+    /// Returns the bank with a wrong hash. It stops the verification of newer banks.
     pub fn mismatch(&self) -> Option<Arc<BankMismatch>> {
         self.mismatch.load().as_ref().map(|unresolved| Arc::clone(&unresolved.1))
     }

@@ -119,7 +119,7 @@ impl FollowStatus {
         self.proof.verified_slot().unwrap_or_default()
     }
 
-    /// Returns a description of the bank with a wrong hash, because of which no newer bank is verified.
+    /// Returns a description of the bank with a wrong hash. It stops the verification of newer banks.
     pub fn mismatch(&self) -> Option<String> {
         self.proof.mismatch().map(|mismatch| {
             let BankMismatch { slot, computed, reported, reporter, .. } = &*mismatch;

@@ -295,7 +295,7 @@ impl Broker {
 
     pub(crate) fn memory(&self) -> BrokerMemory {
         let state = self.state.lock();
-        let used = self.budget.used();
+        let used = self.budget.used_bytes();
         let sending = self.budget.sending();
         BrokerMemory {
             queues: used.saturating_sub(sending),

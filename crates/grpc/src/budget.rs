@@ -16,7 +16,7 @@ impl QueueBudget {
         Self { used: AtomicUsize::new(0), sending: AtomicUsize::new(0), bytes_max }
     }
 
-    pub(crate) fn used(&self) -> usize {
+    pub(crate) fn used_bytes(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 

@@ -188,7 +188,7 @@ mod tests {
             let err = compression.decompress(compressed, content.len() - 1).expect_err("too large");
             assert_eq!(err.code(), tonic::Code::ResourceExhausted);
             drop(sent);
-            assert_eq!(budget.used(), 0);
+            assert_eq!(budget.used_bytes(), 0);
         }
     }
 }

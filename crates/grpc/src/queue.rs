@@ -167,6 +167,6 @@ mod tests {
         two.close(Status::internal("lagged"));
         assert!(matches!(next(&two), Poll::Ready(Err(_))));
         drop((one, two));
-        assert_eq!(budget.used(), 0);
+        assert_eq!(budget.used_bytes(), 0);
     }
 }

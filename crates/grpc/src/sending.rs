@@ -105,9 +105,9 @@ mod tests {
         assert!(sending.try_count(600).is_none(), "no space for two");
         let first = message.split_to(100);
         drop(message);
-        assert_eq!((sending.bytes(), budget.used(), budget.sending()), (600, 600, 600));
+        assert_eq!((sending.bytes(), budget.used_bytes(), budget.sending()), (600, 600, 600));
         drop(first);
-        assert_eq!((sending.bytes(), budget.used(), budget.sending()), (0, 0, 0));
+        assert_eq!((sending.bytes(), budget.used_bytes(), budget.sending()), (0, 0, 0));
     }
 
     #[test]
@@ -118,10 +118,10 @@ mod tests {
         count.merge(sending.try_count(200).expect("space"));
         assert_eq!(sending.bytes(), 300);
         count.resize(50);
-        assert_eq!((sending.bytes(), budget.used()), (50, 50));
+        assert_eq!((sending.bytes(), budget.used_bytes()), (50, 50));
         count.resize(700);
-        assert_eq!((sending.bytes(), budget.used()), (700, 700));
+        assert_eq!((sending.bytes(), budget.used_bytes()), (700, 700));
         drop(count);
-        assert_eq!((sending.bytes(), budget.used()), (0, 0));
+        assert_eq!((sending.bytes(), budget.used_bytes()), (0, 0));
     }
 }

@@ -15,7 +15,7 @@ use crate::buf_list::BufList;
 use crate::poll_budget::GRANT_UNITS;
 use crate::rate_limited_body::RateLimitedBody;
 
-/// Bytes of a cached response that are handed to the connection at once, in whole parts: what one turn writes. They are
+/// Bytes of a cached response that are handed to the connection at once, in whole parts: one write grant. They are
 /// not copied. How many of them one poll writes is decided by the socket (`write_timeout`).
 const CHUNK_BYTES: usize = GRANT_UNITS;
 

@@ -21,7 +21,7 @@ pub struct AllowedOrigins {
     listed: Option<Arc<[HeaderValue]>>,
     /// Whether `*` was listed, so that no origin is refused anything.
     has_any: bool,
-    /// Names of the node, in lower case. `*` stands for any.
+    /// Names of the node, in lower case. `*` matches any name.
     hosts: Arc<[Box<str>]>,
 }
 

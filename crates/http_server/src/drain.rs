@@ -24,9 +24,9 @@ impl Default for Drain {
 }
 
 impl Drain {
-    /// Begins the drain, which takes at most `within`. A drain that has begun can only become shorter.
+    /// Starts the drain, which takes at most `within`. A later call can only make it shorter.
     pub fn begin(&self, within: Duration) {
-        // Before the watchers know it: they begin to wait for the requests that were accepted.
+        // Set before the watchers are notified, because they start to wait for the accepted requests.
         self.has_begun.store(true, Ordering::Release);
         let deadline = Instant::now() + within;
         self.deadline.send_if_modified(|current| {
@@ -43,7 +43,7 @@ impl Drain {
         self.begin(Duration::ZERO);
     }
 
-    /// Whether the drain has begun.
+    /// Returns whether the drain has started.
     pub fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Acquire)
     }
@@ -57,7 +57,7 @@ impl Drain {
 pub(crate) struct DrainWatch(watch::Receiver<Option<Instant>>);
 
 impl DrainWatch {
-    /// Ready when the drain has begun.
+    /// Waits until the drain has started.
     pub(crate) async fn begun(&mut self) {
         // An error means that the server was dropped, which ends it as well.
         let _ = self.0.wait_for(Option::is_some).await;

@@ -27,7 +27,7 @@ const QUOTED_CHARS_MAX: usize = 64;
 /// Why a request is refused because of its head. The connection is closed after it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HeadError {
-    /// Fix: send what is long in the body of a POST.
+    /// Fix: send long parameters in the body of a POST.
     #[error("the URI has {bytes} bytes, at most {limit} are allowed (rpc.uri_bytes_max)")]
     UriTooLong { bytes: usize, limit: usize },
     /// Fix: send fewer values.

@@ -1,4 +1,4 @@
-//! What every connection has: limits, counters, the drain, and the certificate if there is one.
+//! State that all connections share: limits, counters, the drain, and the certificate if there is one.
 
 use std::sync::{Arc, OnceLock};
 

@@ -40,11 +40,11 @@ pub enum HttpEvent {
     BodyStarted,
     /// Of those, the bytes of bodies that are now complete or abandoned.
     BodyEnded,
-    /// The drain of the server has begun.
+    /// The drain of the server has started.
     DrainBegun,
-    /// A connection began its TLS handshake.
+    /// A connection started its TLS handshake.
     TlsStarted,
-    /// A connection that had begun it has ended.
+    /// A connection that had started its handshake has ended.
     TlsEnded,
     /// A handshake is complete.
     TlsCompleted,
@@ -54,7 +54,7 @@ pub enum HttpEvent {
     TlsLate,
     /// A certificate was loaded.
     CertificateLoaded,
-    /// A certificate that was to be loaded is not valid: the one before it is still in use.
+    /// A reloaded certificate was invalid. The previous one stays in use.
     CertificateRefused,
     /// Bytes of computed responses that wait for their sockets.
     UnsentAdded,
@@ -147,7 +147,7 @@ impl HttpCounters {
         ]
     }
 
-    /// How often an event occurred, or its bytes.
+    /// Returns the number of occurrences of an event, or its bytes.
     pub fn total(&self, event: HttpEvent) -> u64 {
         self.0.sum(event as usize)
     }

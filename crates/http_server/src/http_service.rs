@@ -1,9 +1,9 @@
 //! One HTTP request, one response: checks of the head, CORS, the request id, the upgrade to WebSocket. An
-//! [`HttpService`] answers all other requests.
+//! [`HttpService`] handles all other requests.
 //!
 //! Bounds: a client with an API key that gets too many refusals gets later ones late. Nothing is read from their
 //! connections meanwhile, so a client over its limits costs a bounded number of requests a second.
-//! Not here: what a path means ([`HttpService`]), reading a body (`request_body`).
+//! Not here: the meaning of a path ([`HttpService`]), reading a body (`request_body`).
 
 use std::future::Future;
 use std::net::IpAddr;

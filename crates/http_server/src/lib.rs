@@ -3,7 +3,7 @@
 //! In: bound listeners, an [`HttpService`] and a [`WebSocketHandler`]. Out: bytes of responses.
 //! Bounds: [`HttpConfig`]. The work of one poll of a connection is bounded as well ([`poll_budget`]).
 //! Invariant: a client that is slow, or that sends anything, delays no other client by more than a bounded poll.
-//! Not here: what a request means ([`HttpService`]), any chain.
+//! Not here: the meaning of a request ([`HttpService`]), any chain.
 
 mod body;
 mod buf_list;

@@ -52,10 +52,10 @@ use crate::websocket_handshake::Upgrade;
 use crate::write_timeout::{SocketControl, WriteTimeout};
 use crate::yield_queue::{YieldQueue, YieldSlot};
 
-/// How long a drain takes at most that the caller did not begin itself, and how long a WebSocket has for its close.
+/// Time limit of a drain that the server starts itself, and of the close of a WebSocket.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a connection that has not sent a request yet may do so while the server drains.
+/// Time in which an unused connection may send its first request while the server drains.
 const UNUSED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The first byte of a TLS connection: a record of the handshake (RFC 8446, 5.1).
@@ -90,10 +90,10 @@ pub struct Listeners {
 /// A client's socket after the WebSocket handshake.
 pub type Socket = TokioIo<Upgraded>;
 
-/// Serves sockets after their upgrade to WebSocket: PubSub (PubSub).
+/// Handles connections after the upgrade to WebSocket.
 pub trait WebSocketHandler: Send + Sync + 'static {
     /// Serves `client` until either side closes the connection. The future is dropped `SHUTDOWN_TIMEOUT`
-    /// after the shutdown has begun.
+    /// after the start of the shutdown.
     fn handle(
         self: Arc<Self>,
         socket: Socket,
@@ -101,7 +101,7 @@ pub trait WebSocketHandler: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// Serves until `shutdown` is done or the drain of `context` has begun, then drains. A drain that `shutdown` begins
+/// Serves until `shutdown` is ready or the drain of `context` has started, then drains. A drain that `shutdown` starts
 /// takes two seconds at most.
 ///
 /// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
@@ -486,7 +486,7 @@ impl<S: HttpService> Acceptor<S> {
         upgrade.lock().take()
     }
 
-    /// Ready `SHUTDOWN_TIMEOUT` after the drain has begun, or when its time is over.
+    /// Waits until `SHUTDOWN_TIMEOUT` after the start of the drain, or until its deadline.
     async fn closed_for_good(&mut self) {
         self.closing.begun().await;
         tokio::select! {

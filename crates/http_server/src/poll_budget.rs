@@ -40,7 +40,7 @@ pub const PARSE_UNITS: usize = 4;
 struct Meter {
     /// Work, granted writes apart.
     spent: usize,
-    /// What the yield queue granted, and is not written yet; `None` if it granted nothing.
+    /// Unwritten units of the current grant. `None` without a grant.
     granted: Option<usize>,
     /// Bytes written to the socket, granted or not.
     written: usize,
@@ -78,7 +78,7 @@ pub fn charge_written(bytes: usize) {
     }
 }
 
-/// How many bytes the current poll may still write.
+/// Returns the number of bytes that the current poll may still write.
 pub fn write_left() -> usize {
     METER.get().map_or(usize::MAX, |meter| {
         meter.granted.unwrap_or_default() + UNITS.saturating_sub(meter.spent)
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// What a poll panics with that does `work`.
+    /// Returns the panic message of a poll that runs `work`.
     #[cfg(debug_assertions)]
     fn panic_of(work: impl Fn()) -> String {
         let mut task = Budgeted::new(poll_fn(|_| {

@@ -30,7 +30,7 @@ pub(crate) struct HandledRequest {
 /// Bytes of a `Sec-WebSocket-Key` before base64 (RFC 6455, 4.1).
 const WEBSOCKET_KEY_BYTES: usize = 16;
 
-/// Returns whether a request asks for WebSocket. `Upgrade` has no meaning in HTTP/1.0 (RFC 9110, section 7.8).
+/// Returns whether a request is an upgrade to WebSocket. `Upgrade` has no meaning in HTTP/1.0 (RFC 9110, section 7.8).
 pub(crate) fn is_websocket_upgrade(request: &Request<Incoming>) -> bool {
     let has_token = |name: HeaderName, what: &str| {
         request

@@ -6,7 +6,7 @@
 //! Bounds: from the first write that has to wait, the client must take [`PROGRESS_BYTES`], or all that is
 //! offered, within the time limit, and then again. A few bytes now and then are not enough. One poll of the
 //! connection reads and writes as much as [`crate::poll_budget`] allows. A larger write, and the rest of one that had
-//! to wait, need a turn of the yield queue.
+//! to wait, need a grant of the yield queue.
 //! A connection that is closed before its client has sent all of a request lingers ([`LINGER_TIMEOUT`],
 //! [`LINGER_IDLE_TIMEOUT`], [`DRAIN_BYTES_MAX`]): it sends its end, and reads until the client ends, too. Otherwise the
 //! system would reset the connection, and the client would lose the response with the reason. A connection that lingers
@@ -52,7 +52,7 @@ const DRAIN_BUFFER_BYTES: usize = 16 * 1024;
 /// Parts of a write that are passed to the system in one call; the rest waits for the next.
 const PARTS_MAX: usize = 64;
 
-/// What a socket shares with the task that serves it.
+/// State that a socket shares with the task that serves it.
 pub(crate) struct SocketControl {
     pub(crate) yield_slot: YieldSlot,
     /// Whether the connection lingers when it is closed.
@@ -81,8 +81,8 @@ pub(crate) struct WriteTimeout<IO> {
     metrics: Arc<HttpCounters>,
     /// None in tests: then writes are not limited.
     control: Option<Arc<SocketControl>>,
-    /// The last write was limited, or had to wait: the next one needs a turn.
-    needs_turn: bool,
+    /// The last write was limited, or had to wait: the next one needs a grant.
+    needs_grant: bool,
     draining: Option<Draining>,
     /// Runs from the first write that waits until enough is taken.
     waiting: Option<Pin<Box<Sleep>>>,
@@ -107,7 +107,7 @@ impl<IO> WriteTimeout<IO> {
             timeout,
             metrics,
             control,
-            needs_turn: false,
+            needs_grant: false,
             draining,
             waiting: None,
             taken: 0,
@@ -119,11 +119,11 @@ impl<IO> WriteTimeout<IO> {
         Self { control: Some(Arc::clone(control)), ..self }
     }
 
-    /// How many bytes may be written now, if there are `total`.
+    /// Returns how many of `total` bytes may be written now.
     fn poll_write_left(&mut self, cx: &mut Context<'_>, total: usize) -> Poll<usize> {
         let Some(control) = &self.control else { return Poll::Ready(usize::MAX) };
-        ready!(control.yield_slot.poll_write(cx, total, self.needs_turn));
-        self.needs_turn = false;
+        ready!(control.yield_slot.poll_write(cx, total, self.needs_grant));
+        self.needs_grant = false;
         Poll::Ready(poll_budget::write_left())
     }
 
@@ -133,11 +133,11 @@ impl<IO> WriteTimeout<IO> {
         (total, offered): (usize, usize),
         written: &Poll<io::Result<usize>>,
     ) {
-        self.needs_turn = match written {
+        self.needs_grant = match written {
             Poll::Pending => true,
             Poll::Ready(Ok(bytes)) => {
                 poll_budget::charge_written(*bytes);
-                // What the system did not take waits for the client, and not for the queue.
+                // Bytes that the system did not accept wait for the client and not for the queue.
                 *bytes == offered && offered < total
             }
             Poll::Ready(Err(_)) => false,
@@ -438,7 +438,7 @@ mod tests {
         use clients::ClientId;
 
         use crate::poll_budget::{Budgeted, GRANT_UNITS, UNITS};
-        use crate::yield_queue::{TURNS_PER_THREAD, YieldQueue};
+        use crate::yield_queue::{GRANTS_PER_THREAD, YieldQueue};
 
         const BYTES: usize = 4 * 1024 * 1024;
         let metrics = Arc::new(HttpCounters::new());
@@ -475,8 +475,8 @@ mod tests {
             seen = now;
         }
         assert_eq!(taken.load(Ordering::Relaxed), 8 * BYTES);
-        // Each may have the budget of a fresh poll, and all of them share the turns of a round.
-        let most_allowed = 8 * UNITS + TURNS_PER_THREAD * GRANT_UNITS;
+        // Each may have the budget of a fresh poll, and all of them share the grants of a round.
+        let most_allowed = 8 * UNITS + GRANTS_PER_THREAD * GRANT_UNITS;
         assert!(most <= most_allowed, "{most} bytes without a pause");
         resuming.abort();
     }

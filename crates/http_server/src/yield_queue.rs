@@ -1,12 +1,12 @@
-//! Who may write much at once: turns, and the connections that wait for one in a fair order.
+//! Schedules large writes fairly: a connection that has used up its poll budget waits for a write grant.
 //!
 //! In: connections that used up the budget of a poll ([`crate::poll_budget`]), or have a large response to write. Out:
-//! turns. A turn lets one poll write [`poll_budget::GRANT_UNITS`]. While no connection waits, a connection takes its
-//! turn at once. Otherwise it is queued, and turns go round robin by client, and first in first out within a client.
-//! Between two rounds the runtime polls all other tasks that are ready and looks at all sockets ([`YieldQueue::run`]).
-//! So a request that comes meanwhile waits for one round, and not for all that is queued, however many connections
-//! have more to do.
-//! Bounds: a connection is in the queue once. A round has [`TURNS_PER_THREAD`] turns for each IO thread.
+//! grants. A grant lets one poll write [`poll_budget::GRANT_UNITS`]. While no connection waits, a connection takes its
+//! grant at once. Otherwise it is queued. Grants go round robin by client, and first in, first out within a client.
+//! Between two rounds the runtime polls all other tasks that are ready and polls all sockets ([`YieldQueue::run`]).
+//! So a request that arrives meanwhile waits for one round and not for the whole queue, however many connections are
+//! queued.
+//! Bounds: a connection is in the queue once. A round has [`GRANTS_PER_THREAD`] grants for each IO thread.
 //! Cost: constant for each connection and round, under one lock that only large writes need.
 
 use std::collections::VecDeque;
@@ -24,21 +24,21 @@ use tokio::sync::Notify;
 use crate::http_metrics::{HttpCounters, HttpEvent};
 use crate::poll_budget::{self, GRANT_UNITS};
 
-/// Turns of a round for each IO thread: less than a millisecond.
-pub(crate) const TURNS_PER_THREAD: usize = 4;
+/// Grants of a round for each IO thread. Their writes take less than a millisecond.
+pub(crate) const GRANTS_PER_THREAD: usize = 4;
 
-/// A connection that is not in the queue, and has no turn.
+/// The connection is not queued and has no grant.
 const IDLE: u8 = 0;
-/// A connection that is in the queue.
+/// The connection is queued.
 const QUEUED: u8 = 1;
-/// A connection whose next poll has a turn.
-const HAS_TURN: u8 = 2;
+/// The next poll of the connection has a grant.
+const GRANTED: u8 = 2;
 
-/// All connections that have more to do, and the turns of the current round.
+/// The queued connections and the grants of the current round.
 pub(crate) struct YieldQueue {
     waiting: Mutex<Waiting>,
-    turns_per_round: usize,
-    /// Notified when a connection enters the queue or takes a turn.
+    grants_per_round: usize,
+    /// Notified when a connection enters the queue or takes a grant.
     entered: Notify,
     metrics: Arc<HttpCounters>,
 }
@@ -49,8 +49,8 @@ struct Waiting {
     by_client: HashMap<ClientId, VecDeque<Arc<State>>>,
     /// Each client of `by_client` once.
     clients: VecDeque<ClientId>,
-    /// Turns of the current round that are not taken.
-    turns: usize,
+    /// Grants of the current round that are left.
+    grants: usize,
 }
 
 /// One connection, as the queue knows it.
@@ -68,17 +68,17 @@ struct State {
 
 impl YieldQueue {
     pub(crate) fn new(metrics: Arc<HttpCounters>, io_threads: usize) -> Self {
-        let turns_per_round = TURNS_PER_THREAD * io_threads;
-        let waiting = Waiting { turns: turns_per_round, ..Waiting::default() };
-        Self { waiting: Mutex::new(waiting), turns_per_round, entered: Notify::new(), metrics }
+        let grants_per_round = GRANTS_PER_THREAD * io_threads;
+        let waiting = Waiting { grants: grants_per_round, ..Waiting::default() };
+        Self { waiting: Mutex::new(waiting), grants_per_round, entered: Notify::new(), metrics }
     }
 
-    /// Begins round after round for as long as it is polled.
+    /// Starts rounds for as long as it is polled and connections are queued.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             self.entered.notified().await;
             loop {
-                // Wakes this task once the runtime has looked at all sockets.
+                // The runtime wakes this task after it has polled all sockets.
                 tokio::task::yield_now().await;
                 if !self.begin_round() {
                     break;
@@ -87,31 +87,31 @@ impl YieldQueue {
         }
     }
 
-    /// Gives the turns of a new round to the connections that wait; whether there were any.
+    /// Starts a round: grants writes to the queued connections. Returns whether there were any.
     fn begin_round(&self) -> bool {
         let mut woken = Vec::new();
         {
             let mut waiting = self.waiting.lock();
-            while woken.len() < self.turns_per_round
+            while woken.len() < self.grants_per_round
                 && let Some(state) = waiting.pop()
             {
-                state.now.store(HAS_TURN, Ordering::Relaxed);
+                state.now.store(GRANTED, Ordering::Relaxed);
                 woken.push(state);
             }
-            waiting.turns = self.turns_per_round - woken.len();
+            waiting.grants = self.grants_per_round - woken.len();
         }
         self.metrics.add(HttpEvent::Resumed, woken.len() as u64);
         woken.iter().for_each(|state| state.waker.wake());
         !woken.is_empty()
     }
 
-    /// Takes a turn for the current poll, if one is left and no connection waits.
-    fn take_turn(&self) -> bool {
+    /// Takes a grant for the current poll, if one is left and no connection waits.
+    fn take_grant(&self) -> bool {
         let mut waiting = self.waiting.lock();
-        if waiting.turns == 0 || !waiting.clients.is_empty() || !poll_budget::grant() {
+        if waiting.grants == 0 || !waiting.clients.is_empty() || !poll_budget::grant() {
             return false;
         }
-        waiting.turns -= 1;
+        waiting.grants -= 1;
         drop(waiting);
         // For the next round.
         self.entered.notify_one();
@@ -149,60 +149,60 @@ impl YieldSlot {
         Self { queue: Arc::clone(queue), client, state: Arc::new(state) }
     }
 
-    /// Ready if the current poll may begin another step. Else the connection is queued, and its task is woken
-    /// when it may go on.
+    /// Ready if the current poll may start another step. Otherwise it queues the connection, whose task is woken when
+    /// it may continue.
     pub(crate) fn poll_budget(&self, cx: &mut Context<'_>) -> Poll<()> {
         if poll_budget::is_spent() {
             return self.enqueue(cx);
         }
-        self.use_turn();
+        self.use_grant();
         Poll::Ready(())
     }
 
-    /// Ready if the current poll may write `bytes` bytes, or as many as a turn allows. Else the connection is queued.
-    /// With `needs_turn` it may write only in a turn.
+    /// Ready if the current poll may write `bytes` bytes, or as many as a grant allows. Otherwise it queues the
+    /// connection. With `needs_grant` it may write only with a grant.
     pub(crate) fn poll_write(
         &self,
         cx: &mut Context<'_>,
         bytes: usize,
-        needs_turn: bool,
+        needs_grant: bool,
     ) -> Poll<()> {
         if poll_budget::is_spent() {
             return self.enqueue(cx);
         }
-        if !needs_turn && poll_budget::write_left() >= bytes {
+        if !needs_grant && poll_budget::write_left() >= bytes {
             return Poll::Ready(());
         }
         if poll_budget::is_granted() {
-            // What is left of a turn is used if it is enough.
+            // The rest of a grant is used if it is enough.
             if poll_budget::write_left() >= bytes.min(GRANT_UNITS) {
                 return Poll::Ready(());
             }
-        } else if self.use_turn() || self.queue.take_turn() {
+        } else if self.use_grant() || self.queue.take_grant() {
             return Poll::Ready(());
         }
         self.enqueue(cx)
     }
 
-    /// Done when the current poll, or a later one, may begin another step.
+    /// Waits until the current poll, or a later one, may start another step.
     pub(crate) async fn budget(&self) {
         std::future::poll_fn(|cx| self.poll_budget(cx)).await;
     }
 
-    /// Uses the connection's turn, if it has one, for the current poll. A poll that has used a turn leaves the next one
-    /// to the next poll.
-    fn use_turn(&self) -> bool {
-        // Only this task changes `HAS_TURN` to something else.
-        if self.state.now.load(Ordering::Relaxed) != HAS_TURN || !poll_budget::grant() {
+    /// Uses the connection's grant, if it has one, for the current poll. A poll that has used a grant leaves the next
+    /// grant to the next poll.
+    fn use_grant(&self) -> bool {
+        // Only this task changes `GRANTED` to something else.
+        if self.state.now.load(Ordering::Relaxed) != GRANTED || !poll_budget::grant() {
             return false;
         }
         self.state.now.store(IDLE, Ordering::Relaxed);
         true
     }
 
-    /// A turn that came while the current poll was running is dropped: the poll cannot use it.
+    /// Queues the connection. A grant that arrived during the current poll is dropped, because the poll cannot use it.
     fn enqueue(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // Before the queue has it: from then on another thread may wake this waker.
+        // Registered first: another thread may wake this waker as soon as the connection is queued.
         self.state.waker.register(cx.waker());
         let mut waiting = self.queue.waiting.lock();
         if self.state.now.swap(QUEUED, Ordering::Relaxed) == QUEUED {
@@ -237,9 +237,9 @@ mod tests {
         Arc::new(YieldQueue::new(Arc::new(HttpCounters::new()), 1))
     }
 
-    fn turns(slots: &[YieldSlot]) -> usize {
-        let has_turn = |slot: &&YieldSlot| slot.state.now.load(Ordering::Relaxed) == HAS_TURN;
-        slots.iter().filter(has_turn).count()
+    fn count_grants(slots: &[YieldSlot]) -> usize {
+        let has_grant = |slot: &&YieldSlot| slot.state.now.load(Ordering::Relaxed) == GRANTED;
+        slots.iter().filter(has_grant).count()
     }
 
     #[test]
@@ -250,39 +250,39 @@ mod tests {
         enqueue(&many);
         enqueue(&one);
         assert!(queue.begin_round());
-        assert_eq!((turns(&one), turns(&many)), (1, 3));
+        assert_eq!((count_grants(&one), count_grants(&many)), (1, 3));
         let rounds = std::iter::from_fn(|| queue.begin_round().then_some(())).count();
-        assert_eq!(rounds, 297_usize.div_ceil(TURNS_PER_THREAD));
-        assert_eq!(turns(&many), 300);
+        assert_eq!(rounds, 297_usize.div_ceil(GRANTS_PER_THREAD));
+        assert_eq!(count_grants(&many), 300);
         assert!(
             queue.waiting.lock().by_client.is_empty() && queue.waiting.lock().clients.is_empty()
         );
     }
 
     #[test]
-    fn a_turn_is_taken_at_once_while_one_is_left_and_no_connection_waits() {
+    fn a_grant_is_taken_at_once_while_one_is_left_and_no_connection_waits() {
         let queue = queue();
         for _ in 0..2 {
-            (0..TURNS_PER_THREAD).for_each(|_| assert!(queue.take_turn()));
-            assert!(!queue.take_turn(), "the round has no turn left");
+            (0..GRANTS_PER_THREAD).for_each(|_| assert!(queue.take_grant()));
+            assert!(!queue.take_grant(), "the round has no grant left");
             assert!(!queue.begin_round(), "no connection waits");
         }
         let one = slots(&queue, 1, 1);
         enqueue(&one);
-        assert!(!queue.take_turn(), "another connection waits");
+        assert!(!queue.take_grant(), "another connection waits");
         assert!(queue.begin_round());
-        // The connection that waited has one turn of this round.
-        (1..TURNS_PER_THREAD).for_each(|_| assert!(queue.take_turn()));
-        assert!(!queue.take_turn());
+        // The connection that waited has one grant of this round.
+        (1..GRANTS_PER_THREAD).for_each(|_| assert!(queue.take_grant()));
+        assert!(!queue.take_grant());
     }
 
     #[test]
-    fn a_large_write_takes_a_turn_and_a_small_one_takes_none() {
+    fn a_large_write_takes_a_grant_and_a_small_one_takes_none() {
         let queue = queue();
-        let slots = slots(&queue, 1, TURNS_PER_THREAD + 2);
-        let poll_write = |slot: &YieldSlot, bytes, needs_turn| {
+        let slots = slots(&queue, 1, GRANTS_PER_THREAD + 2);
+        let poll_write = |slot: &YieldSlot, bytes, needs_grant| {
             let mut task = poll_budget::Budgeted::new(std::future::poll_fn(|cx| {
-                let polled = slot.poll_write(cx, bytes, needs_turn);
+                let polled = slot.poll_write(cx, bytes, needs_grant);
                 Poll::Ready((polled.is_ready(), poll_budget::write_left()))
             }));
             let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -292,16 +292,16 @@ mod tests {
             }
         };
         let large = UNITS + 1;
-        let with_turn = UNITS + GRANT_UNITS;
+        let with_grant = UNITS + GRANT_UNITS;
         for slot in &slots[2..] {
-            assert_eq!(poll_write(slot, large, false), (true, with_turn));
+            assert_eq!(poll_write(slot, large, false), (true, with_grant));
         }
         assert_eq!(poll_write(&slots[0], UNITS, false), (true, UNITS));
         assert_eq!(poll_write(&slots[0], large, false), (false, UNITS));
         assert_eq!(poll_write(&slots[1], 1, true), (false, UNITS));
         assert!(queue.begin_round());
-        assert_eq!(poll_write(&slots[0], 100 * GRANT_UNITS, false), (true, with_turn));
-        assert_eq!(poll_write(&slots[1], 1, true), (true, with_turn));
+        assert_eq!(poll_write(&slots[0], 100 * GRANT_UNITS, false), (true, with_grant));
+        assert_eq!(poll_write(&slots[1], 1, true), (true, with_grant));
     }
 
     #[tokio::test]

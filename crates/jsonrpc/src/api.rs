@@ -19,7 +19,7 @@ use crate::metrics::MethodLabel;
 use crate::params::Params;
 use crate::server_context::ServerContext;
 
-/// The methods of one ledger, and what they read.
+/// The methods of one ledger, and the state that they read.
 pub trait Api: LedgerVersions + Sized {
     /// The tables of all methods, in any order. Metrics have a label for each.
     const METHODS: &'static [&'static [MethodSpec<Self>]];
@@ -61,7 +61,7 @@ pub trait Api: LedgerVersions + Sized {
     }
 }
 
-/// What a call waits for before it runs. Meanwhile it occupies no thread.
+/// Preparation that a call waits for before it runs. Meanwhile it occupies no thread.
 pub trait Preparation: Send {
     /// Whether it is there. If not, the waker is woken once it is.
     fn poll_ready(&mut self, waker: &dyn Fn() -> Waker) -> Poll<()>;
@@ -155,7 +155,7 @@ impl<A> MethodSpec<A> {
     }
 }
 
-/// Where a method runs. It depends on its cost.
+/// The place where a method runs. It depends on the cost of the method.
 pub enum Execution<A: 'static> {
     /// On the thread that polls the socket: some microseconds for any parameters.
     Inline,
@@ -176,7 +176,7 @@ pub enum Execution<A: 'static> {
     TryInline(fn(&A, Params<'_>, &mut InlineBudget) -> Result<MethodResult, cpu_pool::Class>),
 }
 
-/// How much all calls of a body together may still encode inline, in bytes of data.
+/// Bytes of data that all calls of a body together may still encode inline.
 pub struct InlineBudget(u64);
 
 impl InlineBudget {
@@ -195,9 +195,9 @@ impl InlineBudget {
 
 /// An API, and what every server has.
 pub struct Server<A: Api> {
-    /// The methods, and what they read.
+    /// The methods, and the state that they read.
     pub api: A,
-    /// What every server has.
+    /// State that every server has, whatever its ledger.
     pub context: ServerContext,
     methods: Arc<MethodTable<A>>,
 }

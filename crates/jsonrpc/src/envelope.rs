@@ -43,7 +43,7 @@ pub(crate) enum ParsedBody<'a> {
     TooLong { calls: usize },
 }
 
-/// Parses a body. The error is the -32700 that answers it.
+/// Parses a body. The error is the -32700 to respond with.
 pub fn read(body: &str) -> Result<Request<'_>, RpcError> {
     fast_parse::parse_call(body).map_or_else(|| read_slowly(body), |call| Ok(Request::Single(call)))
 }
@@ -150,7 +150,7 @@ impl<'de> Deserialize<'de> for IgnoredObject {
 #[derive(Clone, Debug)]
 pub struct ResponseText {
     bytes: Vec<u8>,
-    /// Where the response starts.
+    /// Offset at which the response starts.
     start: usize,
 }
 

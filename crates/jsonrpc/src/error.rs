@@ -162,7 +162,7 @@ impl RpcError {
         Self::new(OVERLOADED, message).with_data(data)
     }
 
-    /// The response of a request of a class had not begun in time.
+    /// The response to a request of a class did not start in time.
     pub(crate) fn late_response(class: cpu_pool::Class, timeout_ms: u64) -> Self {
         let class = class.name();
         let message = format!(

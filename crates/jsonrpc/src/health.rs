@@ -22,7 +22,7 @@ pub struct Health {
     /// As observed.
     observed: AtomicStatus,
     slot_clock: Option<SlotClock>,
-    /// The slot clock stands still on purpose.
+    /// The slot clock is stopped on purpose.
     is_paused: AtomicBool,
     /// The node will end, and still serves.
     has_announced_end: AtomicBool,

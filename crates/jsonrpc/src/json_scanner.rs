@@ -3,7 +3,7 @@
 //! In: JSON. Out: values in the order of the text, borrowed from it. `None` means that the text has another form, or is
 //! not JSON: the caller then parses it with `serde_json`, which knows all forms and all errors.
 //! Bounds: [`NESTING_MAX`] levels. Nothing is allocated.
-//! Invariant: what is accepted here is JSON, and has no other meaning than `serde_json` gives it.
+//! Invariant: accepted text is valid JSON, and `serde_json` would read the same value.
 
 /// Nesting of arrays and objects.
 const NESTING_MAX: usize = 16;

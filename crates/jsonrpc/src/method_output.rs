@@ -22,7 +22,7 @@ const INITIAL_CAPACITY: usize = 512;
 /// Room before a value for what precedes it in a response: the envelope, and a context.
 const FRONT_BYTES: usize = 128;
 
-/// What a method returns.
+/// The result of a method.
 pub type MethodResult = Result<MethodOutput, RpcError>;
 
 /// The result of a method.
@@ -254,7 +254,7 @@ pub fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// A clock that stands still, so that no time slice ends.
+/// A stopped clock, so that no time slice ends.
 struct FrozenClock;
 
 impl Clock for FrozenClock {

@@ -50,7 +50,7 @@ pub(crate) fn ended(server: &ServerContext, class: Class, why: Option<TaskEnd>) 
     RpcError::ended(why, class, server.pool.deadline_ms(class))
 }
 
-/// The error for a request whose response had not begun in time; it is counted.
+/// Counts a request whose response did not start in time, and returns the error for it.
 pub(crate) fn late_response(server: &ServerContext, class: Class) -> RpcError {
     server.metrics.record_rejection(Rejection::Deadline(class));
     RpcError::late_response(class, server.config.first_byte_timeout_ms)

@@ -78,7 +78,7 @@ impl Drop for UnsentBytes {
     }
 }
 
-/// What the socket's end receives.
+/// Output of the channel to the socket's side.
 pub(crate) enum Received {
     Chunk(BodyChunk),
     /// The whole response from the cache, and the slot for its context. It is the only message.

@@ -9,11 +9,11 @@ use tokio::time::MissedTickBehavior;
 use crate::api::{Api, Server};
 use crate::rpc_service::{HttpApi, RpcService};
 
-/// How often the progress of the ledger is checked.
+/// Interval between two checks of the ledger's progress.
 const HEALTH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Serves until `shutdown` is done or the drain of the server has begun ([`http_server::Drain`]), then drains: for two
-/// seconds at most if `shutdown` began it. `http_api` gets the requests for its own paths.
+/// Serves until `shutdown` is ready or the drain of the server has started ([`http_server::Drain`]), then drains: for
+/// two seconds at most if `shutdown` started it. `http_api` gets the requests for its own paths.
 ///
 /// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
 /// caller's tokio runtime; heavy methods run on the server's pool.

@@ -1,4 +1,4 @@
-//! What every server has, whatever ledger it serves.
+//! State that every server has, whatever ledger it serves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

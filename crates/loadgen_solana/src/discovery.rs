@@ -212,7 +212,7 @@ impl Inputs {
             let accounts = result["value"].as_array();
             for (address, account) in addresses.iter().zip(accounts.into_iter().flatten()) {
                 if account.is_null() {
-                    // There is no account, but the address may own some.
+                    // The account does not exist, but its address may own others.
                     self.owners.push(address.clone());
                 } else {
                     self.add_account(address, account);

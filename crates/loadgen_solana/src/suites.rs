@@ -251,7 +251,7 @@ mod tests {
         recording_node(has_pages, Arc::default())
     }
 
-    /// The same; requested methods are stored in `methods`.
+    /// Starts a node that appends the name of each requested method to `methods`.
     fn recording_node(has_pages: bool, methods: Arc<Mutex<Vec<String>>>) -> Client {
         let address = serve(move |request, socket| {
             let body = body(request);

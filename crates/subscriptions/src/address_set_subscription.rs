@@ -2,8 +2,8 @@
 //!
 //! Shape: a set is indexed in batches while nothing is delivered for it. Then the listener catches up with the blocks
 //! since the one that it starts from ([`Listener::catch_up`] until it is [`CatchUp::Live`]), and is live from the very
-//! next step. Addresses that are added to a live set go the same way; nothing is delivered for removed ones from then
-//! on. Changes of a set: `set_update`. Callers run one of these at a time for one listener, off the threads that poll
+//! next step. Addresses that are added to a live set go the same way; nothing is delivered for removed ones afterwards.
+//! Changes of a set: `set_update`. Callers run one of these at a time for one listener, off the threads that poll
 //! sockets.
 //! Invariant: if a listener changes a set that it shares with others, it gets its own copy between two publications:
 //! earlier matches are delivered earlier.

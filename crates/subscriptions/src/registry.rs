@@ -553,9 +553,7 @@ impl<M: Message> Subscriber<M> {
         }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        let subscription = self.handle;
-        let conflates = self.conflates;
-        Delivery { sequence, subscription, body, bytes, at, conflates }
+        Delivery { sequence, subscription: self.handle, body, bytes, at, conflates: self.conflates }
     }
 }
 

@@ -245,7 +245,7 @@ fn insert(
     }
 }
 
-/// The bytes of the file at the place of a record.
+/// The bytes of the file at the position of a record.
 enum Frame {
     Record(CachedAccount),
     /// The length may be right, but the checksum or the content is not.

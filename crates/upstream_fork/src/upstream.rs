@@ -1,7 +1,7 @@
 //! The JSON-RPC of the upstream, which is a stranger.
 //!
-//! Shape: each fetching thread has a [`Link`], a connection of its own. Every new connection is asked for the genesis
-//! hash first: behind a name there may be another cluster by now.
+//! Shape: each fetching thread has a [`Link`], a connection of its own. Every new connection requests the genesis hash
+//! first: behind a name there may be another cluster by now.
 //! Bounds: [`RESPONSE_BYTES_MAX`] for a response; a call for several accounts is split if its response is longer.
 //! [`ADDRESSES_PER_CALL`] addresses in a call. Each call ends at the deadline of its request. Rate limits and servers that
 //! are behind are tried again until then, with a growing pause; a broken connection [`BROKEN_MAX`] times.

@@ -1,16 +1,16 @@
-//! Entries are sent with their bank, and a bank does not wait forever for them.
+//! Entries are sent with their bank, and a bank does not wait for them forever.
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::SlotStatus;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 
 use crate::client::{Subscription, connect};
-use crate::validator::{Validator, signed};
+use crate::validator::{Validator, sign_transaction};
 
 /// A bank of two transactions, whose metadata counts three entries, up to its metadata.
 fn content(validator: &Validator, slot: u64) {
     validator.status(slot, SlotStatus::CreatedBank);
-    validator.transaction(slot, 0, &signed(1));
-    validator.transaction(slot, 1, &signed(2));
+    validator.transaction(slot, 0, &sign_transaction(1));
+    validator.transaction(slot, 1, &sign_transaction(2));
     validator.block_meta(slot, 2);
 }
 
@@ -30,10 +30,10 @@ async fn a_bank_has_its_entries_whatever_their_order() {
     let mut client = connect(validator.address()).await;
     let mut updates = Subscription::start(&mut client).await;
     validator.status(100, SlotStatus::CreatedBank);
-    validator.transaction(100, 0, &signed(1));
+    validator.transaction(100, 0, &sign_transaction(1));
     validator.entry(100, 1);
     validator.entry(100, 0);
-    validator.transaction(100, 1, &signed(2));
+    validator.transaction(100, 1, &sign_transaction(2));
     // Entries have a thread of their own in the validator.
     validator.block_meta(100, 2);
     validator.status(100, SlotStatus::Processed);

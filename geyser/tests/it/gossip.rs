@@ -15,7 +15,7 @@ fn address(node: u8, port: u16) -> Option<String> {
 }
 
 /// A node as `Validator::contact_info` describes it.
-fn expected(node: u8, wallclock: u64) -> SubscribeUpdateContactInfoNode {
+fn expected_node(node: u8, wallclock: u64) -> SubscribeUpdateContactInfoNode {
     SubscribeUpdateContactInfoNode {
         pubkey: vec![node; 32],
         wallclock,
@@ -52,9 +52,9 @@ async fn the_validators_gossip_is_served_as_a_table_and_its_changes() {
     };
     let (seq, UpdateOneof::Snapshot(mut table)) = next().await else { panic!("a table") };
     table.nodes.sort_unstable_by_key(|node| node.pubkey.clone());
-    assert_eq!((seq, table.nodes), (2, vec![expected(1, 0), expected(2, 0)]));
+    assert_eq!((seq, table.nodes), (2, vec![expected_node(1, 0), expected_node(2, 0)]));
     validator.contact_info(2, 32, 5).expect("taken");
-    assert_eq!(next().await, (3, UpdateOneof::Node(expected(2, 5))));
+    assert_eq!(next().await, (3, UpdateOneof::Node(expected_node(2, 5))));
     let err = validator.contact_info(3, 31, 5).expect_err("no key");
     assert!(err.to_string().contains("the identity of a node has 31 bytes, not 32"), "{err}");
     validator.plugin.notify_contact_info_removed(&[1; 32]).expect("taken");

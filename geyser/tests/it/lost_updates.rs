@@ -1,4 +1,4 @@
-//! Lost updates: the validator continues, and no client gets a stream with a hole.
+//! Lost updates: the validator continues, and no client gets a stream with a gap.
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::{
     ReplicaAccountInfo, ReplicaAccountInfoVersions, SlotStatus,
@@ -16,7 +16,9 @@ async fn a_full_queue_closes_the_clients_and_the_next_bank_is_a_new_beginning() 
     validator.bank(100);
     updates.until("processed 100").await;
     validator.status(101, SlotStatus::CreatedBank);
-    validator.write_of(101, 1, 2, &vec![0; 1_000_000], None).expect("the validator goes on");
+    validator
+        .write_account_with(101, 1, 2, &vec![0; 1_000_000], None)
+        .expect("the validator continues");
     // Until the plugin's thread has seen the loss everything is dropped, and the publisher closes the clients with the
     // next event.
     let mut slot = 102;

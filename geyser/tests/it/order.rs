@@ -8,19 +8,19 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::client::{Subscription, connect, everything};
-use crate::validator::{Validator, blockhash, signed};
+use crate::validator::{Validator, blockhash, sign_transaction};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bank_is_sent_in_the_order_that_clients_rely_on() {
     let validator = Validator::load("");
     let mut client = connect(validator.address()).await;
     let mut updates = Subscription::start(&mut client).await;
-    let one = signed(21);
-    let two = signed(22);
+    let one = sign_transaction(21);
+    let two = sign_transaction(22);
     validator.status(100, SlotStatus::FirstShredReceived);
     validator.status(100, SlotStatus::CreatedBank);
     validator.write(100, 1, 1);
-    validator.write_of(100, 2, 2, &[1], Some(&one)).expect("taken");
+    validator.write_account_with(100, 2, 2, &[1], Some(&one)).expect("taken");
     validator.transaction(100, 1, &two);
     validator.write(100, 4, 3);
     // The metadata may come before the last transaction, and processed before both.
@@ -121,7 +121,7 @@ async fn content_before_the_first_announced_bank_is_not_sent() {
     let mut updates = Subscription::start(&mut client).await;
     // The replay of the ledger at a start: no bank is announced.
     validator.write(99, 1, 1);
-    validator.transaction(99, 0, &signed(9));
+    validator.transaction(99, 0, &sign_transaction(9));
     validator.block_meta(99, 1);
     validator.status(99, SlotStatus::Rooted);
     validator.bank(100);
@@ -134,8 +134,8 @@ async fn a_client_of_finalized_gets_the_last_write_of_each_account() {
     let validator = Validator::load("");
     let mut client = connect(validator.address()).await;
     validator.status(100, SlotStatus::CreatedBank);
-    validator.write_of(100, 1, 1, b"old", None).expect("taken");
-    validator.write_of(100, 1, 2, b"new", None).expect("taken");
+    validator.write_account_with(100, 1, 1, b"old", None).expect("taken");
+    validator.write_account_with(100, 1, 2, b"new", None).expect("taken");
     validator.block_meta(100, 0);
     validator.status(100, SlotStatus::Rooted);
     let mut request = everything(CommitmentLevel::Finalized);

@@ -60,10 +60,10 @@ impl Validator {
 
     /// A write of an account that the bank itself makes.
     pub(crate) fn write(&self, slot: u64, account: u8, write_version: u64) {
-        self.write_of(slot, account, write_version, &[7], None).expect("taken");
+        self.write_account_with(slot, account, write_version, &[7], None).expect("taken");
     }
 
-    pub(crate) fn write_of(
+    pub(crate) fn write_account_with(
         &self,
         slot: u64,
         account: u8,
@@ -191,7 +191,7 @@ pub(crate) fn blockhash(slot: u64) -> Hash {
 }
 
 /// A signed transaction without instructions.
-pub(crate) fn signed(number: u8) -> SanitizedTransaction {
+pub(crate) fn sign_transaction(number: u8) -> SanitizedTransaction {
     let message = Message {
         header: MessageHeader { num_required_signatures: 1, ..MessageHeader::default() },
         account_keys: vec![Pubkey::new_from_array([number; 32])],

@@ -19,6 +19,8 @@ const INITIALIZED: u8 = 1;
 /// The files of the preloaded accounts.
 pub(super) struct Dataset {
     pub(super) dir: PathBuf,
+    /// A directory without accounts.
+    pub(super) empty_dir: PathBuf,
     /// One of the token accounts.
     pub(super) token_account: String,
     /// The mint of all token accounts.
@@ -30,6 +32,8 @@ pub(super) struct Dataset {
 impl Dataset {
     /// Writes the files below `dir`.
     pub(super) fn write(dir: &Path, token_accounts: u32) -> Result<Self> {
+        let empty_dir = dir.join("no-accounts");
+        fs::create_dir_all(&empty_dir).with_context(|| empty_dir.display().to_string())?;
         let dir = dir.join("accounts");
         remove_directory(&dir)?;
         fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
@@ -46,7 +50,8 @@ impl Dataset {
         for (number, data) in (0..token_accounts).zip(balances.iter().cycle()) {
             account(token_address(number), data.clone()).write(&dir)?;
         }
-        Ok(Self { dir, token_account: token_address(0), mint: mint_account, owner: address(0) })
+        let token_account = token_address(0);
+        Ok(Self { dir, empty_dir, token_account, mint: mint_account, owner: address(0) })
     }
 }
 

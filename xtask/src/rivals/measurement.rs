@@ -26,7 +26,9 @@ const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// The values of one start.
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
+    /// Seconds until a node without preloaded accounts is ready.
     pub(super) ready_s: f64,
+    pub(super) ready_preloaded_s: f64,
     pub(super) resident_at_start: f64,
     pub(super) resident_after_load: f64,
     pub(super) alone: LoadResult,
@@ -70,8 +72,11 @@ impl<'a> Bench<'a> {
         Ok(Self { options, dataset, generator, inputs })
     }
 
-    /// Starts a node, measures it, and stops it.
+    /// Starts a node twice, without and with the preloaded accounts. Measures the second one under load.
     pub(super) fn measure(&self, candidate: &Candidate) -> Result<Measurement> {
+        let empty = RunningNode::start(candidate, &self.options.dir, &self.dataset.empty_dir)?;
+        let ready_s = empty.ready_after.as_secs_f64();
+        drop(empty);
         let node = RunningNode::start(candidate, &self.options.dir, &self.dataset.dir)?;
         pause(SETTLE_TIME);
         let resident_at_start = node.resident_bytes()? as f64;
@@ -90,7 +95,8 @@ impl<'a> Bench<'a> {
         let methods = methods::probe(&node, self.dataset, &transfers.signature)?;
         let features = Features::probe(&node)?;
         let measurement = Measurement {
-            ready_s: node.ready_after.as_secs_f64(),
+            ready_s,
+            ready_preloaded_s: node.ready_after.as_secs_f64(),
             resident_at_start,
             resident_after_load,
             alone,

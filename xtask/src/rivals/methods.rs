@@ -14,7 +14,7 @@ use crate::rivals::node::RunningNode;
 use crate::workspace::root;
 
 /// Errors of methods that a node does not have.
-const NOT_ANSWERED: [i64; 2] = [-32601, -32051];
+const UNSUPPORTED_CODES: [i64; 2] = [-32601, -32051];
 
 /// Functions beyond Agave's methods, each with the call that has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Features {
     /// Calls the methods of all candidates. A reset comes last.
     pub(super) fn probe(node: &RunningNode) -> Result<Self> {
         let find = |method: &'static str| -> Result<Option<&'static str>> {
-            Ok(is_answered(&node.call(method, &json!([]))?).then_some(method))
+            Ok(is_supported(&node.call(method, &json!([]))?).then_some(method))
         };
         Ok(Self {
             revert: find("hydrant_revert")?,
@@ -54,7 +54,7 @@ pub(super) fn probe(
     let mut methods = BTreeMap::new();
     for name in names {
         let params = params(&name, dataset, signature, &node.latest_blockhash()?);
-        methods.insert(name.clone(), is_answered(&node.call(&name, &params)?));
+        methods.insert(name.clone(), is_supported(&node.call(&name, &params)?));
     }
     Ok(methods)
 }
@@ -97,8 +97,8 @@ fn params(method: &str, dataset: &Dataset, signature: &str, blockhash: &str) -> 
     }
 }
 
-fn is_answered(response: &Value) -> bool {
-    !response["error"]["code"].as_i64().is_some_and(|code| NOT_ANSWERED.contains(&code))
+fn is_supported(response: &Value) -> bool {
+    !response["error"]["code"].as_i64().is_some_and(|code| UNSUPPORTED_CODES.contains(&code))
 }
 
 #[cfg(test)]
@@ -117,8 +117,8 @@ mod tests {
     #[test]
     fn only_a_method_that_does_not_exist_is_not_answered() {
         let error = |code: i64| json!({ "error": { "code": code, "message": "" } });
-        assert!(!is_answered(&error(-32601)) && !is_answered(&error(-32051)));
-        assert!(is_answered(&error(-32602)));
-        assert!(is_answered(&json!({ "result": null })));
+        assert!(!is_supported(&error(-32601)) && !is_supported(&error(-32051)));
+        assert!(is_supported(&error(-32602)));
+        assert!(is_supported(&json!({ "result": null })));
     }
 }

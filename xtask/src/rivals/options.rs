@@ -21,7 +21,7 @@ cargo xtask bench rivals [OPTIONS]    Hydrant, solana-test-validator and surfpoo
   --rate COUNT       getAccountInfo a second [default: 500]
   --scanners COUNT   connections that scan [default: 2]
   --accounts COUNT   token accounts, preloaded and scanned [default: 20000]
-  --transfers COUNT  transfers that are sent as quickly as a node accepts them [default: 4000]
+  --transfers COUNT  transfers that are sent as quickly as a node accepts them [default: 1500]
 
 A rival that is not installed is built first, which takes about half an hour. If its build fails, the table has the
 reason. Stop other work on the machine meanwhile.
@@ -56,7 +56,7 @@ impl Options {
             rate: 500,
             scanners: 2,
             accounts: 20_000,
-            transfers: 4_000,
+            transfers: 1_500,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {

@@ -3,11 +3,14 @@
 //! Invariant: the best value of a row is bold, whichever program has it.
 
 use std::fmt::Write;
+use std::fs;
 
 use crate::rivals::candidate::{Candidate, Kind};
 use crate::rivals::measurement::Measurement;
 use crate::rivals::options::Options;
 
+/// Width of a line of text.
+const WIDTH: usize = 118;
 const MIB: f64 = 1024.0 * 1024.0;
 /// Share of failed requests from which a cell names it.
 const FAILED_SHARE_MIN: f64 = 0.001;
@@ -51,16 +54,19 @@ struct Cell {
 }
 
 impl Conditions {
-    pub(super) fn new(options: &Options, provenance: String) -> Self {
+    /// Describes a run that begins now.
+    pub(super) fn new(options: &Options, provenance: &str) -> Self {
         let Options { starts, rate, scanners, accounts, transfers, .. } = options;
+        let load_average = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load_average = load_average.split_whitespace().next().unwrap_or("unknown");
         let text = format!(
-            "{provenance} `cargo xtask bench rivals --write` measured this; the values are medians of {starts} starts, \
-             the best one of a row is bold. One program runs at a time, with its default slots of 400 ms and the same \
+            "{provenance} `cargo xtask bench rivals --write` measured this. The values are medians of {starts} starts, \
+             and the best one of a row is bold. The load average before was {load_average}. One program runs at a time, with its default slots of 400 ms and the same \
              {accounts} preloaded token accounts. One process sends {rate} getAccountInfo a second, another one scans \
              all token accounts over {scanners} connections. {transfers} transfers are sent over 16 connections, each \
              without waiting for a block. Load and node share the machine."
         );
-        Self { text }
+        Self { text: wrap(&text) }
     }
 }
 
@@ -92,7 +98,11 @@ pub(super) fn render(columns: &[Column], conditions: &Conditions) -> String {
             Ok(_) => candidate.build.clone(),
             Err(reason) => format!("not measured, because it could not be built: {reason}"),
         };
-        let _ = writeln!(text, "* {}: {build}.", candidate.heading);
+        let _ = writeln!(
+            text,
+            "{}",
+            wrap(&format!("* {}: {build}.", candidate.heading)).replace('\n', "\n  ")
+        );
     }
     text
 }
@@ -115,9 +125,10 @@ fn number_rows(columns: &[Column]) -> Vec<NumberRow> {
     let methods = measured.map(|it| it.methods.len()).max().unwrap_or_default();
     let methods_label = format!("JSON-RPC methods answered, of Agave's {methods}");
     let answered: fn(&Measurement) -> f64 =
-        |it| it.methods.values().filter(|is_answered| **is_answered).count() as f64;
+        |it| it.methods.values().filter(|is_supported| **is_supported).count() as f64;
     vec![
         row("ready after", " s", 2, |it| it.ready_s, Best::Lowest),
+        row("ready after, with accounts", " s", 2, |it| it.ready_preloaded_s, Best::Lowest),
         row("memory at the start", " MB", 0, |it| it.resident_at_start / MIB, Best::Lowest),
         row("memory after the load", " MB", 0, |it| it.resident_after_load / MIB, Best::Lowest),
         row(&methods_label, "", 0, answered, Best::Highest),
@@ -221,6 +232,25 @@ fn verification(column: &Column) -> String {
     call.map_or_else(|| "no".to_owned(), |call| format!("`hydrant follow`: `{call}`"))
 }
 
+/// Breaks a text into lines of at most [`WIDTH`] bytes, unless a word is longer.
+fn wrap(text: &str) -> String {
+    let mut wrapped = String::new();
+    let mut line_len = 0;
+    for word in text.split_whitespace() {
+        let is_first = wrapped.is_empty();
+        if !is_first && line_len + 1 + word.len() > WIDTH {
+            wrapped.push('\n');
+            line_len = 0;
+        } else if !is_first {
+            wrapped.push(' ');
+            line_len += 1;
+        }
+        wrapped.push_str(word);
+        line_len += word.len();
+    }
+    wrapped
+}
+
 /// Returns the median; of an even number of values the lower middle one.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
@@ -242,6 +272,7 @@ mod tests {
         let methods = [("getSlot", true), ("getSupply", p99_ms < 5.0)];
         Measurement {
             ready_s,
+            ready_preloaded_s: ready_s,
             resident_at_start: 64.0 * MIB,
             resident_after_load: 128.0 * MIB,
             alone: load,
@@ -250,7 +281,7 @@ mod tests {
             transfers: 1_000.0 * ready_s,
             lost_share: 0.0,
             methods: BTreeMap::from(
-                methods.map(|(name, is_answered)| (name.to_owned(), is_answered)),
+                methods.map(|(name, is_supported)| (name.to_owned(), is_supported)),
             ),
             features: Features {
                 revert: (p99_ms < 5.0).then_some("hydrant_revert"),
@@ -266,7 +297,8 @@ mod tests {
             Ok(PathBuf::from("/p"))
         };
         let kind = Kind::Validator;
-        let (heading, build) = (heading.to_owned(), "level 3".to_owned());
+        let heading = heading.to_owned();
+        let build = "level 3".to_owned();
         Column { candidate: Candidate { kind, heading, program, build }, measurements }
     }
 
@@ -285,13 +317,13 @@ mod tests {
             ["| | A 1 | B 2 |", "|---|---|---|", "| ready after | **0.20 s** | 4.00 s |"]
         );
         assert_eq!(
-            rows[3], "| memory at the start | 64 MB | 64 MB |",
+            rows[4], "| memory at the start | 64 MB | 64 MB |",
             "equal values: neither is better"
         );
-        assert_eq!(rows[5], "| JSON-RPC methods answered, of Agave's 2 | **2** | 1 |");
-        assert_eq!(rows[6], "| p99 of getAccountInfo | **1.00 ms** | 9.00 ms (25.0 % failed) |");
-        assert_eq!(rows[9], "| transfers confirmed a second | 200 | **4000** |", "a lost row");
-        assert_eq!(rows[10], "| back to an earlier block | yes: `hydrant_revert` | no |");
+        assert_eq!(rows[6], "| JSON-RPC methods answered, of Agave's 2 | **2** | 1 |");
+        assert_eq!(rows[7], "| p99 of getAccountInfo | **1.00 ms** | 9.00 ms (25.0 % failed) |");
+        assert_eq!(rows[10], "| transfers confirmed a second | 200 | **4000** |", "a lost row");
+        assert_eq!(rows[11], "| back to an earlier block | yes: `hydrant_revert` | no |");
     }
 
     #[test]
@@ -299,9 +331,16 @@ mod tests {
         let rows =
             rows(&[column("A 1", vec![measurement(1.0, 1.0, 0.0)]), column("B 2", Vec::new())]);
         assert_eq!(rows[2], "| ready after | 1.00 s | not built |");
-        assert_eq!(rows[10], "| back to an earlier block | yes: `hydrant_revert` | not built |");
+        assert_eq!(rows[11], "| back to an earlier block | yes: `hydrant_revert` | not built |");
         let reason = "* B 2: not measured, because it could not be built: cc is missing.";
         assert_eq!(rows.last().map(String::as_str), Some(reason));
+    }
+
+    #[test]
+    fn text_is_wrapped_between_words() {
+        let text = wrap(&"word ".repeat(30));
+        assert_eq!(text.lines().map(str::len).collect::<Vec<_>>(), [114, 34]);
+        assert_eq!(wrap("one two"), "one two");
     }
 
     #[test]
@@ -310,6 +349,6 @@ mod tests {
             column("A 1", vec![measurement(1.0, 1.0, 0.0)]),
             column("B 2", vec![measurement(1.0, 0.0, 1.0)]),
         ]);
-        assert_eq!(rows[6], "| p99 of getAccountInfo | 1.00 ms | no response |");
+        assert_eq!(rows[7], "| p99 of getAccountInfo | 1.00 ms | no response |");
     }
 }

@@ -18,8 +18,6 @@ pub(crate) trait Baseline: Send + Sync {
     fn remove(&self, key: &Pubkey, record: &Pubkey);
     /// Visits all records of a key. Returns their number.
     fn scan(&self, key: &Pubkey) -> usize;
-    /// Copies all records of a key, as Agave's reads do.
-    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>);
 }
 
 /// `HashMap<Pubkey, RwLock<HashMap<Pubkey, ()>>>`.
@@ -46,12 +44,6 @@ impl Baseline for Locked {
     fn scan(&self, key: &Pubkey) -> usize {
         let Some(records) = self.0.get(key) else { return 0 };
         records.read().keys().map(seen).sum()
-    }
-
-    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
-        if let Some(records) = self.0.get(key) {
-            into.extend(records.read().keys());
-        }
     }
 }
 
@@ -111,14 +103,6 @@ impl Baseline for Agave {
         let Some(records) = self.index.get(key) else { return 0 };
         records.read().map_or(0, |records| records.iter().map(seen).sum())
     }
-
-    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
-        if let Some(records) = self.index.get(key)
-            && let Ok(records) = records.read()
-        {
-            into.extend(records.iter());
-        }
-    }
 }
 
 /// `HashMap<Pubkey, DashMap<Pubkey, ()>>` with a number of shards.
@@ -155,12 +139,6 @@ impl Baseline for Dash {
     fn scan(&self, key: &Pubkey) -> usize {
         let Some(records) = self.index.get(key) else { return 0 };
         records.iter().map(|record| seen(record.key())).sum()
-    }
-
-    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
-        if let Some(records) = self.index.get(key) {
-            into.extend(records.iter().map(|record| *record.key()));
-        }
     }
 }
 

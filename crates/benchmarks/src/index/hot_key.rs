@@ -1,6 +1,6 @@
 //! One hot key: two readers scan it in a loop while a writer is offered 10,000 writes a second.
 //!
-//! A write adds or removes one record. It is timed by itself, and from its due time: the second is the delay that a
+//! A write adds or removes one record. It is timed alone, and from its due time: the second is the delay that a
 //! stream of writes sees. Ours publishes after every write, as a ledger does that publishes each transaction. Readers
 //! pin an epoch for the whole scan and resolve each id to its address.
 

@@ -232,7 +232,7 @@ pub(super) fn rates(size: &Size, names: &[&'static str]) -> Result<()> {
 pub(super) fn windows(size: &Size, names: &[&'static str]) -> Result<()> {
     for window in [64, 512, 4_096] {
         let mut contenders = Vec::new();
-        // Agave's server chooses it by itself.
+        // Agave's server chooses it.
         for name in names.iter().filter(|name| **name != "streamer") {
             contenders.push(Contender::start(name, window, 4, 1_232)?);
         }

@@ -16,6 +16,7 @@ use crate::assembly::Assembly;
 use crate::bank::OpenBank;
 use crate::config::FeedConfig;
 use crate::event::Event;
+use crate::opened_banks::OpenedBank;
 use crate::session::Session;
 use crate::update::SourceId;
 
@@ -23,27 +24,6 @@ use crate::update::SourceId;
 /// [`QUIESCENT_BATCHES`] such batches have not written it, so that it is reported less often.
 const LARGE_BATCH_LEN: u64 = 128;
 const QUIESCENT_BATCHES: u64 = 3;
-
-/// The open banks that were reported.
-#[derive(Default)]
-pub(super) struct OpenedBanks {
-    banks: BTreeMap<BlockId, OpenedBank>,
-    /// Number of updates in the last batch.
-    batch_len: u64,
-}
-
-struct OpenedBank {
-    source: SourceId,
-    /// Whether the caller prepares it.
-    is_prepared: bool,
-}
-
-impl OpenedBanks {
-    /// Forgets a bank that is reported as whole.
-    pub(super) fn remove(&mut self, bank: BlockId) {
-        self.banks.remove(&bank);
-    }
-}
 
 impl<A: Clone, T, M> Feed<A, T, M> {
     /// Reports open banks: those that ended, those that are new, and the accounts of those that the caller prepares.

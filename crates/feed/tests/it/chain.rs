@@ -96,7 +96,7 @@ impl Chain {
             for end in ends {
                 number += 1;
                 let is_canonical = !is_fork && end == End::Frozen;
-                let bank = Self::bank(rng, (slot, number), parent, end, is_canonical);
+                let bank = Self::bank(rng, slot, number, parent, end, is_canonical);
                 if is_canonical {
                     canonical.push((slot, bank.hash));
                 }
@@ -111,8 +111,9 @@ impl Chain {
 
     fn bank(
         rng: &mut Rng,
-        (slot, number): (Slot, u64),
-        (parent_slot, parent_hash): (Slot, Hash),
+        slot: Slot,
+        number: u64,
+        parent: (Slot, Hash),
         end: End,
         is_canonical: bool,
     ) -> TrueBank {
@@ -122,6 +123,7 @@ impl Chain {
             writes.push((0..rng.usize(0..3)).map(|_| (key(rng), rng.u64(..))).collect());
         }
         writes.push(SYSVARS.iter().map(|key| (*key, rng.u64(..))).collect());
+        let (parent_slot, parent_hash) = parent;
         let hash = hash(number);
         TrueBank { slot, parent_slot, parent_hash, hash, end, writes, is_canonical }
     }

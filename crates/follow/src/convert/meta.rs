@@ -58,8 +58,8 @@ pub(crate) fn reward(reward: proto::Reward) -> Result<Reward, ConvertError> {
         // Agave 4.2 has no other reward.
         Ok(proto::RewardType::VatDebit) | Err(_) => return Err(unknown()),
     };
-    let (commission, commission_bps) =
-        (commission(&reward.commission)?, commission(&reward.commission_bps)?);
+    let commission = parse_commission(&reward.commission)?;
+    let commission_bps = parse_commission(&reward.commission_bps)?;
     Ok(Reward {
         pubkey: reward.pubkey,
         lamports: reward.lamports,
@@ -71,7 +71,7 @@ pub(crate) fn reward(reward: proto::Reward) -> Result<Reward, ConvertError> {
 }
 
 /// A commission in percent or in basis points. An empty text is none.
-fn commission<T: FromStr>(text: &str) -> Result<Option<T>, ConvertError> {
+fn parse_commission<T: FromStr>(text: &str) -> Result<Option<T>, ConvertError> {
     let parsed = (!text.is_empty()).then(|| text.parse());
     parsed.transpose().map_err(|_| ConvertError::Commission(text.to_owned()))
 }

@@ -50,7 +50,7 @@ impl Converted {
     /// A bank's metadata takes its footer, if that came before.
     pub(crate) fn add_footer(&mut self, footers: &mut Footers) {
         if let UpdateKind::BlockMeta(meta) = &mut self.kind {
-            meta.meta.footer = footers.take(self.slot, self.bank_id);
+            meta.meta.footer = footers.take_footer(self.slot, self.bank_id);
         }
     }
 

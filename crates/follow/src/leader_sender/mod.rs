@@ -40,7 +40,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of leaders that get a transaction: that of the next slot, and those of the two following leader windows.
 const LEADERS_MAX: usize = 3;
 /// Number of consecutive slots of a leader.
-const SLOTS_PER_TURN: Slot = 4;
+const CONSECUTIVE_LEADER_SLOTS: Slot = 4;
 /// Transactions that wait for one leader, or that it has not acknowledged: 5 MB. Newer ones are dropped and sent again.
 const FORWARD_MAX: usize = 4_096;
 /// Time after the start in which transactions are accepted although the cluster's nodes are not known yet.
@@ -241,7 +241,8 @@ impl Shared {
         let next = reader.view(Commitment::Processed).block().slot + 1;
         let mut leaders: Vec<Pubkey> = Vec::new();
         for turn in 0..LEADERS_MAX as Slot {
-            let (epoch, index) = epochs.get_epoch_and_slot_index(next + turn * SLOTS_PER_TURN);
+            let (epoch, index) =
+                epochs.get_epoch_and_slot_index(next + turn * CONSECUTIVE_LEADER_SLOTS);
             let Some(schedule) = cluster.leaders(epoch) else { continue };
             if let Some((leader, _)) = schedule.find_window(index)
                 && !leaders.contains(leader)

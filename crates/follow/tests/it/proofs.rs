@@ -180,8 +180,8 @@ async fn a_bank_is_confirmed_once_its_child_lists_its_hash() {
     let computed = VerificationLevel::Computed;
     assert_eq!(levels, [Some(sequence), Some(sequence), Some(computed)]);
     assert_eq!(rig.status.verified(), 102);
-    // A bank that waits for its child is complete, however long that takes: a later bank without its transaction is
-    // given up before.
+    // A bank that waits for its child is complete, however long that takes: the gap of a later bank without its
+    // transaction comes first.
     let is_transaction =
         |update: &SubscribeUpdate| matches!(update.update_oneof, Some(UpdateOneof::Transaction(_)));
     let mut incomplete = fork.bank(105, 1);

@@ -179,10 +179,7 @@ impl Restart<'_> {
 
 /// Banks that the source no longer has, the last of them with an archive, and banks after it. Returns the
 /// updates, the archive, and the first slot that the source still has.
-fn gap(
-    chain: &mut RandomChain,
-    (before, after): (u64, u64),
-) -> (Vec<SubscribeUpdate>, Archived, u64) {
+fn gap(chain: &mut RandomChain, before: u64, after: u64) -> (Vec<SubscribeUpdate>, Archived, u64) {
     let from = chain.below(0);
     let mut updates = chain.banks(before, 2);
     let archived = Archived::from_chain(chain);
@@ -279,8 +276,7 @@ fn a_follower_that_is_killed_after_a_jump_comes_back_verified_and_reports_each_b
                 follower.wait_for("the gap", [0, chain.below(1), 0]);
             }
             // The first bank after the archive's is verified by the second one.
-            let (updates, archived, first) =
-                gap(&mut chain, (random.u64(2..20), random.u64(2..60)));
+            let (updates, archived, first) = gap(&mut chain, random.u64(2..20), random.u64(2..60));
             upstream.serve(&archived, random.bool());
             match follower {
                 Some(_) => runtime.block_on(upstream.cut(first)),
@@ -326,7 +322,7 @@ async fn restart_after_hard_fork(verify: VerifyMode, is_last: bool) {
     rig.wait("the bank before the gap", |it| it.processed() >= newest).await;
     let mut updates = chain.banks(if is_last { 9 } else { 4 }, 2);
     chain.proven.hard_forks.push(HardFork { slot: chain.proven.slot + 1, count: 1 });
-    let (rest, archived, first) = gap(&mut chain, (if is_last { 1 } else { 6 }, 2 + DELAY));
+    let (rest, archived, first) = gap(&mut chain, if is_last { 1 } else { 6 }, 2 + DELAY);
     updates.extend(rest);
     upstream.serve(&archived, is_last);
     upstream.cut(first).await;

@@ -100,7 +100,9 @@ async fn a_transaction_has_a_status_before_a_client_gets_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn account_filters_match_address_owner_data_lamports_and_signature() {
-    let (one, two, three) = ("1 one", "2 two!", "3 one");
+    let one = "1 one";
+    let two = "2 two!";
+    let three = "3 one";
     let mut cuckoo = CompressedAccountFilterSet::with_capacity(8).expect("it fits");
     cuckoo.insert(key(2)).expect("space");
     let base = Accounts::default;

@@ -438,7 +438,7 @@ mod tests {
             let file = DevFlags::from_toml(file).expect("valid settings");
             let preset = LocalPreset { style, ..LocalPreset::default() };
             let config = DevConfig::from_flags(merge(flags, file), preset).expect("valid settings");
-            config.node.rpc.body_bytes_max.or(config.local.body_bytes_max())
+            config.node.rpc.body_bytes_max.or_else(|| config.local.body_bytes_max())
         };
         let none = DevFlags::default;
         let without = || DevFlags { no_cheatcodes: true, ..none() };

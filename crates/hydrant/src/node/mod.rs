@@ -69,7 +69,8 @@ impl NodeBuilder {
     ///
     /// A port is in use, the ledger cannot be opened, or a server cannot start.
     pub fn serve(self, mut config: NodeConfig) -> Result<NodeHandle, NodeError> {
-        config.rpc.body_bytes_max = config.rpc.body_bytes_max.or(self.producer.body_bytes_max());
+        config.rpc.body_bytes_max =
+            config.rpc.body_bytes_max.or_else(|| self.producer.body_bytes_max());
         let (ready, is_ready) = sync_channel(1);
         let thread = NodeThread::start(move |end| self.run(&config, end, &ready))?;
         match is_ready.recv() {

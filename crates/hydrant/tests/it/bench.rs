@@ -83,8 +83,10 @@ fn a_generated_mix_is_replayed() -> Result<()> {
 fn two_nodes_get_the_inputs_that_one_of_them_had() -> Result<()> {
     let node = start_node(&[])?;
     let files = TempDir::new()?;
-    let (inputs, report) = (files.path().join("inputs"), files.path().join("report.json"));
-    let (inputs_text, report_text) = (inputs.display().to_string(), report.display().to_string());
+    let inputs = files.path().join("inputs");
+    let inputs_text = inputs.display().to_string();
+    let report = files.path().join("report.json");
+    let report_text = report.display().to_string();
     let short = ["--runs", "1", "--warm-up", "0", "--duration", "0.1", "--suite", "account-info"];
     let url = node.rpc_url();
     let write = ["--url", &url, "--inputs-out", &inputs_text];

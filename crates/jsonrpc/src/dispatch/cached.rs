@@ -91,7 +91,7 @@ pub(super) async fn await_cached<A: Api>(
     Err(CacheMiss { cache, call: Some(fill.into_call()), ticket, has_waited })
 }
 
-/// How to run a call that the cache did not answer.
+/// The way to run a call after a cache miss.
 pub(super) struct CacheMiss {
     /// Outcome of the cache lookup, for the log.
     pub(super) cache: &'static str,

@@ -1,4 +1,4 @@
-//! The exit of the dispatcher: encodes the answer to each call, and counts the call.
+//! The exit of the dispatcher: encodes the response to each call, and counts the call.
 //!
 //! In: the result of a method, an error, a cached response, or the response of a task. Out: bytes with their newline, or
 //! the channel that they come from.
@@ -35,7 +35,7 @@ pub(crate) enum JsonRpcResponse {
     Pooled(BodyChunk, Option<ResponseReceiver>),
 }
 
-/// The answer to a call, not encoded yet.
+/// The response to a call, before it is encoded.
 pub(super) enum Answer {
     /// The result of its method, or an error.
     Result(MethodResult),
@@ -45,14 +45,14 @@ pub(super) enum Answer {
     Pooled(BodyChunk, Option<ResponseReceiver>),
 }
 
-/// The answer to a call, and the place where it was found.
+/// The response to a call, and the place where it was found.
 pub(super) struct CallEnd {
     answer: Answer,
     /// `None` if its task counts it.
     path: Option<ExecutionPath>,
 }
 
-/// A call with its answer, ready to be encoded and counted.
+/// A call with its response, ready to be encoded and counted.
 pub(super) struct EndedCall<'a> {
     id: Id,
     /// Whether an error response has `"jsonrpc":"2.0"`.

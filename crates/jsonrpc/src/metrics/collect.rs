@@ -1,4 +1,4 @@
-//! The metrics of what every server has: the CPU pool and the response cache.
+//! Metrics of the CPU pool and the response cache, which every server has.
 
 use metrics::{Collector, Exposition};
 

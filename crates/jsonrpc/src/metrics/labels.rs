@@ -5,7 +5,7 @@ use cpu_pool::Class;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MethodLabel(pub(super) u16);
 
-/// Where a call was executed.
+/// The place where a call was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExecutionPath {
     /// On the thread that polls the socket.
@@ -16,7 +16,7 @@ pub(crate) enum ExecutionPath {
     Pool(Class),
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// With a result.

@@ -105,7 +105,7 @@ impl Metrics {
         let _ = self.span_sink.set(sink);
     }
 
-    /// What gets the spans of requests.
+    /// The receiver of the spans of requests.
     pub(crate) fn span_sink(&self) -> Option<&dyn SpanSink> {
         self.span_sink.get().map(|sink| &**sink)
     }

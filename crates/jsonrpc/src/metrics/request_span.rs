@@ -1,7 +1,7 @@
 //! Spans of requests, for a tracing system.
 //!
 //! In: a request that has ended, if its client records its trace. Out: a [`RequestSpan`] for the [`SpanSink`].
-//! Not here: the tracing system (the sink), and what it stores.
+//! Not here: the tracing system (the sink) and its storage.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct RequestSpan<'a> {
     pub waited: Option<Duration>,
     /// Time in time slices, if it ran as a task.
     pub ran: Option<Duration>,
-    /// How it ended.
+    /// The outcome of the request.
     pub outcome: Outcome,
 }
 

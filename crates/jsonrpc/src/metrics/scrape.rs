@@ -18,7 +18,7 @@ pub(super) struct ScrapeCache {
 }
 
 impl ScrapeCache {
-    /// What `collect` returns after this call, for this request or another one; `None` if it panicked.
+    /// Returns the output of a `collect` that starts after this call. `None` if it panicked.
     pub(super) async fn scrape(
         &self,
         collect: impl FnOnce() -> String + Send + 'static,

@@ -54,7 +54,7 @@ const DROPPED_HERE_MAX: usize = 2_000;
 const SILENT_PINGS_MAX: u32 = 2;
 /// Bytes of a text that the connection's own thread frees.
 const FREED_HERE_BYTES_MAX: usize = 256 * 1024;
-/// How long a task waits for the API to publish the blocks that the task follows.
+/// Time limit of a task's wait until the API has published the blocks that the task follows.
 const NOTIFIER_BACKOFF: Duration = Duration::from_millis(2);
 /// Maximum number of held subscriptions that are released in one poll.
 const RELEASED_MAX: usize = 64;
@@ -200,7 +200,7 @@ struct Connection<'a, A: SubscriptionApi, IO> {
     hold_timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// What a connection waits for.
+/// An event that a connection waits for.
 enum Event {
     Received(Result<Received, ReadError>),
     Queued,
@@ -663,7 +663,7 @@ async fn with_write_timeout<A: SubscriptionTypes>(
     }
 }
 
-/// How the connection ends if the pool ends a task.
+/// The close of the connection if the pool ends a task.
 fn end_for_task_error(end: TaskEnd) -> ConnectionEnd {
     match end {
         TaskEnd::Panicked => ConnectionEnd::Close(CloseCode::Error, "internal error".to_owned()),

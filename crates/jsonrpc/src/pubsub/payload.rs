@@ -3,7 +3,7 @@
 //!
 //! Invariant: the common prefix is encoded once and shared. It is written as the first frame of a
 //! WebSocket message whose second frame has the numbers.
-//! Not here: what a notification consists of (the API).
+//! Not here: the content of a notification (the API).
 
 use std::sync::Arc;
 

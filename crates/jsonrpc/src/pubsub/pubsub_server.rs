@@ -1,4 +1,4 @@
-//! The subscriptions of a node, with what all its connections share.
+//! The subscriptions of a node, and the state that all its connections share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

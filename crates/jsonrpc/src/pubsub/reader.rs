@@ -32,18 +32,18 @@ const BUFFER_BYTES: usize = 4 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 /// The most bytes in a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
-/// How long a message waits before it tries to reserve memory again: at first, and at most.
+/// Delay before a message tries to reserve memory again: the first one, and the maximum.
 const RESERVE_BACKOFF: Duration = Duration::from_millis(10);
 const RESERVE_BACKOFF_MAX: Duration = Duration::from_millis(500);
 
-/// What a client sent.
+/// A message from a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
     Text(Utf8Bytes),
     Binary(Bytes),
     Ping(Bytes),
     Pong,
-    /// With the close frame to answer.
+    /// With the close frame to send back.
     Close(Option<CloseFrame>),
 }
 
@@ -119,7 +119,7 @@ struct PartialMessage {
     reservation: Reservation,
 }
 
-/// What is missing to continue.
+/// The reason why the reader cannot continue yet.
 enum Missing {
     /// Bytes in the buffer.
     Bytes,
@@ -466,7 +466,7 @@ fn received_control(control: Control, mut payload: Bytes) -> Result<Received, Re
     }
 }
 
-/// Unmasks a part of a payload. `offset`: where the part begins in the payload.
+/// Unmasks a part of a payload. `offset` is the position of the part in the payload.
 fn unmask(bytes: &mut [u8], mut mask: [u8; 4], offset: usize) {
     mask.rotate_left(offset % 4);
     let word = u32::from_ne_bytes(mask);

@@ -1,4 +1,4 @@
-//! What a step of a session's task gives the connection to write or do.
+//! Output of one step of a session's task: the writes and actions that the connection must perform.
 
 use subscriptions::SubscriptionId;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -6,7 +6,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use super::payload::SplitPayload;
 use super::shared_text::SharedText;
 
-/// What the connection writes or does next.
+/// The next write or action of the connection.
 pub enum SessionOutput<I> {
     /// A complete message.
     Text(String),

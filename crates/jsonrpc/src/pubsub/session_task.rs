@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::payload::ConflatableItems;
 use super::session_output::SessionOutput;
 
-/// How long a client waits before it submits to a full pool again.
+/// Delay before a client submits to a full pool again.
 const FULL_POOL_BACKOFF: Duration = Duration::from_millis(10);
 
 /// The work of one message, in steps on the CPU pool. The output of a step is written before the next step runs.

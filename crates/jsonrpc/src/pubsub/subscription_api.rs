@@ -75,7 +75,7 @@ pub trait SubscriptionApi: SubscriptionTypes {
         None
     }
 
-    /// The task that sends what was conflated for a slow client. `None` if there is nothing to send.
+    /// Returns the task that sends the conflated notifications of a slow client. `None` if there is nothing to send.
     fn conflated_task(
         _pubsub: &Arc<PubSubServer<Self>>,
         _session: &Arc<Session<Self>>,

@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use super::payload::ConflatableItems;
 
-/// What an API's subscriptions and notifications are made of.
+/// The types of an API's subscriptions and notifications.
 pub trait SubscriptionTypes: Sized + Send + Sync + 'static {
     /// A subscription. Equal ones are shared by all clients that have them.
     type Subscription: Eq + Hash + Send + Sync + 'static;

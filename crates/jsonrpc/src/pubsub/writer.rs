@@ -5,7 +5,7 @@
 //! nothing has to be copied.
 //! Bounds: a buffer of [`BUFFER_BYTES`] and one short frame, and one long text at a time. After [`CHUNK_BYTES`]
 //! the task yields to the thread's other sockets. All state is in the writer, so dropping a future loses nothing.
-//! Not here: what is written when, and the write timeout (`connection`).
+//! Not here: the order of writes, and the write timeout (`connection`).
 
 use std::future::poll_fn;
 use std::ops::ControlFlow;
@@ -140,7 +140,7 @@ impl FrameWriter {
             }
         }
         while let Some(long) = self.long.as_mut().filter(|long| long.written < long.len) {
-            // Dropped while the socket is full, so that it can be evicted.
+            // Dropped while the socket is full, so that the payload can be evicted.
             let text = text().ok_or(WriteError::Evicted)?;
             let end = long.len.min(long.written + *left);
             let bytes = ready!(poll_write(cx, io, &text.as_bytes()[long.written..end]))?;
@@ -247,7 +247,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_text_is_written_in_short_chunks_and_not_copied() {
-        let (len, waiting) = (1_000_000, Arc::<AtomicUsize>::default());
+        let len = 1_000_000;
+        let waiting = Arc::<AtomicUsize>::default();
         let mut socket = Socket::new(50_000);
         let mut writer = FrameWriter::new(Arc::clone(&waiting));
         let text = text(len);

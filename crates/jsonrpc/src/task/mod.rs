@@ -77,7 +77,7 @@ pub(crate) struct CallTask<A: Api> {
     builder: Option<ResponseBuilder>,
     /// Bytes before `out` that are too many to be sent at once.
     unsent: Option<CollectedResponse>,
-    /// In a batch: what was written before the response that is being collected.
+    /// In a batch: the text before the response that is being collected.
     side_buffer: Vec<u8>,
     /// Encodes the collected response of the call with that id.
     encoder: Option<(ResponseEncoder, Id)>,

@@ -1,4 +1,4 @@
-//! Sends what a task has written in chunks, or collects it for the cache.
+//! Sends a task's output in chunks, or collects it for the cache.
 //!
 //! Bounds: a chunk has about [`RESULT_CHUNK_BYTES`]; a collected response has the limits of
 //! [`response_cache`].
@@ -65,7 +65,7 @@ impl<A: Api> CallTask<A> {
         Ok(())
     }
 
-    /// Sends the next chunk of what comes before `out`.
+    /// Sends the next chunk of the text before `out`.
     pub(super) fn drain_collected(&mut self, mut unsent: CollectedResponse) -> std::io::Result<()> {
         if let Some(chunk) = unsent.pop(RESULT_CHUNK_BYTES) {
             self.stats.bytes += chunk.len() as u64;

@@ -1,4 +1,4 @@
-//! API keys over HTTP and WebSocket: which clients are served, what is refused and how, what is counted.
+//! API keys over HTTP and WebSocket: accepted clients, refusals and their errors, counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +107,7 @@ fn a_request_without_a_valid_key_gets_401_and_one_with_a_key_is_served() {
         let served = post(&toy, &path, &headers, &height);
         assert_eq!((served.status(), &served.json()["result"]), (200, &json!(0)), "{path}");
     }
-    // What a load balancer and a browser send has no key.
+    // Requests of load balancers and browsers' preflights have no key.
     assert_eq!(get(&toy, "/health", "").status(), 200);
     assert_eq!(get(&toy, "/ready", "").status(), 200);
     let preflight = "OPTIONS / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nOrigin: https://a.example\r\n\

@@ -1,4 +1,4 @@
-//! The drain of a server: what runs is finished, what is new is refused, and sockets are closed.
+//! The drain of a server: running requests finish, new ones are refused, and sockets are closed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ fn begun_request(toy: &Toy, body: &str) -> TcpStream {
          Content-Length: {length}\r\n\r\n"
     )
     .expect("it reads");
-    // The node has the request when it asks for the body.
+    // The node has the request when it responds with 100 Continue.
     let mut line = [0; 25];
     socket.read_exact(&mut line).expect("a response");
     assert_eq!(line, *b"HTTP/1.1 100 Continue\r\n\r\n");

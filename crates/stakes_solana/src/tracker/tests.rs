@@ -101,9 +101,8 @@ fn run(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let features = features(rng.bool());
     let schedule = schedule();
-    let mut version = 0;
     let math = StakeMath::new(&features, &schedule);
-    let root = BlockId { slot: 40, version };
+    let root = BlockId { slot: 40, version: 0 };
     let mut start = Model::default();
     (100..120).for_each(|n| _ = start.delegations.insert(key(n), delegation(&mut rng, 0)));
     let entry = total(&start.delegated(), &start.history, 0, &math);
@@ -117,10 +116,9 @@ fn run(seed: u64) {
     );
     assert_eq!(nonzero(&tracker.bank(root).expect("the root").stakes), start.stakes(1, &math));
     let mut banks = BTreeMap::from([(root, start)]);
-    for _ in 0..BANKS {
+    for version in 1..=BANKS {
         let choices: Vec<BlockId> = banks.keys().rev().take(3).copied().collect();
         let parent = *rng.choice(&choices).expect("the root, or one above");
-        version += 1;
         let slot: Slot = parent.slot + rng.u64(1..4);
         let id = BlockId { slot, version };
         let mut model = banks[&parent].clone();

@@ -61,7 +61,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     [header(first, payload.len()), payload.to_vec()].concat()
 }
 
-/// What the reader returns for bytes without more to follow, on a connection that stays open.
+/// Returns the reader's output for these bytes alone, on a connection that stays open.
 async fn first_of(config: &Config, bytes: &[u8]) -> Result<Received, ReadError> {
     let (mut client, mut server) = duplex(4 << 20);
     client.write_all(bytes).await.expect("the pipe has room");
