@@ -30,12 +30,19 @@ const FORGOTTEN_MAX: u64 = 4_096;
 enum Mark {
     /// The ledger had it before anything was fetched for it.
     Local,
-    /// The upstream does not have it.
-    Absent,
+    /// The upstream does not have it. The number is that of its entry in the queue of absent addresses.
+    Absent { number: u64 },
     /// It is never fetched.
     Offline,
     /// It was fetched. Once every block has it, the ledger alone retains it.
     Fetched { account: Weak<AdoptedAccount>, bytes: u64 },
+}
+
+impl Mark {
+    /// Whether it is the absent address with this number.
+    fn is_absent(&self, expected: u64) -> bool {
+        matches!(self, Self::Absent { number } if *number == expected)
+    }
 }
 
 /// How far the knowledge about an address goes.
@@ -63,8 +70,10 @@ pub(crate) struct RegistryUsage {
 #[derive(Default)]
 struct Marks {
     by_key: HashMap<Pubkey, Mark, RandomState>,
-    /// The absent addresses, the oldest first. Some may have been forgotten since.
-    absent: VecDeque<Pubkey>,
+    /// The absent addresses with their numbers, the oldest first. Some may have been forgotten since.
+    absent: VecDeque<(u64, Pubkey)>,
+    /// The next number of an absent address.
+    next_number: u64,
     /// Owners whose accounts are not taken over.
     offline_owners: HashSet<Pubkey, RandomState>,
     usage: RegistryUsage,
@@ -74,11 +83,11 @@ impl Marks {
     /// Makes space for more bytes below a bound, by forgetting absent addresses.
     fn make_space(&mut self, more: u64, bytes_max: u64) -> Result<(), FetchError> {
         while self.usage.bytes + more > bytes_max {
-            let Some(oldest) = self.absent.pop_front() else {
+            let Some((number, oldest)) = self.absent.pop_front() else {
                 return Err(FetchError::Full { bytes: self.usage.bytes + more, limit: bytes_max });
             };
             if let Entry::Occupied(entry) = self.by_key.entry(oldest)
-                && matches!(entry.get(), Mark::Absent)
+                && entry.get().is_absent(number)
             {
                 self.usage.subtract(&entry.remove());
             }
@@ -86,12 +95,20 @@ impl Marks {
         Ok(())
     }
 
-    fn push_absent(&mut self, key: Pubkey) {
-        self.absent.push_back(key);
+    /// Records that the upstream does not have an address that was unknown.
+    fn insert_absent(&mut self, key: Pubkey) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.by_key.insert(key, Mark::Absent { number });
+        self.usage.absent += 1;
+        self.usage.bytes += ENTRY_BYTES;
+        self.absent.push_back((number, key));
         // Forgotten addresses stay in the queue, and must not fill it.
         if self.absent.len() as u64 > 2 * self.usage.absent + FORGOTTEN_MAX {
             let by_key = &self.by_key;
-            self.absent.retain(|key| matches!(by_key.get(key), Some(Mark::Absent)));
+            self.absent.retain(|(number, key)| {
+                by_key.get(key).is_some_and(|mark| mark.is_absent(*number))
+            });
         }
     }
 }
@@ -120,7 +137,10 @@ impl Registry {
 
     /// Whether an account came from the upstream, or does not exist there.
     pub(crate) fn is_upstreams(&self, key: &Pubkey) -> bool {
-        matches!(self.marks.read().by_key.get(key), Some(Mark::Absent | Mark::Fetched { .. }))
+        matches!(
+            self.marks.read().by_key.get(key),
+            Some(Mark::Absent { .. } | Mark::Fetched { .. })
+        )
     }
 
     /// Records that the ledger has these itself, unless something is known about them.
@@ -153,17 +173,15 @@ impl Registry {
         for (key, account) in fetched {
             let bytes = bytes_of(&account);
             let account = account.filter(|it| !marks.offline_owners.contains(it.0.owner()));
-            let Entry::Vacant(entry) = marks.by_key.entry(key) else { continue };
+            if marks.by_key.contains_key(&key) {
+                continue;
+            }
             match account {
-                None => {
-                    entry.insert(Mark::Absent);
-                    marks.usage.absent += 1;
-                    marks.usage.bytes += ENTRY_BYTES;
-                    marks.push_absent(key);
-                }
+                None => marks.insert_absent(key),
                 Some(account) => {
                     let account = Arc::new(AdoptedAccount::new(key, account));
-                    entry.insert(Mark::Fetched { account: Arc::downgrade(&account), bytes });
+                    let mark = Mark::Fetched { account: Arc::downgrade(&account), bytes };
+                    marks.by_key.insert(key, mark);
                     adopted.push(account);
                     marks.usage.fetched += 1;
                     marks.usage.bytes += bytes;
@@ -195,7 +213,7 @@ impl Registry {
         let mut marks = self.marks.write();
         for key in keys {
             if let Entry::Occupied(entry) = marks.by_key.entry(key)
-                && matches!(entry.get(), Mark::Absent | Mark::Fetched { .. })
+                && matches!(entry.get(), Mark::Absent { .. } | Mark::Fetched { .. })
             {
                 let mark = entry.remove();
                 marks.usage.subtract(&mark);
@@ -224,7 +242,7 @@ impl Registry {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let entry_bytes = size_of::<(Pubkey, Mark)>() + 1;
         let marks = self.marks.read();
-        let queue_bytes = marks.absent.capacity() * size_of::<Pubkey>();
+        let queue_bytes = marks.absent.capacity() * size_of::<(u64, Pubkey)>();
         (marks.by_key.capacity() * entry_bytes + queue_bytes) as u64
     }
 
@@ -237,7 +255,7 @@ impl RegistryUsage {
     fn subtract(&mut self, mark: &Mark) {
         match mark {
             Mark::Local => self.local -= 1,
-            Mark::Absent => {
+            Mark::Absent { .. } => {
                 self.absent -= 1;
                 self.bytes -= ENTRY_BYTES;
             }
@@ -332,11 +350,14 @@ mod tests {
         let registry = Registry::new(2 * ENTRY_BYTES + 10);
         let first = registry.mark_fetched(vec![(key(1), account(10, key(9))), (key(2), None)]);
         assert_eq!(first.expect("it has space").len(), 1);
-        let full = registry.mark_fetched(vec![(key(3), None)]).err();
+        registry.mark_fetched(vec![(key(3), None)]).expect("the older absent one is forgotten");
+        assert_eq!(registry.knowledge(&key(2)), Knowledge::Unknown);
+        let full = registry.mark_fetched(vec![(key(4), account(11, key(9)))]).err();
         let limit = 2 * ENTRY_BYTES + 10;
-        assert_eq!(full, Some(FetchError::Full { bytes: limit + ENTRY_BYTES, limit }));
-        assert_eq!(registry.knowledge(&key(3)), Knowledge::Unknown);
-        assert!(registry.set_offline(key(3), false).is_err());
+        assert_eq!(full, Some(FetchError::Full { bytes: limit + 11, limit }));
+        assert_eq!(registry.knowledge(&key(4)), Knowledge::Unknown);
+        assert!(registry.set_offline(key(4), false).is_err());
+        registry.mark_fetched(vec![(key(2), None)]).expect("it has space");
         registry.forget([key(1), key(7)]);
         assert_eq!(registry.usage().bytes, ENTRY_BYTES);
         registry.mark_local(&[key(8)]);
