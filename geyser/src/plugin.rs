@@ -13,7 +13,7 @@ use agave_geyser_plugin_interface::geyser_plugin_interface::{
     ReplicaContactInfoVersions, ReplicaEntryInfoVersions, ReplicaTransactionInfoVersions,
     Result as PluginResult, SlotStatus,
 };
-use grpc::{EventSender, GossipTable, GrpcNode, LedgerReader, NewestBlock, Server};
+use grpc::{GossipTable, GrpcEventSink, GrpcNode, LedgerReader, NewestBlock, Server};
 use ledger::{Commitment, Slot};
 use solana_hash::Hash;
 
@@ -268,7 +268,7 @@ impl GeyserPlugin for HydrantGeyser {
 }
 
 /// The plugin's thread: from the queue to the server, until the queue is closed.
-fn sequence(queue: &UpdateQueue, tips: &ChainTips, sender: EventSender) {
+fn sequence(queue: &UpdateQueue, tips: &ChainTips, sender: GrpcEventSink) {
     let mut sequencer = Sequencer::new();
     let lose = |sequencer: &mut Sequencer| {
         queue.counters.record(Event::Loss);
