@@ -98,10 +98,19 @@ async fn hydrant(
         alone.run(tokio::time::sleep(counted / 2)).await?;
         (node.cpu_time()? - before).as_secs_f64() / (counted / 2).as_secs_f64()
     };
+    // At once: the node holds a first notification back for some milliseconds, and closes clients that answer no pings.
+    let subscribing: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            tokio::spawn(async move {
+                client.subscribe_set("confirmed", std::iter::once(address_of(0))).await?;
+                anyhow::Ok(client)
+            })
+        })
+        .collect();
     let mut subscribed = Vec::new();
-    for mut client in clients {
-        client.subscribe_set("confirmed", std::iter::once(address_of(0))).await?;
-        subscribed.push(client);
+    for client in subscribing {
+        subscribed.push(client.await.context("subscribe")??);
     }
     let mut served = count_notifications(node, scenario, subscribed, counted, idle).await?;
     let text = served.1.take().context("no notification was delivered")?;
