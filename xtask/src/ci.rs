@@ -24,7 +24,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::ci::alongside::AlongsideStep;
 use crate::ci::budget::Budget;
-use crate::ci::test_run::TestRun;
+use crate::ci::test_run::{TestRun, Tests};
 use crate::shell::{Cmd, CommandEnd, cargo, cargo_in_idle_time};
 use crate::tidy;
 use crate::workspace::{root, target_dir};
@@ -200,7 +200,7 @@ pub(crate) fn run() -> Result<()> {
         finished.push(FinishedStep { name: step.name, took, outcome });
     }
     println!("\nthis machine took {:.1} times the reference machine's time", budget.slowness());
-    summary(&finished, &state.tests)
+    summary(&finished, state.tests.tests)
 }
 
 /// Starts the steps that run alongside the step `name`.
@@ -342,7 +342,7 @@ pub(crate) fn test(args: &[String]) -> Result<()> {
     if let Some(skipped) = run.skipped_by_reason() {
         println!("\nskipped: {skipped}");
     }
-    println!("\n{}", run.summary());
+    println!("\n{}", run.tests);
     run.success()
 }
 
@@ -374,16 +374,16 @@ pub(crate) fn lints(program: &Path) -> Result<()> {
     one_pass::wrap(cargo(), program).args(["test", "--workspace", "--no-run", "--locked"]).run()
 }
 
-fn summary(finished: &[FinishedStep], tests: &TestRun) -> Result<()> {
+fn summary(finished: &[FinishedStep], tests: Tests) -> Result<()> {
     let mut table = String::from("\nstep             seconds\n");
     for FinishedStep { name, took, outcome } in finished {
-        let counts = if *name == TESTS { format!("; {}", tests.summary()) } else { String::new() };
+        let counts = if *name == TESTS { format!("; {tests}") } else { String::new() };
         // Writing to a string cannot fail.
         let _ = writeln!(table, "{name:16} {:7.1}  {outcome}{counts}", took.as_secs_f64());
     }
     let total: Duration = finished.iter().map(|step| step.took).sum();
     println!("{table}{:16} {:7.1}\n", "all", total.as_secs_f64());
-    println!("{}", tests.tests);
+    println!("{tests}");
     let failed: Vec<&str> = finished
         .iter()
         .filter(|step| matches!(step.outcome, StepOutcome::Failed(_)))

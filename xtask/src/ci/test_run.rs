@@ -3,8 +3,6 @@
 //! Input: cargo. Output: how many tests passed, failed and were skipped, with the names of the latter two. A test that
 //! needs such programs is ignored, and its reason names them: `#[ignore = "needs solana, spl-token"]`. The second run
 //! has the ignored tests, by name, if this machine has the programs that they need.
-//! A test that fails runs a second time, one test after another, as test runners do with retries. If it passes then, it
-//! is reported as flaky and does not fail the run. More than [`RERUNS_MAX`] failures are not rerun.
 //! Bounds: CI ends a run that takes longer than any machine needs, and names the tests that had not ended.
 //! Not here: where the programs are (`foreign_programs`).
 
@@ -18,10 +16,6 @@ use crate::shell::{CapturedOutput, Cmd};
 
 /// Time limit of a run of built tests in CI. The slowest machines need half of it.
 pub(crate) const CI_LIMIT: Duration = Duration::from_secs(40 * 60);
-
-/// Maximum number of failed tests that run a second time. On a busy machine a few tests miss a time limit; more
-/// failures have another cause.
-const RERUNS_MAX: usize = 5;
 
 /// The start of the reason of an ignored test that needs programs.
 const NEEDS: &str = "needs ";
@@ -40,8 +34,6 @@ pub(crate) struct TestRun {
     pub(crate) tests: Tests,
     /// The names of those that failed.
     pub(crate) failed: Vec<String>,
-    /// The names of those that failed first and passed when they were rerun.
-    flaky: Vec<String>,
     /// Those that cannot run on this machine.
     pub(crate) skipped: Vec<IgnoredTest>,
     /// The reason for which cargo failed.
@@ -80,16 +72,6 @@ pub(crate) fn run(
         println!("$ cargo {}", args.join(" "));
         run.add_named(&sorted.runnable, &capture(cargo().args(args))?)?;
     }
-    if run.can_rerun() {
-        let names = run.failed.clone();
-        println!("$ rerun {}", names.join(" "));
-        let args = ["test", "--workspace", "--no-fail-fast", "--tests", "--"];
-        let cmd = cargo()
-            .args(args)
-            .args(["--include-ignored", "--exact", "--test-threads=1"])
-            .args(&names);
-        run.add_rerun(&capture(cmd)?);
-    }
     Ok(run)
 }
 
@@ -112,36 +94,6 @@ impl TestRun {
             self.failed.extend(unfinished.map(|name| format!("{name} (has not ended)")));
         }
         self.failure = self.failure.take().or_else(|| output.failure.clone());
-    }
-
-    /// Whether each failure is that of a named test, and there are few of them. A crashed or unfinished run, and one
-    /// with failed documentation tests, is not rerun.
-    fn can_rerun(&self) -> bool {
-        let named = self.failed.iter().all(|name| !name.contains(' '));
-        let are_few = (1..=RERUNS_MAX).contains(&self.failed.len());
-        named && are_few && self.failed.len() as u64 == self.tests.failed
-    }
-
-    /// Adds the second run of the failed tests. It counts only if all of them passed: a test of the same name in another
-    /// crate runs, too.
-    fn add_rerun(&mut self, output: &CapturedOutput) {
-        let counted = count(&output.lines);
-        let failed = self.failed.len() as u64;
-        if output.failure.is_some() || counted.failed > 0 || counted.passed < failed {
-            return;
-        }
-        self.tests.passed += failed;
-        self.tests.failed = 0;
-        self.flaky.append(&mut self.failed);
-        self.failure = None;
-    }
-
-    /// Returns the counts, and the names of the flaky tests if there are any.
-    pub(crate) fn summary(&self) -> String {
-        if self.flaky.is_empty() {
-            return self.tests.to_string();
-        }
-        format!("{}; flaky: {}", self.tests, self.flaky.join(", "))
     }
 
     /// Adds a run of tests that were counted as skipped.
@@ -316,60 +268,6 @@ mod tests {
         output.failure = Some("ended".to_owned());
         run.add(&output);
         assert_eq!(run.failed, ["stuck (has not ended)"]);
-    }
-
-    fn failed_run(text: &[&str]) -> TestRun {
-        let mut run = TestRun::default();
-        let failure = Some("exit status: 101".to_owned());
-        run.add(&CapturedOutput { lines: lines(text), failure });
-        run
-    }
-
-    #[test]
-    fn a_failed_test_that_passes_when_rerun_is_flaky() {
-        let mut run = failed_run(&[
-            "test calls::bad ... FAILED",
-            "test result: FAILED. 1 passed; 1 failed; 0 ignored",
-        ]);
-        assert!(run.can_rerun());
-        run.add_rerun(&output(&["test result: ok. 1 passed; 0 failed; 0 ignored"]));
-        assert!(run.success().is_ok());
-        assert_eq!(run.summary(), "2 passed, 0 failed, 0 skipped; flaky: calls::bad");
-    }
-
-    #[test]
-    fn a_test_that_fails_again_or_does_not_run_again_fails_the_run() {
-        for second in [
-            "test result: FAILED. 0 passed; 1 failed; 0 ignored",
-            "test result: ok. 0 passed; 0 failed; 1 ignored",
-        ] {
-            let mut run = failed_run(&[
-                "test calls::bad ... FAILED",
-                "test result: FAILED. 1 passed; 1 failed; 0 ignored",
-            ]);
-            run.add_rerun(&output(&[second]));
-            assert_eq!(run.summary(), "1 passed, 1 failed, 0 skipped");
-            assert!(run.success().is_err());
-        }
-    }
-
-    #[test]
-    fn only_a_few_named_failures_are_rerun() {
-        assert!(!TestRun::default().can_rerun());
-        // A binary crashed: its failure is not that of a test.
-        assert!(!failed_run(&["test result: ok. 1 passed; 0 failed; 0 ignored"]).can_rerun());
-        assert!(
-            !failed_run(&[
-                "test sets - doc (line 7) ... FAILED",
-                "test result: FAILED. 0 passed; 1 failed; 0 ignored",
-            ])
-            .can_rerun()
-        );
-        let names: Vec<String> =
-            (0..=RERUNS_MAX).map(|n| format!("test t{n} ... FAILED")).collect();
-        let mut text: Vec<&str> = names.iter().map(String::as_str).collect();
-        text.push("test result: FAILED. 0 passed; 6 failed; 0 ignored");
-        assert!(!failed_run(&text).can_rerun());
     }
 
     #[test]
