@@ -47,10 +47,6 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         [option, name] if option == "--wording" => return list_wording(&workspace, name),
         _ => bail!("unknown arguments of tidy: {}", args.join(" ")),
     }
-    // Identical files must pass on every branch, and a commit that is shared cannot be changed.
-    for warning in commits::check(&commits::subjects(&workspace.root)) {
-        println!("warning: {warning}");
-    }
     let complaints = check(&workspace)?;
     for complaint in &complaints {
         println!("{complaint}");
@@ -88,6 +84,7 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
         complaints.extend(circles::check(krate, &rust));
     }
     complaints.extend(shares::check(&workspace.crates, &rust));
+    complaints.extend(commits::check(&commits::subjects(root)));
     complaints.extend(licenses::check(&policy, workspace));
     let contributing = Source::read(root, Path::new("CONTRIBUTING.md"))?;
     complaints.extend(wording::check_table(&contributing.text));
