@@ -82,6 +82,11 @@ struct Marks {
 impl Marks {
     /// Makes space for more bytes below a bound, by forgetting absent addresses.
     fn make_space(&mut self, more: u64, bytes_max: u64) -> Result<(), FetchError> {
+        // Nothing is forgotten for a request that does not fit in any case.
+        let absent_bytes = self.usage.absent * ENTRY_BYTES;
+        if self.usage.bytes - absent_bytes + more > bytes_max {
+            return Err(FetchError::Full { bytes: self.usage.bytes + more, limit: bytes_max });
+        }
         while self.usage.bytes + more > bytes_max {
             let Some((number, oldest)) = self.absent.pop_front() else {
                 return Err(FetchError::Full { bytes: self.usage.bytes + more, limit: bytes_max });
@@ -196,8 +201,11 @@ impl Registry {
         let mut marks = self.marks.write();
         marks.make_space(2 * ENTRY_BYTES, self.bytes_max)?;
         let mut added = 0;
-        if let Entry::Vacant(entry) = marks.by_key.entry(key) {
-            entry.insert(Mark::Offline);
+        if matches!(marks.by_key.get(&key), None | Some(Mark::Absent { .. })) {
+            // An absent address could be forgotten, and then fetched.
+            if let Some(absent) = marks.by_key.insert(key, Mark::Offline) {
+                marks.usage.subtract(&absent);
+            }
             marks.usage.offline += 1;
             added += ENTRY_BYTES;
         }
@@ -306,9 +314,22 @@ mod tests {
         assert_eq!(registry.knowledge(&key(0)), Knowledge::Unknown, "it is fetched again");
         let large = registry.mark_fetched(vec![(key(200), account(2_000, key(9)))]);
         assert_eq!(large.expect("absent ones are forgotten").len(), 1);
+        let absent = registry.usage().absent;
         let err = registry.mark_fetched(vec![(key(201), account(2_000, key(9)))]);
         assert!(matches!(err, Err(FetchError::Full { .. })));
-        assert_eq!(registry.usage().absent, 0);
+        assert_eq!(registry.usage().absent, absent, "nothing is forgotten in vain");
+    }
+
+    #[test]
+    fn an_absent_address_that_is_set_offline_is_never_fetched() {
+        let registry = Registry::new(10 * ENTRY_BYTES);
+        registry.mark_fetched(vec![(key(1), None)]).expect("it has space");
+        registry.set_offline(key(1), false).expect("it has space");
+        for n in 2..100 {
+            registry.mark_fetched(vec![(key(n), None)]).expect("older ones are forgotten");
+        }
+        assert_eq!(registry.knowledge(&key(1)), Knowledge::Known);
+        assert_eq!(registry.usage().offline, 1);
     }
 
     #[test]
@@ -354,10 +375,10 @@ mod tests {
         assert_eq!(registry.knowledge(&key(2)), Knowledge::Unknown);
         let full = registry.mark_fetched(vec![(key(4), account(11, key(9)))]).err();
         let limit = 2 * ENTRY_BYTES + 10;
-        assert_eq!(full, Some(FetchError::Full { bytes: limit + 11, limit }));
+        assert_eq!(full, Some(FetchError::Full { bytes: limit + ENTRY_BYTES + 11, limit }));
+        assert_eq!(registry.knowledge(&key(3)), Knowledge::Known, "it is not forgotten for that");
         assert_eq!(registry.knowledge(&key(4)), Knowledge::Unknown);
         assert!(registry.set_offline(key(4), false).is_err());
-        registry.mark_fetched(vec![(key(2), None)]).expect("it has space");
         registry.forget([key(1), key(7)]);
         assert_eq!(registry.usage().bytes, ENTRY_BYTES);
         registry.mark_local(&[key(8)]);
