@@ -129,8 +129,8 @@ fn number_rows(columns: &[Column]) -> Vec<NumberRow> {
     vec![
         row("ready after", " s", 2, |it| it.ready_s, Best::Lowest),
         row("ready after, with accounts", " s", 2, |it| it.ready_preloaded_s, Best::Lowest),
-        row("memory at the start", " MB", 0, |it| it.resident_at_start / MIB, Best::Lowest),
-        row("memory after the load", " MB", 0, |it| it.resident_after_load / MIB, Best::Lowest),
+        row("memory at the start", " MiB", 0, |it| it.resident_at_start / MIB, Best::Lowest),
+        row("memory after the load", " MiB", 0, |it| it.resident_after_load / MIB, Best::Lowest),
         row(&methods_label, "", 0, answered, Best::Highest),
         NumberRow {
             failed_share: |it| it.alone.failed_share,
@@ -317,7 +317,7 @@ mod tests {
             ["| | A 1 | B 2 |", "|---|---|---|", "| ready after | **0.20 s** | 4.00 s |"]
         );
         assert_eq!(
-            rows[4], "| memory at the start | 64 MB | 64 MB |",
+            rows[4], "| memory at the start | 64 MiB | 64 MiB |",
             "equal values: neither is better"
         );
         assert_eq!(rows[6], "| JSON-RPC methods answered, of Agave's 2 | **2** | 1 |");

@@ -95,21 +95,13 @@ fn log_line(transfer: &SignedTransaction) -> Value {
 fn remove_confirmed(node: &RunningNode, pending: &mut Vec<&str>) -> Result<bool> {
     let before = pending.len();
     let mut rest = Vec::new();
-    let mut chunks = pending.chunks(STATUSES_MAX);
-    for chunk in chunks.by_ref() {
+    for chunk in pending.chunks(STATUSES_MAX) {
         let response = node.call("getSignatureStatuses", &json!([chunk]))?;
         let statuses = response["result"]["value"].as_array().context("no statuses")?;
         ensure!(statuses.len() == chunk.len(), "{} statuses", statuses.len());
         let unconfirmed = chunk.iter().zip(statuses).filter(|(_, status)| !is_confirmed(status));
-        let unconfirmed: Vec<&str> = unconfirmed.map(|(signature, _)| *signature).collect();
-        let is_any_confirmed = unconfirmed.len() < chunk.len();
-        rest.extend(unconfirmed);
-        if !is_any_confirmed {
-            // The later ones were sent later.
-            break;
-        }
+        rest.extend(unconfirmed.map(|(signature, _)| *signature));
     }
-    rest.extend(chunks.flatten());
     *pending = rest;
     Ok(pending.len() < before)
 }
