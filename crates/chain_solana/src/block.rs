@@ -123,7 +123,7 @@ pub struct Block {
     pub bank_hash: Hash,
     /// The values that the bank hash covers.
     pub hash_components: BankHashComponents,
-    /// Seconds since 1970, from the clock sysvar of the block.
+    /// Seconds since 1970: the Clock of a local block, and the time that the source of a followed one reports.
     pub block_time: i64,
     /// Transactions since genesis, this block's included.
     pub transaction_count: u64,

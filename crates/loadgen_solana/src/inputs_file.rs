@@ -1,7 +1,7 @@
 //! Inputs in a file, so that several endpoints get the same requests.
 //!
-//! Shape: one JSON object with the members of [`Inputs`]. An unknown or a missing member is an error, because a file
-//! that is not one of inputs would otherwise be read as empty.
+//! Shape: one JSON object with the members of [`Inputs`]. An unknown or a missing member is an error; only
+//! `program` may be absent. Otherwise a file that is not one of inputs would be read as empty.
 
 use std::io;
 use std::path::{Path, PathBuf};

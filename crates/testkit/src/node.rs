@@ -90,8 +90,8 @@ impl NodeCommand {
         Self { is_logged: true, ..self }
     }
 
-    /// Ends the node by SIGTERM and not by SIGKILL, and together with this process, however that ends. So a node in
-    /// a `static`, or one whose test was killed, ends too.
+    /// Makes the node end by SIGTERM instead of SIGKILL, and together with this process, however that ends. So a node
+    /// in a `static`, or one whose test was killed, ends too.
     #[must_use]
     pub fn watched(self) -> Self {
         Self { is_watched: true, ..self }

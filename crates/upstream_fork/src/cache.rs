@@ -142,7 +142,7 @@ impl DiskCache {
                 skipped_bytes,
                 end = valid_end,
                 end_bytes,
-                "the cache of the fork is damaged: records are skipped, and the end of the file is dropped"
+                "the cache of the fork is damaged: skipped records stay in the file, and its end is dropped"
             );
         }
         if end_bytes > 0 {

@@ -43,7 +43,7 @@ pub(crate) struct OpenContext<'a> {
     /// The runtime of the servers, which have not started.
     pub(crate) runtime: &'a Runtime,
     pub(crate) signals: &'a StartSignals,
-    /// Whether warnings are printed. An embedded node only logs them.
+    /// Whether lines about ignored flags and faulty programs are printed. An embedded node does not report them.
     pub(crate) has_output: bool,
 }
 
