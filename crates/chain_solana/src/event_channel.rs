@@ -2,7 +2,7 @@
 //!
 //! Input: events, in order. Output: the same events, each with its number, and [`Received::Lost`] after a loss.
 //! Bounds: [`EventBounds`]. The writer never waits: an event beyond a bound is dropped, and the receiver gets
-//! [`Received::Lost`] before the events that are queued, because the lost one may have been for any client.
+//! [`Received::Lost`] in its place.
 //! Not here: the reaction to a loss, and the events that a server ignores. Each server has its own.
 
 use std::collections::VecDeque;
@@ -25,13 +25,7 @@ pub struct EventBounds {
 
 /// Creates a channel.
 pub fn event_channel(bounds: EventBounds) -> (EventSender, EventReceiver) {
-    let state = State {
-        queue: VecDeque::new(),
-        bytes: 0,
-        is_lost: false,
-        has_sender: true,
-        has_receiver: true,
-    };
+    let state = State { queue: VecDeque::new(), bytes: 0, has_sender: true, has_receiver: true };
     let shared = Arc::new(Shared {
         bounds,
         sent: AtomicU64::new(0),
@@ -77,24 +71,22 @@ struct Shared {
     state: Mutex<State>,
     /// Notified after an event, a loss and the end of the sender.
     not_empty: Condvar,
-    /// Notified after an event was handled, and after the end of the receiver.
+    /// Notified after an event was received, after it was handled, and after the end of the receiver.
     not_full: Condvar,
 }
 
 struct State {
-    queue: VecDeque<QueuedEvent>,
+    /// Consecutive losses are one message, so at most half of the messages are losses.
+    queue: VecDeque<Queued>,
     /// Bytes of the queued events and of the one that is handled.
     bytes: usize,
-    /// Whether events were lost since the last [`Received::Lost`].
-    is_lost: bool,
     has_sender: bool,
     has_receiver: bool,
 }
 
-struct QueuedEvent {
-    number: u64,
-    bytes: usize,
-    event: LedgerEvent,
+enum Queued {
+    Event { number: u64, bytes: usize, event: LedgerEvent },
+    Lost,
 }
 
 impl EventSender {
@@ -107,9 +99,9 @@ impl EventSender {
             return;
         }
         if self.0.is_full(&state, bytes) {
-            state.is_lost = true;
+            state.push_loss();
         } else {
-            state.push(QueuedEvent { number, bytes, event: event.clone() });
+            state.push_event(number, bytes, event.clone());
         }
         drop(state);
         self.0.not_empty.notify_one();
@@ -124,15 +116,19 @@ impl EventSender {
             self.0.not_full.wait(&mut state);
         }
         if state.has_receiver {
-            state.push(QueuedEvent { number, bytes, event });
+            state.push_event(number, bytes, event);
         }
         drop(state);
         self.0.not_empty.notify_one();
     }
 
-    /// Reports that the receiver lacks events. It gets [`Received::Lost`] next.
+    /// Reports that the receiver lacks events. It gets [`Received::Lost`] after the queued events.
     pub fn report_loss(&self) {
-        self.0.state.lock().is_lost = true;
+        let mut state = self.0.state.lock();
+        if state.has_receiver {
+            state.push_loss();
+        }
+        drop(state);
         self.0.not_empty.notify_one();
     }
 
@@ -162,17 +158,16 @@ impl EventReceiver {
         state.bytes -= std::mem::take(&mut self.handled_bytes);
         self.shared.not_full.notify_all();
         loop {
-            if std::mem::take(&mut state.is_lost) {
-                return Some(Received::Lost);
+            match state.queue.pop_front() {
+                Some(Queued::Event { number, bytes, event }) => {
+                    self.handled_bytes = bytes;
+                    self.shared.not_full.notify_all();
+                    return Some(Received::Event { number, event });
+                }
+                Some(Queued::Lost) => return Some(Received::Lost),
+                None if !state.has_sender => return None,
+                None => self.shared.not_empty.wait(&mut state),
             }
-            if let Some(QueuedEvent { number, bytes, event }) = state.queue.pop_front() {
-                self.handled_bytes = bytes;
-                return Some(Received::Event { number, event });
-            }
-            if !state.has_sender {
-                return None;
-            }
-            self.shared.not_empty.wait(&mut state);
         }
     }
 
@@ -224,9 +219,15 @@ impl Shared {
 }
 
 impl State {
-    fn push(&mut self, event: QueuedEvent) {
-        self.bytes += event.bytes;
-        self.queue.push_back(event);
+    fn push_event(&mut self, number: u64, bytes: usize, event: LedgerEvent) {
+        self.bytes += bytes;
+        self.queue.push_back(Queued::Event { number, bytes, event });
+    }
+
+    fn push_loss(&mut self) {
+        if !matches!(self.queue.back(), Some(Queued::Lost)) {
+            self.queue.push_back(Queued::Lost);
+        }
     }
 }
 
@@ -264,12 +265,35 @@ mod tests {
     }
 
     #[test]
-    fn an_event_beyond_the_number_is_lost_and_reported_first() {
+    fn events_beyond_the_number_are_lost_and_reported_once_in_their_place() {
         let (sender, mut receiver) = event_channel(EventBounds { events_max: 2, bytes_max: None });
         (1..=4).for_each(|slot| sender.try_send(&tip(slot)));
-        assert_eq!([(); 3].map(|()| receive(&mut receiver)), [None, Some((1, 1)), Some((2, 2))]);
+        assert_eq!([(); 2].map(|()| receive(&mut receiver)), [Some((1, 1)), Some((2, 2))]);
         sender.try_send(&tip(5));
+        assert_eq!(receive(&mut receiver), None);
         assert_eq!(receive(&mut receiver), Some((5, 5)), "lost events have numbers");
+    }
+
+    #[test]
+    fn a_receiver_that_asks_for_nothing_holds_a_bounded_number_of_messages() {
+        let (sender, _receiver) = event_channel(EventBounds { events_max: 2, bytes_max: None });
+        for slot in 1..=100 {
+            sender.try_send(&tip(slot));
+            sender.report_loss();
+        }
+        assert_eq!(sender.0.state.lock().queue.len(), 2);
+    }
+
+    #[test]
+    fn a_received_event_makes_room_before_it_is_handled() {
+        let (sender, mut receiver) = event_channel(EventBounds { events_max: 1, bytes_max: None });
+        sender.try_send(&tip(1));
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| sender.send_and_wait(tip(2)));
+            assert_eq!(receive(&mut receiver), Some((1, 1)));
+            sending.join().expect("no panic");
+        });
+        assert_eq!(receive(&mut receiver), Some((2, 2)));
     }
 
     #[test]
