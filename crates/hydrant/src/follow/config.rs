@@ -16,7 +16,7 @@ use crate::config_file;
 use crate::follow::flags::{FollowFlags, FollowerFlags, SendTo};
 use crate::input_file;
 use crate::node::config::cores;
-use crate::node::{Merge, NodeConfig, ProducerDefaults};
+use crate::node::{Merge, NodeConfig, NodeError, ProducerDefaults};
 use crate::snapshot_file::SnapshotFile;
 
 /// Slots behind from which on Agave's nodes are unhealthy.
@@ -86,14 +86,14 @@ impl FollowConfig {
     /// # Errors
     ///
     /// A URL is not valid.
-    pub fn new(sources: &[&str], snapshot: &str, archive_dir: &Path) -> Result<Self> {
+    pub fn new(sources: &[&str], snapshot: &str, archive_dir: &Path) -> Result<Self, NodeError> {
         let flags = FollowerFlags {
             source: sources.iter().map(|&url| url.to_owned()).collect(),
             snapshot: Some(snapshot.to_owned()),
             snapshot_dir: Some(archive_dir.to_owned()),
             ..FollowerFlags::default()
         };
-        Self::from_flags(&flags)
+        Self::from_flags(&flags).map_err(NodeError::new)
     }
 
     fn from_flags(flags: &FollowerFlags) -> Result<Self> {

@@ -16,14 +16,20 @@ pub(crate) const STACK_BYTES: usize = 8 << 20;
 /// A node could not start, or has failed. The sources of the error say why.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct NodeError(#[from] anyhow::Error);
+pub struct NodeError(anyhow::Error);
+
+impl NodeError {
+    pub(crate) fn new(err: anyhow::Error) -> Self {
+        Self(err)
+    }
+}
 
 /// The running thread of a node, and the request that ends it.
 pub(super) struct NodeThread {
     thread: JoinHandle<Result<()>>,
     end: EndRequest,
-    /// Whether the handle was dropped, so that the thread logs an error itself.
-    is_detached: Arc<AtomicBool>,
+    /// Set by the end of the run and by the drop of the handle. The later one of the two logs an error.
+    is_ended_or_dropped: Arc<AtomicBool>,
 }
 
 impl NodeThread {
@@ -32,28 +38,39 @@ impl NodeThread {
         run: impl FnOnce(EndRequest) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
         let end = EndRequest::default();
-        let is_detached = Arc::new(AtomicBool::new(false));
+        let is_ended_or_dropped = Arc::new(AtomicBool::new(false));
         let builder = std::thread::Builder::new().name("node".into()).stack_size(STACK_BYTES);
         let thread = builder.spawn({
             let end = end.clone();
-            let is_detached = Arc::clone(&is_detached);
+            let is_ended_or_dropped = Arc::clone(&is_ended_or_dropped);
             move || {
                 let result = run(end);
-                if let Err(err) = &result
-                    && is_detached.load(Ordering::Acquire)
-                {
-                    tracing::error!(err = %format_args!("{err:#}"), "a dropped node failed");
+                let is_dropped = is_ended_or_dropped.swap(true, Ordering::AcqRel);
+                if is_dropped && let Err(err) = &result {
+                    log_failure(err);
                 }
                 result
             }
         });
-        Ok(Self { thread: thread.context("start the thread of the node")?, end, is_detached })
+        let thread = thread.context("start the thread of the node")?;
+        Ok(Self { thread, end, is_ended_or_dropped })
     }
 
     /// Waits for the result. A panic of the thread continues here.
     pub(super) fn join(self) -> Result<()> {
         self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
+
+    /// Ends the node without waiting for its end. Returns the error of a node that had failed before.
+    fn detach(self) -> Result<()> {
+        self.end.send();
+        let has_ended = self.is_ended_or_dropped.swap(true, Ordering::AcqRel);
+        if has_ended { self.thread.join().unwrap_or(Ok(())) } else { Ok(()) }
+    }
+}
+
+fn log_failure(err: &anyhow::Error) {
+    tracing::error!(err = %format_args!("{err:#}"), "a dropped node failed");
 }
 
 /// A node that serves. Dropping it ends the node in the background, where an error is only logged;
@@ -86,7 +103,7 @@ impl NodeHandle {
     ///
     /// The ledger has failed, or a part could not be stopped.
     pub fn wait(mut self) -> Result<(), NodeError> {
-        self.thread.take().map_or(Ok(()), |thread| Ok(thread.join()?))
+        self.thread.take().map_or(Ok(()), |thread| thread.join().map_err(NodeError))
     }
 
     /// Ends the node and waits for it: requests that run may finish within its drain, and the ledger is stored.
@@ -104,9 +121,37 @@ impl NodeHandle {
 
 impl Drop for NodeHandle {
     fn drop(&mut self) {
-        if let Some(thread) = &self.thread {
-            thread.is_detached.store(true, Ordering::Release);
-            thread.end.send();
+        if let Some(thread) = self.thread.take()
+            && let Err(err) = thread.detach()
+        {
+            log_failure(&err);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_handle_gets_the_error_of_a_node_that_had_failed() {
+        let thread = NodeThread::start(|_end| bail!("the disk is full")).expect("a thread");
+        while !thread.is_ended_or_dropped.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        let err = thread.detach().expect_err("it had failed");
+        assert_eq!(err.to_string(), "the disk is full");
+    }
+
+    #[test]
+    fn a_dropped_handle_does_not_wait_for_a_running_node() {
+        let (stop, is_stopped) = sync_channel::<()>(0);
+        let thread = NodeThread::start(move |_end| Ok(is_stopped.recv()?)).expect("a thread");
+        thread.detach().expect("no error yet");
+        drop(stop);
     }
 }

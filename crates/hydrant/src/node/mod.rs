@@ -16,7 +16,7 @@ mod serve;
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, bail};
 
 pub use addresses::NodeAddresses;
 pub use config::NodeConfig;
@@ -72,13 +72,14 @@ impl NodeBuilder {
         config.rpc.body_bytes_max =
             config.rpc.body_bytes_max.or_else(|| self.producer.body_bytes_max());
         let (ready, is_ready) = sync_channel(1);
-        let thread = NodeThread::start(move |end| self.run(&config, end, &ready))?;
+        let thread = NodeThread::start(move |end| self.run(&config, end, &ready));
+        let thread = thread.map_err(NodeError::new)?;
         match is_ready.recv() {
             Ok(addresses) => Ok(NodeHandle::new(addresses, thread)),
             // The thread has ended with an error.
             Err(_) => {
-                thread.join()?;
-                Err(anyhow!("the node ended at once").into())
+                let result = thread.join().and_then(|()| bail!("the node ended at once"));
+                result.map_err(NodeError::new)
             }
         }
     }
