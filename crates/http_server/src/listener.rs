@@ -346,7 +346,7 @@ impl<S: HttpService> Acceptor<S> {
     fn limited(&self, socket: TcpStream, control: &Arc<SocketControl>) -> WriteTimeout<TcpStream> {
         let write_timeout = Duration::from_millis(self.context.config.write_timeout_ms);
         WriteTimeout::new(socket, write_timeout, Arc::clone(&self.context.metrics))
-            .controlled(control)
+            .with_control(control)
     }
 
     /// The stream after the TLS handshake. A client that sends something else gets a response that says so.

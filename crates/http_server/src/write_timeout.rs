@@ -114,8 +114,8 @@ impl<IO> WriteTimeout<IO> {
         }
     }
 
-    /// A stream with a write timeout that observes the budget of each poll.
-    pub(crate) fn controlled(self, control: &Arc<SocketControl>) -> Self {
+    /// Makes the stream observe the budget of each poll.
+    pub(crate) fn with_control(self, control: &Arc<SocketControl>) -> Self {
         Self { control: Some(Arc::clone(control)), ..self }
     }
 
@@ -450,7 +450,7 @@ mod tests {
             let control = Arc::new(SocketControl::new(yield_slot));
             let socket = Counting(Arc::clone(&taken));
             let socket = WriteTimeout::new(socket, Duration::from_secs(30), Arc::clone(&metrics));
-            let mut socket = socket.controlled(&control);
+            let mut socket = socket.with_control(&control);
             let bytes = vec![0; BYTES];
             let mut written = 0;
             tokio::spawn(Budgeted::new(std::future::poll_fn(move |cx| {

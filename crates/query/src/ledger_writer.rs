@@ -581,8 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_are_open_unseen_are_seen_once_they_are_the_tip_and_leave_nothing() -> TestResult
-    {
+    fn a_hidden_block_becomes_visible_as_the_tip_and_leaves_nothing() -> TestResult {
         let (mut ledger, reader) = ledger(20);
         let one = block(1, 1);
         let left = block(2, 2);
