@@ -31,13 +31,13 @@ use stakes_solana::{
 use svm::AccountSource;
 use verify::{AccountChange, StakedVoters};
 
-use crate::cluster::{FollowedCluster, Published, PublishedEpoch};
+use crate::cluster::{FollowedCluster, Published, PublishedEpoch, slot_ms};
 use crate::status::FollowStatus;
 use crate::stored_rows::{EPOCHS_STORED, write_epochs};
 
 /// Number of former roots with published stakes: a reader may still use one. 64 are 13 to 26 seconds of slots.
 const ROOTS_RETAINED: usize = 64;
-/// Number of epochs with published voters and leaders; Agave stores six.
+/// Number of epochs with published voters and leaders. Agave has ten leader schedules, and the stakes of five epochs.
 const EPOCHS_RETAINED: usize = 10;
 
 /// Tracks a followed cluster, and publishes it.
@@ -76,6 +76,7 @@ impl ClusterTracker {
                 .collect(),
             inflation: Arc::new(inflation),
             features: Arc::new(features),
+            slot_ms: slot_ms(fields),
         };
         let cluster = Arc::new(FollowedCluster::new(published.clone(), Arc::clone(&status)));
         let inflation = fields.inflation;

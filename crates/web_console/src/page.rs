@@ -53,7 +53,7 @@ impl NodeState {
             verified: api.verification.verified_slot(),
             level: api.verification.required_level().map(|it| (it.slot_word(), it.name())),
             has_faucet: api.faucet.is_some(),
-            slot_ms: info.slot_ms,
+            slot_ms: api.cluster.slot_ms(),
             genesis: info.genesis_hash.to_string(),
             identity: info.identity.to_string(),
         }

@@ -11,6 +11,7 @@ mod http;
 mod joins;
 mod leaders;
 mod open_banks;
+mod parameters;
 mod proofs;
 mod proven;
 mod script;
