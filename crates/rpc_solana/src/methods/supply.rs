@@ -120,8 +120,8 @@ fn balances(highest: impl Iterator<Item = (u64, Pubkey)>) -> Result<OutputBody, 
 /// Passes the accounts that do not circulate, with their lamports, in pubkey order, to `build_value`: the stake
 /// accounts whose lockup is in force or whose withdrawer Agave's source names, and the accounts that it names.
 ///
-/// Cost: O(stake accounts with a lockup or such a withdrawer), and a read of each named account. They are few, so no state is needed between
-/// requests.
+/// Cost: O(stake accounts with a lockup or such a withdrawer), and a read of each named account. They are few, so no
+/// state is needed between requests.
 fn locked_accounts(
     api: &SolanaApi,
     view: View,
