@@ -383,6 +383,9 @@ fn a_failed_transaction_has_its_status_with_its_block() {
         (Commitment::Confirmed, &["processed"][..]),
         (Commitment::Finalized, &["processed", "confirmed"][..]),
     ] {
+        if commitment == Commitment::Finalized {
+            pair.source.run_to(pair.source.slot(Commitment::Confirmed) + 6);
+        }
         wait("the block", || {
             let history = pair.following.history.snapshot();
             history.transaction(&signature, commitment).is_some()
