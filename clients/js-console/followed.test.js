@@ -11,15 +11,16 @@ step('without scripts the page says what is verified', async () => {
   page = await openPage('/', { javaScriptEnabled: false });
   const text = await page.locator('#view').textContent();
   assert.match(text, /Ledgerfollowed chain/);
-  assert.match(text, /Verified slot\d+/);
+  assert.match(text, /Newest consistent slot\d+\s*Verification levelconsistent/);
 });
 
-step('the tip and the verified slot move', async () => {
+step('the tip and the consistent slot move', async () => {
   page = await openPage();
   await page.locator('#link[data-state=on]').waitFor();
-  const first = await until('a verified slot', () => stat(page, 'verified'));
+  const first = await until('a consistent slot', () => stat(page, 'verified'));
   await until('a newer one', async () => (await stat(page, 'verified')) > first);
   assert.ok((await stat(page, 'processed')) >= first);
+  await seesText(page, 'Consistent');
   await page.locator('.state[data-state=confirmed]').first().waitFor();
   await screenshot(page, 'followed');
 });

@@ -1,4 +1,4 @@
-//! The properties of a cluster that change while it runs: leaders, stakes, nodes, inflation.
+//! The properties of a cluster that change while it runs: leaders, stakes, nodes, inflation, features, slot time.
 //!
 //! Out: the facts that a server reports about the cluster. A localnet knows all of them. A follower computes leaders
 //! from the stakes of epochs, and gets the nodes from an upstream. A fact that it cannot know is `None`, and a server
@@ -10,10 +10,14 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ledger::Slot;
+use ledger::{Address, Slot};
 use solana::EpochStakes;
+use solana_account::ReadableAccount;
 use solana_clock::Epoch;
+use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_sdk_ids::sysvar;
 
 use crate::{InflationSchedule, LeaderSchedule, View};
 
@@ -79,6 +83,12 @@ pub struct ClusterNode {
     pub shred_version: Option<u16>,
 }
 
+/// Returns the rent parameters of a state. Features change them.
+pub fn read_rent(view: &View) -> Rent {
+    let account = view.record(&Address::from(sysvar::rent::ID.to_bytes()));
+    account.and_then(|account| bincode::deserialize(account.0.data()).ok()).unwrap_or_default()
+}
+
 /// The changing properties of a cluster. `None` means unknown.
 pub trait Cluster: Send + Sync {
     /// Returns the leaders of an epoch.
@@ -103,4 +113,10 @@ pub trait Cluster: Send + Sync {
 
     /// Returns the rates of inflation by epoch.
     fn inflation(&self) -> Option<Arc<InflationSchedule>>;
+
+    /// Returns the features that are active at the newest start of an epoch.
+    fn features(&self) -> Arc<FeatureSet>;
+
+    /// Returns the intended milliseconds of the newest slot; 0 if every transaction has its own block.
+    fn slot_ms(&self) -> u64;
 }

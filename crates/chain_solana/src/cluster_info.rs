@@ -10,7 +10,6 @@ use solana_epoch_schedule::EpochSchedule;
 use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 
 /// Properties that are fixed at genesis or at start.
 #[derive(Clone, Debug)]
@@ -23,11 +22,10 @@ pub struct ClusterInfo {
     pub identity: Pubkey,
     /// The lengths of the cluster's epochs.
     pub epoch_schedule: EpochSchedule,
-    /// The rent-exempt minimum of accounts.
-    pub rent: Rent,
-    /// Lamports that each signature costs.
+    /// Lamports that each signature costs: a constant of Agave, whatever the fee rate in genesis is.
     pub lamports_per_signature: u64,
-    /// Milliseconds of a slot; 0 if every transaction has its own block.
+    /// Milliseconds of a slot at start; 0 if every transaction has its own block. `Cluster::slot_ms` has the current
+    /// value.
     pub slot_ms: u64,
     /// The first slot of this node's ledger.
     pub first_slot: Slot,
@@ -35,7 +33,7 @@ pub struct ClusterInfo {
     pub shred_version: u16,
     /// Identifies the features that the node supports, active or not, as in `getVersion`.
     pub feature_set: u32,
-    /// The features that are active in the ledger.
+    /// The features that were active at start. `Cluster::features` has the current ones.
     pub features: Arc<FeatureSet>,
     /// The address of JSON-RPC. If it is unspecified, clients get the one that they reached
     /// ([`crate::reachable_address`]). This also applies to `pubsub` and `tpu`.

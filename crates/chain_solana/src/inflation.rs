@@ -16,31 +16,49 @@ use solana_pubkey::Pubkey;
 /// Values that depend on the intended duration of slots: consensus constants of Agave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct SlotTime {
+    /// `None` at genesis: the cluster's own.
+    slot_ms: Option<u64>,
     slots_per_year: f64,
     stake_accounts_per_block: u64,
 }
 
 /// Values for slots of 400 ms.
 const AT_GENESIS: SlotTime =
-    SlotTime { slots_per_year: 78_892_314.984, stake_accounts_per_block: 4_096 };
+    SlotTime { slot_ms: None, slots_per_year: 78_892_314.984, stake_accounts_per_block: 4_096 };
 
 /// The features that shorten slots, the shortest first.
 const SHORTER: [(Pubkey, SlotTime); 4] = [
     (
         reduce_slot_time_to_200ms::ID,
-        SlotTime { slots_per_year: 157_784_629.968, stake_accounts_per_block: 2_048 },
+        SlotTime {
+            slot_ms: Some(200),
+            slots_per_year: 157_784_629.968,
+            stake_accounts_per_block: 2_048,
+        },
     ),
     (
         reduce_slot_time_to_250ms::ID,
-        SlotTime { slots_per_year: 126_227_703.974, stake_accounts_per_block: 2_560 },
+        SlotTime {
+            slot_ms: Some(250),
+            slots_per_year: 126_227_703.974,
+            stake_accounts_per_block: 2_560,
+        },
     ),
     (
         reduce_slot_time_to_300ms::ID,
-        SlotTime { slots_per_year: 105_189_753.312, stake_accounts_per_block: 3_072 },
+        SlotTime {
+            slot_ms: Some(300),
+            slots_per_year: 105_189_753.312,
+            stake_accounts_per_block: 3_072,
+        },
     ),
     (
         reduce_slot_time_to_350ms::ID,
-        SlotTime { slots_per_year: 90_162_645.696, stake_accounts_per_block: 3_584 },
+        SlotTime {
+            slot_ms: Some(350),
+            slots_per_year: 90_162_645.696,
+            stake_accounts_per_block: 3_584,
+        },
     ),
 ];
 
@@ -102,6 +120,11 @@ impl InflationSchedule {
     /// Returns the maximum number of stake accounts that a block pays.
     pub fn stake_accounts_per_block(&self, slot: Slot) -> u64 {
         self.slot_time(slot).stake_accounts_per_block
+    }
+
+    /// Returns the milliseconds of a slot, if a feature has changed them since genesis.
+    pub fn shortened_slot_ms(&self, slot: Slot) -> Option<u64> {
+        self.slot_time(slot).slot_ms
     }
 
     fn slot_time(&self, slot: Slot) -> SlotTime {
@@ -192,9 +215,10 @@ mod tests {
         // A longer slot time has an effect only before a shorter one.
         let steps = [(reduce_slot_time_to_350ms::ID, 5), (reduce_slot_time_to_200ms::ID, 432_000)];
         let steps = schedule(&steps, Inflation::default());
-        let spans = [(0, 4_096), (432_000, 3_584), (864_000, 2_048)];
-        for (slot, expected) in spans {
-            assert_eq!(steps.stake_accounts_per_block(slot), expected);
+        let spans = [(0, 4_096, None), (432_000, 3_584, Some(350)), (864_000, 2_048, Some(200))];
+        for (slot, accounts, slot_ms) in spans {
+            assert_eq!(steps.stake_accounts_per_block(slot), accounts);
+            assert_eq!(steps.shortened_slot_ms(slot), slot_ms);
         }
     }
 }

@@ -49,7 +49,7 @@ pub use bundle::{
     BUNDLE_TRANSACTIONS_MAX, BundleCall, BundleError, BundleReply, BundleResult, BundleSender,
 };
 pub use client_id::{client_name, client_number};
-pub use cluster::{Cluster, ClusterNode, VoteStakes};
+pub use cluster::{Cluster, ClusterNode, VoteStakes, read_rent};
 pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
 pub use event_channel::{

@@ -9,6 +9,7 @@ use ledger::Address;
 use solana::{Account, key_kind};
 use solana_account::ReadableAccount;
 use solana_clock::Epoch;
+use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::{stake, sysvar};
 use solana_stake_interface::stake_history::StakeHistory;
@@ -72,6 +73,14 @@ impl Cluster for OneNodeCluster {
 
     fn inflation(&self) -> Option<Arc<InflationSchedule>> {
         Some(Arc::clone(&self.inflation))
+    }
+
+    fn features(&self) -> Arc<FeatureSet> {
+        Arc::clone(&self.info.features)
+    }
+
+    fn slot_ms(&self) -> u64 {
+        self.info.slot_ms
     }
 }
 

@@ -70,6 +70,11 @@ pub trait Verification: Send + Sync {
         self.summary().verified_slot
     }
 
+    /// Returns the level that a bank needs before it is shown as confirmed. `None` if banks are not verified.
+    fn required_level(&self) -> Option<VerificationLevel> {
+        self.summary().required
+    }
+
     /// Returns the proof of a bank; `None` if its hash is not known, or no longer retained.
     fn proof(&self, bank: BlockId) -> Option<BankProof>;
 }
@@ -99,6 +104,10 @@ impl Verification for ComputedVerification {
     fn verified_slot(&self) -> Option<Slot> {
         let (_, block) = self.reader.version_and_block(Commitment::Confirmed);
         Some(block.slot)
+    }
+
+    fn required_level(&self) -> Option<VerificationLevel> {
+        Some(VerificationLevel::Computed)
     }
 
     fn proof(&self, bank: BlockId) -> Option<BankProof> {

@@ -19,12 +19,10 @@ use ledger::{BlockId, Commitment, Slot};
 use parking_lot::RwLock;
 use serde_json::json;
 use snapshot_solana::BankFields;
-use solana_account::ReadableAccount;
 use solana_clock::Epoch;
 use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 use solana_sdk_ids::sysvar;
 use svm::{AccountSource, LAMPORTS_PER_SIGNATURE};
 
@@ -61,17 +59,17 @@ pub fn cluster_info(
 ) -> Result<ClusterInfo, FollowError> {
     let view = reader.view(Commitment::Finalized);
     let features = svm::features::activated_in(&view);
-    let rent = view.account(&sysvar::rent::ID);
-    let rent = rent.and_then(|account| bincode::deserialize::<Rent>(account.0.data()).ok());
+    if view.account(&sysvar::rent::ID).is_none() {
+        return Err(FollowError::Incomplete("rent sysvar"));
+    }
     let epoch_schedule = fields.epoch_schedule.clone();
     Ok(ClusterInfo {
         genesis_hash: upstream.genesis_hash,
         genesis_unix_timestamp: fields.genesis_unix_timestamp,
         identity,
         epoch_schedule,
-        rent: rent.ok_or(FollowError::Incomplete("rent sysvar"))?,
         lamports_per_signature: LAMPORTS_PER_SIGNATURE,
-        slot_ms: u64::try_from(fields.ns_per_slot / 1_000_000).unwrap_or(u64::MAX),
+        slot_ms: slot_ms(fields),
         first_slot: fields.slot,
         shred_version: chain_solana::shred_version(&upstream.genesis_hash),
         feature_set: chain_solana::feature_set(),
@@ -80,6 +78,11 @@ pub fn cluster_info(
         pubsub: None,
         tpu: None,
     })
+}
+
+/// Returns the milliseconds of a slot at the snapshot's block.
+pub(crate) fn slot_ms(fields: &BankFields) -> u64 {
+    u64::try_from(fields.ns_per_slot / 1_000_000).unwrap_or(u64::MAX)
 }
 
 /// The voters and the leaders of an epoch.
@@ -97,6 +100,8 @@ pub(crate) struct Published {
     pub(crate) epochs: BTreeMap<Epoch, PublishedEpoch>,
     pub(crate) inflation: Arc<InflationSchedule>,
     pub(crate) features: Arc<FeatureSet>,
+    /// Milliseconds of a slot at the newest snapshot's block.
+    pub(crate) slot_ms: u64,
 }
 
 /// The cluster of a followed chain, for servers.
@@ -114,11 +119,6 @@ impl FollowedCluster {
 
     pub(crate) fn set_nodes(&self, nodes: Vec<ClusterNode>) {
         *self.nodes.write() = Some(nodes.into());
-    }
-
-    /// The features that are active at the newest start of an epoch, each with its activation slot.
-    pub fn features(&self) -> Arc<FeatureSet> {
-        Arc::clone(&self.published.load().features)
     }
 }
 
@@ -145,5 +145,15 @@ impl Cluster for FollowedCluster {
 
     fn inflation(&self) -> Option<Arc<InflationSchedule>> {
         Some(Arc::clone(&self.published.load().inflation))
+    }
+
+    fn features(&self) -> Arc<FeatureSet> {
+        Arc::clone(&self.published.load().features)
+    }
+
+    fn slot_ms(&self) -> u64 {
+        let published = self.published.load();
+        let newest = self.status.processed.load(Ordering::Relaxed);
+        published.inflation.shortened_slot_ms(newest).unwrap_or(published.slot_ms)
     }
 }

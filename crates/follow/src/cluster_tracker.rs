@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chain_solana::{InflationSchedule, View, VoteStakes};
-use ledger::BlockId;
+use ledger::{Address, BlockId};
 use snapshot_solana::BankFields;
-use solana::{Account, EpochStakes};
+use solana::{Account, EpochStakes, key_kind};
 use solana_account::ReadableAccount;
 use solana_clock::Epoch;
 use solana_epoch_schedule::EpochSchedule;
@@ -21,7 +21,7 @@ use solana_feature_set::FeatureSet;
 use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
-use solana_sdk_ids::{sysvar, vote};
+use solana_sdk_ids::{feature, sysvar, vote};
 use solana_stake_interface::stake_history::StakeHistory;
 use solana_vote_interface::state::{VoteStateV4, VoteStateVersions};
 use stakes_solana::{
@@ -31,13 +31,13 @@ use stakes_solana::{
 use svm::AccountSource;
 use verify::{AccountChange, StakedVoters};
 
-use crate::cluster::{FollowedCluster, Published, PublishedEpoch};
+use crate::cluster::{FollowedCluster, Published, PublishedEpoch, slot_ms};
 use crate::status::FollowStatus;
 use crate::stored_rows::{EPOCHS_STORED, write_epochs};
 
 /// Number of former roots with published stakes: a reader may still use one. 64 are 13 to 26 seconds of slots.
 const ROOTS_RETAINED: usize = 64;
-/// Number of epochs with published voters and leaders; Agave stores six.
+/// Number of epochs with published voters and leaders. Agave has ten leader schedules, and the stakes of five epochs.
 const EPOCHS_RETAINED: usize = 10;
 
 /// Tracks a followed cluster, and publishes it.
@@ -61,6 +61,12 @@ impl ClusterTracker {
     pub(crate) fn new(fields: &BankFields, view: &View, status: Arc<FollowStatus>) -> Self {
         let schedule = fields.epoch_schedule.clone();
         let features = svm::features::activated_in(view);
+        let program = Address::from(feature::ID.to_bytes());
+        for (address, account) in view.records_by_key(key_kind::PROGRAM, &program) {
+            if let Ok(pubkey) = Pubkey::try_from(address.as_bytes()) {
+                log_unknown_feature(&pubkey, &account);
+            }
+        }
         let root = view.block();
         let history = stake_history(view);
         let delegated = read_delegations(view);
@@ -76,6 +82,7 @@ impl ClusterTracker {
                 .collect(),
             inflation: Arc::new(inflation),
             features: Arc::new(features),
+            slot_ms: slot_ms(fields),
         };
         let cluster = Arc::new(FollowedCluster::new(published.clone(), Arc::clone(&status)));
         let inflation = fields.inflation;
@@ -148,6 +155,11 @@ impl ClusterTracker {
         let history = changes.iter().any(|change| change.pubkey == sysvar::stake_history::ID);
         let history = history.then(|| stake_history(&bank_state));
         let stake_changes: Vec<StakeChange> = changes.iter().filter_map(stake_change).collect();
+        for (pubkey, account) in
+            changes.iter().filter_map(|it| Some((it.pubkey, it.after.as_ref()?)))
+        {
+            log_unknown_feature(&pubkey, account);
+        }
         let boundary = self.tracker.is_boundary(id, parent).then(|| {
             let features = svm::features::activated_in(&bank_state);
             (features, vote_account_reserve(&bank_state))
@@ -230,6 +242,13 @@ impl<P: AccountSource> AccountSource for BankState<'_, P> {
             Some(change) => change.after.clone(),
             None => self.parent.account(key),
         }
+    }
+}
+
+/// The chain may compute something else with the feature than this node's VM.
+fn log_unknown_feature(feature: &Pubkey, account: &Account) {
+    if let Some(slot) = svm::features::unknown_activation(feature, account) {
+        tracing::warn!(%feature, slot, "this release lacks a feature of the chain: simulations may differ");
     }
 }
 

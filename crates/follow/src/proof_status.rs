@@ -253,6 +253,10 @@ impl chain_solana::Verification for ProofStatus {
         Some(self.verified.load(Ordering::Relaxed)).filter(|slot| *slot > 0)
     }
 
+    fn required_level(&self) -> Option<VerificationLevel> {
+        self.required
+    }
+
     fn proof(&self, bank: BlockId) -> Option<BankProof> {
         self.read_proof(bank)
     }

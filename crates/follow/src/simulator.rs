@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use chain_solana::{
-    History, PreSnapshotStatuses, Reader, Simulation, SimulationError, SimulationRequest,
+    Cluster, History, PreSnapshotStatuses, Reader, Simulation, SimulationError, SimulationRequest,
     Simulator, View, WrittenAccounts,
 };
 use ledger::Commitment;

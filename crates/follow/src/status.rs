@@ -7,7 +7,7 @@ use chain_solana::Verification;
 use ledger::Slot;
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
-use solana::BankMismatch;
+use solana::{BankMismatch, VerificationLevel};
 
 use crate::proof_status::ProofStatus;
 
@@ -114,7 +114,7 @@ impl FollowStatus {
         self.sessions.load(Ordering::Relaxed)
     }
 
-    /// Returns the newest slot with a verified bank hash, or 0 before the first one.
+    /// Returns the newest slot whose bank has the required level, or 0 before the first one.
     pub fn verified(&self) -> Slot {
         self.proof.verified_slot().unwrap_or_default()
     }
@@ -173,7 +173,8 @@ impl Collector for FollowStatus {
         ] {
             family.put(&[("at", at)], count(counter));
         }
-        family.put(&[("at", "verified")], self.verified());
+        let word = self.proof.required_level().map_or("verified", VerificationLevel::slot_word);
+        family.put(&[("at", word)], self.verified());
         family.put(&[("at", "stored")], self.stored());
         let help = "Time in which the accounts of banks were hashed.";
         out.single(

@@ -23,7 +23,7 @@ use store::{ByteReader, ByteWriter, DecodeError};
 /// The format of the rows. Raised when a row changes.
 pub(crate) const FORMAT: u32 = 2;
 
-/// Number of the newest epochs with stored stakes; Agave stores six.
+/// Number of the newest epochs with stored stakes: those that are published. Agave stores five.
 pub(crate) const EPOCHS_STORED: usize = 10;
 
 /// The constant properties of a chain.

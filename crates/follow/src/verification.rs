@@ -350,7 +350,8 @@ impl Verification {
             }
         }
         if self.on_mismatch == OnMismatch::Report && self.proof.resolve_mismatch(bank.slot) {
-            tracing::info!(slot = bank.slot, "banks are verified again");
+            let level = level.name();
+            tracing::info!(slot = bank.slot, level, "banks have the required level again");
         }
         self.decisions.push_back(Decision::Approve(bank));
     }

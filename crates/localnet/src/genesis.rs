@@ -161,7 +161,7 @@ impl Genesis {
         InflationSchedule::new(self.inflation.into(), epochs, features)
     }
 
-    /// The facts that servers report. Schedule and rent are those of the sysvars in `vm`.
+    /// The facts that servers report. The schedule is that of the sysvar in `vm`.
     pub(crate) fn cluster_info(
         &self,
         config: &Config,
@@ -174,7 +174,6 @@ impl Genesis {
             genesis_unix_timestamp: self.unix_timestamp,
             identity: keypairs.identity.pubkey(),
             epoch_schedule: vm.svm().get_sysvar(),
-            rent: vm.svm().get_sysvar(),
             lamports_per_signature: LAMPORTS_PER_SIGNATURE,
             slot_ms: config.slot_ms,
             first_slot,

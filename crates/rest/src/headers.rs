@@ -9,6 +9,8 @@ pub(crate) const SLOT: HeaderName = HeaderName::from_static("hydrant-slot");
 pub(crate) const COMMITMENT: HeaderName = HeaderName::from_static("hydrant-commitment");
 /// The newest verified slot when the response was sent.
 pub(crate) const VERIFIED_SLOT: HeaderName = HeaderName::from_static("hydrant-verified-slot");
+/// The level of that slot's verification.
+pub(crate) const VERIFIED_LEVEL: HeaderName = HeaderName::from_static("hydrant-verified-level");
 
 /// The internal header with the cursor of the next page, which a body transform may add. It is replaced by a `Link`
 /// before the response is sent.

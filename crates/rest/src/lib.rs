@@ -42,7 +42,7 @@ pub use param::{JsonFormat, Limits, MaxItems, Param, ParamLocation, ParamType, T
 pub use params::Params;
 pub use request_context::{RequestContext, ShortResult};
 pub use response::{ResponseContext, json_response};
-pub use rest_api::{Examples, RestApi};
+pub use rest_api::{Examples, RestApi, VerifiedSlot};
 pub use route::{
     AcceptedResponse, CustomResponse, ETagSource, HttpMethod, Link, MethodCall, RawField,
     RequestBody, ResponseKind, Route, SlotSource, Tag, ValueResponse,

@@ -19,6 +19,7 @@ pub(crate) fn responses(table: &RouteTable, route: &Route) -> Value {
         "Hydrant-Slot": header("Slot"),
         "Hydrant-Commitment": header("Commitment"),
         "Hydrant-Verified-Slot": header("VerifiedSlot"),
+        "Hydrant-Verified-Level": header("VerifiedLevel"),
         "Cache-Control": header("CacheControl"),
         "Vary": header("Vary"),
     });
@@ -79,7 +80,9 @@ pub(crate) fn headers(table: &RouteTable) -> Value {
         "Commitment": { "description": "The commitment level of that slot.", "required": true,
             "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
         "VerifiedSlot": { "schema": { "type": "integer", "minimum": 0 },
-            "description": "The newest slot whose block is verified. Missing if there is none yet." },
+            "description": "The newest slot whose block has Hydrant-Verified-Level. Missing if there is none yet." },
+        "VerifiedLevel": { "schema": { "type": "string" },
+            "description": "How that block is verified. Missing with Hydrant-Verified-Slot." },
         "NotFoundSlot": { "schema": { "type": "integer", "minimum": 0 },
             "description": "The slot at which the object does not exist. Missing if the path does not exist." },
         "NotFoundCommitment": { "description": "The commitment level of that slot.",
@@ -156,6 +159,7 @@ fn error_response(table: &RouteTable, status: u16) -> Value {
     let mut headers = json!({
         "Cache-Control": header("NoStore"),
         "Hydrant-Verified-Slot": header("VerifiedSlot"),
+        "Hydrant-Verified-Level": header("VerifiedLevel"),
     });
     if status == 404 {
         headers["Hydrant-Slot"] = header("NotFoundSlot");

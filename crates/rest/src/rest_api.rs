@@ -50,10 +50,9 @@ pub trait RestApi: Sized + Send + Sync + 'static {
         async { Err(RpcError::internal().into()) }
     }
 
-    /// Returns the newest slot with a verified block, as the server defines it; each response has it in a header.
-    /// `None` if
-    /// there is none.
-    fn verified_slot(&self, _server: &Server<Self::Api>) -> Option<Slot> {
+    /// Returns the newest slot with a verified block, as the server defines it; each response has it in headers.
+    /// `None` if there is none.
+    fn verified_slot(&self, _server: &Server<Self::Api>) -> Option<VerifiedSlot> {
         None
     }
 
@@ -61,6 +60,15 @@ pub trait RestApi: Sized + Send + Sync + 'static {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
+}
+
+/// A slot with a verified block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifiedSlot {
+    /// The slot.
+    pub slot: Slot,
+    /// The name of the level of its verification, which is the value of a header.
+    pub level: &'static str,
 }
 
 /// Example values of path parameters, by name.

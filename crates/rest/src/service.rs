@@ -13,7 +13,7 @@ use jsonrpc::{HttpApi, HttpApiRequest, HttpApiResponse, MethodClient, Server};
 use crate::content_negotiation::negotiate_media;
 use crate::error::ApiError;
 use crate::explorer::explorer_page;
-use crate::headers::{VERIFIED_SLOT, slot_value};
+use crate::headers::{VERIFIED_LEVEL, VERIFIED_SLOT, slot_value};
 use crate::metrics::{RestMetrics, RouteLabel};
 use crate::openapi_document::OpenApiDocument;
 use crate::params::Params;
@@ -217,8 +217,10 @@ impl<R: RestApi> Rest<R> {
     ) -> Response<ResponseBody> {
         let ReceivedRequest { caller, is_head, started } = received;
         let mut response = result.unwrap_or_else(|err| err.into_response(R::TABLE.error_codes));
-        if let Some(slot) = self.api.verified_slot(server) {
-            response.headers_mut().insert(VERIFIED_SLOT, slot_value(slot));
+        if let Some(verified) = self.api.verified_slot(server) {
+            let headers = response.headers_mut();
+            headers.insert(VERIFIED_SLOT, slot_value(verified.slot));
+            headers.insert(VERIFIED_LEVEL, HeaderValue::from_static(verified.level));
         }
         if !is_head {
             caller.charge(&server.context, response.body().immediate_bytes());

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use chain_solana::History;
 use http_server::ResponseBody;
 use hyper::Response;
-use ledger::Slot;
 use rest::{
     ApiError, ErrorCode, Examples, Limits, MethodCall, Params, RequestContext, RestApi, RouteTable,
+    VerifiedSlot,
 };
 use rpc_solana::{SolanaApi, SolanaServer};
 
@@ -70,8 +70,10 @@ impl RestApi for SolanaRest {
         transaction_status::respond(context, &self.waiters, params, call).await
     }
 
-    fn verified_slot(&self, server: &SolanaServer) -> Option<Slot> {
-        server.api.verification.verified_slot()
+    fn verified_slot(&self, server: &SolanaServer) -> Option<VerifiedSlot> {
+        let verification = &server.api.verification;
+        let level = verification.required_level()?.name();
+        verification.verified_slot().map(|slot| VerifiedSlot { slot, level })
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {

@@ -63,9 +63,12 @@ impl Collector for LedgerMetrics {
         let help = "Slots by which the state is behind; NaN if unknown.";
         exposition.single("hydrant_slots_behind", MetricKind::Gauge, help, behind);
         let verification = self.verification.summary();
-        if let Some(slot) = verification.verified_slot {
-            let help = "The newest slot whose bank hash has the required level of verification.";
-            exposition.single("hydrant_verified_slot", MetricKind::Gauge, help, slot);
+        if let (Some(slot), Some(level)) = (verification.verified_slot, verification.required) {
+            let help =
+                "The newest slot whose bank hash has the required level, which the label names.";
+            let name = "hydrant_verified_slot";
+            let mut family = exposition.family(name, MetricKind::Gauge, help);
+            family.put(&[("level", level.name())], slot);
         }
         let help = "Banks whose hash is not the reported one, after a repair.";
         let mismatches = verification.mismatched_banks;

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use ledger::{Address, KeyKind, Record};
 use solana_account::{AccountSharedData, ReadableAccount};
+use solana_pubkey::Pubkey;
 use spl_generic_token::token::GenericTokenAccount;
 use spl_generic_token::{token, token_2022};
 
+use crate::non_circulating::is_non_circulating_withdrawer;
 use crate::token::{holding, token_data};
 use crate::{key_kind, pack, patch};
 
@@ -26,7 +28,7 @@ impl Record for Account {
     fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
         let program = Address::from(self.0.owner().to_bytes());
         key(key_kind::PROGRAM, program);
-        if *self.0.owner() == solana_sdk_ids::stake::id() && has_lockup(self.0.data()) {
+        if *self.0.owner() == solana_sdk_ids::stake::id() && may_not_circulate(self.0.data()) {
             key(key_kind::LOCKUP, program);
         }
         let Some(data) = token_data(&self.0) else { return };
@@ -88,11 +90,14 @@ impl Record for Account {
     }
 }
 
-/// Whether a stake account's lockup has a time or an epoch: its state is 1 or 2 (a 4-byte tag at
-/// offset 0), and one of the two is not zero (8 bytes each at offset 76).
-fn has_lockup(data: &[u8]) -> bool {
+/// Whether a stake account's lockup has a time or an epoch, or its withdrawer is one of those whose
+/// stake does not circulate. Its state is 1 or 2 (a 4-byte tag at offset 0); the withdrawer is at
+/// offset 44, the time and the epoch at offset 76 (8 bytes each).
+fn may_not_circulate(data: &[u8]) -> bool {
     let is_stake = data.get(..4).is_some_and(|tag| matches!(tag, [1 | 2, 0, 0, 0]));
-    is_stake && data.get(76..92).is_some_and(|lockup| lockup.iter().any(|byte| *byte != 0))
+    let Some(lockup) = data.get(76..92).filter(|_| is_stake) else { return false };
+    lockup.iter().any(|byte| *byte != 0)
+        || Pubkey::try_from(&data[44..76]).is_ok_and(|it| is_non_circulating_withdrawer(&it))
 }
 
 /// The delegate of a valid token account: a 4-byte tag at offset 72, then the key.
@@ -105,8 +110,6 @@ fn delegate(data: &[u8]) -> Option<Address> {
 
 #[cfg(test)]
 mod tests {
-    use solana_pubkey::Pubkey;
-
     use super::*;
 
     fn keys(owner: Pubkey, data: &[u8]) -> Vec<KeyKind> {
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stake_account_is_found_by_its_lockup_if_it_has_one() {
+    fn a_stake_account_is_found_by_its_lockup_or_its_withdrawer() {
         let stake = |tag: u32, unlocks: i64, epoch: u64| {
             let mut data = vec![0; 200];
             data[..4].copy_from_slice(&tag.to_le_bytes());
@@ -136,5 +139,11 @@ mod tests {
         assert_eq!(keys(program, &stake(3, 5, 5)), both[..1]);
         assert_eq!(keys(program, &stake(1, 5, 5)[..80]), both[..1]);
         assert_eq!(keys(token::id(), &stake(1, 5, 5)), both[..1]);
+        let withdrawer = solana_pubkey::pubkey!("3FFaheyqtyAXZSYxDzsr5CVKvJuvZD1WE1VEsBtDbRqB");
+        for (tag, expected) in [(1, &both[..]), (2, &both), (3, &both[..1])] {
+            let mut named = stake(tag, 0, 0);
+            named[44..76].copy_from_slice(withdrawer.as_ref());
+            assert_eq!(keys(program, &named), *expected);
+        }
     }
 }

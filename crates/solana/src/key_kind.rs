@@ -10,6 +10,6 @@ pub const MINT: KeyKind = KeyKind(1);
 pub const OWNER: KeyKind = KeyKind(2);
 /// The wallet that may spend from a token account on behalf of its owner.
 pub const DELEGATE: KeyKind = KeyKind(3);
-/// The stake program, for a stake account whose lockup is or was in force. Few accounts have
-/// one.
+/// The stake program, for a stake account that may not circulate: its lockup is or was in force,
+/// or Agave's source names its withdrawer. Few accounts are.
 pub const LOCKUP: KeyKind = KeyKind(4);

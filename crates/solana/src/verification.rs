@@ -30,9 +30,18 @@ impl VerificationLevel {
     pub fn name(self) -> &'static str {
         match self {
             Self::Computed => "computed",
-            Self::Sequence => "sequence",
+            Self::Sequence => "consistent",
             Self::Agreed => "agreed",
             Self::Voted => "voted",
+        }
+    }
+
+    /// The word for a slot whose bank has the level. A chain that only agrees with itself is consistent: a source that
+    /// lies consistently is not detected, so its slots are not called verified.
+    pub fn slot_word(self) -> &'static str {
+        match self {
+            Self::Sequence => "consistent",
+            Self::Computed | Self::Agreed | Self::Voted => "verified",
         }
     }
 }

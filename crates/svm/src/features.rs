@@ -1,8 +1,12 @@
 //! The features of Agave that are active in a ledger, by its feature accounts.
 
+use ledger::Slot;
+use solana::Account;
+use solana_account::ReadableAccount;
 use solana_feature_gate_interface::from_account;
 use solana_feature_set::{FEATURE_NAMES, FeatureSet};
 use solana_pubkey::Pubkey;
+use solana_sdk_ids::feature;
 
 use crate::AccountSource;
 
@@ -28,6 +32,12 @@ pub fn activated_in(accounts: &impl AccountSource) -> FeatureSet {
     )
 }
 
+/// Returns the activation slot of an active feature that this release does not have; `None` for any other account.
+pub fn unknown_activation(key: &Pubkey, account: &Account) -> Option<Slot> {
+    let is_unknown = *account.0.owner() == feature::ID && !FEATURE_NAMES.contains_key(key);
+    is_unknown.then(|| from_account(&account.0)).flatten()?.activated_at
+}
+
 /// Returns the features of this release for which `is_active` holds, active since the first slot. The others are
 /// inactive.
 pub fn feature_set_where(is_active: impl Fn(&Pubkey) -> bool) -> FeatureSet {
@@ -37,4 +47,25 @@ pub fn feature_set_where(is_active: impl Fn(&Pubkey) -> bool) -> FeatureSet {
         active.into_iter().map(|key| (key, 0)).collect(),
         inactive.into_iter().collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_account::WritableAccount;
+    use solana_feature_gate_interface::{Feature, create_account};
+    use solana_feature_set::enable_tx_v1;
+
+    use super::*;
+
+    #[test]
+    fn an_active_feature_of_a_later_release_is_unknown() {
+        let account = |activated_at| Account(create_account(&Feature { activated_at }, 1));
+        let other = Pubkey::new_from_array([7; 32]);
+        assert_eq!(unknown_activation(&other, &account(Some(5))), Some(5));
+        assert_eq!(unknown_activation(&other, &account(None)), None);
+        assert_eq!(unknown_activation(&enable_tx_v1::ID, &account(Some(5))), None);
+        let mut not_a_feature = account(Some(5));
+        not_a_feature.0.set_owner(other);
+        assert_eq!(unknown_activation(&other, &not_a_feature), None);
+    }
 }

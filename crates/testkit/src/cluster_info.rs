@@ -8,7 +8,6 @@ use chain_solana::ClusterInfo;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 
 /// A cluster with slots of 400 ms from slot 0, epochs of one length and no active feature. The node has no addresses.
 pub fn cluster_info() -> ClusterInfo {
@@ -17,7 +16,6 @@ pub fn cluster_info() -> ClusterInfo {
         genesis_unix_timestamp: 1_600_000_000,
         identity: Pubkey::new_from_array([50; 32]),
         epoch_schedule: EpochSchedule::without_warmup(),
-        rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,
         first_slot: 0,

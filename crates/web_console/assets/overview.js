@@ -5,6 +5,7 @@ import { grouped, rate, seconds } from './format.js';
 import { card, notice, row, slotLink, table } from './parts.js';
 import { createPlot } from './plot.js';
 import { COLUMNS, newestTransactions, watchTransactions } from './transaction_list.js';
+import { slotName } from './verification.js';
 
 const STRIP_CELLS = 60;
 // Transactions of a full cell, at least: a single vote is a low one.
@@ -93,14 +94,16 @@ function updateBlockRows(body, rows, blocks) {
 function createStats({ isFollowed }) {
   const names = ['Processed', 'Confirmed', 'Finalized', ...(isFollowed ? ['Verified'] : []), 'Transactions/s', 'Slot time', 'Health'];
   const values = new Map(names.map((name) => [name, h('dd', { 'data-stat': name.toLowerCase() }, '–')]));
-  const node = h('dl', { class: 'stats' }, names.map((name) => h('div', {}, h('dt', {}, name), values.get(name))));
+  const headings = new Map(names.map((name) => [name, h('dt', {}, name)]));
+  const node = h('dl', { class: 'stats' }, names.map((name) => h('div', {}, headings.get(name), values.get(name))));
   const set = (name, text) => values.has(name) && setText(values.get(name), text);
   const slot = (it) => (it === null ? '–' : grouped(it));
-  const update = ({ slots, verified, rate: perSecond, slotMs, health }) => {
+  const update = ({ slots, verified, verifiedLevel, rate: perSecond, slotMs, health }) => {
     set('Processed', slot(slots.processed));
     set('Confirmed', slot(slots.confirmed));
     set('Finalized', slot(slots.finalized));
     set('Verified', slot(verified));
+    if (isFollowed) setText(headings.get('Verified'), slotName(verifiedLevel));
     set('Transactions/s', perSecond === null ? '–' : rate(perSecond));
     set('Slot time', slotMs === null ? '–' : seconds(slotMs / 1_000));
     set('Health', health ?? '–');

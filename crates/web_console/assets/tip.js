@@ -19,6 +19,7 @@ const STATES = ['open', 'complete', 'confirmed', 'finalized'];
 export class Tip {
   slots = { processed: null, confirmed: null, finalized: null };
   verified = null;
+  verifiedLevel = null;
   health = null;
   slotMs = null;
   rate = null;
@@ -132,6 +133,7 @@ export class Tip {
     const [{ value }, health] = await Promise.all([get('/v1/ledger?commitment=processed'), fetch('/health')]);
     this.health = (await health.text()).trim();
     this.verified = value.verification?.verifiedSlot ?? null;
+    this.verifiedLevel = value.verification?.requiredLevel ?? null;
     const slots = { processed: value.processedSlot, confirmed: value.confirmedSlot, finalized: value.finalizedSlot };
     if (isSubscribed) {
       // A notification may have been faster.

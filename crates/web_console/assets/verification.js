@@ -8,10 +8,16 @@ import { card, errorNotice, facts, notice, slotLink, source, wholeKey } from './
 const POLL_MS = 2_000;
 const LEVELS = {
   computed: 'computed by this node',
-  sequence: 'computed by this node, and listed by the next block',
+  consistent: 'computed by this node, and listed by the next block of the same source',
   agreed: 'computed by this node, and listed by independent sources',
   voted: 'computed by this node, and signed by more than two thirds of the stake',
 };
+
+// The name of the newest slot with the level. A chain that only agrees with itself is not called verified.
+export function slotName(level) {
+  if (level === 'consistent') return 'Consistent';
+  return level ? `Verified (${level})` : 'Verified';
+}
 
 export function verification({ signal, onClose }) {
   const body = h('div');
@@ -33,8 +39,8 @@ export function verification({ signal, onClose }) {
 function verificationFacts({ requiredLevel, verifiedSlot, bank, mismatchedBanks, firstMismatch, limitation, sources }) {
   const mismatch = mismatchedBanks > 0 ? h('span', { class: 'bad' }, `${grouped(mismatchedBanks)} blocks had another hash`) : 'none';
   return facts([
-    ['Required', LEVELS[requiredLevel] ?? String(requiredLevel ?? 'nothing')],
-    ['Verified up to', verifiedSlot === null ? 'no block yet' : slotLink(verifiedSlot)],
+    ['Level', requiredLevel ? `${requiredLevel}: ${LEVELS[requiredLevel]}` : 'none'],
+    [`${slotName(requiredLevel)} up to`, verifiedSlot === null ? 'no block yet' : slotLink(verifiedSlot)],
     ['Bank hash', bank ? wholeKey(bank.bankHash) : null],
     ['Blockhash', bank ? wholeKey(bank.blockhash) : null],
     ['Lattice hash', bank?.ltHashChecksum ? wholeKey(bank.ltHashChecksum) : null],

@@ -27,6 +27,8 @@ pub(crate) struct NodeState {
     /// Processed, confirmed, finalized.
     slots: [Slot; 3],
     verified: Option<Slot>,
+    /// The word for such a slot, and its level; `None` if blocks are not verified.
+    level: Option<(&'static str, &'static str)>,
     has_faucet: bool,
     slot_ms: u64,
     genesis: String,
@@ -49,8 +51,9 @@ impl NodeState {
             health,
             slots: levels.map(|level| api.version_and_slot(level).1),
             verified: api.verification.verified_slot(),
+            level: api.verification.required_level().map(|it| (it.slot_word(), it.name())),
             has_faucet: api.faucet.is_some(),
-            slot_ms: info.slot_ms,
+            slot_ms: api.cluster.slot_ms(),
             genesis: info.genesis_hash.to_string(),
             identity: info.identity.to_string(),
         }
@@ -92,6 +95,7 @@ impl Page {
         let faucet = if node.has_faucet { "<a href=\"#/faucet\">Faucet</a>" } else { "" };
         let [processed, confirmed, finalized] = node.slots;
         let verified = node.verified.map_or_else(|| "none".to_owned(), |slot| slot.to_string());
+        let (word, level) = node.level.unwrap_or(("verified", "none"));
         let links = &self.links;
         let icon = &self.icon;
         let NodeState { health, has_faucet, slot_ms, genesis, identity, .. } = node;
@@ -120,7 +124,8 @@ impl Page {
 <dt>Processed slot</dt><dd>{processed}</dd>
 <dt>Confirmed slot</dt><dd>{confirmed}</dd>
 <dt>Finalized slot</dt><dd>{finalized}</dd>
-<dt>Verified slot</dt><dd>{verified}</dd>
+<dt>Newest {word} slot</dt><dd>{verified}</dd>
+<dt>Verification level</dt><dd>{level}</dd>
 <dt>Genesis</dt><dd>{genesis}</dd>
 <dt>Identity</dt><dd>{identity}</dd>
 </dl>
@@ -141,6 +146,7 @@ pub(crate) fn example_state() -> NodeState {
         health: "behind by 7 slots".to_owned(),
         slots: [1_203, 1_202, 1_171],
         verified: None,
+        level: None,
         has_faucet: false,
         slot_ms: 400,
         genesis: "GENESIS".to_owned(),
@@ -159,11 +165,16 @@ mod tests {
         for text in ["behind by 7 slots", "1203", "1202", "1171", "GENESIS", "IDENTITY"] {
             assert!(html.contains(&format!("<dd>{text}</dd>")), "{text}");
         }
-        assert!(html.contains("<dt>Verified slot</dt><dd>none</dd>"));
+        assert!(html.contains("<dt>Newest verified slot</dt><dd>none</dd>"));
         assert!(html.contains("<dd>followed chain</dd>"));
         assert!(html.contains("data-ledger=\"followed\""));
-        let html = page.render(&NodeState { verified: Some(1_190), ..example_state() });
-        assert!(html.contains("<dt>Verified slot</dt><dd>1190</dd>"));
+        for (word, level) in [("consistent", "consistent"), ("verified", "voted")] {
+            let level = Some((word, level));
+            let html = page.render(&NodeState { verified: Some(1_190), level, ..example_state() });
+            let slot = format!("<dt>Newest {word} slot</dt><dd>1190</dd>");
+            assert!(html.contains(&slot), "{word}");
+        }
+        assert!(html.contains("<dt>Verification level</dt><dd>none</dd>"));
     }
 
     #[test]

@@ -49,14 +49,14 @@ pub(crate) fn reward(reward: proto::Reward) -> Result<Reward, ConvertError> {
         value: u64::from(reward.reward_type as u32),
     };
     let reward_type = match proto::RewardType::try_from(reward.reward_type) {
-        Ok(proto::RewardType::Unspecified) => None,
+        // Agave 4.2, whose type this is, has no debit of an admission ticket (SIMD-0357).
+        Ok(proto::RewardType::Unspecified | proto::RewardType::VatDebit) => None,
         Ok(proto::RewardType::Fee) => Some(RewardType::Fee),
         Ok(proto::RewardType::Rent) => Some(RewardType::Rent),
         Ok(proto::RewardType::Staking) => Some(RewardType::Staking),
         Ok(proto::RewardType::Voting) => Some(RewardType::Voting),
         Ok(proto::RewardType::DeactivatedStake) => Some(RewardType::DeactivatedStake),
-        // Agave 4.2 has no other reward.
-        Ok(proto::RewardType::VatDebit) | Err(_) => return Err(unknown()),
+        Err(_) => return Err(unknown()),
     };
     let commission = parse_commission(&reward.commission)?;
     let commission_bps = parse_commission(&reward.commission_bps)?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use chain_solana::{EventSink, History, HistoryLimits, LedgerEvent, Reader};
 use feed::FeedConfig;
 use follow::{
-    AgreementConfig, Base, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
-    SourceConfig, StreamConfig, VerifyMode,
+    AgreementConfig, Base, FollowHandle, FollowStatus, FollowedCluster, Follower, FollowerConfig,
+    OnMismatch, SourceConfig, StreamConfig, VerifyMode,
 };
 use ledger::{Address, Commitment};
 use parking_lot::Mutex;
@@ -55,6 +55,7 @@ impl EventSink for Words {
 pub(crate) struct Rig {
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
+    pub(crate) cluster: Arc<FollowedCluster>,
     pub(crate) status: Arc<FollowStatus>,
     pub(crate) words: Words,
     handle: FollowHandle,
@@ -112,11 +113,12 @@ impl Rig {
         let follower = Follower::new(config, base).expect("a follower");
         let reader = follower.reader().clone();
         let history = Arc::clone(follower.history());
+        let cluster = follower.cluster();
         let status = Arc::clone(follower.status());
         let words = Words::default();
         sinks.push(Box::new(words.clone()));
         let handle = follower.start(sinks).expect("it starts");
-        Self { reader, history, status, words, handle, _dir: dir }
+        Self { reader, history, cluster, status, words, handle, _dir: dir }
     }
 
     pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&Self) -> bool) {

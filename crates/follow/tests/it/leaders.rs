@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use query::LedgerConfig;
 use quinn::{Connection, Endpoint, ServerConfig, TransportConfig, VarInt};
 use snapshot_solana::Progress;
+use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_keypair::Keypair;
 use solana_message::{Message, VersionedMessage};
@@ -131,6 +132,14 @@ impl Cluster for Leaders {
 
     fn inflation(&self) -> Option<Arc<InflationSchedule>> {
         None
+    }
+
+    fn features(&self) -> Arc<FeatureSet> {
+        Arc::default()
+    }
+
+    fn slot_ms(&self) -> u64 {
+        400
     }
 }
 

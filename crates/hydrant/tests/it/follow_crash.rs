@@ -200,7 +200,7 @@ fn wait_for_proof(source: &Node, follower: &Node, slot: u64) -> Result<()> {
     })?;
     let verified = &proof["verifiedSlot"];
     let expected = call(source, "hydrantGetVerification", json!([verified]))?;
-    ensure!(proof["bank"]["level"] == "sequence", "{proof}");
+    ensure!(proof["bank"]["level"] == "consistent", "{proof}");
     for part in ["bankHash", "ltHashChecksum", "blockhash", "signatureCount"] {
         let found = &proof["bank"][part];
         let expected = &expected["bank"][part];
@@ -268,7 +268,7 @@ fn a_killed_follower_comes_back_verified_and_its_subscribers_miss_nothing() -> R
     })?;
     for kill in 0..kills {
         load.run_for(random_ms(1_500))?;
-        let newest = slot_at(&follower, "verified")?;
+        let newest = slot_at(&follower, "consistent")?;
         follower.process().kill()?;
         follower.process().wait()?;
         server.send_replace(None);

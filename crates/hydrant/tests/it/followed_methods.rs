@@ -355,6 +355,53 @@ fn a_transaction_to_a_follower_is_executed_by_the_leader() {
     pair.stop();
 }
 
+/// As on Agave, a status appears with its block, failed or not. Only a ledger that shows its open block hides some.
+#[test]
+fn a_failed_transaction_has_its_status_with_its_block() {
+    let pair = Pair::start();
+    let payer = Keypair::new();
+    let blockhash = pair.source.reader.view(Commitment::Processed).meta().last_blockhash();
+    let client = clients::ClientId(9);
+    let faucet: &Arc<dyn Faucet> = &pair.source.faucet;
+    // Enough for the fee, and less than the transfer.
+    faucet.airdrop(client.into(), payer.pubkey(), 950_000, blockhash).expect("queued");
+    let account = || {
+        let view = pair.source.reader.view(Commitment::Confirmed);
+        view.record(&ledger::Address::from(payer.pubkey().to_bytes()))
+    };
+    wait("the airdrop", || account().is_some());
+    let transaction = transfer(&payer, &Pubkey::new_unique(), blockhash);
+    let signature = transaction.signatures[0];
+    let options = json!({ "encoding": "base64", "skipPreflight": true });
+    let mut of_source = Served::from_source(&pair.source);
+    let sent = of_source.call("sendTransaction", &json!([encode_base64(&transaction), options]));
+    assert_eq!(sent, Ok(json!(signature.to_string())));
+    let genesis_hash = pair.source.info.genesis_hash;
+    let (mut of_follower, _sender) = Served::from_follower(&pair.following, genesis_hash);
+    for (commitment, lower) in [
+        (Commitment::Processed, &[][..]),
+        (Commitment::Confirmed, &["processed"][..]),
+        (Commitment::Finalized, &["processed", "confirmed"][..]),
+    ] {
+        if commitment == Commitment::Finalized {
+            pair.source.run_to(pair.source.slot(Commitment::Confirmed) + 6);
+        }
+        wait("the block", || {
+            let history = pair.following.history.snapshot();
+            history.transaction(&signature, commitment).is_some()
+        });
+        let statuses = of_follower
+            .call("getSignatureStatuses", &json!([[signature.to_string()]]))
+            .expect("statuses");
+        let status = &statuses["value"][0];
+        assert_eq!(status["err"], json!({"InstructionError": [0, {"Custom": 1}]}), "{status}");
+        let reached = status["confirmationStatus"].as_str().expect("a level");
+        assert!(!lower.contains(&reached), "{commitment:?}: {status}");
+    }
+    drop((of_source, of_follower));
+    pair.stop();
+}
+
 /// A count of `hydrant_send_events_total`.
 fn metric(sender: &LeaderSender, event: &str) -> u64 {
     let mut out = metrics::Exposition::default();

@@ -193,10 +193,13 @@ fn a_followers_page_says_how_far_the_chain_is_verified() -> Result<()> {
     ensure!(page.text.contains("data-ledger=\"followed\" data-faucet=\"false\""), "{}", page.text);
     wait_until("a verified slot", VERIFIED_TIMEOUT, || {
         let page = send(&nodes.follower, "GET", "/", &[BROWSER])?.text;
-        let (_, verified) = page.split_once("<dt>Verified slot</dt><dd>").context("it is there")?;
+        let heading = "<dt>Newest consistent slot</dt><dd>";
+        let (_, verified) = page.split_once(heading).context("it is there")?;
         let (slot, _) = verified.split_once('<').context("the element ends")?;
         Ok(slot.parse::<u64>().ok().filter(|slot| *slot > 0))
     })?;
+    let level = "<dt>Verification level</dt><dd>consistent</dd>";
+    ensure!(page.text.contains(level), "{}", page.text);
     ensure!(!page.text.contains("#/faucet"), "a followed chain has no faucet");
     Ok(())
 }

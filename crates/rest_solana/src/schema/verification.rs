@@ -49,14 +49,14 @@ pub(super) fn summary() -> Value {
             (
                 "limitation",
                 nullable(string(
-                    "Why no newer bank can be verified; null if nothing is in the way.",
+                    "Why no newer bank can have the level; null if nothing is in the way.",
                 )),
             ),
             (
                 "bank",
                 nullable(reference(
                     "VerifiedBank",
-                    "The newest verified bank; null if it is not retained.",
+                    "The bank of that slot; null if it is not retained.",
                 )),
             ),
         ],

@@ -102,13 +102,14 @@ impl cpu_pool::Clock for AdvancingClock {
 }
 
 #[test]
-fn each_response_has_the_newest_verified_slot() {
+fn each_response_has_the_newest_verified_slot_and_its_level() {
     let node = Node::new();
     let mut client = node.client();
     let verified = CONFIRMED.to_string();
     for path in ["/v1/ledger", "/v1/nothing", &format!("/v1/accounts/{WALLET}")] {
         let response = get(&mut client, path, "");
         assert_eq!(response.header("hydrant-verified-slot"), Some(&*verified), "{path}");
+        assert_eq!(response.header("hydrant-verified-level"), Some("computed"), "{path}");
     }
     let ledger = get(&mut client, "/v1/ledger", "").json();
     let verification = &ledger["verification"];

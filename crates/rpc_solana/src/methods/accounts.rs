@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::View;
+use chain_solana::{View, read_rent};
 use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
@@ -21,7 +21,7 @@ use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
 use super::cost::{CostEstimate, inline_bytes};
 use super::{accounts_reader, parse_key};
-use crate::commitment::{context, level, view_for_config, view_since};
+use crate::commitment::{context, level, view, view_for_config, view_since};
 use crate::fast_config;
 use crate::solana_api::SolanaApi;
 
@@ -285,11 +285,12 @@ impl StreamedResult for MultipleAccounts {
 }
 
 fn minimum_balance(api: &SolanaApi, params: Params<'_>) -> MethodResult {
-    let (data_bytes, _): (usize, Option<CommitmentConfig>) = params.parse(1)?;
+    let (data_bytes, commitment): (usize, Option<CommitmentConfig>) = params.parse(1)?;
     if data_bytes > DATA_BYTES_MAX {
         return Err(RpcError::malformed_request());
     }
-    MethodOutput::json(&api.cluster_info.rent.minimum_balance(data_bytes).max(1))
+    let rent = read_rent(&view(api, commitment));
+    MethodOutput::json(&rent.minimum_balance(data_bytes).max(1))
 }
 
 fn minimum_delegation(api: &SolanaApi, params: Params<'_>) -> MethodResult {

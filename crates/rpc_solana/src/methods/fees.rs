@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use chain_solana::{Block, ClusterInfo, ExecutedTransaction};
+use chain_solana::{Block, ExecutedTransaction};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
@@ -51,7 +51,9 @@ fn fee_for_message(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         .map_err(|err| invalid(err.to_string()))?;
     let is_known = view.meta().blockhashes.age(message.recent_blockhash()).is_some()
         || names_its_nonce(&message, &view);
-    let fee = is_known.then(|| fee(&message, &api.cluster_info)).flatten();
+    let lamports_per_signature = api.cluster_info.lamports_per_signature;
+    let features = api.cluster.features();
+    let fee = is_known.then(|| fee(&message, lamports_per_signature, &features)).flatten();
     MethodOutput::json_in(context(&view), &fee)
 }
 
@@ -64,11 +66,15 @@ fn names_its_nonce(message: &SanitizedMessage, view: &chain_solana::View) -> boo
 }
 
 /// Returns the fee for the signatures, including those that precompiles check, and for the requested priority.
-fn fee(message: &SanitizedMessage, cluster: &ClusterInfo) -> Option<u64> {
-    let config = TransactionConfiguration::try_from_sanitized_message(message, &cluster.features);
+fn fee(
+    message: &SanitizedMessage,
+    lamports_per_signature: u64,
+    features: &FeatureSet,
+) -> Option<u64> {
+    let config = TransactionConfiguration::try_from_sanitized_message(message, features);
     let priority = config.ok()?.priority_fee_lamports;
-    let features = FeeFeatures::from(&*cluster.features);
-    Some(solana_fee::calculate_fee(message, cluster.lamports_per_signature, priority, features))
+    let features = FeeFeatures::from(features);
+    Some(solana_fee::calculate_fee(message, lamports_per_signature, priority, features))
 }
 
 fn recent_prioritization_fees(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -81,8 +87,8 @@ fn recent_prioritization_fees(api: &SolanaApi, params: Params<'_>) -> MethodResu
     let accounts: HashSet<Pubkey> = parse_key::pubkeys(&texts)?.into_iter().collect();
     let history = api.history.snapshot();
     let newest_first = history.blocks(.., Commitment::Confirmed).rev().take(BLOCKS_SCANNED_MAX);
-    let fees =
-        newest_first.filter_map(|block| block_fee(block, &accounts, &api.cluster_info.features));
+    let features = api.cluster.features();
+    let fees = newest_first.filter_map(|block| block_fee(block, &accounts, &features));
     let mut fees: Vec<RpcPrioritizationFee> = fees.take(BLOCKS_MAX).collect();
     fees.reverse();
     MethodOutput::json(&fees)

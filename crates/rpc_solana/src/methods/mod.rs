@@ -18,7 +18,6 @@ mod fees;
 mod index_selection;
 mod leaders;
 mod node_info;
-mod non_circulating;
 mod paginated;
 mod parse_key;
 mod priority_fees;

@@ -9,12 +9,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chain_solana::{Block, ClusterInfo};
+use chain_solana::Block;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, IncrementalQuery, MethodResult, MethodSpec, OutputBody, run_incremental};
 use ledger::Commitment;
 use serde::{Deserialize, Serialize};
+use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
 use solana_transaction::sanitized::MAX_TX_ACCOUNT_LOCKS;
 use solana_transaction::versioned::VersionedTransaction;
@@ -143,7 +144,7 @@ fn priority_fee_estimate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         remaining: TRANSACTIONS_MAX,
         accounts,
         options,
-        cluster_info: Arc::clone(&api.cluster_info),
+        features: api.cluster.features(),
         prices: Prices::default(),
         counted: (0, 0),
     };
@@ -159,7 +160,7 @@ struct PriceQuery {
     remaining: usize,
     accounts: HashSet<Pubkey>,
     options: Options,
-    cluster_info: Arc<ClusterInfo>,
+    features: Arc<FeatureSet>,
     prices: Prices,
     /// Numbers of prices before the block that is being read.
     counted: (usize, usize),
@@ -173,7 +174,7 @@ impl PriceQuery {
                 continue;
             }
             self.remaining -= 1;
-            let Some(price) = price(executed, &self.cluster_info.features) else { continue };
+            let Some(price) = price(executed, &self.features) else { continue };
             self.prices.all.push(price);
             if select_written(executed, &self.accounts).next().is_some() {
                 self.prices.accounts.push(price);

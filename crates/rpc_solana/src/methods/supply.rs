@@ -1,7 +1,7 @@
 //! Supply of lamports, accounts that do not circulate, and the largest accounts.
 //!
-//! Differs from Agave: a stake account without a lockup does not count by its withdrawer. Results are cached until the
-//! block changes; Agave's getLargestAccounts may be up to two hours old.
+//! Differs from Agave: results are cached until the block changes; Agave's getLargestAccounts may be up to two hours
+//! old.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -26,7 +26,7 @@ use solana_rpc_client_types::request::NUM_LARGEST_ACCOUNTS;
 use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
 use solana_stake_interface::state::StakeStateV2;
 
-use super::{accounts_reader, non_circulating};
+use super::accounts_reader;
 use crate::commitment::{context, level, view};
 use crate::solana_api::SolanaApi;
 
@@ -118,10 +118,10 @@ fn balances(highest: impl Iterator<Item = (u64, Pubkey)>) -> Result<OutputBody, 
 }
 
 /// Passes the accounts that do not circulate, with their lamports, in pubkey order, to `build_value`: the stake
-/// accounts whose lockup is in force, and those that Agave's source names.
+/// accounts whose lockup is in force or whose withdrawer Agave's source names, and the accounts that it names.
 ///
-/// Cost: O(stake accounts with a lockup), and a read of each named account. They are few, so no state is needed between
-/// requests.
+/// Cost: O(stake accounts with a lockup or such a withdrawer), and a read of each named account. They are few, so no
+/// state is needed between requests.
 fn locked_accounts(
     api: &SolanaApi,
     view: View,
@@ -179,7 +179,7 @@ where
             return Ok(None);
         }
         let mut locked = std::mem::take(locked);
-        locked.extend(non_circulating::ACCOUNTS.iter().map(|pubkey| {
+        locked.extend(solana::non_circulating_accounts().map(|pubkey| {
             let account = view.record(&accounts_reader::address(pubkey));
             (*pubkey, account.map_or(0, |account| account.0.lamports()))
         }));
@@ -200,6 +200,6 @@ fn is_locked(data: &[u8], now: &Clock) -> bool {
     else {
         return false;
     };
-    let withdrawer = &meta.authorized.withdrawer;
-    meta.lockup.is_in_force(now, None) || non_circulating::WITHDRAWERS.contains(withdrawer)
+    meta.lockup.is_in_force(now, None)
+        || solana::is_non_circulating_withdrawer(&meta.authorized.withdrawer)
 }

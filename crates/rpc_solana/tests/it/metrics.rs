@@ -109,6 +109,7 @@ fn metrics_move_by_exactly_what_was_requested() {
     let mut client = world.client();
     let before = ScrapedMetrics::scrape(&mut client);
     assert_eq!(before.get("hydrant_slot{commitment=\"processed\"}"), 102.0);
+    assert_eq!(before.get("hydrant_verified_slot{level=\"computed\"}"), 101.0);
     assert_eq!(before.get("hydrant_http_connections_open"), 1.0);
     let accounts = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["{PROGRAM}",{{"encoding":"base64"}}]}}"#

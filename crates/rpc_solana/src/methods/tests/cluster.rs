@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chain_solana::{Cluster, ClusterNode, InflationSchedule, LeaderSchedule, View, VoteStakes};
 use serde_json::{Value, json};
+use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 
@@ -37,6 +38,14 @@ impl Cluster for PartlyKnown {
 
     fn inflation(&self) -> Option<Arc<InflationSchedule>> {
         None
+    }
+
+    fn features(&self) -> Arc<FeatureSet> {
+        Arc::default()
+    }
+
+    fn slot_ms(&self) -> u64 {
+        400
     }
 }
 

@@ -1,16 +1,23 @@
 //! Fees of messages, and recent prioritization fees.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use chain_solana::{ClusterInfo, InflationSchedule, OneNodeCluster};
 use serde_json::{Value, json};
+use solana_feature_set::{FeatureSet, bls_pubkey_management_in_vote_account};
 use solana_hash::Hash;
 use solana_instruction::Instruction;
 use solana_message::{Message, VersionedMessage};
 use solana_nonce::state::DurableNonce;
+use solana_sdk_ids::vote;
 use solana_signer::Signer;
 use solana_system_interface::instruction::{advance_nonce_account, transfer};
 
-use super::world::{FINALIZED, PROCESSED, World, hash, keypair, unit_price, units, with_lookup};
+use super::world::{
+    FINALIZED, PROCESSED, PROCESSED_RENT, World, hash, keypair, unit_price, units, with_lookup,
+};
 
 fn encode_message(message: &VersionedMessage) -> String {
     BASE64_STANDARD.encode(wincode::serialize(message).expect("a message has a size"))
@@ -45,6 +52,36 @@ fn a_message_costs_its_signatures_and_its_priority() {
     // A blockhash that the finalized state does not know yet is known to the processed one.
     let params = json!([encode_message(&legacy(&[pay()], hash(79))), {"commitment": "processed"}]);
     assert_eq!(world.value(PROCESSED, "getFeeForMessage", params), 5_000);
+}
+
+#[test]
+fn fees_follow_the_features_of_the_cluster() {
+    let mut world = World::new();
+    // Without a limit of units the programs determine them; the feature makes the vote program one like any other.
+    let vote = Instruction::new_with_bytes(vote::ID, &[], Vec::new());
+    let message = legacy(&[unit_price(1_000_000), vote], hash(40));
+    let fee = |world: &World| {
+        world.value(FINALIZED, "getFeeForMessage", json!([encode_message(&message)]))
+    };
+    assert_eq!(fee(&world), 5_000 + 6_000);
+    let mut features = FeatureSet::default();
+    features.activate(&bls_pubkey_management_in_vote_account::ID, 32);
+    let info =
+        ClusterInfo { features: Arc::new(features), ..ClusterInfo::clone(&world.api.cluster_info) };
+    let cluster = OneNodeCluster::new(Arc::new(info), InflationSchedule::default());
+    world.api.cluster = Arc::new(cluster);
+    assert_eq!(fee(&world), 5_000 + 203_000);
+}
+
+#[test]
+fn the_minimum_balance_follows_the_rent_sysvar() {
+    let world = World::new();
+    let minimum = |commitment: &str| {
+        let params = json!([72, {"commitment": commitment}]);
+        world.ok("getMinimumBalanceForRentExemption", params)
+    };
+    assert_eq!(minimum("finalized"), 200 * 6_960);
+    assert_eq!(minimum("processed"), 200 * PROCESSED_RENT);
 }
 
 #[test]

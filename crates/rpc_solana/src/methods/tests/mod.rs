@@ -15,6 +15,7 @@ mod priority_fees;
 mod send;
 mod simulate;
 mod slot;
+mod supply;
 mod table;
 mod transactions;
 mod transactions_for_address;

@@ -9,16 +9,20 @@ use solana_account::AccountSharedData;
 use solana_address_lookup_table_interface::program as lookup_table_program;
 use solana_address_lookup_table_interface::state::{AddressLookupTable, LookupTableMeta};
 use solana_clock::Epoch;
+use solana_feature_set::FeatureSet;
 use solana_nonce::state::{Data, DurableNonce, State};
 use solana_nonce::versions::Versions;
-use solana_pubkey::Pubkey;
+use solana_pubkey::{Pubkey, pubkey};
 use solana_sdk_ids::{stake, system_program, vote};
 use solana_signer::Signer;
 use solana_stake_interface::stake_flags::StakeFlags;
-use solana_stake_interface::state::{Delegation, Meta, Stake, StakeStateV2};
+use solana_stake_interface::state::{Authorized, Delegation, Meta, Stake, StakeStateV2};
 use solana_vote_interface::state::{LandedVote, Lockout, VoteStateV4, VoteStateVersions};
 
 use super::world::{World, account, hash, keypair, table};
+
+/// A withdrawer whose stake does not circulate.
+const WITHDRAWER: Pubkey = pubkey!("3FFaheyqtyAXZSYxDzsr5CVKvJuvZD1WE1VEsBtDbRqB");
 
 /// Vote account 2 votes and is staked, 40 voted once and is staked, 41 has neither; 21 is a nonce account of 10 with
 /// the nonce of blockhash 77. The lookup table is among them, too.
@@ -35,11 +39,11 @@ pub(super) fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
         (key(40), vote_account(42, &[1], 0)),
         (key(41), vote_account(43, &[], 0)),
         (key(44), account(&vote::ID, &[0; 3762])),
-        (key(50), stake_account(2, 500, u64::MAX)),
-        (key(51), stake_account(2, 300, u64::MAX)),
-        (key(52), stake_account(40, 50, u64::MAX)),
-        // A delegation that warms up in a future epoch.
-        (key(53), stake_account(2, 1_000, 7)),
+        (key(50), stake_account(2, 500, u64::MAX, Pubkey::default())),
+        (key(51), stake_account(2, 300, u64::MAX, Pubkey::default())),
+        (key(52), stake_account(40, 50, u64::MAX, Pubkey::default())),
+        // A delegation that warms up in a future epoch. Agave's source names its withdrawer.
+        (key(53), stake_account(2, 1_000, 7, WITHDRAWER)),
         (table.key, account(&lookup_table_program::ID, &data)),
         (key(21), account(&system_program::ID, &nonce.expect("a nonce has a size"))),
     ]
@@ -60,11 +64,18 @@ fn vote_account(api: u8, votes: &[u64], epochs: u64) -> AccountSharedData {
     account(&vote::ID, &data)
 }
 
-fn stake_account(voter: u8, lamports: u64, activation_epoch: u64) -> AccountSharedData {
+fn stake_account(
+    voter: u8,
+    lamports: u64,
+    activation_epoch: u64,
+    withdrawer: Pubkey,
+) -> AccountSharedData {
     let voter = keypair(voter).pubkey();
     let delegation = Delegation::new(&voter, lamports, activation_epoch);
     let stake = Stake { delegation, credits_observed: 0 };
-    let state = StakeStateV2::Stake(Meta::default(), stake, StakeFlags::empty());
+    let authorized = Authorized { withdrawer, ..Authorized::default() };
+    let meta = Meta { authorized, ..Meta::default() };
+    let state = StakeStateV2::Stake(meta, stake, StakeFlags::empty());
     account(&stake::ID, &bincode::serialize(&state).expect("a stake has a size"))
 }
 
@@ -155,6 +166,14 @@ impl Cluster for OtherVoters {
 
     fn inflation(&self) -> Option<Arc<InflationSchedule>> {
         self.0.inflation()
+    }
+
+    fn features(&self) -> Arc<FeatureSet> {
+        self.0.features()
+    }
+
+    fn slot_ms(&self) -> u64 {
+        self.0.slot_ms()
     }
 }
 

@@ -1,0 +1,88 @@
+//! What blocks of Agave after 4.2 have, and those of 4.2 do not.
+
+use std::collections::BTreeSet;
+
+use ledger::Commitment;
+use solana_transaction_error::TransactionError;
+use testkit::geyser_source::Source;
+use yellowstone_grpc_proto::geyser::SubscribeUpdate;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
+
+use crate::follows::{Rig, config, source_config};
+use crate::script::{Bank, signature, transaction};
+
+/// A transaction whose fee payer does not exist (SIMD-0290): it is in its block, pays no fee and writes nothing.
+fn no_op(slot: u64, index: u64) -> SubscribeUpdate {
+    let mut update = transaction(slot, index);
+    let err = bincode::serialize(&TransactionError::AccountNotFound).expect("an error");
+    if let Some(UpdateOneof::Transaction(it)) = &mut update.update_oneof
+        && let Some(info) = &mut it.transaction
+    {
+        info.meta = Some(proto::TransactionStatusMeta {
+            err: Some(proto::TransactionError { err }),
+            pre_balances: vec![0],
+            post_balances: vec![0],
+            inner_instructions_none: true,
+            log_messages_none: true,
+            return_data_none: true,
+            ..Default::default()
+        });
+    }
+    update
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_no_op_transaction_is_in_its_block_without_effect() {
+    let source = Source::new(None);
+    let rig = Rig::start(config(vec![source_config(&source).await]));
+    let mut bank = Bank::new(101, 100, 7).frozen();
+    for update in &mut bank {
+        if let Some(UpdateOneof::BlockMeta(meta)) = &mut update.update_oneof {
+            meta.executed_transaction_count = 2;
+        }
+    }
+    bank.splice(1..1, [no_op(101, 1)]);
+    source.send(bank);
+    rig.wait("the bank", |rig| rig.slots()[0] == 101).await;
+    let history = rig.history.snapshot();
+    let found = history.transaction(&signature(101, 1).into(), Commitment::Processed);
+    let meta = &found.expect("it is in the block").meta;
+    assert_eq!((meta.fee, &meta.status), (0, &Err(TransactionError::AccountNotFound)));
+    let view = rig.reader.view(Commitment::Processed);
+    assert_eq!(view.meta().transaction_count, 77 + 2);
+    assert_eq!(rig.lamports(Commitment::Processed), 7);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_debit_of_an_admission_ticket_is_a_reward_without_a_type() {
+    let source = Source::new(None);
+    let rig = Rig::start(config(vec![source_config(&source).await]));
+    let mut bank = Bank::new(101, 100, 7).frozen();
+    for update in &mut bank {
+        if let Some(UpdateOneof::BlockMeta(meta)) = &mut update.update_oneof {
+            let reward = |reward_type: proto::RewardType, lamports| proto::Reward {
+                pubkey: "11111111111111111111111111111111".into(),
+                lamports,
+                reward_type: reward_type.into(),
+                ..Default::default()
+            };
+            meta.rewards = Some(proto::Rewards {
+                rewards: vec![
+                    reward(proto::RewardType::VatDebit, -1_600_000_000),
+                    reward(proto::RewardType::Fee, 1),
+                ],
+                ..Default::default()
+            });
+        }
+    }
+    source.send(bank);
+    rig.wait("the bank", |rig| rig.slots()[0] == 101).await;
+    let history = rig.history.snapshot();
+    let block = history.block(101, Commitment::Processed).expect("the bank");
+    let rewards: BTreeSet<(i64, bool)> =
+        block.rewards.iter().map(|it| (it.lamports, it.reward_type.is_some())).collect();
+    assert_eq!(rewards, [(-1_600_000_000, false), (1, true)].into());
+    rig.stop().await;
+}
