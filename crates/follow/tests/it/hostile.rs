@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use follow::FollowerConfig;
+use follow::{FollowerConfig, StreamConfig};
 use ledger::{Address, Commitment};
 use solana_hash::Hash;
 use testkit::geyser_source::Source;
@@ -158,8 +158,59 @@ async fn a_source_that_only_pings_is_left_if_there_is_a_newer_slot() {
     good.send(chain(101..=105));
     let rig = Rig::start(both(&hung, &good).await);
     let reason = until_the_other_serves(&rig, 105).await;
-    assert!(reason.contains("no update was received for 1s"), "{reason}");
+    assert!(reason.contains("no whole bank was received for 1s"), "{reason}");
     pings.abort();
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_sends_updates_but_no_whole_bank_is_left() {
+    let junk = [
+        status(u64::MAX, SlotStatus::SlotCreatedBank),
+        account(u64::MAX, WALLET, 1, Vec::new()),
+        status(101, SlotStatus::SlotProcessed),
+        account(102, WALLET, 1, Vec::new()),
+    ];
+    for junk in junk {
+        let hung = Source::new(None);
+        let good = Source::new(None);
+        let updates = repeat(&hung, junk);
+        good.set_newest(105);
+        good.send(chain(101..=105));
+        let rig = Rig::start(both(&hung, &good).await);
+        let reason = until_the_other_serves(&rig, 105).await;
+        assert!(reason.contains("no whole bank was received for 1s"), "{reason}");
+        updates.abort();
+        rig.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_names_a_slot_far_above_its_own_is_left_at_once() {
+    let liar = Source::new(None);
+    let good = Source::new(None);
+    liar.set_newest(105);
+    good.set_newest(105);
+    let updates = repeat(&liar, status(105 + 10_001, SlotStatus::SlotCreatedBank));
+    good.send(chain(101..=105));
+    let mut config = both(&liar, &good).await;
+    config.stream.stall_timeout = StreamConfig::default().stall_timeout;
+    let rig = Rig::start(config);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("slot 10106") && reason.contains("says is 105"), "{reason}");
+    updates.abort();
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_once_says_a_far_slot_does_not_make_the_node_late_forever() {
+    let source = Source::new(None);
+    source.set_newest(u64::MAX);
+    source.send(chain(101..=105));
+    let rig = Rig::start(config(vec![source_config(&source).await]));
+    rig.wait("the slot is said", |rig| rig.status.slots_behind() > Some(1 << 60)).await;
+    source.set_newest(107);
+    rig.wait("the next slot is said", |rig| rig.status.slots_behind() == Some(2)).await;
     rig.stop().await;
 }
 
