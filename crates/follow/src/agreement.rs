@@ -98,7 +98,8 @@ impl AgreementSource {
         let (mut updates, requests) =
             subscribe(&client, token.as_ref(), subscribe_request()).await?;
         self.set_connected(true);
-        tracing::info!(url = self.source.url, "following a source of bank hashes");
+        let server = self.source.server();
+        tracing::info!(%server, "following a source of bank hashes");
         let stall = self.config.stall_timeout;
         let mut listed_at = Instant::from_std(now());
         loop {
