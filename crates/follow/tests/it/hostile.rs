@@ -218,16 +218,24 @@ async fn a_source_that_once_says_a_far_slot_does_not_make_the_node_late_forever(
 async fn a_source_that_lags_behind_another_is_left() {
     let late = Source::new(None);
     let good = Source::new(None);
-    late.send(chain(101..=103));
-    let updates = repeat(&late, status(103, SlotStatus::SlotProcessed));
-    good.set_newest(115);
-    good.send(chain(101..=115));
+    good.send(chain(101..=300));
     let mut config = both(&late, &good).await;
+    // The sources are asked for their slots every two seconds.
+    config.stream.stall_timeout = Duration::from_secs(3);
     config.stream.lag_slots_max = 10;
+    // It brings one bank while the chain makes three.
+    let banks = tokio::spawn(async move {
+        let mut times = tokio::time::interval(Duration::from_millis(100));
+        for slot in 101..=299 {
+            times.tick().await;
+            good.set_newest(150 + 3 * (slot - 101));
+            late.send(chain(slot..=slot));
+        }
+    });
     let rig = Rig::start(config);
-    let reason = until_the_other_serves(&rig, 115).await;
-    assert!(reason.contains("12 slots behind") && reason.contains("at most 10"), "{reason}");
-    updates.abort();
+    let reason = until_the_other_serves(&rig, 300).await;
+    assert!(reason.contains("slots behind") && reason.contains("at most 10"), "{reason}");
+    banks.abort();
     rig.stop().await;
 }
 
