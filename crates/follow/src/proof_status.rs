@@ -34,7 +34,7 @@ pub(crate) struct SourceStatus {
     /// Scheme, host and port.
     server: String,
     is_connected: AtomicBool,
-    /// The newest listed slot, or 0.
+    /// The newest slot of the last listing, or 0.
     newest: AtomicU64,
     disagreements: AtomicU64,
     first: ArcSwapOption<(Slot, Hash)>,
@@ -55,9 +55,9 @@ impl SourceStatus {
         self.is_connected.store(is_connected, Ordering::Relaxed);
     }
 
-    /// The source lists the hash of a slot.
+    /// Records the newest slot that the source lists now. An earlier listing may have been false.
     pub(crate) fn list(&self, slot: Slot) {
-        self.newest.fetch_max(slot, Ordering::Relaxed);
+        self.newest.store(slot, Ordering::Relaxed);
     }
 
     /// The source lists a hash that no bank of the slot has here.

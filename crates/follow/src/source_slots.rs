@@ -4,7 +4,7 @@
 //! Invariant: only whole banks count, so a source that sends anything else is left as if it sent nothing. A source's
 //! own reports cannot make it lag, and those of another one cannot make a stream stall that brings banks. So a source
 //! that lies about its slot costs one change of streams, and not the chain.
-//! Bounds: one number for each source.
+//! Bounds: a slot and a time for each source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use feed::SourceProgress;
 use ledger::Slot;
+use parking_lot::Mutex;
 
 /// Slots by which a bank may be ahead of what the other sources say. Less lets a stream stall that is only faster than
 /// the requests for their slots; more gives a source that makes up a bank this long before it stalls.
@@ -19,31 +20,66 @@ const AHEAD_SLOTS_MAX: u64 = 100;
 /// Slots from the newest known one to that of an update. A source that names one above has a fault, or lies.
 pub(crate) const FAR_SLOTS_MAX: u64 = 10_000;
 
-/// The newest slot that each source says; 0 until it has said one.
+/// Time in which the slots of a source that stalled do not make other sources lag. Less lets a source that only says
+/// rising slots take the place of one that serves more often; more leaves a lagging source unnoticed for longer.
+const DOUBT: Duration = Duration::from_secs(600);
+
+/// The newest slot that each source says.
 #[derive(Clone)]
-pub(crate) struct SourceSlots(Arc<[AtomicU64]>);
+pub(crate) struct SourceSlots(Arc<[SaidSlot]>);
+
+#[derive(Default)]
+struct SaidSlot {
+    /// 0 until the source has said one.
+    newest: AtomicU64,
+    doubted_until: Mutex<Option<Instant>>,
+}
 
 impl SourceSlots {
     pub(crate) fn new(sources: usize) -> Self {
-        Self((0..sources).map(|_| AtomicU64::new(0)).collect())
+        Self((0..sources).map(|_| SaidSlot::default()).collect())
     }
 
     /// Records the newest slot that a source reports.
     pub(crate) fn record(&self, source: usize, slot: Slot) {
-        if let Some(newest) = self.0.get(source) {
-            newest.store(slot, Ordering::Relaxed);
+        if let Some(said) = self.0.get(source) {
+            said.newest.store(slot, Ordering::Relaxed);
+        }
+    }
+
+    /// Ignores the slots of a source for a while, because its stream did not have what it says.
+    pub(crate) fn doubt(&self, source: usize, now: Instant) {
+        if let Some(said) = self.0.get(source) {
+            *said.doubted_until.lock() = Some(now + DOUBT);
+        }
+    }
+
+    /// Believes a source again, because its stream brings banks.
+    fn believe(&self, source: usize) {
+        if let Some(said) = self.0.get(source) {
+            *said.doubted_until.lock() = None;
         }
     }
 
     /// Returns the newest slot that a source reported.
     pub(crate) fn newest(&self, source: usize) -> Slot {
-        self.0.get(source).map_or(0, |newest| newest.load(Ordering::Relaxed))
+        self.0.get(source).map_or(0, |said| said.newest.load(Ordering::Relaxed))
     }
 
-    /// The newest slot that a source other than this one says.
+    /// Returns the newest slot that a source other than this one says.
     fn newest_elsewhere(&self, source: usize) -> Slot {
-        let others = (0..self.0.len()).filter(|other| *other != source);
-        others.map(|other| self.newest(other)).max().unwrap_or_default()
+        self.newest_of_others(source, |_| true)
+    }
+
+    /// Like [`Self::newest_elsewhere`], without the sources that are doubted.
+    fn newest_believed_elsewhere(&self, source: usize, now: Instant) -> Slot {
+        self.newest_of_others(source, |said| said.doubted_until.lock().is_none_or(|it| it <= now))
+    }
+
+    fn newest_of_others(&self, source: usize, counts: impl Fn(&SaidSlot) -> bool) -> Slot {
+        let others = self.0.iter().enumerate().filter(|(other, _)| *other != source);
+        let counted = others.map(|(_, said)| said).filter(|said| counts(said));
+        counted.map(|said| said.newest.load(Ordering::Relaxed)).max().unwrap_or_default()
     }
 }
 
@@ -134,12 +170,14 @@ impl StreamProgress {
             self.newest = self.newest.max(progress.newest);
             self.believed = self.believed.max(progress.newest.min(bound));
             self.progressed_at = as_of;
+            self.slots.believe(self.source);
         }
         let has_newer = self.newest_at_source() > self.newest || others > self.believed;
         if has_newer && as_of.saturating_duration_since(self.progressed_at) > self.timeout {
             return Some(Standstill::Stalled);
         }
-        let lag = others.saturating_sub(self.believed);
+        let believed_others = self.slots.newest_believed_elsewhere(self.source, as_of);
+        let lag = believed_others.saturating_sub(self.believed);
         if lag <= self.lag_slots_max {
             (self.lag, self.lag_since) = (u64::MAX, as_of);
         } else if lag < self.lag || is_queue_full {
@@ -241,6 +279,27 @@ mod tests {
         world.record(1_040);
         world.slots.record(1, 2_011);
         assert_eq!(world.standstill(40), Some(Standstill::Lagging(971)));
+    }
+
+    #[test]
+    fn a_source_that_stalled_does_not_make_another_one_lag_until_it_brings_banks() {
+        let lag = |world: &mut World, from: u64| {
+            (from..from + 30).find_map(|second| {
+                world.slots.record(1, 2_000 + 100 * second);
+                world.record(1_000 + second);
+                world.standstill(second)
+            })
+        };
+        let mut world = World::new([1_000, 2_000]);
+        assert!(matches!(lag(&mut world, 0), Some(Standstill::Lagging(_))));
+        let mut world = World::new([1_000, 2_000]);
+        world.slots.doubt(1, world.start);
+        assert_eq!(lag(&mut world, 0), None);
+        world.slots.believe(1);
+        assert!(matches!(lag(&mut world, 30), Some(Standstill::Lagging(_))));
+        let mut world = World::new([1_000, 2_000]);
+        world.slots.doubt(1, world.start);
+        assert!(matches!(lag(&mut world, 600), Some(Standstill::Lagging(_))), "it is forgotten");
     }
 
     #[test]

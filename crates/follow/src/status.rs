@@ -24,6 +24,8 @@ pub struct FollowStatus {
     pub(crate) confirmed: AtomicU64,
     pub(crate) root: AtomicU64,
     pub(crate) sessions: AtomicU64,
+    /// Streams that were left because their source stalled, lagged, or named a slot far above all others.
+    pub(crate) left_streams: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) banks: AtomicU64,
     pub(crate) duplicates: AtomicU64,
@@ -203,6 +205,7 @@ impl Collector for FollowStatus {
         let mut family = out.family("hydrant_follow_events_total", MetricKind::Counter, help);
         for (event, counter) in [
             ("session", &self.sessions),
+            ("left_stream", &self.left_streams),
             ("update", &self.updates),
             ("bank", &self.banks),
             ("duplicate_update", &self.duplicates),

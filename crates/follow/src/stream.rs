@@ -23,7 +23,6 @@ use prost::Message as _;
 use solana_hash::Hash;
 use solana_sdk_ids::sysvar;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
-use tonic::Code;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -38,11 +37,12 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::clock::now;
-use crate::convert::{self, BlockFacts, ConvertError, WrittenAccount};
+use crate::convert::{self, BlockFacts, WrittenAccount};
 use crate::footers::Footers;
 use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{FAR_SLOTS_MAX, SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
+use crate::stream_end::{StreamEnd, is_out_of_window, log_end};
 
 pub(crate) const FILTER: &str = "follow";
 /// Updates that are sent to the writer at once.
@@ -176,40 +176,6 @@ struct OpenStream {
     footers: Footers,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StreamEnd {
-    #[error("connect")]
-    Connect(#[source] tonic::transport::Error),
-    #[error("x-token is no header value")]
-    Token,
-    #[error("the source refuses: {0}")]
-    Refused(tonic::Status),
-    #[error("a message has more than {limit} B (stream.message_bytes_max): {status}")]
-    MessageTooLarge { limit: usize, status: tonic::Status },
-    #[error("the source ended the stream")]
-    Ended,
-    #[error("nothing was received for {0:?}")]
-    Stalled(Duration),
-    #[error("no whole bank was received for {0:?}, although there is a newer slot")]
-    NoBank(Duration),
-    #[error(
-        "an update of slot {slot}: the newest slot that any source says is {newest}, and at most {limit} above it are accepted"
-    )]
-    FarSlot { slot: Slot, newest: Slot, limit: u64 },
-    #[error(
-        "it is {slots} slots behind another source for {timeout:?}, at most {limit} (stream.lag_slots_max)"
-    )]
-    Lagging { slots: u64, limit: u64, timeout: Duration },
-    #[error("a message is no update")]
-    Message(#[from] ConvertError),
-    #[error("the writer found a gap")]
-    Gap,
-    #[error("no archive closed the gap in {0:?} (stream.archive_timeout)")]
-    NoArchive(Duration),
-    #[error("the writer has ended")]
-    WriterEnded,
-}
-
 /// Connects to sources and sends their updates.
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SourceConfig>,
@@ -264,6 +230,10 @@ impl Streams {
             let text = format!("{}: {}", source.server(), describe_error(&end));
             *self.status.last_stream_end.lock() = Some(text);
             log_end(&source, &end);
+            self.status.left_streams.fetch_add(u64::from(end.is_choice()), Ordering::Relaxed);
+            if matches!(end, StreamEnd::NoBank(_) | StreamEnd::FarSlot { .. }) {
+                slots.doubt(at, now());
+            }
             if self.refuses_entries(at, &end) {
                 continue;
             }
@@ -622,18 +592,6 @@ async fn first_available(
     response.into_inner().first_available
 }
 
-/// Whether a source says that it cannot replay from the requested slot. Servers do not agree on the code.
-fn is_out_of_window(status: &tonic::Status) -> bool {
-    let is_named = || ["slot", "available"].iter().any(|word| status.message().contains(word));
-    match status.code() {
-        Code::OutOfRange => true,
-        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Internal => {
-            is_named()
-        }
-        _ => false,
-    }
-}
-
 /// Whether sources lack what follows the root, since it moved last.
 struct GapRounds {
     /// Number of rounds over all sources in which one had a gap.
@@ -696,11 +654,4 @@ async fn poll_other(source: SourceConfig, config: StreamConfig, slots: SourceSlo
         return;
     };
     poll_slot(client, token, slots, at).await;
-}
-
-pub(crate) fn log_end(source: &SourceConfig, end: &StreamEnd) {
-    let is_refused = matches!(end, StreamEnd::Refused(_));
-    let server = source.server();
-    let err = describe_error(end);
-    tracing::warn!(%server, err, is_refused, "a source's stream ended");
 }
