@@ -17,9 +17,10 @@ use parking_lot::Mutex;
 /// Slots by which a bank may be ahead of what the other sources say. Less lets a stream stall that is only faster than
 /// the requests for their slots; more gives a source that makes up a bank this long before it stalls.
 const AHEAD_SLOTS_MAX: u64 = 100;
+/// Slots that the other sources may be ahead although nothing is missing: their bank may be open, after skipped slots.
+const OPEN_SLOTS_MAX: u64 = 8;
 /// Slots from the newest known one to that of an update. A source that names one above has a fault, or lies.
 pub(crate) const FAR_SLOTS_MAX: u64 = 10_000;
-
 /// Time in which the slots of a source that stalled do not make other sources lag. Less lets a source that only says
 /// rising slots take the place of one that serves more often; more leaves a lagging source unnoticed for longer.
 const DOUBT: Duration = Duration::from_secs(600);
@@ -107,10 +108,11 @@ pub(crate) struct StreamProgress {
     source: usize,
     timeout: Duration,
     lag_slots_max: u64,
-    /// The number of whole banks, and the newest of their slots.
+    /// The newest slot of any update. A bank may be open for as long as it likes.
+    received: Slot,
+    /// The number of whole banks.
     banks: u64,
-    newest: Slot,
-    /// As `newest`, but not far ahead of what the other sources said at that time.
+    /// The newest slot of a whole bank, but not far ahead of what the other sources said at that time.
     believed: Slot,
     progressed_at: Instant,
     /// The smallest lag since it is above the limit, and when it was reached.
@@ -135,13 +137,18 @@ impl StreamProgress {
             source,
             timeout,
             lag_slots_max,
+            received: root,
             banks: 0,
-            newest: root,
             believed: root,
             progressed_at: now,
             lag: u64::MAX,
             lag_since: now,
         }
+    }
+
+    /// Records the slot of an update.
+    pub(crate) fn record(&mut self, slot: Slot) {
+        self.received = self.received.max(slot);
     }
 
     /// Returns the newest slot that the source says.
@@ -167,12 +174,12 @@ impl StreamProgress {
             let bound =
                 if others == 0 { Slot::MAX } else { others.saturating_add(AHEAD_SLOTS_MAX) };
             self.banks = progress.banks;
-            self.newest = self.newest.max(progress.newest);
             self.believed = self.believed.max(progress.newest.min(bound));
             self.progressed_at = as_of;
             self.slots.believe(self.source);
         }
-        let has_newer = self.newest_at_source() > self.newest || others > self.believed;
+        let has_newer = self.newest_at_source() > self.received
+            || others > self.believed.saturating_add(OPEN_SLOTS_MAX);
         if has_newer && as_of.saturating_duration_since(self.progressed_at) > self.timeout {
             return Some(Standstill::Stalled);
         }
@@ -215,6 +222,7 @@ mod tests {
 
         /// A whole bank.
         fn record(&mut self, slot: Slot) {
+            self.progress.record(slot);
             self.handled.banks += 1;
             self.handled.newest = self.handled.newest.max(slot);
         }
@@ -244,13 +252,24 @@ mod tests {
     #[test]
     fn a_source_that_makes_up_a_far_bank_stalls_when_another_source_goes_on() {
         for far in [1_050, 1_000_000, Slot::MAX] {
-            let mut world = World::new([Slot::MAX, 1_000]);
+            let mut world = World::new([1_000, 1_000]);
             world.record(far);
             assert_eq!(world.standstill(1), None);
             assert_eq!(world.standstill(11), None, "nobody says that there is a newer bank");
-            world.slots.record(1, 1_101);
+            world.slots.record(1, 1_109);
             assert_eq!(world.standstill(12), Some(Standstill::Stalled), "{far}");
         }
+    }
+
+    #[test]
+    fn a_source_that_sends_no_whole_bank_stalls_unless_it_is_the_open_one() {
+        let mut world = World::new([1_001, 1_001]);
+        world.progress.record(1_001);
+        assert_eq!(world.standstill(100), None, "the next bank is open");
+        world.progress.record(Slot::MAX);
+        world.slots.record(0, 1_009);
+        world.slots.record(1, 1_009);
+        assert_eq!(world.standstill(100), Some(Standstill::Stalled));
     }
 
     #[test]

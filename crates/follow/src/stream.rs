@@ -433,6 +433,7 @@ impl Streams {
                     break;
                 }
                 Ok(Some((converted, memory_bytes))) => {
+                    progress.record(converted.slot);
                     bytes += memory_bytes;
                     updates.push((converted, memory_bytes));
                 }

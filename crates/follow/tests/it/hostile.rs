@@ -175,7 +175,7 @@ async fn a_source_that_sends_updates_but_no_whole_bank_is_left() {
         let hung = Source::new(None);
         let good = Source::new(None);
         let updates = repeat(&hung, junk);
-        good.set_newest(105);
+        good.set_newest(120);
         good.send(chain(101..=105));
         let rig = Rig::start(both(&hung, &good).await);
         let reason = until_the_other_serves(&rig, 105).await;
