@@ -28,7 +28,7 @@ pub struct BankProof {
 /// An independent source, and whether it agrees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgreementSource {
-    /// The URL of the source.
+    /// Scheme, host and port of the source. The rest of its URL may be a secret.
     pub url: String,
     /// Whether the stream of the source is open.
     pub is_connected: bool,

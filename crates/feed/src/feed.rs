@@ -15,7 +15,7 @@ use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
 use crate::opened_banks::OpenedBanks;
 use crate::session::{CommitmentStatus, ReportedBank, Session, StreamStart, UpdateTarget};
-use crate::stats::{FeedStats, FeedStatus};
+use crate::stats::{FeedStats, FeedStatus, SourceProgress};
 use crate::update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};
 use crate::votes::Votes;
 
@@ -197,6 +197,12 @@ impl<A: Clone, T, M> Feed<A, T, M> {
                 ..self.stats
             },
         }
+    }
+
+    /// Returns the whole banks of a source, or `None` if its session has ended. Cost: O(1); O(slots above the root) for a
+    /// session that started above the root.
+    pub fn source_progress(&self, source: SourceId) -> Option<SourceProgress> {
+        self.sessions.get(&source).map(Session::progress)
     }
 
     /// Whether a source contradicts the rooted chain.
@@ -490,6 +496,7 @@ impl<A: Clone, T, M> Feed<A, T, M> {
             LinkDecision::Wait | LinkDecision::Gap(_) => return,
         };
         let id = reported.id;
+        session.linked.record(slot);
         session.bytes += reported.bytes();
         entry.reported.retain(|known| known.id != id);
         let replaced: Vec<BlockId> = entry.reported.iter().map(|reported| reported.id).collect();

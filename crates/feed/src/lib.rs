@@ -35,5 +35,5 @@ pub use decision::{Decision, LandedVote};
 pub use event::{DropReason, Event, Gap, GapReason, Missing};
 pub use feed::Feed;
 pub use session::StreamStart;
-pub use stats::{FeedStats, FeedStatus};
+pub use stats::{FeedStats, FeedStatus, SourceProgress};
 pub use update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};

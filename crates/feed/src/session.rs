@@ -13,6 +13,7 @@ use crate::account_writes::LastWrite;
 use crate::assembly::{Added, Assembly};
 use crate::config::FeedConfig;
 use crate::event::{GapReason, Missing};
+use crate::stats::SourceProgress;
 
 /// Banks of one slot in one session: replays of a slot are rare.
 const BANKS_OF_SLOT_MAX: usize = 8;
@@ -73,6 +74,8 @@ pub(crate) struct Session<A, T, M> {
     pub(crate) is_detached: bool,
     /// Whether it began in the middle of banks, which then may look whole without being so.
     pub(crate) is_partial: bool,
+    /// The whole banks of the session that were reported, or were known.
+    pub(crate) linked: SourceProgress,
 }
 
 /// The start of a stream. Banks of a stream that starts above the root wait for [`Feed::jump`](crate::Feed::jump), and
@@ -292,7 +295,22 @@ impl<A, T, M> Session<A, T, M> {
             conflict: None,
             is_detached,
             is_partial,
+            linked: SourceProgress::default(),
         }
+    }
+
+    /// Returns the number of whole banks so far, and the newest slot of one. Those that wait for their parents count
+    /// only if the session is detached: an attached one may have any number of banks that lead nowhere.
+    pub(crate) fn progress(&self) -> SourceProgress {
+        let mut progress = self.linked;
+        if !self.is_detached {
+            return progress;
+        }
+        for (slot, entry) in &self.slots {
+            let whole = entry.open.iter().filter(|bank| bank.is_whole());
+            whole.for_each(|_| progress.record(*slot));
+        }
+        progress
     }
 
     /// Returns the lowest slot with an open bank that has its block meta.

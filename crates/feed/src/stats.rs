@@ -20,6 +20,22 @@ pub struct FeedStatus {
     pub stats: FeedStats,
 }
 
+/// The progress of one source: what it sent, as far as it leads anywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceProgress {
+    /// Number of whole banks that continue the chain, or that wait for the root to jump.
+    pub banks: u64,
+    /// The newest slot of these banks; 0 without one.
+    pub newest: Slot,
+}
+
+impl SourceProgress {
+    pub(crate) fn record(&mut self, slot: Slot) {
+        self.banks += 1;
+        self.newest = self.newest.max(slot);
+    }
+}
+
 /// Counters since the start, and the current use of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedStats {

@@ -24,9 +24,9 @@ use yellowstone_grpc_proto::geyser::{
 use crate::clock::now;
 use crate::proof_status::{ProofStatus, SourceStatus};
 use crate::stream::{
-    FILTER, Message, Reports, SourceConfig, StreamConfig, StreamEnd, connect, log_end, parse_token,
-    subscribe,
+    FILTER, Message, Reports, SourceConfig, StreamConfig, connect, parse_token, subscribe,
 };
+use crate::stream_end::{StreamEnd, log_end};
 
 /// Bytes of a message: the sysvar has 20,488.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -98,7 +98,8 @@ impl AgreementSource {
         let (mut updates, requests) =
             subscribe(&client, token.as_ref(), subscribe_request()).await?;
         self.set_connected(true);
-        tracing::info!(url = self.source.url, "following a source of bank hashes");
+        let server = self.source.server();
+        tracing::info!(%server, "following a source of bank hashes");
         let stall = self.config.stall_timeout;
         let mut listed_at = Instant::from_std(now());
         loop {

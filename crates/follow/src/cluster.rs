@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use chain_solana::{
     Cluster, ClusterInfo, ClusterNode, InflationSchedule, LeaderSchedule, Reader, View, VoteStakes,
 };
-use http_client::{Client, Endpoint, HttpClientError};
+use http_client::{Client, Endpoint, HttpClientError, shorten_message};
 use ledger::{BlockId, Commitment, Slot};
 use parking_lot::RwLock;
 use serde_json::json;
@@ -29,6 +29,9 @@ use svm::{AccountSource, LAMPORTS_PER_SIGNATURE};
 use crate::error::FollowError;
 use crate::status::FollowStatus;
 
+/// Bytes of an upstream's response: a hash, or an error.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
+
 /// Facts that only an upstream knows.
 #[derive(Clone, Debug)]
 pub struct UpstreamFacts {
@@ -39,12 +42,12 @@ pub struct UpstreamFacts {
 impl UpstreamFacts {
     /// Requests them from an upstream's RPC. It blocks.
     pub fn request(upstream: &Endpoint) -> Result<Self, HttpClientError> {
-        let mut client = Client::open(upstream.clone())?;
+        let mut client = Client::open_with_body_limit(upstream.clone(), RESPONSE_BYTES_MAX)?;
         let genesis = client.call("getGenesisHash", &json!([]))?;
         let genesis_hash = genesis.as_str().and_then(|text| Hash::from_str(text).ok());
         let genesis_hash = genesis_hash.ok_or_else(|| HttpClientError::Call {
             method: "getGenesisHash".into(),
-            error: format!("no hash: {genesis}"),
+            error: shorten_message(&format!("no hash: {genesis}")),
         })?;
         Ok(Self { genesis_hash })
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http_client::{Connection, Endpoint, HttpClientError};
+use http_client::{Connection, Endpoint, HttpClientError, shorten_message};
 use snapshot_solana::ArchiveName;
 
 /// Redirects that are followed.
@@ -161,7 +161,7 @@ pub async fn newest_archive(
     let target = archive_path(&location);
     let name = target.as_deref().and_then(archive_name).and_then(ArchiveName::parse);
     let name = name.filter(|name| has_kind(name, kind));
-    name.ok_or(DownloadError::Name { location })
+    name.ok_or_else(|| name_error(&location))
 }
 
 /// Downloads the newest archive of an upstream into a directory. Returns its path. The file has its name only when it
@@ -199,14 +199,18 @@ pub async fn download(
                     let name = archive_name(path).and_then(ArchiveName::parse);
                     name.is_some_and(|name| has_kind(&name, kind))
                 };
-                path = target.filter(is_it).ok_or(DownloadError::Name { location })?;
+                path = target.filter(is_it).ok_or_else(|| name_error(&location))?;
             }
             Received { status, .. } => {
                 return Err(DownloadError::Status { path, status });
             }
         }
     }
-    Err(DownloadError::Name { location: path })
+    Err(name_error(&path))
+}
+
+fn name_error(location: &str) -> DownloadError {
+    DownloadError::Name { location: shorten_message(location) }
 }
 
 async fn get(

@@ -125,8 +125,9 @@ impl Follower {
             history.set_tip(block.id);
         }
         history.publish();
-        let urls = config.agreement.sources.iter().map(|source| source.url.clone()).collect();
-        let proof = Arc::new(ProofStatus::new(config.verify.required_level(), urls));
+        let sources = config.agreement.sources.iter();
+        let servers = sources.map(|source| source.server().to_string()).collect();
+        let proof = Arc::new(ProofStatus::new(config.verify.required_level(), servers));
         proof.record(block.id, BankProof { level: VerificationLevel::Computed, votes: None });
         let status = Arc::new(FollowStatus { proof, ..FollowStatus::default() });
         for counter in [&status.processed, &status.confirmed, &status.root] {

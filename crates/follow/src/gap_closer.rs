@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chain_solana::Reader;
-use http_client::Endpoint;
+use http_client::{Endpoint, describe_error};
 use lattice::LtHash;
 use ledger::{BlockId, Slot};
 use snapshot_solana::{ArchiveName, LoadedState, Progress, Snapshot, SnapshotError};
@@ -139,12 +139,7 @@ impl GapCloser {
     }
 
     fn report(&self, err: &CloseError) {
-        let mut text = err.to_string();
-        let mut source = std::error::Error::source(err);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
+        let text = describe_error(err);
         let before = self.status.last_archive_error.lock().replace(text.clone());
         if before.as_ref() != Some(&text) {
             tracing::warn!("the gap is still open: {text}");

@@ -2,18 +2,22 @@
 //!
 //! In: `SubscribeGossip` of one source after another; where no source has it, JSON-RPC of the upstream every
 //! [`UPSTREAM_INTERVAL`], on a thread that may block. Out: the nodes of [`FollowedCluster`], replaced as a whole.
-//! Bounds: [`NODES_MAX`] nodes, in the stream and in a response; further ones are left out. The table is published at
-//! most once per [`PUBLISH_INTERVAL`]. A stream that sends nothing for [`STALL_TIMEOUT`] is closed.
+//! Bounds: [`NODES_MAX`] nodes, in the stream and in a response; further ones are left out. A response has at most
+//! [`RESPONSE_BYTES_MAX`], and is parsed without its further nodes. The table is published at most once per
+//! [`PUBLISH_INTERVAL`]. A stream that sends nothing for [`STALL_TIMEOUT`] is closed.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::{ClusterNode, client_name, is_dialable};
 use futures_util::StreamExt as _;
-use http_client::{Client, Endpoint};
-use serde_json::{Value, json};
+use http_client::{Client, Endpoint, HttpClientError, describe_error, shorten_message};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
 use solana_pubkey::Pubkey;
 use tonic::Status;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -26,6 +30,8 @@ use crate::stream::{SourceConfig, StreamConfig, connect};
 
 /// Nodes of a cluster. Mainnet has about 5,000 in gossip.
 const NODES_MAX: usize = 20_000;
+/// Bytes of an upstream's response. The 5,000 nodes of mainnet have about 3 MB.
+const RESPONSE_BYTES_MAX: usize = 16 << 20;
 /// Interval between publications of a changed table.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between requests for the nodes of an upstream.
@@ -46,14 +52,19 @@ pub(crate) async fn follow_nodes(
     loop {
         for source in &sources {
             if let Err(end) = follow_gossip(source, &config, &cluster).await {
-                tracing::debug!(url = source.url, end, "no gossip of this source");
+                let end = shorten_message(&end);
+                tracing::debug!(server = %source.server(), end, "no gossip of this source");
             }
         }
         if let Some(endpoint) = upstream.clone().filter(|_| now() >= next_upstream) {
             next_upstream = now() + UPSTREAM_INTERVAL;
             match request_nodes_on_thread(endpoint).await {
-                Some(nodes) => cluster.set_nodes(nodes),
-                None => tracing::debug!("the upstream names no nodes"),
+                Some(Ok(nodes)) => cluster.set_nodes(nodes),
+                Some(Err(err)) => {
+                    let err = describe_error(&err);
+                    tracing::debug!(err, "the upstream names no nodes");
+                }
+                None => tracing::debug!("no thread for a request of the cluster's nodes"),
             }
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
@@ -164,42 +175,98 @@ fn contact_info(node: &SubscribeUpdateContactInfoNode) -> Option<ClusterNode> {
 }
 
 /// A thread of its own, not the runtime's: an upstream that stalls must not delay the node's end.
-async fn request_nodes_on_thread(upstream: Endpoint) -> Option<Vec<ClusterNode>> {
+async fn request_nodes_on_thread(
+    upstream: Endpoint,
+) -> Option<Result<Vec<ClusterNode>, HttpClientError>> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let thread = std::thread::Builder::new().name("nodes".into());
     // Without a receiver the node is ending.
     thread.spawn(move || drop(sender.send(request_nodes(&upstream)))).ok()?;
-    receiver.await.ok().flatten()
+    receiver.await.ok()
 }
 
-/// The nodes that an upstream names. It blocks.
-fn request_nodes(upstream: &Endpoint) -> Option<Vec<ClusterNode>> {
-    let mut client = Client::open(upstream.clone()).ok()?;
-    let nodes = client.call("getClusterNodes", &json!([])).ok()?;
-    Some(nodes.as_array()?.iter().take(NODES_MAX).filter_map(parse_node).collect())
+/// Requests the nodes that an upstream names. It blocks.
+fn request_nodes(upstream: &Endpoint) -> Result<Vec<ClusterNode>, HttpClientError> {
+    let mut client = Client::open_with_body_limit(upstream.clone(), RESPONSE_BYTES_MAX)?;
+    let ListedNodes(nodes) = client.call_as("getClusterNodes", &json!([]))?;
+    Ok(nodes)
 }
 
-fn parse_node(node: &Value) -> Option<ClusterNode> {
-    let text = |name: &str| node.get(name).and_then(Value::as_str);
-    let address = |name: &str| text(name).and_then(parse_address);
-    let number = |name: &str| node.get(name).and_then(Value::as_u64);
-    Some(ClusterNode {
-        identity: text("pubkey")?.parse().ok()?,
-        gossip: address("gossip"),
-        tvu: address("tvu"),
-        tpu: address("tpu"),
-        tpu_quic: address("tpuQuic"),
-        tpu_forwards: address("tpuForwards"),
-        tpu_forwards_quic: address("tpuForwardsQuic"),
-        tpu_vote: address("tpuVote"),
-        serve_repair: address("serveRepair"),
-        rpc: address("rpc"),
-        pubsub: address("pubsub"),
-        version: text("version").map(str::to_owned),
-        client_id: text("clientId").map(str::to_owned),
-        feature_set: number("featureSet").and_then(|it| u32::try_from(it).ok()),
-        shred_version: number("shredVersion").and_then(|it| u16::try_from(it).ok()),
-    })
+/// The first [`NODES_MAX`] nodes of a list, without those that have no valid identity.
+#[derive(Default)]
+struct ListedNodes(Vec<ClusterNode>);
+
+impl<'de> Deserialize<'de> for ListedNodes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(NodeListVisitor)
+    }
+}
+
+struct NodeListVisitor;
+
+impl<'de> Visitor<'de> for NodeListVisitor {
+    type Value = ListedNodes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of nodes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<ListedNodes, A::Error> {
+        let mut nodes = Vec::new();
+        while nodes.len() < NODES_MAX {
+            let Some(node) = list.next_element::<ListedNode>()? else {
+                return Ok(ListedNodes(nodes));
+            };
+            nodes.extend(node.parse());
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(ListedNodes(nodes))
+    }
+}
+
+/// A node as Agave's `getClusterNodes` has it.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListedNode {
+    pubkey: String,
+    gossip: Option<String>,
+    tvu: Option<String>,
+    tpu: Option<String>,
+    tpu_quic: Option<String>,
+    tpu_forwards: Option<String>,
+    tpu_forwards_quic: Option<String>,
+    tpu_vote: Option<String>,
+    serve_repair: Option<String>,
+    rpc: Option<String>,
+    pubsub: Option<String>,
+    version: Option<String>,
+    client_id: Option<String>,
+    feature_set: Option<u64>,
+    shred_version: Option<u64>,
+}
+
+impl ListedNode {
+    /// Returns `None` if the identity is not a public key.
+    fn parse(self) -> Option<ClusterNode> {
+        let address = |text: Option<String>| text.as_deref().and_then(parse_address);
+        Some(ClusterNode {
+            identity: self.pubkey.parse().ok()?,
+            gossip: address(self.gossip),
+            tvu: address(self.tvu),
+            tpu: address(self.tpu),
+            tpu_quic: address(self.tpu_quic),
+            tpu_forwards: address(self.tpu_forwards),
+            tpu_forwards_quic: address(self.tpu_forwards_quic),
+            tpu_vote: address(self.tpu_vote),
+            serve_repair: address(self.serve_repair),
+            rpc: address(self.rpc),
+            pubsub: address(self.pubsub),
+            version: self.version,
+            client_id: self.client_id,
+            feature_set: self.feature_set.and_then(|it| u32::try_from(it).ok()),
+            shred_version: self.shred_version.and_then(|it| u16::try_from(it).ok()),
+        })
+    }
 }
 
 /// An address that can be dialled.
@@ -229,8 +296,9 @@ mod tests {
         let parse = |tpu_quic: &str| contact_info(&node(1, tpu_quic)).expect("a node").tpu_quic;
         assert_eq!((parse("0.0.0.0:9901"), parse("[::]:9901")), (None, None));
         assert_eq!(parse("10.77.0.1:9901"), Some(([10, 77, 0, 1], 9901).into()));
-        let json = json!({ "pubkey": Pubkey::new_unique().to_string(), "tpuQuic": "0.0.0.0:9901" });
-        assert_eq!(parse_node(&json).expect("a node").tpu_quic, None);
+        let json =
+            json!([{ "pubkey": Pubkey::new_unique().to_string(), "tpuQuic": "0.0.0.0:9901" }]);
+        assert_eq!(listed(&json)[0].tpu_quic, None);
     }
 
     #[test]
@@ -267,17 +335,38 @@ mod tests {
         assert!(table.nodes().iter().all(|node| node.tpu_quic.is_none()));
     }
 
+    fn listed(json: &serde_json::Value) -> Vec<ClusterNode> {
+        serde_json::from_value::<ListedNodes>(json.clone()).expect("a list").0
+    }
+
     #[test]
     fn a_node_is_read_from_json_as_agave_writes_it() {
         let identity = Pubkey::new_from_array([3; 32]);
         let node = json!({
-            "pubkey": identity.to_string(), "gossip": "10.0.0.1:8001", "tpuQuic": "10.0.0.1:8009",
+            "pubkey": identity.to_string(), "gossip": "10.0.0.1:8001", "tpuQuic": "10.0.0.1:8009", "extra": [{}],
             "tvu": null, "version": "4.2.2", "clientId": "Agave", "featureSet": 9, "shredVersion": 70_000,
         });
-        let parsed = parse_node(&node).expect("a node");
-        assert_eq!((parsed.identity, parsed.feature_set), (identity, Some(9)));
-        assert_eq!((parsed.tvu, parsed.shred_version), (None, None));
-        assert_eq!(parsed.tpu_quic, "10.0.0.1:8009".parse().ok());
-        assert_eq!(parse_node(&json!({"pubkey": "x"})), None);
+        let parsed = listed(&json!([{"pubkey": "x"}, node]));
+        assert_eq!(parsed.len(), 1, "x is no identity");
+        assert_eq!((parsed[0].identity, parsed[0].feature_set), (identity, Some(9)));
+        assert_eq!((parsed[0].tvu, parsed[0].shred_version), (None, None));
+        assert_eq!(parsed[0].tpu_quic, "10.0.0.1:8009".parse().ok());
+        let many = vec![node; NODES_MAX + 5];
+        assert_eq!(listed(&many.into()).len(), NODES_MAX);
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_refused_without_reading_it() {
+        // It never ends, and has a length in one case.
+        for head in ["Content-Length: 1610612736", "Transfer-Encoding: chunked"] {
+            let upstream = http_client::testing::serve(move |_, socket| {
+                let head = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n");
+                let chunk = [b"100000\r\n", &[b'['; 1 << 20][..], b"\r\n"].concat();
+                let mut all = std::iter::once(head.into_bytes()).chain(std::iter::repeat(chunk));
+                all.all(|part| std::io::Write::write_all(socket, &part).is_ok())
+            });
+            let err = request_nodes(&upstream.into()).expect_err("it is too long");
+            assert_eq!(describe_error(&err), "the response has more than 16777216 bytes");
+        }
     }
 }

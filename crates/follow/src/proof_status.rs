@@ -31,18 +31,19 @@ struct Cell {
 /// The newest hash that one independent source lists.
 #[derive(Debug)]
 pub(crate) struct SourceStatus {
-    url: String,
+    /// Scheme, host and port.
+    server: String,
     is_connected: AtomicBool,
-    /// The newest listed slot, or 0.
+    /// The newest slot of the last listing, or 0.
     newest: AtomicU64,
     disagreements: AtomicU64,
     first: ArcSwapOption<(Slot, Hash)>,
 }
 
 impl SourceStatus {
-    fn new(url: String) -> Self {
+    fn new(server: String) -> Self {
         Self {
-            url,
+            server,
             is_connected: AtomicBool::new(false),
             newest: AtomicU64::new(0),
             disagreements: AtomicU64::new(0),
@@ -54,14 +55,15 @@ impl SourceStatus {
         self.is_connected.store(is_connected, Ordering::Relaxed);
     }
 
-    /// The source lists the hash of a slot.
+    /// Records the newest slot that the source lists now. An earlier listing may have been false.
     pub(crate) fn list(&self, slot: Slot) {
-        self.newest.fetch_max(slot, Ordering::Relaxed);
+        self.newest.store(slot, Ordering::Relaxed);
     }
 
     /// The source lists a hash that no bank of the slot has here.
     pub(crate) fn disagree(&self, slot: Slot, reported: Hash) {
-        tracing::error!(url = self.url, slot, %reported, "a source lists the hash of another bank");
+        let server = &self.server;
+        tracing::error!(server, slot, %reported, "a source lists the hash of another bank");
         if self.disagreements.fetch_add(1, Ordering::Relaxed) == 0 {
             self.first.store(Some(Arc::new((slot, reported))));
         }
@@ -70,7 +72,7 @@ impl SourceStatus {
     fn summary(&self) -> AgreementSource {
         let newest = Some(self.newest.load(Ordering::Relaxed));
         AgreementSource {
-            url: self.url.clone(),
+            url: self.server.clone(),
             is_connected: self.is_connected.load(Ordering::Relaxed),
             newest_slot: newest.filter(|slot| *slot > 0),
             disagreements: self.disagreements.load(Ordering::Relaxed),
@@ -105,8 +107,8 @@ impl ProofStatus {
         Duration::from_nanos(self.hash_nanos.load(Ordering::Relaxed))
     }
 
-    /// Nothing is proven yet. A bank needs `required` to be shown as confirmed. `sources` are the URLs of independent
-    /// sources.
+    /// Nothing is proven yet. A bank needs `required` to be shown as confirmed. `sources` are the servers of
+    /// independent sources.
     pub(crate) fn new(required: Option<VerificationLevel>, sources: Vec<String>) -> Self {
         let cells = if required.is_some() { BANKS_MAX } else { 0 };
         Self {
@@ -123,6 +125,11 @@ impl ProofStatus {
             limitation: ArcSwapOption::empty(),
             sources: sources.into_iter().map(SourceStatus::new).collect(),
         }
+    }
+
+    /// Whether banks are verified.
+    pub(crate) fn has_required_level(&self) -> bool {
+        self.required.is_some()
     }
 
     /// The independent sources, by number.

@@ -10,11 +10,13 @@ use parking_lot::Mutex;
 use solana::{BankMismatch, VerificationLevel};
 
 use crate::proof_status::ProofStatus;
+use crate::source_slots::HandledStream;
 
 /// The progress of a follower. Threads share it.
 #[derive(Debug, Default)]
 pub struct FollowStatus {
     pub(crate) is_connected: AtomicBool,
+    /// The slot that the followed source said last; 0 until one has said it.
     pub(crate) upstream: AtomicU64,
     /// The newest slot with a shred that the source has seen.
     pub(crate) shred_slot: AtomicU64,
@@ -22,6 +24,8 @@ pub struct FollowStatus {
     pub(crate) confirmed: AtomicU64,
     pub(crate) root: AtomicU64,
     pub(crate) sessions: AtomicU64,
+    /// Streams that were left because their source stalled, lagged, or named a slot far above all others.
+    pub(crate) left_streams: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) banks: AtomicU64,
     pub(crate) duplicates: AtomicU64,
@@ -49,6 +53,7 @@ pub struct FollowStatus {
     pub(crate) store_waits: AtomicU64,
     /// Accounts that an archive changes, while it is loaded.
     pub(crate) archive_bytes: AtomicU64,
+    pub(crate) handled_stream: Mutex<Option<HandledStream>>,
     pub(crate) last_gap: Mutex<Option<String>>,
     pub(crate) last_archive_error: Mutex<Option<String>>,
     pub(crate) last_stream_end: Mutex<Option<String>>,
@@ -66,12 +71,22 @@ impl FollowStatus {
         self.is_connected.load(Ordering::Relaxed)
     }
 
-    /// Slots from the processed tip to the newest slot of the source; `None` until a source has said it.
+    /// Returns the slots from the processed tip to the newest slot of the source. `None` until a source has said it, or
+    /// has sent a bank.
     pub fn slots_behind(&self) -> Option<u64> {
-        match self.upstream.load(Ordering::Relaxed) {
-            0 => None,
-            newest => Some(newest.saturating_sub(self.processed.load(Ordering::Relaxed))),
+        let newest = self.upstream.load(Ordering::Relaxed);
+        let is_known = newest > 0 || self.banks.load(Ordering::Relaxed) > 0;
+        is_known.then(|| newest.saturating_sub(self.processed()))
+    }
+
+    /// Returns the slots from the newest verified bank, or from the bank of an archive, to the processed tip; 0 if banks
+    /// are not verified.
+    pub fn slots_unverified(&self) -> u64 {
+        if !self.proof.has_required_level() {
+            return 0;
         }
+        let verified = self.verified().max(self.confirmed.load(Ordering::Relaxed));
+        self.processed().saturating_sub(verified)
     }
 
     /// Returns the slot of the processed tip.
@@ -165,8 +180,9 @@ impl Collector for FollowStatus {
         );
         let help = "The newest slot of the source, and those of this node by commitment.";
         let mut family = out.family("hydrant_follow_slot", MetricKind::Gauge, help);
+        let newest = count(&self.upstream).max(self.processed());
+        family.put(&[("at", "source")], newest);
         for (at, counter) in [
-            ("source", &self.upstream),
             ("processed", &self.processed),
             ("confirmed", &self.confirmed),
             ("finalized", &self.root),
@@ -190,6 +206,7 @@ impl Collector for FollowStatus {
         let mut family = out.family("hydrant_follow_events_total", MetricKind::Counter, help);
         for (event, counter) in [
             ("session", &self.sessions),
+            ("left_stream", &self.left_streams),
             ("update", &self.updates),
             ("bank", &self.banks),
             ("duplicate_update", &self.duplicates),

@@ -6,9 +6,10 @@
 //! Bounds: a message of at most `message_bytes_max`, also after decompression; a batch of [`BATCH_BYTES_MAX`] and one
 //! message; of messages that the writer has not handled, `queue_bytes_max` bytes. At that bound nothing more is read,
 //! and the source closes the stream of a slow reader.
-//! Invariant: a source that serves stays in use, unless it lags behind another one (`source_slots`). After a failure
-//! the next one is tried at once, and after a round without success there is a pause.
+//! Invariant: a source that serves stays in use, unless it stalls or lags behind another one (`source_slots`). After a
+//! failure the next one is tried at once, and after a round without success there is a pause.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,12 +17,12 @@ use std::time::{Duration, Instant};
 use chain_solana::ExecutedTransaction;
 use feed::{SourceId, StreamStart, Update};
 use futures_util::{FutureExt, StreamExt};
+use http_client::{Server, describe_error};
 use ledger::Slot;
 use prost::Message as _;
 use solana_hash::Hash;
 use solana_sdk_ids::sysvar;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
-use tonic::Code;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -36,11 +37,12 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::clock::now;
-use crate::convert::{self, BlockFacts, ConvertError, WrittenAccount};
+use crate::convert::{self, BlockFacts, WrittenAccount};
 use crate::footers::Footers;
 use crate::jump::{ConfirmedState, Jump};
-use crate::source_slots::{SourceSlots, Standstill, StreamProgress};
+use crate::source_slots::{FAR_SLOTS_MAX, SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
+use crate::stream_end::{StreamEnd, is_out_of_window, log_end};
 
 pub(crate) const FILTER: &str = "follow";
 /// Updates that are sent to the writer at once.
@@ -64,12 +66,26 @@ const GAP_ROUNDS: u32 = 2;
 const PERMIT_BYTES: usize = 1_024;
 
 /// A server of Yellowstone gRPC.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SourceConfig {
     /// URL of the source: `http[s]://HOST:PORT`.
     pub url: String,
     /// The value of `x-token`, if the server wants one.
     pub x_token: Option<String>,
+}
+
+impl SourceConfig {
+    /// Returns what logs and responses show of the source.
+    pub fn server(&self) -> Server {
+        Server::from_url(&self.url)
+    }
+}
+
+/// Neither the token nor the URL, which may have one.
+impl fmt::Debug for SourceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SourceConfig({})", self.server())
+    }
 }
 
 /// Timeouts and limits of streams.
@@ -160,36 +176,6 @@ struct OpenStream {
     footers: Footers,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StreamEnd {
-    #[error("connect")]
-    Connect(#[source] tonic::transport::Error),
-    #[error("x-token is no header value")]
-    Token,
-    #[error("the source refuses: {0}")]
-    Refused(tonic::Status),
-    #[error("a message has more than {limit} B (stream.message_bytes_max): {status}")]
-    MessageTooLarge { limit: usize, status: tonic::Status },
-    #[error("the source ended the stream")]
-    Ended,
-    #[error("nothing was received for {0:?}")]
-    Stalled(Duration),
-    #[error("no update was received for {0:?}, although there is a newer slot")]
-    NoUpdates(Duration),
-    #[error(
-        "it is {slots} slots behind another source for {timeout:?}, at most {limit} (stream.lag_slots_max)"
-    )]
-    Lagging { slots: u64, limit: u64, timeout: Duration },
-    #[error("a message is no update")]
-    Message(#[from] ConvertError),
-    #[error("the writer found a gap")]
-    Gap,
-    #[error("no archive closed the gap in {0:?} (stream.archive_timeout)")]
-    NoArchive(Duration),
-    #[error("the writer has ended")]
-    WriterEnded,
-}
-
 /// Connects to sources and sends their updates.
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SourceConfig>,
@@ -241,8 +227,13 @@ impl Streams {
             {
                 return;
             }
-            *self.status.last_stream_end.lock() = Some(format!("{}: {end}", source.url));
+            let text = format!("{}: {}", source.server(), describe_error(&end));
+            *self.status.last_stream_end.lock() = Some(text);
             log_end(&source, &end);
+            self.status.left_streams.fetch_add(u64::from(end.is_choice()), Ordering::Relaxed);
+            if matches!(end, StreamEnd::NoBank(_) | StreamEnd::FarSlot { .. }) {
+                slots.doubt(at, now());
+            }
             if self.refuses_entries(at, &end) {
                 continue;
             }
@@ -278,8 +269,8 @@ impl Streams {
         let may_be = status.code() == tonic::Code::InvalidArgument;
         let refuses = may_be && std::mem::replace(&mut self.with_entries[at], false);
         if refuses {
-            let url = &self.sources[at].url;
-            tracing::warn!(url, "entries and block footers are not requested any more");
+            let server = self.sources[at].server();
+            tracing::warn!(%server, "entries and block footers are not requested any more");
         }
         refuses
     }
@@ -311,17 +302,17 @@ impl Streams {
         self.send(Message::Opened { session, start }).await?;
         self.status.sessions.fetch_add(1, Ordering::Relaxed);
         self.status.is_connected.store(true, Ordering::Relaxed);
-        tracing::info!(url = source.url, from_slot, ?start, "following a source");
+        tracing::info!(server = %source.server(), from_slot, ?start, "following a source");
+        let StreamConfig { stall_timeout, lag_slots_max, .. } = self.config;
+        let root = self.status.root();
+        let progress =
+            StreamProgress::new(slots.clone(), at, stall_timeout, lag_slots_max, root, now());
         let mut polls = tokio::task::JoinSet::new();
         polls.spawn(poll_slot(client, token, slots.clone(), at));
         let others = self.sources.iter().enumerate().filter(|(other, _)| *other != at);
         for (other, source) in others {
             polls.spawn(poll_other(source.clone(), self.config.clone(), slots.clone(), other));
         }
-        let StreamConfig { stall_timeout, lag_slots_max, .. } = self.config;
-        let root = self.status.root();
-        let slots = slots.clone();
-        let progress = StreamProgress::new(slots, at, stall_timeout, lag_slots_max, root, now());
         let footers = Footers::default();
         let open = OpenStream { session, at, requests, progress, footers };
         self.receive(updates, open).await
@@ -361,11 +352,17 @@ impl Streams {
                     let free = self.permits.available_permits();
                     let queued = all.saturating_sub(free) * PERMIT_BYTES + open.footers.bytes();
                     self.status.queued_bytes.store(queued as u64, Ordering::Relaxed);
-                    self.status.upstream.fetch_max(open.progress.newest_at_source(), Ordering::Relaxed);
+                    // Until a source says its slot, that of the one before it counts.
+                    let newest = Some(open.progress.newest_at_source()).filter(|slot| *slot > 0);
+                    newest.inspect(|slot| self.status.upstream.store(*slot, Ordering::Relaxed));
                     let limit = self.config.lag_slots_max;
-                    match open.progress.standstill(free < all / 2, now()) {
+                    let handled = *self.status.handled_stream.lock();
+                    let handled = handled.filter(|handled| handled.session == open.session);
+                    let is_full = free < all / 2;
+                    let standstill = handled.and_then(|it| open.progress.standstill(&it, is_full));
+                    match standstill {
                         None => {}
-                        Some(Standstill::Stalled) => return Ok(StreamEnd::NoUpdates(stall)),
+                        Some(Standstill::Stalled) => return Ok(StreamEnd::NoBank(stall)),
                         Some(Standstill::Lagging(slots)) => {
                             return Ok(StreamEnd::Lagging { slots, limit, timeout: stall });
                         }
@@ -388,6 +385,10 @@ impl Streams {
         received: Instant,
     ) -> Result<(), StreamEnd> {
         let OpenStream { session, at, requests, progress, footers } = open;
+        let newest = progress.newest_known().max(self.status.processed());
+        let is_far = |slot: Slot| slot > newest.saturating_add(FAR_SLOTS_MAX);
+        // A source that does not say its slot may be far ahead of what is known here.
+        let has_said_slot = progress.newest_at_source() > 0;
         let mut updates = Vec::with_capacity(batch.len());
         let mut bytes = 0;
         let mut end = Ok(());
@@ -407,7 +408,9 @@ impl Streams {
                     }
                     Some(update) => {
                         // Any status but "dead" follows a shred of the slot.
-                        if let UpdateOneof::Slot(slot) = &update {
+                        if let UpdateOneof::Slot(slot) = &update
+                            && !is_far(slot.slot)
+                        {
                             self.status.shred_slot.fetch_max(slot.slot, Ordering::Relaxed);
                         }
                         let converted = convert::update(update)?;
@@ -424,8 +427,13 @@ impl Streams {
                 }
             });
             match converted {
+                Ok(Some((converted, _))) if has_said_slot && is_far(converted.slot) => {
+                    let slot = converted.slot;
+                    end = Err(StreamEnd::FarSlot { slot, newest, limit: FAR_SLOTS_MAX });
+                    break;
+                }
                 Ok(Some((converted, memory_bytes))) => {
-                    progress.record(converted.slot, received);
+                    progress.record(converted.slot);
                     bytes += memory_bytes;
                     updates.push((converted, memory_bytes));
                 }
@@ -585,18 +593,6 @@ async fn first_available(
     response.into_inner().first_available
 }
 
-/// Whether a source says that it cannot replay from the requested slot. Servers do not agree on the code.
-fn is_out_of_window(status: &tonic::Status) -> bool {
-    let is_named = || ["slot", "available"].iter().any(|word| status.message().contains(word));
-    match status.code() {
-        Code::OutOfRange => true,
-        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Internal => {
-            is_named()
-        }
-        _ => false,
-    }
-}
-
 /// Whether sources lack what follows the root, since it moved last.
 struct GapRounds {
     /// Number of rounds over all sources in which one had a gap.
@@ -659,11 +655,4 @@ async fn poll_other(source: SourceConfig, config: StreamConfig, slots: SourceSlo
         return;
     };
     poll_slot(client, token, slots, at).await;
-}
-
-/// Apart from the task that calls it, because an error in the log may not be held across a point where a task waits.
-pub(crate) fn log_end(source: &SourceConfig, end: &StreamEnd) {
-    let is_refused = matches!(end, StreamEnd::Refused(_));
-    let err = end as &dyn std::error::Error;
-    tracing::warn!(url = source.url, err, is_refused, "a source's stream ended");
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use chain_solana::{UpstreamCall, UpstreamError, UpstreamReply, UpstreamResult, UpstreamRpc};
-use http_client::{Connection, Endpoint, HttpClientError};
+use http_client::{Connection, Endpoint, HttpClientError, shorten_message};
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -151,7 +151,7 @@ async fn call(upstream: &Endpoint, body: &str) -> UpstreamResult {
     };
     let opened = Connection::open_with_body_limit(upstream.clone(), RESPONSE_BYTES_MAX);
     let mut connection = opened.await.map_err(unreachable)?;
-    let response = connection.exchange(&upstream.body(body)).await.map_err(unreachable)?;
+    let response = connection.exchange_bounded(&upstream.body(body)).await.map_err(unreachable)?;
     parse(response.status, response.body)
 }
 
@@ -160,6 +160,7 @@ fn parse(status: u16, body: &[u8]) -> UpstreamResult {
     let response: Response<'_> = serde_json::from_slice(body).map_err(|_| no_response())?;
     match (response.result, response.error) {
         (_, Some(ResponseError { code, message, data })) => {
+            let message = shorten_message(&message);
             Err(UpstreamError::Refused { code, message, data })
         }
         (Some(result), None) => Ok(result.get().as_bytes().to_vec()),

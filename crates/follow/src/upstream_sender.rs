@@ -1,7 +1,7 @@
 //! Forwards transactions to an upstream's `sendTransaction`.
 //!
 //! Bounds: `queue_max` transactions wait, and of one client at most as many as are free, times its weight; more are
-//! refused. [`THREADS`] requests are on their way at once.
+//! refused. [`THREADS`] requests are on their way at once. A response has at most [`RESPONSE_BYTES_MAX`].
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -19,6 +19,8 @@ use crate::client_shares::ClientShares;
 
 /// Threads that forward, each with a connection of its own.
 const THREADS: usize = 4;
+/// Bytes of a response: a signature, or an error with the logs of a simulation.
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 /// Forwards transactions to an upstream.
 pub struct UpstreamSender {
@@ -97,7 +99,7 @@ fn connect<'a>(
 ) -> Result<&'a mut Client, HttpClientError> {
     let open = match client.take() {
         Some(open) => open,
-        None => Client::open(upstream.clone())?,
+        None => Client::open_with_body_limit(upstream.clone(), RESPONSE_BYTES_MAX)?,
     };
     Ok(client.insert(open))
 }

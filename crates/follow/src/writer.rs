@@ -32,6 +32,7 @@ use crate::error::FollowError;
 use crate::free_thread::FreeThread;
 use crate::jump::Jump;
 use crate::open_banks::OpenBanks;
+use crate::source_slots::HandledStream;
 use crate::status::FollowStatus;
 use crate::store_thread::{RootedBank, StoreQueue};
 use crate::stored_rows::{BankRow, JumpRow, LatticeRow};
@@ -225,6 +226,7 @@ impl Writer {
                     self.run_deferred_if_due(now)?;
                     self.prepare_banks(0)?;
                     self.update_status();
+                    self.report_progress(now);
                 }
             }
         }
@@ -324,7 +326,14 @@ impl Writer {
         set(&status.joinable_from, feed.joinable_from.unwrap_or_default());
         let verifier_bytes = self.verification.bytes() + self.voting.accounts.bytes();
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
-        status.upstream.fetch_max(feed.tip.slot, Ordering::Relaxed);
+    }
+
+    /// Reports the whole banks of the open stream, unless no more are accepted, which is no fault of the source.
+    fn report_progress(&self, now: Instant) {
+        let open = self.sessions.open.filter(|_| !self.verification.is_stopped());
+        let Some((session, source)) = open else { return };
+        let Some(progress) = self.feed.source_progress(source) else { return };
+        *self.status.handled_stream.lock() = Some(HandledStream { session, progress, as_of: now });
     }
 
     fn report_gap(&self, gap: &Gap) {

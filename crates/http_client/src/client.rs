@@ -2,14 +2,30 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::runtime::Runtime;
 
 use crate::connection::{Connection, HttpResponse};
+use crate::shorten::shorten_middle;
 use crate::{Endpoint, HttpClientError};
 
 /// How long a response may take.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Bytes of a response in an error: an error of JSON-RPC with the logs of a simulation.
+const ERROR_BYTES_MAX: usize = 4 << 10;
+
+/// A response of JSON-RPC.
+#[derive(Deserialize)]
+#[serde(bound = "T: DeserializeOwned + Default")]
+struct Response<T> {
+    #[serde(default)]
+    result: T,
+    error: Option<Box<RawValue>>,
+}
 
 /// A client with one connection. It reconnects after an error, and after the server has closed it.
 pub struct Client {
@@ -20,7 +36,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a server that is trusted to send responses of any length.
     pub fn open(endpoint: impl Into<Endpoint>) -> Result<Self, HttpClientError> {
         Self::open_with_body_limit(endpoint, usize::MAX)
     }
@@ -45,20 +61,31 @@ impl Client {
 
     /// Calls a method and returns its result.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, HttpClientError> {
+        self.call_as(method, params)
+    }
+
+    /// Calls a method and deserializes its result.
+    pub fn call_as<T: DeserializeOwned + Default>(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<T, HttpClientError> {
         let request = self.endpoint.call(method, params);
-        let body_bytes_max = self.body_bytes_max;
-        let HttpResponse { status, body, body_bytes, .. } = self.exchange(&request)?;
-        let call_error = |error: String| HttpClientError::Call { method: method.to_owned(), error };
-        if body_bytes > body.len() as u64 {
-            let error =
-                format!("HTTP {status}: {body_bytes} bytes, the maximum is {body_bytes_max}");
-            return Err(call_error(error));
-        }
-        let mut response: Value = serde_json::from_slice(body)
-            .map_err(|_| call_error(format!("HTTP {status}: {}", String::from_utf8_lossy(body))))?;
-        match response.get("error") {
-            Some(error) => Err(call_error(error.to_string())),
-            None => Ok(response["result"].take()),
+        self.reconnect()?;
+        let Self { runtime, connection, .. } = self;
+        let response = runtime.block_on(with_timeout(connection.exchange_bounded(&request)))?;
+        let call_error = |error: &str| {
+            let error = shorten_middle(error, ERROR_BYTES_MAX);
+            HttpClientError::Call { method: method.to_owned(), error }
+        };
+        let Ok(parsed) = serde_json::from_slice::<Response<T>>(response.body) else {
+            let status = response.status;
+            let body = &response.body[..response.body.len().min(ERROR_BYTES_MAX)];
+            return Err(call_error(&format!("HTTP {status}: {}", String::from_utf8_lossy(body))));
+        };
+        match parsed.error {
+            Some(error) => Err(call_error(error.get())),
+            None => Ok(parsed.result),
         }
     }
 

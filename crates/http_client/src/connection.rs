@@ -96,6 +96,26 @@ impl Connection {
         }
     }
 
+    /// Sends a request and waits for the whole response, whose body must fit the limit of the connection. Otherwise
+    /// returns [`HttpClientError::BodyTooLong`] without reading the rest, and the connection is unusable afterwards.
+    pub async fn exchange_bounded(
+        &mut self,
+        request: &[u8],
+    ) -> Result<HttpResponse<'_>, HttpClientError> {
+        let head = self.send_request(request).await?;
+        let bytes_max = self.body_bytes_max;
+        let too_long = || HttpClientError::BodyTooLong { bytes_max };
+        let body_bytes = match head.body {
+            BodyLength::Bytes(bytes) if bytes > bytes_max => return Err(too_long()),
+            length => self.drain(length, (bytes_max as u64).saturating_add(1)).await?,
+        };
+        if body_bytes > bytes_max as u64 {
+            return Err(too_long());
+        }
+        self.is_usable = !head.closes;
+        Ok(HttpResponse { status: head.status, body: &self.body, body_bytes, head: &self.head })
+    }
+
     /// Sends a request and reads at least `bytes` bytes of the body, or all of it if it is shorter.
     /// The connection is unusable afterwards.
     pub async fn exchange_prefix(
@@ -194,7 +214,11 @@ impl Connection {
         let mut total = 0;
         while total < bytes_max {
             let chunk = self.chunk_bytes().await?;
-            total += self.skip(chunk).await?;
+            let left = bytes_max - total;
+            total += self.skip(chunk.min(left)).await?;
+            if chunk > left {
+                break;
+            }
             if !self.line().await?.is_empty() {
                 return Err(HttpClientError::Http(if chunk == 0 {
                     "trailers"
@@ -381,6 +405,38 @@ mod tests {
         assert_eq!(exchanged(SIZED, 4), twice((200, "hell", 11)));
         assert_eq!(exchanged(CHUNKED, usize::MAX), twice((429, "hello world", 11)));
         assert_eq!(exchanged(CHUNKED, 7), twice((429, "hello w", 11)));
+    }
+
+    #[test]
+    fn a_body_over_the_limit_is_refused_without_reading_it() {
+        // No body of these is ever complete.
+        const ENDLESS: &[&[u8]] = &[
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\nhello",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nhello world",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n3\r\nlo \r\n5\r\nworld\r\n",
+        ];
+        for response in ENDLESS {
+            let address = serve(|_, socket| std::io::Write::write_all(socket, response).is_ok());
+            block_on(async {
+                let mut connection =
+                    Connection::open_with_body_limit(address, 5).await.expect("it listens");
+                let exchange = tokio::time::timeout(TIMEOUT, connection.exchange_bounded(b"x"));
+                let err = exchange.await.expect("it does not wait").expect_err("it is too long");
+                assert_eq!(err.to_string(), "the response has more than 5 bytes");
+                assert!(!connection.is_usable());
+            });
+        }
+        for response in [SIZED, CHUNKED] {
+            let address = serve(|_, socket| std::io::Write::write_all(socket, response).is_ok());
+            block_on(async {
+                let mut connection =
+                    Connection::open_with_body_limit(address, 11).await.expect("it listens");
+                for _ in 0..2 {
+                    let response = connection.exchange_bounded(b"x").await.expect("it fits");
+                    assert_eq!((response.body, response.body_bytes), (&b"hello world"[..], 11));
+                }
+            });
+        }
     }
 
     #[test]

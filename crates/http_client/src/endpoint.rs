@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::HttpClientError;
 use crate::tls::Tls;
+use crate::{HttpClientError, Server};
 
 /// Bytes of an API key.
 const API_KEY_BYTES_MAX: usize = 256;
 
 /// A server: its addresses, host, path and TLS configuration, and the API key that it wants.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Endpoint {
     /// At least one.
     addresses: Arc<[SocketAddr]>,
@@ -32,9 +32,14 @@ pub struct Endpoint {
 #[derive(Clone)]
 struct ApiKey(Arc<str>);
 
-impl fmt::Debug for ApiKey {
+/// The path may have a secret, as the API key is one.
+impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an API key")
+        let Self { addresses, host, .. } = self;
+        f.debug_struct("Endpoint")
+            .field("addresses", addresses)
+            .field("host", host)
+            .finish_non_exhaustive()
     }
 }
 
@@ -50,7 +55,7 @@ impl Endpoint {
     /// one.
     pub fn parse_trusting(url: &str, ca: Option<&Path>) -> Result<Self, HttpClientError> {
         let url_error =
-            |why: &str| HttpClientError::Url { url: url.to_owned(), why: why.to_owned() };
+            |why: &str| HttpClientError::Url { server: Server::from_url(url), why: why.to_owned() };
         let (rest, port, is_https) = match url.split_once("://") {
             None => (url, 80, false),
             Some(("http", rest)) => (rest, 80, false),
@@ -222,8 +227,11 @@ mod tests {
 
     #[test]
     fn a_url_that_is_not_http_is_refused_with_the_valid_form() {
-        let err = Endpoint::parse("ws://127.0.0.1:1").expect_err("WebSocket").to_string();
+        let err = Endpoint::parse("ws://127.0.0.1:1/KEY").expect_err("WebSocket").to_string();
         assert!(err.contains("only http") && err.contains("http[s]://HOST"), "{err}");
+        assert!(err.starts_with("ws://127.0.0.1:1: "), "{err}");
+        let endpoint = Endpoint::parse("http://127.0.0.1:1/KEY").expect("a URL");
+        assert!(!format!("{endpoint:?}").contains("KEY"));
     }
 
     #[test]

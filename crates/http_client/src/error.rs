@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use crate::Server;
+
 /// One variant for each action that the caller can take.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -42,10 +44,10 @@ pub enum HttpClientError {
         why: String,
     },
     /// Not of the form `http[s]://HOST[:PORT][/PATH][?QUERY]`.
-    #[error("{url}: {why}; the form is http[s]://HOST[:PORT][/PATH][?QUERY]")]
+    #[error("{server}: {why}; the form is http[s]://HOST[:PORT][/PATH][?QUERY]")]
     Url {
-        /// The URL.
-        url: String,
+        /// The server that the URL names. The URL itself may have a secret.
+        server: Server,
         /// The reason.
         why: String,
     },
@@ -55,12 +57,18 @@ pub enum HttpClientError {
         /// The limit.
         bytes_max: usize,
     },
+    /// The body of a response is too long. The rest of it is not read.
+    #[error("the response has more than {bytes_max} bytes")]
+    BodyTooLong {
+        /// The limit.
+        bytes_max: usize,
+    },
     /// A call was answered with an error.
     #[error("{method}: {error}")]
     Call {
         /// The method.
         method: String,
-        /// The error, or the text of an invalid response.
+        /// The error, or the beginning of an invalid response.
         error: String,
     },
     /// The endpoint has no address.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use http_client::{Client, Endpoint};
+use http_client::{Client, Endpoint, Server};
 use loadgen::{
     Arrival, LoadPlan, Mix, Replay, Report, Run, RunLength, Stream, html_report, read_log,
     write_log,
@@ -403,6 +403,7 @@ fn arrivals(plan: &LoadPlan) -> Vec<String> {
 
 fn notes(flags: &BenchFlags) -> Vec<String> {
     let BenchFlags { url, runs, duration, warm_up, timeout, threads, .. } = flags;
+    let server = Server::from_url(url);
     let count = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
     let length = match &flags.replay {
         Some(_) => format!("at {} times the recorded speed", flags.speed),
@@ -410,7 +411,7 @@ fn notes(flags: &BenchFlags) -> Vec<String> {
     };
     vec![
         format!(
-            "{url}: {count} {length}; from {threads} thread(s); a request times out after {timeout} s"
+            "{server}: {count} {length}; from {threads} thread(s); a request times out after {timeout} s"
         ),
         "Latencies include all requests that were due, failed ones too. With a rate they are measured \
          from the time at which a request was due. The table shows the median of the runs."

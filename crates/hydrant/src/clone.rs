@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
-use http_client::{Client, Endpoint};
+use http_client::{Client, Endpoint, Server};
 use localnet::GenesisAccount;
 use serde_json::json;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
@@ -101,7 +101,7 @@ impl CloneRequest {
 
     /// Fetches all of it. An account that must exist and does not is an error.
     pub(crate) fn fetch(&self) -> Result<Cloned> {
-        self.fetch_all().with_context(|| format!("clone from {}", self.url))
+        self.fetch_all().with_context(|| format!("clone from {}", Server::from_url(&self.url)))
     }
 
     fn fetch_all(&self) -> Result<Cloned> {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use http_client::redact_urls;
 
 use crate::fixed_limits;
 use crate::input_file;
@@ -28,9 +29,31 @@ pub(crate) fn parse_toml<T>(
     parse(text).map_err(|err| {
         let is_unknown_key = err.message().starts_with("unknown field");
         let limit = is_unknown_key.then(|| fixed_limits::find_key(text)).flatten();
+        // It quotes a line, which may have a URL with a secret.
+        let err = anyhow!("{}", redact_urls(&err.to_string()));
         match limit {
-            Some(limit) => anyhow::Error::new(err).context(limit),
-            None => anyhow::Error::new(err),
+            Some(limit) => err.context(limit),
+            None => err,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::follow::flags::FollowFlags;
+
+    #[test]
+    fn an_error_quotes_no_secret_of_a_url() {
+        for text in [
+            "[follow]\nsource = \"https://u:KEY@h/KEY?k=KEY\"",
+            "[follow]\nupstream = \"https://h/KEY\" x",
+            "[follow]\nverify-source = [\"https://h/KEY\", 1]",
+        ] {
+            let err = parse_toml(text, FollowFlags::from_toml).expect_err("it is refused");
+            let err = format!("{err:#}");
+            assert!(err.contains("line 2") && err.contains("\"https://h\""), "{err}");
+            assert!(!err.contains("KEY"), "{err}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use chain_solana::{Reader, RemoteAccounts, StartPoint, TransactionSender};
+use http_client::Server;
 use localnet::Localnet;
 use solana_hash::Hash;
 use upstream_fork::{Config, ConnectedFork, ForkedSender, UpstreamFork};
@@ -54,7 +55,8 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<ForkSettings>> {
     let url = cluster_url(url);
     ensure!(
         ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)),
-        "--fork-url {url:?}: the form is http[s]://HOST[:PORT][/PATH][?QUERY]"
+        "--fork-url {}: the form is http[s]://HOST[:PORT][/PATH][?QUERY]",
+        Server::from_url(&url)
     );
     let genesis = flags.fork_genesis.as_deref().map(|text| {
         text.parse::<Hash>().with_context(|| format!("--fork-genesis {text:?}: not a hash"))

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use http_client::{Client, Endpoint};
+use http_client::{Client, Endpoint, Server};
 use jsonrpc::metrics::{Outcome, RequestSpan, SpanSink};
 use jsonrpc::{Metrics, TraceParent};
 use metrics::{Collector, Exposition, MetricKind};
@@ -33,6 +33,8 @@ const TEXT_BYTES: u64 = 160;
 const BATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Path at which collectors accept spans.
 const PATH: &str = "/v1/traces";
+/// Bytes of a response that are stored. Only its status counts.
+const RESPONSE_BYTES_MAX: usize = 4 << 10;
 /// Kinds of spans, and the status of one with an error.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
@@ -71,7 +73,8 @@ struct EndedRequest {
 impl SpanExporter {
     /// Starts the thread that sends to the collector at `url`, such as `http://127.0.0.1:4318`. It is not connected yet.
     pub(crate) fn start(url: &str) -> Result<Arc<Self>> {
-        let form = || format!("--otlp-endpoint {url}: the form is http[s]://HOST:PORT");
+        let server = Server::from_url(url);
+        let form = || format!("--otlp-endpoint {server}: the form is http[s]://HOST:PORT");
         let authority = url.split_once("://").map(|(_, rest)| rest.trim_end_matches('/'));
         ensure!(authority.is_some_and(|it| !it.contains('/')), form());
         let endpoint = Endpoint::parse(url).with_context(form)?;
@@ -167,7 +170,9 @@ fn send(client: &mut Option<Client>, endpoint: &Endpoint, batch: &[EndedRequest]
     let request = endpoint.post(PATH, &body(batch).to_string());
     let mut connected = match client.take() {
         Some(client) => client,
-        None => Client::open(endpoint.clone()).context("connect")?,
+        None => {
+            Client::open_with_body_limit(endpoint.clone(), RESPONSE_BYTES_MAX).context("connect")?
+        }
     };
     let status = connected.exchange(&request).context("send spans")?.status;
     ensure!(status == 200, "the collector responds with HTTP {status}");

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use chain_solana::FetchError;
-use http_client::{Connection, Endpoint, HttpClientError};
+use http_client::{Connection, Endpoint, HttpClientError, Server, describe_error, shorten_message};
 use parking_lot::RwLock;
 use serde_json::json;
 use solana_hash::Hash;
@@ -34,8 +34,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Codes of servers that are busy or behind: a rate limit, a node that is unhealthy, and a slot that is not reached.
 const BUSY_CODES: [i64; 4] = [-32005, -32016, -32429, 429];
-/// Characters of an upstream's message that are passed on.
-const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Another cluster.
 pub(crate) struct Upstream {
@@ -80,7 +78,8 @@ impl Upstream {
     pub(crate) fn new(url: &str, pin: Option<u64>, timeout_ms: u64) -> Self {
         let genesis = RwLock::default();
         let min_slot = AtomicU64::new(0);
-        Self { url: url.to_owned(), name: host(url), genesis, min_slot, pin, timeout_ms }
+        let name = Server::from_url(url).to_string();
+        Self { url: url.to_owned(), name, genesis, min_slot, pin, timeout_ms }
     }
 
     /// Host of the upstream.
@@ -275,13 +274,13 @@ impl Upstream {
 
     /// A new connection to the same cluster.
     async fn connect(&self) -> Result<(Endpoint, Connection), Failure> {
-        let broken = |err: HttpClientError| Failure::Broken(describe(&err));
+        let broken = |err: HttpClientError| Failure::Broken(describe_error(&err));
         let url = self.url.clone();
         // It resolves the name, which may block.
         let endpoint = tokio::task::spawn_blocking(move || Endpoint::parse(&url)).await;
         let endpoint = endpoint.map_err(|_| Failure::Final(FetchError::Closed))?;
         let endpoint = endpoint.map_err(|err| match err {
-            // The URL may have a secret.
+            // The error that this becomes names the server.
             HttpClientError::Url { why, .. } => Failure::Broken(why),
             err => broken(err),
         })?;
@@ -315,17 +314,21 @@ impl Upstream {
             Failure::Busy(why) | Failure::Late(why) => {
                 let upstream = self.name.clone();
                 let timeout_ms = self.timeout_ms;
-                FetchError::TimedOut { upstream, timeout_ms, why: shorten(&why) }
+                FetchError::TimedOut { upstream, timeout_ms, why: shorten_message(&why) }
             }
         }
     }
 
     fn unreachable(&self, why: String) -> FetchError {
-        FetchError::Unreachable { upstream: self.name.clone(), why: shorten(&why) }
+        FetchError::Unreachable { upstream: self.name.clone(), why: shorten_message(&why) }
     }
 
     fn refusal_error(&self, CallError { code, message }: CallError) -> FetchError {
-        FetchError::Refused { upstream: self.name.clone(), code, message: shorten(&message) }
+        FetchError::Refused {
+            upstream: self.name.clone(),
+            code,
+            message: shorten_message(&message),
+        }
     }
 }
 
@@ -353,52 +356,11 @@ async fn exchange(connection: &mut Connection, request: &[u8]) -> Result<Vec<u8>
         }
         Ok((status, None)) => Err(Failure::Broken(format!("HTTP {status}"))),
         Err(HttpClientError::Sink(_)) if is_too_long => Err(Failure::TooLong),
-        Err(err) => Err(Failure::Broken(describe(&err))),
+        Err(err) => Err(Failure::Broken(describe_error(&err))),
     }
-}
-
-fn describe(err: &HttpClientError) -> String {
-    let mut text = err.to_string();
-    let mut source = std::error::Error::source(err);
-    while let Some(err) = source {
-        text = format!("{text}: {err}");
-        source = err.source();
-    }
-    text
-}
-
-/// A message of a stranger for a message of ours.
-fn shorten(text: &str) -> String {
-    text.chars().filter(|char| !char.is_control()).take(MESSAGE_CHARS_MAX).collect()
-}
-
-/// Scheme, host and port of a URL.
-fn host(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-    let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    format!("{scheme}://{host}")
 }
 
 #[expect(clippy::disallowed_methods, reason = "deadlines of the network are here")]
 pub(crate) fn now() -> Instant {
     Instant::now()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_name_of_an_upstream_has_no_secret() {
-        for (url, name) in [
-            ("https://rpc.example/key/abc?api-key=s", "https://rpc.example"),
-            ("http://user:pass@127.0.0.1:8899", "http://127.0.0.1:8899"),
-            ("rpc.example:80/abc", "http://rpc.example:80"),
-        ] {
-            assert_eq!(host(url), name);
-        }
-        assert_eq!(shorten("a\r\nb\u{7}").as_str(), "ab");
-        assert_eq!(shorten(&"x".repeat(1_000)).len(), MESSAGE_CHARS_MAX);
-    }
 }

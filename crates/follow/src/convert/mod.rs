@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use chain_solana::{BlockFooter, ExecutedTransaction};
 use feed::{BlockMeta, SlotStatus, UpdateKind};
+use http_client::shorten_message;
 use ledger::Slot;
 use solana::{Account, Entry};
 use solana_account::AccountSharedData;
@@ -178,7 +179,8 @@ fn slot_status(update: SubscribeUpdateSlot) -> Result<Option<Converted>, Convert
         ProtoStatus::SlotFinalized => SlotStatus::Finalized,
         ProtoStatus::SlotCreatedBank => SlotStatus::CreatedBank,
         ProtoStatus::SlotDead => {
-            SlotStatus::Dead { error: update.dead_error.clone().unwrap_or_default() }
+            let error = update.dead_error.as_deref().unwrap_or_default();
+            SlotStatus::Dead { error: shorten_message(error) }
         }
         // They belong to no bank.
         ProtoStatus::SlotFirstShredReceived | ProtoStatus::SlotCompleted => return Ok(None),

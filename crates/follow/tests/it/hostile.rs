@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use follow::FollowerConfig;
+use follow::{FollowerConfig, StreamConfig};
 use ledger::{Address, Commitment};
 use solana_hash::Hash;
 use testkit::geyser_source::Source;
@@ -158,8 +158,59 @@ async fn a_source_that_only_pings_is_left_if_there_is_a_newer_slot() {
     good.send(chain(101..=105));
     let rig = Rig::start(both(&hung, &good).await);
     let reason = until_the_other_serves(&rig, 105).await;
-    assert!(reason.contains("no update was received for 1s"), "{reason}");
+    assert!(reason.contains("no whole bank was received for 1s"), "{reason}");
     pings.abort();
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_sends_updates_but_no_whole_bank_is_left() {
+    let junk = [
+        status(u64::MAX, SlotStatus::SlotCreatedBank),
+        account(u64::MAX, WALLET, 1, Vec::new()),
+        status(101, SlotStatus::SlotProcessed),
+        account(102, WALLET, 1, Vec::new()),
+    ];
+    for junk in junk {
+        let hung = Source::new(None);
+        let good = Source::new(None);
+        let updates = repeat(&hung, junk);
+        good.set_newest(120);
+        good.send(chain(101..=105));
+        let rig = Rig::start(both(&hung, &good).await);
+        let reason = until_the_other_serves(&rig, 105).await;
+        assert!(reason.contains("no whole bank was received for 1s"), "{reason}");
+        updates.abort();
+        rig.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_names_a_slot_far_above_its_own_is_left_at_once() {
+    let liar = Source::new(None);
+    let good = Source::new(None);
+    liar.set_newest(105);
+    good.set_newest(105);
+    let updates = repeat(&liar, status(105 + 10_001, SlotStatus::SlotCreatedBank));
+    good.send(chain(101..=105));
+    let mut config = both(&liar, &good).await;
+    config.stream.stall_timeout = StreamConfig::default().stall_timeout;
+    let rig = Rig::start(config);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("slot 10106") && reason.contains("says is 105"), "{reason}");
+    updates.abort();
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_once_says_a_far_slot_does_not_make_the_node_late_forever() {
+    let source = Source::new(None);
+    source.set_newest(u64::MAX);
+    source.send(chain(101..=105));
+    let rig = Rig::start(config(vec![source_config(&source).await]));
+    rig.wait("the slot is said", |rig| rig.status.slots_behind() > Some(1 << 60)).await;
+    source.set_newest(107);
+    rig.wait("the next slot is said", |rig| rig.status.slots_behind() == Some(2)).await;
     rig.stop().await;
 }
 
@@ -167,16 +218,24 @@ async fn a_source_that_only_pings_is_left_if_there_is_a_newer_slot() {
 async fn a_source_that_lags_behind_another_is_left() {
     let late = Source::new(None);
     let good = Source::new(None);
-    late.send(chain(101..=103));
-    let updates = repeat(&late, status(103, SlotStatus::SlotProcessed));
-    good.set_newest(115);
-    good.send(chain(101..=115));
+    good.send(chain(101..=300));
     let mut config = both(&late, &good).await;
+    // The sources are asked for their slots every two seconds.
+    config.stream.stall_timeout = Duration::from_secs(3);
     config.stream.lag_slots_max = 10;
+    // It brings one bank while the chain makes three.
+    let banks = tokio::spawn(async move {
+        let mut times = tokio::time::interval(Duration::from_millis(100));
+        for slot in 101..=299 {
+            times.tick().await;
+            good.set_newest(150 + 3 * (slot - 101));
+            late.send(chain(slot..=slot));
+        }
+    });
     let rig = Rig::start(config);
-    let reason = until_the_other_serves(&rig, 115).await;
-    assert!(reason.contains("12 slots behind") && reason.contains("at most 10"), "{reason}");
-    updates.abort();
+    let reason = until_the_other_serves(&rig, 300).await;
+    assert!(reason.contains("slots behind") && reason.contains("at most 10"), "{reason}");
+    banks.abort();
     rig.stop().await;
 }
 

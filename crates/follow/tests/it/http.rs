@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use follow::{ArchiveKind, DownloadError, DownloadLimits, DownloadProgress};
+use follow::{ArchiveKind, DownloadError, DownloadLimits, DownloadProgress, UpstreamFacts};
 
 /// Answers each request by its first line, one request a connection.
 fn serve(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> SocketAddr {
@@ -55,6 +55,24 @@ async fn download_within(
     progress: &DownloadProgress,
 ) -> Result<PathBuf, DownloadError> {
     follow::download(&upstream.into(), ArchiveKind::Full, dir, &limits, progress).await
+}
+
+#[test]
+fn an_upstream_whose_genesis_hash_is_long_is_refused_without_printing_it() {
+    let error = |body: Vec<u8>| {
+        let upstream = serve(move |_| response("200 OK", "", &body));
+        let err = UpstreamFacts::request(&upstream.into()).expect_err("it is no hash");
+        err.to_string()
+    };
+    assert_eq!(error(vec![b'x'; 1 << 20]), "the response has more than 65536 bytes");
+    let text = error(vec![b'x'; 60_000]);
+    assert!(text.starts_with("getGenesisHash: HTTP 200: xxx") && text.len() < 5_000, "{text}");
+    let hash = format!(r#"{{"result":"{}"}}"#, "y".repeat(60_000));
+    let text = error(hash.into_bytes());
+    assert!(text.starts_with("getGenesisHash: no hash: \"yyy") && text.len() < 400, "{text}");
+    let refusal = format!(r#"{{"error":{{"code":1,"message":"{}"}}}}"#, "z".repeat(60_000));
+    let text = error(refusal.into_bytes());
+    assert!(text.contains("zzz") && text.len() < 5_000, "{text}");
 }
 
 const NAME: &str = "snapshot-100-4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi.tar.zst";

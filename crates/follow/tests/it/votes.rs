@@ -155,6 +155,21 @@ async fn more_than_two_thirds_of_the_stake_verify_a_bank_and_its_ancestors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_source_without_votes_leaves_the_tip_ahead_of_the_proof() {
+    let (source, rig, mut chain, validators) = start(VerifyMode::Votes, 1_000).await;
+    for slot in 101..=140 {
+        source.send(bank(&mut chain, slot, Vec::new()));
+    }
+    rig.wait_for_slots([140, 100, 100]).await;
+    assert_eq!((rig.status.verified(), rig.status.slots_unverified()), (0, 40));
+    let voted = (140, chain.hash);
+    source.send(bank(&mut chain, 141, validators.votes(141, voted)));
+    rig.wait_for_slots([141, 140, 100]).await;
+    assert_eq!((rig.status.verified(), rig.status.slots_unverified()), (140, 1));
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn votes_for_another_hash_are_a_mismatch_after_one_repair() {
     let (source, rig, mut chain, validators) = start(VerifyMode::Votes, 1_000).await;
     source.send(bank(&mut chain, 101, Vec::new()));

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use ::follow::{
     AgreementConfig, ArchiveSource, DownloadLimits, OnMismatch, SourceConfig, VerifyMode,
 };
-use anyhow::{Context, Result, ensure};
-use http_client::Endpoint;
+use anyhow::{Context, Result, bail, ensure};
+use http_client::{Endpoint, Server};
 
 use crate::bounds;
 use crate::config_file;
@@ -21,6 +21,8 @@ use crate::snapshot_file::SnapshotFile;
 
 /// Slots behind from which on Agave's nodes are unhealthy.
 const SLOTS_BEHIND_MAX_DEFAULT: u64 = 128;
+/// What a URL that is refused should be.
+const SOURCE_FORM: &str = "the form is http[s]://HOST:PORT";
 /// Slots in gRPC's log: those that are not final, and one minute of 400 ms for followers that reconnect.
 const REPLAY_SLOTS_MIN: u64 = 150;
 
@@ -186,7 +188,7 @@ fn sources(flags: &FollowerFlags) -> Result<Vec<SourceConfig>> {
     ensure!(!flags.source.is_empty(), "--source is required: the URL of a server to follow");
     let token = flags.x_token.as_deref().map(read_token).transpose()?;
     let source = |url: &String| {
-        ensure!(is_url(url), "--source {url}: the form is http[s]://HOST:PORT");
+        ensure!(is_url(url), "--source {}: {SOURCE_FORM}", Server::from_url(url));
         Ok(SourceConfig { url: url.clone(), x_token: token.clone() })
     };
     flags.source.iter().map(source).collect()
@@ -209,14 +211,94 @@ fn agreement(flags: &FollowerFlags) -> Result<AgreementConfig> {
         urls.len()
     );
     let source = |(number, url): (usize, &String)| {
-        ensure!(is_url(url), "--verify-source {url}: the form is http[s]://HOST:PORT");
+        ensure!(is_url(url), "--verify-source {}: {SOURCE_FORM}", Server::from_url(url));
         let x_token = tokens.get(number).map(|path| read_token(path)).transpose()?;
         Ok(SourceConfig { url: url.clone(), x_token })
     };
-    let sources = urls.iter().enumerate().map(source).collect::<Result<_>>()?;
+    let sources: Vec<SourceConfig> = urls.iter().enumerate().map(source).collect::<Result<_>>()?;
+    check_independence(&sources, &flags.source)?;
     Ok(AgreementConfig { sources, required })
+}
+
+/// Refuses an independent source that is the same server as another one, or as a followed one: it would agree with
+/// itself.
+fn check_independence(independent: &[SourceConfig], followed: &[String]) -> Result<()> {
+    let followed: Vec<_> = followed.iter().map(|url| ("--source", Server::from_url(url))).collect();
+    for (number, source) in independent.iter().enumerate() {
+        let server = source.server();
+        let earlier = independent[..number].iter().map(|it| ("--verify-source", it.server()));
+        let mut others = followed.iter().cloned().chain(earlier);
+        if let Some((flag, other)) = others.find(|(_, other)| other.is_same(&server)) {
+            bail!(
+                "--verify-source {server} is the same server as {flag} {other}, and a server counts once: name an \
+                 independent one"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn read_token(path: &Path) -> Result<String> {
     input_file::read_secret(path).context("--x-token")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(sources: &[&str], verify_sources: &[&str]) -> Option<String> {
+        let owned = |urls: &[&str]| urls.iter().map(|&url| url.to_owned()).collect();
+        let flags = FollowerFlags {
+            source: owned(sources),
+            verify: Some(VerifyMode::Agree),
+            verify_source: owned(verify_sources),
+            ..FollowerFlags::default()
+        };
+        FollowConfig::from_flags(&flags).err().map(|err| format!("{err:#}"))
+    }
+
+    #[test]
+    fn a_verify_source_counts_once_and_is_not_the_followed_source() {
+        assert_eq!(refusal(&["http://a:1"], &["http://b:1", "http://b:2", "https://c"]), None);
+        for (source, verify_sources, names) in [
+            (
+                "http://a:1",
+                ["http://b:1/", "http://B:1/KEY?token=KEY"],
+                "--verify-source http://b:1",
+            ),
+            ("http://a:1", ["http://b", "http://u:KEY@b:80"], "--verify-source http://b"),
+            ("http://a:1/KEY", ["http://b:1", "http://a:1"], "--source http://a:1"),
+            ("https://a:1", ["http://a.:1", "http://b:1"], "--source https://a:1"),
+            (
+                "http://localhost:1",
+                ["http://127.0.0.1:1", "http://b:1"],
+                "--source http://localhost:1",
+            ),
+        ] {
+            let text = refusal(&[source], &verify_sources).expect("it is refused");
+            let expected = format!("is the same server as {names}, and a server counts once");
+            assert!(text.starts_with("--verify-source http://"), "{text}");
+            assert!(text.contains(&expected) && !text.contains("KEY"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_refusal_of_a_url_has_nothing_of_it_but_the_server() {
+        for (source, verify_source) in
+            [("ws://u:KEY@a:1/KEY?KEY", "http://b:1"), ("http://a:1", "ws://u:KEY@b:1/KEY?KEY")]
+        {
+            let text = refusal(&[source], &[verify_source]).expect("it is refused");
+            assert!(text.contains(":1: the form is http[s]") && !text.contains("KEY"), "{text}");
+        }
+        for flags in [
+            FollowerFlags { upstream: Some("ws://a/KEY".to_owned()), ..FollowerFlags::default() },
+            FollowerFlags {
+                snapshot: Some("http://u:KEY@host.invalid:1/KEY".to_owned()),
+                ..FollowerFlags::default()
+            },
+        ] {
+            let err = FollowConfig::from_flags(&flags).err().expect("it is refused");
+            assert!(!format!("{err:#}").contains("KEY"), "{err:#}");
+        }
+    }
 }

@@ -39,6 +39,9 @@ use crate::snapshot_file::SnapshotFile;
 
 /// Interval of the lines about a download.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// Slots from the newest verified bank to the tip above which the node is unhealthy, unless `--slots-behind-max` is
+/// larger. Votes need two slots, and some 32 if blocks are skipped.
+const UNVERIFIED_SLOTS_MAX: u64 = 128;
 /// Interval at which the node checks whether leaders can be dialled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -415,7 +418,8 @@ async fn warn_when_cut_off(leaders: Arc<LeaderSender>, has_upstream: bool) {
     ));
 }
 
-/// Unknown while banks cannot be verified, until a source has said its newest slot, and while none is connected.
+/// Unknown while banks cannot be verified, until a source has said its newest slot, and while none is connected. Behind
+/// if the tip is behind the source, or the newest verified bank is behind the tip.
 fn health_status(status: &FollowStatus, slots_behind_max: u64) -> Status {
     if status.mismatch().is_some() || status.proof().limitation().is_some() {
         return Status::Unknown;
@@ -423,6 +427,9 @@ fn health_status(status: &FollowStatus, slots_behind_max: u64) -> Status {
     match status.slots_behind().filter(|_| status.is_connected()) {
         None => Status::Unknown,
         Some(slots) if slots > slots_behind_max => Status::Behind { slots },
-        Some(_) => Status::Ok,
+        Some(_) => match status.slots_unverified() {
+            slots if slots > slots_behind_max.max(UNVERIFIED_SLOTS_MAX) => Status::Behind { slots },
+            _ => Status::Ok,
+        },
     }
 }

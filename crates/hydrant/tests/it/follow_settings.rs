@@ -153,6 +153,12 @@ fn the_settings_of_a_follower_are_checked_without_a_start() -> Result<()> {
         let refused = check(&format!("{settings}{chain}"))?;
         ensure!(!refused.0 && refused.1.contains(refusal), "{settings}: {}", refused.1);
     }
+    let deep = check(&"[".repeat(1_000_000))?;
+    ensure!(!deep.0 && deep.1.len() < 10_000 && deep.1.contains("bytes) ..."), "{}", deep.1.len());
+    let agree = "verify = \"agree\"\nverify-source = [\"http://localhost:1/KEY\"]\n";
+    let same = check(&format!("{chain}{agree}"))?;
+    ensure!(!same.0 && same.1.contains("--verify-source http://localhost:1 is the same server"));
+    ensure!(same.1.contains("as --source http://127.0.0.1:1,") && !same.1.contains("KEY"));
     let archive = dir.path().join("snapshot.tar.zst");
     fs::write(&archive, "BZh91AY&SY")?;
     let source = "[follow]\nsource = [\"http://127.0.0.1:1\"]\nupstream = \"http://127.0.0.1:1\"\n";

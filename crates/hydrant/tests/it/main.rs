@@ -23,6 +23,7 @@ mod follow_crash;
 mod follow_joins;
 mod follow_of_follow;
 mod follow_settings;
+mod follow_sources;
 mod followed_ledger;
 mod followed_methods;
 mod follower;

@@ -3,7 +3,7 @@
 //! Each step prints its name before it starts, so the last line of a failure is the step that failed.
 //! Bounds: a wait is for a message, 30 s at most.
 
-mod cut_proxy;
+pub(crate) mod cut_proxy;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
