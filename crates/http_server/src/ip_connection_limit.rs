@@ -77,7 +77,14 @@ impl IpConnectionLimit {
     /// Counts one more connection of an address, or returns why it may not have one. If all connections are in
     /// use, an address without a connection is accepted, and waits until a connection of another address ends.
     pub fn try_acquire(self: &Arc<Self>, ip: IpAddr) -> Result<ConnectionPermit, AddressFull> {
-        let address = ClientId::from_ip(ip);
+        self.try_acquire_for(ClientId::from_ip(ip))
+    }
+
+    /// Does the same for a client that need not be an address: behind a proxy, or with an API key.
+    pub fn try_acquire_for(
+        self: &Arc<Self>,
+        address: ClientId,
+    ) -> Result<ConnectionPermit, AddressFull> {
         let mut connections = self.connections.lock();
         let count = connections.by_address.get(&address).copied().unwrap_or_default();
         if let Some(limit) = self.each_max.filter(|limit| count >= *limit) {
