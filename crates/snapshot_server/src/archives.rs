@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::archived_ledger::ArchivedLedger;
 use crate::client_places::{ClientPlaces, NoPlace};
+use crate::download_body::CHUNK_BYTES;
 
 /// Maximum number of concurrent downloads.
 pub const DOWNLOADS_MAX: usize = 8;
@@ -215,6 +216,10 @@ impl Drop for SnapshotArchives {
 }
 
 impl Collector for SnapshotArchives {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("snapshot_downloads", self.downloads.len() as u64 * CHUNK_BYTES)]
+    }
+
     fn write(&self, out: &mut Exposition) {
         let busy = self.downloads.len();
         let help = "Snapshot archives that are being downloaded.";

@@ -21,7 +21,7 @@ use crate::archives::Counters;
 use crate::client_places::ClientPlace;
 
 /// Bytes that are read at a time.
-const CHUNK_BYTES: u64 = 256 << 10;
+pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
 /// Minimum average rate of a download.
 const DOWNLOAD_BYTES_PER_S_MIN: u64 = 64 << 10;
 /// The deadline of a small archive.

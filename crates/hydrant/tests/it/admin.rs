@@ -123,7 +123,7 @@ fn a_node_that_was_killed_leaves_a_socket_that_no_start_refuses() -> Result<()> 
 }
 
 /// The address in the line of the log that has `text`.
-fn logged_address(node: &Node, text: &str) -> Result<SocketAddr> {
+pub(crate) fn logged_address(node: &Node, text: &str) -> Result<SocketAddr> {
     let log = node.log();
     let line = log.lines().find(|line| line.contains(text)).context(log.clone())?;
     let (_, address) = line.rsplit_once("address=").context(line.to_owned())?;

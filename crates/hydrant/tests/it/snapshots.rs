@@ -47,7 +47,7 @@ fn exchange(
 }
 
 /// The path of the newest archive.
-fn newest(node: &Node) -> Result<String> {
+pub(crate) fn newest(node: &Node) -> Result<String> {
     let (status, location, _) = exchange(node, "GET", "/snapshot.tar.bz2", "location")?;
     ensure!(status == 303, "HTTP {status}");
     location.context("where to")
@@ -148,7 +148,11 @@ fn start_large(dir: &std::path::Path) -> Result<Node> {
 }
 
 /// A download of a client that reads no more than the status.
-fn download_silently(node: &Node, ip: [u8; 4], path: &str) -> Result<(TcpStream, String)> {
+pub(crate) fn download_silently(
+    node: &Node,
+    ip: [u8; 4],
+    path: &str,
+) -> Result<(TcpStream, String)> {
     let mut socket = connect_stream_from(ip, node.rpc);
     write!(socket, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")?;
     let mut status = [0; 12];
