@@ -229,13 +229,13 @@ impl Collector for AdminConnections {
     fn write(&self, to: &mut Exposition) {
         let help = "Connections to the listeners of the administration and of the metrics.";
         let mut open = to.family("hydrant_admin_connections", MetricKind::Gauge, help);
-        for (listener, shares) in &self.0 {
+        for &(listener, ref shares) in &self.0 {
             open.put(&[("listener", listener)], shares.len());
         }
         let help = "Connections that were closed for a new one of their address, or because all were busy.";
         let mut closed =
             to.family("hydrant_admin_connections_closed_total", MetricKind::Counter, help);
-        for (listener, shares) in &self.0 {
+        for &(listener, ref shares) in &self.0 {
             closed.put(&[("listener", listener), ("cause", "replaced")], shares.replaced());
             closed.put(&[("listener", listener), ("cause", "refused")], shares.refused());
         }
