@@ -3,8 +3,9 @@
 //! A browser lets every web page send requests to a node on the same machine. So a page of another origin may read, but
 //! it may not call these methods unless its origin is listed. Neither may a page whose name was changed to lead to the
 //! node after it was loaded (DNS rebinding): its `Host` is a name that is not the node's.
-//! Allowed: a request without `Origin`, unless its `Sec-Fetch-Site` says that a page of another site sent it; a page of the node itself; a page that a program on the
-//! same machine serves (`http://localhost:3000`) if the node is addressed there as well; a listed origin.
+//! Allowed: a request without `Origin`, unless its `Sec-Fetch-Site` says that a page of another site sent it; a page of
+//! the node itself; a page that a program on the same machine serves (`http://localhost:3000`) if the node is addressed
+//! there as well; a listed origin.
 //! A `Host` is allowed if it is an address, `localhost`, a name without a dot, which no site can have, or a name that
 //! the operator gave to the node.
 //! Cost: some nanoseconds for a program that names the node by its IPv4 address.

@@ -48,8 +48,9 @@ impl<A: Api> WithSnapshots<A> {
         let client = request.method_client.client();
         if path == NEWEST {
             // Otherwise an image with this address, on any page, would have an archive made.
-            if request.method_client.page_access() != PageAccess::Full {
-                let text = "A web page of another site may not have a snapshot made (--allow-origin, --allow-host)\n";
+            if request.method_client.page_access() == PageAccess::ForeignOrigin {
+                let text =
+                    "A web page of another site may not have a snapshot made (--allow-origin)\n";
                 return text_response(StatusCode::FORBIDDEN, text);
             }
             return self.redirect(client).await;
