@@ -36,9 +36,9 @@ echo "$bin" >>"$GITHUB_PATH"
 log=$dir/hydrant.log
 endpoints=$dir/endpoints.json
 rm -f "$endpoints"
-# The flags are divided at spaces.
-# shellcheck disable=SC2086
-setsid "$bin/hydrant" dev --log ${HYDRANT_ARGS:-} --endpoints-file "$endpoints" >"$log" 2>&1 </dev/null &
+# The flags are divided at white space, and not expanded. `read` fails at the end of the text.
+read -r -d '' -a args <<<"${HYDRANT_ARGS:-}" || true
+setsid "$bin/hydrant" dev --log "${args[@]}" --endpoints-file "$endpoints" >"$log" 2>&1 </dev/null &
 pid=$!
 # The file appears, complete, when the node is ready.
 deadline=$((SECONDS + HYDRANT_TIMEOUT_S))

@@ -27,7 +27,8 @@ use crate::usage::{KeyState, Usage};
 pub const ANONYMOUS_CLIENTS_MAX: usize = 32_768;
 /// Clients that have sent wrong keys: about 200 KB.
 pub const FAILING_CLIENTS_MAX: usize = 4_096;
-/// Wrong keys of a client that get a response of their own.
+/// Wrong keys of a client that get a response of their own, and its requests without a valid key that are refused at
+/// once: each costs a connection, because the refusal closes it.
 const FAILURES: Rate = Rate { per_s: 10, burst: 100 };
 /// Refusals of a client that are sent at once: later ones wait, so that a client over a limit costs no more than these.
 const REFUSALS: Rate = Rate { per_s: 100, burst: 100 };
@@ -44,8 +45,21 @@ pub struct ApiKeys {
     pub(crate) anonymous: ClientTable<Arc<KeyState>>,
     /// The usage of all clients without a key.
     pub(crate) anonymous_usage: Usage,
-    failing: ClientTable<AtomicBucket>,
+    failing: ClientTable<Failures>,
     pub(crate) counters: Counters,
+}
+
+/// The refused requests of a client without a valid key.
+#[derive(Default)]
+struct Failures {
+    wrong_keys: AtomicBucket,
+    refusals: AtomicBucket,
+}
+
+impl Failures {
+    fn is_unused(&self, now: Duration) -> bool {
+        self.wrong_keys.is_full(now) && self.refusals.is_full(now)
+    }
 }
 
 /// Counts of events without a key.
@@ -109,8 +123,9 @@ impl ApiKeys {
 
     /// Replaces the table. The keys that are in both files continue with their usage.
     pub fn reload(&self, file: KeyFile) -> Reload {
-        self.counters.reloads.fetch_add(1, Ordering::Relaxed);
-        self.replace(file)
+        let reload = self.replace(file);
+        self.counters.reloads.fetch_add(1, Ordering::Release);
+        reload
     }
 
     /// Counts a file that could not be read or is not valid. The table does not change.
@@ -155,10 +170,10 @@ impl ApiKeys {
             if !matches!(err, AuthError::Unknown | AuthError::TooLong) {
                 return err;
             }
-            let is_unused = |bucket: &AtomicBucket| bucket.is_full(now);
-            let counted = self
-                .failing
-                .with(client, now, is_unused, |bucket| bucket.try_take(FAILURES, 1, now));
+            let is_unused = |failures: &Failures| failures.is_unused(now);
+            let counted = self.failing.with(client, now, is_unused, |failures| {
+                failures.wrong_keys.try_take(FAILURES, 1, now)
+            });
             match counted {
                 Ok(()) => err,
                 Err(retry_after) => {
@@ -198,6 +213,11 @@ impl ApiKeys {
     /// Returns whether a key is in the table.
     pub fn contains(&self, number: KeyNumber) -> bool {
         self.table.load().find(number).is_some()
+    }
+
+    /// Returns a number that changes when the table changes.
+    pub fn version(&self) -> u64 {
+        self.counters.reloads.load(Ordering::Acquire)
     }
 
     /// Returns the name of a key, for the log.
@@ -244,6 +264,20 @@ impl ApiKeys {
             state.refusals.take_delayed(REFUSALS, REFUSAL_DELAY_MAX, now)
         });
         let delay = delay.filter(|delay| !delay.is_zero())?;
+        self.counters.delayed_refusals.fetch_add(1, Ordering::Relaxed);
+        Some(delay)
+    }
+
+    /// Returns the delay of the response to a request that [`Self::authenticate`] refused; `None`: it is sent at once.
+    /// Nothing else should be read from the connection meanwhile.
+    pub fn delay_failure(&self, client: u128, now: Duration) -> Option<Duration> {
+        let is_unused = |failures: &Failures| failures.is_unused(now);
+        let delay = self.failing.with(client, now, is_unused, |failures| {
+            failures.refusals.take_delayed(FAILURES, REFUSAL_DELAY_MAX, now)
+        });
+        if delay.is_zero() {
+            return None;
+        }
         self.counters.delayed_refusals.fetch_add(1, Ordering::Relaxed);
         Some(delay)
     }

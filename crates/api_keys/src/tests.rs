@@ -223,6 +223,18 @@ fn wrong_keys_are_counted_to_their_client_and_take_no_memory() {
 }
 
 #[test]
+fn refusals_of_wrong_keys_wait_and_those_of_other_addresses_do_not() {
+    let keys = keys(&format!("[tiers.t]\n{}", entry("one", "tier = \"t\"")));
+    let at_once = (0..1_000).filter(|_| keys.delay_failure(1, ms(0)).is_none()).count();
+    assert_eq!((at_once, keys.delayed_refusals()), (100, 900));
+    assert_eq!(keys.delay_failure(1, ms(0)), Some(REFUSAL_DELAY_MAX));
+    assert_eq!(keys.delay_failure(2, ms(0)), None, "another address does not notice");
+    let one = Caller::Key(number(&keys, "one"));
+    assert_eq!(keys.delay_refusal(one, ms(0)), None, "nor does a key");
+    assert_eq!(keys.delay_failure(1, ms(1_000)), None, "a client that stops is refused at once");
+}
+
+#[test]
 fn clients_without_a_key_are_bounded() {
     let keys = keys("anonymous = \"free\"\n[tiers.free]\nrequests_per_s = 1\n");
     let clients = 2 * ANONYMOUS_CLIENTS_MAX as u128;

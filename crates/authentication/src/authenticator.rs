@@ -87,6 +87,12 @@ impl Authenticator {
         self.keys.delay_refusal(client.caller(), self.pool.now())
     }
 
+    /// Returns the delay of the response to a request that [`Self::authenticate`] refused, if its address has too many
+    /// of them. Nothing else should be read from the connection meanwhile.
+    pub fn delay_failure(&self, client: ClientId) -> Option<Duration> {
+        self.keys.delay_failure(client.0, self.pool.now())
+    }
+
     /// Returns whether the key of a client was removed.
     pub fn is_removed(&self, client: ClientId) -> bool {
         client.key().is_some_and(|number| !self.keys.contains(number))

@@ -39,6 +39,13 @@ impl ClientId {
         Self(u128::from(KEY_MARK) << 64 | u128::from(number.0))
     }
 
+    /// Whether it is on the machine of the node, or behind a proxy there that names no client.
+    pub fn is_on_this_machine(self) -> bool {
+        let is_loopback = |ip: u32| ip == 0 || Ipv4Addr::from_bits(ip).is_loopback();
+        // The network of ::1 is 0.
+        u32::try_from(self.0).is_ok_and(is_loopback)
+    }
+
     /// The number of its API key, if it has one.
     pub fn key(self) -> Option<KeyNumber> {
         let number = u32::try_from(self.0 as u64).ok().filter(|number| *number > 0);
@@ -88,6 +95,19 @@ mod tests {
         assert_eq!(of("::ffff:10.0.0.1").to_string(), "10.0.0.1");
         assert_eq!(of("2001:db8::1").to_string(), "2001:db8::/64");
         assert!(ClientId::from_name(b"a").to_string().starts_with("name-"));
+    }
+
+    #[test]
+    fn a_client_on_this_machine_has_a_loopback_address() {
+        let of = |text: &str| ClientId::from_ip(text.parse().expect("an address"));
+        for ip in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert!(of(ip).is_on_this_machine(), "{ip}");
+        }
+        for ip in ["10.0.0.1", "128.0.0.1", "2001:db8::1", "fe80::1"] {
+            assert!(!of(ip).is_on_this_machine(), "{ip}");
+        }
+        assert!(!ClientId::from_name(b"a").is_on_this_machine());
+        assert!(!ClientId::from_key(KeyNumber(127 << 24 | 1)).is_on_this_machine());
     }
 
     #[test]

@@ -111,6 +111,12 @@ pub(crate) fn split_origin(origin: &HeaderValue) -> Option<(&str, &str)> {
 /// The name or address in a host with a port, in lower case, without the brackets of IPv6 and the dot of the root.
 pub(crate) fn host_name(host: &str) -> Option<String> {
     let authority = host.parse::<Authority>().ok()?;
+    // The parser accepts more text after an address in brackets.
+    let rest = host.strip_prefix(authority.host())?;
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if !rest.is_empty() && !rest.strip_prefix(':').is_some_and(is_port) {
+        return None;
+    }
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
     let name = name.strip_suffix('.').unwrap_or(name);
     (!name.is_empty() && !host.contains('@')).then(|| name.to_ascii_lowercase())

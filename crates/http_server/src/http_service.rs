@@ -1,8 +1,9 @@
 //! One HTTP request, one response: checks of the head, CORS, the request id, the upgrade to WebSocket. An
 //! [`HttpService`] handles all other requests.
 //!
-//! Bounds: a client with an API key that gets too many refusals gets later ones late. Nothing is read from their
-//! connections meanwhile, so a client over its limits costs a bounded number of requests a second.
+//! Bounds: a client with an API key that gets too many refusals gets later ones late, and so does an address without a
+//! valid key. Nothing is read from their connections meanwhile, so such a client costs a bounded number of requests a
+//! second.
 //! Not here: the meaning of a path ([`HttpService`]), reading a body (`request_body`).
 
 use std::future::Future;
@@ -192,7 +193,7 @@ fn identify<S: HttpService>(
     *request.uri_mut() = uri;
     let client = match found {
         Ok(client) => client,
-        Err(err) => return Err((err.into(), None)),
+        Err(err) => return Err((err.into(), authenticator.delay_failure(client))),
     };
     match is_upgrade.then(|| authenticator.open_socket(client)).transpose() {
         Ok(permit) => Ok((client, permit)),

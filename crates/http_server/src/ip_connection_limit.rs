@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 const RESERVED_PART: usize = 10;
 
 /// The connections of every address.
-pub(crate) struct IpConnectionLimit {
+pub struct IpConnectionLimit {
     /// Limit for all addresses together.
     all_max: usize,
     /// Limit for one address, unless one may have all.
@@ -36,26 +36,38 @@ struct ConnectionCounts {
 
 /// An address is at its limit. Fix: close some connections, or raise the setting in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum AddressFull {
+pub enum AddressFull {
     /// Its own limit.
     #[error(
         "this address has {count} connections, at most {limit} are allowed (rpc.connections_per_address_max)"
     )]
-    Each { count: usize, limit: usize },
+    Each {
+        /// Connections of the address.
+        count: usize,
+        /// Its limit.
+        limit: usize,
+    },
     /// The rest is reserved for other addresses.
     #[error(
         "this address has {count} connections, and the last {left} of {limit} are for addresses that have fewer \
          (rpc.connections_max, rpc.connections_per_address_max)"
     )]
-    Reserved { count: usize, left: usize, limit: usize },
+    Reserved {
+        /// Connections of the address.
+        count: usize,
+        /// Connections that are not in use.
+        left: usize,
+        /// Limit for all addresses together.
+        limit: usize,
+    },
 }
 
 /// The right of an address to one connection, until it is dropped.
-pub(crate) struct ConnectionPermit(Arc<IpConnectionLimit>, ClientId);
+pub struct ConnectionPermit(Arc<IpConnectionLimit>, ClientId);
 
 impl IpConnectionLimit {
     /// Nothing is reserved if the configuration lets one address have all connections.
-    pub(crate) fn new(all_max: usize, each_max: Option<usize>) -> Self {
+    pub fn new(all_max: usize, each_max: Option<usize>) -> Self {
         let may_have_all = each_max.is_some_and(|each_max| each_max >= all_max);
         let reserved = if may_have_all { 0 } else { all_max / RESERVED_PART };
         let each_max = each_max.filter(|_| !may_have_all);
@@ -64,11 +76,15 @@ impl IpConnectionLimit {
 
     /// Counts one more connection of an address, or returns why it may not have one. If all connections are in
     /// use, an address without a connection is accepted, and waits until a connection of another address ends.
-    pub(crate) fn try_acquire(
+    pub fn try_acquire(self: &Arc<Self>, ip: IpAddr) -> Result<ConnectionPermit, AddressFull> {
+        self.try_acquire_for(ClientId::from_ip(ip))
+    }
+
+    /// Does the same for a client that need not be an address: behind a proxy, or with an API key.
+    pub fn try_acquire_for(
         self: &Arc<Self>,
-        ip: IpAddr,
+        address: ClientId,
     ) -> Result<ConnectionPermit, AddressFull> {
-        let address = ClientId::from_ip(ip);
         let mut connections = self.connections.lock();
         let count = connections.by_address.get(&address).copied().unwrap_or_default();
         if let Some(limit) = self.each_max.filter(|limit| count >= *limit) {

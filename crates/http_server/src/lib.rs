@@ -48,6 +48,7 @@ pub use http_config::HttpConfig;
 pub use http_context::HttpContext;
 pub use http_metrics::{HttpCounters, HttpEvent};
 pub use http_service::{ClientRefusal, HttpRequest, HttpService};
+pub use ip_connection_limit::{AddressFull, ConnectionPermit, IpConnectionLimit};
 pub use listener::{Listeners, Socket, WebSocketHandler, serve_http};
 pub use page_access::PageAccess;
 pub use rate_limited_body::RateLimitedBody;

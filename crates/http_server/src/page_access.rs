@@ -3,17 +3,23 @@
 //! A browser lets every web page send requests to a node on the same machine. So a page of another origin may read, but
 //! it may not call these methods unless its origin is listed. Neither may a page whose name was changed to lead to the
 //! node after it was loaded (DNS rebinding): its `Host` is a name that is not the node's.
-//! Allowed: a request without `Origin`, which no page sends; a page of the node itself; a page that a program on the
-//! same machine serves (`http://localhost:3000`) if the node is addressed there as well; a listed origin.
+//! Allowed: a request without `Origin`, unless its `Sec-Fetch-Site` says that a page of another site sent it; a page of
+//! the node itself; a page that a program on the same machine serves (`http://localhost:3000`) if the node is addressed
+//! there as well; a listed origin.
 //! A `Host` is allowed if it is an address, `localhost`, a name without a dot, which no site can have, or a name that
 //! the operator gave to the node.
 //! Cost: some nanoseconds for a program that names the node by its IPv4 address.
 
 use std::net::IpAddr;
 
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::cors::{AllowedOrigins, host_name, is_address, is_local_name, split_origin};
+
+/// The site of the page that sent a request, compared with the node's. Browsers send it, and pages cannot change it.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Its values for a page of the node, and for a user who typed the address.
+const OWN_SITES: [&[u8]; 2] = [b"same-origin", b"none"];
 
 /// Whether a request may call dangerous methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +42,11 @@ impl PageAccess {
                 && !allowed.is_own(origin, host)
                 && !is_same_machine(origin, host)
         };
-        if headers.get_all(header::ORIGIN).iter().any(is_foreign) {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        // The origin of a page that hides it is not known.
+        let hides_origin = !headers.contains_key(header::ORIGIN) && names_other_site(headers);
+        if origins.any(is_foreign) || hides_origin && is_foreign(&HeaderValue::from_static("null"))
+        {
             return Self::ForeignOrigin;
         }
         match host {
@@ -46,10 +56,19 @@ impl PageAccess {
     }
 }
 
+/// Whether the browser says that a page of another site sent the request.
+fn names_other_site(headers: &HeaderMap) -> bool {
+    let is_own =
+        |site: &HeaderValue| OWN_SITES.iter().any(|own| site.as_bytes().eq_ignore_ascii_case(own));
+    headers.get_all(FETCH_SITE).iter().any(|site| !is_own(site))
+}
+
 fn is_known_host(allowed: &AllowedOrigins, host: &HeaderValue) -> bool {
     // Nothing but an IPv4 address, or a bracket, begins or ends like this: browsers reject a name whose last part is a
     // number.
-    if host.as_bytes().iter().all(|byte| byte.is_ascii_digit() || b".:".contains(byte)) {
+    let bytes = host.as_bytes();
+    let begins_with_digit = bytes.first().is_some_and(u8::is_ascii_digit);
+    if begins_with_digit && bytes.iter().all(|byte| byte.is_ascii_digit() || b".:".contains(byte)) {
         return true;
     }
     let Some(name) = host.to_str().ok().and_then(host_name) else { return false };
@@ -106,7 +125,16 @@ mod tests {
             assert_eq!(access(&none, None, host), PageAccess::Full, "{host}");
         }
         assert_eq!(PageAccess::from_headers(&none, &HeaderMap::new()), PageAccess::Full);
-        for host in ["evil.example:8899", "evil.example.:8899", "127.0.0.1.evil.example", "a@b.c"] {
+        for host in [
+            "evil.example:8899",
+            "evil.example.:8899",
+            "127.0.0.1.evil.example",
+            "[::1].evil.example",
+            "[::1]evil:8899",
+            "a@b.c",
+            "",
+            ":8899",
+        ] {
             assert_eq!(access(&none, None, host), PageAccess::ForeignHost, "{host}");
         }
         let named = allowed(&[], &["node.example"]);
@@ -138,6 +166,32 @@ mod tests {
         two.append(header::ORIGIN, HeaderValue::from_static("http://127.0.0.1:8899"));
         two.append(header::ORIGIN, HeaderValue::from_static("https://evil.example"));
         assert_eq!(PageAccess::from_headers(&none, &two), PageAccess::ForeignOrigin);
+    }
+
+    #[test]
+    fn a_page_without_an_origin_is_known_by_its_site() {
+        let access = |allowed: &AllowedOrigins, site, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1:8899"));
+            headers.append(FETCH_SITE, HeaderValue::from_static(site));
+            headers.extend(origin.map(|it| (header::ORIGIN, HeaderValue::from_static(it))));
+            PageAccess::from_headers(allowed, &headers)
+        };
+        let none = AllowedOrigins::default();
+        for site in ["cross-site", "same-site", "CROSS-SITE", "", "other"] {
+            assert_eq!(access(&none, site, None), PageAccess::ForeignOrigin, "{site}");
+        }
+        for site in ["same-origin", "none", "None"] {
+            assert_eq!(access(&none, site, None), PageAccess::Full, "{site}");
+        }
+        assert_eq!(access(&allowed(&["*"], &[]), "cross-site", None), PageAccess::Full);
+        // The origin says more than the site.
+        let app = allowed(&["https://app.example"], &[]);
+        let listed = Some("https://app.example");
+        assert_eq!(access(&app, "cross-site", listed), PageAccess::Full);
+        assert_eq!(access(&app, "cross-site", None), PageAccess::ForeignOrigin);
+        let local = Some("http://localhost:3000");
+        assert_eq!(access(&none, "cross-site", local), PageAccess::Full);
     }
 
     #[test]

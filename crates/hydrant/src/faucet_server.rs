@@ -3,8 +3,9 @@
 //!
 //! Protocol (Agave's crate `solana-faucet`): a request has [`AirdropRequest::BYTES`]; a response is the length of a
 //! transaction in two bytes, little endian, and the transaction. The length 0 is a refusal. The connection stays open.
-//! Bounds: [`CONNECTIONS_MAX`] connections, the others wait in the backlog; a connection has [`REQUESTS_MAX`] requests and
-//! [`CONNECTION_TIME`]. All of it is on one thread of its own, at the lowest priority.
+//! Bounds: [`CONNECTIONS_MAX`] connections, a quarter of them of an address (`connection_shares`); a connection has
+//! [`REQUESTS_MAX`] requests and [`CONNECTION_TIME`], a request has [`REQUEST_TIMEOUT`] to arrive. All of it is on one
+//! thread of its own, at the lowest priority.
 //! Invariant: the first bytes that are not a request end the connection, so no web page can hide requests in its own.
 //! Not here: signatures and limits of lamports (`localnet::LocalFaucet`).
 
@@ -19,17 +20,22 @@ use localnet::{AirdropRequest, LocalFaucet};
 use metrics::{Collector, Exposition, MetricKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
+use crate::connection_shares::{ConnectionPlace, ConnectionShares};
 use crate::node::parts::{BoxFuture, Part};
 
 /// The port of `solana-test-validator`.
 pub(crate) const FAUCET_PORT: u16 = 9900;
 /// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 32;
+/// Connections of one address.
+const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 4;
 /// Requests of one connection. A client sends one.
 const REQUESTS_MAX: usize = 16;
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
+/// Time in which the next request must arrive.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a connection that could not be accepted, because the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The response to a request that is refused.
@@ -38,7 +44,7 @@ const REFUSAL: [u8; 2] = [0, 0];
 pub(crate) struct FaucetMetrics {
     signed: AtomicU64,
     refused: AtomicU64,
-    connections: Semaphore,
+    connections: Arc<ConnectionShares>,
 }
 
 /// The port of a faucet, and the faucet that it is for.
@@ -74,7 +80,7 @@ impl FaucetServer {
         let metrics = Arc::new(FaucetMetrics {
             signed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            connections: Semaphore::new(CONNECTIONS_MAX),
+            connections: ConnectionShares::new(CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (end, ended) = oneshot::channel::<()>();
@@ -129,22 +135,14 @@ struct Service {
 async fn accept(listener: TcpListener, service: Arc<Service>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     loop {
-        // The semaphore is never closed.
-        let Ok(permit) = service.metrics.connections.acquire().await else { return };
         match listener.accept().await {
             Ok((stream, client)) => {
-                permit.forget();
-                let service = Arc::clone(&service);
-                tokio::spawn(async move {
-                    let serving = service.serve(stream, client.ip());
-                    // A connection that breaks is over.
-                    let _ = tokio::time::timeout(CONNECTION_TIME, serving).await;
-                    service.metrics.connections.add_permits(1);
-                });
+                if let Some(place) = service.metrics.connections.admit(client.ip()) {
+                    tokio::spawn(Arc::clone(&service).run(stream, client.ip(), place));
+                }
             }
             Err(err) => {
                 tracing::debug!(%err, "the faucet could not accept a connection");
-                drop(permit);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -152,15 +150,31 @@ async fn accept(listener: TcpListener, service: Arc<Service>) {
 }
 
 impl Service {
-    async fn serve(&self, mut stream: TcpStream, client: IpAddr) -> std::io::Result<()> {
+    /// Serves a connection until it ends or breaks, its time is over, or another one takes its place.
+    async fn run(self: Arc<Self>, stream: TcpStream, client: IpAddr, place: ConnectionPlace) {
+        let serving = self.serve(stream, client, &place);
+        tokio::select! {
+            _ = tokio::time::timeout(CONNECTION_TIME, serving) => {}
+            () = place.replaced() => {}
+        }
+    }
+
+    async fn serve(
+        &self,
+        mut stream: TcpStream,
+        client: IpAddr,
+        place: &ConnectionPlace,
+    ) -> std::io::Result<()> {
         let mut request = [0; AirdropRequest::BYTES];
         for _ in 0..REQUESTS_MAX {
-            stream.read_exact(&mut request).await?;
+            tokio::time::timeout(REQUEST_TIMEOUT, stream.read_exact(&mut request)).await??;
             let Some(request) = AirdropRequest::from_bytes(&request) else {
                 self.metrics.refused.fetch_add(1, Ordering::Relaxed);
                 return stream.write_all(&REFUSAL).await;
             };
+            place.begin_request();
             let response = self.respond(request, client);
+            place.end_request();
             stream.write_all(&response).await?;
             // Lets the task of another connection run.
             tokio::task::yield_now().await;
@@ -189,8 +203,12 @@ impl Collector for FaucetMetrics {
         requests.put(&[("result", "signed")], self.signed.load(Ordering::Relaxed));
         requests.put(&[("result", "refused")], self.refused.load(Ordering::Relaxed));
         let help = "Connections to the faucet over TCP.";
-        let free = self.connections.available_permits();
-        let connections = CONNECTIONS_MAX.saturating_sub(free);
-        to.single("hydrant_faucet_connections", MetricKind::Gauge, help, connections);
+        to.single("hydrant_faucet_connections", MetricKind::Gauge, help, self.connections.len());
+        let help =
+            "Connections to the faucet that were closed for a new one, or because all were busy.";
+        let mut closed =
+            to.family("hydrant_faucet_connections_closed_total", MetricKind::Counter, help);
+        closed.put(&[("cause", "replaced")], self.connections.replaced());
+        closed.put(&[("cause", "refused")], self.connections.refused());
     }
 }

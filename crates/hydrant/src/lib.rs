@@ -17,6 +17,7 @@ mod command_line;
 mod config_file;
 mod config_tables;
 mod config_text;
+mod connection_shares;
 mod console;
 mod daemon;
 mod dev;

@@ -16,8 +16,6 @@ use crate::tls_files::TlsFiles;
 const DRAIN_SECONDS_DEFAULT: u64 = 10;
 /// An hour: what no request needs.
 pub(crate) const DRAIN_SECONDS_MAX: u64 = 3_600;
-/// The machine's name, which belongs to no site.
-const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 
 pub(crate) struct ServingOptions {
     /// Time after the first signal in which everything is still served.
@@ -84,9 +82,15 @@ pub(crate) fn allowed_origins(origins: &[String], hosts: &[String]) -> Result<Al
     let origins = AllowedOrigins::new(origins).context("--allow-origin")?;
     let mut names = hosts.to_vec();
     let checked = origins.clone().with_hosts(&names).context("--allow-host")?;
-    // A machine may have no name, or one that is not the name of a host.
-    names.extend(std::fs::read_to_string(HOSTNAME_FILE).ok().map(|name| name.trim().to_owned()));
+    // A machine may have a name that is not the name of a host.
+    names.extend(machine_name());
     Ok(origins.with_hosts(&names).unwrap_or(checked))
+}
+
+/// Returns the machine's name, which belongs to no site. A service may have no `/proc/sys` to read it from.
+fn machine_name() -> Option<String> {
+    let name = rustix::system::uname().nodename().to_str().ok().map(str::to_owned);
+    name.filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -115,6 +119,12 @@ mod tests {
         assert!(both.contains("--tls-cert: /nowhere: No such file"), "{both}");
         let host = allowed_origins(&[], &["node.example:8899".to_owned()]).expect_err("a port");
         assert!(format!("{host:#}").contains("--allow-host: \"node.example:8899\" is not"));
+    }
+
+    #[test]
+    fn the_name_of_the_machine_is_that_of_the_kernel() {
+        let expected = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+        assert_eq!(machine_name().as_deref(), Some(expected.trim()));
     }
 
     #[test]

@@ -59,6 +59,16 @@ impl MethodClient {
         self.request
     }
 
+    /// The client, for its shares of what clients have in common.
+    pub fn client(self) -> ClientId {
+        self.client
+    }
+
+    /// Whether the request may call dangerous methods, and cause other work that a page of another site may not.
+    pub fn page_access(self) -> PageAccess {
+        self.page_access
+    }
+
     /// The address of the node on which the request arrived, on which the results of some methods depend.
     pub fn reached(self) -> Option<IpAddr> {
         self.reached

@@ -2,10 +2,11 @@
 //!
 //! In: verified bundles, for the ledger's queue. Out: the id, and later the status.
 //! Bounds: [`BUNDLES_MAX`] bundles. At the bound the client with the most loses its oldest one.
-//! Invariant: a bundle that is waiting or in a block is not queued again.
+//! Invariant: a bundle that is waiting or in a block is not queued again. No lock is held while the ledger's queue takes
+//! a bundle.
 //! Not here: JSON (`methods::bundles`), execution (`localnet`). A followed chain takes no bundles.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
@@ -79,6 +80,8 @@ pub struct Bundles {
 #[derive(Default)]
 struct Retained {
     entries: HashMap<BundleId, Entry, RandomState>,
+    /// The bundles that the ledger's queue is taking.
+    sending: HashSet<BundleId, RandomState>,
     /// The bundles of each client, the oldest first.
     by_client: HashMap<ClientId, VecDeque<BundleId>, RandomState>,
 }
@@ -116,16 +119,15 @@ impl Bundles {
         let signatures: Box<[Signature]> =
             transactions.iter().map(VerifiedTransaction::signature).collect();
         let id = BundleId::new(&signatures);
-        let mut retained = self.retained.lock();
-        let is_known = retained.entries.get_mut(&id).is_some_and(|known| {
-            let is_waiting = known.result.take_result().is_none();
-            is_waiting || find_slot(&known.signatures, history).is_some()
-        });
-        if !is_known {
-            let call = sender.send_bundle(client.into(), transactions)?;
-            retained.insert(client, id, Entry { signatures, result: EntryResult::Waiting(call) });
-            self.sent.fetch_add(1, Ordering::Relaxed);
+        if !self.retained.lock().begin_sending(id, history) {
+            return Ok(id);
         }
+        let sent = sender.send_bundle(client.into(), transactions);
+        let mut retained = self.retained.lock();
+        retained.sending.remove(&id);
+        let result = EntryResult::Waiting(sent?);
+        retained.insert(client, id, Entry { signatures, result });
+        self.sent.fetch_add(1, Ordering::Relaxed);
         Ok(id)
     }
 
@@ -199,6 +201,15 @@ impl EntryResult {
 }
 
 impl Retained {
+    /// Marks a bundle as being sent. Returns false if it is already, is waiting, or is in a block of `history`.
+    fn begin_sending(&mut self, id: BundleId, history: &HistorySnapshot) -> bool {
+        let is_known = self.entries.get_mut(&id).is_some_and(|known| {
+            let is_waiting = known.result.take_result().is_none();
+            is_waiting || find_slot(&known.signatures, history).is_some()
+        });
+        !is_known && self.sending.insert(id)
+    }
+
     fn insert(&mut self, client: ClientId, id: BundleId, entry: Entry) {
         self.remove(&id);
         while self.entries.len() >= BUNDLES_MAX && self.evict_oldest() {}
@@ -250,12 +261,33 @@ impl Collector for Bundles {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use chain_solana::{History, HistoryLimits, Sender, pending};
     use ledger::BlockId;
 
     use super::*;
 
     struct NoSender;
+
+    /// A queue that takes a bundle when the test says so.
+    struct SlowSender {
+        is_called: mpsc::Sender<()>,
+        may_return: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl BundleSender for SlowSender {
+        fn send_bundle(
+            &self,
+            _: Sender,
+            _: Vec<VerifiedTransaction>,
+        ) -> Result<BundleCall, SendError> {
+            self.is_called.send(()).expect("the test waits");
+            self.may_return.lock().recv().expect("the test goes on");
+            Err(SendError::Closed)
+        }
+    }
 
     impl BundleSender for NoSender {
         fn send_bundle(
@@ -327,6 +359,29 @@ mod tests {
         }
         let retained = bundles.retained.lock();
         assert_eq!((retained.entries.len(), retained.by_client.len()), (BUNDLES_MAX, BUNDLES_MAX));
+    }
+
+    #[test]
+    fn a_status_does_not_wait_for_the_ledgers_queue() {
+        const WAIT: Duration = Duration::from_secs(30);
+        let (is_called, called) = mpsc::channel();
+        let (go_on, may_return) = mpsc::channel();
+        let sender = SlowSender { is_called, may_return: Mutex::new(may_return) };
+        let bundles = Arc::new(Bundles::new(Arc::new(sender)));
+        let (known, known_entry) = entry(1, Ok(7));
+        bundles.retained.lock().insert(ClientId(1), known, known_entry);
+        let limits = HistoryLimits { blocks_max: 10, bytes_max: u64::MAX };
+        let history = History::new(limits, BlockId { slot: 0, version: 0 }).snapshot();
+        let sending = Arc::clone(&bundles);
+        let sent = std::thread::spawn(move || sending.send(ClientId(2), Vec::new(), &history));
+        called.recv_timeout(WAIT).expect("the queue is called");
+        let (found, is_found) = mpsc::channel();
+        let finding = Arc::clone(&bundles);
+        std::thread::spawn(move || found.send(finding.find(&known).is_some()));
+        assert!(is_found.recv_timeout(WAIT).expect("it does not wait"));
+        go_on.send(()).expect("the queue waits");
+        assert!(sent.join().expect("it ends").is_err());
+        assert!(bundles.retained.lock().sending.is_empty(), "it may be sent again");
     }
 
     #[test]

@@ -1,32 +1,45 @@
 //! The archives on the disk: when one is written, and which one is the newest.
 //!
-//! Bounds: see the crate. A request makes an archive if the newest one is more than [`REUSED_SLOTS_MAX`] slots old, and
-//! the last one was started more than [`MAKE_INTERVAL`] ago.
+//! Bounds: see the crate. A request makes an archive if the newest one is more than [`REUSED_SLOTS_MAX`] slots old:
+//! [`MAKE_BURST`] of them, and then one every [`MAKE_INTERVAL`], by a thread with the lowest priority.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use clients::{ClientId, TokenBucket};
 use ledger::Slot;
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::RwLock;
 use snapshot_solana::WrittenArchive;
 use tempfile::TempDir;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::archived_ledger::ArchivedLedger;
+use crate::client_places::{ClientPlaces, NoPlace};
+use crate::download_body::CHUNK_BYTES;
 
 /// Maximum number of concurrent downloads.
 pub const DOWNLOADS_MAX: usize = 8;
+/// Maximum number of concurrent downloads of a client.
+pub const CLIENT_DOWNLOADS_MAX: usize = 2;
 /// Requests that wait for an archive that is being made.
 pub const REQUESTS_MAX: usize = 64;
+/// Those of a client.
+const CLIENT_REQUESTS_MAX: usize = 8;
 /// Final slots after which an archive is out of date. A follower continues from its slot, so it must be in
 /// the log of Yellowstone gRPC, which has 100 slots above the root or more.
 const REUSED_SLOTS_MAX: u64 = 16;
-/// The time from one archive to the next.
-const MAKE_INTERVAL: Duration = Duration::from_secs(1);
+/// Archives that may be made without a pause. Followers that start together share one, and one that finds the archive
+/// too old for the log requests another.
+const MAKE_BURST: u32 = 4;
+/// The time from one archive to the next after these. An archive costs two passes over all accounts. More often, any
+/// client could keep a core and the disk busy; less often, a follower may wait longer for one that it can continue from.
+const MAKE_INTERVAL: Duration = Duration::from_secs(60);
+/// The priority of the thread that makes one.
+const MAKE_NICE: i32 = 19;
 /// Archives on the disk: the newest, and the one before, which clients were redirected to.
 const STORED_MAX: usize = 2;
 
@@ -35,6 +48,8 @@ const STORED_MAX: usize = 2;
 pub(crate) enum NoArchive {
     #[error("{REQUESTS_MAX} requests wait for a snapshot already")]
     TooManyRequests,
+    #[error("{CLIENT_REQUESTS_MAX} requests of this client wait for a snapshot already")]
+    TooManyOfClient,
     #[error("the snapshot could not be made: the log has the reason")]
     Failed,
 }
@@ -47,6 +62,7 @@ pub(crate) struct Counters {
     pub(crate) downloaded: AtomicU64,
     pub(crate) aborted: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) limited: AtomicU64,
 }
 
 impl Counters {
@@ -61,10 +77,11 @@ pub struct SnapshotArchives {
     dir: Option<PathBuf>,
     /// The directory, if none is configured. It is removed with this.
     temporary: OnceLock<TempDir>,
-    /// Locked while an archive is made. Contains the time when the last one was started.
-    making: Arc<Mutex<Option<Instant>>>,
-    requests: Semaphore,
-    pub(crate) downloads: Arc<Semaphore>,
+    created: Instant,
+    /// Locked while an archive is made. It has a token for each archive that may be made.
+    making: Arc<Mutex<TokenBucket>>,
+    requests: ClientPlaces,
+    pub(crate) downloads: ClientPlaces,
     /// The stored archives, the newest first.
     stored: RwLock<Vec<Arc<WrittenArchive>>>,
     pub(crate) counters: Arc<Counters>,
@@ -78,35 +95,54 @@ impl SnapshotArchives {
             ledger,
             dir,
             temporary: OnceLock::new(),
+            created: Instant::now(),
             making: Arc::default(),
-            requests: Semaphore::new(REQUESTS_MAX),
-            downloads: Arc::new(Semaphore::new(DOWNLOADS_MAX)),
+            requests: ClientPlaces::new(REQUESTS_MAX, CLIENT_REQUESTS_MAX),
+            downloads: ClientPlaces::new(DOWNLOADS_MAX, CLIENT_DOWNLOADS_MAX),
             stored: RwLock::default(),
             counters: Arc::default(),
         }
     }
 
-    /// Returns the newest archive, and writes it first if necessary.
-    pub(crate) async fn newest(self: &Arc<Self>) -> Result<Arc<WrittenArchive>, NoArchive> {
-        let _request = self.requests.try_acquire().map_err(|_| NoArchive::TooManyRequests)?;
-        let mut started = Arc::clone(&self.making).lock_owned().await;
+    /// Returns the newest archive, and writes it first if it is old and another one may be made.
+    pub(crate) async fn newest(
+        self: &Arc<Self>,
+        client: ClientId,
+    ) -> Result<Arc<WrittenArchive>, NoArchive> {
+        let _request = self.requests.try_acquire(client)?;
+        let mut making = Arc::clone(&self.making).lock_owned().await;
         let stored = self.stored.read().first().cloned();
-        let is_pausing = started.is_some_and(|at| at.elapsed() < MAKE_INTERVAL);
         let newest = self.ledger.newest_slot();
         let is_new = |it: &Arc<WrittenArchive>| newest.saturating_sub(it.slot) <= REUSED_SLOTS_MAX;
-        match stored {
-            Some(stored) if is_pausing || is_new(&stored) => return Ok(stored),
-            None if is_pausing => return Err(NoArchive::Failed),
-            _ => {}
+        if let Some(stored) = stored.as_ref().filter(|stored| is_new(stored)) {
+            return Ok(Arc::clone(stored));
         }
-        *started = Some(Instant::now());
+        let burst = MAKE_INTERVAL * MAKE_BURST;
+        if making.try_take(MAKE_INTERVAL, burst, self.created.elapsed()).is_err() {
+            Counters::add(&self.counters.limited);
+            return stored.ok_or(NoArchive::Failed);
+        }
         let this = Arc::clone(self);
         // A task of its own: if the client leaves, the lock stays until the archive is whole.
         let made = tokio::task::spawn_blocking(move || {
-            let _lock = started;
-            this.make()
+            let _lock = making;
+            this.make_at_low_priority()
         });
         made.await.map_err(|_| NoArchive::Failed)?
+    }
+
+    /// Makes an archive on a thread of its own, because a thread of the runtime would keep the priority.
+    fn make_at_low_priority(&self) -> Result<Arc<WrittenArchive>, NoArchive> {
+        std::thread::scope(|scope| {
+            let make = || {
+                // Only this thread's priority. Raising the value is always allowed.
+                let _ = rustix::process::setpriority_process(None, MAKE_NICE);
+                self.make()
+            };
+            let thread = std::thread::Builder::new().name("snapshot".into());
+            let made = thread.spawn_scoped(scope, make).map_err(|_| NoArchive::Failed)?;
+            made.join().map_err(|_| NoArchive::Failed)?
+        })
     }
 
     fn make(&self) -> Result<Arc<WrittenArchive>, NoArchive> {
@@ -155,6 +191,15 @@ impl SnapshotArchives {
     }
 }
 
+impl From<NoPlace> for NoArchive {
+    fn from(no_place: NoPlace) -> Self {
+        match no_place {
+            NoPlace::All => Self::TooManyRequests,
+            NoPlace::Client => Self::TooManyOfClient,
+        }
+    }
+}
+
 impl chain_solana::Snapshots for SnapshotArchives {
     fn newest_slot(&self) -> Option<Slot> {
         self.stored.read().first().map(|archive| archive.slot)
@@ -171,15 +216,19 @@ impl Drop for SnapshotArchives {
 }
 
 impl Collector for SnapshotArchives {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("snapshot_downloads", self.downloads.len() as u64 * CHUNK_BYTES)]
+    }
+
     fn write(&self, out: &mut Exposition) {
-        let busy = DOWNLOADS_MAX - self.downloads.available_permits();
+        let busy = self.downloads.len();
         let help = "Snapshot archives that are being downloaded.";
         out.single("hydrant_snapshot_downloads", MetricKind::Gauge, help, busy as u64);
         let bytes: u64 = self.stored.read().iter().map(|archive| archive.bytes).sum();
         let help = "Bytes of the snapshot archives on the disk.";
         out.single("hydrant_snapshot_disk_bytes", MetricKind::Gauge, help, bytes);
-        let help = "Snapshot archives: made, not made because of an error, downloaded whole or in part, and refused \
-                    downloads.";
+        let help = "Snapshot archives: made, not made because of an error, downloaded whole or in part, refused \
+                    downloads, and requests that got an older one because no more may be made.";
         let mut family = out.family("hydrant_snapshot_events_total", MetricKind::Counter, help);
         let counters = &self.counters;
         for (event, counter) in [
@@ -188,6 +237,7 @@ impl Collector for SnapshotArchives {
             ("downloaded", &counters.downloaded),
             ("aborted", &counters.aborted),
             ("refused", &counters.refused),
+            ("limited", &counters.limited),
         ] {
             family.put(&[("event", event)], counter.load(Ordering::Relaxed));
         }

@@ -14,14 +14,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_server::ChunkSource;
 use snapshot_solana::WrittenArchive;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::archives::Counters;
+use crate::client_places::ClientPlace;
 
 /// Bytes that are read at a time.
-const CHUNK_BYTES: u64 = 256 << 10;
+pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
 /// Minimum average rate of a download.
 const DOWNLOAD_BYTES_PER_S_MIN: u64 = 64 << 10;
 /// The deadline of a small archive.
@@ -38,14 +38,14 @@ pub(crate) struct DownloadBody {
     left: u64,
     deadline: Instant,
     counters: Arc<Counters>,
-    _permit: OwnedSemaphorePermit,
+    _place: ClientPlace,
 }
 
 impl DownloadBody {
     pub(crate) fn new(
         archive: &WrittenArchive,
         counters: Arc<Counters>,
-        permit: OwnedSemaphorePermit,
+        place: ClientPlace,
     ) -> Self {
         let seconds = archive.bytes / DOWNLOAD_BYTES_PER_S_MIN;
         let deadline = Instant::now() + DOWNLOAD_TIMEOUT_MIN + Duration::from_secs(seconds);
@@ -56,7 +56,7 @@ impl DownloadBody {
             left: archive.bytes,
             deadline,
             counters,
-            _permit: permit,
+            _place: place,
         }
     }
 }

@@ -4,12 +4,14 @@
 
 use std::sync::Arc;
 
-use http_server::{ResponseBody, response, text_response};
+use clients::ClientId;
+use http_server::{PageAccess, ResponseBody, response, text_response};
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use jsonrpc::{Api, HttpApi, HttpApiRequest, HttpApiResponse, Server};
 
-use crate::archives::{Counters, SnapshotArchives};
+use crate::archives::{CLIENT_DOWNLOADS_MAX, Counters, NoArchive, SnapshotArchives};
+use crate::client_places::NoPlace;
 use crate::download_body::DownloadBody;
 
 /// Path of the newest full archive, for clients that do not know its slot.
@@ -43,8 +45,15 @@ impl<A: Api> WithSnapshots<A> {
             return busy(StatusCode::TOO_MANY_REQUESTS, &err.message);
         }
         let path = request.head.uri.path();
+        let client = request.method_client.client();
         if path == NEWEST {
-            return self.redirect().await;
+            // Otherwise an image with this address, on any page, would have an archive made.
+            if request.method_client.page_access() == PageAccess::ForeignOrigin {
+                let text =
+                    "A web page of another site may not have a snapshot made (--allow-origin)\n";
+                return text_response(StatusCode::FORBIDDEN, text);
+            }
+            return self.redirect(client).await;
         }
         let archive = path.strip_prefix('/').and_then(|name| self.archives.find(name));
         let Some(archive) = archive else {
@@ -55,11 +64,14 @@ impl<A: Api> WithSnapshots<A> {
         let body = if is_head {
             ResponseBody::default()
         } else {
-            let Ok(permit) = Arc::clone(&self.archives.downloads).try_acquire_owned() else {
-                Counters::add(&counters.refused);
-                return busy(StatusCode::SERVICE_UNAVAILABLE, "too many downloads");
+            let place = match self.archives.downloads.try_acquire(client) {
+                Ok(place) => place,
+                Err(no_place) => {
+                    Counters::add(&counters.refused);
+                    return refuse_download(no_place);
+                }
             };
-            let body = DownloadBody::new(&archive, Arc::clone(counters), permit);
+            let body = DownloadBody::new(&archive, Arc::clone(counters), place);
             ResponseBody::streamed(Box::new(body), None)
         };
         let mut response = response(StatusCode::OK, MEDIA_TYPE, body);
@@ -68,9 +80,12 @@ impl<A: Api> WithSnapshots<A> {
     }
 
     /// Redirects to the newest archive, which may have to be written first.
-    async fn redirect(&self) -> Response<ResponseBody> {
-        let archive = match self.archives.newest().await {
+    async fn redirect(&self, client: ClientId) -> Response<ResponseBody> {
+        let archive = match self.archives.newest(client).await {
             Ok(archive) => archive,
+            Err(err @ NoArchive::TooManyOfClient) => {
+                return busy(StatusCode::TOO_MANY_REQUESTS, &err.to_string());
+            }
             Err(err) => return busy(StatusCode::SERVICE_UNAVAILABLE, &err.to_string()),
         };
         // A slot and a hash: no other bytes are in a name.
@@ -80,6 +95,16 @@ impl<A: Api> WithSnapshots<A> {
         let mut redirect = text_response(StatusCode::SEE_OTHER, "");
         redirect.headers_mut().insert(header::LOCATION, location);
         redirect
+    }
+}
+
+fn refuse_download(no_place: NoPlace) -> Response<ResponseBody> {
+    match no_place {
+        NoPlace::All => busy(StatusCode::SERVICE_UNAVAILABLE, "too many downloads"),
+        NoPlace::Client => {
+            let reason = format!("this client has {CLIENT_DOWNLOADS_MAX} downloads already");
+            busy(StatusCode::TOO_MANY_REQUESTS, &reason)
+        }
     }
 }
 

@@ -42,6 +42,23 @@ impl Response {
     }
 }
 
+/// Connects from another address of the loopback network.
+pub fn connect_stream_from(ip: [u8; 4], server: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let connected = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::from((ip, 0))).expect("all of 127.0.0.0/8 is here");
+        tokio::time::timeout(IO_TIMEOUT, socket.connect(server)).await
+    });
+    let socket = connected.expect("it is accepted in time").expect("connect");
+    let socket = socket.into_std().expect("a socket");
+    socket.set_nonblocking(false).expect("it waits");
+    socket.set_read_timeout(Some(IO_TIMEOUT)).expect("a timeout");
+    socket.set_write_timeout(Some(IO_TIMEOUT)).expect("a timeout");
+    socket
+}
+
 impl Client {
     /// Connects to a server.
     pub fn connect(server: SocketAddr) -> Self {
@@ -53,19 +70,7 @@ impl Client {
 
     /// A connection from another address of the loopback network.
     pub fn connect_from(ip: [u8; 4], server: SocketAddr) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        let connected = runtime.block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
-            socket.bind(SocketAddr::from((ip, 0))).expect("all of 127.0.0.0/8 is here");
-            tokio::time::timeout(IO_TIMEOUT, socket.connect(server)).await
-        });
-        let socket = connected.expect("it is accepted in time").expect("connect");
-        let socket = socket.into_std().expect("a socket");
-        socket.set_nonblocking(false).expect("it waits");
-        socket.set_read_timeout(Some(IO_TIMEOUT)).expect("a timeout");
-        socket.set_write_timeout(Some(IO_TIMEOUT)).expect("a timeout");
-        Self { socket, read: Vec::new() }
+        Self { socket: connect_stream_from(ip, server), read: Vec::new() }
     }
 
     /// Sends bytes as they are.

@@ -219,6 +219,22 @@ impl ConnectionAdmission {
         keys.authenticate_identity(identity.as_deref().unwrap_or_default())
     }
 
+    /// Returns a number that changes when the API keys change.
+    pub(crate) fn keys_version(&self) -> u64 {
+        self.api_keys.as_ref().map_or(0, |keys| keys.version())
+    }
+
+    /// Returns whether an admitted peer has no longer the API key that it was admitted with.
+    pub(crate) fn is_revoked(&self, peer: PeerId) -> bool {
+        let state = self.state.lock();
+        let Some(Some(entry)) = state.peers.get(peer.0 as usize) else { return false };
+        let identity = match entry.key {
+            Key::Identity(identity) => Some(identity),
+            Key::Address(_) => None,
+        };
+        self.find_api_key(identity) != Ok(entry.api_key)
+    }
+
     /// Releases the counts of an admitted connection that has ended.
     pub(crate) fn on_closed(&self, address: IpAddr, peer: PeerId) {
         let state = &mut *self.state.lock();
@@ -396,10 +412,11 @@ mod tests {
         let keys = Arc::new(ApiKeys::new(file(""), 0));
         let (admission, now) = admission(Config::default());
         let admission = admission.with_api_keys(Some(Arc::clone(&keys)));
-        let admit = |identity| {
+        let admit_peer = |identity| {
             assert_eq!(admission.on_incoming(HERE, true, now), IncomingDecision::Accept);
-            admission.admit(HERE, identity).map(|(_, sender)| sender)
+            admission.admit(HERE, identity)
         };
+        let admit = |identity| admit_peer(identity).map(|(_, sender)| sender);
         let of_key = Sender::from(ClientId::from_key(KeyNumber(1)));
         assert_eq!((admit(key(1)), admit(key(2))), (Ok(of_key), Ok(of_key)));
         assert_eq!(admit(key(3)), Err(DropReason::Unauthorized));
@@ -407,6 +424,15 @@ mod tests {
         assert_eq!(admission.connections(), 2);
         keys.reload(file("anonymous = \"t\""));
         assert_eq!(admit(key(3)), Ok(ClientId::from_ip(HERE).into()));
+        // A reload that removes the key, or the tier of clients without one, ends their connections.
+        let peers = [key(1), key(3)].map(|it| admit_peer(it).expect("it is admitted").0);
+        assert_eq!(peers.map(|peer| admission.is_revoked(peer)), [false, false]);
+        let version = admission.keys_version();
+        keys.reload(file(""));
+        assert_eq!(peers.map(|peer| admission.is_revoked(peer)), [false, true]);
+        keys.reload(api_keys::KeyFile::parse("anonymous = \"t\"\n[tiers.t]").expect("valid"));
+        assert_eq!(peers.map(|peer| admission.is_revoked(peer)), [true, false]);
+        assert_ne!(admission.keys_version(), version);
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub struct Driver {
     swept_at: Instant,
     slow_swept_at: Instant,
     windows_version: u64,
+    /// The version of the API keys that all connections were compared with.
+    keys_version: u64,
     was_under_pressure: bool,
     /// Datagrams since streams were last read.
     datagrams_since_read: usize,
@@ -168,6 +170,7 @@ impl Driver {
             swept_at: now,
             slow_swept_at: now,
             windows_version: 0,
+            keys_version: shared.admission.keys_version(),
             was_under_pressure: false,
             datagrams_since_read: 0,
             shared,
@@ -443,6 +446,9 @@ impl Driver {
             version != self.windows_version || has_pressure || self.was_under_pressure;
         (self.windows_version, self.was_under_pressure) = (version, has_pressure);
         let is_crowded = is_slow && self.shared.admission.is_crowded();
+        let keys_version = self.shared.admission.keys_version();
+        let keys_change = keys_version != self.keys_version;
+        self.keys_version = keys_version;
 
         for at in 0..self.connections.len() {
             let Some(connection) = self.connections[at].as_mut() else { continue };
@@ -472,6 +478,9 @@ impl Driver {
                         Some((CloseCode::Dropped, "idle"))
                     } else if is_crowded && passed(connection.last_transaction_at) >= idle {
                         Some((CloseCode::TooMany, "idle, and others want in"))
+                    } else if keys_change && self.shared.admission.is_revoked(peer) {
+                        self.stats.refuse(DropReason::Unauthorized);
+                        Some((CloseCode::Dropped, "the API key was removed"))
                     } else if connection.breaks_too_much(config)
                         || is_slow && connection.wastes_frames()
                     {

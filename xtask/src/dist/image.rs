@@ -63,8 +63,8 @@ pub(crate) fn layout(program: &Program, version: &str, time: u64) -> Result<File
                 format!("SSL_CERT_FILE=/{CERTIFICATES}"),
             ],
             "Entrypoint": [format!("/{PROGRAM}")],
-            // Ports of a container are reached from outside it.
-            "Cmd": ["dev", "--bind-address", "0.0.0.0"],
+            // Ports of a container are reached from outside it, so the default has no cheat codes.
+            "Cmd": ["dev", "--bind-address", "0.0.0.0", "--no-cheatcodes"],
             "Volumes": { format!("/{STATE_DIR}"): {} },
             "WorkingDir": format!("/{STATE_DIR}"),
             "Labels": labels,

@@ -13,6 +13,7 @@ use http_server::{HttpCounters, HttpEvent};
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
+use metrics::Collector;
 use process_usage::Process;
 use rpc_solana::SolanaServer;
 use serde_json::{Map, Value, json};
@@ -67,6 +68,11 @@ impl AdminApi {
         hook: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) {
         self.reload_hooks.push((name, Arc::new(hook)));
+    }
+
+    /// Adds to the metrics of the node.
+    pub(super) fn add_metrics(&self, collector: Arc<dyn Collector>) {
+        self.node.context.metrics.add(collector);
     }
 
     /// Closes `/metrics` of the public port.

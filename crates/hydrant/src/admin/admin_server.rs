@@ -1,11 +1,12 @@
 //! The listeners of the administration and of the metrics, and their connections.
 //!
-//! Bounds: 16 connections of each listener, others wait in its backlog; a connection has 60 s, a request's body 8 KiB.
+//! Bounds: 16 connections of each listener, 4 of an address (`connection_shares`); a connection has 60 s, a request 2 s to
+//! arrive, its body 8 KiB.
 //! Access: to the unix socket, the user of the node and root; to the loopback address, every program of the machine,
 //! but no web page.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,17 +19,24 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics::{Collector, Exposition, MetricKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 use super::admin_api::{AdminApi, AdminResponse, error};
 use super::socket_file::{self, SocketFile};
+use crate::connection_shares::{ConnectionPlace, ConnectionShares};
 use crate::serving_options::{AdminSocketPath, ServingOptions};
 
 const CONNECTIONS_MAX: usize = 16;
+/// Connections of one address.
+const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 4;
+/// The address of all clients of the unix socket, which have one owner.
+const SOCKET_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const BODY_BYTES_MAX: usize = 8 * 1024;
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit of a request's head, and of its body.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -38,6 +46,9 @@ pub(crate) struct AdminServer {
     _listeners: JoinSet<()>,
     _socket: Option<SocketFile>,
 }
+
+/// The connections of each listener, by its name.
+struct AdminConnections(Vec<(&'static str, Arc<ConnectionShares>)>);
 
 /// The paths that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,21 +66,31 @@ pub(crate) async fn start(options: &ServingOptions, api: AdminApi) -> Result<Adm
     let api = Arc::new(api);
     let mut listeners = JoinSet::new();
     let mut socket = None;
+    let mut connections = Vec::new();
+    let mut share = |name, each_max| {
+        let shares = ConnectionShares::new(CONNECTIONS_MAX, each_max);
+        connections.push((name, Arc::clone(&shares)));
+        shares
+    };
     if let Some((listener, file)) = bind_socket(options)? {
         socket = Some(file);
-        listeners.spawn(accept_unix(UnixListener::from_std(listener)?, Arc::clone(&api)));
+        let shares = share("socket", CONNECTIONS_MAX);
+        listeners.spawn(accept_unix(UnixListener::from_std(listener)?, Arc::clone(&api), shares));
     }
     if let Some(address) = options.admin_address {
         let listener = bind(address).await.context("--admin-address")?;
         tracing::info!(address = %listener.local_addr()?, "the administration is served");
-        listeners.spawn(accept_tcp(listener, Arc::clone(&api), Served::ToMachine));
+        let shares = share("admin", CONNECTIONS_PER_ADDRESS_MAX);
+        listeners.spawn(accept_tcp(listener, Arc::clone(&api), Served::ToMachine, shares));
     }
     if let Some(address) = options.metrics_address {
         let listener = bind(address).await.context("--metrics-address")?;
         tracing::info!(address = %listener.local_addr()?, "the metrics are served");
         api.make_metrics_private();
-        listeners.spawn(accept_tcp(listener, api, Served::Metrics));
+        let shares = share("metrics", CONNECTIONS_PER_ADDRESS_MAX);
+        listeners.spawn(accept_tcp(listener, Arc::clone(&api), Served::Metrics, shares));
     }
+    api.add_metrics(Arc::new(AdminConnections(connections)));
     Ok(AdminServer { _listeners: listeners, _socket: socket })
 }
 
@@ -93,30 +114,40 @@ async fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("listen on {address}"))
 }
 
-async fn accept_unix(listener: UnixListener, api: Arc<AdminApi>) {
+async fn accept_unix(listener: UnixListener, api: Arc<AdminApi>, shares: Arc<ConnectionShares>) {
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((socket, _)) if has_same_owner(&socket) => {
-                connections.spawn(connection(socket, Arc::clone(&api), Served::ToOwner));
+                if let Some(place) = shares.admit(SOCKET_CLIENT) {
+                    let serving = serve(socket, Arc::clone(&api), Served::ToOwner, place);
+                    connections.spawn(serving);
+                }
             }
             Ok(_) => tracing::warn!("a connection of another user to the admin socket is refused"),
             Err(err) => back_off(&err).await,
         }
-        wait_for_free_connection(&mut connections).await;
+        while connections.try_join_next().is_some() {}
     }
 }
 
-async fn accept_tcp(listener: TcpListener, api: Arc<AdminApi>, served: Served) {
+async fn accept_tcp(
+    listener: TcpListener,
+    api: Arc<AdminApi>,
+    served: Served,
+    shares: Arc<ConnectionShares>,
+) {
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
-            Ok((socket, _)) => {
-                connections.spawn(connection(socket, Arc::clone(&api), served));
+            Ok((socket, peer)) => {
+                if let Some(place) = shares.admit(peer.ip()) {
+                    connections.spawn(serve(socket, Arc::clone(&api), served, place));
+                }
             }
             Err(err) => back_off(&err).await,
         }
-        wait_for_free_connection(&mut connections).await;
+        while connections.try_join_next().is_some() {}
     }
 }
 
@@ -125,41 +156,49 @@ async fn back_off(err: &std::io::Error) {
     tokio::time::sleep(ACCEPT_BACKOFF).await;
 }
 
-/// Waits until one more connection may be accepted.
-async fn wait_for_free_connection(connections: &mut JoinSet<()>) {
-    while connections.try_join_next().is_some() {}
-    while connections.len() >= CONNECTIONS_MAX {
-        connections.join_next().await;
-    }
-}
-
 /// Between the creation of the socket and the change of its mode another user could connect.
 fn has_same_owner(socket: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     socket.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-async fn connection<IO>(io: IO, api: Arc<AdminApi>, served: Served)
+/// Serves a connection until it ends, its time is over, or another one takes its place.
+async fn serve<IO>(io: IO, api: Arc<AdminApi>, served: Served, place: ConnectionPlace)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request| {
+    let place = &place;
+    let service = service_fn(|request| {
         let api = Arc::clone(&api);
-        async move { Ok::<_, Infallible>(respond(&api, served, request).await) }
+        async move { Ok::<_, Infallible>(respond(&api, served, place, request).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(io), service);
-    // An error, or the end of its time, ends the connection.
-    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, serving).await;
+    tokio::select! {
+        // An error ends the connection, too.
+        _ = tokio::time::timeout(CONNECTION_TIMEOUT, serving) => {}
+        () = place.replaced() => {}
+    }
 }
 
-async fn respond(api: &AdminApi, served: Served, request: Request<Incoming>) -> AdminResponse {
+/// Answers a request. Its connection keeps its place once the request has arrived.
+async fn respond(
+    api: &AdminApi,
+    served: Served,
+    place: &ConnectionPlace,
+    request: Request<Incoming>,
+) -> AdminResponse {
     let (head, body) = request.into_parts();
     if served == Served::Metrics {
         return match (&head.method, head.uri.path()) {
-            (&Method::GET, "/metrics") => api.metrics().await,
+            (&Method::GET, "/metrics") => {
+                place.begin_request();
+                let response = api.metrics().await;
+                place.end_request();
+                response
+            }
             _ => error(StatusCode::NOT_FOUND, "GET /metrics is all that this address serves"),
         };
     }
@@ -170,11 +209,35 @@ async fn respond(api: &AdminApi, served: Served, request: Request<Incoming>) -> 
             return error(StatusCode::FORBIDDEN, message);
         }
     }
-    match Limited::new(body, BODY_BYTES_MAX).collect().await {
-        Ok(body) => api.respond(&head.method, head.uri.path(), &body.to_bytes()).await,
-        Err(_) => {
+    let body = Limited::new(body, BODY_BYTES_MAX).collect();
+    match tokio::time::timeout(HEAD_TIMEOUT, body).await {
+        Ok(Ok(body)) => {
+            place.begin_request();
+            let response = api.respond(&head.method, head.uri.path(), &body.to_bytes()).await;
+            place.end_request();
+            response
+        }
+        Ok(Err(_)) => {
             let message = format!("the body is broken, or has more than {BODY_BYTES_MAX} bytes");
             error(StatusCode::PAYLOAD_TOO_LARGE, &message)
+        }
+        Err(_) => error(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in 2 s"),
+    }
+}
+
+impl Collector for AdminConnections {
+    fn write(&self, to: &mut Exposition) {
+        let help = "Connections to the listeners of the administration and of the metrics.";
+        let mut open = to.family("hydrant_admin_connections", MetricKind::Gauge, help);
+        for &(listener, ref shares) in &self.0 {
+            open.put(&[("listener", listener)], shares.len());
+        }
+        let help = "Connections that were closed for a new one of their address, or because all were busy.";
+        let mut closed =
+            to.family("hydrant_admin_connections_closed_total", MetricKind::Counter, help);
+        for &(listener, ref shares) in &self.0 {
+            closed.put(&[("listener", listener), ("cause", "replaced")], shares.replaced());
+            closed.put(&[("listener", listener), ("cause", "refused")], shares.refused());
         }
     }
 }

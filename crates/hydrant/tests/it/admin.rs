@@ -1,6 +1,7 @@
 //! The administration of a real node: over its unix socket with `hydrant admin`, and on a loopback address.
 
-use std::net::SocketAddr;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testkit::child_process::run_to_end;
 use testkit::node::{Node, NodeCommand};
+use testkit::raw_http_client::connect_stream_from;
 
 use crate::node::{HYDRANT, start_node};
 use crate::raw_http::{connect, exchange, get, get_text};
@@ -121,7 +123,7 @@ fn a_node_that_was_killed_leaves_a_socket_that_no_start_refuses() -> Result<()> 
 }
 
 /// The address in the line of the log that has `text`.
-fn logged_address(node: &Node, text: &str) -> Result<SocketAddr> {
+pub(crate) fn logged_address(node: &Node, text: &str) -> Result<SocketAddr> {
     let log = node.log();
     let line = log.lines().find(|line| line.contains(text)).context(log.clone())?;
     let (_, address) = line.rsplit_once("address=").context(line.to_owned())?;
@@ -154,5 +156,40 @@ fn addresses_serve_the_metrics_alone_and_the_administration_to_no_page() -> Resu
     );
     let refused = exchange(connect(admin)?, &request)?;
     ensure!(refused.starts_with("HTTP/1.1 413 "), "{refused}");
+    Ok(())
+}
+
+/// The value of a metric without its labels.
+fn sample(metrics: &str, name: &str) -> Result<f64> {
+    let line = metrics.lines().find(|line| line.starts_with(name)).context(name.to_owned())?;
+    Ok(line.rsplit(' ').next().context("a value")?.trim().parse()?)
+}
+
+#[test]
+fn silent_connections_hold_up_neither_the_metrics_nor_the_administration() -> Result<()> {
+    const SILENT: usize = 500;
+    let flags = ["--admin-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0"];
+    let node = start_node(&flags)?;
+    let metrics = logged_address(&node, "the metrics are served")?;
+    let admin = logged_address(&node, "the administration is served")?;
+    let open = |address| (0..SILENT).map(|_| connect(address)).collect::<Result<Vec<TcpStream>>>();
+    let silent = [open(metrics)?, open(admin)?];
+    let request = |address| get_text("/metrics", &format!("Host: {address}\r\n"));
+    // From another address, and from that of the silent connections.
+    let text = exchange(connect_stream_from([127, 0, 0, 9], metrics), &request(metrics))?;
+    ensure!(sample(&text, "hydrant_admin_connections{listener=\"metrics\"}")? <= 5.0, "{text}");
+    let name = "hydrant_admin_connections_closed_total{listener=\"metrics\",cause=\"replaced\"}";
+    ensure!(sample(&text, name)? >= 100.0, "{text}");
+    ensure!(get(metrics, "/metrics")?.starts_with("HTTP/1.1 200 "));
+    ensure!(get(admin, "/memory")?.starts_with("HTTP/1.1 200 "));
+    // A body that does not arrive is no more than a silent connection.
+    let head = format!("PUT /log-level HTTP/1.1\r\nHost: {admin}\r\nContent-Length: 100\r\n\r\n");
+    let mut bodies = open(admin)?;
+    for body in bodies.iter_mut().rev().take(4) {
+        // It may have been closed already.
+        let _ = body.write_all(head.as_bytes());
+    }
+    ensure!(get(admin, "/memory")?.starts_with("HTTP/1.1 200 "));
+    drop((silent, bodies));
     Ok(())
 }

@@ -16,6 +16,7 @@ use testkit::node::Node;
 
 use crate::follower::FollowedDev;
 use crate::node::start_node;
+use crate::raw_http::{connect, exchange, post_text};
 use crate::socket::Socket;
 use crate::world::{WAIT_TIMEOUT, wait_until};
 
@@ -296,5 +297,25 @@ fn a_program_fits_into_the_request_of_a_cheat_code() -> Result<()> {
     let node = start_node(&["--slot-ms", "0"])?;
     let response = post(node.rpc, &request.to_string())?;
     ensure!(response["result"]["value"].is_null() && response["error"].is_null(), "{response}");
+    Ok(())
+}
+
+#[test]
+fn only_a_client_on_the_machine_of_the_node_locks_its_cheat_codes() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let config = dir.path().join("hydrant.toml");
+    std::fs::write(&config, "[rpc]\nclient_header = \"x-forwarded-for\"\n")?;
+    let node = start_node(&["--config", &config.display().to_string()])?;
+    let lock = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "surfnet_disableCheatcode",
+        "params": ["all", { "lockout": true }],
+    });
+    let head = format!("Host: {}\r\nX-Forwarded-For: 203.0.113.7\r\n", node.rpc);
+    let refused = exchange(connect(node.rpc)?, &post_text(&head, &lock))?;
+    ensure!(refused.contains("-32602") && refused.contains("a lockout is final"), "{refused}");
+    ok(&node, "surfnet_pauseClock", &json!([]))?;
+    ensure!(post(node.rpc, &lock.to_string())?["error"].is_null());
+    let locked = call(&node, "surfnet_resumeClock", &json!([]))?;
+    ensure!(locked["error"]["code"] == -32601, "{locked}");
     Ok(())
 }

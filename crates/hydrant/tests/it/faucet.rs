@@ -12,6 +12,7 @@ use solana_transaction::Transaction;
 use tempfile::TempDir;
 use testkit::child_process::run_to_end;
 use testkit::node::{Node, NodeCommand};
+use testkit::raw_http_client::connect_stream_from;
 
 use crate::cheatcodes::post;
 use crate::node::{HYDRANT, start_node};
@@ -140,13 +141,21 @@ fn hostile_clients_neither_stop_nor_fill_the_faucet() -> Result<()> {
         responses += 1;
     }
     ensure!(responses == 16, "{responses}");
-    // Idle connections, and those that send a part of a request, are as many as the faucet serves. Others wait until these
-    // reach their time limit.
-    let mut idle = (0..40).map(|_| connect(faucet)).collect::<Result<Vec<_>>>()?;
-    for stream in &mut idle {
-        stream.write_all(&hidden[..20])?;
+    // Idle connections, and those that send a part of a request, make room for others, of their address, too.
+    let mut idle = (0..300).map(|_| connect(faucet)).collect::<Result<Vec<_>>>()?;
+    for stream in idle.iter_mut().rev().take(4) {
+        // It may have been closed already.
+        let _ = stream.write_all(&hidden[..20]);
     }
+    let mut other = connect_stream_from([127, 0, 0, 9], faucet);
+    other.write_all(&hidden)?;
+    ensure!(!response(&mut other)?.is_empty());
     ensure!(!ask(faucet, SOL, &to, &blockhash)?.is_empty());
+    let metrics = get(node.rpc, "/metrics")?;
+    let replaced = metrics.lines().find_map(|line| {
+        line.strip_prefix("hydrant_faucet_connections_closed_total{cause=\"replaced\"} ")
+    });
+    ensure!(replaced.context("a metric")?.parse::<u64>()? >= 100, "{metrics}");
     // The node served its other ports meanwhile.
     ensure!(world.rpc.get_latest_blockhash()? != Hash::default());
     let metrics = get(node.rpc, "/metrics")?;

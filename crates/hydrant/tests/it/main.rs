@@ -38,6 +38,7 @@ mod grpc;
 mod grpc_tls;
 mod launch_lines;
 mod memory;
+mod memory_of_ports;
 mod methods;
 mod monitoring_files;
 mod node;

@@ -25,11 +25,11 @@ use crate::node::start_node;
 use crate::world::{World, wait_until};
 
 const ACCOUNTS: u32 = 20_000;
-const MIB: f64 = 1_048_576.0;
-const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const MIB: f64 = 1_048_576.0;
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Maximum growth of the resident size by open connections, as a multiple of the bytes that the parts report.
-const OPEN_RESIDENT_MAX: f64 = 1.15;
+pub(crate) const OPEN_RESIDENT_MAX: f64 = 1.15;
 
 /// Maximum growth of the resident size by an unread response: its unsent chunks, its sorted list of accounts, and the
 /// memory of sent chunks that the allocator retains.
@@ -61,11 +61,15 @@ fn write_accounts(dir: &Path) -> Result<()> {
 }
 
 /// Each part of `hydrant_memory_bytes`, in bytes.
-type Parts = Vec<(String, f64)>;
+pub(crate) type Parts = Vec<(String, f64)>;
 
 /// The parts, their sum, and the resident size.
 fn memory(node: &Node) -> Result<(Parts, f64, f64)> {
-    let text = crate::observability::metrics(node)?;
+    parse_memory(&crate::observability::metrics(node)?)
+}
+
+/// The same of the text of the metrics.
+pub(crate) fn parse_memory(text: &str) -> Result<(Parts, f64, f64)> {
     let value = |line: &str| -> Result<f64> {
         line.rsplit(' ').next().and_then(|value| value.parse().ok()).context("a value")
     };
@@ -81,7 +85,7 @@ fn memory(node: &Node) -> Result<(Parts, f64, f64)> {
 
 /// Waits until a node with 50 ms a slot has had its first root for a second: afterwards a new block replaces an old one,
 /// and `start` is measured.
-fn wait_until_steady(node: &Node) -> Result<()> {
+pub(crate) fn wait_until_steady(node: &Node) -> Result<()> {
     let world = World::new(node);
     let root = || -> Result<u64> {
         Ok(world.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?)
@@ -91,7 +95,7 @@ fn wait_until_steady(node: &Node) -> Result<()> {
 }
 
 /// Returns the bytes that a part reports.
-fn part(parts: &Parts, name: &str) -> Result<f64> {
+pub(crate) fn part(parts: &Parts, name: &str) -> Result<f64> {
     let part = parts.iter().find(|(part, _)| part == name);
     part.map(|(_, bytes)| *bytes).with_context(|| format!("no part `{name}`"))
 }
@@ -225,7 +229,7 @@ impl QuicClients {
 }
 
 /// A node whose time limits do not end before a measurement, however slow the machine is.
-fn patient_node(files: &TempDir, flags: &[&str]) -> Result<Node> {
+pub(crate) fn patient_node(files: &TempDir, flags: &[&str]) -> Result<Node> {
     let config = files.path().join("hydrant.toml");
     fs::write(
         &config,

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
@@ -16,10 +16,12 @@ use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::Node;
+use testkit::raw_http_client::connect_stream_from;
 
 use crate::follower::{FollowedDev, follow, wait_until_healthy};
 use crate::node::start_node;
 use crate::observability::metrics;
+use crate::raw_http::{self, get_text};
 use crate::world::wait_until;
 
 /// No step takes this long, however slow the machine is.
@@ -28,6 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const LARGE_ACCOUNTS: u8 = 3;
 const LARGE_BYTES: usize = 8 << 20;
 const DOWNLOADS_MAX: usize = snapshot_server::DOWNLOADS_MAX;
+const CLIENT_DOWNLOADS_MAX: usize = snapshot_server::CLIENT_DOWNLOADS_MAX;
 
 /// Status, a header and the body of a response.
 fn exchange(
@@ -44,7 +47,7 @@ fn exchange(
 }
 
 /// The path of the newest archive.
-fn newest(node: &Node) -> Result<String> {
+pub(crate) fn newest(node: &Node) -> Result<String> {
     let (status, location, _) = exchange(node, "GET", "/snapshot.tar.bz2", "location")?;
     ensure!(status == 303, "HTTP {status}");
     location.context("where to")
@@ -144,6 +147,19 @@ fn start_large(dir: &std::path::Path) -> Result<Node> {
     start_node(&args.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// A download of a client that reads no more than the status.
+pub(crate) fn download_silently(
+    node: &Node,
+    ip: [u8; 4],
+    path: &str,
+) -> Result<(TcpStream, String)> {
+    let mut socket = connect_stream_from(ip, node.rpc);
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")?;
+    let mut status = [0; 12];
+    socket.read_exact(&mut status)?;
+    Ok((socket, String::from_utf8(status[9..].to_vec())?))
+}
+
 #[test]
 fn clients_that_do_not_read_a_snapshot_are_disconnected_and_delay_no_other() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -151,13 +167,21 @@ fn clients_that_do_not_read_a_snapshot_are_disconnected_and_delay_no_other() -> 
     wait_for_slot(&node, "finalized", 1)?;
     let path = newest(&node)?;
     let mut silent = Vec::new();
-    for _ in 0..DOWNLOADS_MAX {
-        let mut socket = TcpStream::connect(node.rpc)?;
-        write!(socket, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")?;
-        // The download has started.
-        socket.read_exact(&mut [0; 12])?;
+    let mut download = |client: usize| {
+        let ip = [127, 0, 0, 2 + u8::try_from(client)?];
+        let (socket, status) = download_silently(&node, ip, &path)?;
+        ensure!(status == "200", "HTTP {status} to {ip:?}");
         silent.push(socket);
-    }
+        anyhow::Ok(())
+    };
+    (0..CLIENT_DOWNLOADS_MAX).try_for_each(|_| download(0))?;
+    // A client has its share, and another one downloads meanwhile.
+    let (_, status) = download_silently(&node, [127, 0, 0, 2], &path)?;
+    ensure!(status == "429", "HTTP {status}");
+    let (status, _, archive) = exchange(&node, "GET", &path, "content-length")?;
+    ensure!(status == 200 && archive.len() > usize::from(LARGE_ACCOUNTS) * LARGE_BYTES);
+    (CLIENT_DOWNLOADS_MAX..DOWNLOADS_MAX)
+        .try_for_each(|nth| download(nth / CLIENT_DOWNLOADS_MAX))?;
     let (status, retry_after, _) = exchange(&node, "GET", &path, "retry-after")?;
     ensure!((status, retry_after.as_deref()) == (503, Some("5")), "HTTP {status}");
     // Other requests are answered meanwhile.
@@ -167,7 +191,7 @@ fn clients_that_do_not_read_a_snapshot_are_disconnected_and_delay_no_other() -> 
         Ok(metrics(&node)?.contains(&aborted).then_some(()))
     })?;
     let text = metrics(&node)?;
-    for metric in ["hydrant_snapshot_downloads 0\n", "event=\"refused\"} 1\n"] {
+    for metric in ["hydrant_snapshot_downloads 0\n", "event=\"refused\"} 2\n"] {
         ensure!(text.contains(metric), "{metric} is not in {text}");
     }
     for mut socket in silent {
@@ -178,6 +202,37 @@ fn clients_that_do_not_read_a_snapshot_are_disconnected_and_delay_no_other() -> 
     }
     let (status, _, archive) = exchange(&node, "GET", &path, "content-length")?;
     ensure!(status == 200 && archive.len() > usize::from(LARGE_ACCOUNTS) * LARGE_BYTES);
+    Ok(())
+}
+
+#[test]
+fn requests_have_few_archives_made_and_pages_of_other_sites_none() -> Result<()> {
+    let started = Instant::now();
+    let node = start_node(&["--slot-ms", "20", "--finalize-after", "4"])?;
+    wait_for_slot(&node, "finalized", 3)?;
+    for header in ["Sec-Fetch-Site: cross-site", "Origin: https://evil.example"] {
+        let head = format!("Host: {}\r\n{header}\r\n", node.rpc);
+        let text = get_text("/snapshot.tar.bz2", &head);
+        let refused = raw_http::exchange(raw_http::connect(node.rpc)?, &text)?;
+        ensure!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+    }
+    ensure!(metrics(&node)?.contains("hydrant_snapshot_events_total{event=\"made\"} 0\n"));
+    for _ in 0..7 {
+        let newest = newest(&node)?;
+        let slot = newest.split('-').nth(1).context("a slot")?.parse::<u64>()?;
+        // The next one would be due, and more so each time.
+        wait_for_slot(&node, "finalized", slot + 20)?;
+        let newest_slot = call(&node, "getSlot", json!([{ "commitment": "finalized" }]))?;
+        wait_for_slot(&node, "finalized", newest_slot.as_u64().context("a slot")? + 20)?;
+    }
+    let text = metrics(&node)?;
+    let event = |event: &str| {
+        let start = format!("hydrant_snapshot_events_total{{event=\"{event}\"}} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&start));
+        Ok::<u64, anyhow::Error>(value.context("an event")?.parse()?)
+    };
+    let made_max = 4 + started.elapsed().as_secs() / 60;
+    ensure!(event("made")? <= made_max && event("made")? + event("limited")? == 7, "{text}");
     Ok(())
 }
 

@@ -48,7 +48,10 @@ impl Certificate {
     }
 
     /// A connection that trusts this certificate only.
-    fn connect(&self, address: SocketAddr) -> Result<StreamOwned<ClientConnection, TcpStream>> {
+    pub(crate) fn connect(
+        &self,
+        address: SocketAddr,
+    ) -> Result<StreamOwned<ClientConnection, TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone())?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());

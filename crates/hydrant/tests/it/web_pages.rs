@@ -40,6 +40,9 @@ fn a_page_of_another_site_reads_and_does_not_use_the_faucet() -> Result<()> {
             "--allow-origin",
         ),
         (format!("Host: evil.example:{port}\r\n"), "--allow-host"),
+        ("Host: [::1].evil.example\r\n".to_owned(), "--allow-host"),
+        ("Host: \r\n".to_owned(), "--allow-host"),
+        (format!("Host: {address}\r\nSec-Fetch-Site: cross-site\r\n"), "--allow-origin"),
     ];
     for (head, flag) in foreign {
         let refused = call(&node, &head, "requestAirdrop")?;
@@ -54,6 +57,7 @@ fn a_page_of_another_site_reads_and_does_not_use_the_faucet() -> Result<()> {
         format!("Host: localhost:{port}\r\n"),
         format!("Host: {address}\r\nOrigin: http://{address}\r\n"),
         format!("Host: {address}\r\nOrigin: http://localhost:3000\r\n"),
+        format!("Host: {address}\r\nSec-Fetch-Site: same-origin\r\n"),
     ] {
         let sent = call(&node, &head, "requestAirdrop")?;
         ensure!(sent["result"].is_string(), "{head}: {sent}");
@@ -133,7 +137,7 @@ fn a_page_may_read_the_headers_of_every_surface() -> Result<()> {
         ("/health", "200"),
         ("/ready", "200"),
         ("/metrics", "200"),
-        ("/snapshot.tar.bz2", "303"),
+        ("/snapshot.tar.bz2", "403"),
         ("/snapshot-1-x.tar.zst", "404"),
     ] {
         requests.push((path, status, get_text(path, &head)));

@@ -1,9 +1,13 @@
 //! API keys over HTTP and WebSocket: accepted clients, refusals and their errors, counts.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::api_keys::{ApiKeys, Caller, KeyFile, KeyHash, KeyNumber, REFUSAL_DELAY_MAX};
+use ::api_keys::{
+    ApiKeys, AuthError, Caller, Credentials, KeyFile, KeyHash, KeyNumber, REFUSAL_DELAY_MAX,
+};
+use clients::ClientId;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Error;
 
@@ -236,12 +240,21 @@ fn metrics_have_names_and_no_keys_and_only_some_may_read_them() {
 #[test]
 fn wrong_keys_of_one_address_are_throttled_and_its_right_key_is_served() {
     let (toy, keys) = served("");
-    let wrong = |at: u32| with_key(&toy, &format!("wrong-{at}"), &call(1, "getHeight")).status();
-    let statuses: Vec<_> = (0..400).map(wrong).collect();
-    assert_eq!(statuses[0], 401);
-    assert!(statuses.contains(&429), "400 wrong keys take far less than 30 s");
-    assert_eq!(keys.unauthorized_requests(), 400);
+    // Their bucket is empty: 100, and ten a second.
+    let now = toy.server.context.pool.now();
+    let address = ClientId::from_ip(Ipv4Addr::LOCALHOST.into());
+    let wrong = Credentials { key: Some(b"wrong"), ..Credentials::default() };
+    assert!((0..1_000).any(|_| {
+        matches!(keys.authenticate(&wrong, address.0, now), Err(AuthError::Throttled { .. }))
+    }));
+    assert!((0..1_000).any(|_| keys.delay_failure(address.0, now) == Some(REFUSAL_DELAY_MAX)));
+    let delayed = keys.delayed_refusals();
+    assert_eq!(with_key(&toy, "wrong", &call(1, "getHeight")).status(), 429);
+    // It was not sent before its time, and that of a right key was.
+    assert!(toy.server.context.pool.now() >= now + REFUSAL_DELAY_MAX);
+    assert_eq!(keys.delayed_refusals(), delayed + 1);
     assert_eq!(with_key(&toy, KEY, &call(1, "getHeight")).status(), 200);
+    assert_eq!(keys.delayed_refusals(), delayed + 1);
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! Links that lose, reorder and duplicate: everything arrives once, and memory is released.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use api_keys::{ApiKeys, KeyFile, KeyHash};
+use solana_keypair::Keypair;
+use solana_signer::Signer;
 use tpu::{Config, DropReason};
 
 use crate::world::{Link, World, transactions};
@@ -133,4 +137,34 @@ fn a_connection_cut_off_in_the_middle_is_counted() {
     world.client(at).close(now);
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.metrics().count_refused(DropReason::CutOff), 10);
+}
+
+#[test]
+fn a_connection_ends_with_its_api_key_and_others_stay() {
+    let keypairs = [Keypair::new(), Keypair::new()];
+    let file = |keypairs: &[Keypair]| {
+        let mut text = "[tiers.t]\n".to_owned();
+        for keypair in keypairs {
+            let identity = keypair.pubkey().to_string();
+            let hash = KeyHash::of_key(identity.as_bytes());
+            text += &format!(
+                "[[keys]]\nname = \"{identity}\"\ntier = \"t\"\nsha256 = \"{hash}\"\nidentities = [\"{identity}\"]\n"
+            );
+        }
+        KeyFile::parse(&text).expect("it is valid")
+    };
+    let keys = Arc::new(ApiKeys::new(file(&keypairs), 0));
+    let mut world =
+        World::with_keys(Config::default(), Link::default(), 1, Some(Arc::clone(&keys)));
+    let clients = [0, 1].map(|at: usize| world.connect_as(&keypairs[at]));
+    world.run_until(Duration::from_secs(5), |world| {
+        clients.iter().all(|at| world.client(*at).is_connected)
+    });
+    keys.reload(file(&keypairs[1..]));
+    world.run_until(Duration::from_secs(2), |world| world.client(clients[0]).lost.is_some());
+    let reason = world.client(clients[0]).lost.clone().expect("it is lost");
+    assert!(reason.contains("the API key was removed"), "{reason}");
+    world.client(clients[1]).send([vec![7; 100]]);
+    world.run_until(Duration::from_secs(5), |world| world.client(clients[1]).finished == 1);
+    assert_eq!(world.admission.connections(), 1);
 }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api_keys::ApiKeys;
 use quinn_proto::Transmit;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -64,9 +65,20 @@ fn start_time() -> Instant {
 
 impl World {
     pub(crate) fn new(config: Config, link: Link, seed: u64) -> Self {
+        Self::with_keys(config, link, seed, None)
+    }
+
+    /// A world whose server admits the identities of API keys.
+    pub(crate) fn with_keys(
+        config: Config,
+        link: Link,
+        seed: u64,
+        keys: Option<Arc<ApiKeys>>,
+    ) -> Self {
         let now = start_time();
         let config = Arc::new(config);
-        let admission = Arc::new(ConnectionAdmission::new(Arc::clone(&config), now));
+        let admission = ConnectionAdmission::new(Arc::clone(&config), now).with_api_keys(keys);
+        let admission = Arc::new(admission);
         let server = Driver::new(config, Arc::clone(&admission), &identity(&Keypair::new()), now)
             .expect("TLS");
         Self {

@@ -32,6 +32,8 @@ pub(crate) fn check(image: &Path, scratch: &Path) -> Result<()> {
     let config = &config["config"];
     let user = config["User"].as_str().context("a user")?;
     ensure!(user != "0:0" && user != "root", "the image runs as {user}");
+    let has_cheatcodes = !strings(&config["Cmd"]).any(|arg| arg == "--no-cheatcodes");
+    ensure!(!has_cheatcodes, "by default the image has cheat codes for every client");
     let volumes = config["Volumes"].as_object().context("volumes")?;
     mount(&["-o", "remount,ro"], scratch)?;
     ensure!(fs::write(scratch.join("x"), "").is_err(), "the root can be written to");

@@ -208,6 +208,7 @@ fn expand_command(line: &str, variables: &BTreeMap<&str, &str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dist::installed_files::packaging;
 
     #[test]
     fn variables_in_a_unit_s_command_are_expanded() {
@@ -217,5 +218,19 @@ mod tests {
         let command = expand_command(setting(unit, "ExecStart").unwrap(), &variables);
         assert_eq!(command, ["/bin/x", "-a", "dev", "--log"]);
         assert!(setting(unit, "User").is_err());
+    }
+
+    #[test]
+    fn the_unit_bounds_restarts_memory_and_threads() {
+        let unit = packaging("debian/hydrant.service").unwrap();
+        let unit = String::from_utf8(unit).unwrap();
+        for (name, value) in [
+            ("StartLimitIntervalSec", "1h"),
+            ("StartLimitBurst", "5"),
+            ("MemoryMax", "90%"),
+            ("TasksMax", "4096"),
+        ] {
+            assert_eq!(setting(&unit, name).unwrap(), value);
+        }
     }
 }

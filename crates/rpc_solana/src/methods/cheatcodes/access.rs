@@ -65,6 +65,12 @@ fn enable(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 fn disable(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (selection, lock): (Selection, Option<Lock>) = params.parse(1)?;
     let locks = lock.unwrap_or_default().lockout.unwrap_or_default();
+    if locks && !params.client().is_on_this_machine() {
+        return Err(RpcError::invalid_params(
+            "a lockout is final, so only a client on the machine of the node may request it (--no-cheatcodes has the \
+             same effect from the start)",
+        ));
+    }
     let gate = &api.cheatcodes.gate;
     let names =
         resolve_selection(&selection)?.unwrap_or_else(|| gate.select_all(cheatcodes(), locks));

@@ -1,0 +1,219 @@
+//! Shares the connections of a small listener between the addresses of its clients: the faucet, the metrics, the
+//! administration.
+//!
+//! Shape: a connection is accepted at once. If its address has its share, or all connections are in use, it replaces an
+//! idle one: one that waits for a request, or for its client to read. The idle connection without a request for the
+//! longest time is closed first; of its own address, or of the address with the most connections.
+//! Bounds: `connections_max`, and a share for each address. If no connection is idle, the new one is closed.
+//! Invariant: silent clients, however many, delay no other client, not even one of their own address.
+//! Not here: time limits (the listeners), counting by address (`http_server`).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clients::ClientId;
+use http_server::{ConnectionPermit, IpConnectionLimit};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The connections of a listener.
+pub(crate) struct ConnectionShares {
+    connections_max: usize,
+    ip_limit: Arc<IpConnectionLimit>,
+    open: Mutex<OpenConnections>,
+    replaced: AtomicU64,
+    refused: AtomicU64,
+}
+
+#[derive(Default)]
+struct OpenConnections {
+    last_number: u64,
+    /// In the order of their last requests, the oldest first.
+    connections: Vec<OpenConnection>,
+}
+
+struct OpenConnection {
+    number: u64,
+    address: ClientId,
+    is_busy: bool,
+    replaced: Arc<Notify>,
+    _permit: ConnectionPermit,
+}
+
+/// The place of an open connection, until it is dropped.
+pub(crate) struct ConnectionPlace {
+    shares: Arc<ConnectionShares>,
+    number: u64,
+    replaced: Arc<Notify>,
+}
+
+impl ConnectionShares {
+    /// Creates the shares of a listener of which an address may have `each_max` connections.
+    pub(crate) fn new(connections_max: usize, each_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            connections_max,
+            ip_limit: Arc::new(IpConnectionLimit::new(connections_max, Some(each_max))),
+            open: Mutex::default(),
+            replaced: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the place of a new connection, and closes an idle one if that is necessary. `None` if the new one must be
+    /// closed.
+    pub(crate) fn admit(self: &Arc<Self>, ip: IpAddr) -> Option<ConnectionPlace> {
+        let mut open = self.open.lock();
+        let address = ClientId::from_ip(ip);
+        let permit = loop {
+            match self.ip_limit.try_acquire(ip) {
+                Ok(permit) => break Some(permit),
+                Err(_) if self.replace(&mut open, Some(address)) => {}
+                Err(_) => break None,
+            }
+        };
+        // The limit by address lets one wait that has no connection yet.
+        let is_full = open.connections.len() >= self.connections_max;
+        let permit = permit.filter(|_| !is_full || self.replace(&mut open, None));
+        let Some(permit) = permit else {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        open.last_number += 1;
+        let number = open.last_number;
+        let replaced = Arc::new(Notify::new());
+        open.connections.push(OpenConnection {
+            number,
+            address,
+            is_busy: false,
+            replaced: Arc::clone(&replaced),
+            _permit: permit,
+        });
+        Some(ConnectionPlace { shares: Arc::clone(self), number, replaced })
+    }
+
+    /// Closes an idle connection of an address, or of the address with the most connections. Returns whether there is one.
+    fn replace(&self, open: &mut OpenConnections, address: Option<ClientId>) -> bool {
+        let Some(index) = open.find_idle(address) else { return false };
+        open.connections.remove(index).replaced.notify_one();
+        self.replaced.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Number of open connections.
+    pub(crate) fn len(&self) -> usize {
+        self.open.lock().connections.len()
+    }
+
+    /// Connections that were closed for others.
+    pub(crate) fn replaced(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
+    /// Connections that were closed at once.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl OpenConnections {
+    fn find_idle(&self, address: Option<ClientId>) -> Option<usize> {
+        let count = |address| self.connections.iter().filter(|it| it.address == address).count();
+        let idle = self.connections.iter().enumerate().filter(|(_, it)| !it.is_busy);
+        let idle = idle.filter(|(_, it)| address.is_none_or(|address| it.address == address));
+        // The first of several minima.
+        idle.min_by_key(|(_, it)| std::cmp::Reverse(count(it.address))).map(|(index, _)| index)
+    }
+
+    /// Marks a connection, which becomes the one with the newest request.
+    fn set_busy(&mut self, number: u64, is_busy: bool) {
+        let mut connections = self.connections.iter();
+        let Some(index) = connections.position(|it| it.number == number) else { return };
+        let mut connection = self.connections.remove(index);
+        connection.is_busy = is_busy;
+        self.connections.push(connection);
+    }
+}
+
+impl ConnectionPlace {
+    /// Marks the start of the work for a request. No other connection takes the place until [`Self::end_request`].
+    pub(crate) fn begin_request(&self) {
+        self.shares.open.lock().set_busy(self.number, true);
+    }
+
+    /// Marks the end of the work for a request.
+    pub(crate) fn end_request(&self) {
+        self.shares.open.lock().set_busy(self.number, false);
+    }
+
+    /// Waits until another connection takes the place. This one must end then.
+    pub(crate) async fn replaced(&self) {
+        self.replaced.notified().await;
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.shares.open.lock().connections.retain(|it| it.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    /// Returns whether another connection has taken the place.
+    async fn is_replaced(place: &ConnectionPlace) -> bool {
+        let now = tokio::time::timeout(std::time::Duration::ZERO, place.replaced());
+        now.await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_new_connection_replaces_the_oldest_silent_one_of_its_address() {
+        let shares = ConnectionShares::new(16, 4);
+        let places: Vec<_> = (0..4).filter_map(|_| shares.admit(ip(1))).collect();
+        // The first one has had a request since the others were opened.
+        places[0].begin_request();
+        places[0].end_request();
+        let honest = shares.admit(ip(1)).expect("a place");
+        assert!(is_replaced(&places[1]).await);
+        for place in [&places[0], &places[2], &places[3], &honest] {
+            assert!(!is_replaced(place).await, "{}", place.number);
+        }
+        assert_eq!((shares.len(), shares.replaced(), shares.refused()), (4, 1, 0));
+        drop((places, honest));
+        assert_eq!(shares.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_request_keeps_its_place_until_it_is_answered() {
+        let shares = ConnectionShares::new(16, 2);
+        let places =
+            [shares.admit(ip(1)), shares.admit(ip(1))].map(|place| place.expect("a place"));
+        places.iter().for_each(ConnectionPlace::begin_request);
+        assert!(shares.admit(ip(1)).is_none());
+        let other = shares.admit(ip(2)).expect("a place of another address");
+        places[1].end_request();
+        assert!(shares.admit(ip(1)).is_some());
+        assert!(!is_replaced(&places[0]).await && is_replaced(&places[1]).await);
+        assert!(!is_replaced(&other).await);
+        assert_eq!((shares.replaced(), shares.refused()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn an_address_without_a_connection_gets_one_of_the_address_with_the_most() {
+        let shares = ConnectionShares::new(8, 3);
+        let own = shares.admit(ip(100)).expect("a place");
+        let hostile: Vec<_> = (0..100_u8).filter_map(|n| shares.admit(ip(1 + n % 3))).collect();
+        assert_eq!(shares.len(), 8);
+        let other = shares.admit(ip(50)).expect("a place");
+        assert_eq!(shares.len(), 8);
+        assert!(!is_replaced(&own).await && !is_replaced(&other).await);
+        drop(hostile);
+        assert_eq!(shares.len(), 2);
+    }
+}
