@@ -15,5 +15,18 @@ impl Collector for ExecutorTimes {
         for (part, duration) in self.0.phases() {
             family.put(&[("part", part)], duration.as_secs_f64());
         }
+        let code = self.0.code();
+        let help = "Compiled programs of the thread that executes transactions.";
+        out.single("hydrant_compiled_programs", MetricKind::Gauge, help, code.programs as u64);
+        let help = "Bytes of their code before it was compiled, at most 64 MiB and that of one transaction.";
+        let name = "hydrant_compiled_programs_code_bytes";
+        out.single(name, MetricKind::Gauge, help, code.bytes as u64);
+        let help = "Bytes of code that the thread compiled.";
+        out.single(
+            "hydrant_compiled_code_bytes_total",
+            MetricKind::Counter,
+            help,
+            code.compiled_bytes,
+        );
     }
 }

@@ -15,7 +15,7 @@ use crate::queue::Bundle;
 impl Executor {
     /// Executes a bundle into the open block. False if it had no effect.
     pub(crate) fn execute_bundle(&mut self, bundle: Bundle) -> Result<bool, ExecutorError> {
-        let Bundle { transactions, reply } = bundle;
+        let Bundle { transactions, reply, .. } = bundle;
         match self.try_execute_bundle(transactions)? {
             Ok(()) => {
                 self.unpublished_bundles.push((reply, self.builder.id().slot));

@@ -163,15 +163,12 @@ impl Executor {
                     BatchEnd::Empty => wait_for_batch(slot_end),
                     BatchEnd::Closed => return self.complete_block(),
                 },
-                Popped::Call(ControlRequest::Fork(request)) => {
-                    self.control_forks(request, queue)?;
-                    // A revert may have resumed the clock.
-                    slot_end = if is_paused { now() + slot_time } else { slot_end };
-                }
-                Popped::Call(ControlRequest::Command(request)) => {
+                Popped::Call(call) => {
+                    let is_command = matches!(call, ControlRequest::Command(_));
                     let open = self.builder.id();
-                    self.control(request)?;
-                    if self.builder.id() != open || is_paused {
+                    self.carry_out(call, queue)?;
+                    // A revert may have resumed the clock.
+                    if is_paused || (is_command && self.builder.id() != open) {
                         slot_end = now() + slot_time;
                     }
                 }
@@ -204,15 +201,27 @@ impl Executor {
                         self.end_block()?;
                     }
                 }
-                Popped::Call(ControlRequest::Fork(request)) => {
-                    self.control_forks(request, queue)?
-                }
-                Popped::Call(ControlRequest::Command(request)) => self.control(request)?,
+                Popped::Call(call) => self.carry_out(call, queue)?,
                 Popped::Empty => {}
                 Popped::Closed => return self.complete_block(),
             }
             self.hidden_statuses.show_due(now());
         }
+    }
+
+    /// Carries out a call, and sets its price by the time that it took.
+    pub(crate) fn carry_out(
+        &mut self,
+        call: ControlRequest,
+        queue: &Receiver,
+    ) -> Result<(), ExecutorError> {
+        let started_at = now();
+        match call {
+            ControlRequest::Fork(request) => self.control_forks(request, queue)?,
+            ControlRequest::Command(request) => self.control(request)?,
+        }
+        queue.charge_call(now() - started_at);
+        Ok(())
     }
 
     /// Sets the time of an open block that waits, to that of its first transaction or command, or of its end.
@@ -244,9 +253,21 @@ impl Executor {
         queue: &Receiver,
         slot_end: Instant,
     ) -> Result<BatchEnd, ExecutorError> {
-        let batch_end = slot_end.min(now() + BATCH_TIME);
-        let mut end = BatchEnd::Full;
         self.execute(first)?;
+        self.execute_more(queue, slot_end.min(now() + BATCH_TIME))
+    }
+
+    /// Executes waiting transactions, as many as a mined block leaves time for.
+    pub(crate) fn execute_in_mined_block(&mut self, queue: &Receiver) -> Result<(), ExecutorError> {
+        self.execute_more(queue, now() + BATCH_TIME).map(drop)
+    }
+
+    fn execute_more(
+        &mut self,
+        queue: &Receiver,
+        batch_end: Instant,
+    ) -> Result<BatchEnd, ExecutorError> {
+        let mut end = BatchEnd::Full;
         // The batch executes every transaction that it takes from the queue.
         for _ in 1..BATCH_MAX {
             if now() >= batch_end {
@@ -272,6 +293,7 @@ impl Executor {
 
     /// Executes a transaction or a bundle into the open block. False if the block may not contain it.
     pub(crate) fn execute(&mut self, work: QueueItem) -> Result<bool, ExecutorError> {
+        let Some(work) = self.charge_for_code(work) else { return Ok(false) };
         let sent = match work {
             QueueItem::Transaction(sent) => sent,
             QueueItem::Bundle(bundle) => return self.execute_bundle(bundle),
@@ -349,6 +371,7 @@ impl Executor {
         let outcome = self.set.run(transaction, nonce, &last_blockhash);
         let ran_at = now();
         self.metrics.add(Phase::Vm, ran_at - started_at);
+        self.metrics.set_code(self.set.code_usage());
         if !outcome.is_included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
             return Err(err);

@@ -16,6 +16,7 @@ mod block_builder;
 mod bundles;
 mod chain_clock;
 mod checkpoints;
+mod code_charge;
 mod config;
 mod control;
 mod cost;

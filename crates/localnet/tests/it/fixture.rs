@@ -158,7 +158,7 @@ impl Node {
 
     /// Waits until the executing thread has ended what it does, and drops all events of it.
     pub(crate) fn settle(&self) {
-        let unknown = self.forks.revert(u64::MAX).wait();
+        let unknown = self.forks.revert(CLIENT, u64::MAX).wait();
         assert!(unknown.is_err(), "no snapshot has this id");
         while self.events.try_recv().is_ok() {}
     }
