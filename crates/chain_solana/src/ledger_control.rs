@@ -145,6 +145,12 @@ pub enum ControlError {
     /// The ledger has no space for the accounts.
     #[error("the ledger has no space for the accounts (--max-addresses)")]
     LedgerFull,
+    /// The accounts of the ledger would have too many bytes.
+    #[error("the ledger's accounts would have more than {limit} bytes (--account-bytes-max)")]
+    AccountBytesFull {
+        /// Maximum bytes of all accounts.
+        limit: u64,
+    },
     /// Too many commands of the client wait. Fix: send it again later.
     #[error("{limit} commands wait for the ledger already")]
     QueueFull {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use localnet::ExecutorMetrics;
+use localnet::{AccountBytes, ExecutorMetrics};
 use metrics::{Collector, Exposition, MetricKind};
 
 /// The time of the thread, for a scrape.
@@ -28,5 +28,20 @@ impl Collector for ExecutorTimes {
             help,
             code.compiled_bytes,
         );
+    }
+}
+
+/// The bytes of accounts, for a scrape.
+pub(crate) struct AccountBytesMetrics(pub(crate) Arc<AccountBytes>);
+
+impl Collector for AccountBytesMetrics {
+    fn write(&self, out: &mut Exposition) {
+        let help = "Bytes of accounts in memory.";
+        out.single("hydrant_account_bytes", MetricKind::Gauge, help, self.0.bytes());
+        let help = "The limit of the bytes of accounts (--account-bytes-max).";
+        out.single("hydrant_account_bytes_max", MetricKind::Gauge, help, self.0.limit());
+        let help = "Transactions and commands refused because accounts would have too many bytes.";
+        let name = "hydrant_account_bytes_refused_total";
+        out.single(name, MetricKind::Counter, help, self.0.refused());
     }
 }

@@ -9,6 +9,7 @@
 use chain_solana::{BundleError, VerifiedTransaction, WrittenAccounts};
 use solana_transaction_error::TransactionError;
 
+use crate::account_bytes::NoSpace;
 use crate::executor::{DroppedTransaction, Executor, ExecutorError, TransactionRun};
 use crate::queue::Bundle;
 
@@ -53,7 +54,10 @@ impl Executor {
         }
         Ok(self.record(runs)?.map_err(|full| {
             tracing::error!(%full, "bundle dropped: no space for its accounts");
-            BundleError::LedgerFull
+            match full {
+                NoSpace::Addresses(_) => BundleError::LedgerFull,
+                NoSpace::AccountBytes { limit, .. } => BundleError::AccountBytesFull { limit },
+            }
         }))
     }
 

@@ -77,8 +77,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Makes blocks, and returns the slot of the last one. They have the transactions that wait: many blocks take so long
-    /// that blockhashes of clients would become too old meanwhile.
+    /// Makes blocks, and returns the slot of the last one. Transactions that wait are
+    /// executed meanwhile: after many blocks their blockhashes would be too old.
     fn mine(&mut self, blocks: u64, queue: &Receiver) -> Result<Slot, ExecutorError> {
         for _ in 0..blocks {
             if self.timing.slot_ms == 0 {
@@ -87,7 +87,7 @@ impl Executor {
             if self.timing.is_manual {
                 self.execute_waiting(queue)?;
             } else {
-                self.execute_in_mined_block(queue)?;
+                self.execute_while_mining(queue)?;
             }
             self.end_block()?;
         }

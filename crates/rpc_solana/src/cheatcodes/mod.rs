@@ -61,9 +61,9 @@ pub(crate) fn rpc_error(err: ControlError) -> RpcError {
             RpcError::new(jsonrpc::error::OVERLOADED, message).with_data(data)
         }
         ControlError::Panicked | ControlError::Closed => RpcError::internal_with(message),
-        ControlError::LedgerFull | ControlError::NoBaseline { .. } => {
-            RpcError::invalid_request(message)
-        }
+        ControlError::LedgerFull
+        | ControlError::AccountBytesFull { .. }
+        | ControlError::NoBaseline { .. } => RpcError::invalid_request(message),
         ControlError::Invalid(_)
         | ControlError::Protected { .. }
         | ControlError::TooLarge { .. }

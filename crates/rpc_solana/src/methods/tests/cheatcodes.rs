@@ -274,6 +274,7 @@ fn a_ledger_that_refuses_a_command_says_why() {
     for (err, code) in [
         (ControlError::Invalid("why".into()), -32602),
         (ControlError::LedgerFull, -32600),
+        (ControlError::AccountBytesFull { limit: 1 }, -32600),
         (ControlError::NoBaseline { bytes_max: 7 }, -32600),
         (ControlError::QueueFull { limit: 32 }, -32005),
         (ControlError::Closed, -32603),
