@@ -1,7 +1,8 @@
 //! The charge for compiling: an item of the queue whose programs are not compiled waits again, at a higher price.
 //!
 //! In: an item of the queue, before it is executed. Out: the item, if it has paid for its code or needs none.
-//! Bounds: an item is charged once. No item has more than [`CODE_BYTES_MAX`] of code compiled.
+//! Programs that an item calls and code that it deploys count.
+//! Bounds: an item is charged once. No item has more than [`CODE_BYTES_MAX`] of code compiled to call it.
 //! Not here: the price (`queue`), which programs stay compiled (`svm`).
 
 use chain_solana::BundleError;
@@ -24,14 +25,17 @@ impl Executor {
             return Some(work);
         }
         let messages = transactions.iter().map(|verified| &verified.transaction().message);
-        let code_bytes = self.set.load_without_code(&self.ledger, messages);
+        let called = self.set.load_without_code(&self.ledger, messages.clone());
+        let deployed: usize = messages.map(|message| self.set.deployed_code_bytes(message)).sum();
+        let exceeds_limit = called > CODE_BYTES_MAX;
+        // A transaction that calls too much code fails before any of it is compiled.
+        let code_bytes = if exceeds_limit { deployed } else { called + deployed };
         match work {
-            QueueItem::Bundle(bundle) if code_bytes > CODE_BYTES_MAX => {
+            QueueItem::Bundle(bundle) if exceeds_limit => {
                 refuse_bundle(bundle);
                 None
             }
-            // A transaction with too much code fails before any of it is compiled.
-            work if code_bytes == 0 || code_bytes > CODE_BYTES_MAX => Some(work),
+            work if code_bytes == 0 => Some(work),
             work => {
                 self.queue.push_back_for_code(work, code_bytes);
                 None

@@ -24,11 +24,11 @@ use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_message::VersionedMessage;
 use solana_pubkey::Pubkey;
-use solana_sdk_ids::native_loader;
+use solana_sdk_ids::{bpf_loader_upgradeable, native_loader};
 use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock_cache::ClockCache;
-use crate::program_account::{deployed_slot, program_data_key};
+use crate::program_account::{deployed_slot, may_deploy, program_data_key};
 use crate::runtime_limits::RuntimeLimits;
 use crate::vm::{ExecutionOutcome, Vm};
 use crate::{precompiles, sysvars};
@@ -238,6 +238,20 @@ impl WorkingSet {
 
     fn uncompiled_bytes(&self) -> usize {
         self.uncompiled.iter().map(|program| program.code_bytes).sum()
+    }
+
+    /// Returns the bytes of code that the upgradeable loader may compile while a message runs, after its accounts were
+    /// loaded: those of the buffers and the program data that it names.
+    pub fn deployed_code_bytes(&self, message: &VersionedMessage) -> usize {
+        let Ok(keys) = self.vm.keys(message) else { return 0 };
+        if !may_deploy(message, &keys.all) {
+            return 0;
+        }
+        let accounts = keys.all.iter().filter_map(|key| self.vm.account(key));
+        let is_code = |account: &&AccountSharedData| {
+            account.owner() == &bpf_loader_upgradeable::ID && !account.executable()
+        };
+        accounts.filter(is_code).map(|account| account.data().len()).sum()
     }
 
     /// Returns the compiled programs and the bytes of their code.
@@ -484,6 +498,7 @@ impl WorkingSet {
         let mut program = Program { account, data, is_visible, uses: 0, priority: 0 };
         program.note_use(self.evicted_priority);
         self.closed.remove(&key);
+        self.plain.remove(&key);
         self.elf_bytes += program.elf_bytes();
         self.programs.insert(key, program);
     }
@@ -810,6 +825,50 @@ mod tests {
         assert!(!set.programs.contains_key(&token::id()));
         set.load(&map, &in_use.message);
         assert_eq!(set.run(&in_use, None, &Hash::default()).result, Ok(()));
+    }
+
+    #[test]
+    fn a_deployment_compiles_its_buffer_and_a_write_to_it_does_not() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = working_set(&map);
+        let loader = bpf_loader_upgradeable::ID;
+        let buffer = Pubkey::new_unique();
+        map.insert(buffer, AccountSharedData::new(1, 5_000, &loader));
+        let mut code_bytes = |program_id, tag: u32, accounts: &[Pubkey]| {
+            let accounts = accounts.iter().map(|key| AccountMeta::new(*key, false)).collect();
+            let data = tag.to_le_bytes().to_vec();
+            let message = sign(Instruction { program_id, accounts, data }, &payer).message;
+            set.load_without_code(&map, std::iter::once(&message));
+            set.deployed_code_bytes(&message)
+        };
+        let [write, deploy, upgrade] = [1, 2, 3];
+        assert_eq!(code_bytes(loader, write, &[buffer]), 0);
+        assert_eq!(code_bytes(loader, deploy, &[buffer]), 5_000);
+        assert_eq!(code_bytes(loader, upgrade, &[buffer]), 5_000);
+        // Another program may call the loader if the transaction names it.
+        assert_eq!(code_bytes(token::id(), write, &[buffer, loader]), 5_000);
+        assert_eq!(code_bytes(token::id(), write, &[buffer]), 0);
+    }
+
+    #[test]
+    fn an_evicted_program_that_was_absent_before_is_loaded_again() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let program = token::id();
+        let deployed = map.remove(&program).expect("a program");
+        let mut set = working_set(&map);
+        assert_eq!(set.account(&map, &program), None);
+        set.commit([(program, &deployed)].into_iter());
+        map.insert(program, deployed);
+        let large = add_large_programs(&mut map, 8);
+        for program_id in large.into_iter().cycle().take(80) {
+            let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
+            set.load(&map, &sign(call, &payer).message);
+        }
+        assert!(!set.programs.contains_key(&program));
+        let transaction = make_mint(&mut map, program, &payer);
+        execute(&mut set, &mut map, &transaction);
     }
 
     #[test]
