@@ -19,6 +19,8 @@ use testkit::clock::now;
 use crate::median::median;
 use crate::threshold;
 
+const CLIENT: ClientId = ClientId(1);
+
 /// Accounts of the ledgers, and rounds.
 const SIZES: ([u32; 2], usize) = ([100_000, 1_000_000], 100);
 const SIZES_TOY: ([u32; 2], usize) = ([1_000, 2_000], 3);
@@ -70,7 +72,7 @@ impl RunningLedger {
         let faucet = localnet.faucet();
         let forks = localnet.fork_control();
         let handle = localnet.start(Vec::new()).context("start the ledger")?;
-        forks.mine(2).wait()?;
+        forks.mine(CLIENT, 2).wait()?;
         ensure!(reader.view(Commitment::Confirmed).len() > accounts as usize);
         Ok(Self { handle, reader, faucet, forks })
     }
@@ -81,16 +83,16 @@ impl RunningLedger {
         let mut reverts = Vec::new();
         for _ in 0..rounds {
             let started = now();
-            let id = self.forks.snapshot().wait()?;
+            let id = self.forks.snapshot(CLIENT).wait()?;
             snapshots.push(ms(started.elapsed()));
             let blockhash = self.reader.view(Commitment::Processed).meta().last_blockhash();
             for n in 0..writes {
-                self.faucet.airdrop(ClientId(1).into(), wallet(2, n), LAMPORTS, blockhash)?;
+                self.faucet.airdrop(CLIENT.into(), wallet(2, n), LAMPORTS, blockhash)?;
             }
-            self.forks.mine(1).wait()?;
+            self.forks.mine(CLIENT, 1).wait()?;
             ensure!(self.lamports(writes - 1) == LAMPORTS, "the airdrops are in the block");
             let started = now();
-            self.forks.revert(id).wait()?;
+            self.forks.revert(CLIENT, id).wait()?;
             reverts.push(ms(started.elapsed()));
             ensure!(self.lamports(writes - 1) == 0, "the airdrops were taken back");
         }

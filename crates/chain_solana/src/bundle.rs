@@ -29,6 +29,12 @@ pub enum BundleError {
     /// The ledger has no space for its accounts.
     #[error("the ledger has no space for the accounts (--max-addresses)")]
     LedgerFull,
+    /// The accounts of the ledger would have too many bytes.
+    #[error("the ledger's accounts would have more than {limit} bytes (--account-bytes-max)")]
+    AccountBytesFull {
+        /// Maximum bytes of all accounts.
+        limit: u64,
+    },
 }
 
 /// The result of a bundle: the slot of its block. It is sent once readers see the transactions.

@@ -8,6 +8,7 @@
 
 use std::task::{Poll, Waker};
 
+use clients::ClientId;
 use ledger::Slot;
 use solana_signature::Signature;
 use solana_transaction_error::TransactionError;
@@ -104,7 +105,7 @@ pub enum ForkControlError {
     /// Too many calls wait for the ledger. Fix: try again later.
     #[error("{limit} calls wait for the ledger already")]
     TooMany {
-        /// Maximum number of calls that wait.
+        /// Maximum number of calls of the client that wait.
         limit: usize,
     },
     /// The ledger is shutting down.
@@ -112,21 +113,27 @@ pub enum ForkControlError {
     Closed,
 }
 
-/// Control of the forks of a ledger. Each call is executed by the ledger's writer, in the order of arrival.
+/// Control of the forks of a ledger. Each call is executed by the ledger's writer, those of one client in the order of
+/// arrival. Clients take turns.
 pub trait ForkControl: Send + Sync + 'static {
     /// Makes `blocks` blocks at once, 1 to [`MINE_MAX`], with the waiting transactions. The result is the slot of the
     /// last one.
-    fn mine(&self, blocks: u64) -> ForkCall<Slot>;
+    fn mine(&self, client: ClientId, blocks: u64) -> ForkCall<Slot>;
 
     /// Makes a snapshot of the newest state. The result is its id. Cost: constant.
-    fn snapshot(&self) -> ForkCall<u64>;
+    fn snapshot(&self, client: ClientId) -> ForkCall<u64>;
 
     /// Reverts to a snapshot: the ledger continues from its block, in a new slot. The snapshot and those made after it
     /// are removed. Cost: proportional to the writes since the snapshot, independent of the ledger's size.
-    fn revert(&self, snapshot: u64) -> ForkCall<()>;
+    fn revert(&self, client: ClientId, snapshot: u64) -> ForkCall<()>;
 
     /// Reverts the newest `depth` blocks, which must not be final, and makes a new fork of `depth` + 1 blocks.
-    fn reorg(&self, depth: u64, transactions: ForkTransactions) -> ForkCall<Reorganization>;
+    fn reorg(
+        &self,
+        client: ClientId,
+        depth: u64,
+        transactions: ForkTransactions,
+    ) -> ForkCall<Reorganization>;
 
     /// Returns the usage of snapshots.
     fn usage(&self) -> ForkUsage;

@@ -1,13 +1,14 @@
 //! Control of a local ledger: writes without a transaction, its clock, and resets to its first accounts.
 //!
 //! Shape: [`LedgerControl::control`] queues a [`ControlCommand`]; the ledger carries commands out between transactions,
-//! in the order of arrival. The result is sent once readers at `processed` see the effect.
+//! those of one client in the order of arrival. Clients take turns, with each other and with transactions. The result is sent once readers at `processed` see the effect.
 //! Bounds: commands that wait ([`ControlError::QueueFull`]), and the accounts that a ledger retains for a reset
 //! ([`ControlStats`]).
 //! Not here: the access of clients (`rpc_solana`), the computation of an edit (`rpc_solana`'s methods).
 
 use std::sync::Arc;
 
+use clients::ClientId;
 use ledger::Slot;
 use solana::Account;
 use solana_account::AccountSharedData;
@@ -144,10 +145,16 @@ pub enum ControlError {
     /// The ledger has no space for the accounts.
     #[error("the ledger has no space for the accounts (--max-addresses)")]
     LedgerFull,
-    /// Too many commands wait. Fix: send it again later.
+    /// The accounts of the ledger would have too many bytes.
+    #[error("the ledger's accounts would have more than {limit} bytes (--account-bytes-max)")]
+    AccountBytesFull {
+        /// Maximum bytes of all accounts.
+        limit: u64,
+    },
+    /// Too many commands of the client wait. Fix: send it again later.
     #[error("{limit} commands wait for the ledger already")]
     QueueFull {
-        /// Maximum number of commands that wait.
+        /// Maximum number of commands of the client that wait.
         limit: usize,
     },
     /// The edit panicked. That is a bug of this program, and ends only this command.
@@ -170,8 +177,12 @@ pub struct ControlStats {
 
 /// Controls a local ledger. A followed chain has none.
 pub trait LedgerControl: Send + Sync + 'static {
-    /// Queues a command for the ledger.
-    fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError>;
+    /// Queues a command for the ledger, among those of its client.
+    fn control(
+        &self,
+        client: ClientId,
+        command: ControlCommand,
+    ) -> Result<ControlCall, ControlError>;
 
     /// Returns the memory that the control occupies.
     fn stats(&self) -> ControlStats;

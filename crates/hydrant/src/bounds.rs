@@ -132,6 +132,7 @@ pub(crate) fn local(flags: &DevFlags) -> Vec<Setting> {
         port("--faucet-port", flags.faucet_port),
         flag("--faucet-time-slice-secs", flags.faucet_time_slice_secs, 0..=BILLION, ", 31 years"),
         flag("--queue-compute-units-max", flags.queue_compute_units_max, units, ""),
+        flag("--account-bytes-max", flags.account_bytes_max, 1 << 20..=TIB, ", a tebibyte"),
         flag("--compute-unit-limit", flags.compute_unit_limit, 1..=BILLION, ""),
         flag("--transaction-account-lock-limit", locks, 1..=128, protocol),
         flag("--fork-slot", flags.fork_slot, 0..=u64::MAX - 1, ""),

@@ -51,6 +51,9 @@ impl Collector for QueueMetrics {
         for (bound, count) in QueueBound::ALL.into_iter().zip(stats.refused) {
             family.put(&[("bound", bound.name())], count);
         }
+        let help = "Compute units by which the queue's price of transactions rose because code had to be compiled.";
+        let name = "hydrant_transaction_queue_code_units_total";
+        out.single(name, MetricKind::Counter, help, stats.code_surcharge_units);
         let RetryStats { waiting, bytes, retried, expired, refused } = stats.retries;
         let help = "Transactions that could not run yet, and wait for a write of their fee payer or nonce account.";
         let mut family = out.family("hydrant_transaction_retries", MetricKind::Gauge, help);

@@ -15,6 +15,7 @@ use query::LedgerError;
 use solana_account::{AccountSharedData, ReadableAccount};
 use svm::AccountSource;
 
+use crate::account_bytes::WrittenBytes;
 use crate::control::{ControlResult, has_code};
 use crate::executor::{Executor, ExecutorError};
 use crate::genesis_accounts::LAMPORTS_MAX;
@@ -29,6 +30,7 @@ impl Executor {
         let mut capitalization = u128::from(self.builder.bank.capitalization);
         let mut writes = Vec::new();
         let mut has_programs = false;
+        let mut written = WrittenBytes::default();
         for adopted in &accounts {
             let key = adopted.pubkey();
             let account = &adopted.account().0;
@@ -38,6 +40,7 @@ impl Executor {
             }
             capitalization += u128::from(account.lamports());
             has_programs |= has_code(account);
+            written.add(&none, account);
             writes.push((key, account.clone()));
         }
         let max = LAMPORTS_MAX.max(self.builder.bank.capitalization);
@@ -45,6 +48,9 @@ impl Executor {
             Ok(lamports) if lamports <= max => lamports,
             _ => return Ok(Err(ControlError::TooManyLamports { lamports: capitalization, max })),
         };
+        if let Err(err) = self.admit_writes(written) {
+            return Ok(Err(err));
+        }
         if !writes.is_empty() {
             match self.write(writes, capitalization) {
                 Err(LedgerError::TableFull(_)) => return Ok(Err(ControlError::LedgerFull)),

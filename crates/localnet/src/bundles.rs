@@ -9,13 +9,14 @@
 use chain_solana::{BundleError, VerifiedTransaction, WrittenAccounts};
 use solana_transaction_error::TransactionError;
 
+use crate::account_bytes::NoSpace;
 use crate::executor::{DroppedTransaction, Executor, ExecutorError, TransactionRun};
 use crate::queue::Bundle;
 
 impl Executor {
     /// Executes a bundle into the open block. False if it had no effect.
     pub(crate) fn execute_bundle(&mut self, bundle: Bundle) -> Result<bool, ExecutorError> {
-        let Bundle { transactions, reply } = bundle;
+        let Bundle { transactions, reply, .. } = bundle;
         match self.try_execute_bundle(transactions)? {
             Ok(()) => {
                 self.unpublished_bundles.push((reply, self.builder.id().slot));
@@ -53,7 +54,10 @@ impl Executor {
         }
         Ok(self.record(runs)?.map_err(|full| {
             tracing::error!(%full, "bundle dropped: no space for its accounts");
-            BundleError::LedgerFull
+            match full {
+                NoSpace::Addresses(_) => BundleError::LedgerFull,
+                NoSpace::AccountBytes { limit, .. } => BundleError::AccountBytesFull { limit },
+            }
         }))
     }
 

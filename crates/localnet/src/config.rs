@@ -69,6 +69,9 @@ pub struct Config {
     pub queue_compute_units_max: u64,
     /// Addresses in the ledger's table at most.
     pub addresses_max: u32,
+    /// Bytes of accounts in memory at most. A transaction or command that would exceed it has no effect. No limit by
+    /// default.
+    pub account_bytes_max: u64,
     /// The keys by which accounts are indexed.
     pub indices: IndexConfig,
     /// Inflation of the ledger. Fixed at genesis.
@@ -223,6 +226,7 @@ impl Default for Config {
             queue_max: QUEUE_MAX_DEFAULT,
             queue_compute_units_max: QUEUE_COMPUTE_UNITS_MAX_DEFAULT,
             addresses_max: ADDRESSES_MAX_DEFAULT,
+            account_bytes_max: u64::MAX,
             indices: IndexConfig::default(),
             inflation: Inflation::default(),
             faucet_lamports: 1_000_000 * solana_native_token::LAMPORTS_PER_SOL,

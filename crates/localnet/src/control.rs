@@ -29,6 +29,7 @@ use solana_sdk_ids::{
 use solana_signer::Signer;
 use svm::{AccountSource, sysvars};
 
+use crate::account_bytes::{NoSpace, WrittenBytes};
 use crate::baseline::Baseline;
 use crate::config::{SLOT_MS_DEFAULT, WARP_SLOT_MAX};
 use crate::executor::{Executor, ExecutorError, now, unix_ms};
@@ -115,6 +116,7 @@ impl Executor {
         }
         let mut writes = Vec::new();
         let mut replaces_code = false;
+        let mut written = WrittenBytes::default();
         let mut capitalization = u128::from(self.builder.bank.capitalization);
         for (key, after) in accounts {
             let before = AccountSource::account(&self.ledger, &key);
@@ -133,6 +135,7 @@ impl Executor {
             }
             capitalization += u128::from(after.lamports());
             capitalization -= u128::from(before.lamports());
+            written.add(&before, &after);
             replaces_code |= has_code(&before) || has_code(&after);
             writes.push((key, after));
         }
@@ -149,6 +152,9 @@ impl Executor {
         if writes.is_empty() {
             return Ok(Ok(self.control_done()));
         }
+        if let Err(err) = self.admit_writes(written) {
+            return Ok(Err(err));
+        }
         match self.write(writes, capitalization) {
             Err(LedgerError::TableFull(_)) => return Ok(Err(ControlError::LedgerFull)),
             written => written?,
@@ -160,6 +166,15 @@ impl Executor {
         let done = self.control_done();
         self.end_command()?;
         Ok(Ok(done))
+    }
+
+    /// Checks that the state has space for the writes of a command.
+    pub(crate) fn admit_writes(&self, written: WrittenBytes) -> Result<(), ControlError> {
+        let admitted = self.account_bytes.admit(self.ledger.record_bytes(), written);
+        admitted.map_err(|full| match full {
+            NoSpace::Addresses(_) => ControlError::LedgerFull,
+            NoSpace::AccountBytes { limit, .. } => ControlError::AccountBytesFull { limit },
+        })
     }
 
     /// Why an account is not set. `None` if it may be.

@@ -27,6 +27,14 @@ pub enum LocalnetError {
     /// The genesis is invalid.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
+    /// The accounts of a new ledger have too many bytes. Fix: raise the limit.
+    #[error("the accounts have {bytes} bytes, at most {limit} (--account-bytes-max)")]
+    AccountBytes {
+        /// Bytes of the accounts.
+        bytes: u64,
+        /// The limit of the bytes.
+        limit: u64,
+    },
     /// The ledger cannot have the features that were chosen.
     #[error(transparent)]
     Features(#[from] FeatureError),

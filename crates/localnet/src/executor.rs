@@ -20,7 +20,7 @@ use chain_solana::{
 use ledger::{Address, BlockId, Change, Commitment, Slot, StoredRecord};
 use ledger_store::LedgerStore;
 use parking_lot::Mutex;
-use query::{LedgerError, TableFull};
+use query::LedgerError;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
@@ -35,6 +35,7 @@ use store::StoreError;
 use svm::sysvars::{self, SlotContext};
 use svm::{ExecutionOutcome, Overlay, WorkingSet, nonce, status_meta};
 
+use crate::account_bytes::{AccountBytes, NoSpace, WrittenBytes};
 use crate::accounts_sum::AccountsSum;
 use crate::adopted_accounts::AdoptedAccounts;
 use crate::baseline::Baseline;
@@ -133,6 +134,8 @@ pub(crate) struct Executor {
     pub(crate) baseline_bytes_max: u64,
     /// Accounts of another cluster that were written above the root.
     pub(crate) adopted: AdoptedAccounts,
+    /// Bytes of accounts in memory, and their limit.
+    pub(crate) account_bytes: Arc<AccountBytes>,
     /// Executed transactions whose status is hidden.
     pub(crate) hidden_statuses: HiddenStatuses,
     /// Transactions that could not run yet.
@@ -163,15 +166,12 @@ impl Executor {
                     BatchEnd::Empty => wait_for_batch(slot_end),
                     BatchEnd::Closed => return self.complete_block(),
                 },
-                Popped::Call(ControlRequest::Fork(request)) => {
-                    self.control_forks(request, queue)?;
-                    // A revert may have resumed the clock.
-                    slot_end = if is_paused { now() + slot_time } else { slot_end };
-                }
-                Popped::Call(ControlRequest::Command(request)) => {
+                Popped::Call(call) => {
+                    let is_command = matches!(call, ControlRequest::Command(_));
                     let open = self.builder.id();
-                    self.control(request)?;
-                    if self.builder.id() != open || is_paused {
+                    self.carry_out(call, queue)?;
+                    // A revert may have resumed the clock.
+                    if is_paused || (is_command && self.builder.id() != open) {
                         slot_end = now() + slot_time;
                     }
                 }
@@ -197,22 +197,28 @@ impl Executor {
         loop {
             let status_due = self.hidden_statuses.next_due();
             match queue.next(status_due) {
-                Popped::Execute(transaction) => {
-                    self.update_time()?;
-                    if self.execute(transaction)? {
-                        self.publish();
-                        self.end_block()?;
-                    }
-                }
-                Popped::Call(ControlRequest::Fork(request)) => {
-                    self.control_forks(request, queue)?
-                }
-                Popped::Call(ControlRequest::Command(request)) => self.control(request)?,
+                Popped::Execute(transaction) => self.execute_in_own_block(transaction)?,
+                Popped::Call(call) => self.carry_out(call, queue)?,
                 Popped::Empty => {}
                 Popped::Closed => return self.complete_block(),
             }
             self.hidden_statuses.show_due(now());
         }
+    }
+
+    /// Carries out a call, and sets its price by the time that it took.
+    pub(crate) fn carry_out(
+        &mut self,
+        call: ControlRequest,
+        queue: &Receiver,
+    ) -> Result<(), ExecutorError> {
+        let started_at = now();
+        match call {
+            ControlRequest::Fork(request) => self.control_forks(request, queue)?,
+            ControlRequest::Command(request) => self.control(request)?,
+        }
+        queue.charge_call(now() - started_at);
+        Ok(())
     }
 
     /// Sets the time of an open block that waits, to that of its first transaction or command, or of its end.
@@ -244,9 +250,40 @@ impl Executor {
         queue: &Receiver,
         slot_end: Instant,
     ) -> Result<BatchEnd, ExecutorError> {
-        let batch_end = slot_end.min(now() + BATCH_TIME);
-        let mut end = BatchEnd::Full;
         self.execute(first)?;
+        self.execute_more(queue, slot_end.min(now() + BATCH_TIME))
+    }
+
+    fn execute_in_own_block(&mut self, transaction: QueueItem) -> Result<(), ExecutorError> {
+        self.update_time()?;
+        if self.execute(transaction)? {
+            self.publish();
+            self.end_block()?;
+        }
+        Ok(())
+    }
+
+    /// Executes waiting transactions for the time of a batch, while blocks are mined: into the open block, or each into
+    /// a block of its own if each transaction makes a block.
+    pub(crate) fn execute_while_mining(&mut self, queue: &Receiver) -> Result<(), ExecutorError> {
+        let batch_end = now() + BATCH_TIME;
+        if self.timing.slot_ms > 0 {
+            return self.execute_more(queue, batch_end).map(drop);
+        }
+        while now() < batch_end
+            && let Popped::Execute(transaction) = queue.try_next()
+        {
+            self.execute_in_own_block(transaction)?;
+        }
+        Ok(())
+    }
+
+    fn execute_more(
+        &mut self,
+        queue: &Receiver,
+        batch_end: Instant,
+    ) -> Result<BatchEnd, ExecutorError> {
+        let mut end = BatchEnd::Full;
         // The batch executes every transaction that it takes from the queue.
         for _ in 1..BATCH_MAX {
             if now() >= batch_end {
@@ -272,6 +309,7 @@ impl Executor {
 
     /// Executes a transaction or a bundle into the open block. False if the block may not contain it.
     pub(crate) fn execute(&mut self, work: QueueItem) -> Result<bool, ExecutorError> {
+        let Some(work) = self.charge_for_code(work) else { return Ok(false) };
         let sent = match work {
             QueueItem::Transaction(sent) => sent,
             QueueItem::Bundle(bundle) => return self.execute_bundle(bundle),
@@ -315,7 +353,11 @@ impl Executor {
         self.set.commit(run.results.outcome.writes());
         Ok(self.record(vec![run])?.map_err(|full| {
             tracing::error!(%signature, %full, "transaction dropped: no space for its accounts");
-            (signature, TransactionError::TooManyAccountLocks)
+            let err = match full {
+                NoSpace::Addresses(_) => TransactionError::TooManyAccountLocks,
+                NoSpace::AccountBytes { .. } => TransactionError::WouldExceedAccountDataTotalLimit,
+            };
+            (signature, err)
         }))
     }
 
@@ -349,6 +391,7 @@ impl Executor {
         let outcome = self.set.run(transaction, nonce, &last_blockhash);
         let ran_at = now();
         self.metrics.add(Phase::Vm, ran_at - started_at);
+        self.metrics.set_code(self.set.code_usage());
         if !outcome.is_included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
             return Err(err);
@@ -370,8 +413,16 @@ impl Executor {
     pub(crate) fn record(
         &mut self,
         runs: Vec<TransactionRun>,
-    ) -> Result<Result<(), TableFull>, ExecutorError> {
+    ) -> Result<Result<(), NoSpace>, ExecutorError> {
         let started_at = now();
+        let mut written = WrittenBytes::default();
+        for run in &runs {
+            run.results.outcome.changes().for_each(|(_, before, after)| written.add(before, after));
+        }
+        if let Err(full) = self.account_bytes.admit(self.ledger.record_bytes(), written) {
+            self.reload_written(&runs);
+            return Ok(Err(full));
+        }
         let mut bank = self.builder.bank.clone();
         let lamports = |accounts: &[AccountSharedData]| -> u64 {
             accounts.iter().map(ReadableAccount::lamports).sum()
@@ -390,10 +441,8 @@ impl Executor {
         });
         match self.apply_all(writes, bank) {
             Err(LedgerError::TableFull(full)) => {
-                let writes = runs.iter().flat_map(|run| run.results.outcome.writes());
-                let written: Vec<Pubkey> = writes.map(|(key, _)| key).collect();
-                self.set.reload(&self.ledger, written.iter());
-                return Ok(Err(full));
+                self.reload_written(&runs);
+                return Ok(Err(full.into()));
             }
             applied => applied?,
         }
@@ -402,6 +451,13 @@ impl Executor {
         }
         self.metrics.add(Phase::Write, now() - started_at);
         Ok(Ok(()))
+    }
+
+    /// Removes the writes of transactions from the VM.
+    fn reload_written(&mut self, runs: &[TransactionRun]) {
+        let writes = runs.iter().flat_map(|run| run.results.outcome.writes());
+        let written: Vec<Pubkey> = writes.map(|(key, _)| key).collect();
+        self.set.reload(&self.ledger, written.iter());
     }
 
     /// Adds a transaction to the open block, whose accounts have its writes.
@@ -497,6 +553,7 @@ impl Executor {
     pub(crate) fn publish(&mut self) {
         let started_at = now();
         self.ledger.publish();
+        self.account_bytes.set_bytes(self.ledger.record_bytes());
         let executed = std::mem::take(&mut self.unpublished);
         if !executed.is_empty() {
             self.history.record_transactions(self.builder.id(), &executed);

@@ -3,10 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use svm::CodeUsage;
+
 /// Time of the executing thread since the start, by phase.
 #[derive(Debug, Default)]
 pub struct ExecutorMetrics {
     phase_ns: [AtomicU64; PHASES.len()],
+    programs: AtomicU64,
+    code_bytes: AtomicU64,
+    compiled_code_bytes: AtomicU64,
 }
 
 /// A phase of the executing thread's work.
@@ -33,6 +38,22 @@ impl ExecutorMetrics {
     pub(crate) fn add(&self, phase: Phase, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.phase_ns[phase as usize].fetch_add(ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_code(&self, usage: CodeUsage) {
+        let CodeUsage { programs, bytes, compiled_bytes } = usage;
+        self.programs.store(programs as u64, Ordering::Relaxed);
+        self.code_bytes.store(bytes as u64, Ordering::Relaxed);
+        self.compiled_code_bytes.store(compiled_bytes, Ordering::Relaxed);
+    }
+
+    /// The compiled programs of the thread's VM.
+    pub fn code(&self) -> CodeUsage {
+        CodeUsage {
+            programs: self.programs.load(Ordering::Relaxed) as usize,
+            bytes: self.code_bytes.load(Ordering::Relaxed) as usize,
+            compiled_bytes: self.compiled_code_bytes.load(Ordering::Relaxed),
+        }
     }
 
     /// The name and the time of each phase.

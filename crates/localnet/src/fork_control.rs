@@ -9,6 +9,7 @@ use std::sync::Arc;
 use chain_solana::{
     ForkCall, ForkControl, ForkControlError, ForkTransactions, ForkUsage, MINE_MAX, Reorganization,
 };
+use clients::ClientId;
 use ledger::Slot;
 
 use crate::checkpoints::ForkCounters;
@@ -26,16 +27,16 @@ impl LocalForkControl {
     }
 
     /// Queues a call. A refusal is its result.
-    fn push(&self, request: ForkRequest) {
-        self.queue.push_call(ControlRequest::Fork(request)).ok();
+    fn push(&self, client: ClientId, request: ForkRequest) {
+        self.queue.push_call(client, ControlRequest::Fork(request)).ok();
     }
 }
 
 impl ForkControl for LocalForkControl {
-    fn mine(&self, blocks: u64) -> ForkCall<Slot> {
+    fn mine(&self, client: ClientId, blocks: u64) -> ForkCall<Slot> {
         let (call, reply) = ForkCall::new();
         if (1..=MINE_MAX).contains(&blocks) {
-            self.push(ForkRequest::Mine { blocks, reply });
+            self.push(client, ForkRequest::Mine { blocks, reply });
         } else {
             let what = "the number of blocks";
             reply.send(Err(ForkControlError::OutOfRange { what, value: blocks, max: MINE_MAX }));
@@ -43,21 +44,26 @@ impl ForkControl for LocalForkControl {
         call
     }
 
-    fn snapshot(&self) -> ForkCall<u64> {
+    fn snapshot(&self, client: ClientId) -> ForkCall<u64> {
         let (call, reply) = ForkCall::new();
-        self.push(ForkRequest::Snapshot { reply });
+        self.push(client, ForkRequest::Snapshot { reply });
         call
     }
 
-    fn revert(&self, snapshot: u64) -> ForkCall<()> {
+    fn revert(&self, client: ClientId, snapshot: u64) -> ForkCall<()> {
         let (call, reply) = ForkCall::new();
-        self.push(ForkRequest::Revert { snapshot, reply });
+        self.push(client, ForkRequest::Revert { snapshot, reply });
         call
     }
 
-    fn reorg(&self, depth: u64, transactions: ForkTransactions) -> ForkCall<Reorganization> {
+    fn reorg(
+        &self,
+        client: ClientId,
+        depth: u64,
+        transactions: ForkTransactions,
+    ) -> ForkCall<Reorganization> {
         let (call, reply) = ForkCall::new();
-        self.push(ForkRequest::Reorg { depth, transactions, reply });
+        self.push(client, ForkRequest::Reorg { depth, transactions, reply });
         call
     }
 

@@ -26,7 +26,7 @@ use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
 use crate::checkpoints::{BLOCKS_MAX, BYTES_MAX, SNAPSHOTS_MAX};
 use crate::executor::{Executor, ExecutorError, now, unix_time};
-use crate::queue::{ControlRequest, ForkRequest, Popped, Receiver};
+use crate::queue::{ForkRequest, Popped, Receiver};
 
 /// Transactions of a block that is made on request, at most: the others wait for the next one.
 const BLOCK_TRANSACTIONS_MAX: usize = 4_096;
@@ -38,10 +38,7 @@ impl Executor {
     pub(crate) fn run_manually(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         loop {
             match queue.next_call() {
-                Popped::Call(ControlRequest::Fork(request)) => {
-                    self.control_forks(request, queue)?
-                }
-                Popped::Call(ControlRequest::Command(request)) => self.control(request)?,
+                Popped::Call(call) => self.carry_out(call, queue)?,
                 Popped::Execute(_) | Popped::Empty | Popped::Closed => {
                     return self.complete_block();
                 }
@@ -80,8 +77,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Makes blocks, and returns the slot of the last one. The first ones have the transactions that wait, if blocks
-    /// are made on request only.
+    /// Makes blocks, and returns the slot of the last one. Transactions that wait are
+    /// executed meanwhile: after many blocks their blockhashes would be too old.
     fn mine(&mut self, blocks: u64, queue: &Receiver) -> Result<Slot, ExecutorError> {
         for _ in 0..blocks {
             if self.timing.slot_ms == 0 {
@@ -89,6 +86,8 @@ impl Executor {
             }
             if self.timing.is_manual {
                 self.execute_waiting(queue)?;
+            } else {
+                self.execute_while_mining(queue)?;
             }
             self.end_block()?;
         }

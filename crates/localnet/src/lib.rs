@@ -7,6 +7,7 @@
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`http_server`), JSON (`solana`), flags (`hydrant`).
 
+mod account_bytes;
 mod accounts_sum;
 mod adopted_accounts;
 mod adoption;
@@ -16,6 +17,7 @@ mod block_builder;
 mod bundles;
 mod chain_clock;
 mod checkpoints;
+mod code_charge;
 mod config;
 mod control;
 mod cost;
@@ -47,6 +49,7 @@ mod simulator;
 mod status_cache;
 mod vote;
 
+pub use account_bytes::AccountBytes;
 pub use airdrop_limits::AirdropLimits;
 pub use config::{
     ADDRESSES_MAX_DEFAULT, BASELINE_BYTES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chain_solana::{
     ControlCall, ControlCommand, ControlError, ControlStats, LedgerControl, pending,
 };
+use clients::ClientId;
 
 use crate::queue::{CommandRequest, ControlRequest, TransactionQueue};
 
@@ -22,9 +23,13 @@ impl LocalControl {
 }
 
 impl LedgerControl for LocalControl {
-    fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError> {
+    fn control(
+        &self,
+        client: ClientId,
+        command: ControlCommand,
+    ) -> Result<ControlCall, ControlError> {
         let (call, reply) = pending();
-        self.queue.push_call(ControlRequest::Command(CommandRequest { command, reply }))?;
+        self.queue.push_call(client, ControlRequest::Command(CommandRequest { command, reply }))?;
         Ok(call)
     }
 

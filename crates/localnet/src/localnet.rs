@@ -23,6 +23,7 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use svm::{AccountSource, SimulationPool, WorkingSet};
 
+use crate::account_bytes::AccountBytes;
 use crate::accounts_sum::AccountsSum;
 use crate::adopted_accounts::AdoptedAccounts;
 use crate::baseline::Baseline;
@@ -223,6 +224,11 @@ impl InitialState {
     ) -> Result<Self, LocalnetError> {
         let accounts_sum = AccountsSum::new(loader.lt_hash().clone());
         let (ledger, reader) = loader.finish(bank.clone())?;
+        let bytes = ledger.record_bytes() as u64;
+        let limit = config.account_bytes_max;
+        if bytes > limit {
+            return Err(LocalnetError::AccountBytes { bytes, limit });
+        }
         let dir = config.dir.as_deref();
         let store =
             dir.map(|dir| create_store(dir, &genesis, &keypairs, &reader, &block)).transpose()?;
@@ -340,7 +346,14 @@ impl Localnet {
             let reader = state.reader.clone();
             WaitingBlock { reader, clock: Arc::clone(&clock) }
         });
-        let simulator = LocalSimulator::new(simulations, Arc::clone(&history), waiting);
+        let account_bytes = Arc::new(AccountBytes::new(config.account_bytes_max));
+        account_bytes.set_bytes(state.ledger.record_bytes());
+        let simulator = LocalSimulator::new(
+            simulations,
+            Arc::clone(&history),
+            waiting,
+            Arc::clone(&account_bytes),
+        );
         let simulator = Arc::new(simulator);
         let faucet =
             Arc::new(LocalFaucet::new(Arc::clone(&queue), state.keypairs.faucet, config.airdrops));
@@ -393,6 +406,7 @@ impl Localnet {
             baseline,
             baseline_bytes_max: config.baseline_bytes_max,
             adopted: AdoptedAccounts::default(),
+            account_bytes,
             hidden_statuses: HiddenStatuses::default(),
             retries: Retries::new(Arc::clone(queue.retries())),
             queue: Arc::clone(&queue),
@@ -464,6 +478,11 @@ impl Localnet {
     /// Reads blocks and transactions.
     pub fn history(&self) -> &Arc<History> {
         &self.history
+    }
+
+    /// The bytes of accounts in memory, and their limit.
+    pub fn account_bytes(&self) -> &Arc<AccountBytes> {
+        &self.executor.account_bytes
     }
 
     /// How the executing thread spends its time.

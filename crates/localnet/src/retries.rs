@@ -201,7 +201,12 @@ mod tests {
         let transaction = VersionedTransaction { signatures: vec![Default::default()], message };
         let verified = VerifiedTransaction::verify_except(transaction, |_| true);
         let transaction = verified.expect("it is well-formed").with_retries(u32::MAX);
-        SentTransaction { sender: ClientId(client.into()).into(), transaction, retry_until: None }
+        SentTransaction {
+            sender: ClientId(client.into()).into(),
+            transaction,
+            has_paid_for_code: false,
+            retry_until: None,
+        }
     }
 
     #[test]

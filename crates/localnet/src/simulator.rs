@@ -12,9 +12,11 @@ use chain_solana::{
 };
 use ledger::Commitment;
 use parking_lot::Mutex;
+use solana_account::ReadableAccount;
 use solana_transaction_error::TransactionError;
-use svm::{SimulatedBlock, SimulationPool};
+use svm::{AccountSource, Overlay, SimulatedBlock, SimulationPool};
 
+use crate::account_bytes::{AccountBytes, WrittenBytes};
 use crate::chain_clock::ChainClock;
 use crate::executor::{now, unix_ms};
 
@@ -23,6 +25,7 @@ pub(crate) struct LocalSimulator {
     pool: SimulationPool,
     history: Arc<History>,
     waiting: Option<WaitingBlock>,
+    account_bytes: Arc<AccountBytes>,
 }
 
 /// The open block of a ledger without a clock.
@@ -37,8 +40,23 @@ impl LocalSimulator {
         pool: SimulationPool,
         history: Arc<History>,
         waiting: Option<WaitingBlock>,
+        account_bytes: Arc<AccountBytes>,
     ) -> Self {
-        Self { pool, history, waiting }
+        Self { pool, history, waiting, account_bytes }
+    }
+
+    /// Returns whether the ledger has space for the accounts of a simulation.
+    fn has_space(&self, view: &View, written: &WrittenAccounts, simulation: &Simulation) -> bool {
+        let mut bytes = WrittenBytes::default();
+        let source = Overlay { written, source: view };
+        for (key, after) in &simulation.post_accounts {
+            if after.data().is_empty() {
+                continue;
+            }
+            let before = source.account(key).map(|account| account.0.clone()).unwrap_or_default();
+            bytes.add(&before, after);
+        }
+        self.account_bytes.check_published(bytes).is_ok()
     }
 }
 
@@ -76,6 +94,10 @@ impl Simulator for LocalSimulator {
             }
             None => SimulatedBlock::from_view(view),
         };
-        self.pool.simulate(block, written, request, err)
+        let mut simulation = self.pool.simulate(block, written, request, err)?;
+        if simulation.err.is_none() && !self.has_space(view, written, &simulation) {
+            simulation.err = Some(TransactionError::WouldExceedAccountDataTotalLimit);
+        }
+        Ok(simulation)
     }
 }

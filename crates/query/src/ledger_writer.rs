@@ -440,6 +440,12 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         LedgerMemory::new(&self.addresses, self.index.postings(), self.state.bytes(), ranks)
     }
 
+    /// Returns the memory of the records, including versions of unrooted blocks. Cost: O(1).
+    pub fn record_bytes(&self) -> usize {
+        let memory = self.state.bytes();
+        memory.packed + memory.unpacked
+    }
+
     /// Returns the number of versions that a read could still see. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
         self.state.versions()

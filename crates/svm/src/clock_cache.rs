@@ -50,6 +50,14 @@ impl ClockCache {
         self.bytes += data_bytes;
     }
 
+    /// Removes a key. Cost: one step for each key if it is cached.
+    pub(crate) fn remove(&mut self, key: &Pubkey) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.bytes -= OVERHEAD_BYTES + entry.data_bytes;
+            self.ring.retain(|other| other != key);
+        }
+    }
+
     /// Evicts a key and returns it. Returns `None` if the bytes are within the bound.
     pub(crate) fn evict_one(&mut self) -> Option<Pubkey> {
         while self.bytes > self.bytes_max {
@@ -114,6 +122,8 @@ mod tests {
         assert_eq!(cache.evict_one(), None);
         cache.insert(key(2), 91);
         assert_eq!(cache.evict_one(), Some(key(1)));
+        cache.insert(key(3), 5);
+        cache.remove(&key(3));
         cache.insert(key(2), 5);
         assert_eq!(cache.bytes(), (OVERHEAD_BYTES + 5, 2 * OVERHEAD_BYTES + 100));
         assert_eq!(cache.drain().collect::<Vec<_>>(), [key(2)]);

@@ -50,4 +50,4 @@ pub use runtime_limits::RuntimeLimits;
 pub use signature_fee::LAMPORTS_PER_SIGNATURE;
 pub use simulation_pool::{SimulatedBlock, SimulationPool};
 pub use vm::{AccountKeys, ExecutionOutcome, ReadyTransaction, Vm, is_same};
-pub use working_set::{AccountSource, Overlay, WorkingSet};
+pub use working_set::{AccountSource, CODE_BYTES_MAX, CodeUsage, Overlay, WorkingSet};

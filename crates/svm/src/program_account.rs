@@ -2,6 +2,7 @@
 
 use ledger::Slot;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
+use solana_message::VersionedMessage;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::bpf_loader_upgradeable;
 
@@ -24,6 +25,25 @@ pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
     }
     let key = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE)?;
     Pubkey::try_from(key).ok()
+}
+
+/// Tags of the upgradeable loader's instructions that compile no code: those that write buffers, set authorities and
+/// close accounts.
+const TAGS_WITHOUT_CODE: [u8; 5] = [0, 1, 4, 5, 7];
+
+/// Returns whether the upgradeable loader may compile code while a message runs: it deploys, upgrades or extends a
+/// program, or another program may call the loader.
+pub(crate) fn may_deploy(message: &VersionedMessage, keys: &[Pubkey]) -> bool {
+    let Some(loader) = keys.iter().position(|key| *key == bpf_loader_upgradeable::ID) else {
+        return false;
+    };
+    message.instructions().iter().any(|instruction| {
+        if usize::from(instruction.program_id_index) == loader {
+            instruction.data.first().is_none_or(|tag| !TAGS_WITHOUT_CODE.contains(tag))
+        } else {
+            instruction.accounts.iter().any(|index| usize::from(*index) == loader)
+        }
+    })
 }
 
 /// Returns the slot in which a program's code was deployed, from its program data.

@@ -463,6 +463,12 @@ impl Vm {
         self.svm.set_account_no_checks(key, program.clone());
     }
 
+    /// Removes a program and its code. A small entry remains.
+    pub fn remove_program(&mut self, key: Pubkey) {
+        self.close(key);
+        self.remove(key);
+    }
+
     /// Returns the slot that programs see.
     pub fn slot(&self) -> Slot {
         self.svm.accounts_db().sysvar_cache.get_clock().map_or(0, |clock| clock.slot)

@@ -4,8 +4,11 @@
 //! every change to both; a simulation loads from its view. Sysvars and builtin programs are always loaded. Compiled
 //! code of other programs stays, because compiling is expensive.
 //! Bounds: plain accounts [`PLAIN_BYTES_MAX`]; programs [`PROGRAMS_MAX`], or [`ELF_BYTES_MAX`] of code, which compiles
-//! to about six times as much. So at most 64 MiB and 400 MiB, plus the accounts of one transaction. Past the bound of
-//! programs all of them are evicted, and are loaded again when they are named.
+//! to about six times as much. So at most 64 MiB and 400 MiB, plus the accounts of one transaction, of which at most
+//! [`CODE_BYTES_MAX`] is compiled.
+//! Past the bound of programs the least used ones are evicted: each has a priority, the number of its recent uses
+//! (at most [`USES_MAX`]) plus the priority of the last evicted program at its last use. So a program that is used often
+//! outlives many that are called once, and one that is not used any longer is evicted in the end.
 //! Invariant: a loaded account equals that of the source. An absent account is cached as absent.
 //! Not here: the ledger's state (`query`), running (`vm`).
 
@@ -21,11 +24,11 @@ use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_message::VersionedMessage;
 use solana_pubkey::Pubkey;
-use solana_sdk_ids::native_loader;
+use solana_sdk_ids::{bpf_loader_upgradeable, native_loader};
 use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock_cache::ClockCache;
-use crate::program_account::{deployed_slot, program_data_key};
+use crate::program_account::{deployed_slot, may_deploy, program_data_key};
 use crate::runtime_limits::RuntimeLimits;
 use crate::vm::{ExecutionOutcome, Vm};
 use crate::{precompiles, sysvars};
@@ -36,6 +39,14 @@ const PLAIN_BYTES_MAX: usize = 64 << 20;
 const PROGRAMS_MAX: usize = 256;
 /// Bytes of the cached programs' code before it is compiled.
 const ELF_BYTES_MAX: usize = 64 << 20;
+/// Cached programs, and addresses of programs that were evicted or are not deployed. The VM has an entry for each, which
+/// only a new VM drops: past this bound all programs are evicted.
+const ENTRIES_MAX: usize = 4 * PROGRAMS_MAX;
+/// Uses of a program that count for its priority. A larger value lets a program that was popular once stay longer.
+const USES_MAX: u64 = 64;
+/// Bytes of code that one transaction may have compiled. A transaction that names more exceeds the limit of loaded
+/// bytes, so it does not run.
+pub const CODE_BYTES_MAX: usize = 64 << 20;
 
 /// The accounts of a ledger as of one block.
 pub trait AccountSource {
@@ -77,12 +88,39 @@ struct Program {
     data: Option<Arc<Account>>,
     /// Whether it may be called, which is not the case in its deployment slot.
     is_visible: bool,
+    /// The uses since it was loaded, at most [`USES_MAX`].
+    uses: u64,
+    /// The program with the lowest priority is evicted first.
+    priority: u64,
 }
 
 impl Program {
     fn elf_bytes(&self) -> usize {
         self.data.as_ref().unwrap_or(&self.account).0.data().len()
     }
+
+    fn note_use(&mut self, evicted_priority: u64) {
+        self.uses = USES_MAX.min(self.uses + 1);
+        self.priority = evicted_priority + self.uses;
+    }
+}
+
+/// A program that has to be compiled before it is called.
+struct UncompiledProgram {
+    key: Pubkey,
+    account: Arc<Account>,
+    code_bytes: usize,
+}
+
+/// The compiled programs of a working set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodeUsage {
+    /// Programs in the VM.
+    pub programs: usize,
+    /// Bytes of their code before it was compiled.
+    pub bytes: usize,
+    /// Bytes of code that was compiled since the start.
+    pub compiled_bytes: u64,
 }
 
 /// A VM, and the accounts in it.
@@ -97,8 +135,13 @@ pub struct WorkingSet {
     write_through: bool,
     /// Whether an account of the VM has ceased to be a program. Only a new VM drops its code.
     is_outdated: bool,
-    /// Addresses of calls that are not deployed programs. The VM stores an entry for each.
+    /// Addresses of evicted programs, and of calls that are not deployed programs. The VM stores an entry for each.
     closed: HashSet<Pubkey, RandomState>,
+    /// The programs of the last transaction that are not compiled.
+    uncompiled: Vec<UncompiledProgram>,
+    /// The priority of the last evicted program.
+    evicted_priority: u64,
+    compiled_bytes: u64,
 }
 
 impl WorkingSet {
@@ -131,6 +174,9 @@ impl WorkingSet {
             write_through: true,
             is_outdated: false,
             closed: HashSet::default(),
+            uncompiled: Vec::new(),
+            evicted_priority: 0,
+            compiled_bytes: 0,
         }
     }
 
@@ -145,6 +191,9 @@ impl WorkingSet {
             elf_bytes: self.elf_bytes,
             plain: ClockCache::new(PLAIN_BYTES_MAX),
             is_outdated: false,
+            uncompiled: Vec::new(),
+            evicted_priority: self.evicted_priority,
+            compiled_bytes: 0,
         };
         let is_retained = |key: &Pubkey| set.pinned.contains(key) || set.programs.contains_key(key);
         let plain: Vec<Pubkey> =
@@ -166,11 +215,61 @@ impl WorkingSet {
     /// Loads the missing accounts that a transaction needs: those that it names itself, its lookup
     /// tables, and those that it names by the tables.
     pub fn load(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
+        self.load_without_code(source, std::iter::once(message));
+        self.compile_all();
+    }
+
+    /// Loads the accounts of transactions as [`Self::load`] does, except the programs that have to be compiled. Returns
+    /// the bytes of their code.
+    pub fn load_without_code<'a>(
+        &mut self,
+        source: &impl AccountSource,
+        messages: impl Iterator<Item = &'a VersionedMessage> + Clone,
+    ) -> usize {
         self.evict_excess();
-        self.load_all(source, message);
+        self.uncompiled.clear();
+        messages.clone().for_each(|message| self.load_all(source, message));
         if self.is_outdated {
             self.rebuild();
-            self.load_all(source, message);
+            messages.for_each(|message| self.load_all(source, message));
+        }
+        self.uncompiled_bytes()
+    }
+
+    fn uncompiled_bytes(&self) -> usize {
+        self.uncompiled.iter().map(|program| program.code_bytes).sum()
+    }
+
+    /// Returns the bytes of code that the upgradeable loader may compile while a message runs, after its accounts were
+    /// loaded: those of the buffers and the program data that it names.
+    pub fn deployed_code_bytes(&self, message: &VersionedMessage) -> usize {
+        let Ok(keys) = self.vm.keys(message) else { return 0 };
+        if !may_deploy(message, &keys.all) {
+            return 0;
+        }
+        let accounts = keys.all.iter().filter_map(|key| self.vm.account(key));
+        let is_code = |account: &&AccountSharedData| {
+            account.owner() == &bpf_loader_upgradeable::ID && !account.executable()
+        };
+        accounts.filter(is_code).map(|account| account.data().len()).sum()
+    }
+
+    /// Returns the compiled programs and the bytes of their code.
+    pub fn code_usage(&self) -> CodeUsage {
+        let Self { elf_bytes: bytes, compiled_bytes, .. } = *self;
+        CodeUsage { programs: self.programs.len(), bytes, compiled_bytes }
+    }
+
+    /// Compiles the programs of the last transaction, unless they have more code than any transaction may load.
+    fn compile_all(&mut self) {
+        let is_within_limit = self.uncompiled_bytes() <= CODE_BYTES_MAX;
+        for UncompiledProgram { key, account, .. } in std::mem::take(&mut self.uncompiled) {
+            if is_within_limit {
+                self.put_program(key, &account.0);
+            } else {
+                self.vm.put_invisible_program(key, &account.0);
+                self.track(key, &account.0, false);
+            }
         }
     }
 
@@ -223,7 +322,9 @@ impl WorkingSet {
         source: &impl AccountSource,
         key: &Pubkey,
     ) -> Option<&AccountSharedData> {
+        self.uncompiled.clear();
         self.load_one(source, key);
+        self.compile_all();
         self.vm.account(key)
     }
 
@@ -300,6 +401,10 @@ impl WorkingSet {
     }
 
     fn load_one(&mut self, source: &impl AccountSource, key: &Pubkey) {
+        let evicted_priority = self.evicted_priority;
+        if let Some(known) = self.programs.get_mut(key) {
+            known.note_use(evicted_priority);
+        }
         let is_loaded = match self.programs.get(key) {
             Some(known) => self.write_through && self.is_settled(known),
             None => self.plain.touch(key) || self.pinned.contains(key),
@@ -349,7 +454,12 @@ impl WorkingSet {
             self.vm.put(*owner, &account.0);
             self.plain.insert(*owner, account.0.data().len());
         }
-        self.put_program(key, &account.0);
+        if self.uncompiled.iter().any(|program| program.key == key) {
+            return;
+        }
+        let code = data_key.and_then(|data_key| self.vm.account(&data_key)).unwrap_or(&account.0);
+        let code_bytes = code.data().len();
+        self.uncompiled.push(UncompiledProgram { key, account, code_bytes });
     }
 
     /// Returns whether a program's visibility is up to date: it may be called, or it was deployed in this slot.
@@ -363,6 +473,7 @@ impl WorkingSet {
         let data = program_data_key(account).and_then(|key| self.vm.account(&key));
         let is_visible = data.and_then(deployed_slot) != Some(self.vm.slot());
         if is_visible {
+            self.compiled_bytes += data.unwrap_or(account).data().len() as u64;
             self.vm.put(key, account);
         } else {
             self.vm.put_invisible_program(key, account);
@@ -384,7 +495,10 @@ impl WorkingSet {
         let data = program_data_key(account).and_then(|key| self.vm.account(&key));
         let data = data.map(|data| Arc::new(Account(data.clone())));
         let account = Arc::new(Account(account.clone()));
-        let program = Program { account, data, is_visible };
+        let mut program = Program { account, data, is_visible, uses: 0, priority: 0 };
+        program.note_use(self.evicted_priority);
+        self.closed.remove(&key);
+        self.plain.remove(&key);
         self.elf_bytes += program.elf_bytes();
         self.programs.insert(key, program);
     }
@@ -396,17 +510,31 @@ impl WorkingSet {
     }
 
     fn evict_excess(&mut self) {
-        let programs = self.programs.len() + self.closed.len();
-        let is_full = programs > PROGRAMS_MAX || self.elf_bytes > ELF_BYTES_MAX;
-        if is_full || self.is_outdated {
+        if self.is_outdated || self.programs.len() + self.closed.len() > ENTRIES_MAX {
             self.rebuild();
         }
+        while (self.programs.len() > PROGRAMS_MAX || self.elf_bytes > ELF_BYTES_MAX)
+            && self.evict_program()
+        {}
         while let Some(key) = self.plain.evict_one() {
             // It may have become a program meanwhile.
             if !self.programs.contains_key(&key) {
                 self.vm.remove(key);
             }
         }
+    }
+
+    /// Evicts the least used program. Returns `false` if there is none. Cost: one step for each program.
+    fn evict_program(&mut self) -> bool {
+        let least = self.programs.iter().min_by_key(|(key, program)| (program.priority, **key));
+        let Some((key, priority)) = least.map(|(key, program)| (*key, program.priority)) else {
+            return false;
+        };
+        self.evicted_priority = priority;
+        self.forget_program(&key);
+        self.vm.remove_program(key);
+        self.closed.insert(key);
+        true
     }
 
     /// Starts a new VM with the pinned accounts only.
@@ -417,6 +545,7 @@ impl WorkingSet {
         let old = std::mem::replace(self, empty);
         self.pinned = old.pinned;
         self.write_through = old.write_through;
+        self.compiled_bytes = old.compiled_bytes;
         for key in &self.pinned {
             match old.vm.account(key) {
                 Some(account) => self.vm.put(*key, account),
@@ -555,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_compiled_when_named_and_all_evicted_past_their_bound() {
+    fn programs_are_compiled_when_named_and_evicted_past_their_bound() {
         let mut map = genesis();
         let payer = wallet(&mut map);
         let mut set = working_set(&map);
@@ -569,7 +698,6 @@ mod tests {
         let transaction = make_mint(&mut map, token::id(), &payer);
         execute(&mut set, &mut map, &transaction);
         assert_eq!(set.programs.keys().collect::<Vec<_>>(), [&token::id()]);
-        assert!(set.elf_bytes < ELF_BYTES_MAX);
     }
 
     #[test]
@@ -651,7 +779,7 @@ mod tests {
         let owner = solana_sdk_ids::bpf_loader_upgradeable::ID;
         let unsupported = InstructionError::UnsupportedProgramId;
         let unsupported = Err(TransactionError::InstructionError(0, unsupported));
-        for _ in 0..PROGRAMS_MAX + 10 {
+        for _ in 0..ENTRIES_MAX + 10 {
             let program_id = Pubkey::new_unique();
             map.insert(program_id, AccountSharedData::new(1, 0, &owner));
             let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
@@ -660,7 +788,110 @@ mod tests {
             assert_eq!(set.run(&transaction, None, &Hash::default()).result, unsupported);
             assert_eq!(set.account(&map, &program_id), map.get(&program_id));
         }
-        assert!(set.closed.len() <= PROGRAMS_MAX, "{}", set.closed.len());
+        assert!(set.closed.len() <= ENTRIES_MAX, "{}", set.closed.len());
+    }
+
+    /// Adds programs with 9 MiB of invalid code each, which takes no time to compile.
+    fn add_large_programs(map: &mut Map, count: usize) -> Vec<Pubkey> {
+        let loader = solana_sdk_ids::bpf_loader::ID;
+        let mut program = AccountSharedData::new(1, 9 << 20, &loader);
+        program.set_executable(true);
+        let programs = (0..count).map(|_| Pubkey::new_unique());
+        programs.inspect(|key| drop(map.insert(*key, program.clone()))).collect()
+    }
+
+    #[test]
+    fn a_program_in_use_outlives_a_flood_of_large_ones() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = working_set(&map);
+        let in_use = make_mint(&mut map, token::id(), &payer);
+        (0..20).for_each(|_| set.load(&map, &in_use.message));
+        let large: Vec<VersionedTransaction> = add_large_programs(&mut map, 12)
+            .into_iter()
+            .map(|program_id| Instruction { program_id, accounts: Vec::new(), data: Vec::new() })
+            .map(|call| sign(call, &payer))
+            .collect();
+        let flood = |set: &mut WorkingSet, rounds: usize| {
+            for call in large.iter().cycle().take(rounds * large.len()) {
+                set.load(&map, &call.message);
+                assert!(set.code_usage().bytes <= ELF_BYTES_MAX + (9 << 20));
+            }
+        };
+        flood(&mut set, 5);
+        assert!(set.programs.contains_key(&token::id()));
+        // It is not in use any more.
+        flood(&mut set, 20);
+        assert!(!set.programs.contains_key(&token::id()));
+        set.load(&map, &in_use.message);
+        assert_eq!(set.run(&in_use, None, &Hash::default()).result, Ok(()));
+    }
+
+    #[test]
+    fn a_deployment_compiles_its_buffer_and_a_write_to_it_does_not() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = working_set(&map);
+        let loader = bpf_loader_upgradeable::ID;
+        let buffer = Pubkey::new_unique();
+        map.insert(buffer, AccountSharedData::new(1, 5_000, &loader));
+        let mut code_bytes = |program_id, tag: u32, accounts: &[Pubkey]| {
+            let accounts = accounts.iter().map(|key| AccountMeta::new(*key, false)).collect();
+            let data = tag.to_le_bytes().to_vec();
+            let message = sign(Instruction { program_id, accounts, data }, &payer).message;
+            set.load_without_code(&map, std::iter::once(&message));
+            set.deployed_code_bytes(&message)
+        };
+        let [write, deploy, upgrade] = [1, 2, 3];
+        assert_eq!(code_bytes(loader, write, &[buffer]), 0);
+        assert_eq!(code_bytes(loader, deploy, &[buffer]), 5_000);
+        assert_eq!(code_bytes(loader, upgrade, &[buffer]), 5_000);
+        // Another program may call the loader if the transaction names it.
+        assert_eq!(code_bytes(token::id(), write, &[buffer, loader]), 5_000);
+        assert_eq!(code_bytes(token::id(), write, &[buffer]), 0);
+    }
+
+    #[test]
+    fn an_evicted_program_that_was_absent_before_is_loaded_again() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let program = token::id();
+        let deployed = map.remove(&program).expect("a program");
+        let mut set = working_set(&map);
+        assert_eq!(set.account(&map, &program), None);
+        set.commit([(program, &deployed)].into_iter());
+        map.insert(program, deployed);
+        let large = add_large_programs(&mut map, 8);
+        for program_id in large.into_iter().cycle().take(80) {
+            let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
+            set.load(&map, &sign(call, &payer).message);
+        }
+        assert!(!set.programs.contains_key(&program));
+        let transaction = make_mint(&mut map, program, &payer);
+        execute(&mut set, &mut map, &transaction);
+    }
+
+    #[test]
+    fn a_transaction_with_too_much_code_has_none_of_it_compiled() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = working_set(&map);
+        let programs = add_large_programs(&mut map, 8);
+        let accounts = programs.iter().map(|key| AccountMeta::new_readonly(*key, false)).collect();
+        let call =
+            sign(Instruction { program_id: programs[0], accounts, data: Vec::new() }, &payer);
+        let before = set.code_usage().compiled_bytes;
+        let code_bytes = set.load_without_code(&map, std::iter::once(&call.message));
+        assert_eq!(code_bytes, 8 * (9 << 20));
+        set.load(&map, &call.message);
+        let exceeded = Err(TransactionError::MaxLoadedAccountsDataSizeExceeded);
+        assert_eq!(set.run(&call, None, &Hash::default()).result, exceeded);
+        assert_eq!(set.code_usage().compiled_bytes, before);
+        // One of them alone is compiled when it is called.
+        let program_id = programs[3];
+        let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
+        set.load(&map, &sign(call, &payer).message);
+        assert_eq!(set.code_usage().compiled_bytes, before + (9 << 20));
     }
 
     #[test]

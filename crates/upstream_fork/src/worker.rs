@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use chain_solana::{
     AdoptedAccount, ControlCommand, ControlError, FetchError, LedgerControl, Reader,
 };
+use clients::ClientId;
 use foldhash::quality::RandomState;
 use ledger::Commitment;
 use parking_lot::{Condvar, Mutex};
@@ -31,6 +32,8 @@ use crate::upstream::{Link, Upstream, now};
 const ROUNDS_MAX: usize = 16;
 /// How long a thread waits between two looks whether the ledger has written what another thread handed to it.
 const ARRIVAL_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// The fork as a client of the ledger: the address 0.0.0.0, which no other client has.
+const LEDGER_CLIENT: ClientId = ClientId(0);
 
 pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
@@ -188,7 +191,7 @@ impl Shared {
             return Ok(());
         }
         loop {
-            match self.control.control(ControlCommand::Adopt(adopted.to_vec())) {
+            match self.control.control(LEDGER_CLIENT, ControlCommand::Adopt(adopted.to_vec())) {
                 Ok(call) => {
                     let done = call.wait().unwrap_or(Err(ControlError::Closed));
                     return done.map(drop).map_err(FetchError::from);

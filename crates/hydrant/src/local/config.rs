@@ -62,7 +62,10 @@ impl Default for LocalConfig {
     /// A new ledger with a slot of 400 ms, whose mint is a new key, with cheat codes.
     fn default() -> Self {
         Self {
-            localnet: localnet::Config::default(),
+            localnet: localnet::Config {
+                account_bytes_max: account_bytes_max_default(),
+                ..localnet::Config::default()
+            },
             snapshot: None,
             clone: None,
             fork: None,
@@ -73,6 +76,12 @@ impl Default for LocalConfig {
             style: OutputStyle::Hydrant,
         }
     }
+}
+
+/// Returns the default of `--account-bytes-max`: half of the machine's memory, because blocks, indices and responses need
+/// memory, too. No limit where the memory is unknown.
+fn account_bytes_max_default() -> u64 {
+    process_usage::machine_memory_bytes().map_or(u64::MAX, |bytes| bytes / 2)
 }
 
 impl LocalConfig {
@@ -229,6 +238,7 @@ fn localnet_config(flags: &DevFlags, cli_config: Option<&Path>) -> Result<localn
         queue_compute_units_max: flags
             .queue_compute_units_max
             .unwrap_or(defaults.queue_compute_units_max),
+        account_bytes_max: flags.account_bytes_max.unwrap_or_else(account_bytes_max_default),
         faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
             .unwrap_or(defaults.faucet_lamports),
         airdrops: airdrops(flags)?,

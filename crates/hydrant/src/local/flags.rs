@@ -169,6 +169,10 @@ pub(crate) struct DevFlags {
     /// it for one client; more get 429 [default: 8000000000].
     #[arg(long, value_name = "UNITS", help_heading = "Bounds")]
     pub(crate) queue_compute_units_max: Option<u64>,
+    /// Hold at most this many bytes of accounts in memory; a transaction or cheat code that would exceed it has
+    /// no effect [default: half of the machine's memory].
+    #[arg(long, value_name = "BYTES", help_heading = "Bounds")]
+    pub(crate) account_bytes_max: Option<u64>,
     /// Let each transaction use this many compute units, at most 1000000000, regardless of its request
     /// [default: its request, at most 1400000].
     #[arg(long, alias = "max-compute-units", value_name = "UNITS", help_heading = "Bounds")]
@@ -218,7 +222,7 @@ merge_by_field! {
         deep_clone_address_lookup_table, clone_feature_set, fork_url, fork_slot,
         fork_from_genesis, fork_cache, fork_genesis, fork_bytes_max, fork_requests_max,
         fork_timeout_ms, node, faucet_port, no_cheatcodes, queue_compute_units_max,
-        compute_unit_limit, transaction_account_lock_limit, log_messages_bytes_limit,
+        account_bytes_max, compute_unit_limit, transaction_account_lock_limit, log_messages_bytes_limit,
     }
 }
 

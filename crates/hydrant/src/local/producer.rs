@@ -17,7 +17,7 @@ use web_console::LedgerKind;
 use crate::banner::{self, OutputStyle};
 use crate::clone::Cloned;
 use crate::console::{print_line, print_stderr};
-use crate::executor_metrics::ExecutorTimes;
+use crate::executor_metrics::{AccountBytesMetrics, ExecutorTimes};
 use crate::faucet_server::{self, BoundFaucet};
 use crate::fork_metrics::ForkMetrics;
 use crate::fork_setup::{self, ForkedLedger};
@@ -139,6 +139,7 @@ impl OpenedLedger for OpenedLocalnet {
         let history = Arc::clone(localnet.history());
         let mut collectors: Vec<Arc<dyn Collector>> = vec![
             Arc::new(ExecutorTimes(Arc::clone(localnet.executor_metrics()))),
+            Arc::new(AccountBytesMetrics(Arc::clone(localnet.account_bytes()))),
             Arc::new(QueueMetrics(Arc::clone(localnet.queue()))),
             Arc::new(ForkMetrics(localnet.fork_control())),
         ];

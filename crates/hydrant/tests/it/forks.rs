@@ -234,7 +234,7 @@ fn a_follower_verifies_the_new_fork_of_a_reorganization() {
     wait("the airdrop", || source.slot(Commitment::Confirmed) >= 15);
     let mut newest = 0;
     for transactions in [ForkTransactions::Reexecute, ForkTransactions::Drop] {
-        source.forks.reorg(2, transactions).wait().expect("not too deep");
+        source.forks.reorg(clients::ClientId(1), 2, transactions).wait().expect("not too deep");
         newest = source.slot(Commitment::Confirmed);
         source.run_to(newest + 3);
     }

@@ -1,24 +1,29 @@
-//! The calls that wait for the executing thread, in the order of arrival: commands, and calls that control forks.
+//! The calls that wait for the executing thread: commands, and calls that control forks.
 //!
-//! In: a call, with where its result goes. Out: the oldest one.
+//! In: a call of a client, with where its result goes. Out: the next one. Clients take turns of one call; the calls of
+//! one client leave in the order of arrival.
 //! Bounds: those of [`CallKind::waiting_max`]. Each kind has its own share, so that neither can fill the place of the
-//! other.
+//! other. Within it the calls of a client may take as much as remains free, so one client gets half and the next one
+//! always finds space.
 //! Invariant: each caller gets a result, or a refusal at once. A call that is dropped tells its caller that the ledger
 //! ends (`chain_solana::pending`).
 //! Not here: what a call does (`control`, `forks`).
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use chain_solana::{
     ControlCommand, ControlError, ControlOutcome, ForkControlError, ForkReply, ForkTransactions,
     PendingSender, Reorganization,
 };
+use clients::ClientId;
+use foldhash::quality::RandomState;
 use ledger::Slot;
 
-/// Commands that wait at most. Each has up to a request's body of data.
-const COMMANDS_MAX: usize = 32;
-/// ControlQueue that control forks and wait at most. Each is small, except the transactions of a reorganization: up to 1.2 MB.
-const FORK_CALLS_MAX: usize = 64;
+/// Commands that wait at most, half of them of one client. Each has up to a request's body of data.
+const COMMANDS_MAX: usize = 64;
+/// Calls that control forks and wait at most, half of them of one client. Each is small, except the transactions of a
+/// reorganization: up to 1.2 MB.
+const FORK_CALLS_MAX: usize = 128;
 
 /// A kind of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +46,7 @@ impl CallKind {
         }
     }
 
-    /// ControlQueue of this kind that wait at most.
+    /// Calls of this kind that wait at most.
     pub fn waiting_max(self) -> usize {
         match self {
             Self::Command => COMMANDS_MAX,
@@ -87,7 +92,7 @@ pub(crate) enum ForkRequest {
 /// Why a call does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallRefusal {
-    /// The maximum number of calls of this kind waits already.
+    /// The maximum number of calls of this kind of the client waits already.
     Full { limit: usize },
     /// The ledger ends.
     Closed,
@@ -131,33 +136,51 @@ impl From<CallRefusal> for ForkControlError {
     }
 }
 
-/// Waiting calls, the oldest first.
+/// Waiting calls, by client.
 #[derive(Default)]
 pub(super) struct ControlQueue {
-    waiting: VecDeque<ControlRequest>,
+    /// Clients with waiting calls, in the order of their turns.
+    circle: VecDeque<ClientId>,
+    /// The waiting calls of each client, the oldest first. None is empty.
+    waiting: HashMap<ClientId, VecDeque<ControlRequest>, RandomState>,
     stats: CallStats,
 }
 
 impl ControlQueue {
-    /// Appends a call, or gives it back with the limit of its kind.
+    /// Appends a call to those of its client, or gives it back with the client's limit of its kind.
     pub(super) fn push(
         &mut self,
+        client: ClientId,
         call: ControlRequest,
     ) -> Result<(), (ControlRequest, CallRefusal)> {
         let kind = call.kind();
-        let limit = kind.waiting_max();
-        let waiting = &mut self.stats.waiting[kind as usize];
-        if *waiting >= limit {
+        let is_same_kind = |other: &&ControlRequest| other.kind() == kind;
+        let by_client =
+            self.waiting.get(&client).map_or(0, |calls| calls.iter().filter(is_same_kind).count());
+        let limit = kind.waiting_max().saturating_sub(self.stats.waiting[kind as usize]);
+        if by_client >= limit {
             self.stats.refused[kind as usize] += 1;
-            return Err((call, CallRefusal::Full { limit }));
+            return Err((call, CallRefusal::Full { limit: by_client }));
         }
-        *waiting += 1;
-        self.waiting.push_back(call);
+        self.stats.waiting[kind as usize] += 1;
+        let calls = self.waiting.entry(client).or_default();
+        if calls.is_empty() {
+            self.circle.push_back(client);
+        }
+        calls.push_back(call);
         Ok(())
     }
 
+    /// Removes the next call: the oldest one of the client whose turn it is.
     pub(super) fn pop(&mut self) -> Option<ControlRequest> {
-        let call = self.waiting.pop_front()?;
+        let client = self.circle.pop_front()?;
+        let calls = self.waiting.get_mut(&client)?;
+        let call = calls.pop_front()?;
+        if calls.is_empty() {
+            self.waiting.remove(&client);
+        } else {
+            self.circle.push_back(client);
+        }
         self.stats.waiting[call.kind() as usize] -= 1;
         Some(call)
     }
@@ -173,6 +196,9 @@ mod tests {
 
     use super::*;
 
+    const A: ClientId = ClientId(1);
+    const B: ClientId = ClientId(2);
+
     fn command() -> ControlRequest {
         let (_, reply) = pending();
         ControlRequest::Command(CommandRequest { command: ControlCommand::PauseClock, reply })
@@ -184,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_both_kinds_are_taken_in_the_order_of_arrival() {
+    fn calls_of_both_kinds_of_a_client_are_taken_in_the_order_of_arrival() {
         let mut calls = ControlQueue::default();
         let mut sent = Vec::new();
         for number in 0..20 {
             let call = if number % 3 == 0 { snapshot().1 } else { command() };
             sent.push(call.kind());
-            assert!(calls.push(call).is_ok());
+            assert!(calls.push(A, call).is_ok());
         }
         let taken: Vec<_> = std::iter::from_fn(|| calls.pop()).map(|call| call.kind()).collect();
         assert_eq!(taken, sent);
@@ -200,20 +226,34 @@ mod tests {
     #[test]
     fn a_kind_at_its_bound_leaves_the_share_of_the_other() {
         let mut calls = ControlQueue::default();
-        while calls.push(command()).is_ok() {}
-        assert_eq!(calls.stats(), CallStats { waiting: [COMMANDS_MAX, 0], refused: [1, 0] });
-        for _ in 0..FORK_CALLS_MAX {
-            assert!(calls.push(snapshot().1).is_ok());
+        while calls.push(A, command()).is_ok() {}
+        let (commands, forks) = (COMMANDS_MAX / 2, FORK_CALLS_MAX / 2);
+        assert_eq!(calls.stats(), CallStats { waiting: [commands, 0], refused: [1, 0] });
+        for _ in 0..forks {
+            assert!(calls.push(A, snapshot().1).is_ok());
         }
         let (waits, call) = snapshot();
-        let (call, refusal) = calls.push(call).expect_err("a full queue");
-        assert_eq!(refusal, CallRefusal::Full { limit: FORK_CALLS_MAX });
+        let (call, refusal) = calls.push(A, call).expect_err("a full queue");
+        assert_eq!(refusal, CallRefusal::Full { limit: forks });
         call.refuse(refusal);
-        assert_eq!(waits.wait(), Err(ForkControlError::TooMany { limit: FORK_CALLS_MAX }));
-        let full = CallStats { waiting: [COMMANDS_MAX, FORK_CALLS_MAX], refused: [1, 1] };
-        assert_eq!(calls.stats(), full);
+        assert_eq!(waits.wait(), Err(ForkControlError::TooMany { limit: forks }));
+        assert_eq!(calls.stats(), CallStats { waiting: [commands, forks], refused: [1, 1] });
         // The oldest one is a command: its share has space again.
         assert!(calls.pop().is_some());
-        assert!(calls.push(command()).is_ok() && calls.push(snapshot().1).is_err());
+        assert!(calls.push(A, command()).is_ok() && calls.push(A, snapshot().1).is_err());
+    }
+
+    #[test]
+    fn a_client_that_floods_leaves_space_and_turns_to_another() {
+        let mut calls = ControlQueue::default();
+        while calls.push(A, command()).is_ok() {}
+        for _ in 0..10 {
+            assert!(calls.push(B, snapshot().1).is_ok());
+            assert!(calls.push(B, command()).is_ok());
+        }
+        let taken: Vec<_> =
+            std::iter::from_fn(|| calls.pop()).take(8).map(|call| call.kind()).collect();
+        let [command, fork] = CallKind::ALL;
+        assert_eq!(taken, [command, fork, command, command, command, fork, command, command]);
     }
 }

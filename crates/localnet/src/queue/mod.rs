@@ -1,10 +1,11 @@
 //! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
 //! In: verified transactions and bundles of them from any thread, refused at once if the queue is full. Out: one at a
-//! time to the executing thread, fairly among clients (`round_robin`). ControlQueue (`control_queue`) come before all waiting
-//! transactions.
+//! time to the executing thread, fairly among clients (`round_robin`). Calls (`control_queue`) come before waiting
+//! transactions, but each has a price: the compute units that the executing thread could have executed meanwhile.
+//! Transactions of that price are executed before the next call.
 //! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
-//! payer have a share of both. ControlQueue have bounds of their own.
+//! payer have a share of both. Calls have bounds of their own.
 //! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed. Every call gets a
 //! reply.
 
@@ -17,12 +18,13 @@ mod simulation;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chain_solana::{
     BundleCall, BundleReply, BundleSender, QueueBound, SendError, Sender, TransactionSender,
     VerifiedTransaction, pending,
 };
+use clients::ClientId;
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 
@@ -35,6 +37,13 @@ pub(crate) use round_robin::Limits;
 pub use round_robin::QueuedLoad;
 use round_robin::{Refusal, RoundRobin, UNITS_MAX};
 
+/// Compute units of compiling a byte of code: 10 MB take up to 60 ms, in which the executing thread executes about
+/// 50,000,000 units.
+const CODE_BYTE_UNITS: u64 = 5;
+
+/// Compute units that the executing thread executes in a microsecond, about.
+const UNITS_PER_US: u128 = 800;
+
 /// The queue, shared by all threads.
 pub struct TransactionQueue {
     inner: Mutex<Inner>,
@@ -44,12 +53,15 @@ pub struct TransactionQueue {
     /// By [`QueueBound::ALL`].
     refused: [AtomicU64; QueueBound::ALL.len()],
     dropped: AtomicU64,
+    code_surcharge_units: AtomicU64,
     retries: Arc<RetryCounters>,
 }
 
 struct Inner {
     waiting: RoundRobin<QueueItem>,
     calls: ControlQueue,
+    /// Compute units of transactions that are executed before the next call.
+    owed_units: i64,
     is_closed: bool,
     /// The executing thread waits for a transaction or a call.
     is_awaited: bool,
@@ -68,6 +80,8 @@ pub struct QueueStats {
     pub refused: [u64; QueueBound::ALL.len()],
     /// Transactions that waited when the ledger ended, and were not executed.
     pub dropped: u64,
+    /// Compute units that transactions cost in addition because code had to be compiled for them, since the start.
+    pub code_surcharge_units: u64,
     /// The calls.
     pub calls: CallStats,
     /// The transactions that could not run yet.
@@ -75,10 +89,6 @@ pub struct QueueStats {
 }
 
 /// What the executing thread executes at once.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are transactions: a box is an allocation each"
-)]
 pub(crate) enum QueueItem {
     /// One transaction.
     Transaction(SentTransaction),
@@ -90,12 +100,17 @@ pub(crate) enum QueueItem {
 pub(crate) struct SentTransaction {
     pub(crate) sender: Sender,
     pub(crate) transaction: VerifiedTransaction,
+    /// Whether it has paid for the code that has to be compiled for it.
+    pub(crate) has_paid_for_code: bool,
     /// The height of the last block in which it is tried again, if it was tried before.
     pub(crate) retry_until: Option<u64>,
 }
 
 /// Transactions that are executed together, and where the result goes.
 pub(crate) struct Bundle {
+    pub(crate) sender: Sender,
+    /// Whether it has paid for the code that has to be compiled for it.
+    pub(crate) has_paid_for_code: bool,
     pub(crate) transactions: Vec<VerifiedTransaction>,
     pub(crate) reply: BundleReply,
 }
@@ -108,7 +123,7 @@ pub(crate) struct Bundle {
 pub(crate) enum Popped {
     /// Execute this.
     Execute(QueueItem),
-    /// Carry this out before any waiting transaction.
+    /// Carry this out, then [charge](Receiver::charge_call) it.
     Call(ControlRequest),
     /// The queue is empty.
     Empty,
@@ -123,6 +138,7 @@ impl TransactionQueue {
             inner: Mutex::new(Inner {
                 waiting,
                 calls: ControlQueue::default(),
+                owed_units: 0,
                 is_closed: false,
                 is_awaited: false,
             }),
@@ -130,6 +146,7 @@ impl TransactionQueue {
             arrived: Condvar::new(),
             refused: Default::default(),
             dropped: AtomicU64::new(0),
+            code_surcharge_units: AtomicU64::new(0),
             retries: Arc::default(),
         }
     }
@@ -142,15 +159,43 @@ impl TransactionQueue {
         transaction: VerifiedTransaction,
     ) -> Result<(), SendError> {
         let load = self.measure_load(&transaction);
-        let sent = SentTransaction { sender, transaction, retry_until: None };
+        let has_paid_for_code = false;
+        let sent = SentTransaction { sender, transaction, has_paid_for_code, retry_until: None };
         self.push_item(sender, payer, load, QueueItem::Transaction(sent))
     }
 
     /// Appends a transaction that could not run before.
-    pub(crate) fn push_again(&self, sent: SentTransaction) -> Result<(), SendError> {
+    pub(crate) fn push_again(&self, mut sent: SentTransaction) -> Result<(), SendError> {
+        sent.has_paid_for_code = false;
         let load = self.measure_load(&sent.transaction);
         let payer = sent.transaction.fee_payer();
         self.push_item(sent.sender, payer, load, QueueItem::Transaction(sent))
+    }
+
+    /// Returns an item that was just taken to its place in front of the others of its client and fee payer, where it
+    /// costs as much more as compiling `code_bytes` does.
+    pub(crate) fn push_back_for_code(&self, mut item: QueueItem, code_bytes: usize) {
+        let (sender, payer, load) = match &mut item {
+            QueueItem::Transaction(sent) => {
+                sent.has_paid_for_code = true;
+                let load = self.measure_load(&sent.transaction);
+                (sent.sender, sent.transaction.fee_payer(), load)
+            }
+            QueueItem::Bundle(bundle) => {
+                bundle.has_paid_for_code = true;
+                let load = self.measure_bundle(&bundle.transactions);
+                (bundle.sender, bundle_payer(&bundle.transactions), load)
+            }
+        };
+        let surcharge = CODE_BYTE_UNITS * code_bytes as u64;
+        self.code_surcharge_units.fetch_add(surcharge, Ordering::Relaxed);
+        let mut inner = self.inner.lock();
+        if inner.is_closed {
+            drop(inner);
+            self.dropped.fetch_add(load.transactions, Ordering::Relaxed);
+            return;
+        }
+        inner.waiting.push_front(sender, payer, load, surcharge, item);
     }
 
     /// The counters of the transactions that could not run yet.
@@ -190,11 +235,24 @@ impl TransactionQueue {
         QueuedLoad { transactions: 1, compute_units, bytes: transaction.memory_bytes() as u64 }
     }
 
-    /// Appends a call, which overtakes the waiting transactions. A refused one gets the refusal as its result, too.
-    pub(crate) fn push_call(&self, call: ControlRequest) -> Result<(), CallRefusal> {
+    fn measure_bundle(&self, transactions: &[VerifiedTransaction]) -> QueuedLoad {
+        let mut load = QueuedLoad::default();
+        transactions.iter().for_each(|transaction| load.add(self.measure_load(transaction)));
+        load
+    }
+
+    /// Appends a call to those of the same client. A refused one gets the refusal as its result, too.
+    pub(crate) fn push_call(
+        &self,
+        client: ClientId,
+        call: ControlRequest,
+    ) -> Result<(), CallRefusal> {
         let mut inner = self.inner.lock();
-        let pushed =
-            if inner.is_closed { Err((call, CallRefusal::Closed)) } else { inner.calls.push(call) };
+        let pushed = if inner.is_closed {
+            Err((call, CallRefusal::Closed))
+        } else {
+            inner.calls.push(client, call)
+        };
         let wakes = pushed.is_ok() && inner.is_awaited;
         drop(inner);
         if wakes {
@@ -238,6 +296,7 @@ impl TransactionQueue {
             largest_client: inner.waiting.largest(),
             refused: self.refused.each_ref().map(|count| count.load(Ordering::Relaxed)),
             dropped: self.dropped.load(Ordering::Relaxed),
+            code_surcharge_units: self.code_surcharge_units.load(Ordering::Relaxed),
             calls: inner.calls.stats(),
             retries: self.retries.stats(),
         }
@@ -256,13 +315,18 @@ impl BundleSender for TransactionQueue {
         sender: Sender,
         transactions: Vec<VerifiedTransaction>,
     ) -> Result<BundleCall, SendError> {
-        let mut load = QueuedLoad::default();
-        transactions.iter().for_each(|transaction| load.add(self.measure_load(transaction)));
-        let payer = transactions.first().map(VerifiedTransaction::fee_payer).unwrap_or_default();
+        let load = self.measure_bundle(&transactions);
+        let payer = bundle_payer(&transactions);
         let (call, reply) = pending();
-        self.push_item(sender, payer, load, QueueItem::Bundle(Bundle { transactions, reply }))?;
+        let bundle = Bundle { sender, has_paid_for_code: false, transactions, reply };
+        self.push_item(sender, payer, load, QueueItem::Bundle(bundle))?;
         Ok(call)
     }
+}
+
+/// Returns the fee payer of a bundle's first transaction.
+fn bundle_payer(transactions: &[VerifiedTransaction]) -> Pubkey {
+    transactions.first().map(VerifiedTransaction::fee_payer).unwrap_or_default()
 }
 
 /// The executing thread's end of the queue. Closes the queue when dropped.
@@ -276,6 +340,12 @@ impl Receiver {
     /// The next transaction, if one waits.
     pub(crate) fn try_next(&self) -> Popped {
         self.0.inner.lock().next_transaction()
+    }
+
+    /// Sets the price of the last call by its time: transactions of that price come before the next call.
+    pub(crate) fn charge_call(&self, took: Duration) {
+        let units = took.as_micros().saturating_mul(UNITS_PER_US);
+        self.0.inner.lock().owed_units = i64::try_from(units).unwrap_or(i64::MAX).max(1);
     }
 
     /// The next call or transaction. Waits for one until the given time, or without limit.
@@ -319,6 +389,12 @@ impl Drop for Receiver {
 
 impl Inner {
     fn next(&mut self) -> Popped {
+        if self.owed_units > 0 && !self.is_closed {
+            match self.next_transaction() {
+                Popped::Empty => self.owed_units = 0,
+                next => return next,
+            }
+        }
         match self.next_call() {
             Popped::Empty => self.next_transaction(),
             next => next,
@@ -336,6 +412,8 @@ impl Inner {
         if self.is_closed {
             return Popped::Closed;
         }
-        self.waiting.pop().map_or(Popped::Empty, Popped::Execute)
+        let Some((item, units)) = self.waiting.pop_with_cost() else { return Popped::Empty };
+        self.owed_units = self.owed_units.saturating_sub(units).max(0);
+        Popped::Execute(item)
     }
 }

@@ -7,7 +7,7 @@
 //! Bounds: [`Limits`]. Of each, a client's waiting items may take as much as remains free, so a single client gets half
 //! and the next one always finds space. A fee payer may take [`PAYER_SHARE`] times what remains for its client. There
 //! is one entry for each client and each fee payer with waiting items.
-//! An item that costs more than a quantum (a bundle) waits until its client and its fee payer have passed on as many
+//! An item that costs more than a quantum (a bundle, a call of code that has to be compiled) waits until its client and its fee payer have passed on as many
 //! visits as it takes to save the excess. So a visit never leaves more than a quantum of debt.
 //! Invariant: items of one fee payer of one client leave in the order of arrival.
 //! Cost: constant, four hash lookups for each step, and two for each visit that is passed on.
@@ -63,16 +63,6 @@ impl QueuedLoad {
         self.compute_units -= less.compute_units;
         self.bytes -= less.bytes;
     }
-
-    /// Compute units of an item's turn.
-    fn cost(self) -> i64 {
-        BASE_UNITS * self.transactions as i64 + self.compute_units as i64
-    }
-
-    /// Credit that must be exceeded before an item's turn: what it costs beyond a quantum.
-    fn advance(self) -> i64 {
-        (self.cost() - QUANTUM).max(0)
-    }
 }
 
 /// The bound that refused an item, with the compared values.
@@ -110,7 +100,27 @@ struct PayerQueue<T> {
     load: QueuedLoad,
     /// The deficit counter: compute units left in its visit.
     credit: i64,
-    items: VecDeque<(QueuedLoad, T)>,
+    items: VecDeque<QueueEntry<T>>,
+}
+
+struct QueueEntry<T> {
+    load: QueuedLoad,
+    /// Compute units that it costs in addition to those of its load.
+    surcharge: u64,
+    item: T,
+}
+
+impl<T> QueueEntry<T> {
+    /// Compute units of the item's turn.
+    fn cost(&self) -> i64 {
+        let QueuedLoad { transactions, compute_units, .. } = self.load;
+        BASE_UNITS * transactions as i64 + (compute_units + self.surcharge) as i64
+    }
+
+    /// Credit that must be exceeded before the item's turn: its cost beyond a quantum.
+    fn advance(&self) -> i64 {
+        (self.cost() - QUANTUM).max(0)
+    }
 }
 
 impl<T> RoundRobin<T> {
@@ -134,6 +144,30 @@ impl<T> RoundRobin<T> {
         item: T,
     ) -> Result<(), Refusal> {
         self.admit(sender.client, payer, load)?;
+        self.payer_queue(sender, payer, load).push_back(QueueEntry { load, surcharge: 0, item });
+        Ok(())
+    }
+
+    /// Returns an item that was just popped to the front of its fee payer's queue, where it costs `surcharge` compute
+    /// units more. The bounds do not count the surcharge.
+    pub(super) fn push_front(
+        &mut self,
+        sender: Sender,
+        payer: Pubkey,
+        load: QueuedLoad,
+        surcharge: u64,
+        item: T,
+    ) {
+        self.payer_queue(sender, payer, load).push_front(QueueEntry { load, surcharge, item });
+    }
+
+    /// Adds a load to a client and its fee payer, and returns the payer's items, to which the caller adds one.
+    fn payer_queue(
+        &mut self,
+        sender: Sender,
+        payer: Pubkey,
+        load: QueuedLoad,
+    ) -> &mut VecDeque<QueueEntry<T>> {
         self.load.add(load);
         let client = self.clients.entry(sender.client).or_insert_with(|| {
             self.circle.push_back(sender.client);
@@ -154,8 +188,7 @@ impl<T> RoundRobin<T> {
             }
         });
         queue.load.add(load);
-        queue.items.push_back((load, item));
-        Ok(())
+        &mut queue.items
     }
 
     fn admit(&self, client: ClientId, payer: Pubkey, load: QueuedLoad) -> Result<(), Refusal> {
@@ -187,12 +220,19 @@ impl<T> RoundRobin<T> {
     }
 
     /// Removes the item to execute next.
+    #[cfg(test)]
     pub(super) fn pop(&mut self) -> Option<T> {
+        self.pop_with_cost().map(|(item, _)| item)
+    }
+
+    /// Removes the item to execute next, and returns it with the compute units that it costs.
+    pub(super) fn pop_with_cost(&mut self) -> Option<(T, i64)> {
         let (id, payer) = self.next_payer()?;
         let client = self.clients.get_mut(&id)?;
         let queue = self.payer_queues.get_mut(&(id, payer))?;
-        let (load, item) = queue.items.pop_front()?;
-        let cost = load.cost();
+        let entry = queue.items.pop_front()?;
+        let cost = entry.cost();
+        let QueueEntry { load, item, .. } = entry;
 
         queue.load.remove(load);
         queue.credit -= cost;
@@ -218,7 +258,7 @@ impl<T> RoundRobin<T> {
         if self.circle.is_empty() {
             self.forget_burst();
         }
-        Some(item)
+        Some((item, cost))
     }
 
     /// The client and the fee payer whose item is next: the first ones that have saved what it costs beyond a quantum.
@@ -232,7 +272,7 @@ impl<T> RoundRobin<T> {
             let (payer, advance) = loop {
                 let payer = *client.payers.front()?;
                 let queue = self.payer_queues.get_mut(&(id, payer))?;
-                let advance = queue.items.front()?.0.advance();
+                let advance = queue.items.front()?.advance();
                 if queue.credit > advance {
                     break (payer, advance);
                 }

@@ -1,7 +1,7 @@
 //! The round-robin queue under random load: no item is lost or overtaken, and a client waits at most for one visit of
 //! each other client. A failure names its seed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use chain_solana::{QueueBound, Sender};
 use clients::ClientId;
@@ -228,6 +228,38 @@ fn bundles_alone_leave_in_order_and_empty_the_queue() {
     }
     let popped: Vec<u64> = std::iter::from_fn(|| queue.pop()).collect();
     assert_eq!(popped, (0..100).collect::<Vec<_>>());
+    assert_eq!((queue.load(), queue.clients()), (QueuedLoad::default(), 0));
+}
+
+#[test]
+fn a_client_that_has_code_compiled_delays_another_by_one_compilation() {
+    /// Compute units of compiling 10 MB.
+    const SURCHARGE: u64 = 50_000_000;
+    let mut queue = RoundRobin::new(WIDE);
+    for n in 0..1_000 {
+        queue.push(client(1).into(), payer(n % 50), load(1_000), n).unwrap();
+    }
+    let mut charged = HashSet::new();
+    let mut compiled = 0;
+    for round in 0..200 {
+        queue.push(client(2).into(), payer(7), load(3_000), 10_000 + round).unwrap();
+        let compiled_before = compiled;
+        loop {
+            match queue.pop().expect("an item waits") {
+                item if item >= 10_000 => break,
+                item if charged.insert(item) => {
+                    let payer = payer(item % 50);
+                    queue.push_front(client(1).into(), payer, load(1_000), SURCHARGE, item);
+                }
+                _ => compiled += 1,
+            }
+        }
+        assert!(compiled - compiled_before <= 1, "round {round}: {}", compiled - compiled_before);
+    }
+    // It passes on as many visits as its code costs.
+    assert!(compiled <= 200 / 30, "{compiled} compilations");
+    let left: Vec<u64> = std::iter::from_fn(|| queue.pop()).collect();
+    assert_eq!(left.len() + compiled, 1_000, "nothing is lost");
     assert_eq!((queue.load(), queue.clients()), (QueuedLoad::default(), 0));
 }
 

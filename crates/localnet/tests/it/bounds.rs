@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chain_solana::{Block, HistoryLimits, QueueBound, SendError, VerifiedTransaction};
+use chain_solana::{
+    Block, ControlCommand, ControlError, HistoryLimits, QueueBound, SendError, SimulationRequest,
+    VerifiedTransaction,
+};
 use ledger::{Address, BlockId, Commitment};
 use ledger_store::LedgerStore;
-use localnet::{Config, WARP_SLOT_MAX};
-use solana_account::ReadableAccount;
+use localnet::{Config, GenesisAccount, WARP_SLOT_MAX};
+use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
 use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
@@ -16,7 +19,9 @@ use solana_signer::Signer;
 use solana_slot_hashes::SlotHashes;
 use solana_slot_history::{Check, SlotHistory};
 use solana_stake_interface::stake_history::StakeHistory;
-use solana_system_interface::instruction::transfer;
+use solana_system_interface::instruction::{create_account, transfer};
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
 
 use crate::fixture::{CLIENT, Node, on_demand, signed};
 
@@ -373,4 +378,66 @@ fn a_ledger_from_the_future_reports_it_and_its_time_advances() {
     let clock: Clock = sysvar(&node, &sysvar::clock::ID);
     assert!((future..future + 600).contains(&clock.unix_timestamp), "{}", clock.unix_timestamp);
     node.stop();
+}
+
+/// Returns the configuration of a ledger with space for `bytes` more of account data, and one funded wallet.
+fn with_space_for(bytes: u64) -> (Config, Keypair) {
+    let node = Node::start(&on_demand());
+    let used = node.account_bytes.bytes();
+    node.stop();
+    let wallet = Keypair::new();
+    let account = AccountSharedData::new(1_000 * SOL, 0, &solana_sdk_ids::system_program::ID);
+    let account = GenesisAccount { address: wallet.pubkey(), account };
+    let config = Config { account_bytes_max: used + bytes, accounts: vec![account], ..on_demand() };
+    (config, wallet)
+}
+
+/// Returns a transaction that makes an account of 10 MiB.
+fn make_large_account(node: &Node, payer: &Keypair) -> VersionedTransaction {
+    let new = Keypair::new();
+    let owner = solana_sdk_ids::system_program::ID;
+    let make = create_account(&payer.pubkey(), &new.pubkey(), 75 * SOL, 10 << 20, &owner);
+    signed(&[make], &[payer, &new], &node.blockhash())
+}
+
+#[test]
+fn accounts_past_their_bytes_are_refused_and_transfers_continue() {
+    let (config, hostile) = with_space_for(25 << 20);
+    let node = Node::start(&config);
+    let honest = Keypair::new();
+    node.airdrop(&honest.pubkey(), SOL);
+    for _ in 0..2 {
+        let made = node.send(make_large_account(&node, &hostile));
+        assert_eq!(made.meta.status, Ok(()));
+    }
+    let past_limit = make_large_account(&node, &hostile);
+    let request = SimulationRequest {
+        transaction: past_limit.clone(),
+        replace_recent_blockhash: false,
+        inner_instructions: false,
+    };
+    let view = node.reader.view(Commitment::Processed);
+    let simulated = node.simulator.simulate(&view, request).expect("it runs");
+    assert_eq!(simulated.err, Some(TransactionError::WouldExceedAccountDataTotalLimit));
+    node.send_in_vain(past_limit, &honest);
+    let large = AccountSharedData::new(SOL, 10 << 20, &Pubkey::new_unique());
+    let edit = ControlCommand::Edit(Box::new(move |_| Ok(vec![(Pubkey::new_unique(), large)])));
+    let refused = node.control.control(CLIENT, edit).expect("the queue has space").wait();
+    let limit = config.account_bytes_max;
+    assert_eq!(refused, Some(Err(ControlError::AccountBytesFull { limit })));
+    assert_eq!(node.account_bytes.refused(), 2);
+    assert!(node.account_bytes.bytes() <= limit);
+    // Another client's transfers are executed as before.
+    let pay = [transfer(&honest.pubkey(), &Keypair::new().pubkey(), SOL / 10)];
+    assert_eq!(node.send(signed(&pay, &[&honest], &node.blockhash())).meta.status, Ok(()));
+    node.stop();
+}
+
+#[test]
+fn a_new_ledger_with_too_many_account_bytes_is_refused_with_the_setting() {
+    let (mut config, _) = with_space_for(5 << 20);
+    let account = AccountSharedData::new(SOL, 10 << 20, &Pubkey::new_unique());
+    config.accounts.push(GenesisAccount { address: Pubkey::new_unique(), account });
+    let err = localnet::open(&config).err().map(|err| err.to_string()).unwrap_or_default();
+    assert!(err.contains("--account-bytes-max"), "{err}");
 }

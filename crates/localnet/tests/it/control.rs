@@ -32,7 +32,11 @@ type Done = Result<ControlOutcome, ControlError>;
 
 /// Waits for the result of a command.
 pub(crate) fn control(node: &Node, command: ControlCommand) -> Done {
-    node.control.control(command).expect("the queue has space").wait().expect("the ledger runs")
+    node.control
+        .control(CLIENT, command)
+        .expect("the queue has space")
+        .wait()
+        .expect("the ledger runs")
 }
 
 pub(crate) fn set(node: &Node, accounts: EditedAccounts) -> Done {
@@ -170,11 +174,11 @@ fn commands_that_wait_are_bounded() {
         let _ = released.recv();
         Ok(Vec::new())
     }));
-    let blocking = node.control.control(blocks).expect("the queue has space");
+    let blocking = node.control.control(CLIENT, blocks).expect("the queue has space");
     start.recv().expect("it runs");
     let mut waiting = Vec::new();
     let refused = loop {
-        match node.control.control(ControlCommand::ResumeClock) {
+        match node.control.control(CLIENT, ControlCommand::ResumeClock) {
             Ok(call) => waiting.push(call),
             Err(err) => break err,
         }
@@ -184,7 +188,7 @@ fn commands_that_wait_are_bounded() {
     let stats = node.queue.stats().calls;
     assert_eq!((stats.waiting, stats.refused), ([limit, 0], [1, 0]));
     // Calls that control forks have a share of their own, and wait in the same line.
-    let snapshot = node.forks.snapshot();
+    let snapshot = node.forks.snapshot(CLIENT);
     assert_eq!(node.queue.stats().calls.waiting, [limit, 1]);
     drop(release);
     assert!(matches!(blocking.wait(), Some(Ok(_))));
@@ -192,7 +196,10 @@ fn commands_that_wait_are_bounded() {
     assert!(snapshot.wait().is_ok());
     let control = std::sync::Arc::clone(&node.control);
     node.stop();
-    assert_eq!(control.control(ControlCommand::ResumeClock).err(), Some(ControlError::Closed));
+    assert_eq!(
+        control.control(CLIENT, ControlCommand::ResumeClock).err(),
+        Some(ControlError::Closed)
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use chain_solana::{
 };
 use clients::ClientId;
 use ledger::{Address, Commitment};
-use localnet::{Config, Localnet, LocalnetHandle, TransactionQueue};
+use localnet::{AccountBytes, Config, Localnet, LocalnetHandle, TransactionQueue};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
@@ -35,6 +35,7 @@ pub(crate) struct Node {
     pub(crate) forks: Arc<dyn ForkControl>,
     pub(crate) control: Arc<dyn LedgerControl>,
     pub(crate) queue: Arc<TransactionQueue>,
+    pub(crate) account_bytes: Arc<AccountBytes>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) cluster_info: chain_solana::ClusterInfo,
@@ -90,6 +91,7 @@ impl Node {
             forks: localnet.fork_control(),
             control: localnet.control(),
             queue: Arc::clone(localnet.queue()),
+            account_bytes: Arc::clone(localnet.account_bytes()),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             cluster_info: localnet.cluster_info().clone(),
@@ -158,7 +160,7 @@ impl Node {
 
     /// Waits until the executing thread has ended what it does, and drops all events of it.
     pub(crate) fn settle(&self) {
-        let unknown = self.forks.revert(u64::MAX).wait();
+        let unknown = self.forks.revert(CLIENT, u64::MAX).wait();
         assert!(unknown.is_err(), "no snapshot has this id");
         while self.events.try_recv().is_ok() {}
     }

@@ -61,8 +61,8 @@ fn check_sums(node: &Node) {
 fn blocks_are_made_on_request_by_any_clock() {
     for slot_ms in [0, HOUR_MS] {
         let node = Node::start(&Config { slot_ms, finalize_after: 2, ..Config::default() });
-        assert_eq!(node.forks.mine(1).wait(), Ok(1));
-        assert_eq!(node.forks.mine(4).wait(), Ok(5));
+        assert_eq!(node.forks.mine(CLIENT, 1).wait(), Ok(1));
+        assert_eq!(node.forks.mine(CLIENT, 4).wait(), Ok(5));
         assert_eq!(slot(&node, Commitment::Confirmed), 5);
         assert_eq!(slot(&node, Commitment::Finalized), 3);
         let history = node.history.snapshot();
@@ -70,7 +70,7 @@ fn blocks_are_made_on_request_by_any_clock() {
         let airdrop =
             node.faucet.airdrop(CLIENT.into(), Keypair::new().pubkey(), SOL, node.blockhash());
         node.executed(&airdrop.expect("an airdrop"));
-        let next = node.forks.mine(1).wait().expect("it is mined");
+        let next = node.forks.mine(CLIENT, 1).wait().expect("it is mined");
         assert!(next > 5);
         check_sums(&node);
         node.stop();
@@ -83,13 +83,13 @@ fn a_number_of_blocks_out_of_range_is_refused() {
     for blocks in [0, MINE_MAX + 1, u64::MAX] {
         let what = "the number of blocks";
         let expected = Err(ForkControlError::OutOfRange { what, value: blocks, max: MINE_MAX });
-        assert_eq!(node.forks.mine(blocks).wait(), expected);
+        assert_eq!(node.forks.mine(CLIENT, blocks).wait(), expected);
     }
-    assert_eq!(node.forks.mine(MINE_MAX).wait(), Ok(MINE_MAX));
+    assert_eq!(node.forks.mine(CLIENT, MINE_MAX).wait(), Ok(MINE_MAX));
     let forks = std::sync::Arc::clone(&node.forks);
     node.stop();
-    assert_eq!(forks.mine(1).wait(), Err(ForkControlError::Closed));
-    assert_eq!(forks.snapshot().wait(), Err(ForkControlError::Closed));
+    assert_eq!(forks.mine(CLIENT, 1).wait(), Err(ForkControlError::Closed));
+    assert_eq!(forks.snapshot(CLIENT).wait(), Err(ForkControlError::Closed));
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn transactions_wait_for_a_manual_block() {
     };
     let first = airdrop(&alice.pubkey());
     // A call that is executed after the transaction arrived does not execute it.
-    node.forks.snapshot().wait().expect("a snapshot");
+    node.forks.snapshot(CLIENT).wait().expect("a snapshot");
     assert_eq!(node.lamports(&alice.pubkey()), 0);
-    assert_eq!(node.forks.mine(2).wait(), Ok(2));
+    assert_eq!(node.forks.mine(CLIENT, 2).wait(), Ok(2));
     assert_eq!(node.lamports(&alice.pubkey()), SOL);
     let history = node.history.snapshot();
     let executed = history.transaction(&first, Commitment::Confirmed).expect("it is confirmed");
@@ -128,7 +128,7 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
     let alice = Keypair::new();
     let bob = Keypair::new().pubkey();
     node.airdrop(&alice.pubkey(), 10 * SOL);
-    node.forks.mine(10).wait().expect("blocks");
+    node.forks.mine(CLIENT, 10).wait().expect("blocks");
     let transactions: Vec<_> = (1..=3).map(|n| pay(&node, &alice, &bob, n * 1_000_000)).collect();
     for transaction in &transactions {
         node.send(transaction.clone());
@@ -136,7 +136,8 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
     let newest = slot(&node, Commitment::Confirmed);
     let height = node.reader.view(Commitment::Confirmed).meta().block_height;
 
-    let same = node.forks.reorg(2, ForkTransactions::Reexecute).wait().expect("not too deep");
+    let same =
+        node.forks.reorg(CLIENT, 2, ForkTransactions::Reexecute).wait().expect("not too deep");
     // The open block is left as well.
     assert_eq!(same.reverted, [newest - 1, newest, newest + 1]);
     assert_eq!(same.entered, [newest + 2, newest + 3, newest + 4]);
@@ -154,7 +155,7 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
     check_sums(&node);
 
     // The newest three are left: the blocks of the second and the third transfer, and an empty one.
-    let dropped = node.forks.reorg(3, ForkTransactions::Drop).wait().expect("not too deep");
+    let dropped = node.forks.reorg(CLIENT, 3, ForkTransactions::Drop).wait().expect("not too deep");
     assert_eq!((dropped.executed, dropped.dropped, dropped.entered.len()), (0, 0, 4));
     assert_eq!(node.lamports(&bob), 1_000_000);
     assert_eq!(
@@ -170,7 +171,7 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
         VerifiedTransaction::verify(transaction.clone()).expect("a good transaction")
     });
     let given = ForkTransactions::Replace(given.into());
-    let replaced = node.forks.reorg(1, given).wait().expect("not too deep");
+    let replaced = node.forks.reorg(CLIENT, 1, given).wait().expect("not too deep");
     assert_eq!((replaced.executed, replaced.dropped), (1, 2));
     let signatures: Vec<_> = replaced.reasons.iter().map(|(signature, _)| *signature).collect();
     assert_eq!(signatures, [transactions[0].signatures[0], stale.signatures[0]]);
@@ -190,12 +191,13 @@ fn transactions_of_an_open_block_are_in_the_last_block_of_the_new_fork() {
     let bob = Keypair::new().pubkey();
     let airdrop = node.faucet.airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash());
     node.executed(&airdrop.expect("an airdrop"));
-    node.forks.mine(6).wait().expect("blocks");
+    node.forks.mine(CLIENT, 6).wait().expect("blocks");
     let transaction = pay(&node, &alice, &bob, SOL / 2);
     let verified = VerifiedTransaction::verify(transaction.clone()).expect("a good transaction");
     node.transaction_sender.send(CLIENT.into(), verified).expect("the queue has space");
     node.executed(&transaction.signatures[0]);
-    let done = node.forks.reorg(1, ForkTransactions::Reexecute).wait().expect("not too deep");
+    let done =
+        node.forks.reorg(CLIENT, 1, ForkTransactions::Reexecute).wait().expect("not too deep");
     assert_eq!((done.executed, done.reverted.len(), done.entered.len()), (1, 2, 2));
     assert_eq!(node.lamports(&bob), SOL / 2);
     let history = node.history.snapshot();
@@ -207,15 +209,15 @@ fn transactions_of_an_open_block_are_in_the_last_block_of_the_new_fork() {
 #[test]
 fn a_reorganization_that_reaches_final_blocks_is_refused() {
     let node = Node::start(&Config { finalize_after: 3, ..on_demand() });
-    node.forks.mine(10).wait().expect("blocks");
+    node.forks.mine(CLIENT, 10).wait().expect("blocks");
     for depth in [4, 5, 1_000, u64::MAX] {
-        let refused = node.forks.reorg(depth, ForkTransactions::Reexecute).wait();
+        let refused = node.forks.reorg(CLIENT, depth, ForkTransactions::Reexecute).wait();
         assert_eq!(refused, Err(ForkControlError::TooDeep { depth, unfinalized: 3 }));
     }
-    let none = node.forks.reorg(0, ForkTransactions::Reexecute).wait();
+    let none = node.forks.reorg(CLIENT, 0, ForkTransactions::Reexecute).wait();
     assert_eq!(none, Err(ForkControlError::OutOfRange { what: "depth", value: 0, max: 3 }));
     assert_eq!(slot(&node, Commitment::Confirmed), 10, "nothing has changed");
-    node.forks.reorg(3, ForkTransactions::Reexecute).wait().expect("not too deep");
+    node.forks.reorg(CLIENT, 3, ForkTransactions::Reexecute).wait().expect("not too deep");
     assert_eq!(slot(&node, Commitment::Finalized), 11 + 1, "one block more than were left");
     node.stop();
 }

@@ -17,6 +17,7 @@ mod precompiles;
 mod programs;
 mod queue;
 mod retries;
+mod shares;
 mod simulation;
 mod time;
 mod token_balances;

@@ -96,7 +96,7 @@ fn blocks_on_request_try_a_transaction_in_the_next_block() {
     let config = Config { is_manual: true, ..on_demand() };
     let node = Node::start(&config);
     let poor = Keypair::new();
-    let mine = || node.forks.mine(1).wait().expect("a block");
+    let mine = || node.forks.mine(CLIENT, 1).wait().expect("a block");
     let signature = send(&node, build_transfer(&poor, &node.blockhash()), u32::MAX);
     mine();
     let airdrop = node.faucet.airdrop(CLIENT.into(), poor.pubkey(), SOL, node.blockhash());
@@ -164,10 +164,10 @@ fn a_transaction_waits_across_a_revert() {
     let node = Node::start(&on_demand());
     let poor = Keypair::new();
     let fence = Keypair::new();
-    let snapshot = node.forks.snapshot().wait().expect("a snapshot");
+    let snapshot = node.forks.snapshot(CLIENT).wait().expect("a snapshot");
     let signature = send(&node, build_transfer(&poor, &node.blockhash()), u32::MAX);
     node.airdrop(&fence.pubkey(), SOL);
-    node.forks.revert(snapshot).wait().expect("it is there");
+    node.forks.revert(CLIENT, snapshot).wait().expect("it is there");
     node.airdrop(&fence.pubkey(), SOL);
     assert!(!has_landed(&node, &signature));
     node.airdrop(&poor.pubkey(), SOL);

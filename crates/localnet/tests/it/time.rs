@@ -26,7 +26,7 @@ use solana_transaction_error::TransactionError;
 use solana_vote_interface::state::VoteStateV4;
 
 use crate::control::{control, set};
-use crate::fixture::{Node, on_demand, signed};
+use crate::fixture::{CLIENT, Node, on_demand, signed};
 
 const SOL: u64 = 1_000_000_000;
 const STAKE_RENT: u64 = 2_282_880;
@@ -99,9 +99,9 @@ fn a_revert_after_a_jump_keeps_the_history_below() {
     let node = Node::start(&on_demand());
     let key = Pubkey::new_unique();
     let airdrop = node.airdrop(&key, SOL);
-    let id = node.forks.snapshot().wait().expect("a snapshot");
+    let id = node.forks.snapshot(CLIENT).wait().expect("a snapshot");
     travel(&node, TimeTarget::Epoch(2));
-    assert_eq!(node.forks.revert(id).wait(), Ok(()));
+    assert_eq!(node.forks.revert(CLIENT, id).wait(), Ok(()));
     let history = node.history.snapshot();
     assert!(history.transaction(&airdrop.signature(), Commitment::Finalized).is_some());
     for commitment in [Commitment::Confirmed, Commitment::Finalized] {
@@ -268,7 +268,7 @@ fn a_simulation_without_a_clock_runs_at_the_time_of_now() {
         let payer = Keypair::new();
         let account = AccountSharedData::new(SOL, 0, &system_program::ID);
         set(&node, vec![(payer.pubkey(), account)]).expect("it is written");
-        node.forks.mine(2).wait().expect("blocks");
+        node.forks.mine(CLIENT, 2).wait().expect("blocks");
         let time = |commitment| {
             let view = node.reader.view(commitment);
             let pay = transfer(&payer.pubkey(), &payer.pubkey(), 1);
@@ -321,19 +321,19 @@ fn a_revert_and_a_reset_take_the_time_back() {
         let is_near = |time: i64| (start..start + 60).contains(&time);
         let later = TimeTarget::UnixMs(start as u64 * 1_000 + 40 * YEAR_MS);
         for _ in 0..2 {
-            let id = node.forks.snapshot().wait().expect("a snapshot");
+            let id = node.forks.snapshot(CLIENT).wait().expect("a snapshot");
             travel(&node, later);
             assert!(!is_near(clock(&node).unix_timestamp));
-            assert_eq!(node.forks.revert(id).wait(), Ok(()));
+            assert_eq!(node.forks.revert(CLIENT, id).wait(), Ok(()));
             assert!(is_near(clock(&node).unix_timestamp), "{:?}", clock(&node));
-            node.forks.mine(2).wait().expect("blocks");
+            node.forks.mine(CLIENT, 2).wait().expect("blocks");
         }
         for _ in 0..2 {
             travel(&node, later);
-            node.forks.mine(2).wait().expect("blocks");
+            node.forks.mine(CLIENT, 2).wait().expect("blocks");
             control(&node, ControlCommand::Reset(ResetScope::All)).expect("it is reset");
             assert!(is_near(clock(&node).unix_timestamp), "{:?}", clock(&node));
-            node.forks.mine(2).wait().expect("blocks");
+            node.forks.mine(CLIENT, 2).wait().expect("blocks");
             let (voted, voted_at) = last_vote(&node);
             assert_eq!(voted, slot(&node, Commitment::Confirmed), "it votes on");
             assert!(is_near(voted_at) && is_near(clock(&node).unix_timestamp));
@@ -345,9 +345,9 @@ fn a_revert_and_a_reset_take_the_time_back() {
 #[test]
 fn a_revert_resumes_a_clock_that_was_paused_after_its_snapshot() {
     let node = Node::start(&Config { slot_ms: 20, ..Config::default() });
-    let id = node.forks.snapshot().wait().expect("a snapshot");
+    let id = node.forks.snapshot(CLIENT).wait().expect("a snapshot");
     control(&node, ControlCommand::PauseClock).expect("it is paused");
-    assert_eq!(node.forks.revert(id).wait(), Ok(()));
+    assert_eq!(node.forks.revert(CLIENT, id).wait(), Ok(()));
     let newest = slot(&node, Commitment::Processed);
     node.opened(newest + 3);
     node.stop();

@@ -12,6 +12,7 @@ mod supply_override;
 use std::sync::Arc;
 
 use chain_solana::{ControlCall, ControlCommand, ControlError, LedgerControl};
+use clients::ClientId;
 use jsonrpc::error::RpcError;
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::RwLock;
@@ -40,9 +41,13 @@ impl Cheatcodes {
     }
 
     /// Queues a command for the ledger.
-    pub(crate) fn control(&self, command: ControlCommand) -> Result<ControlCall, RpcError> {
+    pub(crate) fn control(
+        &self,
+        client: ClientId,
+        command: ControlCommand,
+    ) -> Result<ControlCall, RpcError> {
         let closed = Err(ControlError::Closed);
-        let call = self.control.as_ref().map_or(closed, |control| control.control(command));
+        let call = self.control.as_ref().map_or(closed, |control| control.control(client, command));
         call.map_err(rpc_error)
     }
 }
@@ -56,9 +61,9 @@ pub(crate) fn rpc_error(err: ControlError) -> RpcError {
             RpcError::new(jsonrpc::error::OVERLOADED, message).with_data(data)
         }
         ControlError::Panicked | ControlError::Closed => RpcError::internal_with(message),
-        ControlError::LedgerFull | ControlError::NoBaseline { .. } => {
-            RpcError::invalid_request(message)
-        }
+        ControlError::LedgerFull
+        | ControlError::AccountBytesFull { .. }
+        | ControlError::NoBaseline { .. } => RpcError::invalid_request(message),
         ControlError::Invalid(_)
         | ControlError::Protected { .. }
         | ControlError::TooLarge { .. }

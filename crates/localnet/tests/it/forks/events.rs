@@ -10,7 +10,7 @@ use solana_keypair::Keypair;
 use solana_signer::Signer;
 
 use super::{SOL, manual, pay};
-use crate::fixture::{Node, on_demand};
+use crate::fixture::{CLIENT, Node, on_demand};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<LedgerEvent>>>);
@@ -58,9 +58,9 @@ fn start(config: &Config) -> (Node, Log) {
 #[test]
 fn left_blocks_are_reverted_newest_first_before_the_new_fork() {
     let (node, log) = start(&Config { finalize_after: 9, ..manual() });
-    node.forks.mine(12).wait().expect("blocks");
+    node.forks.mine(CLIENT, 12).wait().expect("blocks");
     log.clear();
-    node.forks.reorg(2, ForkTransactions::Reexecute).wait().expect("not too deep");
+    node.forks.reorg(CLIENT, 2, ForkTransactions::Reexecute).wait().expect("not too deep");
     let lines: Vec<(&str, u64)> =
         log.lines().into_iter().map(|(name, block)| (name, block.slot)).collect();
     let block = |slot| [("frozen", slot), ("tip", slot), ("confirmed", slot)];
@@ -83,12 +83,12 @@ fn every_block_ends_once_and_every_id_is_given_once() {
     let bob = Keypair::new().pubkey();
     node.airdrop(&alice.pubkey(), SOL);
     for n in 1..=6 {
-        let id = node.forks.snapshot().wait().expect("a snapshot");
+        let id = node.forks.snapshot(CLIENT).wait().expect("a snapshot");
         node.send(pay(&node, &alice, &bob, n * 1_000_000));
-        node.forks.mine(n).wait().expect("blocks");
-        node.forks.reorg(1, ForkTransactions::Reexecute).wait().expect("not too deep");
+        node.forks.mine(CLIENT, n).wait().expect("blocks");
+        node.forks.reorg(CLIENT, 1, ForkTransactions::Reexecute).wait().expect("not too deep");
         if n % 2 == 0 {
-            node.forks.revert(id).wait().expect("it exists");
+            node.forks.revert(CLIENT, id).wait().expect("it exists");
         }
     }
     let mut created = BTreeSet::new();

@@ -12,7 +12,7 @@ use solana_signature::Signature;
 use solana_signer::Signer;
 
 use super::{SOL, check_sums, pay};
-use crate::fixture::{Node, on_demand};
+use crate::fixture::{CLIENT, Node, on_demand};
 
 const WALLETS: usize = 6;
 const FEE: u64 = 5_000;
@@ -107,7 +107,7 @@ fn run(seed: u64) -> (usize, usize) {
         node.airdrop(&wallet.pubkey(), SOL);
     }
     // The blocks of the airdrops are final.
-    node.forks.mine(finalize_after as u64 + 1).wait().expect("blocks");
+    node.forks.mine(CLIENT, finalize_after as u64 + 1).wait().expect("blocks");
     let balances = wallets.iter().map(|wallet| (wallet.pubkey(), SOL)).collect();
     let first = State { balances, signatures: BTreeSet::new() };
     let mut model = Model {
@@ -139,16 +139,16 @@ fn run(seed: u64) -> (usize, usize) {
             }
             4 => {
                 let blocks = rng.u64(1..4);
-                node.forks.mine(blocks).wait().expect("blocks");
+                node.forks.mine(CLIENT, blocks).wait().expect("blocks");
                 model.push_copies(blocks as usize);
             }
             5 | 6 => {
-                let id = node.forks.snapshot().wait().expect("a snapshot");
+                let id = node.forks.snapshot(CLIENT).wait().expect("a snapshot");
                 model.snapshots.push((id, model.blocks.len() - 1));
             }
             7 | 8 => {
                 let Some(at) = (0..model.snapshots.len()).nth(rng.usize(..4)) else {
-                    let refused = node.forks.revert(1_000_000 + round).wait();
+                    let refused = node.forks.revert(CLIENT, 1_000_000 + round).wait();
                     assert!(
                         matches!(refused, Err(ForkControlError::UnknownSnapshot { .. })),
                         "{context}"
@@ -156,7 +156,7 @@ fn run(seed: u64) -> (usize, usize) {
                     continue;
                 };
                 let (id, block) = model.snapshots[at];
-                assert_eq!(node.forks.revert(id).wait(), Ok(()), "{context}");
+                assert_eq!(node.forks.revert(CLIENT, id).wait(), Ok(()), "{context}");
                 model.snapshots.truncate(at);
                 if block + 1 < model.blocks.len() {
                     model.leave(block);
@@ -173,7 +173,8 @@ fn run(seed: u64) -> (usize, usize) {
                 let keeps = rng.bool();
                 let transactions =
                     if keeps { ForkTransactions::Reexecute } else { ForkTransactions::Drop };
-                let done = node.forks.reorg(depth as u64, transactions).wait().expect("allowed");
+                let done =
+                    node.forks.reorg(CLIENT, depth as u64, transactions).wait().expect("allowed");
                 assert_eq!((done.dropped, done.entered.len()), (0, depth + 1), "{context}");
                 let left = model.leave(model.blocks.len() - 1 - depth);
                 if keeps {

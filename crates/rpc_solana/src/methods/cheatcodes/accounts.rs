@@ -43,7 +43,7 @@ fn set_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let SetAccountParams { lamports, data, owner, executable, rent_epoch } = update;
     let data = data.map(|text| account_data(&text)).transpose()?;
     let owner = owner.map(|owner| parse_key::pubkey(&owner)).transpose()?;
-    control_result::edit(api, move |now| {
+    control_result::edit(api, params.client(), move |now| {
         let current = now.account(&pubkey);
         let is_new = current.is_none();
         let mut account: AccountSharedData =

@@ -4,6 +4,7 @@ use std::task::{Poll, Waker};
 
 use chain_solana::{ControlCall, ControlCommand, ControlOutcome, EditedAccounts};
 use chain_solana::{ControlError, CurrentAccounts};
+use clients::ClientId;
 use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::{MethodOutput, MethodResult, StreamState, StreamedResult, write_json};
@@ -19,19 +20,21 @@ type WriteResult = Box<dyn FnOnce(&ControlOutcome, &mut Vec<u8>) -> Result<(), R
 /// Edits accounts. The result is null in the context of its slot.
 pub(super) fn edit(
     api: &SolanaApi,
+    client: ClientId,
     edit: impl FnOnce(&dyn CurrentAccounts) -> Result<EditedAccounts, ControlError> + Send + 'static,
 ) -> MethodResult {
-    null(api, ControlCommand::Edit(Box::new(edit)))
+    null(api, client, ControlCommand::Edit(Box::new(edit)))
 }
 
 /// Queues a command whose result is null in the context of its slot.
-pub(super) fn null(api: &SolanaApi, command: ControlCommand) -> MethodResult {
-    run(api, command, Box::new(|done, out| write_json(out, &in_context(done.slot, ()))))
+pub(super) fn null(api: &SolanaApi, client: ClientId, command: ControlCommand) -> MethodResult {
+    run(api, client, command, Box::new(|done, out| write_json(out, &in_context(done.slot, ()))))
 }
 
 /// Queues a command like [`null`], and runs `then` once it was carried out.
 pub(super) fn null_then(
     api: &SolanaApi,
+    client: ClientId,
     command: ControlCommand,
     then: impl FnOnce() + Send + 'static,
 ) -> MethodResult {
@@ -39,11 +42,15 @@ pub(super) fn null_then(
         then();
         write_json(out, &in_context(done.slot, ()))
     });
-    run(api, command, write)
+    run(api, client, command, write)
 }
 
 /// Queues a command whose result is the epoch's information.
-pub(super) fn epoch_info(api: &SolanaApi, command: ControlCommand) -> MethodResult {
+pub(super) fn epoch_info(
+    api: &SolanaApi,
+    client: ClientId,
+    command: ControlCommand,
+) -> MethodResult {
     let schedule = api.cluster_info.epoch_schedule.clone();
     let write: WriteResult = Box::new(move |done, out| {
         let (epoch, slot_index) = schedule.get_epoch_and_slot_index(done.slot);
@@ -57,7 +64,7 @@ pub(super) fn epoch_info(api: &SolanaApi, command: ControlCommand) -> MethodResu
         };
         write_json(out, &info)
     });
-    run(api, command, write)
+    run(api, client, command, write)
 }
 
 /// Wraps a value in the context of a slot.
@@ -66,8 +73,13 @@ pub(super) fn in_context<T>(slot: u64, value: T) -> Response<T> {
     Response { context, value }
 }
 
-fn run(api: &SolanaApi, command: ControlCommand, write: WriteResult) -> MethodResult {
-    let call = api.cheatcodes.control(command)?;
+fn run(
+    api: &SolanaApi,
+    client: ClientId,
+    command: ControlCommand,
+    write: WriteResult,
+) -> MethodResult {
+    let call = api.cheatcodes.control(client, command)?;
     Ok(MethodOutput::streamed(None, PendingCommand(Some((call, write)))))
 }
 

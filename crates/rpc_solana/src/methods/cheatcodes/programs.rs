@@ -133,7 +133,7 @@ fn write_program(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let code = hex::decode("data", &data)?;
     // The offset is at most `bytes_max`.
     let offset = offset as usize;
-    control_result::edit(api, move |now| {
+    control_result::edit(api, params.client(), move |now| {
         let mut program = match Program::find(now, &id)? {
             Some(program) => program,
             None => Program::new(now, &id),
@@ -155,7 +155,7 @@ fn set_program_authority(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (id, authority): (String, Option<String>) = params.parse(1)?;
     let id = parse_key::pubkey(&id)?;
     let authority = authority.map(|authority| parse_key::pubkey(&authority)).transpose()?;
-    control_result::edit(api, move |now| {
+    control_result::edit(api, params.client(), move |now| {
         let mut program = Program::require(now, &id)?;
         let Ok(UpgradeableLoaderState::ProgramData { slot, .. }) =
             bincode::deserialize(program.data.data())
@@ -175,7 +175,7 @@ fn clone_program_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     if source == destination {
         return Err(RpcError::invalid_params("source and destination are the same program"));
     }
-    control_result::edit(api, move |now| {
+    control_result::edit(api, params.client(), move |now| {
         let source = Program::require(now, &source)?;
         // Fails if the destination is an account of another kind.
         Program::find(now, &destination)?;

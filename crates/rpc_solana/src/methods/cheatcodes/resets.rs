@@ -39,7 +39,9 @@ fn reset_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let pubkey = parse_key::pubkey(&pubkey)?;
     let with_owned = config.unwrap_or_default().include_owned_accounts.unwrap_or_default();
     let reset = ControlCommand::Reset(ResetScope::Account { pubkey, with_owned });
-    let Some(upstream) = &api.account_upstream else { return control_result::null(api, reset) };
+    let Some(upstream) = &api.account_upstream else {
+        return control_result::null(api, params.client(), reset);
+    };
     let with_data = [get_program_data_address(&pubkey), pubkey];
     let owned = if with_owned { list_owned(api, &pubkey)? } else { Vec::new() };
     let fetched: Vec<Pubkey> =
@@ -53,7 +55,7 @@ fn reset_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     };
     let upstream = Arc::clone(upstream);
     let forget = move || fetched.iter().for_each(|key| upstream.forget(key));
-    control_result::null_then(api, command, forget)
+    control_result::null_then(api, params.client(), command, forget)
 }
 
 /// Lists the accounts that an account owns.
@@ -74,7 +76,9 @@ fn reset_network(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     *api.cheatcodes.supply.write() = None;
     let reset = ControlCommand::Reset(ResetScope::All);
-    let Some(upstream) = &api.account_upstream else { return control_result::null(api, reset) };
+    let Some(upstream) = &api.account_upstream else {
+        return control_result::null(api, params.client(), reset);
+    };
     let upstream = Arc::clone(upstream);
-    control_result::null_then(api, reset, move || upstream.forget_all())
+    control_result::null_then(api, params.client(), reset, move || upstream.forget_all())
 }

@@ -38,12 +38,12 @@ fn time_travel(api: &SolanaApi, params: Params<'_>) -> MethodResult {
             TimeTarget::SlotAt { slot, unix_ms }
         }
     };
-    control_result::epoch_info(api, ControlCommand::Travel(target))
+    control_result::epoch_info(api, params.client(), ControlCommand::Travel(target))
 }
 
 fn pause_clock(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    let result = control_result::epoch_info(api, ControlCommand::PauseClock)?;
+    let result = control_result::epoch_info(api, params.client(), ControlCommand::PauseClock)?;
     // While slots are paused, a missing block is not a sign of a stalled ledger.
     api.health.set_paused(true);
     Ok(result)
@@ -51,7 +51,7 @@ fn pause_clock(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 
 fn resume_clock(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    let result = control_result::epoch_info(api, ControlCommand::ResumeClock)?;
+    let result = control_result::epoch_info(api, params.client(), ControlCommand::ResumeClock)?;
     api.health.set_paused(false);
     Ok(result)
 }

@@ -107,7 +107,7 @@ fn set_token_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let mint = parse_key::pubkey(&mint)?;
     let program = program.map(|program| parse_key::pubkey(&program)).transpose()?;
     let change = TokenChange::new(update)?;
-    control_result::edit(api, move |now| edit(now, owner, mint, program, &change))
+    control_result::edit(api, params.client(), move |now| edit(now, owner, mint, program, &change))
 }
 
 fn edit(

@@ -82,7 +82,7 @@ const LOCAL: Pubkey = Pubkey::new_from_array([78; 32]);
 struct AcceptingControl(Mutex<Vec<&'static str>>);
 
 impl LedgerControl for AcceptingControl {
-    fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError> {
+    fn control(&self, _: ClientId, command: ControlCommand) -> Result<ControlCall, ControlError> {
         self.0.lock().push(match command {
             ControlCommand::Edit(_) => "edit",
             ControlCommand::Reset(_) => "reset",

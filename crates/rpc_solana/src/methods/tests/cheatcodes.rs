@@ -11,6 +11,7 @@ use chain_solana::{
     ACCOUNT_BYTES_MAX, ControlCall, ControlCommand, ControlError, ControlOutcome, ControlStats,
     CurrentAccounts, LedgerControl, ResetScope, Simulation, TimeTarget, pending,
 };
+use clients::ClientId;
 use jsonrpc::Api;
 use ledger::Slot;
 use parking_lot::Mutex;
@@ -64,7 +65,7 @@ impl CurrentAccounts for Current<'_> {
 }
 
 impl LedgerControl for FakeControl {
-    fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError> {
+    fn control(&self, _: ClientId, command: ControlCommand) -> Result<ControlCall, ControlError> {
         if let Some(err) = self.refusal.lock().clone() {
             return Err(err);
         }
@@ -273,6 +274,7 @@ fn a_ledger_that_refuses_a_command_says_why() {
     for (err, code) in [
         (ControlError::Invalid("why".into()), -32602),
         (ControlError::LedgerFull, -32600),
+        (ControlError::AccountBytesFull { limit: 1 }, -32600),
         (ControlError::NoBaseline { bytes_max: 7 }, -32600),
         (ControlError::QueueFull { limit: 32 }, -32005),
         (ControlError::Closed, -32603),

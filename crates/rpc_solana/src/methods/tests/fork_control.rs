@@ -8,6 +8,7 @@ use chain_solana::{
     ForkCall, ForkControl, ForkControlError, ForkTransactions, ForkUsage, MINE_MAX,
     REORG_TRANSACTIONS_MAX, Reorganization,
 };
+use clients::ClientId;
 use ledger::Slot;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -37,19 +38,24 @@ impl FakeControl {
 }
 
 impl ForkControl for FakeControl {
-    fn mine(&self, blocks: u64) -> ForkCall<Slot> {
+    fn mine(&self, _: ClientId, blocks: u64) -> ForkCall<Slot> {
         self.reply(format!("mine {blocks}"), 100 + blocks)
     }
 
-    fn snapshot(&self) -> ForkCall<u64> {
+    fn snapshot(&self, _: ClientId) -> ForkCall<u64> {
         self.reply("snapshot".to_owned(), 7)
     }
 
-    fn revert(&self, snapshot: u64) -> ForkCall<()> {
+    fn revert(&self, _: ClientId, snapshot: u64) -> ForkCall<()> {
         self.reply(format!("revert {snapshot}"), ())
     }
 
-    fn reorg(&self, depth: u64, transactions: ForkTransactions) -> ForkCall<Reorganization> {
+    fn reorg(
+        &self,
+        _: ClientId,
+        depth: u64,
+        transactions: ForkTransactions,
+    ) -> ForkCall<Reorganization> {
         let what = match transactions {
             ForkTransactions::Reexecute => "keep".to_owned(),
             ForkTransactions::Drop => "drop".to_owned(),

@@ -70,20 +70,21 @@ fn control(api: &SolanaApi) -> Result<&Arc<dyn ForkControl>, RpcError> {
 fn mine(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let control = control(api)?;
     let (blocks,): (Option<JsonU64>,) = params.parse(0)?;
-    let call = control.mine(blocks.map_or(1, u64::from));
+    let call = control.mine(params.client(), blocks.map_or(1, u64::from));
     Ok(MethodOutput::streamed(None, PendingCall::new(call, |slot| json!(slot))))
 }
 
 fn snapshot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let control = control(api)?;
     params.none()?;
-    Ok(MethodOutput::streamed(None, PendingCall::new(control.snapshot(), |id| json!(id))))
+    let call = control.snapshot(params.client());
+    Ok(MethodOutput::streamed(None, PendingCall::new(call, |id| json!(id))))
 }
 
 fn revert(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let control = control(api)?;
     let (JsonU64(snapshot),): (JsonU64,) = params.parse(1)?;
-    let call = control.revert(snapshot);
+    let call = control.revert(params.client(), snapshot);
     Ok(MethodOutput::streamed(None, PendingCall::new(call, |()| json!(true))))
 }
 
@@ -97,7 +98,7 @@ fn reorg(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         NewTransactions::Named(Choice::Drop) => ForkTransactions::Drop,
         NewTransactions::Listed(texts) => ForkTransactions::Replace(decode_verified(&texts)?),
     };
-    let call = control.reorg(depth, transactions);
+    let call = control.reorg(params.client(), depth, transactions);
     Ok(MethodOutput::streamed(None, PendingCall::new(call, reorganization)))
 }
 
