@@ -20,7 +20,6 @@ mod http_config;
 mod http_context;
 mod http_metrics;
 mod http_service;
-mod ip_connection_limit;
 mod large_bodies;
 mod listener;
 mod page_access;
