@@ -31,13 +31,15 @@ pub(crate) enum Event {
     Replayed,
     /// Events of the ledger were lost.
     EventsLost,
-    /// Bytes received of request messages.
-    RequestBytes,
-    /// Of those, the bytes of messages that are complete or abandoned.
-    RequestBytesDone,
+    /// A connection was closed because its address has too many.
+    ConnectionRefused,
+    /// A connection was closed because it had no accepted call for too long.
+    Idle,
+    /// A call ended because its request message was not complete in time.
+    MessageLate,
 }
 
-const EVENTS: usize = 16;
+const EVENTS: usize = 17;
 
 pub(crate) struct GrpcCounters(Counters);
 

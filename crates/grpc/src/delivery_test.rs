@@ -22,6 +22,7 @@ use crate::broker::Broker;
 use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::encode;
+use crate::filter_index::IndexedFilters;
 use crate::filter::FilterSet;
 use crate::publisher;
 use crate::queue::Queue;
@@ -49,13 +50,13 @@ fn filters_that_change_at_any_time_skip_and_repeat_nothing() {
 
 #[test]
 fn filters_that_need_more_than_restored_banks_have_are_refused() {
-    let broker = Arc::new(Broker::new(Config::default(), Some(FIRST_SLOT - 1)));
+    let broker = Arc::new(Broker::new(Config::default(), Some(FIRST_SLOT - 1), None));
     let blocks =
         (FIRST_SLOT - 5..FIRST_SLOT).map(|slot| new_block(BlockId { slot, version: slot }));
     let events = publisher::start(&broker, blocks.collect()).expect("it starts");
-    let (id, queue) = broker.connect(Arc::new(StatusTimer::default()), None).expect("space");
+    let (id, queue) = broker.connect(Arc::new(StatusTimer::default()), ClientId(1)).expect("space");
     let mut delivery = Delivery::new(Arc::clone(&broker), id, queue);
-    let filters = |request| FilterSet::new(&request, &Config::default()).expect("valid filters");
+    let filters = |request| indexed(&broker, &request);
     let metas = || {
         let meta = ("meta".to_owned(), SubscribeRequestFilterBlocksMeta {});
         SubscribeRequest { blocks_meta: [meta].into(), ..Default::default() }
@@ -114,6 +115,11 @@ impl Wake for WakeFlag {
     }
 }
 
+fn indexed(broker: &Arc<Broker>, request: &SubscribeRequest) -> IndexedFilters {
+    let filters = FilterSet::new(request, &Config::default()).expect("valid filters");
+    IndexedFilters::new(broker, ClientId(1), filters).expect("space")
+}
+
 /// A ledger and one client, with a model of the messages that the client has to get.
 struct World {
     seed: u64,
@@ -139,9 +145,9 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let config = Config { replay_slots_max: 1_000, ..Config::default() };
-        let broker = Arc::new(Broker::new(config, Some(FIRST_SLOT - 1)));
+        let broker = Arc::new(Broker::new(config, Some(FIRST_SLOT - 1), None));
         let timer = Arc::new(StatusTimer::default());
-        let (id, queue) = broker.connect(timer, None).expect("space");
+        let (id, queue) = broker.connect(timer, ClientId(1)).expect("space");
         Self {
             seed,
             random: fastrand::Rng::with_seed(seed),
@@ -268,7 +274,8 @@ impl World {
             self.from_slot = slot;
             self.position = Some((first.unwrap_or(self.log.len()), 0));
         }
-        self.delivery.set_filters(filters(), from_slot).expect("they are accepted");
+        let indexed = indexed(&self.broker, &request);
+        self.delivery.set_filters(indexed, from_slot).expect("they are accepted");
         self.filters = Some(filters());
     }
 
