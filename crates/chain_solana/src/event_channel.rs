@@ -200,6 +200,11 @@ impl EventCounters {
         self.0.sent.load(Ordering::Acquire)
     }
 
+    /// Returns the number of queued events.
+    pub fn queued(&self) -> usize {
+        self.0.state.lock().queue.len()
+    }
+
     /// Returns the estimated bytes of the queued events and of the one that is handled, or 0 if they have no bound.
     pub fn bytes(&self) -> usize {
         self.0.state.lock().bytes

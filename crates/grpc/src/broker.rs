@@ -9,8 +9,10 @@
 //! log has nothing more for it, after it sent its last part. Filters without a slot leave its position unchanged.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_keys::KeyNumber;
+use bytes::Bytes;
 use clients::ClientId;
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
@@ -20,6 +22,7 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use crate::budget::QueueBudget;
+use crate::clock::monotonic;
 use crate::config::Config;
 use crate::counters::{Event, GrpcCounters};
 use crate::encode::Encoder;
@@ -27,6 +30,7 @@ use crate::filter::{FilterId, FilterSet, TransactionKeys};
 use crate::filter_index::{IndexedFilters, IndexedSet};
 use crate::index::{Index, ListenerId, SetId};
 use crate::log::{BankContent, Cursor, Log, LogPart};
+use crate::publish_cost::{PublishCost, costliest_client};
 use crate::queue::{Full, Queue};
 use crate::request_budget::RequestBudget;
 use crate::shares::Shares;
@@ -57,6 +61,8 @@ struct State {
     /// The listeners that are live, by their filters.
     live: HashMap<SetId, ListenerId>,
     next_id: u64,
+    /// The period of the costs of listeners.
+    cost_period: u64,
     /// The status of every client since the server ends. Nothing is published after it.
     end: Option<Status>,
 }
@@ -70,6 +76,7 @@ struct Listener {
     is_live: bool,
     /// Updates of earlier slots are left out, although they come later: the ledger may be behind its client.
     from_slot: Slot,
+    cost: PublishCost,
 }
 
 /// The next step of a client that replays.
@@ -105,6 +112,7 @@ impl Broker {
             listeners: HashMap::new(),
             live: HashMap::new(),
             next_id: 0,
+            cost_period: 0,
             end: None,
         };
         Self {
@@ -227,8 +235,15 @@ impl Broker {
         let queue = Queue::new(Arc::clone(&self.budget), queue_messages_max, queue_bytes_max);
         let queue = Arc::new(queue);
         let own = Arc::clone(&queue);
-        let listener =
-            Listener { queue: own, client, timer, filters: None, is_live: true, from_slot: 0 };
+        let listener = Listener {
+            queue: own,
+            client,
+            timer,
+            filters: None,
+            is_live: true,
+            from_slot: 0,
+            cost: PublishCost::default(),
+        };
         state.listeners.insert(id, listener);
         Ok((id, queue))
     }
@@ -324,10 +339,14 @@ impl Broker {
 
     /// Sends an update to the live clients of a commitment that match it.
     fn send(&self, state: &State, commitment: Commitment, update: &Update) {
-        let candidates = state.indices[commitment as usize].candidates(update);
-        if candidates.is_empty() {
+        if state.indices[commitment as usize].is_empty() {
             return;
         }
+        let mut last = monotonic();
+        let candidates = state.indices[commitment as usize].candidates(update);
+        let Ok(count @ 1..) = u32::try_from(candidates.len()) else { return };
+        let mut now = monotonic();
+        let lookup = (now - last) / count;
         let keys = TransactionKeys::from_update(update);
         let mut encoder = Encoder::new(update);
         let mut ids: Vec<FilterId> = Vec::new();
@@ -343,25 +362,29 @@ impl Broker {
             ids.extend(of_listener.iter().map(|(_, id)| *id));
             for spec in filters.messages(update, keys.as_ref(), &ids) {
                 update.show_statuses();
-                let message = encoder.message(spec);
-                self.counters.add(Event::Message, 1);
-                self.counters.add(Event::Bytes, message.len() as u64);
-                loop {
-                    match listener.queue.push(message.clone()) {
-                        Ok(()) => break,
-                        Err(Full::Queue) => {
-                            self.close(id, listener, Self::lagged_status());
-                            break;
-                        }
-                        Err(Full::Budget) => {
-                            let (id, largest) = state.largest(id, listener);
-                            self.close(id, largest, Self::lagged_status());
-                        }
-                    }
+                self.queue(state, (id, listener), encoder.message(spec));
+            }
+            last = std::mem::replace(&mut now, monotonic());
+            let candidates = u32::try_from(of_listener.len()).unwrap_or(count);
+            listener.cost.add(state.cost_period, now - last + lookup * candidates);
+        }
+        self.counters.add(Event::Encoded, encoder.encoded_messages() as u64);
+    }
+
+    /// Queues a message for a listener, or closes it, or the one with the most waiting bytes.
+    fn queue(&self, state: &State, (id, listener): (ListenerId, &Listener), message: Bytes) {
+        self.counters.add(Event::Message, 1);
+        self.counters.add(Event::Bytes, message.len() as u64);
+        loop {
+            match listener.queue.push(message.clone()) {
+                Ok(()) => return,
+                Err(Full::Queue) => return self.close(id, listener, Self::lagged_status()),
+                Err(Full::Budget) => {
+                    let (id, largest) = state.largest(id, listener);
+                    self.close(id, largest, Self::lagged_status());
                 }
             }
         }
-        self.counters.add(Event::Encoded, encoder.encoded_messages() as u64);
     }
 
     fn close(&self, id: ListenerId, listener: &Listener, status: Status) {
@@ -376,6 +399,31 @@ impl Broker {
         state.log.clear(root);
         for (id, listener) in &state.listeners {
             self.close(*id, listener, status.clone());
+        }
+    }
+
+    /// Begins a period in which the time that is spent on listeners is compared.
+    pub(crate) fn begin_cost_period(&self) {
+        self.state.lock().cost_period += 1;
+    }
+
+    /// Closes the client whose filters took most of a period, if they are why the publisher is behind.
+    pub(crate) fn close_costliest_client(&self, period: Duration) {
+        let state = &*self.state.lock();
+        let live = state.listeners.values().filter(|listener| listener.filters.is_some());
+        let costs = live.map(|listener| (listener.client, listener.cost.spent(state.cost_period)));
+        let Some((client, spent)) = costliest_client(costs, period) else { return };
+        tracing::warn!(%client, ?spent, ?period, "a gRPC client is closed, its filters delay all");
+        self.counters.record(Event::Shed);
+        let status = Status::resource_exhausted(format!(
+            "the updates are late, and the filters of this client took {} of the last {} ms",
+            spent.as_millis(),
+            period.as_millis()
+        ));
+        for (id, listener) in &state.listeners {
+            if listener.client == client {
+                self.close(*id, listener, status.clone());
+            }
         }
     }
 

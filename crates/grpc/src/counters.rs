@@ -37,9 +37,11 @@ pub(crate) enum Event {
     Idle,
     /// A call ended because its request message was not complete in time.
     MessageLate,
+    /// The subscriptions of a client were closed because the publisher was behind, mostly by its filters.
+    Shed,
 }
 
-const EVENTS: usize = 17;
+const EVENTS: usize = 18;
 
 pub(crate) struct GrpcCounters(Counters);
 

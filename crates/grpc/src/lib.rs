@@ -35,6 +35,7 @@ mod index;
 mod log;
 mod metrics;
 mod node;
+mod publish_cost;
 mod publisher;
 mod queue;
 mod request_body;
@@ -51,6 +52,7 @@ mod status_timer;
 mod stream;
 mod stream_key;
 mod tls;
+mod token;
 mod transport;
 mod update;
 

@@ -109,6 +109,7 @@ impl Collector for GrpcMetrics {
             ("connections", Event::ConnectionRefused),
             ("idle", Event::Idle),
             ("request_late", Event::MessageLate),
+            ("publishing_time", Event::Shed),
             ("tls", Event::TlsFailed),
         ];
         for (cause, event) in causes {

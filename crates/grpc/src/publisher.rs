@@ -12,6 +12,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use chain_solana::{
     AccountUpdate, Block, BlockFooter, EventBounds, EventCounters, EventReceiver, EventSender,
@@ -24,10 +25,14 @@ use tonic::Status;
 use yellowstone_grpc_proto::geyser::SlotStatus;
 
 use crate::broker::Broker;
-use crate::clock::now_ms;
+use crate::clock::{monotonic, now_ms};
 use crate::config::Config;
 use crate::counters::Event;
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
+
+/// Time in which events may wait without a pause before a client is closed for it: half a slot. A smaller value closes
+/// clients for a pause of the machine.
+const BEHIND_MAX: Duration = Duration::from_millis(200);
 
 /// The sink for the events of the ledger's one writer. As an [`EventSink`] it never blocks.
 pub struct GrpcEventSink {
@@ -89,6 +94,7 @@ pub(crate) fn start(
         banks: HashMap::new(),
         open: HashMap::new(),
         last_bank_id: 0,
+        behind_since: None,
     };
     publisher.restore(stored_blocks);
     let publisher = std::thread::Builder::new()
@@ -104,6 +110,8 @@ struct Publisher {
     /// The newest open bank of a slot.
     open: HashMap<Slot, BlockId>,
     last_bank_id: u64,
+    /// When events began to wait.
+    behind_since: Option<Instant>,
 }
 
 /// A bank as far as it was published.
@@ -133,7 +141,9 @@ impl Bank {
 
 impl Publisher {
     fn run(mut self, mut events: EventReceiver) {
+        let counters = events.counters();
         while let Some(received) = events.recv() {
+            self.close_costliest_client_if_behind(counters.queued());
             let event = match received {
                 Received::Event { event, .. } => event,
                 Received::Lost => {
@@ -154,6 +164,25 @@ impl Publisher {
             }
         }
         self.broker.end(Status::unavailable("the ledger has ended"));
+    }
+
+    /// Closes a client on which the publisher spends its time, if that is why events wait.
+    fn close_costliest_client_if_behind(&mut self, queued: usize) {
+        if queued == 0 {
+            self.behind_since = None;
+            return;
+        }
+        let now = monotonic();
+        let Some(since) = self.behind_since else {
+            self.behind_since = Some(now);
+            return self.broker.begin_cost_period();
+        };
+        let period = now - since;
+        if period >= BEHIND_MAX {
+            self.broker.close_costliest_client(period);
+            self.broker.begin_cost_period();
+            self.behind_since = Some(now);
+        }
     }
 
     /// Publishes finalized blocks of an earlier run, as far as they are stored.

@@ -35,6 +35,7 @@ use crate::node::GrpcNode;
 use crate::publisher::{self, GrpcEventSink};
 use crate::service::{Access, GrpcService};
 use crate::tls::TlsAcceptor;
+use crate::token::{TOKEN_BYTES_MAX, Token};
 
 /// Threads that decode, compile and index long requests. More of them take time from other servers.
 const REQUEST_THREADS: usize = 1;
@@ -42,8 +43,6 @@ const REQUEST_THREADS: usize = 1;
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// Time for the threads to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum bytes of a token.
-const TOKEN_BYTES_MAX: usize = 4_096;
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +111,7 @@ impl Server {
     ) -> Result<(Self, GrpcEventSink), StartError> {
         let Security { authenticator, tls } = security;
         let is_tls = tls.is_some();
-        let token = config.x_token_file.as_ref().map(read_token).transpose()?;
+        let token = config.x_token_file.as_deref().map(Token::open).transpose()?.map(Arc::new);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads)
             .max_blocking_threads(REQUEST_THREADS)
@@ -129,6 +128,7 @@ impl Server {
         let (reporter, health) = tonic_health::server::health_reporter();
         let (closing, is_closing) = watch::channel(false);
         let table = Arc::clone(&gossip);
+        let token_file = token.clone();
         let access = Access { token, authenticator };
         let service = GrpcService::new(Arc::clone(&broker), node, table, health, access);
         let service = Arc::new(service);
@@ -136,6 +136,9 @@ impl Server {
             let _runtime = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
             let reporter = reporter.clone();
+            if let Some(token) = token_file {
+                runtime.spawn(token.watch());
+            }
             runtime.spawn(async move {
                 reporter.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
                 accept(listener, service, tls, is_closing).await;
@@ -295,13 +298,4 @@ async fn report_end(reporter: &HealthReporter) {
     for name in [SERVICE_NAME, ""] {
         reporter.set_service_status(name, ServingStatus::NotServing).await;
     }
-}
-
-fn read_token(path: &PathBuf) -> Result<Vec<u8>, StartError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|err| StartError::TokenFile { path: path.clone(), err })?;
-    let token = text.trim_end();
-    let is_valid = (1..=TOKEN_BYTES_MAX).contains(&token.len())
-        && token.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_valid { Ok(token.into()) } else { Err(StartError::Token { path: path.clone() }) }
 }

@@ -38,6 +38,7 @@ use crate::shares;
 use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
 use crate::stream_key::{Revocation, StreamKey, StreamPermits};
+use crate::token::Token;
 
 /// The header with the client's token.
 const TOKEN_HEADER: &str = "x-token";
@@ -66,7 +67,7 @@ pub(crate) struct GrpcService {
 /// The credentials that a client must send.
 pub(crate) struct Access {
     /// The `x-token` that all clients share.
-    pub(crate) token: Option<Vec<u8>>,
+    pub(crate) token: Option<Arc<Token>>,
     pub(crate) authenticator: Option<Authenticator>,
 }
 
@@ -177,12 +178,7 @@ impl GrpcService {
 
     fn has_token(&self, headers: &http::HeaderMap) -> bool {
         let Some(token) = &self.access.token else { return true };
-        let Some(given) = headers.get(TOKEN_HEADER).map(http::HeaderValue::as_bytes) else {
-            return false;
-        };
-        // Takes the same time wherever they differ.
-        let differences = token.iter().zip(given).fold(0, |all, (one, two)| all | (one ^ two));
-        token.len() == given.len() && differences == 0
+        headers.get(TOKEN_HEADER).is_some_and(|given| token.matches(given.as_bytes()))
     }
 
     /// Returns the client of a call: its address, or its API key if clients have some. The call is charged to a key, and
