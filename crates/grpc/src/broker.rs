@@ -402,6 +402,16 @@ impl Broker {
         }
     }
 
+    /// Closes the clients that want accounts: writes were lost.
+    pub(crate) fn close_account_listeners(&self) {
+        let state = &*self.state.lock();
+        for (id, listener) in &state.listeners {
+            if listener.filters.as_ref().is_some_and(|set| set.filters.needs_accounts()) {
+                self.close(*id, listener, Self::lagged_status());
+            }
+        }
+    }
+
     /// Begins a period in which the time that is spent on listeners is compared.
     pub(crate) fn begin_cost_period(&self) {
         self.state.lock().cost_period += 1;

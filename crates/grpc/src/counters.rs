@@ -39,9 +39,11 @@ pub(crate) enum Event {
     MessageLate,
     /// The subscriptions of a client were closed because the publisher was behind, mostly by its filters.
     Shed,
+    /// Writes of accounts, or transactions, were lost.
+    WritesLost,
 }
 
-const EVENTS: usize = 18;
+const EVENTS: usize = 19;
 
 pub(crate) struct GrpcCounters(Counters);
 

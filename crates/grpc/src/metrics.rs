@@ -94,6 +94,11 @@ impl Collector for GrpcMetrics {
                 "Times that all clients were closed because events of the ledger were lost.",
                 Event::EventsLost,
             ),
+            (
+                "hydrant_grpc_writes_lost_total",
+                "Times that the clients of accounts were closed because writes were lost.",
+                Event::WritesLost,
+            ),
         ];
         for (name, help, event) in counts {
             out.single(name, MetricKind::Counter, help, counters.sum(event));

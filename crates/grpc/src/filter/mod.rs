@@ -164,6 +164,11 @@ impl FilterSet {
         accounts.chain(transactions).sum::<usize>() + others
     }
 
+    /// Whether a filter needs accounts.
+    pub(crate) fn needs_accounts(&self) -> bool {
+        !self.accounts.is_empty() || self.blocks.iter().any(|named| named.filter.with_accounts)
+    }
+
     /// Estimated bytes, including the index.
     pub(crate) fn bytes(&self) -> usize {
         let accounts = self.accounts.iter().map(|named| named.filter.bytes());

@@ -16,6 +16,7 @@ use tonic::Code;
 use tonic::transport::Endpoint;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, PingRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
+    SubscribeRequestFilterBlocksMeta,
 };
 
 use crate::calls::scrape;
@@ -240,12 +241,12 @@ async fn connections_beyond_the_bound_wait_and_bytes_that_are_no_http2_end_their
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_events_close_every_client_and_later_banks_are_served() {
+async fn lost_writes_close_the_clients_of_accounts_alone() {
     lose_events(Config { events_max: 1, ..Config::default() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_beyond_their_bytes_are_lost_and_the_ledger_does_not_wait() {
+async fn writes_beyond_their_bytes_are_lost_and_the_ledger_does_not_wait() {
     lose_events(Config { events_bytes_max: 1, ..Config::default() }).await;
 }
 
@@ -254,12 +255,21 @@ async fn lose_events(config: Config) {
     let mut client = connect(ledger.address()).await;
     let mut subscription =
         Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
+    let meta = ("meta".to_owned(), SubscribeRequestFilterBlocksMeta {});
+    let metas = SubscribeRequest { blocks_meta: [meta].into(), ..Default::default() };
+    let mut others = Subscription::start(&mut client, metas).await;
     ledger.open(FIRST);
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
     for _ in 0..10_000 {
         ledger.write(FIRST, 2, 9, b"x", None);
     }
     assert_eq!(subscription.end().await.message(), "lagged to send an update");
-    assert!(!scrape(&ledger.server).contains("hydrant_grpc_events_lost_total 0\n"));
+    assert!(!scrape(&ledger.server).contains("hydrant_grpc_writes_lost_total 0\n"));
+    // Clients that want no accounts lose nothing.
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_events_lost_total 0\n"));
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
+    ledger.freeze(FIRST);
+    assert_eq!(others.take(1).await, ["meta: meta 101 0"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
