@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,7 +123,7 @@ pub(crate) async fn serve(
 
 /// Ends a connection without TLS that its address may not have. The reason is best effort: it is lost if the client's
 /// first bytes reset the socket.
-pub(crate) fn refuse(socket: &TcpStream, reason: &str) {
+pub(crate) fn refuse(socket: TcpStream, reason: &str) {
     const SETTINGS: u8 = 4;
     const GOAWAY: u8 = 7;
     const ENHANCE_YOUR_CALM: u8 = 11;
@@ -133,7 +134,7 @@ pub(crate) fn refuse(socket: &TcpStream, reason: &str) {
     frames.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, ENHANCE_YOUR_CALM]);
     frames.extend_from_slice(reason.as_bytes());
     // The send buffer of a new socket has space for this, unless the client has disconnected.
-    let _ = socket.try_write(&frames);
+    let _ = socket.into_std().and_then(|mut socket| socket.write(&frames));
 }
 
 /// Waits until a client that has not started HTTP/2 is too late: forever if it has, because pings follow then.

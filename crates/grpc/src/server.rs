@@ -248,7 +248,7 @@ async fn accept(
                 broker.counters.record(Event::ConnectionRefused);
                 tracing::debug!(%peer, %full, "a gRPC connection is refused");
                 if tls.is_none() {
-                    connection::refuse(&socket, &full.to_string());
+                    connection::refuse(socket, &full.to_string());
                 }
                 continue;
             }
