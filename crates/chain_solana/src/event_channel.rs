@@ -2,13 +2,15 @@
 //!
 //! Input: events, in order. Output: the same events, each with its number, and [`Received::Lost`] after a loss.
 //! Bounds: [`EventBounds`]. The writer never waits: an event beyond a bound is dropped, and the receiver gets
-//! [`Received::Lost`] in its place.
+//! [`Received::Lost`] in its place. Writes of accounts and transactions may only take three quarters of a bound. So they
+//! are lost first, and a receiver still gets the blocks to which they belong.
 //! Not here: the reaction to a loss, and the events that a server ignores. Each server has its own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ledger::{BlockId, Slot};
 use parking_lot::{Condvar, Mutex};
 
 use crate::event::{EventSink, LedgerEvent};
@@ -25,7 +27,13 @@ pub struct EventBounds {
 
 /// Creates a channel.
 pub fn event_channel(bounds: EventBounds) -> (EventSender, EventReceiver) {
-    let state = State { queue: VecDeque::new(), bytes: 0, has_sender: true, has_receiver: true };
+    let state = State {
+        queue: VecDeque::new(),
+        events: 0,
+        bytes: 0,
+        has_sender: true,
+        has_receiver: true,
+    };
     let shared = Arc::new(Shared {
         bounds,
         sent: AtomicU64::new(0),
@@ -61,7 +69,45 @@ pub enum Received {
         event: LedgerEvent,
     },
     /// Events were lost: they exceeded a bound, or the sender reported a loss.
-    Lost,
+    Lost(LostEvents),
+}
+
+/// What is known about lost events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostEvents {
+    /// Whether others than the following may be lost.
+    pub has_others: bool,
+    /// The blocks whose writes of accounts are incomplete.
+    pub account_blocks: Vec<BlockId>,
+    /// The slots whose executed transactions are incomplete.
+    pub transaction_slots: Vec<Slot>,
+}
+
+/// Blocks and slots that [`LostEvents`] lists. After more of them any event may be lost.
+const LOST_BLOCKS_MAX: usize = 64;
+
+impl LostEvents {
+    fn add(&mut self, event: &LedgerEvent) {
+        match event {
+            LedgerEvent::AccountsWritten { block, .. } => {
+                add_once(&mut self.account_blocks, *block);
+            }
+            LedgerEvent::Executed(all) => {
+                all.iter().for_each(|it| add_once(&mut self.transaction_slots, it.slot));
+            }
+            _ => self.has_others = true,
+        }
+        let count = self.account_blocks.len().max(self.transaction_slots.len());
+        self.has_others |= count > LOST_BLOCKS_MAX;
+        self.account_blocks.truncate(LOST_BLOCKS_MAX);
+        self.transaction_slots.truncate(LOST_BLOCKS_MAX);
+    }
+}
+
+fn add_once<T: PartialEq>(all: &mut Vec<T>, value: T) {
+    if !all.contains(&value) {
+        all.push(value);
+    }
 }
 
 struct Shared {
@@ -76,8 +122,10 @@ struct Shared {
 }
 
 struct State {
-    /// Consecutive losses are one message, so at most half of the messages are losses.
+    /// There is an event between two losses.
     queue: VecDeque<Queued>,
+    /// Number of queued events.
+    events: usize,
     /// Bytes of the queued events and of the one that is handled.
     bytes: usize,
     has_sender: bool,
@@ -86,7 +134,7 @@ struct State {
 
 enum Queued {
     Event { number: u64, bytes: usize, event: LedgerEvent },
-    Lost,
+    Lost(LostEvents),
 }
 
 impl EventSender {
@@ -98,8 +146,10 @@ impl EventSender {
         if !state.has_receiver {
             return;
         }
-        if self.0.is_full(&state, bytes) {
-            state.push_loss();
+        let is_reserved =
+            matches!(event, LedgerEvent::AccountsWritten { .. } | LedgerEvent::Executed(_));
+        if self.0.is_full(&state, bytes, is_reserved) {
+            state.queued_loss().add(event);
         } else {
             state.push_event(number, bytes, event.clone());
         }
@@ -112,7 +162,7 @@ impl EventSender {
         let bytes = self.0.count_bytes(&event);
         let number = self.0.next_number();
         let mut state = self.0.state.lock();
-        while state.has_receiver && self.0.is_full(&state, bytes) {
+        while state.has_receiver && self.0.is_full(&state, bytes, false) {
             self.0.not_full.wait(&mut state);
         }
         if state.has_receiver {
@@ -126,7 +176,7 @@ impl EventSender {
     pub fn report_loss(&self) {
         let mut state = self.0.state.lock();
         if state.has_receiver {
-            state.push_loss();
+            state.queued_loss().has_others = true;
         }
         drop(state);
         self.0.not_empty.notify_one();
@@ -160,11 +210,12 @@ impl EventReceiver {
         loop {
             match state.queue.pop_front() {
                 Some(Queued::Event { number, bytes, event }) => {
+                    state.events -= 1;
                     self.handled_bytes = bytes;
                     self.shared.not_full.notify_all();
                     return Some(Received::Event { number, event });
                 }
-                Some(Queued::Lost) => return Some(Received::Lost),
+                Some(Queued::Lost(lost)) => return Some(Received::Lost(lost)),
                 None if !state.has_sender => return None,
                 None => self.shared.not_empty.wait(&mut state),
             }
@@ -195,6 +246,11 @@ impl EventCounters {
         self.0.sent.load(Ordering::Acquire)
     }
 
+    /// Returns the number of queued events.
+    pub fn queued(&self) -> usize {
+        self.0.state.lock().queue.len()
+    }
+
     /// Returns the estimated bytes of the queued events and of the one that is handled, or 0 if they have no bound.
     pub fn bytes(&self) -> usize {
         self.0.state.lock().bytes
@@ -210,31 +266,36 @@ impl Shared {
         self.bounds.bytes_max.map_or(0, |_| event.bytes())
     }
 
-    /// Whether one more event with these bytes exceeds a bound.
-    fn is_full(&self, state: &State, bytes: usize) -> bool {
+    /// Whether one more event with these bytes exceeds a bound, or three quarters of it.
+    fn is_full(&self, state: &State, bytes: usize, leaves_reserve: bool) -> bool {
         let EventBounds { events_max, bytes_max } = self.bounds;
-        let exceeds_bytes = |max| state.bytes > 0 && state.bytes + bytes > max;
-        state.queue.len() >= events_max.max(1) || bytes_max.is_some_and(exceeds_bytes)
+        let bound = |max: usize| if leaves_reserve { max - max / 4 } else { max };
+        let exceeds_bytes = |max| state.bytes > 0 && state.bytes + bytes > bound(max);
+        state.events >= bound(events_max.max(1)) || bytes_max.is_some_and(exceeds_bytes)
     }
 }
 
 impl State {
     fn push_event(&mut self, number: u64, bytes: usize, event: LedgerEvent) {
+        self.events += 1;
         self.bytes += bytes;
         self.queue.push_back(Queued::Event { number, bytes, event });
     }
 
-    fn push_loss(&mut self) {
-        if !matches!(self.queue.back(), Some(Queued::Lost)) {
-            self.queue.push_back(Queued::Lost);
+    /// Returns the loss after the newest event.
+    fn queued_loss(&mut self) -> &mut LostEvents {
+        if !matches!(self.queue.back(), Some(Queued::Lost(_))) {
+            self.queue.push_back(Queued::Lost(LostEvents::default()));
+        }
+        match self.queue.back_mut() {
+            Some(Queued::Lost(lost)) => lost,
+            _ => unreachable!("it was queued"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ledger::{BlockId, Slot};
-
     use super::*;
 
     const UNBOUNDED: EventBounds = EventBounds { events_max: 1_000, bytes_max: None };
@@ -250,7 +311,7 @@ mod tests {
                 Some((number, block.slot))
             }
             Received::Event { event, .. } => panic!("unexpected: {event:?}"),
-            Received::Lost => None,
+            Received::Lost(_) => None,
         }
     }
 
@@ -281,7 +342,7 @@ mod tests {
             sender.try_send(&tip(slot));
             sender.report_loss();
         }
-        assert_eq!(sender.0.state.lock().queue.len(), 2);
+        assert_eq!(sender.0.state.lock().queue.len(), 4);
     }
 
     #[test]
@@ -294,6 +355,25 @@ mod tests {
             sending.join().expect("no panic");
         });
         assert_eq!(receive(&mut receiver), Some((2, 2)));
+    }
+
+    #[test]
+    fn writes_are_lost_before_blocks_are() {
+        let (sender, mut receiver) = event_channel(EventBounds { events_max: 4, bytes_max: None });
+        let block = BlockId { slot: 7, version: 1 };
+        let writes = || LedgerEvent::AccountsWritten { block, updates: [].into() };
+        (0..5).for_each(|_| sender.try_send(&writes()));
+        sender.try_send(&tip(8));
+        for _ in 0..3 {
+            let Some(Received::Event { event, .. }) = receiver.recv() else { panic!("a write") };
+            assert!(matches!(event, LedgerEvent::AccountsWritten { .. }));
+        }
+        let Some(Received::Lost(lost)) = receiver.recv() else { panic!("two are lost") };
+        assert_eq!(lost, LostEvents { account_blocks: vec![block], ..LostEvents::default() });
+        assert_eq!(receive(&mut receiver), Some((6, 8)));
+        sender.report_loss();
+        let Some(Received::Lost(lost)) = receiver.recv() else { panic!("it was reported") };
+        assert!(lost.has_others);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! In: bound listeners. Each connection is one task. It serves HTTP/1.1 with keep-alive and, after an upgrade,
 //! WebSocket until it ends.
 //! Bounds: `Config::connections_max` connections. The next one waits unread, the others wait in the listener's
-//! backlog. An address may have fewer; one more gets a 429 (`ip_connection_limit`). There is a time
+//! backlog. An address may have fewer; one more gets a 429 ([`ClientShares`]). There is a time
 //! limit on each step at which a client can be slow: header, body, reading the response. The work of one poll
 //! of a connection is bounded as well ([`crate::poll_budget`]); a connection that has more to do yields to
 //! others (`yield_queue`).
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use clients::ClientId;
+use clients::{ClientId, ClientShares, Share, ShareFull, ShareNames};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -45,7 +45,6 @@ use crate::head_timer::HeadTimer;
 use crate::http_context::HttpContext;
 use crate::http_metrics::{HttpCounters, HttpEvent};
 use crate::http_service::{self, HttpService, ListenerKind, RequestOrigin};
-use crate::ip_connection_limit::{AddressFull, ConnectionPermit, IpConnectionLimit};
 use crate::poll_budget::Budgeted;
 use crate::tls::{HandshakeError, Tls};
 use crate::websocket_handshake::Upgrade;
@@ -78,6 +77,14 @@ const REFUSED_BYTES_MAX: u64 = 1 << 20;
 
 /// Pause after a failed accept, if the client could not be refused.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+
+/// Connections of an address, in refusals.
+const CONNECTION_NAMES: ShareNames = ShareNames {
+    clients: ["address", "addresses"],
+    units: "connections",
+    each_settings: "rpc.connections_per_address_max",
+    all_settings: "rpc.connections_max, rpc.connections_per_address_max",
+};
 
 /// The ports of a node, bound by the caller.
 pub struct Listeners {
@@ -117,9 +124,12 @@ pub async fn serve_http<S: HttpService>(
     let config = &context.config;
     let connection_permits =
         Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS)));
-    let ip_limit =
-        IpConnectionLimit::new(config.connections_max, config.connections_per_address_max);
-    let ip_limit = Arc::new(ip_limit);
+    let ip_shares = ClientShares::new(
+        CONNECTION_NAMES,
+        config.connections_max,
+        config.connections_per_address_max,
+    );
+    let ip_shares = Arc::new(ip_shares);
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
     let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&context.metrics), io_threads));
     let mut background = JoinSet::new();
@@ -131,7 +141,7 @@ pub async fn serve_http<S: HttpService>(
         service,
         websocket_handler,
         connection_permits,
-        ip_limit,
+        ip_shares,
         connections,
         yield_queue,
         closing,
@@ -162,7 +172,7 @@ struct Acceptor<S> {
     websocket_handler: Arc<dyn WebSocketHandler>,
     connection_permits: Arc<Semaphore>,
     /// Connections of each address.
-    ip_limit: Arc<IpConnectionLimit>,
+    ip_shares: Arc<ClientShares>,
     /// Connections since the start.
     connections: Arc<AtomicU64>,
     /// Connections that have more to do than one poll may.
@@ -177,7 +187,7 @@ impl<S> Clone for Acceptor<S> {
             service: Arc::clone(&self.service),
             websocket_handler: Arc::clone(&self.websocket_handler),
             connection_permits: Arc::clone(&self.connection_permits),
-            ip_limit: Arc::clone(&self.ip_limit),
+            ip_shares: Arc::clone(&self.ip_shares),
             connections: Arc::clone(&self.connections),
             yield_queue: Arc::clone(&self.yield_queue),
             closing: self.closing.clone(),
@@ -215,7 +225,7 @@ impl<S: HttpService> Acceptor<S> {
                 }
             };
             is_failing = false;
-            let ip_permit = match self.ip_limit.try_acquire(socket.1) {
+            let ip_permit = match self.ip_shares.try_acquire(ClientId::from_ip(socket.1)) {
                 Ok(permit) => permit,
                 Err(full) => {
                     self.context.metrics.record(HttpEvent::Refused);
@@ -276,7 +286,7 @@ impl<S: HttpService> Acceptor<S> {
                 continue;
             };
             // One over a limit is closed without a response: nothing is served now.
-            let ip_permit = self.ip_limit.try_acquire(peer.ip());
+            let ip_permit = self.ip_shares.try_acquire(ClientId::from_ip(peer.ip()));
             let permit = Arc::clone(&self.connection_permits).try_acquire_owned();
             if let (Ok(ip_permit), Ok(permit)) = (ip_permit, permit) {
                 let permits = (permit, ip_permit);
@@ -299,7 +309,7 @@ impl<S: HttpService> Acceptor<S> {
         mut self,
         (socket, peer): (TcpStream, IpAddr),
         listener_kind: ListenerKind,
-        permits: (OwnedSemaphorePermit, ConnectionPermit),
+        permits: (OwnedSemaphorePermit, Share),
     ) {
         // They only fail on a socket that is closed already, which the next read reports.
         let _ = socket.set_nodelay(true);
@@ -561,7 +571,7 @@ async fn linger(mut socket: TcpStream, permit: OwnedSemaphorePermit) {
 
 /// The response to a connection whose address is at its limit. Its request is not read, so a page may read the response
 /// only if pages of any origin may.
-fn refusal(full: &AddressFull, allowed: &AllowedOrigins) -> String {
+fn refusal(full: &ShareFull, allowed: &AllowedOrigins) -> String {
     let text = format!("{full}\n");
     let bytes = text.len();
     let cors = match allowed.are_any() {

@@ -6,21 +6,28 @@
 //! longest time is closed first; of its own address, or of the address with the most connections.
 //! Bounds: `connections_max`, and a share for each address. If no connection is idle, the new one is closed.
 //! Invariant: silent clients, however many, delay no other client, not even one of their own address.
-//! Not here: time limits (the listeners), counting by address (`http_server`).
+//! Not here: time limits (the listeners), counting by address (`clients`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use clients::ClientId;
-use http_server::{ConnectionPermit, IpConnectionLimit};
+use clients::{ClientId, ClientShares, Share, ShareNames};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+/// Its limits have no settings.
+const NAMES: ShareNames = ShareNames {
+    clients: ["address", "addresses"],
+    units: "connections",
+    each_settings: "fixed",
+    all_settings: "fixed",
+};
 
 /// The connections of a listener.
 pub(crate) struct ConnectionShares {
     connections_max: usize,
-    ip_limit: Arc<IpConnectionLimit>,
+    by_address: Arc<ClientShares>,
     open: Mutex<OpenConnections>,
     replaced: AtomicU64,
     refused: AtomicU64,
@@ -38,7 +45,7 @@ struct OpenConnection {
     address: ClientId,
     is_busy: bool,
     replaced: Arc<Notify>,
-    _permit: ConnectionPermit,
+    _share: Share,
 }
 
 /// The place of an open connection, until it is dropped.
@@ -53,7 +60,7 @@ impl ConnectionShares {
     pub(crate) fn new(connections_max: usize, each_max: usize) -> Arc<Self> {
         Arc::new(Self {
             connections_max,
-            ip_limit: Arc::new(IpConnectionLimit::new(connections_max, Some(each_max))),
+            by_address: Arc::new(ClientShares::new(NAMES, connections_max, Some(each_max))),
             open: Mutex::default(),
             replaced: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -65,17 +72,17 @@ impl ConnectionShares {
     pub(crate) fn admit(self: &Arc<Self>, ip: IpAddr) -> Option<ConnectionPlace> {
         let mut open = self.open.lock();
         let address = ClientId::from_ip(ip);
-        let permit = loop {
-            match self.ip_limit.try_acquire(ip) {
-                Ok(permit) => break Some(permit),
+        let share = loop {
+            match self.by_address.try_acquire(address) {
+                Ok(share) => break Some(share),
                 Err(_) if self.replace(&mut open, Some(address)) => {}
                 Err(_) => break None,
             }
         };
-        // The limit by address lets one wait that has no connection yet.
+        // An address without a connection gets a share of a full listener.
         let is_full = open.connections.len() >= self.connections_max;
-        let permit = permit.filter(|_| !is_full || self.replace(&mut open, None));
-        let Some(permit) = permit else {
+        let share = share.filter(|_| !is_full || self.replace(&mut open, None));
+        let Some(share) = share else {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         };
@@ -87,7 +94,7 @@ impl ConnectionShares {
             address,
             is_busy: false,
             replaced: Arc::clone(&replaced),
-            _permit: permit,
+            _share: share,
         });
         Some(ConnectionPlace { shares: Arc::clone(self), number, replaced })
     }

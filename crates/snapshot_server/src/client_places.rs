@@ -4,21 +4,28 @@
 
 use std::sync::Arc;
 
-use clients::ClientId;
-use http_server::{ConnectionPermit, IpConnectionLimit};
+use clients::{ClientId, ClientShares, Share, ShareNames};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Their limits have no settings.
+const NAMES: ShareNames = ShareNames {
+    clients: ["client", "clients"],
+    units: "places",
+    each_settings: "fixed",
+    all_settings: "fixed",
+};
 
 /// Places that clients share.
 pub(crate) struct ClientPlaces {
     places_max: usize,
     free: Arc<Semaphore>,
-    shares: Arc<IpConnectionLimit>,
+    shares: Arc<ClientShares>,
 }
 
 /// A place, until it is dropped.
 pub(crate) struct ClientPlace {
     _free: OwnedSemaphorePermit,
-    _share: ConnectionPermit,
+    _share: Share,
 }
 
 /// Why a client gets no place.
@@ -35,13 +42,13 @@ impl ClientPlaces {
         Self {
             places_max,
             free: Arc::new(Semaphore::new(places_max)),
-            shares: Arc::new(IpConnectionLimit::new(places_max, Some(client_max))),
+            shares: Arc::new(ClientShares::new(NAMES, places_max, Some(client_max))),
         }
     }
 
     pub(crate) fn try_acquire(&self, client: ClientId) -> Result<ClientPlace, NoPlace> {
         let free = Arc::clone(&self.free).try_acquire_owned().map_err(|_| NoPlace::All)?;
-        let share = self.shares.try_acquire_for(client).map_err(|_| NoPlace::Client)?;
+        let share = self.shares.try_acquire(client).map_err(|_| NoPlace::Client)?;
         Ok(ClientPlace { _free: free, _share: share })
     }
 
