@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use verify::{StakedVoters, VerifierConfig};
 
 use crate::agreement::AgreementSources;
+use crate::ancestry::ChainFacts;
 use crate::base::{Base, BaseStore};
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
@@ -207,7 +208,9 @@ impl Follower {
         );
         let has_archives = config.archives.is_some();
         let closer = config.archives.map(|archives| {
-            GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages.downgrade())
+            let messages = messages.downgrade();
+            let facts = ChainFacts::from_fields(&fields);
+            GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages, facts)
         });
         let needs_entries = sinks.iter().any(|sink| sink.needs_entries());
         let (root, root_info) = root;

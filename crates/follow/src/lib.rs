@@ -14,6 +14,7 @@
 
 mod account_updates;
 mod agreement;
+mod ancestry;
 mod archive_changes;
 mod base;
 mod client_shares;

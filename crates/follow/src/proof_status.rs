@@ -96,6 +96,8 @@ pub struct ProofStatus {
     /// The one that is not resolved, after the slot of the bank that has to be verified.
     mismatch: ArcSwapOption<(Slot, Arc<BankMismatch>)>,
     limitation: ArcSwapOption<String>,
+    /// Why an archive, or the chain of a source, was refused. It ends with the next bank that is confirmed.
+    refusal: ArcSwapOption<String>,
     sources: Box<[SourceStatus]>,
 }
 
@@ -121,6 +123,7 @@ impl ProofStatus {
             first_mismatch: ArcSwapOption::empty(),
             mismatch: ArcSwapOption::empty(),
             limitation: ArcSwapOption::empty(),
+            refusal: ArcSwapOption::empty(),
             sources: sources.into_iter().map(SourceStatus::new).collect(),
         }
     }
@@ -155,7 +158,7 @@ impl ProofStatus {
 
     /// Why no newer bank can be verified, in words.
     pub fn limitation(&self) -> Option<Arc<String>> {
-        self.limitation.load_full()
+        self.limitation.load_full().or_else(|| self.refusal.load_full())
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -201,6 +204,13 @@ impl ProofStatus {
     /// Says why no newer bank can be verified, or that nothing is in the way.
     pub(crate) fn set_limitation(&self, text: Option<String>) {
         self.limitation.store(text.map(Arc::new));
+    }
+
+    /// Says why an archive, or the chain of a source, was refused.
+    pub(crate) fn set_refusal(&self, text: Option<String>) {
+        if text.is_some() || self.refusal.load().is_some() {
+            self.refusal.store(text.map(Arc::new));
+        }
     }
 
     fn cell(&self, bank: BlockId) -> Option<&Cell> {

@@ -8,7 +8,9 @@ use ledger::{BlockId, Slot};
 use solana::{BankMismatch, HashReporter, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
-use crate::bank::{Bank, ChildReport, FrozenBank, ParentHashes, RootBank, SummedBank, sum_changes};
+use crate::bank::{
+    ArchivedBank, Bank, ChildReport, FrozenBank, ParentHashes, RootBank, SummedBank, sum_changes,
+};
 use crate::error::VerifierError;
 use crate::reports::{SourceId, SourceReports};
 use crate::stakes::StakedVoters;
@@ -53,6 +55,8 @@ pub struct Verifier {
     config: VerifierConfig,
     root: RootBank,
     hard_forks: Vec<HardFork>,
+    /// Votes and reports for later slots count: the slot of the root, or the one before that of an archive.
+    counted_above: Slot,
     banks: BTreeMap<BlockId, Bank>,
     reports: SourceReports,
     tallies: VoteTallies,
@@ -65,6 +69,7 @@ impl Verifier {
     pub fn new(config: VerifierConfig, root: RootBank) -> Self {
         Self {
             config,
+            counted_above: root.block.slot,
             root,
             hard_forks: Vec::new(),
             banks: BTreeMap::new(),
@@ -175,6 +180,23 @@ impl Verifier {
         Ok(self.judge_slot(block.slot, now))
     }
 
+    /// Adds the bank of an archive above a gap. It is judged as other banks are, and whatever the archive claims: its
+    /// hash is right if its children, sources or votes say so. Votes and reports count from its slot on. Dropping it
+    /// leaves the hard forks that the archive has ([`Self::set_hard_forks`]).
+    pub fn jump(
+        &mut self,
+        archived: ArchivedBank,
+        now: Duration,
+    ) -> Result<Vec<VerdictChange>, VerifierError> {
+        let ArchivedBank { bank, parent, hard_forks } = archived;
+        let block = bank.block;
+        self.check_next(block, parent)?;
+        self.hard_forks = hard_forks;
+        self.counted_above = block.slot.saturating_sub(1);
+        self.banks.insert(block, Bank::from_archive(bank, parent, now));
+        Ok(self.judge_slot(block.slot, now))
+    }
+
     /// The hashes of the parent, if a bank may be frozen on it.
     fn check_next(
         &self,
@@ -282,6 +304,7 @@ impl Verifier {
                 let bank_hash = bank.bank_hash;
                 let lt_hash = bank.lt_hash;
                 self.root = RootBank { block, bank_hash, lt_hash };
+                self.counted_above = self.counted_above.max(block.slot);
             }
             rooted.push((next, bank.verdict));
             next = bank.parent;
@@ -368,8 +391,7 @@ impl Verifier {
     }
 
     fn is_ahead(&self, slot: Slot) -> bool {
-        let root = self.root.block.slot;
-        slot > root && slot - root <= SLOTS_AHEAD_MAX
+        slot.checked_sub(self.counted_above).is_some_and(|ahead| (1..=SLOTS_AHEAD_MAX).contains(&ahead))
     }
 
     /// Judges all banks of a slot again, and the ancestors of one that enough stake voted for.
