@@ -50,7 +50,9 @@ pub(crate) struct AncestorSysvars<'a> {
 /// Why an archive does not continue the ledger's chain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AncestryError {
-    #[error("it is of another chain: its genesis was at {theirs}, and that of the ledger's at {ours}")]
+    #[error(
+        "it is of another chain: its genesis was at {theirs}, and that of the ledger's at {ours}"
+    )]
     Genesis { ours: i64, theirs: i64 },
     #[error("it is of another chain, with another epoch schedule")]
     EpochSchedule,
@@ -62,7 +64,9 @@ pub(crate) enum AncestryError {
         "it is of another chain or fork: the bank hash of slot {slot} is {theirs} there, and {ours} in the ledger"
     )]
     BankHash { slot: Slot, ours: Hash, theirs: Hash },
-    #[error("it is of another chain or fork: it does not have the blockhash {blockhash} of slot {slot}")]
+    #[error(
+        "it is of another chain or fork: it does not have the blockhash {blockhash} of slot {slot}"
+    )]
     Blockhash { slot: Slot, blockhash: Hash },
     #[error("the ledger's slot {0} is older than its SlotHistory: start again from it")]
     TooOld(Slot),
@@ -159,11 +163,12 @@ mod tests {
     #[test]
     fn a_recent_ancestor_is_known_by_its_bank_hash() {
         let ours = Hash::new_from_array([9; 32]);
-        let hashes = |from: Slot, of_ours: Hash| {
-            slot_hashes((from..1_400).rev().map(|slot| {
-                (slot, if slot == CONFIRMED.slot { of_ours } else { Hash::default() })
-            }))
-        };
+        let hashes =
+            |from: Slot, of_ours: Hash| {
+                slot_hashes((from..1_400).rev().map(|slot| {
+                    (slot, if slot == CONFIRMED.slot { of_ours } else { Hash::default() })
+                }))
+            };
         let archived = fields(1_400);
         assert_eq!(check(&archived, &hashes(900, ours), &[]), Ok(()));
         let theirs = Hash::new_from_array([1; 32]);

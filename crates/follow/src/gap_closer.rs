@@ -22,7 +22,7 @@ use chain_solana::Reader;
 use http_client::Endpoint;
 use lattice::LtHash;
 use ledger::{BlockId, Slot};
-use snapshot_solana::{ArchiveName, LoadedState, Progress, Snapshot, SnapshotError};
+use snapshot_solana::{ArchiveName, BankFields, LoadedState, Progress, Snapshot, SnapshotError};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -38,6 +38,7 @@ use crate::download::{
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
 use crate::status::FollowStatus;
 use crate::stream::Message;
+use crate::trust::{NamedBanks, TrustError, TrustedBanks};
 
 /// Interval between log lines about the progress of a download or a load.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -84,6 +85,8 @@ enum CloseError {
     Archive(#[from] SnapshotError),
     #[error("the archive was refused")]
     Ancestry(#[from] AncestryError),
+    #[error("the archive was refused")]
+    Trust(#[from] TrustError),
     #[error("the archive is too different from the ledger")]
     Changes(#[from] TooManyChanges),
     #[error("the ledger did not jump")]
@@ -105,7 +108,7 @@ impl CloseError {
     /// Whether the same archive would fail again.
     fn is_archive_at_fault(&self) -> bool {
         match self {
-            Self::Archive(_) | Self::Ancestry(_) | Self::Changes(_) => true,
+            Self::Archive(_) | Self::Ancestry(_) | Self::Trust(_) | Self::Changes(_) => true,
             Self::Refused(refusal) => refusal.is_archive_at_fault(),
             _ => false,
         }
@@ -120,13 +123,21 @@ enum Choice {
     Full { with_incremental: bool },
 }
 
+/// What is known of the chain, whatever an archive says.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownChain {
+    pub(crate) facts: ChainFacts,
+    /// The trusted banks above the start.
+    pub(crate) trusted: TrustedBanks,
+}
+
 /// Closes gaps until the follower ends.
 pub(crate) struct GapCloser {
     source: ArchiveSource,
     reader: Reader,
     status: Arc<FollowStatus>,
     messages: WeakSender<Message>,
-    facts: ChainFacts,
+    known: KnownChain,
     /// Names of archives that were refused.
     refused: VecDeque<String>,
 }
@@ -137,9 +148,9 @@ impl GapCloser {
         reader: Reader,
         status: Arc<FollowStatus>,
         messages: WeakSender<Message>,
-        facts: ChainFacts,
+        known: KnownChain,
     ) -> Self {
-        Self { source, reader, status, messages, facts, refused: VecDeque::new() }
+        Self { source, reader, status, messages, known, refused: VecDeque::new() }
     }
 
     /// Runs until the follower ends.
@@ -284,7 +295,7 @@ impl GapCloser {
             bytes_max: self.source.changes_bytes_max,
             status: Arc::clone(&self.status),
             threads: self.source.threads,
-            facts: self.facts.clone(),
+            known: self.known.clone(),
             progress: Arc::default(),
         };
         let progress = Arc::clone(&load.progress);
@@ -345,7 +356,7 @@ struct Load {
     bytes_max: usize,
     status: Arc<FollowStatus>,
     threads: usize,
-    facts: ChainFacts,
+    known: KnownChain,
     progress: Arc<Progress>,
 }
 
@@ -383,7 +394,11 @@ impl Load {
             slot_hashes: written_data(&changes, &sysvar::slot_hashes::ID),
             slot_history: written_data(&changes, &sysvar::slot_history::ID),
         };
-        check_ancestry(&confirmed, &self.facts, &snapshot.bank, sysvars)?;
+        check_ancestry(&confirmed, &self.known.facts, &snapshot.bank, sysvars)?;
+        let BankFields { slot: archive, bank_hash, .. } = snapshot.bank;
+        let slot_hashes = sysvars.slot_hashes;
+        let named = NamedBanks { slot: archive, bank_hash, slot_hashes };
+        self.known.trusted.check_archive(slot, &named)?;
         Ok((snapshot, changes))
     }
 }

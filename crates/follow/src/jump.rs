@@ -40,7 +40,9 @@ pub(crate) enum JumpRefusal {
     Moved { from: Slot, confirmed: Slot },
     #[error("a bank has a wrong hash, and nothing newer is shown (--on-mismatch)")]
     Stopped,
-    #[error("the bank hash of slot {slot} is {computed} on top of the archive of slot {archive}, and {reported} by its {reporter}")]
+    #[error(
+        "the bank hash of slot {slot} is {computed} on top of the archive of slot {archive}, and {reported} by its {reporter}"
+    )]
     Contradicted {
         archive: Slot,
         slot: Slot,

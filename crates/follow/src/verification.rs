@@ -21,8 +21,8 @@ use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_sdk_ids::sysvar;
 use verify::{
-    ArchivedBank, RootBank, SignedVote, SourceId, StakedVoters, SummedBank, Verdict, VerdictChange, Verifier,
-    VerifierConfig, VerifierError, WRITTEN_LISTED_MAX,
+    ArchivedBank, RootBank, SignedVote, SourceId, StakedVoters, SummedBank, Verdict, VerdictChange,
+    Verifier, VerifierConfig, VerifierError, WRITTEN_LISTED_MAX,
 };
 
 use crate::jump::JumpRefusal;
@@ -30,6 +30,7 @@ use crate::prepared_bank::PreparedBank;
 use crate::proof_status::ProofStatus;
 use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
+use crate::trust::{TrustError, TrustedBank, TrustedBanks};
 
 /// The method of verifying banks, which decides the commitment of a bank. The docs of the variants are the help of
 /// `--verify`.
@@ -90,6 +91,8 @@ enum Limitation {
     Stakes(Slot),
     #[error("too many banks wait for their verification")]
     Full,
+    #[error("the chain is not the trusted one: {0}")]
+    Trust(TrustError),
 }
 
 /// The hashes of a bank that is whole.
@@ -111,6 +114,10 @@ pub(crate) struct Verification {
     limitation: Option<Limitation>,
     /// The block of an archive that is not proven.
     jumped: Option<JumpedBank>,
+    /// The block of the last archive.
+    archive: Option<BlockId>,
+    /// The trusted banks above the root.
+    trusted: TrustedBanks,
     proof: Arc<ProofStatus>,
 }
 
@@ -128,6 +135,7 @@ impl Verification {
     pub(crate) fn new(
         verifier: Option<Verifier>,
         on_mismatch: OnMismatch,
+        trusted: TrustedBanks,
         proof: Arc<ProofStatus>,
     ) -> Self {
         Self {
@@ -139,6 +147,8 @@ impl Verification {
             disagreed: BTreeSet::new(),
             limitation: None,
             jumped: None,
+            archive: None,
+            trusted,
             proof,
         }
     }
@@ -158,6 +168,7 @@ impl Verification {
         let before = verifier.hard_forks().to_vec();
         let hard_forks = fields.hard_forks.clone();
         let changed = verifier.jump(ArchivedBank { bank, parent, hard_forks }, now)?;
+        self.archive = Some(block);
         self.jumped = Some(JumpedBank { id: block, hard_forks: before, refusal: None });
         self.end_limitation();
         self.proof.record(block, BankProof { level: VerificationLevel::Computed, votes: None });
@@ -382,6 +393,9 @@ impl Verification {
         if Some(level) < self.proof.required_level() {
             return;
         }
+        if let Err(err) = self.check_trusted(bank) {
+            return self.limit(Limitation::Trust(err));
+        }
         if self.is_above_jump(bank) {
             if self.jumped.as_ref().is_some_and(|jumped| jumped.refusal.is_some()) {
                 return;
@@ -390,7 +404,7 @@ impl Verification {
         }
         if before.map(|before| before.level) < self.proof.required_level() {
             self.proof.verified_banks.fetch_add(1, Ordering::Relaxed);
-            if matches!(self.limitation, Some(Limitation::Full)) {
+            if matches!(self.limitation, Some(Limitation::Full | Limitation::Trust(_))) {
                 self.end_limitation();
             }
             if self.repaired.contains(&bank.slot) {
@@ -401,6 +415,28 @@ impl Verification {
             tracing::info!(slot = bank.slot, "banks are verified again");
         }
         self.decisions.push_back(Decision::Approve(bank));
+    }
+
+    /// Compares the trusted banks up to a bank with it and its ancestors above the root. Below the block of an archive,
+    /// the archive names them.
+    fn check_trusted(&self, bank: BlockId) -> Result<(), TrustError> {
+        let Some(verifier) = &self.verifier else { return Ok(()) };
+        for trusted in self.trusted.up_to(bank.slot) {
+            let TrustedBank { slot, bank_hash } = *trusted;
+            let mut chain = std::iter::successors(Some(bank), |at| verifier.parent(*at));
+            let Some(reached) = chain.find(|at| at.slot <= slot) else { continue };
+            let is_passed = self.archive.is_some_and(|archive| {
+                verifier.parent(archive) == Some(reached) && archive.slot > slot
+            });
+            let found = verifier.bank_hash(reached).unwrap_or_default();
+            if reached.slot == slot && found != bank_hash {
+                return Err(TrustError::Hash { slot, trusted: bank_hash, found });
+            }
+            if reached.slot < slot && !is_passed {
+                return Err(TrustError::Skipped { slot });
+            }
+        }
+        Ok(())
     }
 
     /// Whether the hash of the bank, or that of an ancestor, was found wrong.
@@ -478,6 +514,10 @@ impl Verification {
         self.repaired = self.repaired.split_off(&(bank.slot + 1));
         self.unverified = self.unverified.split_off(&bank);
         self.disagreed = self.disagreed.split_off(&(bank.slot + 1, SourceId(0)));
+        if self.trusted.remove_to(bank.slot) {
+            let (start, trusted) = self.trusted.trust_root();
+            self.proof.set_trust_root(start, trusted);
+        }
         self.verifier.as_mut().map_or(Ok(()), |verifier| verifier.root(bank).map(drop))
     }
 

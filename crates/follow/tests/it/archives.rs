@@ -11,7 +11,8 @@ use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 use solana_sdk_ids::sysvar;
 use testkit::archive::{
-    self, Accounts, HashedFields, StorageFile, Stored, UnhashedFields, bank_fields_with,
+    self, Accounts, ArchivedVoter, HashedFields, StorageFile, Stored, UnhashedFields,
+    bank_fields_with,
 };
 
 use crate::script::blockhash;
@@ -30,6 +31,8 @@ pub(crate) struct State {
     pub(crate) slot: u64,
     hashed: HashedFields,
     accounts: BTreeMap<Address, (u64, Vec<u8>)>,
+    /// The stakes of epochs, which no hash covers.
+    epoch_stakes: Vec<(u64, Vec<ArchivedVoter>)>,
 }
 
 impl State {
@@ -42,7 +45,8 @@ impl State {
         let state = |(pubkey, account): (&Pubkey, &AccountSharedData)| {
             (pubkey.to_bytes(), (account.lamports(), account.data().to_vec()))
         };
-        Self { slot, hashed, accounts: accounts.iter().map(state).collect() }
+        let accounts = accounts.iter().map(state).collect();
+        Self { slot, hashed, accounts, epoch_stakes: Vec::new() }
     }
 
     /// Returns the accounts that the banks of `script::chain` write up to a slot; the wallet has `10 * slot` lamports.
@@ -55,7 +59,8 @@ impl State {
         let mut accounts = BTreeMap::from(plain);
         // Only the hash of the first one is known; the script's banks have none.
         let ancestors = (BASE_SLOT..slot).rev();
-        let hash = |slot| if slot == BASE_SLOT { Self::base().bank_hash() } else { Hash::default() };
+        let hash =
+            |slot| if slot == BASE_SLOT { Self::base().bank_hash() } else { Hash::default() };
         let ancestors: Vec<(u64, Hash)> = ancestors.map(|slot| (slot, hash(slot))).collect();
         let ancestors = bincode::serialize(&ancestors).expect("a wire form");
         accounts.insert(sysvar::slot_hashes::ID.to_bytes(), (1, ancestors));
@@ -64,7 +69,7 @@ impl State {
         accounts.insert(WALLET, (slot * 10, Vec::new()));
         let last_blockhash = blockhash(slot, 0).to_bytes();
         let hashed = HashedFields { last_blockhash, ..HashedFields::at(slot) };
-        Self { slot, hashed, accounts }
+        Self { slot, hashed, accounts, epoch_stakes: Vec::new() }
     }
 
     /// The state of the archive that the followers of the script's chain start from.
@@ -92,10 +97,9 @@ impl State {
         Hash::new_from_array(inputs.hash())
     }
 
-    /// Replaces the list of its ancestors with another one.
-    pub(crate) fn with_ancestors(mut self, ancestors: &[(u64, Hash)]) -> Self {
-        let ancestors = bincode::serialize(ancestors).expect("a wire form");
-        self.accounts.insert(sysvar::slot_hashes::ID.to_bytes(), (1, ancestors));
+    /// Adds the stakes of an epoch.
+    pub(crate) fn with_stakes(mut self, epoch: u64, voters: Vec<ArchivedVoter>) -> Self {
+        self.epoch_stakes.push((epoch, voters));
         self
     }
 
@@ -132,7 +136,8 @@ impl State {
         let lamports = all.lamports();
         let file = encode_file(written);
         let files = [StorageFile { slot, id: 1, bytes: file.len() as u64 }];
-        let unhashed = UnhashedFields::default();
+        let epoch_stakes = self.epoch_stakes.clone();
+        let unhashed = UnhashedFields { epoch_stakes, ..UnhashedFields::default() };
         let bank = bank_fields_with(slot, self.hashed, &unhashed, &files, lamports, &lattice);
         let mut tar = tar::Builder::new(Vec::new());
         for (name, bytes) in [

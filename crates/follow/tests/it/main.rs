@@ -13,6 +13,7 @@ mod leaders;
 mod open_banks;
 mod proofs;
 mod proven;
+mod proven_jumps;
 mod script;
 mod snapshot;
 mod stored;

@@ -95,6 +95,7 @@ impl Start<'_> {
         // It blocks, and before the download: a wrong upstream must not cost hours.
         let facts =
             UpstreamFacts::request(upstream).context("request the chain's facts (--upstream)")?;
+        chain.check_genesis(&facts.genesis_hash).context("--upstream")?;
         // A signal removes the part of the file that was downloaded.
         let path = snapshot_path(chain, snapshot, node.quiet);
         let path = self.context.signals.dropped_at_end(path);
@@ -134,6 +135,7 @@ fn start_from_stored(
         None
     });
     let facts = facts.unwrap_or_else(|| UpstreamFacts { genesis_hash: stored.genesis_hash() });
+    chain.check_genesis(&facts.genesis_hash)?;
     let base = stored.into_base(facts.genesis_hash, &node.ledger)?;
     if !node.quiet {
         let unread = if chain.snapshot.is_some() { "; --snapshot is not read" } else { "" };
@@ -207,6 +209,7 @@ impl OpenedChain {
             verify: chain.verify,
             agreement: chain.agreement.clone(),
             epoch_stakes: Vec::new(),
+            trusted_banks: chain.trusted_banks.clone(),
             on_mismatch: chain.on_mismatch,
             upstream: chain.upstream.clone(),
             archives: chain.archive_source(),
@@ -254,6 +257,7 @@ impl OpenedLedger for OpenedChain {
         collectors.push(older_statuses.clone());
         let health = Health::default();
         health.set(Status::Unknown);
+        health.withhold_state(!status.proof().is_state_proven());
         self.follower = Some(follower);
         Ok(LedgerHandles {
             cluster_info: info,
@@ -319,6 +323,7 @@ impl RunningLedger for FollowedChain {
     /// A follower without a source is alive: a restart would not bring the source back, and would load the state again.
     fn poll_health(&mut self, health: &Health) -> bool {
         health.set(health_status(&self.status, self.slots_behind_max));
+        health.withhold_state(!self.status.proof().is_state_proven());
         true
     }
 
@@ -415,9 +420,12 @@ async fn warn_when_cut_off(leaders: Arc<LeaderSender>, has_upstream: bool) {
     ));
 }
 
-/// Unknown while banks cannot be verified, until a source has said its newest slot, and while none is connected.
+/// Unknown while banks cannot be verified, or wait for the proof of the start or of an archive, until a source has said
+/// its newest slot, and while none is connected.
 fn health_status(status: &FollowStatus, slots_behind_max: u64) -> Status {
-    if status.mismatch().is_some() || status.proof().limitation().is_some() {
+    let proof = status.proof();
+    let waits = !proof.is_state_proven() || status.unproven_jump().is_some();
+    if waits || status.mismatch().is_some() || proof.limitation().is_some() {
         return Status::Unknown;
     }
     match status.slots_behind().filter(|_| status.is_connected()) {
