@@ -383,7 +383,10 @@ impl<A: Clone, T, M> Feed<A, T, M> {
                 for (at, bank) in entry.open.iter().enumerate().filter(|(_, it)| it.is_whole()) {
                     let Some(meta) = &bank.meta else { continue };
                     let link = match self.decide_link(*slot, meta) {
-                        // It is on a fork that left the chain before the archive.
+                        // It is on a fork that left the chain before the archive, and may be partial.
+                        LinkDecision::Report(parent) if parent.slot < session.joined_at => {
+                            LinkDecision::Drop(None)
+                        }
                         LinkDecision::Gap(GapReason::ParentUnknown { parent, .. })
                             if parent < *slot && parent <= session.joined_at =>
                         {
