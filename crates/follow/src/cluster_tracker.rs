@@ -31,6 +31,7 @@ use stakes_solana::{
 use svm::AccountSource;
 use verify::{AccountChange, StakedVoters};
 
+use crate::archive_stakes::agree_with_accounts;
 use crate::cluster::{FollowedCluster, Published, PublishedEpoch};
 use crate::status::FollowStatus;
 use crate::stored_rows::{EPOCHS_STORED, write_epochs};
@@ -100,10 +101,33 @@ impl ClusterTracker {
 
     /// Tracks the block of an archive and those above it, too. `view` has the accounts of that block.
     pub(crate) fn jump(&mut self, fields: &BankFields, view: &View) {
-        let next = Self::new(fields, view, Arc::clone(&self.status));
+        let mut next = Self::new(fields, view, Arc::clone(&self.status));
+        next.drop_other_stakes(&self.epoch_stakes, view);
         self.published.stakes.extend(next.published.stakes.clone());
         self.jumped = Some((view.block(), Box::new(next)));
         self.publish();
+    }
+
+    /// Drops the stakes of the next epoch, unless they are `known`, if an archive states others than its accounts have.
+    fn drop_other_stakes(&mut self, known: &BTreeMap<Epoch, EpochStakes>, view: &View) {
+        let block = view.block();
+        let epoch = self.schedule.get_leader_schedule_epoch(block.slot);
+        let stated = self.epoch_stakes.get(&epoch).filter(|_| !known.contains_key(&epoch));
+        let stakes = self.tracker.bank(block).map(|bank| Arc::clone(&bank.stakes));
+        let (Some(stated), Some(stakes)) = (stated, stakes) else { return };
+        let total = stakes.0.values().map(|stake| u128::from(*stake)).sum();
+        let stake = |pubkey: &Pubkey| stakes.0.get(pubkey).copied().unwrap_or_default();
+        let voter = |pubkey: &Pubkey| {
+            vote_candidate(view, pubkey)?.state.authorized_voters.get_authorized_voter(epoch)
+        };
+        if total == 0 || agree_with_accounts(stated, total, stake, voter) {
+            return;
+        }
+        tracing::error!(epoch, "the stakes in the archive are not those of its accounts");
+        let first = self.schedule.get_first_slot_in_epoch(epoch);
+        self.new_stakes.retain(|stakes| *stakes.slots().start() != first);
+        self.published.epochs.remove(&epoch);
+        self.epoch_stakes.remove(&epoch);
     }
 
     /// The block of an archive is the root. Servers read the former state of earlier blocks and epochs.

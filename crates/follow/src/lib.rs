@@ -16,6 +16,7 @@ mod account_updates;
 mod agreement;
 mod ancestry;
 mod archive_changes;
+mod archive_stakes;
 mod base;
 mod client_shares;
 mod clock;
