@@ -149,8 +149,8 @@ impl TrustedBanks {
 
     /// Removes those up to a slot, because they were compared. True if there are any.
     pub(crate) fn remove_to(&mut self, slot: Slot) -> bool {
-        let compared = self.pending.drain(..self.pending.partition_point(|bank| bank.slot <= slot));
-        let newest = compared.last().map(|bank| bank.slot);
+        let end = self.pending.partition_point(|bank| bank.slot <= slot);
+        let newest = self.pending.drain(..end).next_back().map(|bank| bank.slot);
         self.compared = newest.or(self.compared);
         newest.is_some()
     }
