@@ -152,13 +152,12 @@ impl World {
         eventually(is_it, || format!("{:?}, {text}: {:?}", self.mode, limitation())).await;
     }
 
-    /// Restarts from the directory.
-    async fn restart(self) -> Rig {
-        let Self { rig, config, dir, .. } = self;
+    /// Restarts from the directory. What the follower is connected to stays.
+    async fn restart(self) -> (Rig, impl Sized) {
+        let Self { source, independent, archives, config, rig, dir, served, .. } = self;
         rig.stop().await;
         let rig = Rig::start(config, dir.path());
-        drop(dir);
-        rig
+        (rig, (source, independent, archives, dir, served))
     }
 }
 
@@ -253,7 +252,7 @@ async fn an_archive_of_another_chain_is_refused_in_every_mode_and_after_a_restar
         assert_eq!(world.slots()[1..], [confirmed, 100], "{mode:?}");
         assert_eq!(world.rig.status.jumps(), 0);
         assert!(!words(&world.rig).iter().any(|word| word.starts_with("jumped")), "{mode:?}");
-        let rig = world.restart().await;
+        let (rig, _connected) = world.restart().await;
         assert_eq!(rig.fields.slot, 100, "{mode:?}");
         let limitation = || rig.status.proof().limitation();
         let is_refused = || limitation().is_some_and(|text| text.contains("of another chain"));
@@ -310,7 +309,7 @@ async fn votes_of_stakes_that_the_archive_brings_do_not_prove_it() {
     assert_eq!(world.rig.status.unproven_jump(), Some(ARCHIVED));
     assert!(world.has_victim(Commitment::Processed) && !world.has_victim(Commitment::Confirmed));
     // Nothing of it was stored.
-    let rig = world.restart().await;
+    let (rig, _connected) = world.restart().await;
     assert_eq!(rig.fields.slot, 100);
     assert!(!rig.base.keys().any(|pubkey| pubkey.to_bytes() == VICTIM));
     rig.stop().await;
