@@ -55,8 +55,8 @@ pub struct Verifier {
     config: VerifierConfig,
     root: RootBank,
     hard_forks: Vec<HardFork>,
-    /// Votes and reports for later slots count: the slot of the root, or the one before that of an archive.
-    counted_above: Slot,
+    /// The bank of the last archive, if it is above the root.
+    archived: Option<BlockId>,
     banks: BTreeMap<BlockId, Bank>,
     reports: SourceReports,
     tallies: VoteTallies,
@@ -69,7 +69,7 @@ impl Verifier {
     pub fn new(config: VerifierConfig, root: RootBank) -> Self {
         Self {
             config,
-            counted_above: root.block.slot,
+            archived: None,
             root,
             hard_forks: Vec::new(),
             banks: BTreeMap::new(),
@@ -192,7 +192,7 @@ impl Verifier {
         let block = bank.block;
         self.check_next(block, parent)?;
         self.hard_forks = hard_forks;
-        self.counted_above = block.slot.saturating_sub(1);
+        self.archived = Some(block);
         self.banks.insert(block, Bank::from_archive(bank, parent, now));
         Ok(self.judge_slot(block.slot, now))
     }
@@ -304,7 +304,6 @@ impl Verifier {
                 let bank_hash = bank.bank_hash;
                 let lt_hash = bank.lt_hash;
                 self.root = RootBank { block, bank_hash, lt_hash };
-                self.counted_above = self.counted_above.max(block.slot);
             }
             rooted.push((next, bank.verdict));
             next = bank.parent;
@@ -390,8 +389,12 @@ impl Verifier {
         Some(ParentHashes { bank_hash: *bank_hash, lt_hash })
     }
 
+    /// Whether votes and reports for a slot count: above the root, or from the bank of an archive on.
     fn is_ahead(&self, slot: Slot) -> bool {
-        slot.checked_sub(self.counted_above).is_some_and(|ahead| (1..=SLOTS_AHEAD_MAX).contains(&ahead))
+        let root = self.root.block.slot;
+        let archived = self.archived.filter(|archived| self.banks.contains_key(archived));
+        let before = archived.map_or(root, |archived| archived.slot - 1);
+        slot > before && slot - before <= SLOTS_AHEAD_MAX
     }
 
     /// Judges all banks of a slot again, and the ancestors of one that enough stake voted for.

@@ -216,4 +216,8 @@ fn an_archive_with_another_hash_is_contradicted_and_leaves_nothing() {
     assert_eq!((mismatch.reporter, mismatch.reported), (HashReporter::Votes, archived.hash));
     follower.verifier.drop_fork(block);
     assert_eq!(follower.verifier.usage().banks, before);
+    // Votes count above the root again.
+    let slot = known.block.slot;
+    let votes = (0..3).map(|n| vote(&keys[usize::from(n)], n, slot, known.hash));
+    assert_eq!(votes.flat_map(|vote| follower.verifier.vote(&vote, NOW)).count(), 1);
 }
