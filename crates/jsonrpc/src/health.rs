@@ -30,6 +30,8 @@ pub struct Health {
     has_announced_end: AtomicBool,
     /// The state is not served yet.
     withholds_state: AtomicBool,
+    /// Why the status is not known, if the feeder says so.
+    reason: Mutex<Option<String>>,
     slot_changes: Mutex<Option<[SlotChange; 3]>>,
 }
 
@@ -74,6 +76,16 @@ impl Health {
     /// Sets the status that the feeder reports. The observed status may be worse.
     pub fn set(&self, status: Status) {
         self.reported.set(status);
+    }
+
+    /// Sets why the status is not known, in words. `None` if there is no particular reason.
+    pub fn set_reason(&self, reason: Option<String>) {
+        *self.reason.lock() = reason;
+    }
+
+    /// Why the status is not known, in words.
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.reason.lock().clone()
     }
 
     /// Whether the ledger's clock stands still on purpose. Then a missing block says nothing. When it continues, slots

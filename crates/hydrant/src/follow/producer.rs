@@ -323,6 +323,7 @@ impl RunningLedger for FollowedChain {
     /// A follower without a source is alive: a restart would not bring the source back, and would load the state again.
     fn poll_health(&mut self, health: &Health) -> bool {
         health.set(health_status(&self.status, self.slots_behind_max));
+        health.set_reason(missing_proof(&self.status));
         health.withhold_state(!self.status.proof().is_state_proven());
         true
     }
@@ -420,12 +421,25 @@ async fn warn_when_cut_off(leaders: Arc<LeaderSender>, has_upstream: bool) {
     ));
 }
 
+/// Why the state is not proven, or cannot be proven any further, in words.
+fn missing_proof(status: &FollowStatus) -> Option<String> {
+    let proof = status.proof();
+    if let Some(reason) = status.mismatch() {
+        return Some(reason);
+    }
+    if let Some(reason) = proof.limitation() {
+        return Some(reason.to_string());
+    }
+    if let Some(slot) = status.unproven_jump() {
+        return Some(format!("the archive of slot {slot} is not proven"));
+    }
+    (!proof.is_state_proven()).then(|| "no bank after the start is verified".to_owned())
+}
+
 /// Unknown while banks cannot be verified, or wait for the proof of the start or of an archive, until a source has said
 /// its newest slot, and while none is connected.
 fn health_status(status: &FollowStatus, slots_behind_max: u64) -> Status {
-    let proof = status.proof();
-    let waits = !proof.is_state_proven() || status.unproven_jump().is_some();
-    if waits || status.mismatch().is_some() || proof.limitation().is_some() {
+    if missing_proof(status).is_some() {
         return Status::Unknown;
     }
     match status.slots_behind().filter(|_| status.is_connected()) {

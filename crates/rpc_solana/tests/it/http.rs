@@ -144,10 +144,10 @@ fn a_state_that_is_withheld_is_not_read() {
         ("getAccountInfo", program.clone()),
         ("getSlot", json!([])),
         ("getLatestBlockhash", json!([{ "commitment": "processed" }])),
-        ("getHealth", json!([])),
     ] {
         assert_eq!(call(method, params)["error"], unhealthy, "{method}");
     }
+    assert_eq!(call("getHealth", json!([]))["error"]["code"], -32005);
     for method in ["getVersion", "getGenesisHash", "getIdentity", "hydrantGetVerification"] {
         assert!(call(method, json!([]))["error"].is_null(), "{method}");
     }
