@@ -57,6 +57,8 @@ pub struct VerificationSummary {
     pub sources: Vec<AgreementSource>,
     /// Why no newer bank can have the level, as a sentence. `None` if nothing prevents it.
     pub limitation: Option<String>,
+    /// The start of the proof, and whose word it is, as a sentence. `None` if banks are not verified, or are made here.
+    pub trust_root: Option<String>,
 }
 
 /// Reports the verification of a ledger.

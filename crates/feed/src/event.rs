@@ -56,12 +56,12 @@ pub enum Event<A, T, M> {
     Confirmed(BlockId),
     /// The bank is the root. All banks that do not descend from it were dropped before.
     Root(BlockId),
-    /// The root jumped to a block that no source sent ([`Feed::jump`](crate::Feed::jump)). Confirmed bank, tip and root
-    /// are this block.
+    /// A block that no source sent is on top of the confirmed bank ([`Feed::jump`](crate::Feed::jump)). It is the tip. All
+    /// banks that do not lead to it were dropped before.
     Jumped {
-        /// The root before the jump.
+        /// The confirmed bank.
         from: BlockId,
-        /// The block of the archive, which is the new root.
+        /// The block of the archive.
         to: BlockId,
     },
     /// A source cannot be followed any further. It is closed.
@@ -159,10 +159,10 @@ pub enum GapReason {
         "the stream began inside a bank that was replaced, and the source does not name its banks"
     )]
     BeganInside,
-    /// The root jumped, and the session does not contain its children.
+    /// The ledger jumped to an archive, and the session does not contain the children of its block.
     #[error("the ledger jumped to slot {slot}, which the stream did not contain")]
     Jumped {
-        /// Slot of the new root.
+        /// Slot of the archive's block.
         slot: Slot,
     },
     /// The caller took a bank back: it is requested again.

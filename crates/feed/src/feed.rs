@@ -35,6 +35,8 @@ pub struct Feed<A, T, M> {
     confirmed: BlockId,
     tip: BlockId,
     approval: Approval,
+    /// The block of an archive above the root, until it is final or dropped.
+    jumped: Option<BlockId>,
     opened: OpenedBanks,
     events: VecDeque<Event<A, T, M>>,
     stats: FeedStats,
@@ -77,6 +79,7 @@ impl<A: Clone, T, M> Feed<A, T, M> {
             tree: BankTree::new(root, blockhash),
             confirmed: root,
             tip: root,
+            jumped: None,
             opened: OpenedBanks::default(),
             events: VecDeque::new(),
             stats: FeedStats::default(),
@@ -113,11 +116,11 @@ impl<A: Clone, T, M> Feed<A, T, M> {
         let source = update.source;
         let slot = update.slot;
         self.stats.updates += 1;
-        if !self.sessions.contains_key(&source) {
+        let Some(session) = self.sessions.get(&source) else {
             self.stats.ignored += 1;
             return;
-        }
-        if slot <= self.tree.root().slot {
+        };
+        if slot <= self.tree.root().slot.max(session.joined_at) {
             self.stats.stale += 1;
             self.check_rooted(&update);
             return;
@@ -386,6 +389,15 @@ impl<A: Clone, T, M> Feed<A, T, M> {
                 for (at, bank) in entry.open.iter().enumerate().filter(|(_, it)| it.is_whole()) {
                     let Some(meta) = &bank.meta else { continue };
                     let link = match self.decide_link(*slot, meta) {
+                        // It is on a fork that left the chain before the archive, and may be partial.
+                        LinkDecision::Report(parent) if parent.slot < session.joined_at => {
+                            LinkDecision::Drop(None)
+                        }
+                        LinkDecision::Gap(GapReason::ParentUnknown { parent, .. })
+                            if parent < *slot && parent <= session.joined_at =>
+                        {
+                            LinkDecision::Drop(None)
+                        }
                         LinkDecision::Gap(GapReason::ParentUnknown { .. })
                             if session.is_detached =>
                         {
@@ -510,6 +522,9 @@ impl<A: Clone, T, M> Feed<A, T, M> {
 
     /// Applies one confirmed or finalized status of a reported bank. Returns false if there is none.
     fn apply_one_status(&mut self) -> bool {
+        if self.apply_jump() {
+            return true;
+        }
         let mut found = None;
         for session in self.sessions.values_mut() {
             for (slot, entry) in &mut session.slots {

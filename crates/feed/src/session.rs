@@ -70,12 +70,14 @@ pub(crate) struct Session<A, T, M> {
     pub(crate) lacks_entries: bool,
     /// A bank that contradicts the rooted chain.
     pub(crate) conflict: Option<GapReason>,
-    /// Whether it began above the root. Its banks wait until the root jumps to one of their parents.
+    /// Whether it began above the root. Its banks wait until the feed jumps to one of their parents.
     pub(crate) is_detached: bool,
     /// Whether it began in the middle of banks, which then may look whole without being so.
     pub(crate) is_partial: bool,
     /// The whole banks of the session that were reported, or were known.
     pub(crate) linked: SourceProgress,
+    /// The slot of the archive that it continues from. Its updates up to that slot do not count.
+    pub(crate) joined_at: Slot,
 }
 
 /// The start of a stream. Banks of a stream that starts above the root wait for [`Feed::jump`](crate::Feed::jump), and
@@ -296,6 +298,7 @@ impl<A, T, M> Session<A, T, M> {
             is_detached,
             is_partial,
             linked: SourceProgress::default(),
+            joined_at: 0,
         }
     }
 
@@ -332,6 +335,12 @@ impl<A, T, M> Session<A, T, M> {
         let has_bank =
             |entry: &SlotEntry<A, T, M>| entry.reported.iter().any(|reported| reported.id == bank);
         !self.is_partial || self.slots.get(&bank.slot).is_some_and(has_bank)
+    }
+
+    /// Makes the session continue from the block of an archive.
+    pub(crate) fn join(&mut self, slot: Slot) {
+        self.joined_at = slot;
+        self.attach();
     }
 
     /// Makes the session continue from the root.

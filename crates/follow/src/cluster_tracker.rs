@@ -31,6 +31,7 @@ use stakes_solana::{
 use svm::AccountSource;
 use verify::{AccountChange, StakedVoters};
 
+use crate::archive_stakes::agree_with_accounts;
 use crate::cluster::{FollowedCluster, Published, PublishedEpoch, slot_ms};
 use crate::status::FollowStatus;
 use crate::stored_rows::{EPOCHS_STORED, write_epochs};
@@ -54,6 +55,8 @@ pub(crate) struct ClusterTracker {
     epoch_stakes: BTreeMap<Epoch, EpochStakes>,
     /// Whether these changed since they were stored.
     is_changed: bool,
+    /// The cluster at the block of an archive, and above it, until that block is the root.
+    jumped: Option<(BlockId, Box<Self>)>,
 }
 
 impl ClusterTracker {
@@ -97,15 +100,45 @@ impl ClusterTracker {
             new_stakes,
             epoch_stakes,
             is_changed: false,
+            jumped: None,
         };
         tracker.update_status();
         tracker
     }
 
-    /// Jumps to the block of a snapshot. `view` has the accounts of that block. Servers read the former state
-    /// of earlier blocks and epochs.
+    /// Tracks the block of an archive and those above it, too. `view` has the accounts of that block.
     pub(crate) fn jump(&mut self, fields: &BankFields, view: &View) {
-        let next = Self::new(fields, view, Arc::clone(&self.status));
+        let mut next = Self::new(fields, view, Arc::clone(&self.status));
+        next.drop_other_stakes(&self.epoch_stakes, view);
+        self.published.stakes.extend(next.published.stakes.clone());
+        self.jumped = Some((view.block(), Box::new(next)));
+        self.publish();
+    }
+
+    /// Drops the stakes of the next epoch, unless they are `known`, if an archive states others than its accounts have.
+    fn drop_other_stakes(&mut self, known: &BTreeMap<Epoch, EpochStakes>, view: &View) {
+        let block = view.block();
+        let epoch = self.schedule.get_leader_schedule_epoch(block.slot);
+        let stated = self.epoch_stakes.get(&epoch).filter(|_| !known.contains_key(&epoch));
+        let stakes = self.tracker.bank(block).map(|bank| Arc::clone(&bank.stakes));
+        let (Some(stated), Some(stakes)) = (stated, stakes) else { return };
+        let total = stakes.0.values().map(|stake| u128::from(*stake)).sum();
+        let stake = |pubkey: &Pubkey| stakes.0.get(pubkey).copied().unwrap_or_default();
+        let voter = |pubkey: &Pubkey| {
+            vote_candidate(view, pubkey)?.state.authorized_voters.get_authorized_voter(epoch)
+        };
+        if total == 0 || agree_with_accounts(stated, total, stake, voter) {
+            return;
+        }
+        tracing::error!(epoch, "the stakes in the archive are not those of its accounts");
+        let first = self.schedule.get_first_slot_in_epoch(epoch);
+        self.new_stakes.retain(|stakes| *stakes.slots().start() != first);
+        self.published.epochs.remove(&epoch);
+        self.epoch_stakes.remove(&epoch);
+    }
+
+    /// The block of an archive is the root. Servers read the former state of earlier blocks and epochs.
+    fn take_jump(&mut self, next: Self) {
         let Published { stakes, epochs, .. } =
             std::mem::replace(&mut self.published, next.published);
         // Stakes that were computed from verified accounts are not replaced by those of a snapshot.
@@ -151,6 +184,14 @@ impl ClusterTracker {
         changes: &[AccountChange],
         parent_state: &impl AccountSource,
     ) {
+        if let Some((_, next)) = &mut self.jumped
+            && next.tracker.bank(parent).is_some()
+        {
+            next.add_bank(id, parent, changes, parent_state);
+            let stakes = next.published.stakes.get(&id).cloned();
+            self.published.stakes.extend(stakes.map(|stakes| (id, stakes)));
+            return self.publish();
+        }
         let bank_state = BankState { changes, parent: parent_state };
         let history = changes.iter().any(|change| change.pubkey == sysvar::stake_history::ID);
         let history = history.then(|| stake_history(&bank_state));
@@ -178,12 +219,19 @@ impl ClusterTracker {
 
     /// Removes a reverted bank.
     pub(crate) fn remove_bank(&mut self, id: BlockId) {
+        self.jumped.take_if(|(jumped, _)| *jumped == id);
+        if let Some((_, next)) = &mut self.jumped {
+            next.tracker.remove(id);
+        }
         self.tracker.remove(id);
         self.published.stakes.remove(&id);
         self.publish();
     }
 
     pub(crate) fn set_root(&mut self, root: BlockId) {
+        if let Some((_, next)) = self.jumped.take_if(|(jumped, _)| *jumped == root) {
+            self.take_jump(*next);
+        }
         let newest = self.tracker.bank(root).and_then(|bank| bank.newest_epoch.clone());
         if let Some(stakes) = newest
             && !self.published.epochs.contains_key(&stakes.epoch)

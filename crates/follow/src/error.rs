@@ -8,6 +8,8 @@ use solana_hash::Hash;
 use store::StoreError;
 use verify::VerifierError;
 
+use crate::trust::TrustError;
+
 /// Why a follower could not start, or ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -81,6 +83,12 @@ pub enum FollowError {
         /// The slot of the stored state.
         slot: Slot,
     },
+    /// The chain of the state is not the trusted one.
+    #[error("the state is refused")]
+    Trust(#[from] TrustError),
+    /// Without verification no bank hash is known that could be compared.
+    #[error("--trust needs bank hashes; fix: another --verify than off")]
+    TrustWithoutVerification,
     /// A thread could not be started.
     #[error("start a thread")]
     Thread(#[source] std::io::Error),

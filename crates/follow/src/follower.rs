@@ -7,20 +7,24 @@ use std::thread::JoinHandle;
 use chain_solana::{BankProof, Block, BlockInfo, EventSink, History, HistoryLimits, Reader};
 use feed::{Feed, FeedConfig};
 use http_client::Endpoint;
+use ledger::{Address, Commitment};
 use query::Ledger;
 use snapshot_solana::BankFields;
 use solana::Account;
 use solana::VerificationLevel;
+use solana_account::ReadableAccount;
+use solana_sdk_ids::sysvar;
 use tokio::sync::{mpsc, watch};
 use verify::{StakedVoters, VerifierConfig};
 
 use crate::agreement::AgreementSources;
+use crate::ancestry::ChainFacts;
 use crate::base::{Base, BaseStore};
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
 use crate::free_thread::FreeThread;
-use crate::gap_closer::{ArchiveSource, GapCloser};
+use crate::gap_closer::{ArchiveSource, GapCloser, KnownChain};
 use crate::nodes;
 use crate::proof_status::ProofStatus;
 use crate::snapshot_status_cache::SnapshotStatusCache;
@@ -28,6 +32,7 @@ use crate::status::FollowStatus;
 use crate::store_thread::StoreQueue;
 use crate::stored_rows::JumpRow;
 use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channel};
+use crate::trust::{NamedBanks, TrustedBank, TrustedBanks};
 use crate::verification::{self, OnMismatch, Verification, VerifyMode};
 use crate::votes::VoteThread;
 use crate::writer::{Storage, Writer, WriterParts};
@@ -52,6 +57,8 @@ pub struct FollowerConfig {
     pub agreement: AgreementConfig,
     /// The stakes of epochs, which weight votes. The oldest first.
     pub epoch_stakes: Vec<StakedVoters>,
+    /// Bank hashes that the chain must have. They need a mode that verifies banks.
+    pub trusted_banks: Vec<TrustedBank>,
     /// Reaction to a bank that differs from the chain's bank hash.
     pub on_mismatch: OnMismatch,
     /// JSON-RPC that names the cluster's nodes, if no source has gossip.
@@ -94,6 +101,7 @@ pub struct Follower {
     cluster: ClusterTracker,
     store: Option<BaseStore>,
     jump: Option<JumpRow>,
+    trusted: TrustedBanks,
 }
 
 /// A running follower. Its tasks end with it.
@@ -116,6 +124,15 @@ impl Follower {
         if config.verify != VerifyMode::Off && !block.has_bank_hash() {
             return Err(FollowError::UnverifiedState { slot: block.id.slot });
         }
+        if config.verify == VerifyMode::Off && !config.trusted_banks.is_empty() {
+            return Err(FollowError::TrustWithoutVerification);
+        }
+        let slot_hashes = Address::from(sysvar::slot_hashes::ID.to_bytes());
+        let slot_hashes = reader.view(Commitment::Finalized).record(&slot_hashes);
+        let slot_hashes = slot_hashes.as_ref().map_or(&[][..], |account| account.0.data());
+        let slot = block.id.slot;
+        let named = NamedBanks { slot, bank_hash: block.bank_hash, slot_hashes };
+        let (trusted, unnamed) = TrustedBanks::at_start(config.trusted_banks.clone(), &named)?;
         let history = Arc::new(History::new(config.history, block.id));
         for block in older.iter().chain([&block]) {
             match jump {
@@ -128,15 +145,33 @@ impl Follower {
         let sources = config.agreement.sources.iter();
         let servers = sources.map(|source| source.server().to_string()).collect();
         let proof = Arc::new(ProofStatus::new(config.verify.required_level(), servers));
+        if let Some(unnamed) = unnamed {
+            tracing::error!("the start is not as trusted as it should be: {unnamed}");
+            proof.set_untrusted(unnamed.to_string());
+        }
+        let (start, compared) = trusted.trust_root();
+        proof.set_trust_root(start, compared);
         proof.record(block.id, BankProof { level: VerificationLevel::Computed, votes: None });
         let status = Arc::new(FollowStatus { proof, ..FollowStatus::default() });
         for counter in [&status.processed, &status.confirmed, &status.root] {
             counter.store(block.id.slot, Ordering::Relaxed);
         }
-        let view = reader.view(ledger::Commitment::Finalized);
+        let view = reader.view(Commitment::Finalized);
         let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
         let root = (block, info);
-        Ok(Self { config, reader, history, status, fields, ledger, root, cluster, store, jump })
+        Ok(Self {
+            config,
+            reader,
+            history,
+            status,
+            fields,
+            ledger,
+            root,
+            cluster,
+            store,
+            jump,
+            trusted,
+        })
     }
 
     /// Returns a reader of the ledger's accounts.
@@ -172,9 +207,20 @@ impl Follower {
 
     /// Follows the sources: a task on the current runtime, and a thread. Events go to `sinks`.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
-        let Self { config, reader, history, status, fields, ledger, root, cluster, store, jump } =
-            self;
-        let base = || reader.view(ledger::Commitment::Finalized);
+        let Self {
+            config,
+            reader,
+            history,
+            status,
+            fields,
+            ledger,
+            root,
+            cluster,
+            store,
+            jump,
+            trusted,
+        } = self;
+        let base = || reader.view(Commitment::Finalized);
         let store = store.map(|store| StoreQueue::start(store, base(), Arc::clone(&status)));
         let (messages, receiver, permits) = message_channel(&config.stream);
         let (gaps, gap_receiver) = watch::channel(0);
@@ -189,8 +235,12 @@ impl Follower {
         };
         let verifier = needs_approval
             .then(|| verification::from_snapshot(root.0.id, &fields, verifier_config));
-        let verification =
-            Verification::new(verifier, config.on_mismatch, Arc::clone(status.proof()));
+        let verification = Verification::new(
+            verifier,
+            config.on_mismatch,
+            trusted.clone(),
+            Arc::clone(status.proof()),
+        );
         let agreement = AgreementSources {
             sources: config.agreement.sources,
             config: config.stream.clone(),
@@ -208,7 +258,10 @@ impl Follower {
         );
         let has_archives = config.archives.is_some();
         let closer = config.archives.map(|archives| {
-            GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages.downgrade())
+            let messages = messages.downgrade();
+            let facts = ChainFacts::from_fields(&fields);
+            let facts = KnownChain { facts, trusted };
+            GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages, facts)
         });
         let needs_entries = sinks.iter().any(|sink| sink.needs_entries());
         let (root, root_info) = root;

@@ -7,9 +7,10 @@
 //! on top if there is one. An archive is taken only if the stream that waits reaches it.
 //! Bounds: one archive of each kind at a time, with the limits of a download; of its accounts, those that differ from
 //! the ledger's, `changes_bytes_max`. An archive that was refused is not downloaded again.
-//! Invariant: an archive is verified whole against its own hashes, on top of the ledger's state, before anything of it
-//! is shown. The ledger continues to follow during the load, and the archive is discarded if the stream catches up
-//! first.
+//! Invariant: an archive is verified whole against its own hashes, on top of the ledger's state, and descends from the
+//! confirmed bank by what it says, before anything of it is shown. It is shown as processed until the banks above it
+//! prove it (`writer::jump`). The ledger continues to follow during the load, and the archive is discarded if the stream
+//! catches up first.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -21,11 +22,15 @@ use chain_solana::Reader;
 use http_client::{Endpoint, describe_error};
 use lattice::LtHash;
 use ledger::{BlockId, Slot};
-use snapshot_solana::{ArchiveName, LoadedState, Progress, Snapshot, SnapshotError};
+use snapshot_solana::{ArchiveName, BankFields, LoadedState, Progress, Snapshot, SnapshotError};
+use solana_account::ReadableAccount;
+use solana_hash::Hash;
 use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::oneshot;
 
+use crate::ancestry::{AncestorSysvars, AncestryError, ChainFacts, ConfirmedBank, check_ancestry};
 use crate::archive_changes::{AccountAfter, ArchiveChanges, TooManyChanges};
 use crate::download::{
     ArchiveKind, DownloadError, DownloadLimits, DownloadProgress, download, newest_archive,
@@ -33,6 +38,7 @@ use crate::download::{
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
 use crate::status::FollowStatus;
 use crate::stream::Message;
+use crate::trust::{NamedBanks, TrustError, TrustedBanks};
 
 /// Interval between log lines about the progress of a download or a load.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -77,6 +83,10 @@ enum CloseError {
     Download(#[from] DownloadError),
     #[error("the archive was refused")]
     Archive(#[from] SnapshotError),
+    #[error("the archive was refused")]
+    Ancestry(#[from] AncestryError),
+    #[error("the archive was refused")]
+    Trust(#[from] TrustError),
     #[error("the archive is too different from the ledger")]
     Changes(#[from] TooManyChanges),
     #[error("the ledger did not jump")]
@@ -94,6 +104,17 @@ enum CloseError {
     Ended,
 }
 
+impl CloseError {
+    /// Whether the same archive would fail again.
+    fn is_archive_at_fault(&self) -> bool {
+        match self {
+            Self::Archive(_) | Self::Ancestry(_) | Self::Trust(_) | Self::Changes(_) => true,
+            Self::Refused(refusal) => refusal.is_archive_at_fault(),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     /// The newest incremental one, on top of the ledger.
@@ -102,12 +123,21 @@ enum Choice {
     Full { with_incremental: bool },
 }
 
+/// What is known of the chain, whatever an archive says.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownChain {
+    pub(crate) facts: ChainFacts,
+    /// The trusted banks above the start.
+    pub(crate) trusted: TrustedBanks,
+}
+
 /// Closes gaps until the follower ends.
 pub(crate) struct GapCloser {
     source: ArchiveSource,
     reader: Reader,
     status: Arc<FollowStatus>,
     messages: WeakSender<Message>,
+    known: KnownChain,
     /// Names of archives that were refused.
     refused: VecDeque<String>,
 }
@@ -118,8 +148,9 @@ impl GapCloser {
         reader: Reader,
         status: Arc<FollowStatus>,
         messages: WeakSender<Message>,
+        known: KnownChain,
     ) -> Self {
-        Self { source, reader, status, messages, refused: VecDeque::new() }
+        Self { source, reader, status, messages, known, refused: VecDeque::new() }
     }
 
     /// Runs until the follower ends.
@@ -140,6 +171,9 @@ impl GapCloser {
 
     fn report(&self, err: &CloseError) {
         let text = describe_error(err);
+        if err.is_archive_at_fault() {
+            self.status.proof.set_refusal(Some(format!("an archive closes no gap: {text}")));
+        }
         let before = self.status.last_archive_error.lock().replace(text.clone());
         if before.as_ref() != Some(&text) {
             tracing::warn!("the gap is still open: {text}");
@@ -171,16 +205,16 @@ impl GapCloser {
             }
         };
         let loaded = self.load(full.clone(), incremental.clone()).await;
-        let is_archive_at_fault =
-            matches!(loaded, Err(CloseError::Archive(_) | CloseError::Changes(_)));
         // Before the jump: the node may end at any time after it.
-        for path in full.iter().chain(&incremental) {
-            if is_archive_at_fault {
-                self.refuse(path);
-            }
-            remove(path);
+        full.iter().chain(&incremental).for_each(|path| remove(path));
+        let closed = match loaded {
+            Ok(loaded) => self.jump(loaded).await,
+            Err(err) => Err(err),
+        };
+        if closed.as_ref().is_err_and(CloseError::is_archive_at_fault) {
+            full.iter().chain(&incremental).for_each(|path| self.refuse(path));
         }
-        self.jump(loaded?).await
+        closed
     }
 
     /// Returns the archives to load, or `None` if none closes the gap yet.
@@ -256,6 +290,7 @@ impl GapCloser {
             bytes_max: self.source.changes_bytes_max,
             status: Arc::clone(&self.status),
             threads: self.source.threads,
+            known: self.known.clone(),
             progress: Arc::default(),
         };
         let progress = Arc::clone(&load.progress);
@@ -316,13 +351,16 @@ struct Load {
     bytes_max: usize,
     status: Arc<FollowStatus>,
     threads: usize,
+    known: KnownChain,
     progress: Arc<Progress>,
 }
 
 impl Load {
     fn run(self) -> Result<(Snapshot, Vec<AccountAfter>), CloseError> {
-        let Self { state, reader, full, incremental, bytes_max, status, threads, progress } = self;
+        let Self { state, reader, full, incremental, bytes_max, status, threads, progress, .. } =
+            self;
         let ConfirmedState { view, lt_hash } = state;
+        let info = Arc::clone(view.meta());
         let slot = view.block().slot;
         let accounts_len = view.len();
         let lamports = view.meta().capitalization;
@@ -340,8 +378,31 @@ impl Load {
             }
             (None, ..) => unreachable!("there is an archive"),
         };
-        Ok((snapshot, changes.into_changes()?))
+        let changes = changes.into_changes()?;
+        let confirmed = ConfirmedBank {
+            slot,
+            block_height: info.block_height,
+            blockhash: info.last_blockhash(),
+            bank_hash: Some(info.bank_hash).filter(|hash| *hash != Hash::default()),
+        };
+        let sysvars = AncestorSysvars {
+            slot_hashes: written_data(&changes, &sysvar::slot_hashes::ID),
+            slot_history: written_data(&changes, &sysvar::slot_history::ID),
+        };
+        check_ancestry(&confirmed, &self.known.facts, &snapshot.bank, sysvars)?;
+        let BankFields { slot: archive, bank_hash, .. } = snapshot.bank;
+        let slot_hashes = sysvars.slot_hashes;
+        let named = NamedBanks { slot: archive, bank_hash, slot_hashes };
+        self.known.trusted.check_archive(slot, &named)?;
+        Ok((snapshot, changes))
     }
+}
+
+/// The data of an account that an archive changes; every bank writes the sysvars. `changes` are sorted.
+fn written_data<'a>(changes: &'a [AccountAfter], pubkey: &Pubkey) -> &'a [u8] {
+    let found = changes.binary_search_by_key(pubkey, |(changed, _)| *changed);
+    let account = found.ok().and_then(|at| changes[at].1.as_ref());
+    account.map_or(&[], |account| account.data())
 }
 
 /// The lattice hash over all accounts. Cost: about a microsecond for each.

@@ -14,7 +14,9 @@
 
 mod account_updates;
 mod agreement;
+mod ancestry;
 mod archive_changes;
+mod archive_stakes;
 mod base;
 mod client_shares;
 mod clock;
@@ -43,6 +45,7 @@ mod stored_ledger;
 mod stored_rows;
 mod stream;
 mod stream_end;
+mod trust;
 mod upstream_calls;
 mod upstream_sender;
 mod verification;
@@ -66,6 +69,7 @@ pub use snapshot_status_cache::SnapshotStatusCache;
 pub use status::FollowStatus;
 pub use stored_ledger::{LedgerDirectory, StoredLedger};
 pub use stream::{SourceConfig, StreamConfig};
+pub use trust::{TrustError, TrustedBank, TrustedBankError};
 pub use upstream_calls::UpstreamCalls;
 pub use upstream_sender::UpstreamSender;
 pub use verification::{OnMismatch, VerifyMode};

@@ -98,6 +98,11 @@ pub struct ProofStatus {
     /// The one that is not resolved, after the slot of the bank that has to be verified.
     mismatch: ArcSwapOption<(Slot, Arc<BankMismatch>)>,
     limitation: ArcSwapOption<String>,
+    /// Why an archive, or the chain of a source, was refused. It ends with the next bank that is confirmed.
+    refusal: ArcSwapOption<String>,
+    /// A trusted bank that nothing names any more.
+    untrusted: ArcSwapOption<String>,
+    trust_root: ArcSwapOption<String>,
     sources: Box<[SourceStatus]>,
 }
 
@@ -123,6 +128,9 @@ impl ProofStatus {
             first_mismatch: ArcSwapOption::empty(),
             mismatch: ArcSwapOption::empty(),
             limitation: ArcSwapOption::empty(),
+            refusal: ArcSwapOption::empty(),
+            untrusted: ArcSwapOption::empty(),
+            trust_root: ArcSwapOption::empty(),
             sources: sources.into_iter().map(SourceStatus::new).collect(),
         }
     }
@@ -162,7 +170,8 @@ impl ProofStatus {
 
     /// Why no newer bank can be verified, in words.
     pub fn limitation(&self) -> Option<Arc<String>> {
-        self.limitation.load_full()
+        let reasons = [&self.limitation, &self.refusal, &self.untrusted];
+        reasons.into_iter().find_map(ArcSwapOption::load_full)
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -210,6 +219,39 @@ impl ProofStatus {
         self.limitation.store(text.map(Arc::new));
     }
 
+    /// Whether the state may be shown as confirmed and final: with a level above that of the source's own chain, only
+    /// once a bank has it.
+    pub fn is_state_proven(&self) -> bool {
+        let is_own_word = self.required <= Some(VerificationLevel::Sequence);
+        is_own_word || self.verified.load(Ordering::Relaxed) > 0
+    }
+
+    /// Sets the start of the proof: a state, and the newest trusted bank up to it that it leads to.
+    pub(crate) fn set_trust_root(&self, start: Slot, trusted: Option<Slot>) {
+        let text = match trusted {
+            Some(slot) => format!(
+                "the state of slot {start} and the banks after it lead to the trusted bank of slot {slot} (--trust); the \
+                 stakes of the first two epochs are the snapshot's word"
+            ),
+            None => format!(
+                "the state of slot {start}, and the stakes of the first two epochs, are the snapshot's word (--trust)"
+            ),
+        };
+        self.trust_root.store(self.required.map(|_| Arc::new(text)));
+    }
+
+    /// Says which trusted bank cannot be compared, for as long as the node runs.
+    pub(crate) fn set_untrusted(&self, text: String) {
+        self.untrusted.store(Some(Arc::new(text)));
+    }
+
+    /// Says why an archive, or the chain of a source, was refused.
+    pub(crate) fn set_refusal(&self, text: Option<String>) {
+        if text.is_some() || self.refusal.load().is_some() {
+            self.refusal.store(text.map(Arc::new));
+        }
+    }
+
     fn cell(&self, bank: BlockId) -> Option<&Cell> {
         let index = bank.version.checked_rem(self.cells.len() as u64)?;
         self.cells.get(index as usize)
@@ -253,6 +295,7 @@ impl chain_solana::Verification for ProofStatus {
             first_mismatch: mismatch.map(|mismatch| (*mismatch).clone()),
             sources: self.sources.iter().map(SourceStatus::summary).collect(),
             limitation: self.limitation().map(|text| (*text).clone()),
+            trust_root: self.trust_root.load().as_deref().cloned(),
         }
     }
 

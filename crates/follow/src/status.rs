@@ -32,8 +32,12 @@ pub struct FollowStatus {
     /// Banks with fewer entries than the source counts.
     pub(crate) banks_without_entries: AtomicU64,
     pub(crate) gaps: AtomicU64,
-    /// Jumps to the block of an archive.
+    /// Jumps to the block of an archive, once it is proven.
     pub(crate) jumps: AtomicU64,
+    /// Jumps to the block of an archive that was dropped before.
+    pub(crate) refused_jumps: AtomicU64,
+    /// The slot of an archive's block that is not proven, or 0.
+    pub(crate) unproven_jump: AtomicU64,
     /// The lowest slot that a detached stream can be joined at; 0 if there is none.
     pub(crate) joinable_from: AtomicU64,
     pub(crate) late_writes: AtomicU64,
@@ -109,9 +113,14 @@ impl FollowStatus {
         self.gaps.load(Ordering::Relaxed)
     }
 
-    /// Number of jumps to the block of an archive so far.
+    /// Number of jumps so far to the block of an archive that was proven.
     pub fn jumps(&self) -> u64 {
         self.jumps.load(Ordering::Relaxed)
+    }
+
+    /// The slot of an archive's block that is shown as processed, and not proven.
+    pub fn unproven_jump(&self) -> Option<Slot> {
+        Some(self.unproven_jump.load(Ordering::Relaxed)).filter(|slot| *slot > 0)
     }
 
     /// Whether a stream waits for a newer archive, which closes the gap before it.
@@ -213,6 +222,7 @@ impl Collector for FollowStatus {
             ("bank_without_entries", &self.banks_without_entries),
             ("gap", &self.gaps),
             ("jump", &self.jumps),
+            ("refused_jump", &self.refused_jumps),
             ("late_write", &self.late_writes),
             ("uncounted_votes_bank", &self.dropped_votes),
             ("reverted_bank", &self.reverted),

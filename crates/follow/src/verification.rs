@@ -14,21 +14,23 @@ use std::time::Duration;
 
 use chain_solana::{BankHashComponents, BankProof};
 use feed::Decision;
-use lattice::LtHash;
+use lattice::{HardFork, LtHash};
 use ledger::{BlockId, Slot};
 use solana::{BankMismatch, HashReporter, VerificationLevel};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_sdk_ids::sysvar;
 use verify::{
-    RootBank, SignedVote, SourceId, StakedVoters, SummedBank, Verdict, VerdictChange, Verifier,
-    VerifierConfig, VerifierError, WRITTEN_LISTED_MAX,
+    ArchivedBank, RootBank, SignedVote, SourceId, StakedVoters, SummedBank, Verdict, VerdictChange,
+    Verifier, VerifierConfig, VerifierError, WRITTEN_LISTED_MAX,
 };
 
+use crate::jump::JumpRefusal;
 use crate::prepared_bank::PreparedBank;
 use crate::proof_status::ProofStatus;
 use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
+use crate::trust::{TrustError, TrustedBank, TrustedBanks};
 
 /// The method of verifying banks, which decides the commitment of a bank. The docs of the variants are the help of
 /// `--verify`.
@@ -89,6 +91,8 @@ enum Limitation {
     Stakes(Slot),
     #[error("too many banks wait for their verification")]
     Full,
+    #[error("the chain is not the trusted one: {0}")]
+    Trust(TrustError),
 }
 
 /// The hashes of a bank that is whole.
@@ -108,7 +112,22 @@ pub(crate) struct Verification {
     /// Slots above the root for which a source lists another hash.
     disagreed: BTreeSet<(Slot, SourceId)>,
     limitation: Option<Limitation>,
+    /// The block of an archive that is not proven.
+    jumped: Option<JumpedBank>,
+    /// The block of the last archive.
+    archive: Option<BlockId>,
+    /// The trusted banks above the root.
+    trusted: TrustedBanks,
     proof: Arc<ProofStatus>,
+}
+
+/// The bank of an archive above the root, which is neither proven nor dropped.
+struct JumpedBank {
+    id: BlockId,
+    /// Those from before the jump.
+    hard_forks: Vec<HardFork>,
+    /// The first contradiction.
+    refusal: Option<JumpRefusal>,
 }
 
 impl Verification {
@@ -116,6 +135,7 @@ impl Verification {
     pub(crate) fn new(
         verifier: Option<Verifier>,
         on_mismatch: OnMismatch,
+        trusted: TrustedBanks,
         proof: Arc<ProofStatus>,
     ) -> Self {
         Self {
@@ -126,20 +146,53 @@ impl Verification {
             unverified: BTreeSet::new(),
             disagreed: BTreeSet::new(),
             limitation: None,
+            jumped: None,
+            archive: None,
+            trusted,
             proof,
         }
     }
 
-    /// The ledger has jumped to the block of a snapshot: the banks above it are verified from now on.
-    pub(crate) fn jump(&mut self, block: BlockId, fields: &snapshot_solana::BankFields) {
-        if let Some(verifier) = &mut self.verifier {
-            *verifier = from_snapshot(block, fields, *verifier.config());
-        }
-        self.decisions.clear();
-        self.repaired.clear();
-        self.disagreed.clear();
+    /// The ledger has jumped to the block of an archive, on the confirmed bank. It is verified as the banks above it are,
+    /// except that any contradiction is the archive's fault.
+    pub(crate) fn jump(
+        &mut self,
+        block: BlockId,
+        parent: BlockId,
+        fields: &snapshot_solana::BankFields,
+        now: Duration,
+    ) -> Result<(), VerifierError> {
+        let Some(verifier) = &mut self.verifier else { return Ok(()) };
+        let lt_hash = (*fields.lt_hash).clone();
+        let bank = RootBank { block, bank_hash: fields.bank_hash, lt_hash };
+        let before = verifier.hard_forks().to_vec();
+        let hard_forks = fields.hard_forks.clone();
+        let changed = verifier.jump(ArchivedBank { bank, parent, hard_forks }, now)?;
+        self.archive = Some(block);
+        self.jumped = Some(JumpedBank { id: block, hard_forks: before, refusal: None });
         self.end_limitation();
         self.proof.record(block, BankProof { level: VerificationLevel::Computed, votes: None });
+        self.handle_changes(&changed);
+        Ok(())
+    }
+
+    /// The block of an archive was dropped. Returns the contradiction, if there was one.
+    pub(crate) fn end_jump(&mut self) -> Option<JumpRefusal> {
+        let JumpedBank { hard_forks, refusal, .. } = self.jumped.take()?;
+        if let Some(verifier) = &mut self.verifier {
+            verifier.set_hard_forks(hard_forks);
+        }
+        self.end_limitation();
+        refusal
+    }
+
+    /// Whether a bank is the unproven block of an archive, or descends from it.
+    fn is_above_jump(&self, bank: BlockId) -> bool {
+        let jumped = self.jumped.as_ref().map(|jumped| jumped.id);
+        let Some(verifier) = self.verifier.as_ref().filter(|_| jumped.is_some()) else {
+            return false;
+        };
+        std::iter::successors(Some(bank), |at| verifier.parent(*at)).any(|at| Some(at) == jumped)
     }
 
     /// The lattice hash over all accounts after a bank; `None` if banks are not verified.
@@ -340,9 +393,18 @@ impl Verification {
         if Some(level) < self.proof.required_level() {
             return;
         }
+        if let Err(err) = self.check_trusted(bank) {
+            return self.limit(Limitation::Trust(err));
+        }
+        if self.is_above_jump(bank) {
+            if self.jumped.as_ref().is_some_and(|jumped| jumped.refusal.is_some()) {
+                return;
+            }
+            self.jumped = None;
+        }
         if before.map(|before| before.level) < self.proof.required_level() {
             self.proof.verified_banks.fetch_add(1, Ordering::Relaxed);
-            if matches!(self.limitation, Some(Limitation::Full)) {
+            if matches!(self.limitation, Some(Limitation::Full | Limitation::Trust(_))) {
                 self.end_limitation();
             }
             if self.repaired.contains(&bank.slot) {
@@ -354,6 +416,28 @@ impl Verification {
             tracing::info!(slot = bank.slot, level, "banks have the required level again");
         }
         self.decisions.push_back(Decision::Approve(bank));
+    }
+
+    /// Compares the trusted banks up to a bank with it and its ancestors above the root. Below the block of an archive,
+    /// the archive names them.
+    fn check_trusted(&self, bank: BlockId) -> Result<(), TrustError> {
+        let Some(verifier) = &self.verifier else { return Ok(()) };
+        for trusted in self.trusted.up_to(bank.slot) {
+            let TrustedBank { slot, bank_hash } = *trusted;
+            let mut chain = std::iter::successors(Some(bank), |at| verifier.parent(*at));
+            let Some(reached) = chain.find(|at| at.slot <= slot) else { continue };
+            let is_passed = self.archive.is_some_and(|archive| {
+                verifier.parent(archive) == Some(reached) && archive.slot > slot
+            });
+            let found = verifier.bank_hash(reached).unwrap_or_default();
+            if reached.slot == slot && found != bank_hash {
+                return Err(TrustError::Hash { slot, trusted: bank_hash, found });
+            }
+            if reached.slot < slot && !is_passed {
+                return Err(TrustError::Skipped { slot });
+            }
+        }
+        Ok(())
     }
 
     /// Whether the hash of the bank, or that of an ancestor, was found wrong.
@@ -384,6 +468,9 @@ impl Verification {
     /// Requests the bank again once, and reports the mismatch if it recurs. The hash is that of `bank`, or of its
     /// parent.
     fn handle_mismatch(&mut self, bank: BlockId, mismatch: &BankMismatch, is_first: bool) {
+        if self.is_above_jump(bank) {
+            return self.refuse_jump(mismatch);
+        }
         let is_reported = self.proof.has_mismatch();
         if !is_reported && !is_first {
             // A bank below it is being dropped, and it goes with that one.
@@ -409,10 +496,29 @@ impl Verification {
         }
     }
 
+    /// The archive is not of the chain that is followed: its block is dropped with all above it.
+    fn refuse_jump(&mut self, mismatch: &BankMismatch) {
+        let Some(jumped) = &mut self.jumped else { return };
+        if jumped.refusal.is_some() {
+            return;
+        }
+        log_mismatch("the archive is refused", mismatch);
+        let BankMismatch { slot, computed, reported, reporter, .. } = *mismatch;
+        let archive = jumped.id.slot;
+        let reporter = reporter.name();
+        jumped.refusal =
+            Some(JumpRefusal::Contradicted { archive, slot, computed, reported, reporter });
+        self.decisions.push_back(Decision::Retract(jumped.id));
+    }
+
     pub(crate) fn root(&mut self, bank: BlockId) -> Result<(), VerifierError> {
         self.repaired = self.repaired.split_off(&(bank.slot + 1));
         self.unverified = self.unverified.split_off(&bank);
         self.disagreed = self.disagreed.split_off(&(bank.slot + 1, SourceId(0)));
+        if self.trusted.remove_to(bank.slot) {
+            let (start, trusted) = self.trusted.trust_root();
+            self.proof.set_trust_root(start, trusted);
+        }
         self.verifier.as_mut().map_or(Ok(()), |verifier| verifier.root(bank).map(drop))
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use chain_solana::{
     Block, BlockInfo, EventSink, ExecutedTransaction, History, LedgerEvent, Reader, RevertReason,
 };
-use feed::{DropReason, Event, Feed, Gap, SourceId, UpdateKind};
+use feed::{DropReason, Event, Feed, Gap, GapReason, SourceId, UpdateKind};
 use ledger::{Address, BlockId, Commitment, Slot};
 use query::Ledger;
 use solana::Account;
@@ -40,6 +40,7 @@ use crate::stream::{Message, source_update};
 use crate::verification::Verification;
 use crate::vote_accounts::VoteAccounts;
 use crate::votes::{LandedVotes, StakeTables, VoteThread};
+use jump::JumpedBlock;
 
 mod jump;
 mod prepare_banks;
@@ -130,6 +131,8 @@ pub(crate) struct Writer {
     free_thread: FreeThread,
     /// The jump that the feed is about to report.
     pending_jump: Option<Jump>,
+    /// The block of an archive above the root.
+    jumped: Option<JumpedBlock>,
     started: Instant,
     /// When the last updates came, since the start.
     now: Duration,
@@ -166,6 +169,7 @@ impl Writer {
             deferred: DeferredWork::default(),
             free_thread: parts.free_thread,
             pending_jump: None,
+            jumped: None,
             started: now(),
             now: Duration::ZERO,
         }
@@ -222,6 +226,8 @@ impl Writer {
                     if !self.verification.is_stopped() {
                         self.feed.handle_timeout(now);
                     }
+                    self.now = now.saturating_duration_since(self.started).max(self.now);
+                    self.check_jump();
                     self.take_events()?;
                     self.run_deferred_if_due(now)?;
                     self.prepare_banks(0)?;
@@ -274,7 +280,7 @@ impl Writer {
                 Event::Dropped { bank, reason } => self.drop_bank(bank, reason)?,
                 Event::Tip(bank) => self.move_tip(bank)?,
                 Event::Confirmed(bank) => self.confirm(bank)?,
-                Event::Root(bank) => self.deferred.push_root(bank, self.now),
+                Event::Root(bank) => self.defer_root(bank)?,
                 Event::Jumped { from, to } => self.apply_jump(from, to)?,
                 Event::LateWrite { bank, write } => {
                     self.status.late_writes.fetch_add(1, Ordering::Relaxed);
@@ -349,6 +355,10 @@ impl Writer {
             "gap: {}",
             gap.reason
         );
+        if matches!(gap.reason, GapReason::OtherChain { .. }) {
+            let refusal = format!("a source follows another chain: {text}");
+            self.status.proof.set_refusal(Some(refusal));
+        }
         *self.status.last_gap.lock() = Some(text);
         if let Some((session, _)) = self.sessions.open {
             self.sessions.gaps.send_replace(session);
@@ -400,6 +410,7 @@ impl Writer {
         self.history.drop_fork(bank);
         self.verification.drop_bank(bank);
         self.cluster.remove_bank(bank);
+        self.drop_jump(bank);
         self.status.reverted.fetch_add(1, Ordering::Relaxed);
         let reason = match reason {
             DropReason::Dead { error } => RevertReason::Dead { error },
@@ -453,6 +464,8 @@ impl Writer {
         self.ledger.confirm(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.confirm(bank);
         self.status.proof.confirm(bank);
+        self.status.proof.set_refusal(None);
+        self.confirm_jump(bank);
         for id in self.chain_to(bank, |_, frozen| frozen.is_confirmed) {
             let Some(frozen) = self.banks.get_mut(&id) else { continue };
             frozen.is_confirmed = true;
@@ -463,13 +476,27 @@ impl Writer {
         Ok(())
     }
 
+    /// Defers a root. That of an archive is applied at once, so that its events are together in mode `off`.
+    fn defer_root(&mut self, bank: BlockId) -> Result<(), FollowError> {
+        self.deferred.push_root(bank, self.now);
+        if self.jumped.as_ref().is_none_or(|jumped| jumped.id != bank) {
+            return Ok(());
+        }
+        let roots = std::mem::take(&mut self.deferred.roots);
+        roots.into_iter().try_for_each(|bank| self.set_root(bank))
+    }
+
     fn set_root(&mut self, bank: BlockId) -> Result<(), FollowError> {
-        let rooted = self.rooted_banks(bank);
+        let jumped = self.root_jump(bank);
+        let rooted = self.rooted_banks(bank, jumped.as_ref());
         self.ledger.finalize(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.finalize(bank);
         self.verification.root(bank).map_err(|err| FollowError::Verify { bank, err })?;
         self.cluster.set_root(bank);
-        self.take_epoch_stakes();
+        match jumped {
+            Some(jumped) => self.end_jump(jumped),
+            None => self.take_epoch_stakes(),
+        }
         self.store_banks(rooted)?;
         self.banks = self.banks.split_off(&bank);
         if let Some(frozen) = self.banks.get(&bank) {
@@ -482,12 +509,17 @@ impl Writer {
 }
 
 impl Writer {
-    /// The banks to be stored when `bank` becomes the root, the oldest first.
-    fn rooted_banks(&self, bank: BlockId) -> Vec<RootedBank> {
+    /// The banks to be stored when `bank` becomes the root, the oldest first. `jumped` is the bank if an archive brought
+    /// it: those before it are not its ancestors.
+    fn rooted_banks(&self, bank: BlockId, jumped: Option<&JumpedBlock>) -> Vec<RootedBank> {
         if self.storage.queue.is_none() {
             return Vec::new();
         }
         let root = self.ledger.root();
+        if let Some(jumped) = jumped {
+            let stored = self.rooted_bank(bank, Some(jumped.lattice()));
+            return stored.map(|bank| RootedBank { is_next: false, ..bank }).into_iter().collect();
+        }
         let ids = self.chain_to(bank, |id, _| *id == root);
         let bank = |id| self.rooted_bank(id, self.verification.lattice(id));
         ids.into_iter().filter_map(bank).collect()

@@ -6,9 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use chain_solana::{Block, Cluster, ClusterInfo, ClusterNode, History, Reader};
-use grpc::{Config, GossipTable, GrpcEventSink, GrpcNode, Security, Server, TlsAcceptor};
+use grpc::{
+    Config, GossipTable, GrpcEventSink, GrpcNode, LedgerReader, NewestBlock, Security, Server,
+    TlsAcceptor,
+};
 use http_server::Authenticator;
-use ledger::Commitment;
+use jsonrpc::Health;
+use ledger::{Commitment, Slot};
+use solana_hash::Hash;
 
 use crate::node::flags::ServiceFlags;
 use crate::process_setup::GrpcPort;
@@ -57,18 +62,36 @@ pub(crate) struct GrpcListener<'a> {
     pub(crate) serving: &'a ServingOptions,
 }
 
+/// The ledger as gRPC reads it: it has no blocks while its state is withheld.
+pub(crate) struct ServedReader {
+    pub(crate) reader: Reader,
+    pub(crate) health: Arc<Health>,
+}
+
+impl LedgerReader for ServedReader {
+    fn newest(&self, commitment: Commitment) -> Option<NewestBlock> {
+        self.health.check_state().ok()?;
+        self.reader.newest(commitment)
+    }
+
+    fn is_blockhash_valid(&self, blockhash: &Hash, commitment: Commitment) -> Option<(Slot, bool)> {
+        self.health.check_state().ok()?;
+        self.reader.is_blockhash_valid(blockhash, commitment)
+    }
+}
+
 /// Starts the server with `stored_blocks` as the first blocks of the log of `from_slot`. The sink receives the ledger's
 /// events.
 pub(crate) fn start(
     config: &Config,
     cluster: &Arc<ClusterInfo>,
-    reader: &Reader,
+    ledger: ServedReader,
     stored_blocks: Vec<Arc<Block>>,
     listener: GrpcListener<'_>,
 ) -> Result<(Server, GrpcEventSink)> {
     let GrpcListener { listener, authenticator, serving } = listener;
     let node = GrpcNode {
-        reader: Box::new(reader.clone()),
+        reader: Box::new(ledger),
         cluster: Some(Arc::clone(cluster)),
         program: ("hydrant", env!("CARGO_PKG_VERSION")),
         stored_blocks,

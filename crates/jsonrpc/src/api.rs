@@ -88,6 +88,9 @@ pub struct MethodSpec<A: 'static> {
     pub revalidation_dependencies: Option<FindDependencies<A>>,
     /// Whether a web page of another origin may not call it ([`PageAccess`]): it spends or changes what others rely on.
     pub is_dangerous: bool,
+    /// Whether it reads nothing of the ledger's state, so that it is served while that is withheld
+    /// ([`Health::withhold_state`](crate::Health::withhold_state)).
+    pub is_stateless: bool,
 }
 
 impl<A> MethodSpec<A> {
@@ -104,6 +107,7 @@ impl<A> MethodSpec<A> {
             cache_dependencies: None,
             revalidation_dependencies: None,
             is_dangerous: false,
+            is_stateless: false,
         }
     }
 
@@ -123,6 +127,12 @@ impl<A> MethodSpec<A> {
     /// Returns the method as one that a web page of another origin may not call.
     pub const fn dangerous(mut self) -> Self {
         self.is_dangerous = true;
+        self
+    }
+
+    /// Returns the method as one that reads nothing of the ledger's state.
+    pub const fn stateless(mut self) -> Self {
+        self.is_stateless = true;
         self
     }
 

@@ -96,6 +96,12 @@ impl RpcError {
         Self::new(FOREIGN_PAGE, format!("this request may not call {method}: {reason}"))
     }
 
+    /// The node has no state that it may serve yet: Agave's error of an unhealthy node that is not known to be behind.
+    pub(crate) fn unhealthy() -> Self {
+        let data = serde_json::json!({ "numSlotsBehind": null });
+        Self::new(OVERLOADED, "Node is unhealthy").with_data(data)
+    }
+
     pub(crate) fn full(full: &cpu_pool::PoolFull) -> Self {
         let data = serde_json::json!({
             "class": full.class.name(), "queued": full.tasks, "limit": full.limit,

@@ -11,6 +11,8 @@ use std::time::Duration;
 use ledger::Slot;
 use parking_lot::Mutex;
 
+use crate::error::RpcError;
+
 /// Shortest stall, in slots: a slot may take longer than it should.
 const STALL_SLOTS_MIN: u32 = 4;
 
@@ -26,6 +28,10 @@ pub struct Health {
     is_paused: AtomicBool,
     /// The node will end, and still serves.
     has_announced_end: AtomicBool,
+    /// The state is not served yet.
+    withholds_state: AtomicBool,
+    /// Why the status is not known, if the feeder says so.
+    reason: Mutex<Option<String>>,
     slot_changes: Mutex<Option<[SlotChange; 3]>>,
 }
 
@@ -72,6 +78,16 @@ impl Health {
         self.reported.set(status);
     }
 
+    /// Sets why the status is not known, in words. `None` if there is no particular reason.
+    pub fn set_reason(&self, reason: Option<String>) {
+        *self.reason.lock() = reason;
+    }
+
+    /// Why the status is not known, in words.
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.reason.lock().clone()
+    }
+
     /// Whether the ledger's clock stands still on purpose. Then a missing block says nothing. When it continues, slots
     /// count from there.
     pub fn set_paused(&self, is_paused: bool) {
@@ -88,6 +104,21 @@ impl Health {
     /// Whether the end of the node was announced. The state may still be up to date.
     pub fn has_announced_end(&self) -> bool {
         self.has_announced_end.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether the state is withheld: nothing that reads it is served, because it is not verified yet.
+    pub fn withhold_state(&self, is_withheld: bool) {
+        self.withholds_state.store(is_withheld, Ordering::Relaxed);
+    }
+
+    /// Whether the state is withheld ([`Self::withhold_state`]). Cheap.
+    pub fn withholds_state(&self) -> bool {
+        self.withholds_state.load(Ordering::Relaxed)
+    }
+
+    /// Fails with -32005, as Agave's unhealthy nodes do, if the state is withheld.
+    pub fn check_state(&self) -> Result<(), RpcError> {
+        if self.withholds_state() { Err(RpcError::unhealthy()) } else { Ok(()) }
     }
 
     /// The status as of the last observation. Cheap.

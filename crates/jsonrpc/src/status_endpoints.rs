@@ -46,7 +46,10 @@ pub(crate) fn ready(server: &ServerContext) -> Response<ResponseBody> {
     let why = match server.health.status() {
         Status::Ok => return fresh(text_response(StatusCode::OK, "ready\n")),
         Status::Behind { slots } => format!("behind by {slots} slots"),
-        Status::Unknown => "unknown".to_owned(),
+        Status::Unknown => match server.health.reason() {
+            Some(reason) => format!("unknown: {reason}"),
+            None => "unknown".to_owned(),
+        },
     };
     let age =
         last_block_age(server).map(|age| format!(", last block {:.1} s ago", age.as_secs_f64()));

@@ -148,7 +148,36 @@ pub(crate) struct Bank {
     pub(crate) written_len: usize,
 }
 
+/// The bank of an archive, whose hash was not computed from its parent's.
+#[derive(Clone, Debug)]
+pub struct ArchivedBank {
+    /// Its identity and its hashes.
+    pub bank: RootBank,
+    /// The newest known bank, on which it is placed.
+    pub parent: BlockId,
+    /// The hard forks of the cluster, as the archive has them.
+    pub hard_forks: Vec<HardFork>,
+}
+
 impl Bank {
+    /// Creates the bank of an archive.
+    pub(crate) fn from_archive(bank: RootBank, parent: BlockId, now: Duration) -> Self {
+        let RootBank { bank_hash, lt_hash, .. } = bank;
+        Self {
+            parent,
+            bank_hash,
+            lt_hash,
+            signature_count: 0,
+            blockhash: Hash::default(),
+            child_report: ChildReport::Missing,
+            voted: None,
+            verdict: Verdict::Pending,
+            frozen_at: now,
+            written: Arc::default(),
+            written_len: 0,
+        }
+    }
+
     /// Computes the hash of a bank.
     pub(crate) fn freeze(
         bank: &SummedBank<'_>,

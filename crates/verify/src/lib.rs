@@ -24,7 +24,9 @@ mod verdict;
 mod verifier;
 mod vote;
 
-pub use bank::{AccountChange, AccountHash, FrozenBank, LatticeChange, RootBank, SummedBank};
+pub use bank::{
+    AccountChange, AccountHash, ArchivedBank, FrozenBank, LatticeChange, RootBank, SummedBank,
+};
 pub use error::VerifierError;
 pub use reports::SourceId;
 pub use slot_hashes::{newest_slot_hash, slot_hashes};

@@ -8,7 +8,9 @@ use ledger::{BlockId, Slot};
 use solana::{BankMismatch, HashReporter, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
-use crate::bank::{Bank, ChildReport, FrozenBank, ParentHashes, RootBank, SummedBank, sum_changes};
+use crate::bank::{
+    ArchivedBank, Bank, ChildReport, FrozenBank, ParentHashes, RootBank, SummedBank, sum_changes,
+};
 use crate::error::VerifierError;
 use crate::reports::{SourceId, SourceReports};
 use crate::stakes::StakedVoters;
@@ -53,6 +55,8 @@ pub struct Verifier {
     config: VerifierConfig,
     root: RootBank,
     hard_forks: Vec<HardFork>,
+    /// The bank of the last archive, if it is above the root.
+    archived: Option<BlockId>,
     banks: BTreeMap<BlockId, Bank>,
     reports: SourceReports,
     tallies: VoteTallies,
@@ -65,6 +69,7 @@ impl Verifier {
     pub fn new(config: VerifierConfig, root: RootBank) -> Self {
         Self {
             config,
+            archived: None,
             root,
             hard_forks: Vec::new(),
             banks: BTreeMap::new(),
@@ -172,6 +177,23 @@ impl Verifier {
         let parent = self.check_next(block, parent)?;
         let bank = Bank::freeze(bank, parent, &self.hard_forks, now);
         self.banks.insert(block, bank);
+        Ok(self.judge_slot(block.slot, now))
+    }
+
+    /// Adds the bank of an archive above a gap. It is judged as other banks are, and whatever the archive claims: its
+    /// hash is right if its children, sources or votes say so. Votes and reports count from its slot on. Dropping it
+    /// leaves the hard forks that the archive has ([`Self::set_hard_forks`]).
+    pub fn jump(
+        &mut self,
+        archived: ArchivedBank,
+        now: Duration,
+    ) -> Result<Vec<VerdictChange>, VerifierError> {
+        let ArchivedBank { bank, parent, hard_forks } = archived;
+        let block = bank.block;
+        self.check_next(block, parent)?;
+        self.hard_forks = hard_forks;
+        self.archived = Some(block);
+        self.banks.insert(block, Bank::from_archive(bank, parent, now));
         Ok(self.judge_slot(block.slot, now))
     }
 
@@ -367,9 +389,12 @@ impl Verifier {
         Some(ParentHashes { bank_hash: *bank_hash, lt_hash })
     }
 
+    /// Whether votes and reports for a slot count: above the root, or from the bank of an archive on.
     fn is_ahead(&self, slot: Slot) -> bool {
         let root = self.root.block.slot;
-        slot > root && slot - root <= SLOTS_AHEAD_MAX
+        let archived = self.archived.filter(|archived| self.banks.contains_key(archived));
+        let before = archived.map_or(root, |archived| archived.slot - 1);
+        slot > before && slot - before <= SLOTS_AHEAD_MAX
     }
 
     /// Judges all banks of a slot again, and the ancestors of one that enough stake voted for.

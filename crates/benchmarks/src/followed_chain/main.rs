@@ -215,6 +215,7 @@ fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Res
         verify: VerifyMode::Sequence,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
+        trusted_banks: Vec::new(),
         on_mismatch: OnMismatch::Stop,
         upstream: None,
         archives: None,

@@ -6,8 +6,9 @@ use fastrand::Rng;
 use feed::{
     Decision, DropReason, Event, Feed, FeedConfig, Gap, GapReason, SlotStatus, StreamStart,
 };
+use ledger::BlockId;
 
-use crate::chain::Chain;
+use crate::chain::{Chain, hash};
 use crate::checker::{Checker, ROOT};
 use crate::rig::{Rig, start_time};
 use crate::stream::{Manner, messages};
@@ -62,6 +63,7 @@ fn take_events(rig: &mut Rig) -> (Vec<String>, Vec<Gap>) {
             Event::Tip(bank) => format!("tip {}", bank.slot),
             Event::Confirmed(bank) => format!("confirmed {}", bank.slot),
             Event::Root(bank) => format!("root {}", bank.slot),
+            Event::Jumped { from, to } => format!("jumped {} {}", from.slot, to.slot),
             Event::Gap(gap) => {
                 gaps.push(gap);
                 "gap".to_owned()
@@ -120,4 +122,54 @@ fn a_retracted_bank_is_dropped_with_its_descendants_and_may_come_again() {
     rig.feed.apply(Decision::Approve(again));
     let (words, _) = take_events(&mut rig);
     assert_eq!(words, ["bank 12", "tip 12", "bank 13", "tip 13", "confirmed 12"]);
+}
+
+/// A session that waited above a gap, and an archive of slot 12 that it joined.
+fn joined() -> (Rig, BlockId) {
+    let mut rig = Rig::new(config());
+    rig.bank(11);
+    rig.status(11, SlotStatus::Confirmed);
+    let tip = rig.feed.status().tip;
+    rig.feed.apply(Decision::Approve(tip));
+    rig.feed.close_source(rig.source);
+    rig.source = rig.feed.open_source(StreamStart::AtSlot).expect("a free source");
+    (13..=15).for_each(|slot| rig.bank(slot));
+    rig.status(15, SlotStatus::Confirmed);
+    take_events(&mut rig);
+    let jumped = rig.feed.jump(13, hash(13), rig.now).expect("it is above the confirmed bank");
+    let (words, gaps) = take_events(&mut rig);
+    assert_eq!(words, ["jumped 11 13", "tip 13", "bank 14", "bank 15", "tip 15"]);
+    assert_eq!(gaps, []);
+    (rig, jumped)
+}
+
+#[test]
+fn the_block_of_an_archive_is_final_once_a_descendant_is_approved() {
+    let (mut rig, _) = joined();
+    let status = rig.feed.status();
+    assert_eq!((status.root.slot, status.confirmed.slot), (10, 11));
+    // Statuses of the slots that the archive covers are not awaited.
+    rig.status(12, SlotStatus::Finalized);
+    rig.feed.handle_timeout(rig.now + HOUR * 2);
+    rig.feed.apply(Decision::LimitRoot(Some(12)));
+    rig.feed.apply(Decision::Approve(status.tip));
+    assert_eq!(take_events(&mut rig).0, ["confirmed 13", "confirmed 15"]);
+    rig.feed.apply(Decision::LimitRoot(Some(13)));
+    assert_eq!(take_events(&mut rig).0, ["root 11", "root 13"]);
+    rig.bank(16);
+    assert_eq!(take_events(&mut rig).0, ["bank 16", "tip 16"]);
+}
+
+#[test]
+fn the_block_of_an_archive_that_is_retracted_leaves_the_confirmed_bank() {
+    let (mut rig, jumped) = joined();
+    rig.feed.apply(Decision::Retract(jumped));
+    let (words, gaps) = take_events(&mut rig);
+    assert_eq!(words, ["dropped 15", "dropped 14", "dropped 13", "gap", "tip 11"]);
+    assert_eq!((&gaps[0].reason, gaps[0].resume_from), (&GapReason::Retracted, 11));
+    // The next archive may be of the same slot.
+    rig.source = rig.feed.open_source(StreamStart::AtSlot).expect("a free source");
+    (13..=14).for_each(|slot| rig.bank(slot));
+    rig.feed.jump(13, hash(13), rig.now).expect("it is above the confirmed bank");
+    assert_eq!(take_events(&mut rig).0, ["jumped 11 13", "tip 13", "bank 14", "tip 14"]);
 }

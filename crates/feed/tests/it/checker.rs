@@ -100,12 +100,10 @@ impl<'a> Checker<'a> {
                 assert!(all || last != Some(&bank.slot), "other forks were dropped before");
             }
             Event::Jumped { from, to } => {
-                assert_eq!((from, from), (self.root, self.confirmed), "the root is confirmed");
+                assert_eq!(from, self.confirmed, "it is on the confirmed bank");
                 assert!(self.banks.keys().all(|it| *it <= from), "all other banks were dropped");
                 let hash = self.chain.canonical(to.slot).hash;
                 self.banks.insert(to, Reported { parent: from, hash, order: self.ids.len() });
-                (self.root, self.confirmed, self.tip) = (to, to, to);
-                self.rooted.push(to.slot);
             }
             Event::LateWrite { bank, write } => panic!("{write:?} of {bank:?} is not late"),
             Event::Gap(gap) => self.gaps.push(gap),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use feed::{Feed, FeedConfig, GapReason, SlotStatus, StreamStart, UpdateKind};
+use feed::{Decision, Feed, FeedConfig, GapReason, SlotStatus, StreamStart, UpdateKind};
 use ledger::Slot;
 
 use crate::chain::Chain;
@@ -14,8 +14,8 @@ use crate::stream::{Manner, Message, messages};
 const RUNS: u64 = 6_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn new_feed() -> Feed<u64, u64, ()> {
-    let config = FeedConfig { incomplete_timeout: HOUR, ..FeedConfig::default() };
+fn new_feed(needs_approval: bool) -> Feed<u64, u64, ()> {
+    let config = FeedConfig { needs_approval, incomplete_timeout: HOUR, ..FeedConfig::default() };
     Feed::new(config, ROOT, Chain::root_hash())
 }
 
@@ -28,7 +28,7 @@ struct Outcomes {
 }
 
 /// Follows a stream that starts at a random message, with an archive of a random final slot. After a session has ended,
-/// another one continues at the next message.
+/// another one continues at the next message. In half of the runs banks are approved late, the archive's among them.
 fn join(seed: u64, outcomes: &mut Outcomes) {
     let rng = &mut Rng::with_seed(seed);
     let chain = Chain::random(rng);
@@ -36,7 +36,8 @@ fn join(seed: u64, outcomes: &mut Outcomes) {
     let all = messages(&chain, manner, rng);
     let Some(slot) = rng.choice(chain.finalized_slots()).copied() else { return };
     let blockhash = chain.canonical(slot).hash;
-    let mut feed = new_feed();
+    let needs_approval = rng.bool();
+    let mut feed = new_feed(needs_approval);
     let mut checker = Checker::new(&chain);
     let mut now = start_time();
     let cut = rng.usize(..all.len());
@@ -52,9 +53,14 @@ fn join(seed: u64, outcomes: &mut Outcomes) {
             if feed.status().joinable_from.is_some() {
                 assert!(feed.jump(slot, blockhash, now).is_some());
                 checker.take(&mut feed);
-                assert!(feed.status().root.slot >= slot);
+                let [root, tip] = [feed.status().root, feed.status().tip];
+                assert!(tip.slot >= slot && (root.slot >= slot) != needs_approval, "{root:?}");
                 jumped_at = Some(at);
             }
+        }
+        if needs_approval && jumped_at.is_some() && rng.u8(0..8) == 0 {
+            feed.apply(Decision::Approve(checker.tip));
+            checker.take(&mut feed);
         }
         if !feed.has_source(source) {
             let is_attached = jumped_at.is_some();
@@ -62,6 +68,10 @@ fn join(seed: u64, outcomes: &mut Outcomes) {
             let Some(next) = next else { break };
             source = next;
         }
+    }
+    for bank in checker.banks().into_iter().filter(|_| jumped_at.is_some()) {
+        feed.apply(Decision::Approve(bank));
+        checker.take(&mut feed);
     }
     feed.handle_timeout(now + HOUR * 2);
     checker.take(&mut feed);
@@ -100,7 +110,7 @@ fn a_stream_that_begins_anywhere_joins_an_archive_and_never_mixes_two_banks() {
 #[test]
 fn the_end_of_a_replaced_bank_is_a_gap_and_no_part_of_its_successor() {
     for has_ids in [true, false] {
-        let mut feed = new_feed();
+        let mut feed = new_feed(false);
         let now = start_time();
         let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         let bank_id = has_ids.then_some(7);

@@ -1,14 +1,18 @@
 //! The jump of the ledger to the block of an archive.
 //!
-//! Input: the changes of the archive. Output: a block with these changes as its writes; it is processed, confirmed and
-//! the root.
+//! Input: the changes of the archive. Output: a block with these changes as its writes, which is processed, and the
+//! outcome: the block is confirmed and final as any bank is once its hash has the level of the mode, or it is dropped.
+//! The banks that waited for it prove it or contradict it.
+//! Bounds: one such block at a time, which must be proven within [`PROOF_WAIT_MAX`].
 //! Invariant: the changes are from the confirmed block to the archive's. If the ledger was confirmed further meanwhile,
-//! it does not jump.
+//! it does not jump. Before the proof nothing of the archive is confirmed, final or stored, and its stakes do not count.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use chain_solana::{AccountWrite, Block, BlockInfo, LedgerEvent};
+use feed::Decision;
 use ledger::{Address, BlockId, Change, Commitment, StoredRecord};
 use query::LedgerError;
 use solana::Account;
@@ -17,13 +21,33 @@ use tokio::sync::oneshot;
 
 use super::{Frozen, Writer};
 use crate::base::new_root_block;
-use crate::clock::{now, unix_ms};
+use crate::clock::now;
 use crate::error::FollowError;
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
 use crate::prepared_bank::removed_keys;
-use crate::store_thread::RootedBank;
 use crate::stored_rows::{JumpRow, LatticeRow};
 use crate::vote_accounts::VoteAccounts;
+
+/// Maximum time until the block of an archive is proven. The waiting banks are there, so it takes a second or two.
+const PROOF_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The block of an archive until it is the root.
+pub(super) struct JumpedBlock {
+    pub(super) id: BlockId,
+    row: JumpRow,
+    /// It has a hash whatever is verified, so a start from it is verified too.
+    lattice: LatticeRow,
+    /// When the ledger jumped, since the start.
+    since: Duration,
+    is_proven: bool,
+    done: oneshot::Sender<Result<(), JumpRefusal>>,
+}
+
+impl JumpedBlock {
+    pub(super) fn lattice(&self) -> LatticeRow {
+        self.lattice.clone()
+    }
+}
 
 impl Writer {
     /// Sends the confirmed state, as it was published last.
@@ -92,47 +116,79 @@ impl Writer {
         let block = Arc::new(Block { id: to, parent: from, writes, ..block });
         let info = Arc::new(info);
         self.ledger.complete(to, Arc::clone(&info)).map_err(failed)?;
-        self.ledger.set_tip(to).map_err(failed)?;
-        self.ledger.confirm(to).map_err(failed)?;
-        self.ledger.finalize(to).map_err(failed)?;
         self.history.record_jump(&block);
         self.history.set_tip(to);
-        self.history.confirm(to);
-        self.history.finalize(to);
-        self.verification.jump(to, &fields);
-        self.status.proof.confirm(to);
+        let verified = self.verification.jump(to, from, &fields, self.now);
+        verified.map_err(|err| FollowError::Verify { bank: to, err })?;
         let slot = to.slot;
         let accounts = block.writes.len();
         tracing::warn!(slot, from = from.slot, accounts, "the ledger jumped to an archive's slot");
-        self.status.jumps.fetch_add(1, Ordering::Relaxed);
         let frozen =
-            Frozen { block: Arc::clone(&block), info, is_executed: true, is_confirmed: true };
-        self.banks.clear();
+            Frozen { block: Arc::clone(&block), info, is_executed: true, is_confirmed: false };
         self.banks.insert(to, frozen);
-        let timestamp_ms = unix_ms();
-        self.output.unsent.extend([
-            LedgerEvent::Jumped { block: Arc::clone(&block) },
-            LedgerEvent::TipMoved { block: to },
-            LedgerEvent::Confirmed { block: Arc::clone(&block), timestamp_ms },
-            LedgerEvent::Rooted { block, timestamp_ms },
-        ]);
+        self.output.unsent.push(LedgerEvent::Jumped { block });
         self.publish();
         // From the published accounts.
-        self.cluster.jump(&fields, &self.reader.view(Commitment::Finalized));
+        self.cluster.jump(&fields, &self.reader.view(Commitment::Processed));
+        self.voting.accounts = VoteAccounts::default();
+        self.status.unproven_jump.store(slot, Ordering::Relaxed);
+        let row = JumpRow { slot, parent_slot: fields.parent_slot };
+        let lattice = LatticeRow { lt_hash: *fields.lt_hash, hard_forks: fields.hard_forks };
+        let since = self.now;
+        let is_proven = false;
+        self.jumped = Some(JumpedBlock { id: to, row, lattice, since, is_proven, done });
+        Ok(())
+    }
+
+    /// A bank is confirmed: if it is the block of an archive, it is proven.
+    pub(super) fn confirm_jump(&mut self, bank: BlockId) {
+        let Some(jumped) = self.jumped.as_mut().filter(|jumped| jumped.id == bank) else { return };
+        jumped.is_proven = true;
+        self.status.unproven_jump.store(0, Ordering::Relaxed);
+        self.status.jumps.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(slot = bank.slot, "the archive's block is confirmed");
+    }
+
+    /// A bank becomes the root. Returns the block of an archive if it is that one. Then its row is stored with it.
+    pub(super) fn root_jump(&mut self, bank: BlockId) -> Option<JumpedBlock> {
+        let jumped = self.jumped.take_if(|jumped| jumped.id == bank)?;
+        self.storage.last_jump = Some(jumped.row);
+        Some(jumped)
+    }
+
+    /// The block of an archive is the root, and stored: its stakes of epochs that were not known count.
+    pub(super) fn end_jump(&mut self, jumped: JumpedBlock) {
         let known = self.voting.stakes.clone();
         self.take_epoch_stakes();
         for stakes in known {
             self.set_epoch_stakes(stakes);
         }
-        // It has a hash whatever is verified, so a start from it is verified too.
-        let lattice = LatticeRow { lt_hash: *fields.lt_hash, hard_forks: fields.hard_forks };
-        self.storage.last_jump = Some(JumpRow { slot: to.slot, parent_slot: fields.parent_slot });
-        // The banks before it were stored when the one that the ledger jumped from became the root.
-        let stored = self.rooted_bank(to, Some(lattice));
-        let stored = stored.map(|bank| RootedBank { is_next: false, ..bank });
-        self.store_banks(stored.into_iter().collect())?;
+        let _ = jumped.done.send(Ok(()));
+    }
+
+    /// A bank was dropped: if it is the block of an archive, the ledger is at the confirmed bank again.
+    pub(super) fn drop_jump(&mut self, bank: BlockId) {
+        let Some(jumped) = self.jumped.take_if(|jumped| jumped.id == bank) else { return };
+        self.status.unproven_jump.store(0, Ordering::Relaxed);
+        self.status.refused_jumps.fetch_add(1, Ordering::Relaxed);
         self.voting.accounts = VoteAccounts::default();
-        let _ = done.send(Ok(()));
-        Ok(())
+        let refusal = self.verification.end_jump();
+        let waited = self.now.saturating_sub(jumped.since);
+        let slot = bank.slot;
+        let refusal = refusal.unwrap_or(if waited < PROOF_WAIT_MAX {
+            JumpRefusal::Left { slot }
+        } else {
+            JumpRefusal::Unproven { slot, limit: PROOF_WAIT_MAX }
+        });
+        tracing::warn!(slot, "the archive's block is dropped: {refusal}");
+        let _ = jumped.done.send(Err(refusal));
+    }
+
+    /// Drops the block of an archive if it is not proven in time.
+    pub(super) fn check_jump(&mut self) {
+        let Some(jumped) = &self.jumped else { return };
+        if !jumped.is_proven && self.now.saturating_sub(jumped.since) >= PROOF_WAIT_MAX {
+            self.feed.apply(Decision::Retract(jumped.id));
+        }
     }
 }

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use solana_account::{AccountSharedData, ReadableAccount};
+use lattice::{BankHashInputs, LtHash};
+use solana_account::{Account, AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
+use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 use solana_sdk_ids::sysvar;
 use testkit::archive::{
-    self, Accounts, HashedFields, StorageFile, Stored, UnhashedFields, bank_fields_with,
+    self, Accounts, ArchivedVoter, HashedFields, StorageFile, Stored, UnhashedFields,
+    bank_fields_with,
 };
 
 use crate::script::blockhash;
@@ -17,12 +20,19 @@ use crate::snapshot::WALLET;
 
 type Address = [u8; 32];
 
+/// The slot of the archive from which the script's chain is followed.
+pub(crate) const BASE_SLOT: u64 = 100;
+/// An account of that archive that is closed later.
+pub(crate) const GONE: Address = [21; 32];
+
 /// The accounts of the script's chain after a slot: of each its lamports and its data.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) slot: u64,
     hashed: HashedFields,
     accounts: BTreeMap<Address, (u64, Vec<u8>)>,
+    /// The stakes of epochs, which no hash covers.
+    epoch_stakes: Vec<(u64, Vec<ArchivedVoter>)>,
 }
 
 impl State {
@@ -35,7 +45,8 @@ impl State {
         let state = |(pubkey, account): (&Pubkey, &AccountSharedData)| {
             (pubkey.to_bytes(), (account.lamports(), account.data().to_vec()))
         };
-        Self { slot, hashed, accounts: accounts.iter().map(state).collect() }
+        let accounts = accounts.iter().map(state).collect();
+        Self { slot, hashed, accounts, epoch_stakes: Vec::new() }
     }
 
     /// Returns the accounts that the banks of `script::chain` write up to a slot; the wallet has `10 * slot` lamports.
@@ -43,16 +54,53 @@ impl State {
         let clock = Clock { slot, unix_timestamp: 1_700_000_000 + slot as i64, ..Clock::default() };
         let clock = bincode::serialize(&clock).expect("a clock");
         let rent = bincode::serialize(&Rent::default()).expect("rent");
-        let plain =
-            [sysvar::slot_hashes::ID, sysvar::recent_blockhashes::ID, sysvar::slot_history::ID];
+        let plain = [sysvar::recent_blockhashes::ID, sysvar::slot_history::ID];
         let plain = plain.map(|pubkey| (pubkey.to_bytes(), (1, vec![1])));
         let mut accounts = BTreeMap::from(plain);
+        // Only the hash of the first one is known; the script's banks have none.
+        let ancestors = (BASE_SLOT..slot).rev();
+        let hash =
+            |slot| if slot == BASE_SLOT { Self::base().bank_hash() } else { Hash::default() };
+        let ancestors: Vec<(u64, Hash)> = ancestors.map(|slot| (slot, hash(slot))).collect();
+        let ancestors = bincode::serialize(&ancestors).expect("a wire form");
+        accounts.insert(sysvar::slot_hashes::ID.to_bytes(), (1, ancestors));
         accounts.insert(sysvar::clock::ID.to_bytes(), (1, clock));
         accounts.insert(sysvar::rent::ID.to_bytes(), (1, rent));
         accounts.insert(WALLET, (slot * 10, Vec::new()));
         let last_blockhash = blockhash(slot, 0).to_bytes();
         let hashed = HashedFields { last_blockhash, ..HashedFields::at(slot) };
-        Self { slot, hashed, accounts }
+        Self { slot, hashed, accounts, epoch_stakes: Vec::new() }
+    }
+
+    /// The state of the archive that the followers of the script's chain start from.
+    pub(crate) fn base() -> Self {
+        Self::at(BASE_SLOT).with(GONE, 700)
+    }
+
+    fn bank_hash(&self) -> Hash {
+        let HashedFields { parent_hash, signature_count, last_blockhash, .. } = self.hashed;
+        let mut lt_hash = LtHash::EMPTY;
+        for (address, (lamports, data)) in &self.accounts {
+            let account = Account {
+                lamports: *lamports,
+                data: data.clone(),
+                owner: Pubkey::new_from_array(owner(data)),
+                executable: false,
+                rent_epoch: u64::MAX,
+            };
+            lt_hash.mix_in(&solana::lt_hash(&Pubkey::from(*address), &account.into()));
+        }
+        let hard_forks = 0;
+        let lt_hash = &lt_hash;
+        let inputs =
+            BankHashInputs { parent_hash, signature_count, last_blockhash, lt_hash, hard_forks };
+        Hash::new_from_array(inputs.hash())
+    }
+
+    /// Adds the stakes of an epoch.
+    pub(crate) fn with_stakes(mut self, epoch: u64, voters: Vec<ArchivedVoter>) -> Self {
+        self.epoch_stakes.push((epoch, voters));
+        self
     }
 
     pub(crate) fn with(mut self, address: Address, lamports: u64) -> Self {
@@ -88,7 +136,8 @@ impl State {
         let lamports = all.lamports();
         let file = encode_file(written);
         let files = [StorageFile { slot, id: 1, bytes: file.len() as u64 }];
-        let unhashed = UnhashedFields::default();
+        let epoch_stakes = self.epoch_stakes.clone();
+        let unhashed = UnhashedFields { epoch_stakes, ..UnhashedFields::default() };
         let bank = bank_fields_with(slot, self.hashed, &unhashed, &files, lamports, &lattice);
         let mut tar = tar::Builder::new(Vec::new());
         for (name, bytes) in [
@@ -107,10 +156,15 @@ impl State {
     }
 }
 
+/// The owner of an account in the script's chain.
+fn owner(data: &[u8]) -> Address {
+    if data.is_empty() { [0; 32] } else { sysvar::ID.to_bytes() }
+}
+
 fn encode_file(accounts: &BTreeMap<Address, (u64, Vec<u8>)>) -> Vec<u8> {
     let mut file = Vec::new();
     for (address, (lamports, data)) in accounts {
-        let owner = if data.is_empty() { [0; 32] } else { sysvar::ID.to_bytes() };
+        let owner = owner(data);
         let lamports = *lamports;
         let rent_epoch = u64::MAX;
         let account = Stored { lamports, owner, executable: false, rent_epoch, data };

@@ -78,6 +78,7 @@ pub(crate) fn config(urls: Vec<SourceConfig>) -> FollowerConfig {
         verify: VerifyMode::Off,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
+        trusted_banks: Vec::new(),
         on_mismatch: OnMismatch::Stop,
         upstream: None,
         archives: None,

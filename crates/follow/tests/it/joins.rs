@@ -13,12 +13,10 @@ use testkit::geyser_source::{Source, slot_of};
 use yellowstone_grpc_proto::geyser::SlotStatus;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 
-use crate::archives::State;
+use crate::archives::{GONE, State};
 use crate::follows::{Rig, config, render_metrics, source_config};
 use crate::script::{chain, status};
 
-/// An account of the first archive that is closed later.
-const GONE: [u8; 32] = [21; 32];
 /// An account that exists only after an incremental archive.
 const NEW: [u8; 32] = [22; 32];
 
@@ -41,7 +39,7 @@ impl Joined {
         config.archives = Some(ArchiveSource { poll_interval, ..archives });
         change(&mut config);
         let dir = tempfile::tempdir().expect("a directory");
-        let archive = State::at(100).with(GONE, 700).write_full(dir.path());
+        let archive = State::base().write_full(dir.path());
         let rig = Rig::start_from(config, Vec::new(), dir, &archive);
         Self { rig, served, dirs }
     }
@@ -137,7 +135,8 @@ async fn cuts_beyond_the_window_are_closed_by_an_incremental_and_then_by_a_full_
     joined.check_lamports();
     let words = joined.words();
     let at = |word: &str| words.iter().position(|it| it == word).expect(word);
-    assert!(at("rooted 110") < at("jumped 133 on 110"), "{words:?}");
+    let [jumped, before, root] = ["jumped 133 on 110", "rooted 110", "rooted 133"].map(at);
+    assert!(jumped < before && before < root, "{words:?}");
     joined.cut(&source, 171).await;
     source.send(chain(141..=180));
     let full = State::at(175).with(GONE, 5).write_full(joined.upstream());

@@ -15,6 +15,7 @@ mod open_banks;
 mod parameters;
 mod proofs;
 mod proven;
+mod proven_jumps;
 mod script;
 mod snapshot;
 mod stored;

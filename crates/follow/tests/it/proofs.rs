@@ -48,6 +48,7 @@ pub(crate) fn config(sources: Vec<SourceConfig>, verify: VerifyMode) -> Follower
         upstream: None,
         archives: None,
         epoch_stakes: Vec::new(),
+        trusted_banks: Vec::new(),
         on_mismatch: OnMismatch::Stop,
     }
 }

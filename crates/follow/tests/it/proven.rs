@@ -149,6 +149,22 @@ impl Proven {
         (self.slot, self.blockhash) = (slot, blockhash);
     }
 
+    /// Adds an account to the newest bank, as a liar does: its hash is that of the altered accounts.
+    pub(crate) fn add_account(&mut self, address: [u8; 32], lamports: u64) {
+        let pubkey = Pubkey::from(address);
+        let rent_epoch = u64::MAX;
+        let account: AccountSharedData =
+            Account { lamports, rent_epoch, ..Account::default() }.into();
+        self.lt_hash.mix_in(&solana::lt_hash(&pubkey, &account));
+        self.accounts.insert(pubkey, account);
+        let HashedFields { parent_hash, signature_count, last_blockhash, .. } = self.hashed;
+        let lt_hash = &self.lt_hash;
+        let hard_forks = 0;
+        let inputs =
+            BankHashInputs { parent_hash, signature_count, last_blockhash, lt_hash, hard_forks };
+        self.hash = Hash::new_from_array(inputs.hash());
+    }
+
     /// The state after the newest bank, for an archive.
     pub(crate) fn state(&self) -> State {
         State::new(self.slot, self.hashed, &self.accounts())

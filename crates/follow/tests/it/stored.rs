@@ -100,7 +100,7 @@ pub(crate) fn accounts(reader: &Reader, commitment: Commitment) -> Accounts {
     all.collect()
 }
 
-fn snapshot_base(dir: &Path) -> Base {
+pub(crate) fn snapshot_base(dir: &Path) -> Base {
     let archive = snapshot::write(dir);
     let loaded = snapshot_ledger::load_snapshot(&limits(), &archive, None, 1, &Progress::default());
     Base::from_snapshot(loaded.expect("the archive loads")).expect("a base")

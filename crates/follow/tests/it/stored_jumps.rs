@@ -146,6 +146,9 @@ impl Restart<'_> {
         assert_eq!(rig.status.mismatch(), None, "{what}");
         let found = accounts(&rig.reader, Commitment::Processed);
         assert!(found == chain.states[&newest], "{what}: the accounts of slot {newest}");
+        // Events follow their publication.
+        let is_sent = || rig.words.0.lock().contains(&format!("tip {newest}"));
+        eventually(is_sent, || format!("{what}: {:?}", rig.words.0.lock())).await;
         // A subscriber that comes back gets every bank once, in order.
         let words = rig.words.0.lock().clone();
         assert!(!words.iter().any(|word| word.starts_with("reverted ")), "{what}: {words:?}");

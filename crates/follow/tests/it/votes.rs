@@ -25,19 +25,19 @@ use crate::snapshot::WALLET;
 use testkit::geyser_source::Source;
 
 /// Three validators with a third of the stake each.
-struct Validators([Keypair; 3]);
+pub(crate) struct Validators(pub(crate) [Keypair; 3]);
 
 impl Validators {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(std::array::from_fn(|_| Keypair::new()))
     }
 
-    fn vote_account(n: usize) -> Pubkey {
+    pub(crate) fn vote_account(n: usize) -> Pubkey {
         Pubkey::new_from_array([200 + n as u8; 32])
     }
 
     /// Their stakes, which count up to a slot.
-    fn stakes(&self, last_slot: u64) -> StakedVoters {
+    pub(crate) fn stakes(&self, last_slot: u64) -> StakedVoters {
         let voters = self.0.iter().enumerate().map(|(n, key)| EpochVoter {
             vote_account: Self::vote_account(n),
             node: key.pubkey(),
@@ -52,7 +52,7 @@ impl Validators {
         vote(&self.0[n], n, (slot, index), voted)
     }
 
-    fn votes(&self, slot: u64, voted: (u64, Hash)) -> Vec<SubscribeUpdate> {
+    pub(crate) fn votes(&self, slot: u64, voted: (u64, Hash)) -> Vec<SubscribeUpdate> {
         (0..3).map(|n| self.vote(n, (slot, n as u64), voted)).collect()
     }
 }
@@ -107,7 +107,11 @@ fn new_update(transaction: &VersionedTransaction, (slot, index): (u64, u64)) -> 
 }
 
 /// The next bank, frozen and confirmed, with these votes.
-fn bank(chain: &mut Proven, slot: u64, votes: Vec<SubscribeUpdate>) -> Vec<SubscribeUpdate> {
+pub(crate) fn bank(
+    chain: &mut Proven,
+    slot: u64,
+    votes: Vec<SubscribeUpdate>,
+) -> Vec<SubscribeUpdate> {
     let wallet = account(slot, WALLET, slot * 10, Vec::new());
     let mut all = chain.bank_with(slot, vec![wallet], votes);
     let statuses = [SlotStatus::SlotProcessed, SlotStatus::SlotConfirmed];

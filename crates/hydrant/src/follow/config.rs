@@ -6,10 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use ::follow::{
-    AgreementConfig, ArchiveSource, DownloadLimits, OnMismatch, SourceConfig, VerifyMode,
+    AgreementConfig, ArchiveSource, DownloadLimits, OnMismatch, SourceConfig, TrustedBank,
+    VerifyMode,
 };
 use anyhow::{Context, Result, bail, ensure};
 use http_client::{Endpoint, Server};
+use solana_hash::Hash;
 
 use crate::bounds;
 use crate::config_file;
@@ -47,6 +49,10 @@ pub struct FollowConfig {
     pub(crate) download_limits: DownloadLimits,
     pub(crate) send: SendTo,
     pub(crate) verify: VerifyMode,
+    /// Bank hashes that the chain must have.
+    pub(crate) trusted_banks: Vec<TrustedBank>,
+    /// The genesis hash that the chain must have.
+    pub(crate) genesis_hash: Option<Hash>,
     pub(crate) on_mismatch: OnMismatch,
     /// Slots behind the source above which the node is unhealthy.
     pub(crate) slots_behind_max: u64,
@@ -117,6 +123,8 @@ impl FollowConfig {
             },
             send,
             verify: flags.verify.unwrap_or_default(),
+            trusted_banks: trusted_banks(flags)?,
+            genesis_hash: genesis_hash(flags)?,
             on_mismatch: flags.on_mismatch.unwrap_or_default(),
             slots_behind_max: flags.slots_behind_max.unwrap_or(SLOTS_BEHIND_MAX_DEFAULT),
             load_threads: cores(),
@@ -130,6 +138,16 @@ impl FollowConfig {
             node.ledger_dir.as_deref().is_some_and(|dir| !node.reset && dir.exists());
         let file = self.snapshot_file().filter(|_| !may_have_state);
         file.map_or(Ok(()), |file| file.check())
+    }
+
+    /// Fails if the chain has another genesis hash than that of the flags.
+    pub(crate) fn check_genesis(&self, found: &Hash) -> Result<()> {
+        let Some(expected) = &self.genesis_hash else { return Ok(()) };
+        ensure!(
+            found == expected,
+            "the chain has the genesis hash {found}, and --genesis-hash is {expected}"
+        );
+        Ok(())
     }
 
     /// The archives of the flags. `None` if there are none, or a node has them.
@@ -236,6 +254,20 @@ fn check_independence(independent: &[SourceConfig], followed: &[String]) -> Resu
         }
     }
     Ok(())
+}
+
+fn trusted_banks(flags: &FollowerFlags) -> Result<Vec<TrustedBank>> {
+    let is_off = flags.verify == Some(VerifyMode::Off);
+    ensure!(!is_off || flags.trust.is_empty(), "--trust needs another --verify than off");
+    let parse =
+        |text: &String| text.parse::<TrustedBank>().with_context(|| format!("--trust {text}"));
+    flags.trust.iter().map(parse).collect()
+}
+
+fn genesis_hash(flags: &FollowerFlags) -> Result<Option<Hash>> {
+    let text = flags.genesis_hash.as_deref();
+    let parse = |text: &str| text.parse::<Hash>().context("--genesis-hash: not a hash in base58");
+    text.map(parse).transpose()
 }
 
 fn read_token(path: &Path) -> Result<String> {

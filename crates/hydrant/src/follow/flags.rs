@@ -79,6 +79,12 @@ pub(crate) struct FollowerFlags {
     /// Require this many of the --verify-source to list the hash of a bank [default: all].
     #[arg(long, value_name = "COUNT", requires = "verify_servers", help_heading = "Chain")]
     pub(crate) verify_sources_min: Option<usize>,
+    /// Refuse a chain that has another bank hash in this slot, or none. Can be repeated.
+    #[arg(long, value_name = "SLOT:BANKHASH", help_heading = "Chain")]
+    pub(crate) trust: Vec<String>,
+    /// Refuse a chain with another genesis hash.
+    #[arg(long, value_name = "HASH", help_heading = "Chain")]
+    pub(crate) genesis_hash: Option<String>,
     /// Do this when the computed hash of a bank differs from that of the chain [default: stop].
     #[arg(long, value_name = "ACTION", value_enum, help_heading = "Chain")]
     pub(crate) on_mismatch: Option<OnMismatch>,
@@ -91,8 +97,8 @@ merge_by_field!(FollowFlags { config, follower, node });
 merge_by_field! {
     FollowerFlags {
         source, x_token, snapshot, incremental_snapshot, snapshot_dir, snapshot_bytes_max, upstream,
-        upstream_key, send, verify, verify_source, verify_x_token, verify_sources_min, on_mismatch,
-        slots_behind_max,
+        upstream_key, send, verify, verify_source, verify_x_token, verify_sources_min, trust,
+        genesis_hash, on_mismatch, slots_behind_max,
     }
 }
 

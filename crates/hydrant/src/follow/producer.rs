@@ -98,6 +98,7 @@ impl Start<'_> {
         // It blocks, and before the download: a wrong upstream must not cost hours.
         let facts =
             UpstreamFacts::request(upstream).context("request the chain's facts (--upstream)")?;
+        chain.check_genesis(&facts.genesis_hash).context("--upstream")?;
         // A signal removes the part of the file that was downloaded.
         let path = snapshot_path(chain, snapshot, node.quiet);
         let path = self.context.signals.dropped_at_end(path);
@@ -137,6 +138,7 @@ fn start_from_stored(
         None
     });
     let facts = facts.unwrap_or_else(|| UpstreamFacts { genesis_hash: stored.genesis_hash() });
+    chain.check_genesis(&facts.genesis_hash)?;
     let base = stored.into_base(facts.genesis_hash, &node.ledger)?;
     if !node.quiet {
         let unread = if chain.snapshot.is_some() { "; --snapshot is not read" } else { "" };
@@ -210,6 +212,7 @@ impl OpenedChain {
             verify: chain.verify,
             agreement: chain.agreement.clone(),
             epoch_stakes: Vec::new(),
+            trusted_banks: chain.trusted_banks.clone(),
             on_mismatch: chain.on_mismatch,
             upstream: chain.upstream.clone(),
             archives: chain.archive_source(),
@@ -257,6 +260,7 @@ impl OpenedLedger for OpenedChain {
         collectors.push(older_statuses.clone());
         let health = Health::default();
         health.set(Status::Unknown);
+        health.withhold_state(!status.proof().is_state_proven());
         self.follower = Some(follower);
         Ok(LedgerHandles {
             cluster_info: info,
@@ -322,6 +326,8 @@ impl RunningLedger for FollowedChain {
     /// A follower without a source is alive: a restart would not bring the source back, and would load the state again.
     fn poll_health(&mut self, health: &Health) -> bool {
         health.set(health_status(&self.status, self.slots_behind_max));
+        health.set_reason(missing_proof(&self.status));
+        health.withhold_state(!self.status.proof().is_state_proven());
         true
     }
 
@@ -418,10 +424,26 @@ async fn warn_when_cut_off(leaders: Arc<LeaderSender>, has_upstream: bool) {
     ));
 }
 
-/// Unknown while banks cannot be verified, until a source has said its newest slot, and while none is connected. Behind
-/// if the tip is behind the source, or the newest verified bank is behind the tip.
+/// Why the state is not proven, or cannot be proven any further, in words.
+fn missing_proof(status: &FollowStatus) -> Option<String> {
+    let proof = status.proof();
+    if let Some(reason) = status.mismatch() {
+        return Some(reason);
+    }
+    if let Some(reason) = proof.limitation() {
+        return Some(reason.to_string());
+    }
+    if let Some(slot) = status.unproven_jump() {
+        return Some(format!("the archive of slot {slot} is not proven"));
+    }
+    (!proof.is_state_proven()).then(|| "no bank after the start is verified".to_owned())
+}
+
+/// Unknown while banks cannot be verified, or wait for the proof of the start or of an archive, until a source has said
+/// its newest slot, and while none is connected. Behind if the tip is behind the source, or the newest verified bank is
+/// behind the tip.
 fn health_status(status: &FollowStatus, slots_behind_max: u64) -> Status {
-    if status.mismatch().is_some() || status.proof().limitation().is_some() {
+    if missing_proof(status).is_some() {
         return Status::Unknown;
     }
     match status.slots_behind().filter(|_| status.is_connected()) {

@@ -201,6 +201,7 @@ pub(super) fn config(source: SocketAddr) -> FollowerConfig {
         verify: VerifyMode::Sequence,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
+        trusted_banks: Vec::new(),
         on_mismatch: OnMismatch::Stop,
         upstream: None,
         archives: None,

@@ -91,6 +91,11 @@ pub(super) fn resolve<'a, A: Api>(
     if let Err(err) = method.check_access(context.page_access) {
         return refuse(id, method.label(), err);
     }
+    if !method.is_stateless
+        && let Err(err) = server.context.health.check_state()
+    {
+        return refuse(id, method.label(), err);
+    }
     let text = params.text().map(Cow::Borrowed);
     let placement = Placement::Undecided;
     Some(CallPlan::Run(PlannedCall { id, method, text, placement, must_prepare: false }))

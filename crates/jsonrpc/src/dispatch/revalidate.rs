@@ -21,6 +21,9 @@ pub(crate) fn revalidate<A: Api>(
     is_known: impl Fn(&Validator) -> bool,
 ) -> Option<ResponseMeta> {
     let method = server.find_method(method)?;
+    if server.context.health.withholds_state() {
+        return None;
+    }
     let params = context.params(Some(params));
     if server.api.must_prepare(method.name, params) {
         return None;
@@ -75,6 +78,9 @@ pub(crate) fn watch_call<A: Api>(
     params: &str,
 ) -> Option<WatchedCall> {
     let method = server.find_method(method)?;
+    if server.context.health.withholds_state() {
+        return None;
+    }
     let has_preparations = server.api.has_preparations();
     if has_preparations && params.len() > TEXT_BYTES_MAX {
         return None;

@@ -1,7 +1,7 @@
 //! The subscriptions of a node, and the state that all its connections share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api_keys::KeyNumber;
@@ -17,6 +17,7 @@ use super::metrics::PubSubMetrics;
 use super::payload::Payload;
 use super::subscription_types::SubscriptionTypes;
 use crate::error::RpcError;
+use crate::health::Health;
 use crate::method_output::MethodOutput;
 
 /// An API's subscriptions, and what all connections share.
@@ -36,6 +37,8 @@ pub struct PubSubServer<A: SubscriptionTypes> {
     pub(super) incoming: Arc<IncomingBudget>,
     /// Bytes that sockets have not accepted yet.
     pub(super) unwritten: Arc<AtomicUsize>,
+    /// Health of the ledger, if the node reports it.
+    pub(super) health: OnceLock<Arc<Health>>,
 }
 
 /// The current counts, for a status line.
@@ -82,6 +85,16 @@ impl<A: SubscriptionTypes> PubSubServer<A> {
             unwritten_bytes: self.unwritten.load(Ordering::Relaxed),
             resume_bytes: stats.retained_bytes,
         }
+    }
+
+    /// Sets the health of the ledger, once.
+    pub fn set_health(&self, health: Arc<Health>) {
+        self.health.get_or_init(|| health);
+    }
+
+    /// Fails with -32005 while the ledger's state is withheld.
+    pub fn check_state(&self) -> Result<(), RpcError> {
+        self.health.get().map_or(Ok(()), |health| health.check_state())
     }
 
     /// Closes every connection (1001). New ones are served until the server stops accepting them.

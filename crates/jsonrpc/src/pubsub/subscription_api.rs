@@ -5,8 +5,8 @@
 //! that is not cheap.
 //! Not here: publishing, which the API does through [`PubSubServer::subscriptions`].
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use clients::RateLimiter;
 use cpu_pool::Pool;
@@ -98,6 +98,7 @@ impl<A: SubscriptionApi> PubSubServer<A> {
             task_permits: Semaphore::new(config.set_tasks_max.max(1)),
             incoming: Arc::new(IncomingBudget::new(config.incoming_bytes_max)),
             unwritten: Arc::<AtomicUsize>::default(),
+            health: OnceLock::new(),
             config,
         }
     }

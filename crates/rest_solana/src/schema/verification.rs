@@ -53,6 +53,12 @@ pub(super) fn summary() -> Value {
                 )),
             ),
             (
+                "trustRoot",
+                nullable(string(
+                    "The start of the proof, and whose word it is; null if banks are not verified, or are made here.",
+                )),
+            ),
+            (
                 "bank",
                 nullable(reference(
                     "VerifiedBank",

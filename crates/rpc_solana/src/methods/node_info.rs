@@ -21,15 +21,19 @@ use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
-    MethodSpec::new("getHealth", Execution::Inline, health),
+    MethodSpec::new("getHealth", Execution::Inline, health).stateless(),
     MethodSpec::new("getIdentity", Execution::Inline, identity)
-        .with_revalidation_dependencies(no_dependency),
+        .with_revalidation_dependencies(no_dependency)
+        .stateless(),
     MethodSpec::new("getVersion", Execution::Inline, version)
-        .with_revalidation_dependencies(no_dependency),
+        .with_revalidation_dependencies(no_dependency)
+        .stateless(),
     MethodSpec::new("getGenesisHash", Execution::Inline, genesis_hash)
-        .with_revalidation_dependencies(no_dependency),
+        .with_revalidation_dependencies(no_dependency)
+        .stateless(),
     MethodSpec::new("getClusterNodes", Execution::Inline, cluster_nodes)
-        .with_revalidation_dependencies(nodes_dependency),
+        .with_revalidation_dependencies(nodes_dependency)
+        .stateless(),
     MethodSpec::new("getHighestSnapshotSlot", SNAPSHOT_SLOT, highest_snapshot_slot),
     MethodSpec::new("getMaxRetransmitSlot", Execution::Inline, newest_slot),
     MethodSpec::new("getMaxShredInsertSlot", Execution::Inline, newest_slot),

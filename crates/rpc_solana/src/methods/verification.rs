@@ -17,7 +17,8 @@ use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("hydrantGetVerification", Execution::Inline, verification)
-        .with_revalidation_dependencies(dependencies)];
+        .with_revalidation_dependencies(dependencies)
+        .stateless()];
 
 /// Parses `[slot]`, which is optional. Default: the newest verified slot.
 fn verification(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -54,6 +55,7 @@ fn describe(api: &SolanaApi, slot: Option<Slot>) -> Result<Value, RpcError> {
         "firstMismatch": summary.first_mismatch.as_ref().map(mismatch),
         "sources": summary.sources.iter().map(source).collect::<Vec<_>>(),
         "limitation": summary.limitation,
+        "trustRoot": summary.trust_root,
         "bank": bank,
     }))
 }

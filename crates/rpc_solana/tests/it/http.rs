@@ -125,6 +125,37 @@ fn health_is_reported_in_a_word() {
 }
 
 #[test]
+fn a_state_that_is_withheld_is_not_read() {
+    let world = SolanaNode::new();
+    let mut client = world.client();
+    let mut call = |method: &str, params: serde_json::Value| {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        client.post(&request.to_string()).json()
+    };
+    // It is in the cache then.
+    let program = json!([PROGRAM.to_string()]);
+    assert!(call("getAccountInfo", program.clone())["error"].is_null());
+    world.server.context.health.withhold_state(true);
+    world.server.context.health.set(Status::Unknown);
+    let unhealthy = json!({
+        "code": -32005, "message": "Node is unhealthy", "data": { "numSlotsBehind": null },
+    });
+    for (method, params) in [
+        ("getAccountInfo", program.clone()),
+        ("getSlot", json!([])),
+        ("getLatestBlockhash", json!([{ "commitment": "processed" }])),
+    ] {
+        assert_eq!(call(method, params)["error"], unhealthy, "{method}");
+    }
+    assert_eq!(call("getHealth", json!([]))["error"]["code"], -32005);
+    for method in ["getVersion", "getGenesisHash", "getIdentity", "hydrantGetVerification"] {
+        assert!(call(method, json!([]))["error"].is_null(), "{method}");
+    }
+    world.server.context.health.withhold_state(false);
+    assert!(call("getAccountInfo", program)["error"].is_null());
+}
+
+#[test]
 fn any_origin_may_call() {
     let world = SolanaNode::new();
     let mut client = world.client();

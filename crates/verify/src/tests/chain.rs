@@ -13,8 +13,8 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
 use crate::{
-    AccountChange, FrozenBank, RootBank, Verdict, VerdictChange, Verifier, VerifierConfig,
-    VerifierError,
+    AccountChange, ArchivedBank, FrozenBank, RootBank, Verdict, VerdictChange, Verifier,
+    VerifierConfig, VerifierError,
 };
 
 const ACCOUNTS: u8 = 24;
@@ -121,6 +121,17 @@ impl Chain {
 }
 
 impl Follower {
+    /// Jumps from a bank to the newest one of a chain, whose archive claims this hash.
+    pub(super) fn jump(&mut self, parent: BlockId, chain: &Chain, bank_hash: Hash) -> BlockId {
+        let block = chain.block;
+        let bank = RootBank { block, bank_hash, lt_hash: full_sum(&chain.state) };
+        let archived = ArchivedBank { bank, parent, hard_forks: Vec::new() };
+        let changed = self.verifier.jump(archived, Duration::ZERO).expect("it is above");
+        assert_eq!(changed, []);
+        self.states.insert(block, chain.state.clone());
+        block
+    }
+
     /// Applies a bank to the follower's own state of the parent, and freezes it.
     pub(super) fn freeze(&mut self, bank: &SentBank) -> Result<Vec<VerdictChange>, VerifierError> {
         let mut state = self.states[&bank.parent].clone();

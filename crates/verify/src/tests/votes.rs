@@ -171,3 +171,53 @@ fn as_many_sources_as_configured_agree_or_contradict() {
     let unknown = VerifierError::UnknownSource { source_id: 16, max: 16 };
     assert_eq!(report(16, other), Err(unknown));
 }
+
+/// A follower at its first bank, and an archive far above it.
+fn with_archive(seed: u64) -> (Chain, Follower, SentBank, SentBank, [Keypair; 3]) {
+    let (mut chain, mut follower) = Chain::start(seed, VerifierConfig::default());
+    let keys = validators(&mut follower);
+    let known = chain.next();
+    follower.follow(&known);
+    let archived = chain.next_at(BlockId { slot: 900, version: 0 });
+    for n in 0..3 {
+        let vote = vote(&keys[usize::from(n)], n, 900, archived.hash);
+        assert_eq!(follower.verifier.vote(&vote, NOW), [], "it is too far ahead to be counted");
+    }
+    (chain, follower, known, archived, keys)
+}
+
+#[test]
+fn an_archive_is_verified_by_its_child_and_by_votes() {
+    let (mut chain, mut follower, known, archived, keys) = with_archive(5);
+    let block = follower.jump(known.block, &chain, archived.hash);
+    let child = chain.next();
+    follower.freeze(&child).expect("it is on the archive");
+    let changed = follower.verifier.child_reports(block, archived.hash, NOW).expect("it is known");
+    assert_eq!(changed[0].verdict, Verdict::Matched(VerificationLevel::Sequence));
+    let slot = child.block.slot;
+    let votes = (0..3).map(|n| vote(&keys[usize::from(n)], n, slot, child.hash));
+    let changed: Vec<_> = votes.flat_map(|vote| follower.verifier.vote(&vote, NOW)).collect();
+    assert!(changed.iter().any(|change| change.block == block && change.verdict == VOTED));
+    let rooted = follower.verifier.root(block).expect("it is known");
+    assert_eq!(rooted.last().map(|(rooted, _)| *rooted), Some(block));
+}
+
+#[test]
+fn an_archive_with_another_hash_is_contradicted_and_leaves_nothing() {
+    let (chain, mut follower, known, archived, keys) = with_archive(6);
+    let before = follower.verifier.usage().banks;
+    let block = follower.jump(known.block, &chain, random_hash(&mut fastrand::Rng::with_seed(9)));
+    let changed = (0..3).flat_map(|n| {
+        follower.verifier.vote(&vote(&keys[usize::from(n)], n, 900, archived.hash), NOW)
+    });
+    let changed: Vec<_> = changed.collect();
+    let [change] = &changed[..] else { panic!("one verdict: {changed:?}") };
+    let Verdict::Mismatch { mismatch, .. } = &change.verdict else { panic!("{change:?}") };
+    assert_eq!((mismatch.reporter, mismatch.reported), (HashReporter::Votes, archived.hash));
+    follower.verifier.drop_fork(block);
+    assert_eq!(follower.verifier.usage().banks, before);
+    // Votes count above the root again.
+    let slot = known.block.slot;
+    let votes = (0..3).map(|n| vote(&keys[usize::from(n)], n, slot, known.hash));
+    assert_eq!(votes.flat_map(|vote| follower.verifier.vote(&vote, NOW)).count(), 1);
+}

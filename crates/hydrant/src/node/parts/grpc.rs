@@ -10,7 +10,7 @@ use jsonrpc::Metrics;
 use rpc_solana::SolanaServer;
 
 use super::{BoxFuture, Part};
-use crate::grpc_setup::{self, GrpcListener};
+use crate::grpc_setup::{self, GrpcListener, ServedReader};
 use crate::node::NodeConfig;
 
 pub(crate) struct GrpcPart(pub(crate) Server);
@@ -27,7 +27,9 @@ impl GrpcPart {
     ) -> Result<(Self, GrpcEventSink)> {
         let authenticator = server.context.http.authenticator.clone();
         let listener = GrpcListener { listener, authenticator, serving: &config.serving };
-        let started = grpc_setup::start(&config.grpc, info, reader, stored_blocks, listener);
+        let health = Arc::clone(&server.context.health);
+        let ledger = ServedReader { reader: reader.clone(), health };
+        let started = grpc_setup::start(&config.grpc, info, ledger, stored_blocks, listener);
         started.map(|(server, events)| (Self(server), events))
     }
 }

@@ -33,6 +33,7 @@ impl PubSubPart {
             (Arc::clone(&server.context.pool), Arc::clone(&server.context.clients)),
         )
         .context("start PubSub")?;
+        pubsub.set_health(Arc::clone(&server.context.health));
         Ok((Self(pubsub), sink))
     }
 }

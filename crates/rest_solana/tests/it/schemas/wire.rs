@@ -83,6 +83,7 @@ fn verification(judge: &mut SchemaChecker) {
             },
             "sources": [source(json!(5), disagreement.clone()), source(json!(null), json!(null))],
             "limitation": "text",
+            "trustRoot": "text",
             "bank": bank(json!(hash), votes.clone(), json!("voted")),
         });
         judge.check("Verification", &all);
@@ -92,7 +93,8 @@ fn verification(judge: &mut SchemaChecker) {
     {
         let few = json!({
             "requiredLevel": required, "verifiedSlot": null, "mismatchedBanks": 0, "repairs": 0,
-            "firstMismatch": null, "sources": [], "limitation": null, "bank": bank,
+            "firstMismatch": null, "sources": [], "limitation": null, "trustRoot": null,
+            "bank": bank,
         });
         judge.check("Verification", &few);
     }

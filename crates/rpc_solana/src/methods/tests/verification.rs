@@ -55,6 +55,7 @@ fn a_client_learns_how_far_the_chain_is_proven() {
         first_mismatch: Some(mismatch),
         sources: vec![source],
         limitation: Some("stakes of epoch 7 are unknown".into()),
+        trust_root: Some("the word of the snapshot".into()),
     });
     let mut found = world.ok("hydrantGetVerification", json!([]));
     let bank = found["bank"].take();
@@ -82,6 +83,7 @@ fn a_client_learns_how_far_the_chain_is_proven() {
             "firstDisagreement": {"slot": 7, "reportedHash": hash(5).to_string()},
         }],
         "limitation": "stakes of epoch 7 are unknown",
+        "trustRoot": "the word of the snapshot",
         "bank": null,
     });
     assert_eq!(found, expected);

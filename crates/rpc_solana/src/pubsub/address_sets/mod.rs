@@ -157,7 +157,10 @@ impl SessionTask for SetTask {
             SetTaskState::Binary(message) => read_binary(&pubsub, &session, received_at, message),
             SetTaskState::Register(register) => {
                 let pending_reply = register.pending_reply.clone();
-                pending_reply.run_step(&pubsub, || register.step(&pubsub, &session))
+                pending_reply.run_step(&pubsub, || {
+                    pubsub.check_state()?;
+                    register.step(&pubsub, &session)
+                })
             }
             SetTaskState::Update(update) => {
                 let pending_reply = update.pending_reply.clone();
