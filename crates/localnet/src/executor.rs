@@ -250,40 +250,9 @@ impl Executor {
         queue: &Receiver,
         slot_end: Instant,
     ) -> Result<BatchEnd, ExecutorError> {
-        self.execute(first)?;
-        self.execute_more(queue, slot_end.min(now() + BATCH_TIME))
-    }
-
-    fn execute_in_own_block(&mut self, transaction: QueueItem) -> Result<(), ExecutorError> {
-        self.update_time()?;
-        if self.execute(transaction)? {
-            self.publish();
-            self.end_block()?;
-        }
-        Ok(())
-    }
-
-    /// Executes waiting transactions for the time of a batch, while blocks are mined: into the open block, or each into
-    /// a block of its own if each transaction makes a block.
-    pub(crate) fn execute_while_mining(&mut self, queue: &Receiver) -> Result<(), ExecutorError> {
-        let batch_end = now() + BATCH_TIME;
-        if self.timing.slot_ms > 0 {
-            return self.execute_more(queue, batch_end).map(drop);
-        }
-        while now() < batch_end
-            && let Popped::Execute(transaction) = queue.try_next()
-        {
-            self.execute_in_own_block(transaction)?;
-        }
-        Ok(())
-    }
-
-    fn execute_more(
-        &mut self,
-        queue: &Receiver,
-        batch_end: Instant,
-    ) -> Result<BatchEnd, ExecutorError> {
+        let batch_end = slot_end.min(now() + BATCH_TIME);
         let mut end = BatchEnd::Full;
+        self.execute(first)?;
         // The batch executes every transaction that it takes from the queue.
         for _ in 1..BATCH_MAX {
             if now() >= batch_end {
@@ -305,6 +274,31 @@ impl Executor {
         }
         self.publish();
         Ok(end)
+    }
+
+    fn execute_in_own_block(&mut self, transaction: QueueItem) -> Result<(), ExecutorError> {
+        self.update_time()?;
+        if self.execute(transaction)? {
+            self.publish();
+            self.end_block()?;
+        }
+        Ok(())
+    }
+
+    /// Executes waiting transactions for the time of a batch, while blocks are mined: into the open block, or each into
+    /// a block of its own if each transaction makes a block.
+    pub(crate) fn execute_while_mining(&mut self, queue: &Receiver) -> Result<(), ExecutorError> {
+        let batch_end = now() + BATCH_TIME;
+        while now() < batch_end
+            && let Popped::Execute(transaction) = queue.try_next()
+        {
+            if self.timing.slot_ms > 0 {
+                self.execute_batch(transaction, queue, batch_end)?;
+            } else {
+                self.execute_in_own_block(transaction)?;
+            }
+        }
+        Ok(())
     }
 
     /// Executes a transaction or a bundle into the open block. False if the block may not contain it.

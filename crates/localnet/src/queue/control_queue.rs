@@ -92,7 +92,7 @@ pub(crate) enum ForkRequest {
 /// Why a call does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallRefusal {
-    /// The maximum number of calls of this kind of the client waits already.
+    /// The maximum number of calls of this kind, or the client's share of it, waits already.
     Full { limit: usize },
     /// The ledger ends.
     Closed,
@@ -157,10 +157,11 @@ impl ControlQueue {
         let is_same_kind = |other: &&ControlRequest| other.kind() == kind;
         let by_client =
             self.waiting.get(&client).map_or(0, |calls| calls.iter().filter(is_same_kind).count());
-        let limit = kind.waiting_max().saturating_sub(self.stats.waiting[kind as usize]);
-        if by_client >= limit {
+        let free = kind.waiting_max().saturating_sub(self.stats.waiting[kind as usize]);
+        if by_client >= free {
             self.stats.refused[kind as usize] += 1;
-            return Err((call, CallRefusal::Full { limit: by_client }));
+            let limit = if free == 0 { kind.waiting_max() } else { by_client };
+            return Err((call, CallRefusal::Full { limit }));
         }
         self.stats.waiting[kind as usize] += 1;
         let calls = self.waiting.entry(client).or_default();
