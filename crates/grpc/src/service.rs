@@ -288,9 +288,8 @@ impl GrpcService {
         let all = &self.broker.shares.subscriptions;
         let exhausted =
             || format!("{} subscriptions are open (grpc.subscriptions_max)", all.all_max());
-        let share = shares::acquire_unit(all, client, exhausted).map_err(|status| {
+        let share = shares::acquire_unit(all, client, exhausted).inspect_err(|_| {
             self.broker.counters.record(Event::SubscriptionRefused);
-            status
         })?;
         Ok(StreamPermits { _client: share, _connection: permit, _key: key })
     }
