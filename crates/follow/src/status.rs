@@ -76,11 +76,12 @@ impl FollowStatus {
     }
 
     /// Returns the slots from the processed tip to the newest slot of the source. `None` until a source has said it, or
-    /// has sent a bank.
+    /// has sent a bank, and while it names a slot below the root: its chain began again, or it is far behind.
     pub fn slots_behind(&self) -> Option<u64> {
         let newest = self.upstream.load(Ordering::Relaxed);
         let is_known = newest > 0 || self.banks.load(Ordering::Relaxed) > 0;
-        is_known.then(|| newest.saturating_sub(self.processed()))
+        let is_below_root = newest > 0 && newest < self.root();
+        (is_known && !is_below_root).then(|| newest.saturating_sub(self.processed()))
     }
 
     /// Returns the slots from the newest verified bank, or from the bank of an archive, to the processed tip; 0 if banks

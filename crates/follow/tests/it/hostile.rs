@@ -215,6 +215,21 @@ async fn a_source_that_once_says_a_far_slot_does_not_make_the_node_late_forever(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_source_below_the_root_does_not_look_up_to_date() {
+    let source = Source::new(None);
+    source.set_newest(105);
+    source.send(chain(101..=105));
+    let rig = Rig::start(config(vec![source_config(&source).await]));
+    rig.wait("all is followed", |rig| rig.status.slots_behind() == Some(0)).await;
+    // The snapshot's slot is 100: the source began a chain of its own.
+    source.set_newest(99);
+    rig.wait("the lag is unknown", |rig| rig.status.slots_behind().is_none()).await;
+    source.set_newest(105);
+    rig.wait("the lag is known", |rig| rig.status.slots_behind() == Some(0)).await;
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_lags_behind_another_is_left() {
     let late = Source::new(None);
     let good = Source::new(None);
