@@ -273,7 +273,7 @@ mod tests {
 
     /// A queue that takes a bundle when the test says so.
     struct SlowSender {
-        is_called: mpsc::Sender<()>,
+        is_called: mpsc::SyncSender<()>,
         may_return: Mutex<mpsc::Receiver<()>>,
     }
 
@@ -364,8 +364,8 @@ mod tests {
     #[test]
     fn a_status_does_not_wait_for_the_ledgers_queue() {
         const WAIT: Duration = Duration::from_secs(30);
-        let (is_called, called) = mpsc::channel();
-        let (go_on, may_return) = mpsc::channel();
+        let (is_called, called) = mpsc::sync_channel(1);
+        let (go_on, may_return) = mpsc::sync_channel(1);
         let sender = SlowSender { is_called, may_return: Mutex::new(may_return) };
         let bundles = Arc::new(Bundles::new(Arc::new(sender)));
         let (known, known_entry) = entry(1, Ok(7));
@@ -375,7 +375,7 @@ mod tests {
         let sending = Arc::clone(&bundles);
         let sent = std::thread::spawn(move || sending.send(ClientId(2), Vec::new(), &history));
         called.recv_timeout(WAIT).expect("the queue is called");
-        let (found, is_found) = mpsc::channel();
+        let (found, is_found) = mpsc::sync_channel(1);
         let finding = Arc::clone(&bundles);
         std::thread::spawn(move || found.send(finding.find(&known).is_some()));
         assert!(is_found.recv_timeout(WAIT).expect("it does not wait"));

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
@@ -207,7 +207,6 @@ fn clients_that_do_not_read_a_snapshot_are_disconnected_and_delay_no_other() -> 
 
 #[test]
 fn requests_have_few_archives_made_and_pages_of_other_sites_none() -> Result<()> {
-    let started = Instant::now();
     let node = start_node(&["--slot-ms", "20", "--finalize-after", "4"])?;
     wait_for_slot(&node, "finalized", 3)?;
     for header in ["Sec-Fetch-Site: cross-site", "Origin: https://evil.example"] {
@@ -231,8 +230,8 @@ fn requests_have_few_archives_made_and_pages_of_other_sites_none() -> Result<()>
         let value = text.lines().find_map(|line| line.strip_prefix(&start));
         Ok::<u64, anyhow::Error>(value.context("an event")?.parse()?)
     };
-    let made_max = 4 + started.elapsed().as_secs() / 60;
-    ensure!(event("made")? <= made_max && event("made")? + event("limited")? == 7, "{text}");
+    // Four, and another one if all of this took a minute.
+    ensure!(event("made")? <= 5 && event("made")? + event("limited")? == 7, "{text}");
     Ok(())
 }
 
