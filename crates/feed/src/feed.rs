@@ -202,8 +202,8 @@ impl<A: Clone, T, M> Feed<A, T, M> {
         }
     }
 
-    /// Returns the whole banks of a source, or `None` if its session has ended. Cost: O(1); O(slots above the root) for a
-    /// session that started above the root.
+    /// Returns the whole banks of a source, or `None` if its session has ended. Cost: O(1); O(slots above the root) for
+    /// a session that started above the root.
     pub fn source_progress(&self, source: SourceId) -> Option<SourceProgress> {
         self.sessions.get(&source).map(Session::progress)
     }

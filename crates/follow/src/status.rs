@@ -84,8 +84,8 @@ impl FollowStatus {
         (is_known && !is_below_root).then(|| newest.saturating_sub(self.processed()))
     }
 
-    /// Returns the slots from the newest verified bank, or from the bank of an archive, to the processed tip; 0 if banks
-    /// are not verified.
+    /// Returns the slots from the newest verified bank, or from the bank of an archive, to the processed tip; 0 if
+    /// banks are not verified.
     pub fn slots_unverified(&self) -> u64 {
         if !self.proof.has_required_level() {
             return 0;

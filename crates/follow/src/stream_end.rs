@@ -27,7 +27,7 @@ pub(crate) enum StreamEnd {
     #[error("no whole bank was received for {0:?}, although there is a newer slot")]
     NoBank(Duration),
     #[error(
-        "an update of slot {slot}: the newest slot that any source says is {newest}, and at most {limit} above it are accepted"
+        "an update of slot {slot}: the newest slot that any source says is {newest}, the most above it is {limit}"
     )]
     FarSlot { slot: Slot, newest: Slot, limit: u64 },
     #[error(

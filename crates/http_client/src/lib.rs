@@ -3,8 +3,8 @@
 //! In: the URL of a server ([`Endpoint`]), which also builds requests. Out: status, headers and body of the response.
 //! [`Connection`] is asynchronous, [`Client`] blocks and reconnects.
 //! Bounds: the caller sets how many bytes of a body are stored. A [`Client`] waits two minutes for a response; a
-//! [`Connection`] waits as long as its caller does. An error has at most [`MESSAGE_CHARS_MAX`] characters of a response,
-//! and of a URL only the [`Server`].
+//! [`Connection`] waits as long as its caller does. An error has a bounded part of a response, and of a URL only
+//! the [`Server`].
 //! Not here: redirects, compression, pipelining, HTTP/2, WebSocket.
 #![forbid(unsafe_code)]
 
