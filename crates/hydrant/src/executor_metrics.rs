@@ -42,6 +42,6 @@ impl Collector for AccountBytesMetrics {
         out.single("hydrant_account_bytes_max", MetricKind::Gauge, help, self.0.limit());
         let help = "Transactions and commands refused because accounts would have too many bytes.";
         let name = "hydrant_account_bytes_refused_total";
-        out.single(name, MetricKind::Counter, help, self.0.refused());
+        out.single(name, MetricKind::Counter, help, self.0.refused_writes());
     }
 }

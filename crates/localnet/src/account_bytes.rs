@@ -76,7 +76,7 @@ impl AccountBytes {
     }
 
     /// Returns the number of transactions and commands that were refused since the start.
-    pub fn refused(&self) -> u64 {
+    pub fn refused_writes(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
@@ -146,6 +146,6 @@ mod tests {
         let mut unchanged = WrittenBytes::default();
         unchanged.add(&account(1, 100), &account(1, 100));
         assert_eq!(accounts.admit(5_000, unchanged), Ok(()));
-        assert_eq!(accounts.refused(), 2);
+        assert_eq!(accounts.refused_writes(), 2);
     }
 }

@@ -4,8 +4,8 @@
 //! every change to both; a simulation loads from its view. Sysvars and builtin programs are always loaded. Compiled
 //! code of other programs stays, because compiling is expensive.
 //! Bounds: plain accounts [`PLAIN_BYTES_MAX`]; programs [`PROGRAMS_MAX`], or [`ELF_BYTES_MAX`] of code, which compiles
-//! to about six times as much. So at most 64 MiB and 400 MiB, plus the accounts of one transaction, of which at most
-//! [`CODE_BYTES_MAX`] is compiled.
+//! to about six times as much. So at most 64 MiB and 400 MiB, plus the accounts of one transaction with up to
+//! [`CODE_BYTES_MAX`] of compiled code.
 //! Past the bound of programs the least used ones are evicted: each has a priority, the number of its recent uses
 //! (at most [`USES_MAX`]) plus the priority of the last evicted program at its last use. So a program that is used often
 //! outlives many that are called once, and one that is not used any longer is evicted in the end.
@@ -684,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_compiled_when_named_and_evicted_past_their_bound() {
+    fn programs_are_compiled_when_named_and_evicted_past_a_bound() {
         let mut map = genesis();
         let payer = wallet(&mut map);
         let mut set = working_set(&map);
@@ -820,7 +820,7 @@ mod tests {
         };
         flood(&mut set, 5);
         assert!(set.programs.contains_key(&token::id()));
-        // It is not in use any more.
+        // It is no longer in use.
         flood(&mut set, 20);
         assert!(!set.programs.contains_key(&token::id()));
         set.load(&map, &in_use.message);

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_both_kinds_of_a_client_are_taken_in_the_order_of_arrival() {
+    fn calls_of_a_client_are_taken_in_the_order_of_arrival() {
         let mut calls = ControlQueue::default();
         let mut sent = Vec::new();
         for number in 0..20 {
@@ -228,7 +228,8 @@ mod tests {
     fn a_kind_at_its_bound_leaves_the_share_of_the_other() {
         let mut calls = ControlQueue::default();
         while calls.push(A, command()).is_ok() {}
-        let (commands, forks) = (COMMANDS_MAX / 2, FORK_CALLS_MAX / 2);
+        let commands = COMMANDS_MAX / 2;
+        let forks = FORK_CALLS_MAX / 2;
         assert_eq!(calls.stats(), CallStats { waiting: [commands, 0], refused: [1, 0] });
         for _ in 0..forks {
             assert!(calls.push(A, snapshot().1).is_ok());

@@ -232,7 +232,7 @@ fn bundles_alone_leave_in_order_and_empty_the_queue() {
 }
 
 #[test]
-fn a_client_that_has_code_compiled_delays_another_by_one_compilation() {
+fn compiled_code_delays_another_client_by_one_compilation() {
     /// Compute units of compiling 10 MB.
     const SURCHARGE: u64 = 50_000_000;
     let mut queue = RoundRobin::new(WIDE);

@@ -425,7 +425,7 @@ fn accounts_past_their_bytes_are_refused_and_transfers_continue() {
     let refused = node.control.control(CLIENT, edit).expect("the queue has space").wait();
     let limit = config.account_bytes_max;
     assert_eq!(refused, Some(Err(ControlError::AccountBytesFull { limit })));
-    assert_eq!(node.account_bytes.refused(), 2);
+    assert_eq!(node.account_bytes.refused_writes(), 2);
     assert!(node.account_bytes.bytes() <= limit);
     // Another client's transfers are executed as before.
     let pay = [transfer(&honest.pubkey(), &Keypair::new().pubkey(), SOL / 10)];
@@ -434,7 +434,7 @@ fn accounts_past_their_bytes_are_refused_and_transfers_continue() {
 }
 
 #[test]
-fn a_new_ledger_with_too_many_account_bytes_is_refused_with_the_setting() {
+fn a_new_ledger_with_too_many_account_bytes_is_refused() {
     let (mut config, _) = with_space_for(5 << 20);
     let account = AccountSharedData::new(SOL, 10 << 20, &Pubkey::new_unique());
     config.accounts.push(GenesisAccount { address: Pubkey::new_unique(), account });

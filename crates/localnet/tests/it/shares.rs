@@ -1,4 +1,4 @@
-//! A hostile client beside an honest one: floods of cheat codes, and calls of programs that are not compiled.
+//! A hostile client alongside an honest one: floods of cheat codes, and calls of programs that are not compiled.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn funded_wallet() -> (Keypair, GenesisAccount) {
 }
 
 /// Runs an honest client that sends transfers, while a hostile one always has calls in the queue.
-fn send_transfers_beside(
+fn send_transfers_alongside(
     flood: impl Fn(&dyn LedgerControl, &dyn ForkControl, u64) -> Box<dyn FnOnce()> + Send + 'static,
 ) {
     let (wallet, account) = funded_wallet();
@@ -42,7 +42,8 @@ fn send_transfers_beside(
     let has_ended = Arc::new(AtomicBool::new(false));
     let hostile = std::thread::spawn({
         let has_ended = Arc::clone(&has_ended);
-        let (control, forks) = (Arc::clone(&node.control), Arc::clone(&node.forks));
+        let control = Arc::clone(&node.control);
+        let forks = Arc::clone(&node.forks);
         move || {
             let mut waiting = VecDeque::new();
             for round in 1.. {
@@ -77,7 +78,7 @@ fn send_transfers_beside(
 
 #[test]
 fn a_flood_of_mined_blocks_does_not_stop_transfers() {
-    send_transfers_beside(|_, forks, _| {
+    send_transfers_alongside(|_, forks, _| {
         let call = forks.mine(HOSTILE, MINE_MAX);
         Box::new(move || drop(call.wait()))
     });
@@ -85,7 +86,7 @@ fn a_flood_of_mined_blocks_does_not_stop_transfers() {
 
 #[test]
 fn a_flood_of_time_travel_does_not_stop_transfers() {
-    send_transfers_beside(|control, _, round| {
+    send_transfers_alongside(|control, _, round| {
         let target = TimeTarget::Slot(10_000 + 100 * round);
         let call = control.control(HOSTILE, ControlCommand::Travel(target));
         Box::new(move || drop(call.map(|call| call.wait())))
@@ -94,7 +95,7 @@ fn a_flood_of_time_travel_does_not_stop_transfers() {
 
 #[test]
 fn a_flood_of_resets_does_not_stop_transfers() {
-    send_transfers_beside(|control, _, _| {
+    send_transfers_alongside(|control, _, _| {
         let call = control.control(HOSTILE, ControlCommand::Reset(ResetScope::All));
         Box::new(move || drop(call.map(|call| call.wait())))
     });
