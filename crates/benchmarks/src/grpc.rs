@@ -91,7 +91,8 @@ async fn publish(clients: usize, updates: usize) -> Result<(f64, f64)> {
         queue_messages_max: updates,
         queue_bytes_max: 1 << 30,
         queues_bytes_max: 1 << 30,
-        events_max: updates,
+        // Writes take three quarters of them.
+        events_max: 2 * updates,
         ..Config::default()
     };
     let (_, reader) = forked_chain::ledger();

@@ -2,13 +2,16 @@
 //!
 //! Input: events, in order. Output: the same events, each with its number, and [`Received::Lost`] after a loss.
 //! Bounds: [`EventBounds`]. The writer never waits: an event beyond a bound is dropped, and the receiver gets
-//! [`Received::Lost`] before the events that are queued, because the lost one may have been for any client.
+//! [`Received::Lost`] before the events that are queued, because the lost one may have been for any client. Writes of
+//! accounts and transactions may only take three quarters of a bound. So they are lost first, and a receiver still gets
+//! the blocks to which they belong.
 //! Not here: the reaction to a loss, and the events that a server ignores. Each server has its own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ledger::{BlockId, Slot};
 use parking_lot::{Condvar, Mutex};
 
 use crate::event::{EventSink, LedgerEvent};
@@ -28,7 +31,7 @@ pub fn event_channel(bounds: EventBounds) -> (EventSender, EventReceiver) {
     let state = State {
         queue: VecDeque::new(),
         bytes: 0,
-        is_lost: false,
+        lost: None,
         has_sender: true,
         has_receiver: true,
     };
@@ -67,7 +70,45 @@ pub enum Received {
         event: LedgerEvent,
     },
     /// Events were lost: they exceeded a bound, or the sender reported a loss.
-    Lost,
+    Lost(LostEvents),
+}
+
+/// What is known about lost events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostEvents {
+    /// Whether others than the following may be lost.
+    pub has_others: bool,
+    /// The blocks whose writes of accounts are incomplete.
+    pub account_blocks: Vec<BlockId>,
+    /// The slots whose executed transactions are incomplete.
+    pub transaction_slots: Vec<Slot>,
+}
+
+/// Blocks and slots that [`LostEvents`] lists. After more of them any event may be lost.
+const LOST_BLOCKS_MAX: usize = 64;
+
+impl LostEvents {
+    fn add(&mut self, event: &LedgerEvent) {
+        match event {
+            LedgerEvent::AccountsWritten { block, .. } => {
+                add_once(&mut self.account_blocks, *block);
+            }
+            LedgerEvent::Executed(all) => {
+                all.iter().for_each(|it| add_once(&mut self.transaction_slots, it.slot));
+            }
+            _ => self.has_others = true,
+        }
+        let count = self.account_blocks.len().max(self.transaction_slots.len());
+        self.has_others |= count > LOST_BLOCKS_MAX;
+        self.account_blocks.truncate(LOST_BLOCKS_MAX);
+        self.transaction_slots.truncate(LOST_BLOCKS_MAX);
+    }
+}
+
+fn add_once<T: PartialEq>(all: &mut Vec<T>, value: T) {
+    if !all.contains(&value) {
+        all.push(value);
+    }
 }
 
 struct Shared {
@@ -85,8 +126,8 @@ struct State {
     queue: VecDeque<QueuedEvent>,
     /// Bytes of the queued events and of the one that is handled.
     bytes: usize,
-    /// Whether events were lost since the last [`Received::Lost`].
-    is_lost: bool,
+    /// The events that were lost since the last [`Received::Lost`].
+    lost: Option<LostEvents>,
     has_sender: bool,
     has_receiver: bool,
 }
@@ -106,8 +147,10 @@ impl EventSender {
         if !state.has_receiver {
             return;
         }
-        if self.0.is_full(&state, bytes) {
-            state.is_lost = true;
+        let is_reserved =
+            matches!(event, LedgerEvent::AccountsWritten { .. } | LedgerEvent::Executed(_));
+        if self.0.is_full(&state, bytes, is_reserved) {
+            state.lost.get_or_insert_default().add(event);
         } else {
             state.push(QueuedEvent { number, bytes, event: event.clone() });
         }
@@ -120,7 +163,7 @@ impl EventSender {
         let bytes = self.0.count_bytes(&event);
         let number = self.0.next_number();
         let mut state = self.0.state.lock();
-        while state.has_receiver && self.0.is_full(&state, bytes) {
+        while state.has_receiver && self.0.is_full(&state, bytes, false) {
             self.0.not_full.wait(&mut state);
         }
         if state.has_receiver {
@@ -132,7 +175,7 @@ impl EventSender {
 
     /// Reports that the receiver lacks events. It gets [`Received::Lost`] next.
     pub fn report_loss(&self) {
-        self.0.state.lock().is_lost = true;
+        self.0.state.lock().lost.get_or_insert_default().has_others = true;
         self.0.not_empty.notify_one();
     }
 
@@ -162,8 +205,8 @@ impl EventReceiver {
         state.bytes -= std::mem::take(&mut self.handled_bytes);
         self.shared.not_full.notify_all();
         loop {
-            if std::mem::take(&mut state.is_lost) {
-                return Some(Received::Lost);
+            if let Some(lost) = state.lost.take() {
+                return Some(Received::Lost(lost));
             }
             if let Some(QueuedEvent { number, bytes, event }) = state.queue.pop_front() {
                 self.handled_bytes = bytes;
@@ -200,6 +243,11 @@ impl EventCounters {
         self.0.sent.load(Ordering::Acquire)
     }
 
+    /// Returns the number of queued events.
+    pub fn queued(&self) -> usize {
+        self.0.state.lock().queue.len()
+    }
+
     /// Returns the estimated bytes of the queued events and of the one that is handled, or 0 if they have no bound.
     pub fn bytes(&self) -> usize {
         self.0.state.lock().bytes
@@ -215,11 +263,12 @@ impl Shared {
         self.bounds.bytes_max.map_or(0, |_| event.bytes())
     }
 
-    /// Whether one more event with these bytes exceeds a bound.
-    fn is_full(&self, state: &State, bytes: usize) -> bool {
+    /// Whether one more event with these bytes exceeds a bound, or three quarters of it.
+    fn is_full(&self, state: &State, bytes: usize, leaves_reserve: bool) -> bool {
         let EventBounds { events_max, bytes_max } = self.bounds;
-        let exceeds_bytes = |max| state.bytes > 0 && state.bytes + bytes > max;
-        state.queue.len() >= events_max.max(1) || bytes_max.is_some_and(exceeds_bytes)
+        let bound = |max: usize| if leaves_reserve { max - max / 4 } else { max };
+        let exceeds_bytes = |max| state.bytes > 0 && state.bytes + bytes > bound(max);
+        state.queue.len() >= bound(events_max.max(1)) || bytes_max.is_some_and(exceeds_bytes)
     }
 }
 
@@ -232,8 +281,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{BlockId, Slot};
-
     use super::*;
 
     const UNBOUNDED: EventBounds = EventBounds { events_max: 1_000, bytes_max: None };
@@ -249,7 +296,7 @@ mod tests {
                 Some((number, block.slot))
             }
             Received::Event { event, .. } => panic!("unexpected: {event:?}"),
-            Received::Lost => None,
+            Received::Lost(_) => None,
         }
     }
 
@@ -270,6 +317,25 @@ mod tests {
         assert_eq!([(); 3].map(|()| receive(&mut receiver)), [None, Some((1, 1)), Some((2, 2))]);
         sender.try_send(&tip(5));
         assert_eq!(receive(&mut receiver), Some((5, 5)), "lost events have numbers");
+    }
+
+    #[test]
+    fn writes_are_lost_before_blocks_are() {
+        let (sender, mut receiver) = event_channel(EventBounds { events_max: 4, bytes_max: None });
+        let block = BlockId { slot: 7, version: 1 };
+        let writes = || LedgerEvent::AccountsWritten { block, updates: [].into() };
+        (0..5).for_each(|_| sender.try_send(&writes()));
+        sender.try_send(&tip(8));
+        let Some(Received::Lost(lost)) = receiver.recv() else { panic!("two are lost") };
+        assert_eq!(lost, LostEvents { account_blocks: vec![block], ..LostEvents::default() });
+        for _ in 0..3 {
+            let Some(Received::Event { event, .. }) = receiver.recv() else { panic!("a write") };
+            assert!(matches!(event, LedgerEvent::AccountsWritten { .. }));
+        }
+        assert_eq!(receive(&mut receiver), Some((6, 8)));
+        sender.report_loss();
+        let Some(Received::Lost(lost)) = receiver.recv() else { panic!("it was reported") };
+        assert!(lost.has_others);
     }
 
     #[test]

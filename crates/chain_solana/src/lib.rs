@@ -53,7 +53,7 @@ pub use cluster::{Cluster, ClusterNode, VoteStakes};
 pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
 pub use event_channel::{
-    EventBounds, EventCounters, EventReceiver, EventSender, Received, event_channel,
+    EventBounds, EventCounters, EventReceiver, EventSender, LostEvents, Received, event_channel,
 };
 pub use faucet::{AirdropError, Faucet};
 pub use fork_control::{

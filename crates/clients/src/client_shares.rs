@@ -121,6 +121,11 @@ impl ClientShares {
         Share { shares: Arc::clone(self), client, units: 0 }
     }
 
+    /// Returns the limit for all clients together.
+    pub fn all_max(&self) -> usize {
+        self.all_max
+    }
+
     /// Returns the units that all clients hold.
     pub fn held_units(&self) -> usize {
         self.held.lock().total
@@ -167,6 +172,14 @@ impl Share {
                 held.by_client.remove(&self.client);
             }
         }
+    }
+
+    /// Moves units to another share of the same client.
+    #[must_use]
+    pub fn split(&mut self, units: usize) -> Self {
+        let units = units.min(self.units);
+        self.units -= units;
+        Self { shares: Arc::clone(&self.shares), client: self.client, units }
     }
 
     /// Returns the units that it holds.
@@ -277,7 +290,11 @@ mod tests {
         large.shrink(400);
         assert_eq!((large.units(), shares.held_units()), (500, 575));
         small.try_grow(26).expect("units are free again");
+        let part = large.split(200);
+        assert_eq!((large.units(), part.units(), shares.held_units()), (300, 200, 601));
         drop((large, small));
+        assert_eq!(shares.held_units(), 200);
+        drop(part);
         assert_eq!(shares.held_units(), 0);
     }
 }

@@ -9,22 +9,31 @@
 //! log has nothing more for it, after it sent its last part. Filters without a slot leave its position unchanged.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_keys::KeyNumber;
+use bytes::Bytes;
+use clients::ClientId;
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tonic::Status;
 
 use crate::budget::QueueBudget;
+use crate::clock::monotonic;
 use crate::config::Config;
 use crate::counters::{Event, GrpcCounters};
 use crate::encode::Encoder;
 use crate::filter::{FilterId, FilterSet, TransactionKeys};
-use crate::index::{Index, ListenerId};
+use crate::filter_index::{IndexedFilters, IndexedSet};
+use crate::index::{Index, ListenerId, SetId};
 use crate::log::{BankContent, Cursor, Log, LogPart};
+use crate::publish_cost::{PublishCost, costliest_client};
 use crate::queue::{Full, Queue};
+use crate::request_budget::RequestBudget;
+use crate::shares::Shares;
 use crate::status_timer::StatusTimer;
 use crate::update::Update;
 
@@ -36,6 +45,10 @@ pub(crate) struct Broker {
     pub(crate) config: Config,
     pub(crate) counters: GrpcCounters,
     pub(crate) budget: Arc<QueueBudget>,
+    pub(crate) shares: Shares,
+    pub(crate) request_budget: RequestBudget,
+    /// Runs long work for clients. `None` in tests: it is done at once.
+    pub(crate) worker: Option<Handle>,
     /// Notified after API keys were removed.
     pub(crate) removals: watch::Sender<()>,
     state: Mutex<State>,
@@ -45,21 +58,25 @@ struct State {
     log: Log,
     indices: [Index; 3],
     listeners: HashMap<ListenerId, Listener>,
+    /// The listeners that are live, by their filters.
+    live: HashMap<SetId, ListenerId>,
     next_id: u64,
-    filters_bytes: usize,
+    /// The period of the costs of listeners.
+    cost_period: u64,
     /// The status of every client since the server ends. Nothing is published after it.
     end: Option<Status>,
 }
 
 struct Listener {
     queue: Arc<Queue>,
-    key: Option<KeyNumber>,
+    client: ClientId,
     timer: Arc<StatusTimer>,
-    filters: Option<Arc<FilterSet>>,
-    /// Whether the index has its filters. Otherwise it reads the log.
+    filters: Option<IndexedSet>,
+    /// Whether it gets new updates. Otherwise it reads the log.
     is_live: bool,
     /// Updates of earlier slots are left out, although they come later: the ledger may be behind its client.
     from_slot: Slot,
+    cost: PublishCost,
 }
 
 /// The next step of a client that replays.
@@ -88,18 +105,22 @@ pub(crate) struct BrokerMemory {
 
 impl Broker {
     /// `root` is the root of the ledger, after which it publishes everything, if it has one.
-    pub(crate) fn new(config: Config, root: Option<Slot>) -> Self {
+    pub(crate) fn new(config: Config, root: Option<Slot>, worker: Option<Handle>) -> Self {
         let state = State {
             log: Log::new(config.replay_slots_max, config.replay_bytes_max, root),
             indices: [Index::new(), Index::new(), Index::new()],
             listeners: HashMap::new(),
+            live: HashMap::new(),
             next_id: 0,
-            filters_bytes: 0,
+            cost_period: 0,
             end: None,
         };
         Self {
             budget: Arc::new(QueueBudget::new(config.queues_bytes_max)),
             counters: GrpcCounters::new(),
+            shares: Shares::new(&config),
+            request_budget: RequestBudget::new(),
+            worker,
             state: Mutex::new(state),
             removals: watch::Sender::new(()),
             config,
@@ -188,7 +209,7 @@ impl Broker {
     pub(crate) fn close_keys(&self, removed: &[KeyNumber]) {
         let state = &*self.state.lock();
         for (id, listener) in &state.listeners {
-            if listener.key.is_some_and(|key| removed.contains(&key)) {
+            if listener.client.key().is_some_and(|key| removed.contains(&key)) {
                 let status = Status::unauthenticated("the API key was removed");
                 if listener.queue.close(status) {
                     listener.timer.start(*id, listener.queue.sending());
@@ -202,18 +223,11 @@ impl Broker {
     pub(crate) fn connect(
         &self,
         timer: Arc<StatusTimer>,
-        key: Option<KeyNumber>,
+        client: ClientId,
     ) -> Result<(ListenerId, Arc<Queue>), Status> {
         let state = &mut *self.state.lock();
         if let Some(status) = &state.end {
             return Err(status.clone());
-        }
-        let count_max = self.config.subscriptions_max;
-        if state.listeners.len() >= count_max {
-            self.counters.record(Event::SubscriptionRefused);
-            return Err(Status::resource_exhausted(format!(
-                "{count_max} subscriptions are open (grpc.subscriptions_max)"
-            )));
         }
         state.next_id += 1;
         let id = ListenerId(state.next_id);
@@ -221,59 +235,62 @@ impl Broker {
         let queue = Queue::new(Arc::clone(&self.budget), queue_messages_max, queue_bytes_max);
         let queue = Arc::new(queue);
         let own = Arc::clone(&queue);
-        let listener =
-            Listener { queue: own, key, timer, filters: None, is_live: true, from_slot: 0 };
+        let listener = Listener {
+            queue: own,
+            client,
+            timer,
+            filters: None,
+            is_live: true,
+            from_slot: 0,
+            cost: PublishCost::default(),
+        };
         state.listeners.insert(id, listener);
         Ok((id, queue))
     }
 
-    pub(crate) fn disconnect(&self, id: ListenerId) {
-        let state = &mut *self.state.lock();
-        state.remove_filters(id);
+    pub(crate) fn disconnect(self: &Arc<Self>, id: ListenerId) {
+        let mut state = self.state.lock();
+        let left = state.remove_filters(id);
         state.listeners.remove(&id);
+        drop(state);
+        drop(left.map(|set| IndexedFilters::from_set(self, set)));
+    }
+
+    pub(crate) fn next_set(&self) -> SetId {
+        let state = &mut *self.state.lock();
+        state.next_id += 1;
+        SetId(state.next_id)
+    }
+
+    /// Changes the index of a commitment, in a step. A publisher that waits is next.
+    pub(crate) fn with_index(&self, commitment: Commitment, change: impl FnOnce(&mut Index)) {
+        let mut state = self.state.lock();
+        change(&mut state.indices[commitment as usize]);
+        MutexGuard::unlock_fair(state);
     }
 
     /// Replaces all filters of a client. With a slot, it replays from the returned cursor; without, it stays where it
     /// is: live, or at the cursor of its replay.
     pub(crate) fn set_filters(
-        &self,
+        self: &Arc<Self>,
         id: ListenerId,
-        filters: Arc<FilterSet>,
+        filters: IndexedFilters,
         from_slot: Option<Slot>,
     ) -> Result<Option<Cursor>, Status> {
-        let state = &mut *self.state.lock();
-        let bytes = filters.bytes();
-        let before = state.listeners.get(&id).and_then(|it| it.filters.as_ref());
-        let before = before.map_or(0, |filters| filters.bytes());
-        if state.filters_bytes - before + bytes > self.config.filters_bytes_max {
-            self.counters.record(Event::SubscriptionRefused);
-            return Err(Status::resource_exhausted(format!(
-                "the filters of all clients have {} bytes, and this request has {bytes}; at most {} \
-                 are allowed (grpc.filters_bytes_max)",
-                state.filters_bytes, self.config.filters_bytes_max
-            )));
-        }
-        let start = from_slot.map(|slot| state.cursor(slot, &filters)).transpose()?;
-        state.remove_filters(id);
-        let Some(listener) = state.listeners.get_mut(&id) else { return Ok(start) };
-        if let Some(slot) = from_slot {
-            (listener.is_live, listener.from_slot) = (false, slot);
-        }
-        state.filters_bytes += bytes;
-        if listener.is_live {
-            state.indices[filters.commitment as usize].insert(id, &filters);
-        }
-        listener.filters = Some(filters);
-        Ok(start)
+        let Some(set) = filters.into_set() else { return Ok(None) };
+        let (replaced, start) = self.state.lock().replace_filters(id, set, from_slot);
+        drop(replaced.map(|set| IndexedFilters::from_set(self, set)));
+        start
     }
 
     /// Returns the next step of a client that replays.
     pub(crate) fn replay(&self, id: ListenerId, cursor: &Cursor) -> ReplayStep {
-        let State { log, indices, listeners, .. } = &mut *self.state.lock();
+        let State { log, live, listeners, .. } = &mut *self.state.lock();
         let Some(listener) = listeners.get_mut(&id) else { return ReplayStep::Live };
-        let Some(filters) = listener.filters.as_ref().filter(|_| !listener.is_live) else {
+        let Some(set) = listener.filters.as_ref().filter(|_| !listener.is_live) else {
             return ReplayStep::Live;
         };
+        let filters = &set.filters;
         if filters.needs_whole_banks() && !log.has_whole_banks(cursor) {
             return ReplayStep::Incomplete(log.unavailable_status(cursor.from_slot));
         }
@@ -281,7 +298,7 @@ impl Broker {
             return ReplayStep::Lost;
         };
         if part.is_end && part.updates.is_empty() {
-            indices[filters.commitment as usize].insert(id, filters);
+            live.insert(set.id, id);
             listener.is_live = true;
             return ReplayStep::Live;
         }
@@ -301,7 +318,7 @@ impl Broker {
             queues: used.saturating_sub(sending),
             sending,
             log: state.log.own_bytes(),
-            filters: state.filters_bytes,
+            filters: self.shares.filters.held_units(),
             log_slots: state.log.slots(),
             listeners: state.listeners.len(),
         }
@@ -322,17 +339,22 @@ impl Broker {
 
     /// Sends an update to the live clients of a commitment that match it.
     fn send(&self, state: &State, commitment: Commitment, update: &Update) {
-        let candidates = state.indices[commitment as usize].candidates(update);
-        if candidates.is_empty() {
+        if state.indices[commitment as usize].is_empty() {
             return;
         }
+        let mut last = monotonic();
+        let candidates = state.indices[commitment as usize].candidates(update);
+        let Ok(count @ 1..) = u32::try_from(candidates.len()) else { return };
+        let mut now = monotonic();
+        let lookup = (now - last) / count;
         let keys = TransactionKeys::from_update(update);
         let mut encoder = Encoder::new(update);
         let mut ids: Vec<FilterId> = Vec::new();
         for of_listener in candidates.chunk_by(|one, two| one.0 == two.0) {
-            let Some((id, _)) = of_listener.first().copied() else { continue };
+            let Some((set, _)) = of_listener.first() else { continue };
+            let Some(id) = state.live.get(set).copied() else { continue };
             let Some(listener) = state.listeners.get(&id) else { continue };
-            let Some(filters) = &listener.filters else { continue };
+            let Some(IndexedSet { filters, .. }) = &listener.filters else { continue };
             if update.slot < listener.from_slot {
                 continue;
             }
@@ -340,25 +362,29 @@ impl Broker {
             ids.extend(of_listener.iter().map(|(_, id)| *id));
             for spec in filters.messages(update, keys.as_ref(), &ids) {
                 update.show_statuses();
-                let message = encoder.message(spec);
-                self.counters.add(Event::Message, 1);
-                self.counters.add(Event::Bytes, message.len() as u64);
-                loop {
-                    match listener.queue.push(message.clone()) {
-                        Ok(()) => break,
-                        Err(Full::Queue) => {
-                            self.close(id, listener, Self::lagged_status());
-                            break;
-                        }
-                        Err(Full::Budget) => {
-                            let (id, largest) = state.largest(id, listener);
-                            self.close(id, largest, Self::lagged_status());
-                        }
-                    }
+                self.queue(state, (id, listener), encoder.message(spec));
+            }
+            last = std::mem::replace(&mut now, monotonic());
+            let candidates = u32::try_from(of_listener.len()).unwrap_or(count);
+            listener.cost.add(state.cost_period, now - last + lookup * candidates);
+        }
+        self.counters.add(Event::Encoded, encoder.encoded_messages() as u64);
+    }
+
+    /// Queues a message for a listener, or closes it, or the one with the most waiting bytes.
+    fn queue(&self, state: &State, (id, listener): (ListenerId, &Listener), message: Bytes) {
+        self.counters.add(Event::Message, 1);
+        self.counters.add(Event::Bytes, message.len() as u64);
+        loop {
+            match listener.queue.push(message.clone()) {
+                Ok(()) => return,
+                Err(Full::Queue) => return self.close(id, listener, Self::lagged_status()),
+                Err(Full::Budget) => {
+                    let (id, largest) = state.largest(id, listener);
+                    self.close(id, largest, Self::lagged_status());
                 }
             }
         }
-        self.counters.add(Event::Encoded, encoder.encoded_messages() as u64);
     }
 
     fn close(&self, id: ListenerId, listener: &Listener, status: Status) {
@@ -376,10 +402,45 @@ impl Broker {
         }
     }
 
+    /// Closes the clients that want accounts: writes were lost.
+    pub(crate) fn close_account_listeners(&self) {
+        let state = &*self.state.lock();
+        for (id, listener) in &state.listeners {
+            if listener.filters.as_ref().is_some_and(|set| set.filters.needs_accounts()) {
+                self.close(*id, listener, Self::lagged_status());
+            }
+        }
+    }
+
+    /// Begins a period in which the time that is spent on listeners is compared.
+    pub(crate) fn begin_cost_period(&self) {
+        self.state.lock().cost_period += 1;
+    }
+
+    /// Closes the client whose filters took most of a period, if they are why the publisher is behind.
+    pub(crate) fn close_costliest_client(&self, period: Duration) {
+        let state = &*self.state.lock();
+        let live = state.listeners.values().filter(|listener| listener.filters.is_some());
+        let costs = live.map(|listener| (listener.client, listener.cost.spent(state.cost_period)));
+        let Some((client, spent)) = costliest_client(costs, period) else { return };
+        tracing::warn!(%client, ?spent, ?period, "a gRPC client is closed, its filters delay all");
+        self.counters.record(Event::Shed);
+        let status = Status::resource_exhausted(format!(
+            "the updates are late, and the filters of this client took {} of the last {} ms",
+            spent.as_millis(),
+            period.as_millis()
+        ));
+        for (id, listener) in &state.listeners {
+            if listener.client == client {
+                self.close(*id, listener, status.clone());
+            }
+        }
+    }
+
     /// Closes the clients of a commitment.
     fn close_commitment(&self, state: &State, commitment: Commitment) {
         for (id, listener) in &state.listeners {
-            let own = listener.filters.as_ref().map(|filters| filters.commitment);
+            let own = listener.filters.as_ref().map(|set| set.filters.commitment);
             if own == Some(commitment) {
                 self.close(*id, listener, Self::lagged_status());
             }
@@ -388,13 +449,34 @@ impl Broker {
 }
 
 impl State {
-    fn remove_filters(&mut self, id: ListenerId) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let Some(filters) = listener.filters.take() else { return };
-        self.filters_bytes -= filters.bytes();
-        if listener.is_live {
-            self.indices[filters.commitment as usize].remove(id, &filters);
+    /// Takes the filters of a listener. They are still in the index.
+    fn remove_filters(&mut self, id: ListenerId) -> Option<IndexedSet> {
+        let set = self.listeners.get_mut(&id)?.filters.take()?;
+        self.live.remove(&set.id);
+        Some(set)
+    }
+
+    /// Replaces the filters of a listener. Returns the set that the index has to remove.
+    fn replace_filters(
+        &mut self,
+        id: ListenerId,
+        set: IndexedSet,
+        from_slot: Option<Slot>,
+    ) -> (Option<IndexedSet>, Result<Option<Cursor>, Status>) {
+        let start = from_slot.map(|slot| self.cursor(slot, &set.filters)).transpose();
+        if start.is_err() {
+            return (Some(set), start);
         }
+        let replaced = self.remove_filters(id);
+        let Some(listener) = self.listeners.get_mut(&id) else { return (Some(set), start) };
+        if let Some(slot) = from_slot {
+            (listener.is_live, listener.from_slot) = (false, slot);
+        }
+        if listener.is_live {
+            self.live.insert(set.id, id);
+        }
+        listener.filters = Some(set);
+        (replaced, start)
     }
 
     fn cursor(&self, from_slot: Slot, filters: &FilterSet) -> Result<Cursor, Status> {

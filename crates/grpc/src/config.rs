@@ -13,8 +13,12 @@ use serde::Deserialize;
 pub struct Config {
     /// Threads that poll sockets, compress, and replay.
     pub threads: usize,
-    /// Open connections. The next one waits unaccepted. About 100 KB each.
+    /// Open connections. The next one waits until another ends. About 165 KB each.
     pub connections_max: usize,
+    /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all
+    /// connections except the last tenth, of which it gets one only if it has fewer than are left. One more is closed.
+    /// Behind a proxy all connections come from one address: a value of `connections_max` lets it have all of them.
+    pub connections_per_address_max: Option<usize>,
     /// HTTP/2 streams that are open on one connection at once. A tenth of them is for calls that end by themselves: a
     /// subscription beyond the rest gets `RESOURCE_EXHAUSTED`.
     pub connection_streams_max: usize,
@@ -22,11 +26,17 @@ pub struct Config {
     pub subscriptions_max: usize,
     /// Bytes of one request message.
     pub request_bytes_max: usize,
-    /// Bytes of incomplete request messages of all connections.
+    /// Bytes of request messages of all connections that are incomplete or not decoded.
     pub incoming_bytes_max: usize,
     /// Time in which a new connection must start HTTP/2.
     #[serde(skip)]
     pub handshake_timeout_ms: u64,
+    /// Time after which a connection without an accepted call is closed.
+    #[serde(skip)]
+    pub idle_timeout_ms: u64,
+    /// Time in which a request message that has begun must be complete.
+    #[serde(skip)]
+    pub message_timeout_ms: u64,
     /// Interval of HTTP/2's pings, and the time for their acknowledgement.
     pub keep_alive_ms: u64,
     /// Messages that wait for one client.
@@ -65,6 +75,10 @@ pub struct Config {
     pub data_slices_max: usize,
     /// Bytes of the filters of all clients, about 150 for an address.
     pub filters_bytes_max: usize,
+    /// The cost of the filters of all clients that have no address, owner or signature: every update tries them. One
+    /// without further conditions costs 1, each condition 1 to 8, one of blocks 4.
+    #[serde(skip)]
+    pub unindexed_cost_max: usize,
     /// A file with the token that clients must send as `x-token`. Without it, no token is needed.
     pub x_token_file: Option<PathBuf>,
 }
@@ -74,11 +88,14 @@ impl Default for Config {
         Self {
             threads: 1,
             connections_max: 256,
+            connections_per_address_max: None,
             connection_streams_max: 200,
             subscriptions_max: 1_000,
             request_bytes_max: 4 << 20,
             incoming_bytes_max: 64 << 20,
             handshake_timeout_ms: 10_000,
+            idle_timeout_ms: 60_000,
+            message_timeout_ms: 30_000,
             keep_alive_ms: 20_000,
             queue_messages_max: 100_000,
             queue_bytes_max: 64 << 20,
@@ -95,6 +112,7 @@ impl Default for Config {
             data_filters_max: 8,
             data_slices_max: 16,
             filters_bytes_max: 256 << 20,
+            unindexed_cost_max: 4_096,
             x_token_file: None,
         }
     }
@@ -113,6 +131,14 @@ impl Config {
 
     pub(crate) fn handshake_timeout(&self) -> Duration {
         Duration::from_millis(self.handshake_timeout_ms)
+    }
+
+    pub(crate) fn idle_timeout(&self) -> Duration {
+        Duration::from_millis(self.idle_timeout_ms)
+    }
+
+    pub(crate) fn message_timeout(&self) -> Duration {
+        Duration::from_millis(self.message_timeout_ms)
     }
 
     pub(crate) fn keep_alive(&self) -> Duration {

@@ -2,10 +2,11 @@
 //!
 //! Bounds: streams, bytes of headers, windows, the time until HTTP/2 starts. A client that does not read the rest of an
 //! ended subscription within `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not
-//! acknowledge HTTP/2's pings too.
+//! acknowledge HTTP/2's pings too, and one that has no accepted call for `Config::idle_timeout_ms`.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
+use crate::call_activity::CallActivity;
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::service::GrpcService;
@@ -29,6 +31,9 @@ use crate::transport::Transport;
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// Bytes that wait for the socket, for each stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// Bytes of requests that a client may send before they are read, on a stream and on a connection. HTTP/2 holds as many
+/// for a connection. A smaller value delays long requests: a client sends one window in a round trip.
+pub(crate) const RECEIVE_WINDOW_BYTES: u32 = 64 << 10;
 /// Time that a connection may continue when the server shuts down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -60,10 +65,12 @@ pub(crate) async fn serve(
         }
     };
     let timer = Arc::new(StatusTimer::default());
+    let activity = Arc::new(CallActivity::new());
     let subscriptions = broker.config.connection_subscriptions_max().min(Semaphore::MAX_PERMITS);
     let context = Arc::new(ConnectionContext {
         peer,
         reached,
+        activity: Arc::clone(&activity),
         timer: Arc::clone(&timer),
         subscriptions: Arc::new(Semaphore::new(subscriptions)),
     });
@@ -79,6 +86,8 @@ pub(crate) async fn serve(
         .max_concurrent_streams(streams_max)
         .max_header_list_size(HEADERS_BYTES_MAX)
         .max_send_buf_size(SEND_BUFFER_BYTES)
+        .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
+        .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
         .keep_alive_interval(broker.config.keep_alive())
         .keep_alive_timeout(broker.config.keep_alive());
     let socket = Socket::new(transport);
@@ -99,12 +108,33 @@ pub(crate) async fn serve(
         }
         () = late(&state, deadline) => broker.counters.record(Event::Late),
         () = timer.wait_until_expired(broker.config.close_timeout()) => broker.counters.record(Event::Aborted),
+        () = activity.wait_until_idle(broker.config.idle_timeout()) => {
+            broker.counters.record(Event::Idle);
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
+        }
         () = wait_until_closing(&mut closing) => {
             connection.as_mut().graceful_shutdown();
             // It is dropped after the timeout.
             let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
         }
     }
+}
+
+/// Ends a connection without TLS that its address may not have. The reason is best effort: it is lost if the client's
+/// first bytes reset the socket.
+pub(crate) fn refuse(socket: TcpStream, reason: &str) {
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    const ENHANCE_YOUR_CALM: u8 = 11;
+    // The reason is short, so its length fits into a byte or two.
+    let [.., a, b] = (8 + reason.len()).to_be_bytes();
+    let mut frames = vec![0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
+    frames.extend_from_slice(&[0, a, b, GOAWAY, 0, 0, 0, 0, 0]);
+    frames.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, ENHANCE_YOUR_CALM]);
+    frames.extend_from_slice(reason.as_bytes());
+    // The send buffer of a new socket has space for this, unless the client has disconnected.
+    let _ = socket.into_std().and_then(|mut socket| socket.write(&frames));
 }
 
 /// Waits until a client that has not started HTTP/2 is too late: forever if it has, because pings follow then.

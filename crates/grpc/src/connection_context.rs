@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use crate::call_activity::CallActivity;
 use crate::status_timer::StatusTimer;
 
 pub(crate) struct ConnectionContext {
     pub(crate) peer: IpAddr,
     /// The address of the node that the client reached. Unknown only for a socket that is closed already.
     pub(crate) reached: Option<IpAddr>,
+    pub(crate) activity: Arc<CallActivity>,
     pub(crate) timer: Arc<StatusTimer>,
     /// The subscriptions that may still be opened.
     pub(crate) subscriptions: Arc<Semaphore>,

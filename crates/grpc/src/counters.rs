@@ -31,13 +31,19 @@ pub(crate) enum Event {
     Replayed,
     /// Events of the ledger were lost.
     EventsLost,
-    /// Bytes received of request messages.
-    RequestBytes,
-    /// Of those, the bytes of messages that are complete or abandoned.
-    RequestBytesDone,
+    /// A connection was closed because its address has too many.
+    ConnectionRefused,
+    /// A connection was closed because it had no accepted call for too long.
+    Idle,
+    /// A call ended because its request message was not complete in time.
+    MessageLate,
+    /// The subscriptions of a client were closed because the publisher was behind, mostly by its filters.
+    Shed,
+    /// Writes of accounts, or transactions, were lost.
+    WritesLost,
 }
 
-const EVENTS: usize = 16;
+const EVENTS: usize = 19;
 
 pub(crate) struct GrpcCounters(Counters);
 

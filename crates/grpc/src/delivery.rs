@@ -18,6 +18,7 @@ use crate::broker::{Broker, ReplayStep};
 use crate::counters::Event;
 use crate::encode::Encoder;
 use crate::filter::{FilterSet, MessageSpec};
+use crate::filter_index::IndexedFilters;
 use crate::index::ListenerId;
 use crate::log::{Cursor, LogPart, LoggedUpdate};
 use crate::queue::{Message, Queue};
@@ -67,16 +68,18 @@ impl Delivery {
     /// Replaces all filters. With a slot, a replay starts there; without, the client stays where it is.
     pub(crate) fn set_filters(
         &mut self,
-        filters: FilterSet,
+        filters: IndexedFilters,
         from_slot: Option<Slot>,
     ) -> Result<(), Status> {
-        let filters = Arc::new(filters);
-        let start = self.broker.set_filters(self.id, Arc::clone(&filters), from_slot)?;
+        let Some(compiled) = filters.filters().map(Arc::clone) else { return Ok(()) };
+        let start = self.broker.set_filters(self.id, filters, from_slot)?;
         match (start, &mut self.replay) {
-            (Some(cursor), _) => self.replay = Some(Replay { cursor, filters, part: None }),
+            (Some(cursor), _) => {
+                self.replay = Some(Replay { cursor, filters: compiled, part: None });
+            }
             // The old filters are freed, and the rest of the part is read again.
             (None, Some(replay)) => {
-                replay.filters = filters;
+                replay.filters = compiled;
                 replay.part = None;
             }
             (None, None) => {}

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use chain_solana::{AccountUpdate, BankHashComponents, Block};
+use clients::ClientId;
 use ledger::{BlockId, Commitment, Slot};
 use prost::Message as _;
 use solana::Account;
@@ -23,6 +25,7 @@ use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::encode;
 use crate::filter::FilterSet;
+use crate::filter_index::IndexedFilters;
 use crate::publisher;
 use crate::queue::Queue;
 use crate::status_timer::StatusTimer;
@@ -49,13 +52,13 @@ fn filters_that_change_at_any_time_skip_and_repeat_nothing() {
 
 #[test]
 fn filters_that_need_more_than_restored_banks_have_are_refused() {
-    let broker = Arc::new(Broker::new(Config::default(), Some(FIRST_SLOT - 1)));
+    let broker = Arc::new(Broker::new(Config::default(), Some(FIRST_SLOT - 1), None));
     let blocks =
         (FIRST_SLOT - 5..FIRST_SLOT).map(|slot| new_block(BlockId { slot, version: slot }));
     let events = publisher::start(&broker, blocks.collect()).expect("it starts");
-    let (id, queue) = broker.connect(Arc::new(StatusTimer::default()), None).expect("space");
+    let (id, queue) = broker.connect(Arc::new(StatusTimer::default()), ClientId(1)).expect("space");
     let mut delivery = Delivery::new(Arc::clone(&broker), id, queue);
-    let filters = |request| FilterSet::new(&request, &Config::default()).expect("valid filters");
+    let filters = |request| indexed(&broker, &request);
     let metas = || {
         let meta = ("meta".to_owned(), SubscribeRequestFilterBlocksMeta {});
         SubscribeRequest { blocks_meta: [meta].into(), ..Default::default() }
@@ -114,6 +117,55 @@ impl Wake for WakeFlag {
     }
 }
 
+#[test]
+fn a_publisher_that_is_behind_closes_the_costliest_client_alone() {
+    let broker = Arc::new(Broker::new(Config::default(), Some(FIRST_SLOT - 1), None));
+    let connect = |client: u128, request: &SubscribeRequest| {
+        let timer = Arc::new(StatusTimer::default());
+        let (id, queue) = broker.connect(timer, ClientId(client)).expect("space");
+        let delivery = Delivery::new(Arc::clone(&broker), id, queue);
+        let filters = FilterSet::new(request, &Config::default()).expect("valid filters");
+        let filters = IndexedFilters::new(&broker, ClientId(client), filters).expect("space");
+        broker.set_filters(id, filters, None).expect("space");
+        delivery
+    };
+    let accounts = (0..64).map(|n| (n.to_string(), SubscribeRequestFilterAccounts::default()));
+    let scans = SubscribeRequest { accounts: accounts.collect(), ..SubscribeRequest::default() };
+    let meta = ("meta".to_owned(), SubscribeRequestFilterBlocksMeta {});
+    let metas = SubscribeRequest { blocks_meta: [meta].into(), ..SubscribeRequest::default() };
+    let mut costly = [connect(1, &scans), connect(1, &metas)];
+    let mut cheap = connect(2, &metas);
+    let pubkey = Pubkey::default();
+    let account = Arc::new(Account(AccountSharedData::new(1, 0, &pubkey)));
+    let write =
+        AccountUpdate { pubkey, account, write_version: 1, signature: None, executed: None };
+    let kind = UpdateKind::Account(write);
+    let update = Arc::new(Update { slot: FIRST_SLOT, bank_id: 1, created_ms: 0, kind });
+    broker.start_bank(BlockId { slot: FIRST_SLOT, version: FIRST_SLOT });
+    broker.begin_cost_period();
+    broker.publish(&[update]);
+    let mut context = Context::from_waker(Waker::noop());
+    broker.close_costliest_client(Duration::from_secs(3_600));
+    assert!(cheap.poll_next(&mut context).is_pending(), "the publisher is slow, not a client");
+    broker.close_costliest_client(Duration::from_nanos(1));
+    for delivery in &mut costly {
+        let status = loop {
+            match delivery.poll_next(&mut context) {
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(status)) => break status,
+                Poll::Pending => panic!("it is closed"),
+            }
+        };
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
+    }
+    assert!(cheap.poll_next(&mut context).is_pending(), "it is still served");
+}
+
+fn indexed(broker: &Arc<Broker>, request: &SubscribeRequest) -> IndexedFilters {
+    let filters = FilterSet::new(request, &Config::default()).expect("valid filters");
+    IndexedFilters::new(broker, ClientId(1), filters).expect("space")
+}
+
 /// A ledger and one client, with a model of the messages that the client has to get.
 struct World {
     seed: u64,
@@ -139,9 +191,9 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let config = Config { replay_slots_max: 1_000, ..Config::default() };
-        let broker = Arc::new(Broker::new(config, Some(FIRST_SLOT - 1)));
+        let broker = Arc::new(Broker::new(config, Some(FIRST_SLOT - 1), None));
         let timer = Arc::new(StatusTimer::default());
-        let (id, queue) = broker.connect(timer, None).expect("space");
+        let (id, queue) = broker.connect(timer, ClientId(1)).expect("space");
         Self {
             seed,
             random: fastrand::Rng::with_seed(seed),
@@ -268,7 +320,8 @@ impl World {
             self.from_slot = slot;
             self.position = Some((first.unwrap_or(self.log.len()), 0));
         }
-        self.delivery.set_filters(filters(), from_slot).expect("they are accepted");
+        let indexed = indexed(&self.broker, &request);
+        self.delivery.set_filters(indexed, from_slot).expect("they are accepted");
         self.filters = Some(filters());
     }
 

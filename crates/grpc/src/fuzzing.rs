@@ -12,8 +12,8 @@ use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeRequest, SubscribeUpda
 
 use crate::config::Config;
 use crate::encode::Encoder;
-use crate::filter::{FilterId, FilterSet, IndexKey, TransactionKeys};
-use crate::index::{Index, ListenerId};
+use crate::filter::{FilterId, FilterSet, IndexKey, TransactionKeys, check_lists};
+use crate::index::{Index, SetId};
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
 
 /// Updates of each kind, to match requests against.
@@ -54,8 +54,10 @@ impl Updates {
 /// Panics if the index misses a filter that matches or finds one that does not, if a message cannot be decoded or names
 /// a filter that the request has not, or if more is stored than was counted.
 pub fn subscribe_request(bytes: &[u8], updates: &Updates) -> Option<usize> {
+    let config = Config::default();
+    let are_lists_valid = check_lists(bytes, &config).is_ok();
     let request = SubscribeRequest::decode(bytes).ok()?;
-    let filters = FilterSet::new(&request, &Config::default()).ok()?;
+    let filters = FilterSet::new(&request, &config).ok().filter(|_| are_lists_valid)?;
     let names = names(&request);
     let keys = filters.index_keys();
     assert!(keys.len() <= bytes.len() + names.len(), "{} postings", keys.len());
@@ -65,9 +67,10 @@ pub fn subscribe_request(bytes: &[u8], updates: &Updates) -> Option<usize> {
         keys.len(),
         filters.bytes()
     );
-    let listener = ListenerId(1);
+    let set = SetId(1);
     let mut index = Index::new();
-    index.insert(listener, &filters);
+    index.begin_set(&filters);
+    index.insert(set, &keys);
     let mut count = 0;
     for update in &updates.0 {
         let all = filters.all_messages(update);
@@ -83,7 +86,8 @@ pub fn subscribe_request(bytes: &[u8], updates: &Updates) -> Option<usize> {
             count += 1;
         }
     }
-    index.remove(listener, &filters);
+    index.remove(set, &keys);
+    index.end_set(&filters);
     assert!(index.is_empty(), "the index holds what was removed");
     Some(count)
 }

@@ -4,10 +4,13 @@
 //! its most selective list. Filters without a list are in one posting of their kind.
 //! Invariant: a lookup finds every filter that matches. It costs the keys of the update, the filters under them, and
 //! the filters of the kind that have no list.
+//! Bounds: the postings are in [`SHARDS`] tables, so that one that grows is copied in some milliseconds.
 
 use std::collections::BTreeSet;
+use std::hash::BuildHasher;
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use solana_account::ReadableAccount;
 
 use crate::filter::{FilterId, FilterKind, FilterSet, IndexKey, token_owners};
@@ -16,48 +19,79 @@ use crate::update::{Update, UpdateKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListenerId(pub(crate) u64);
 
+/// A set of filters, which one client has from one request to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SetId(pub(crate) u64);
+
+type Postings = HashMap<IndexKey, BTreeSet<(SetId, FilterId)>>;
+
+/// Tables of postings.
+const SHARDS: usize = 64;
+
 /// The filters of all clients of one commitment.
 pub(crate) struct Index {
-    postings: HashMap<IndexKey, BTreeSet<(ListenerId, FilterId)>>,
-    /// Clients with filters that match owners of token balances.
+    shards: Vec<Postings>,
+    hasher: RandomState,
+    /// Sets that are inserted, or being inserted or removed.
+    sets: usize,
+    /// Those with filters that match owners of token balances.
     expansions: usize,
 }
 
 impl Index {
     pub(crate) fn new() -> Self {
-        Self { postings: HashMap::new(), expansions: 0 }
+        let shards = (0..SHARDS).map(|_| Postings::default()).collect();
+        Self { shards, hasher: RandomState::default(), sets: 0, expansions: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.postings.is_empty()
+        self.sets == 0
     }
 
-    pub(crate) fn insert(&mut self, listener: ListenerId, filters: &FilterSet) {
-        for (key, id) in filters.index_keys() {
-            self.postings.entry(key).or_default().insert((listener, id));
-        }
+    /// Begins a set. Its keys follow.
+    pub(crate) fn begin_set(&mut self, filters: &FilterSet) {
+        self.sets += 1;
         self.expansions += usize::from(filters.has_token_expansion());
     }
 
-    pub(crate) fn remove(&mut self, listener: ListenerId, filters: &FilterSet) {
-        for (key, id) in filters.index_keys() {
-            let Some(posting) = self.postings.get_mut(&key) else { continue };
-            posting.remove(&(listener, id));
-            if posting.is_empty() {
-                self.postings.remove(&key);
-            }
-        }
+    /// Ends a set whose keys were removed.
+    pub(crate) fn end_set(&mut self, filters: &FilterSet) {
+        self.sets -= 1;
         self.expansions -= usize::from(filters.has_token_expansion());
     }
 
-    /// The filters that may match, sorted by client.
-    pub(crate) fn candidates(&self, update: &Update) -> Vec<(ListenerId, FilterId)> {
+    pub(crate) fn insert(&mut self, set: SetId, keys: &[(IndexKey, FilterId)]) {
+        for (key, id) in keys {
+            let shard = self.shard(key);
+            self.shards[shard].entry(key.clone()).or_default().insert((set, *id));
+        }
+    }
+
+    pub(crate) fn remove(&mut self, set: SetId, keys: &[(IndexKey, FilterId)]) {
+        for (key, id) in keys {
+            let shard = self.shard(key);
+            let postings = &mut self.shards[shard];
+            let Some(posting) = postings.get_mut(key) else { continue };
+            posting.remove(&(set, *id));
+            if posting.is_empty() {
+                postings.remove(key);
+            }
+        }
+    }
+
+    fn shard(&self, key: &IndexKey) -> usize {
+        // The tables use the low bits of their own hash.
+        (self.hasher.hash_one(key) >> 32) as usize % SHARDS
+    }
+
+    /// The filters that may match, sorted by set.
+    pub(crate) fn candidates(&self, update: &Update) -> Vec<(SetId, FilterId)> {
         let mut found = Vec::new();
         if self.is_empty() {
             return found;
         }
         let mut add = |key: IndexKey| {
-            if let Some(posting) = self.postings.get(&key) {
+            if let Some(posting) = self.shards[self.shard(&key)].get(&key) {
                 found.extend(posting.iter().copied());
             }
         };

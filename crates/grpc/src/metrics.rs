@@ -6,11 +6,12 @@ use ::metrics::{Collector, Exposition, MetricKind};
 use chain_solana::EventCounters;
 
 use crate::broker::Broker;
+use crate::connection::RECEIVE_WINDOW_BYTES;
 use crate::counters::Event;
 use crate::gossip_table::GossipTable;
 
-/// The memory of an open connection: its task, and the buffers of its socket and of HTTP/2.
-const CONNECTION_BYTES: u64 = 100 * 1024;
+/// The memory of an open connection: its task, the buffers of its socket and of HTTP/2, and requests that are not read.
+const CONNECTION_BYTES: u64 = 100 * 1024 + RECEIVE_WINDOW_BYTES as u64;
 /// The memory of its TLS: the session and its buffers.
 const TLS_BYTES: u64 = 16 * 1024;
 
@@ -32,9 +33,7 @@ impl GrpcMetrics {
 impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let memory = self.broker.memory();
-        let counters = &self.broker.counters;
-        let incomplete =
-            counters.sum(Event::RequestBytes).saturating_sub(counters.sum(Event::RequestBytesDone));
+        let incomplete = self.broker.shares.incoming.held_units() as u64;
         let connection_bytes = CONNECTION_BYTES + if self.is_tls { TLS_BYTES } else { 0 };
         vec![
             ("grpc_connections", self.connections() * connection_bytes + incomplete),
@@ -95,6 +94,11 @@ impl Collector for GrpcMetrics {
                 "Times that all clients were closed because events of the ledger were lost.",
                 Event::EventsLost,
             ),
+            (
+                "hydrant_grpc_writes_lost_total",
+                "Times that the clients of accounts were closed because writes were lost.",
+                Event::WritesLost,
+            ),
         ];
         for (name, help, event) in counts {
             out.single(name, MetricKind::Counter, help, counters.sum(event));
@@ -107,6 +111,10 @@ impl Collector for GrpcMetrics {
             ("filter", Event::RequestRefused),
             ("status_unread", Event::Aborted),
             ("handshake", Event::Late),
+            ("connections", Event::ConnectionRefused),
+            ("idle", Event::Idle),
+            ("request_late", Event::MessageLate),
+            ("publishing_time", Event::Shed),
             ("tls", Event::TlsFailed),
         ];
         for (cause, event) in causes {

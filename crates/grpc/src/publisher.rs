@@ -6,28 +6,35 @@
 //! processed, a bank's content is released when the bank reaches the commitment: the last write of each account, the
 //! transactions, the entries, the block. A reverted bank is never released.
 //! Bounds: `Config::events_max` queued events, with `Config::events_bytes_max` bytes or one event. If the channel loses
-//! an event, every client is closed and the log is emptied, because the event may have been for any of them.
+//! writes of accounts, the clients of accounts are closed; lost transactions are sent at the end of their bank. If it
+//! loses another event, every client is closed and the log is emptied, because the event may have been for any of them.
+//! A client whose filters delay the others is closed before that.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use chain_solana::{
     AccountUpdate, Block, BlockFooter, EventBounds, EventCounters, EventReceiver, EventSender,
-    EventSink, ExecutedTransaction, LedgerEvent, Received, RevertReason, event_channel,
+    EventSink, ExecutedTransaction, LedgerEvent, LostEvents, Received, RevertReason, event_channel,
 };
-use foldhash::{HashMap, HashMapExt};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use ledger::{BlockId, Commitment, Slot};
 use solana_pubkey::Pubkey;
 use tonic::Status;
 use yellowstone_grpc_proto::geyser::SlotStatus;
 
 use crate::broker::Broker;
-use crate::clock::now_ms;
+use crate::clock::{monotonic, now_ms};
 use crate::config::Config;
 use crate::counters::Event;
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
+
+/// Time in which events may wait without a pause before a client is closed for it: half a slot. A smaller value closes
+/// clients for a pause of the machine.
+const BEHIND_MAX: Duration = Duration::from_millis(200);
 
 /// The sink for the events of the ledger's one writer. As an [`EventSink`] it never blocks.
 pub struct GrpcEventSink {
@@ -89,6 +96,9 @@ pub(crate) fn start(
         banks: HashMap::new(),
         open: HashMap::new(),
         last_bank_id: 0,
+        banks_without_accounts: HashSet::new(),
+        slots_without_transactions: HashSet::new(),
+        behind_since: None,
     };
     publisher.restore(stored_blocks);
     let publisher = std::thread::Builder::new()
@@ -104,6 +114,12 @@ struct Publisher {
     /// The newest open bank of a slot.
     open: HashMap<Slot, BlockId>,
     last_bank_id: u64,
+    /// Banks that lack writes of accounts, until a later one is final.
+    banks_without_accounts: HashSet<BlockId>,
+    /// Slots whose transactions are sent at the end of their bank.
+    slots_without_transactions: HashSet<Slot>,
+    /// When events began to wait.
+    behind_since: Option<Instant>,
 }
 
 /// A bank as far as it was published.
@@ -129,20 +145,39 @@ impl Bank {
         self.transactions.extend_from_slice(&updates);
         updates
     }
+
+    /// The updates of the transactions of its block that were not sent, some of which precede others that were.
+    fn complete_transactions(&mut self, block: &Block) -> Vec<Arc<Update>> {
+        let index_of = |update: &Update| match &update.kind {
+            UpdateKind::Transaction(executed) => Some(executed.index),
+            _ => None,
+        };
+        let sent = std::mem::take(&mut self.transactions).into_iter();
+        let mut sent: HashMap<u32, Arc<Update>> =
+            sent.filter_map(|update| Some((index_of(&update)?, update))).collect();
+        let mut unsent = Vec::new();
+        for executed in &block.transactions {
+            let update = sent.remove(&executed.index).unwrap_or_else(|| {
+                let kind = UpdateKind::Transaction(Arc::clone(executed));
+                let update = new_update(block.id, self.bank_id, kind);
+                unsent.push(Arc::clone(&update));
+                update
+            });
+            self.transactions.push(update);
+        }
+        unsent
+    }
 }
 
 impl Publisher {
     fn run(mut self, mut events: EventReceiver) {
+        let counters = events.counters();
         while let Some(received) = events.recv() {
+            self.close_costliest_client_if_behind(counters.queued());
             let event = match received {
                 Received::Event { event, .. } => event,
-                Received::Lost => {
-                    let limit = self.broker.config.events_max;
-                    tracing::error!(
-                        limit,
-                        "events were lost (grpc.events_max, grpc.events_bytes_max): all clients are closed"
-                    );
-                    self.lose();
+                Received::Lost(lost) => {
+                    self.lose_events(lost);
                     continue;
                 }
             };
@@ -156,6 +191,25 @@ impl Publisher {
         self.broker.end(Status::unavailable("the ledger has ended"));
     }
 
+    /// Closes a client on which the publisher spends its time, if that is why events wait.
+    fn close_costliest_client_if_behind(&mut self, queued: usize) {
+        if queued == 0 {
+            self.behind_since = None;
+            return;
+        }
+        let now = monotonic();
+        let Some(since) = self.behind_since else {
+            self.behind_since = Some(now);
+            return self.broker.begin_cost_period();
+        };
+        let period = now - since;
+        if period >= BEHIND_MAX {
+            self.broker.close_costliest_client(period);
+            self.broker.begin_cost_period();
+            self.behind_since = Some(now);
+        }
+    }
+
     /// Publishes finalized blocks of an earlier run, as far as they are stored.
     fn restore(&mut self, blocks: Vec<Arc<Block>>) {
         for block in blocks {
@@ -167,6 +221,40 @@ impl Publisher {
             self.forget_below(block.id);
         }
         self.broker.end_restored();
+    }
+
+    /// Closes the clients that wanted what was lost: all, unless only writes and transactions were lost.
+    fn lose_events(&mut self, lost: LostEvents) {
+        let limit = self.broker.config.events_max;
+        if lost.has_others {
+            tracing::error!(
+                limit,
+                "events were lost (grpc.events_max, grpc.events_bytes_max): all clients are closed"
+            );
+            return self.lose();
+        }
+        let LostEvents { account_blocks, transaction_slots, has_others: _ } = lost;
+        tracing::error!(
+            limit,
+            ?account_blocks,
+            "writes were lost (grpc.events_max, grpc.events_bytes_max): clients of accounts are closed"
+        );
+        self.broker.counters.record(Event::WritesLost);
+        // Transactions are sent from their block, when that is complete.
+        self.slots_without_transactions.extend(transaction_slots);
+        if !account_blocks.is_empty() {
+            self.banks_without_accounts.extend(account_blocks);
+            self.broker.close_account_listeners();
+        }
+    }
+
+    /// Closes the clients of accounts once more at the end of a bank that lacks writes: further ones have come.
+    fn end_bank_without_accounts(&mut self, block: BlockId) {
+        if self.banks_without_accounts.contains(&block) {
+            self.broker.close_account_listeners();
+            // A replay must not begin before this bank.
+            self.broker.end_restored();
+        }
     }
 
     fn lose(&mut self) {
@@ -259,9 +347,13 @@ impl Publisher {
             self.open.remove(&id.slot);
         }
         let Some(bank) = self.banks.get_mut(&id) else { return };
-        // A producer of whole banks, such as `follow`, reports them as executed after this event, if ever.
-        let unsent = block.transactions.get(bank.transactions.len()..).unwrap_or_default();
-        let updates = bank.add_transactions(id, unsent);
+        let updates = if self.slots_without_transactions.contains(&id.slot) {
+            bank.complete_transactions(block)
+        } else {
+            // A producer of whole banks, such as `follow`, reports them as executed after this event, if ever.
+            let unsent = block.transactions.get(bank.transactions.len()..).unwrap_or_default();
+            bank.add_transactions(id, unsent)
+        };
         self.broker.publish(&updates);
         let entries = (0..).zip(&block.entries).map(|(index, entry)| {
             new_update(id, bank.bank_id, UpdateKind::Entry { index, entry: *entry })
@@ -291,6 +383,7 @@ impl Publisher {
         content.extend_from_slice(&ends);
         self.broker.publish(&ends);
         self.broker.set_content(id, content.into());
+        self.end_bank_without_accounts(id);
         self.set_status(id, Commitment::Processed);
     }
 
@@ -305,6 +398,7 @@ impl Publisher {
             next = bank.parent;
         }
         for block in chain.into_iter().rev() {
+            self.end_bank_without_accounts(block);
             self.broker.release(commitment, block);
             self.set_status(block, commitment);
         }
@@ -333,6 +427,8 @@ impl Publisher {
             let slot = SlotUpdate { parent, status, dead_error: Some(error.clone()) };
             self.broker.publish(&[new_update(id, bank_id, UpdateKind::Slot(slot))]);
         }
+        self.end_bank_without_accounts(id);
+        self.banks_without_accounts.remove(&id);
         self.banks.remove(&id);
         self.open.retain(|_, open| *open != id);
     }
@@ -341,6 +437,8 @@ impl Publisher {
     fn forget_below(&mut self, root: BlockId) {
         self.banks.retain(|block, _| block.slot >= root.slot);
         self.open.retain(|slot, _| *slot >= root.slot);
+        self.banks_without_accounts.retain(|block| block.slot > root.slot);
+        self.slots_without_transactions.retain(|slot| *slot > root.slot);
     }
 
     fn publish_status(&self, block: BlockId, status: SlotStatus) {

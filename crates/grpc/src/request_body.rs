@@ -1,70 +1,47 @@
-//! The body of a call, with its incomplete message counted.
+//! The body of a call with one short message: counted, and with a deadline.
 //!
-//! Bounds: `Config::incoming_bytes_max` for the incomplete messages of all calls. A call beyond it ends with
-//! `RESOURCE_EXHAUSTED`.
+//! Bounds: [`CALL_BYTES_MAX`] for a body, `Config::incoming_bytes_max` for those of all calls, of which a client has a
+//! share, and `Config::message_timeout_ms` from the start of the call.
+//! Not here: the requests of a subscription (`requests`).
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use clients::{ClientId, Share};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::Sleep;
 use tonic::Status;
 
 use crate::broker::Broker;
-use crate::compression::HEAD_BYTES;
 use crate::counters::Event;
 
-/// A body that counts the bytes of its incomplete message.
+/// Bytes of a body: the longest message has some 100.
+pub(crate) const CALL_BYTES_MAX: usize = 16 << 10;
+
+/// A body that counts its bytes.
 pub(crate) struct RequestBody {
     inner: Incoming,
     broker: Arc<Broker>,
-    head: [u8; HEAD_BYTES],
-    /// Bytes of the incomplete message, head included.
-    received: usize,
+    received: Share,
+    deadline: Pin<Box<Sleep>>,
 }
 
 impl RequestBody {
-    pub(crate) fn new(inner: Incoming, broker: Arc<Broker>) -> Self {
-        Self { inner, broker, head: [0; HEAD_BYTES], received: 0 }
+    pub(crate) fn new(inner: Incoming, broker: Arc<Broker>, client: ClientId) -> Self {
+        let received = broker.shares.incoming.empty_share(client);
+        let deadline = Box::pin(tokio::time::sleep(broker.config.message_timeout()));
+        Self { inner, broker, received, deadline }
     }
 
-    fn count(&mut self, mut data: &[u8]) -> Result<(), Status> {
-        let before = self.received;
-        while !data.is_empty() {
-            let wanted = match self.received.checked_sub(HEAD_BYTES) {
-                None => HEAD_BYTES - self.received,
-                Some(body) => self.message_bytes() - body,
-            };
-            let taken = wanted.min(data.len());
-            for (at, byte) in (self.received..HEAD_BYTES).zip(&data[..taken]) {
-                self.head[at] = *byte;
-            }
-            self.received += taken;
-            data = &data[taken..];
-            if self.received == HEAD_BYTES + self.message_bytes() && self.received >= HEAD_BYTES {
-                self.received = 0;
-            }
-        }
-        let counters = &self.broker.counters;
-        counters.add(Event::RequestBytes, self.received as u64);
-        counters.add(Event::RequestBytesDone, before as u64);
-        let incoming =
-            counters.sum(Event::RequestBytes).saturating_sub(counters.sum(Event::RequestBytesDone));
-        let bytes_max = self.broker.config.incoming_bytes_max;
-        if self.received > 0 && incoming > bytes_max as u64 {
-            return Err(Status::resource_exhausted(format!(
-                "the incomplete requests of all clients have more than {bytes_max} bytes \
-                 (grpc.incoming_bytes_max)"
+    fn count(&mut self, bytes: usize) -> Result<(), Status> {
+        if self.received.units() + bytes > CALL_BYTES_MAX {
+            return Err(Status::out_of_range(format!(
+                "the request has more than {CALL_BYTES_MAX} bytes"
             )));
         }
-        Ok(())
-    }
-
-    /// The length in the head, which is complete if it is needed.
-    fn message_bytes(&self) -> usize {
-        let [_, length @ ..] = self.head;
-        u32::from_be_bytes(length) as usize
+        self.broker.count_incoming(&mut self.received, bytes)
     }
 }
 
@@ -76,12 +53,19 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(context)) else {
-            return Poll::Ready(None);
+        let frame = match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Ready(Some(frame)) => frame,
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Pending => {
+                if self.deadline.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                return Poll::Ready(Some(Err(self.broker.late_status())));
+            }
         };
         let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
         if let Some(data) = frame.data_ref() {
-            self.count(data)?;
+            self.count(data.len())?;
         }
         Poll::Ready(Some(Ok(frame)))
     }
@@ -95,8 +79,24 @@ impl Body for RequestBody {
     }
 }
 
-impl Drop for RequestBody {
-    fn drop(&mut self) {
-        self.broker.counters.add(Event::RequestBytesDone, self.received as u64);
+impl Broker {
+    /// Adds the bytes of a request to the share of its client.
+    pub(crate) fn count_incoming(&self, share: &mut Share, bytes: usize) -> Result<(), Status> {
+        let bytes_max = self.config.incoming_bytes_max;
+        crate::shares::grow(share, &self.shares.incoming, bytes, || {
+            format!(
+                "the incomplete requests of all clients have more than {bytes_max} bytes \
+                 (grpc.incoming_bytes_max)"
+            )
+        })
+    }
+
+    /// Returns the status of a request that is late.
+    pub(crate) fn late_status(&self) -> Status {
+        self.counters.record(Event::MessageLate);
+        Status::deadline_exceeded(format!(
+            "a request was not complete within {} ms",
+            self.config.message_timeout_ms
+        ))
     }
 }

@@ -1,93 +1,122 @@
 //! The requests of a subscription: from the bytes of its body to messages.
 //!
-//! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed. The buffer of a
-//! message is freed with it. (tonic's decoder has buffers for each stream that stay as large as the largest message.)
-//! Not here: the bound for all incomplete messages together (`request_body`).
+//! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed; `Config::incoming_bytes_max`
+//! for the messages of all clients that are incomplete or not decoded, of which a client has a share;
+//! `Config::message_timeout_ms` from the first byte of a message to its last. The buffer of a message is freed with it.
+//! (tonic's decoder has buffers for each stream that stay as large as the largest message.)
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use hyper::body::Body;
-use prost::Message;
+use clients::{ClientId, Share};
+use hyper::body::{Body, Incoming};
+use tokio::time::Sleep;
 use tonic::Status;
-use yellowstone_grpc_proto::geyser::SubscribeRequest;
 
+use crate::broker::Broker;
 use crate::compression::{Compression, HEAD_BYTES};
-use crate::request_body::RequestBody;
 
 pub(crate) struct Requests {
-    body: RequestBody,
+    body: Incoming,
+    broker: Arc<Broker>,
     compression: Option<Compression>,
-    bytes_max: usize,
     /// The incomplete message, head included.
     buffer: Vec<u8>,
+    /// The bytes of the buffer.
+    buffered: Share,
+    /// Of the message that has begun.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+/// A message that is not decoded.
+pub(crate) struct EncodedRequest {
+    pub(crate) bytes: Vec<u8>,
+    /// `None` if the message is not compressed.
+    pub(crate) compression: Option<Compression>,
+    /// Its bytes.
+    pub(crate) share: Share,
 }
 
 impl Requests {
     pub(crate) fn new(
-        body: RequestBody,
+        body: Incoming,
+        broker: Arc<Broker>,
+        client: ClientId,
         compression: Option<Compression>,
-        bytes_max: usize,
     ) -> Self {
-        Self { body, compression, bytes_max, buffer: Vec::new() }
+        let buffered = broker.shares.incoming.empty_share(client);
+        Self { body, broker, compression, buffer: Vec::new(), buffered, deadline: None }
     }
 
     /// The next request; `None` after the last.
     pub(crate) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<SubscribeRequest, Status>>> {
+    ) -> Poll<Option<Result<EncodedRequest, Status>>> {
         loop {
-            if let Some((is_compressed, message)) = self.take_message()? {
-                return Poll::Ready(Some(self.decode(is_compressed, message)));
+            if let Some(message) = self.take_message()? {
+                self.deadline = None;
+                return Poll::Ready(Some(Ok(message)));
             }
-            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(frame) => {
-                    if let Ok(data) = frame?.into_data() {
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Ready(Some(frame)) => {
+                    let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
+                    if let Ok(data) = frame.into_data() {
+                        self.broker.count_incoming(&mut self.buffered, data.len())?;
                         self.buffer.extend_from_slice(&data);
                     }
                 }
-                None if self.buffer.is_empty() => return Poll::Ready(None),
-                None => {
+                Poll::Ready(None) if self.buffer.is_empty() => return Poll::Ready(None),
+                Poll::Ready(None) => {
                     let status = Status::internal("the requests end within a message");
                     return Poll::Ready(Some(Err(status)));
+                }
+                Poll::Pending if self.buffer.is_empty() => return Poll::Pending,
+                Poll::Pending => {
+                    let time = self.broker.config.message_timeout();
+                    let sleep = || Box::pin(tokio::time::sleep(time));
+                    let deadline = self.deadline.get_or_insert_with(sleep);
+                    if deadline.as_mut().poll(context).is_pending() {
+                        return Poll::Pending;
+                    }
+                    return Poll::Ready(Some(Err(self.broker.late_status())));
                 }
             }
         }
     }
 
-    /// A message that is complete, and whether it is compressed.
-    fn take_message(&mut self) -> Result<Option<(bool, Vec<u8>)>, Status> {
+    /// Takes a complete message out of the buffer.
+    fn take_message(&mut self) -> Result<Option<EncodedRequest>, Status> {
         let Some((head, rest)) = self.buffer.split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);
         };
         let [flag, length @ ..] = *head;
         let length = u32::from_be_bytes(length) as usize;
-        if flag > 1 {
-            return Err(Status::internal(format!("a request has the flag {flag}, not 0 or 1")));
-        }
-        if length > self.bytes_max {
+        let bytes_max = self.broker.config.request_bytes_max;
+        if length > bytes_max {
             return Err(Status::out_of_range(format!(
-                "a request has {length} bytes, at most {} are allowed (grpc.request_bytes_max)",
-                self.bytes_max
+                "a request has {length} bytes, at most {bytes_max} are allowed \
+                 (grpc.request_bytes_max)"
             )));
         }
+        let compression = match (flag, self.compression) {
+            (0, _) => None,
+            (1, Some(compression)) => Some(compression),
+            (1, None) => {
+                return Err(Status::internal("a compressed request without grpc-encoding"));
+            }
+            _ => {
+                return Err(Status::internal(format!("a request has the flag {flag}, not 0 or 1")));
+            }
+        };
         if rest.len() < length {
             return Ok(None);
         }
         let next = self.buffer.split_off(HEAD_BYTES + length);
-        let mut message = std::mem::replace(&mut self.buffer, next);
-        message.drain(..HEAD_BYTES);
-        Ok(Some((flag == 1, message)))
-    }
-
-    fn decode(&self, is_compressed: bool, message: Vec<u8>) -> Result<SubscribeRequest, Status> {
-        let content = match self.compression {
-            _ if !is_compressed => message,
-            Some(compression) => compression.decompress(&message, self.bytes_max)?,
-            None => return Err(Status::internal("a compressed request without grpc-encoding")),
-        };
-        SubscribeRequest::decode(&content[..])
-            .map_err(|err| Status::invalid_argument(format!("the request is invalid: {err}")))
+        let mut bytes = std::mem::replace(&mut self.buffer, next);
+        bytes.drain(..HEAD_BYTES);
+        let share = self.buffered.split(HEAD_BYTES + length);
+        Ok(Some(EncodedRequest { bytes, compression, share }))
     }
 }

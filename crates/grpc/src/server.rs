@@ -2,7 +2,8 @@
 //!
 //! Shape: a runtime of its own, so that compressing, encoding a replay and reading a request of megabytes delay no
 //! other server.
-//! Bounds: `Config::connections_max` connections; the next one waits unaccepted.
+//! Bounds: `Config::connections_max` connections; the next one waits until another ends. An address has a share of
+//! them; one more is closed ([`shares`](crate::shares)).
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use api_keys::KeyNumber;
 use authentication::Authenticator;
 use chain_solana::EventCounters;
+use clients::ClientId;
 use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -33,13 +35,14 @@ use crate::node::GrpcNode;
 use crate::publisher::{self, GrpcEventSink};
 use crate::service::{Access, GrpcService};
 use crate::tls::TlsAcceptor;
+use crate::token::{TOKEN_BYTES_MAX, Token};
 
+/// Threads that decode, compile and index long requests. More of them take time from other servers.
+const REQUEST_THREADS: usize = 1;
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// Time for the threads to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum bytes of a token.
-const TOKEN_BYTES_MAX: usize = 4_096;
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -108,22 +111,24 @@ impl Server {
     ) -> Result<(Self, GrpcEventSink), StartError> {
         let Security { authenticator, tls } = security;
         let is_tls = tls.is_some();
-        let token = config.x_token_file.as_ref().map(read_token).transpose()?;
+        let token = config.x_token_file.as_deref().map(Token::open).transpose()?.map(Arc::new);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads)
+            .max_blocking_threads(REQUEST_THREADS)
             .thread_name("grpc")
             .enable_all()
             .build()?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let root = node.reader.newest(Commitment::Finalized).map(|block| block.slot);
-        let broker = Arc::new(Broker::new(config, root));
+        let broker = Arc::new(Broker::new(config, root, Some(runtime.handle().clone())));
         let sink = publisher::start(&broker, std::mem::take(&mut node.stored_blocks))?;
         let gossip = Arc::new(GossipTable::new());
         node.contact_info().into_iter().for_each(|own| gossip.insert(own));
         let (reporter, health) = tonic_health::server::health_reporter();
         let (closing, is_closing) = watch::channel(false);
         let table = Arc::clone(&gossip);
+        let token_file = token.clone();
         let access = Access { token, authenticator };
         let service = GrpcService::new(Arc::clone(&broker), node, table, health, access);
         let service = Arc::new(service);
@@ -131,6 +136,9 @@ impl Server {
             let _runtime = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
             let reporter = reporter.clone();
+            if let Some(token) = token_file {
+                runtime.spawn(token.watch());
+            }
             runtime.spawn(async move {
                 reporter.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
                 accept(listener, service, tls, is_closing).await;
@@ -221,24 +229,35 @@ async fn accept(
     let permits = Arc::new(Semaphore::new(permits));
     let mut connections = JoinSet::new();
     loop {
-        let accepting = async {
-            // The semaphore is never closed.
-            let permit = Arc::clone(&permits).acquire_owned().await;
-            (permit, listener.accept().await)
-        };
-        let (permit, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = connection::wait_until_closing(&mut closing) => break,
             Some(_) = connections.join_next() => continue,
-            accepted = accepting => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let socket = match accepted {
-            Ok((socket, _)) => socket,
+        let (socket, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(err) => {
                 tracing::warn!(%err, "a gRPC connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_BACKOFF).await;
                 continue;
             }
         };
+        let share = match broker.shares.connections.try_acquire(ClientId::from_ip(peer.ip())) {
+            Ok(share) => share,
+            Err(full) => {
+                broker.counters.record(Event::ConnectionRefused);
+                tracing::debug!(%peer, %full, "a gRPC connection is refused");
+                if tls.is_none() {
+                    connection::refuse(socket, &full.to_string());
+                }
+                continue;
+            }
+        };
+        let permit = tokio::select! {
+            permit = Arc::clone(&permits).acquire_owned() => permit,
+            () = connection::wait_until_closing(&mut closing) => break,
+        };
+        let Ok(permit) = permit else { break }; // the semaphore is never closed
         broker.counters.record(Event::Accepted);
         let broker = Arc::clone(&broker);
         let service = Arc::clone(&service);
@@ -247,7 +266,7 @@ async fn accept(
         connections.spawn(async move {
             let _ended = Ended(broker);
             connection::serve(socket, service, tls, closing).await;
-            drop(permit);
+            drop((permit, share));
         });
     }
     drop(listener);
@@ -279,13 +298,4 @@ async fn report_end(reporter: &HealthReporter) {
     for name in [SERVICE_NAME, ""] {
         reporter.set_service_status(name, ServingStatus::NotServing).await;
     }
-}
-
-fn read_token(path: &PathBuf) -> Result<Vec<u8>, StartError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|err| StartError::TokenFile { path: path.clone(), err })?;
-    let token = text.trim_end();
-    let is_valid = (1..=TOKEN_BYTES_MAX).contains(&token.len())
-        && token.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_valid { Ok(token.into()) } else { Err(StartError::Token { path: path.clone() }) }
 }

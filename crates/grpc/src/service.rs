@@ -29,13 +29,16 @@ use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::gossip::{self, GossipStream};
 use crate::gossip_table::GossipTable;
+use crate::held_body;
 use crate::node::GrpcNode;
-use crate::request_body::RequestBody;
+use crate::request_body::{CALL_BYTES_MAX, RequestBody};
 use crate::requests::Requests;
 use crate::response_body::ResponseBody;
+use crate::shares;
 use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
 use crate::stream_key::{Revocation, StreamKey, StreamPermits};
+use crate::token::Token;
 
 /// The header with the client's token.
 const TOKEN_HEADER: &str = "x-token";
@@ -47,7 +50,7 @@ const ENCODING_BYTES_MAX: usize = 256;
 
 pub(crate) type HealthService = Box<
     dyn Fn(
-            http::Request<Incoming>,
+            http::Request<RequestBody>,
         ) -> futures_util::future::BoxFuture<'static, http::Response<Body>>
         + Send
         + Sync,
@@ -64,7 +67,7 @@ pub(crate) struct GrpcService {
 /// The credentials that a client must send.
 pub(crate) struct Access {
     /// The `x-token` that all clients share.
-    pub(crate) token: Option<Vec<u8>>,
+    pub(crate) token: Option<Arc<Token>>,
     pub(crate) authenticator: Option<Authenticator>,
 }
 
@@ -99,8 +102,8 @@ impl GrpcService {
         connection: &ConnectionContext,
     ) -> http::Response<Body> {
         let path = request.uri().path().to_owned();
-        if path.starts_with("/grpc.health.v1.Health/") {
-            return (self.health)(request).await;
+        if let Some(method) = path.strip_prefix("/grpc.health.v1.Health/") {
+            return self.check_health(request, method, connection).await;
         }
         let service_and_method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
         let Some((SERVICE_NAME, method)) = service_and_method else {
@@ -110,7 +113,7 @@ impl GrpcService {
             self.broker.counters.record(Event::Unauthenticated);
             return Status::unauthenticated("x-token is missing or wrong").into_http();
         }
-        let (client, permit) = match self.admit(&request, connection.peer, method) {
+        let (client, key) = match self.admit(&request, connection.peer, method) {
             Ok(admitted) => admitted,
             Err(Refused { status, delay }) => {
                 if let Some(delay) = delay {
@@ -120,17 +123,33 @@ impl GrpcService {
                 return status.into_http();
             }
         };
-        let request = self.without_spent_headers(request);
+        let open = connection.activity.begin();
+        let response = self.dispatch(request, method, connection, (client, key)).await;
+        held_body::hold(response, open)
+    }
+
+    /// Serves a call of a client that is admitted.
+    async fn dispatch(
+        &self,
+        request: http::Request<Incoming>,
+        method: &str,
+        connection: &ConnectionContext,
+        (client, key): (ClientId, Option<Permit>),
+    ) -> http::Response<Body> {
+        let (headers, body) = split_request(request);
         let node = &self.node;
-        match method {
-            "Subscribe" => match self.open_subscription(connection, permit) {
+        if method == "Subscribe" {
+            return match self.open_subscription(connection, client, key) {
                 Ok(permits) => {
-                    let key = StreamKey { number: client.and_then(ClientId::key), permits };
-                    self.subscribe(request, Arc::clone(&connection.timer), key)
+                    let key = StreamKey { client, permits };
+                    self.subscribe(&headers, body, Arc::clone(&connection.timer), key)
                 }
                 Err(status) => status.into_http(),
-            },
-            "SubscribeGossip" => match self.open_subscription(connection, permit) {
+            };
+        }
+        let request = self.with_counted_body(headers, body, client);
+        match method {
+            "SubscribeGossip" => match self.open_subscription(connection, client, key) {
                 Ok(permits) => self.gossip(request, connection.reached, client, permits).await,
                 Err(status) => status.into_http(),
             },
@@ -159,24 +178,20 @@ impl GrpcService {
 
     fn has_token(&self, headers: &http::HeaderMap) -> bool {
         let Some(token) = &self.access.token else { return true };
-        let Some(given) = headers.get(TOKEN_HEADER).map(http::HeaderValue::as_bytes) else {
-            return false;
-        };
-        // Takes the same time wherever they differ.
-        let differences = token.iter().zip(given).fold(0, |all, (one, two)| all | (one ^ two));
-        token.len() == given.len() && differences == 0
+        headers.get(TOKEN_HEADER).is_some_and(|given| token.matches(given.as_bytes()))
     }
 
-    /// Recognises and charges the client of a call, if clients have API keys. A stream gets a permit.
+    /// Returns the client of a call: its address, or its API key if clients have some. The call is charged to a key, and
+    /// a stream gets a permit.
     fn admit(
         &self,
         request: &http::Request<Incoming>,
         peer: IpAddr,
         method: &str,
-    ) -> Result<(Option<ClientId>, Option<Permit>), Refused> {
-        let Some(authenticator) = &self.access.authenticator else { return Ok((None, None)) };
-        let mut uri = request.uri().clone();
+    ) -> Result<(ClientId, Option<Permit>), Refused> {
         let address = ClientId::from_ip(peer);
+        let Some(authenticator) = &self.access.authenticator else { return Ok((address, None)) };
+        let mut uri = request.uri().clone();
         let found = authenticator.authenticate(&mut uri, request.headers(), Some(peer), address);
         let client = found.map_err(|err| {
             self.broker.counters.record(Event::Unauthenticated);
@@ -205,34 +220,60 @@ impl GrpcService {
             }
             _ => None,
         };
-        Ok((Some(client), permit))
+        Ok((client, permit))
     }
 
-    /// Returns a request without the headers that were read: up to 16 KiB, which a call would hold until its message is
-    /// complete.
-    fn without_spent_headers(
+    /// Serves a call of the health service. It needs no token, so with tokens it does not keep its connection open.
+    async fn check_health(
         &self,
         request: http::Request<Incoming>,
-    ) -> http::Request<RequestBody> {
-        let (parts, body) = request.into_parts();
-        let body = RequestBody::new(body, Arc::clone(&self.broker));
-        let mut request = http::Request::new(body);
-        for name in [ENCODING_HEADER, ACCEPT_ENCODING_HEADER] {
-            let value = parts.headers.get(name).map(http::HeaderValue::as_bytes);
-            let value = value.map(|value| value.get(..ENCODING_BYTES_MAX).unwrap_or(value));
-            // A copy: the value may share the memory of all headers.
-            let copy = value.and_then(|value| http::HeaderValue::from_bytes(value).ok());
-            request
-                .headers_mut()
-                .extend(copy.map(|copy| (http::HeaderName::from_static(name), copy)));
+        method: &str,
+        connection: &ConnectionContext,
+    ) -> http::Response<Body> {
+        let client = ClientId::from_ip(connection.peer);
+        let (headers, body) = split_request(request);
+        let mut request = self.with_counted_body(headers, body, client);
+        // Its service reads the method there.
+        let Ok(uri) = http::Uri::try_from(format!("/grpc.health.v1.Health/{method}")) else {
+            return Status::unimplemented("this method is not served").into_http();
+        };
+        *request.uri_mut() = uri;
+        let needs_token = self.access.token.is_some() || self.access.authenticator.is_some();
+        let open = (!needs_token).then(|| connection.activity.begin());
+        let all = &self.broker.shares.health;
+        let exhausted =
+            || format!("{} streams of health are open (grpc.connections_max)", all.all_max());
+        let share = match method {
+            "Watch" => shares::acquire_unit(all, client, exhausted).map(Some),
+            _ => Ok(None),
+        };
+        match share {
+            Ok(share) => held_body::hold((self.health)(request).await, (open, share)),
+            Err(status) => {
+                self.broker.counters.record(Event::SubscriptionRefused);
+                status.into_http()
+            }
         }
+    }
+
+    /// Returns a request of the client with a body that is counted.
+    fn with_counted_body(
+        &self,
+        headers: http::HeaderMap,
+        body: Incoming,
+        client: ClientId,
+    ) -> http::Request<RequestBody> {
+        let mut request =
+            http::Request::new(RequestBody::new(body, Arc::clone(&self.broker), client));
+        *request.headers_mut() = headers;
         request
     }
 
-    /// Counts one more subscription of a connection, so that other calls find a stream of HTTP/2.
+    /// Counts one more subscription of a client, and of a connection, so that other calls find a stream of HTTP/2.
     fn open_subscription(
         &self,
         connection: &ConnectionContext,
+        client: ClientId,
         key: Option<Permit>,
     ) -> Result<StreamPermits, Status> {
         let permit = Arc::clone(&connection.subscriptions).try_acquire_owned().map_err(|_| {
@@ -244,25 +285,32 @@ impl GrpcService {
                 self.broker.config.connection_streams_max
             ))
         })?;
-        Ok(StreamPermits { _connection: permit, _key: key })
+        let all = &self.broker.shares.subscriptions;
+        let exhausted =
+            || format!("{} subscriptions are open (grpc.subscriptions_max)", all.all_max());
+        let share = shares::acquire_unit(all, client, exhausted).inspect_err(|_| {
+            self.broker.counters.record(Event::SubscriptionRefused);
+        })?;
+        Ok(StreamPermits { _client: share, _connection: permit, _key: key })
     }
 
     fn subscribe(
         &self,
-        request: http::Request<RequestBody>,
+        headers: &http::HeaderMap,
+        body: Incoming,
         timer: Arc<StatusTimer>,
         key: StreamKey,
     ) -> http::Response<Body> {
-        let (parts, body) = request.into_parts();
-        let stream = Compression::from_request(&parts.headers).and_then(|compression| {
-            let requests = Requests::new(body, compression, self.broker.config.request_bytes_max);
+        let stream = Compression::from_request(headers).and_then(|compression| {
+            let broker = Arc::clone(&self.broker);
+            let requests = Requests::new(body, broker, key.client, compression);
             UpdateStream::new(&self.broker, requests, timer, key)
         });
         let stream = match stream {
             Ok(stream) => stream,
             Err(status) => return status.into_http(),
         };
-        let compression = Compression::from_accepted(&parts.headers);
+        let compression = Compression::from_accepted(headers);
         let body = Body::new(ResponseBody::new(stream, compression));
         let response = http::Response::builder().header("content-type", "application/grpc");
         let response = match compression {
@@ -277,14 +325,13 @@ impl GrpcService {
         &self,
         request: http::Request<RequestBody>,
         reached: Option<IpAddr>,
-        client: Option<ClientId>,
+        client: ClientId,
         permits: StreamPermits,
     ) -> http::Response<Body> {
         let ping_interval = self.broker.config.ping_interval();
+        let keys = self.access.authenticator.clone();
         let revocation =
-            self.access.authenticator.clone().zip(client).map(|(keys, client)| {
-                Revocation::new(keys, client, self.broker.removals.subscribe())
-            });
+            keys.map(|keys| Revocation::new(keys, client, self.broker.removals.subscribe()));
         let table = Arc::clone(&self.gossip);
         let stream = gossip::stream(table, ping_interval, reached, permits, revocation);
         let codec = ProstCodec::<SubscribeUpdateGossip, SubscribeGossipRequest>::default();
@@ -308,8 +355,23 @@ impl GrpcService {
         for encoding in ENCODINGS {
             grpc = grpc.accept_compressed(encoding).send_compressed(encoding);
         }
-        grpc.max_decoding_message_size(self.broker.config.request_bytes_max)
+        grpc.max_decoding_message_size(CALL_BYTES_MAX)
     }
+}
+
+/// Returns the headers that a call still needs, and its body. The others have up to 16 KiB, which a call would hold until
+/// its message is complete.
+fn split_request(request: http::Request<Incoming>) -> (http::HeaderMap, Incoming) {
+    let (parts, body) = request.into_parts();
+    let mut headers = http::HeaderMap::new();
+    for name in [ENCODING_HEADER, ACCEPT_ENCODING_HEADER] {
+        let value = parts.headers.get(name).map(http::HeaderValue::as_bytes);
+        let value = value.map(|value| value.get(..ENCODING_BYTES_MAX).unwrap_or(value));
+        // A copy: the value may share the memory of all headers.
+        let copy = value.and_then(|value| http::HeaderValue::from_bytes(value).ok());
+        headers.extend(copy.map(|copy| (http::HeaderName::from_static(name), copy)));
+    }
+    (headers, body)
 }
 
 /// Why a call is refused, and how long that must wait.

@@ -1,29 +1,28 @@
 //! One subscription: requests in, messages out.
 //!
-//! Shape: a stream that the response's body polls. It reads requests, sends pings, and takes messages from its
-//! delivery. It does so only while the client reads, so a client that does not read sends no requests either.
-//! Not here: the order of messages (`delivery`), frames (`response_body`).
+//! Shape: a stream that the response's body polls. It takes prepared requests, sends pings, and takes messages from its
+//! delivery. It does so only while the client reads. Otherwise one prepared request waits, and further ones are not read.
+//! Not here: reading requests (`request_reader`), the order of messages (`delivery`), frames (`response_body`).
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::time::{Interval, MissedTickBehavior};
 use tonic::Status;
-use yellowstone_grpc_proto::geyser::SubscribeRequest;
 
 use crate::broker::Broker;
 use crate::clock::now_ms;
 use crate::counters::Event;
 use crate::delivery::Delivery;
 use crate::encode;
-use crate::filter::FilterSet;
 use crate::index::ListenerId;
 use crate::queue::{Message, Queue};
+use crate::request_reader::{RequestReader, StreamRequest};
 use crate::requests::Requests;
 use crate::status_timer::StatusTimer;
 use crate::stream_key::{StreamKey, StreamPermits};
 
-/// Requests that one poll reads: further ones wait for the next poll.
+/// Requests that one poll takes: further ones wait for the next poll.
 const REQUESTS_PER_POLL: usize = 4;
 
 /// The stream of a subscription. Dropping it ends the subscription.
@@ -32,7 +31,7 @@ pub(crate) struct UpdateStream {
     id: ListenerId,
     queue: Arc<Queue>,
     delivery: Delivery,
-    requests: Option<Requests>,
+    requests: Option<RequestReader>,
     ping: Interval,
     /// The status that ends the stream.
     end: Option<Status>,
@@ -47,7 +46,8 @@ impl UpdateStream {
         timer: Arc<StatusTimer>,
         key: StreamKey,
     ) -> Result<Self, Status> {
-        let (id, queue) = broker.connect(Arc::clone(&timer), key.number)?;
+        let (id, queue) = broker.connect(Arc::clone(&timer), key.client)?;
+        let requests = RequestReader::start(Arc::clone(broker), key.client, requests);
         let mut ping = tokio::time::interval(broker.config.ping_interval());
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ping.reset(); // the first one after an interval
@@ -71,12 +71,8 @@ impl UpdateStream {
                 Poll::Pending => return,
                 // The client sends no further request, and still gets updates.
                 Poll::Ready(None) => self.requests = None,
-                Poll::Ready(Some(Err(status))) => {
-                    self.requests = None;
-                    self.end = Some(status);
-                }
-                Poll::Ready(Some(Ok(request))) => {
-                    if let Err(status) = self.handle(&request) {
+                Poll::Ready(Some(request)) => {
+                    if let Err(status) = request.and_then(|request| self.handle(request)) {
                         self.broker.counters.record(Event::RequestRefused);
                         self.requests = None;
                         self.end = Some(status);
@@ -87,15 +83,17 @@ impl UpdateStream {
         context.waker().wake_by_ref();
     }
 
-    fn handle(&mut self, request: &SubscribeRequest) -> Result<(), Status> {
-        if let Some(ping) = &request.ping {
-            // As in the plugin, the other fields are ignored: clients repeat some of them in each ping.
-            // A full queue is closed by the next update.
-            let _ = self.queue.push(encode::pong(ping.id, now_ms()));
-            return Ok(());
+    fn handle(&mut self, request: StreamRequest) -> Result<(), Status> {
+        match request {
+            StreamRequest::Ping { id } => {
+                // A full queue is closed by the next update.
+                let _ = self.queue.push(encode::pong(id, now_ms()));
+                Ok(())
+            }
+            StreamRequest::Filters { filters, from_slot } => {
+                self.delivery.set_filters(filters, from_slot)
+            }
         }
-        let filters = FilterSet::new(request, &self.broker.config)?;
-        self.delivery.set_filters(filters, request.from_slot)
     }
 
     /// The next message, or the status that ends the stream.

@@ -1,18 +1,19 @@
-//! The API key with which a subscription was opened, and the permits that the subscription holds.
+//! The client that opened a subscription, and the permits that the subscription holds.
 
-use api_keys::{KeyNumber, Permit};
+use api_keys::Permit;
 use authentication::Authenticator;
-use clients::ClientId;
+use clients::{ClientId, Share};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// The API key of a subscription, if clients have API keys, and its permits.
+/// The client of a subscription, and its permits.
 pub(crate) struct StreamKey {
-    pub(crate) number: Option<KeyNumber>,
+    pub(crate) client: ClientId,
     pub(crate) permits: StreamPermits,
 }
 
-/// One subscription of a connection and, with API keys, one stream of a key. Dropping it returns both.
+/// One subscription of a connection and of a client and, with API keys, one stream of a key. Dropping it returns them.
 pub(crate) struct StreamPermits {
+    pub(crate) _client: Share,
     pub(crate) _connection: OwnedSemaphorePermit,
     pub(crate) _key: Option<Permit>,
 }

@@ -412,11 +412,14 @@ pub(crate) fn grpc(config: &::grpc::Config) -> Vec<Setting> {
     let ::grpc::Config {
         threads,
         connections_max,
+        connections_per_address_max,
         connection_streams_max,
         subscriptions_max,
         request_bytes_max,
         incoming_bytes_max,
         handshake_timeout_ms: _,
+        idle_timeout_ms: _,
+        message_timeout_ms: _,
         keep_alive_ms,
         queue_messages_max,
         queue_bytes_max,
@@ -433,12 +436,15 @@ pub(crate) fn grpc(config: &::grpc::Config) -> Vec<Setting> {
         data_filters_max: _,
         data_slices_max: _,
         filters_bytes_max,
+        unindexed_cost_max: _,
         x_token_file: _,
     } = *config;
     let replay_slots = replay_slots_max as usize;
+    let of_address = connections_per_address_max.unwrap_or(1);
     vec![
         setting("grpc.threads", threads, 1..=THREADS_MAX),
         setting("grpc.connections_max", connections_max, 1..=CONNECTIONS_MAX),
+        setting("grpc.connections_per_address_max", of_address, 1..=CONNECTIONS_MAX),
         setting("grpc.connection_streams_max", connection_streams_max, 1..=MILLION),
         setting("grpc.subscriptions_max", subscriptions_max, 1..=CONNECTIONS_MAX),
         setting("grpc.request_bytes_max", request_bytes_max, 1_024..=GIB),

@@ -172,7 +172,7 @@ fn run_waker(shared: &Shared, mut events: EventReceiver) {
     while let Some(received) = events.recv() {
         let event = match received {
             Received::Event { event, .. } => event,
-            Received::Lost => {
+            Received::Lost(_) => {
                 shared.wake_all();
                 continue;
             }

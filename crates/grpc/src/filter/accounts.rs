@@ -17,7 +17,9 @@ use yellowstone_grpc_proto::geyser::{
     SubscribeRequestFilterAccountsFilterMemcmp,
 };
 
-use super::common::{ADDRESS_BYTES, AddressFilter, FILTER_BYTES, addresses, check_count};
+use super::common::{
+    ADDRESS_BYTES, AddressFilter, CUCKOO_COST, FILTER_BYTES, addresses, check_count,
+};
 use super::key::{FilterKind, IndexKey};
 use crate::config::Config;
 
@@ -73,6 +75,14 @@ impl AccountFilter {
         } else {
             vec![IndexKey::All(FilterKind::Account)]
         }
+    }
+
+    /// 0 if the index has keys for it.
+    pub(super) fn unindexed_cost(&self) -> usize {
+        if self.accounts.is_exact() || !self.owners.is_empty() {
+            return 0;
+        }
+        1 + self.data.len() + usize::from(!self.accounts.is_any()) * CUCKOO_COST
     }
 
     pub(super) fn bytes(&self) -> usize {

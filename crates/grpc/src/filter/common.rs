@@ -14,6 +14,8 @@ use crate::config::Config;
 pub(super) const FILTER_BYTES: usize = 512;
 /// Bytes of an address in a list and in the index.
 pub(super) const ADDRESS_BYTES: usize = 150;
+/// The cost of looking one address up in a cuckoo filter.
+pub(super) const CUCKOO_COST: usize = 4;
 /// Fingerprints of a bucket, and the bits of one, that the proto's crate uses.
 const ENTRIES_PER_BUCKET: u32 = 4;
 const FINGERPRINT_BITS: u32 = 16;

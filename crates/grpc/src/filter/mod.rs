@@ -9,6 +9,7 @@ mod accounts;
 mod blocks;
 mod common;
 mod key;
+mod lists;
 mod transactions;
 
 use std::collections::HashMap;
@@ -27,8 +28,12 @@ use accounts::AccountFilter;
 pub(crate) use blocks::BlockFilter;
 use common::check_count;
 pub(crate) use key::{FilterId, FilterKind, IndexKey};
+pub(crate) use lists::check_lists;
 use transactions::TransactionFilter;
 pub(crate) use transactions::{TransactionKeys, token_owners};
+
+/// The cost of a block filter: it has a message of its own.
+const BLOCK_COST: usize = 4;
 
 /// The part of an update that a message contains.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -147,6 +152,21 @@ impl FilterSet {
             named.filter.with_accounts || named.filter.with_entries
         };
         !self.accounts.is_empty() || !self.entries.is_empty() || self.blocks.iter().any(in_blocks)
+    }
+
+    /// The estimated cost of the filters that every update of their kind tries, because the index has no address, owner
+    /// or signature for them. A unit takes some 20 ns.
+    pub(crate) fn unindexed_cost(&self) -> usize {
+        let accounts = self.accounts.iter().map(|named| named.filter.unindexed_cost());
+        let transactions = self.transactions.iter().chain(&self.statuses);
+        let transactions = transactions.map(|named| named.filter.unindexed_cost());
+        let others = self.entries.len() + self.blocks.len() * BLOCK_COST;
+        accounts.chain(transactions).sum::<usize>() + others
+    }
+
+    /// Whether a filter needs accounts.
+    pub(crate) fn needs_accounts(&self) -> bool {
+        !self.accounts.is_empty() || self.blocks.iter().any(|named| named.filter.with_accounts)
     }
 
     /// Estimated bytes, including the index.

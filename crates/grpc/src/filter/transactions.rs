@@ -12,10 +12,13 @@ use yellowstone_grpc_proto::geyser::{
     SubscribeRequestFilterTransactions, TokenAccountExpansionControlFlag,
 };
 
-use super::common::{ADDRESS_BYTES, AddressFilter, FILTER_BYTES, addresses};
+use super::common::{ADDRESS_BYTES, AddressFilter, CUCKOO_COST, FILTER_BYTES, addresses};
 use super::key::{FilterKind, IndexKey};
 use crate::config::Config;
 use crate::update::{Update, UpdateKind};
+
+/// The cost of looking up each account of a transaction in one list.
+const ACCOUNTS_COST: usize = 8;
 
 /// One filter: its fields must all match.
 #[derive(Debug)]
@@ -117,6 +120,18 @@ impl TransactionFilter {
         } else {
             vec![IndexKey::All(kind)]
         }
+    }
+
+    /// 0 if the index has keys for it.
+    pub(super) fn unindexed_cost(&self) -> usize {
+        let is_indexed =
+            self.signature.is_some() || !self.required.is_empty() || self.include.is_exact();
+        if is_indexed {
+            return 0;
+        }
+        let lookups = usize::from(!self.exclude.is_empty()) + usize::from(self.is_expanded());
+        let cuckoo = usize::from(!self.include.is_any()) * CUCKOO_COST;
+        1 + (lookups + cuckoo) * ACCOUNTS_COST
     }
 
     pub(super) fn bytes(&self) -> usize {

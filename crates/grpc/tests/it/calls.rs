@@ -12,7 +12,7 @@ use yellowstone_grpc_proto::geyser::{
     SubscribeReplayInfoRequest,
 };
 
-use crate::client::connect;
+use crate::client::{Client, connect};
 use crate::ledger::{ScriptedLedger, key};
 
 /// Returns the server's part of `/metrics`.
@@ -96,4 +96,29 @@ async fn health_is_served_without_a_token_and_the_rest_is_not() {
         let outcome = client.ping(request).await;
         assert_eq!(outcome.err().map(|status| status.code()), code, "{token:?}");
     }
+}
+
+async fn ping_with_token(client: &mut Client, token: &'static str) -> Option<Code> {
+    let mut request = Request::new(PingRequest { count: 1 });
+    request.metadata_mut().insert("x-token", token.parse().expect("ASCII"));
+    client.ping(request).await.err().map(|status| status.code())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_token_is_read_again_and_an_invalid_one_changes_nothing() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "old-token\n").expect("written");
+    let config = Config { x_token_file: Some(file.path().to_owned()), ..Config::default() };
+    let ledger = ScriptedLedger::start(config);
+    let mut client = connect(ledger.address()).await;
+    assert_eq!(ping_with_token(&mut client, "old-token").await, None);
+    std::fs::write(file.path(), "not a token\n").expect("written");
+    assert_eq!(ping_with_token(&mut client, "old-token").await, None);
+    std::fs::write(file.path(), "new-token\n").expect("written");
+    let waiting = async {
+        while ping_with_token(&mut client, "new-token").await.is_some() {}
+        ping_with_token(&mut client, "old-token").await
+    };
+    let old = tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await;
+    assert_eq!(old.expect("in time"), Some(Code::Unauthenticated));
 }

@@ -16,12 +16,13 @@ use tonic::Code;
 use tonic::transport::Endpoint;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, PingRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
+    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterTransactions,
 };
 
 use crate::calls::scrape;
 use crate::client::{Subscription, connect, connect_with, wait_until};
 use crate::commitments::everything;
-use crate::ledger::{FIRST, ScriptedLedger, key};
+use crate::ledger::{FIRST, ScriptedLedger, key, transaction};
 
 pub(crate) fn memory(ledger: &ScriptedLedger, part: &str) -> u64 {
     let parts = ledger.server.metrics().memory();
@@ -112,11 +113,11 @@ async fn a_request_that_is_too_large_ends_its_stream_only() {
     assert_eq!(pong.into_inner().count, 3);
 }
 
-type Frames = BoxStream<'static, Result<hyper::body::Frame<Bytes>, Infallible>>;
-type Sender = hyper::client::conn::http2::SendRequest<StreamBody<Frames>>;
+pub(crate) type Frames = BoxStream<'static, Result<hyper::body::Frame<Bytes>, Infallible>>;
+pub(crate) type Sender = hyper::client::conn::http2::SendRequest<StreamBody<Frames>>;
 
 /// A client of HTTP/2 without gRPC, and the task of its connection.
-async fn handshake(socket: TcpStream) -> (Sender, JoinHandle<hyper::Result<()>>) {
+pub(crate) async fn handshake(socket: TcpStream) -> (Sender, JoinHandle<hyper::Result<()>>) {
     let executor = hyper_util::rt::TokioExecutor::new();
     let socket = hyper_util::rt::TokioIo::new(socket);
     let (sender, connection) =
@@ -124,9 +125,10 @@ async fn handshake(socket: TcpStream) -> (Sender, JoinHandle<hyper::Result<()>>)
     (sender, tokio::spawn(connection))
 }
 
-/// A call of `Ping` with these first bytes. Its body ends with the returned sender.
-async fn ping_call(
+/// A call with these first bytes. Its body ends with the returned sender.
+pub(crate) async fn raw_call(
     ledger: &ScriptedLedger,
+    method: &str,
     first: Bytes,
     encoding: &str,
 ) -> (mpsc::Sender<Bytes>, hyper::Request<StreamBody<Frames>>) {
@@ -136,12 +138,13 @@ async fn ping_call(
         let frame = hyper::body::Frame::data(body.recv().await?);
         Some((Ok(frame), body))
     });
-    let request = hyper::Request::post(format!("http://{}/geyser.Geyser/Ping", ledger.address()))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .header("grpc-encoding", encoding)
-        .body(StreamBody::new(frames.boxed()))
-        .expect("a request");
+    let request =
+        hyper::Request::post(format!("http://{}/geyser.Geyser/{method}", ledger.address()))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .header("grpc-encoding", encoding)
+            .body(StreamBody::new(frames.boxed()))
+            .expect("a request");
     (sent, request)
 }
 
@@ -150,11 +153,11 @@ async fn a_message_that_announces_a_gibibyte_is_refused_at_its_head() {
     let ledger = ScriptedLedger::start(Config::default());
     let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
     let (mut sender, _connection) = handshake(socket).await;
-    let (_open, request) = ping_call(&ledger, incomplete(1 << 30, 10), "identity").await;
+    let (_open, request) = raw_call(&ledger, "Ping", incomplete(1 << 30, 10), "identity").await;
     let response = sender.send_request(request).await.expect("a response");
     assert_eq!(response.headers()["grpc-status"], "11");
-    wait_until(|| memory(&ledger, "grpc_connections") == 100 * 1_024).await;
-    let (open, request) = ping_call(&ledger, Bytes::from_static(&[0; 5]), "identity").await;
+    wait_until(|| memory(&ledger, "grpc_connections") == 164 * 1_024).await;
+    let (open, request) = raw_call(&ledger, "Ping", Bytes::from_static(&[0; 5]), "identity").await;
     drop(open);
     let response = sender.send_request(request).await.expect("the connection works");
     assert!(!response.headers().contains_key("grpc-status"));
@@ -163,21 +166,21 @@ async fn a_message_that_announces_a_gibibyte_is_refused_at_its_head() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_becomes_too_large_when_it_is_decompressed_is_refused() {
     let ledger = ScriptedLedger::start(Config::default());
-    let zeros = std::io::Read::take(std::io::repeat(0), 256 << 20);
+    let zeros = std::io::Read::take(std::io::repeat(0), 64 << 20);
     let compressed = zstd::stream::encode_all(zeros, 1).expect("memory");
-    assert!(compressed.len() < 1 << 20, "{} bytes", compressed.len());
+    assert!(compressed.len() < 10_000, "{} bytes", compressed.len());
     let mut message = vec![1];
     message.extend_from_slice(&(compressed.len() as u32).to_be_bytes());
     message.extend_from_slice(&compressed);
     let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
     let (mut sender, _connection) = handshake(socket).await;
-    let (_open, request) = ping_call(&ledger, message.into(), "zstd").await;
+    let (_open, request) = raw_call(&ledger, "Ping", message.into(), "zstd").await;
     let response = sender.send_request(request).await.expect("a response");
     assert_eq!(response.headers()["grpc-status"], "8");
 }
 
 /// A gRPC message head that announces `length` bytes, and some of them.
-fn incomplete(length: u32, sent: usize) -> Bytes {
+pub(crate) fn incomplete(length: u32, sent: usize) -> Bytes {
     let mut message = vec![0];
     message.extend_from_slice(&length.to_be_bytes());
     message.resize(5 + sent, b'x');
@@ -186,17 +189,18 @@ fn incomplete(length: u32, sent: usize) -> Bytes {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn incomplete_requests_are_counted_bounded_and_released() {
-    let config = Config { incoming_bytes_max: 150_000, ..Config::default() };
+    let config = Config { incoming_bytes_max: 30_000, ..Config::default() };
     let ledger = ScriptedLedger::start(config);
     let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
     let (mut sender, connection) = handshake(socket).await;
     let base = memory(&ledger, "grpc_connections");
     let mut responses = Vec::new();
     for _ in 0..4 {
-        let (sent, request) = ping_call(&ledger, incomplete(1 << 20, 50_000), "identity").await;
+        let (sent, request) =
+            raw_call(&ledger, "Ping", incomplete(15_000, 10_000), "identity").await;
         responses.push((sent, tokio::spawn(sender.send_request(request))));
     }
-    // Three do not fit, so at least two are refused; the others wait for the rest of their message.
+    // Three do not fit into the share of one client, so at least two are refused; the others wait for the rest of their message.
     let mut refused = 0;
     let mut waiting = Vec::new();
     wait_until(|| memory(&ledger, "grpc_connections") > base).await;
@@ -213,7 +217,7 @@ async fn incomplete_requests_are_counted_bounded_and_released() {
         std::mem::swap(&mut responses, &mut waiting);
         tokio::task::yield_now().await;
     }
-    assert!(memory(&ledger, "grpc_connections") <= base + 150_000 + 100 * 1_024);
+    assert!(memory(&ledger, "grpc_connections") <= base + 30_000 + 16 * 1_024);
     connection.abort();
     drop(responses);
     wait_until(|| memory(&ledger, "grpc_connections") == 0).await;
@@ -237,12 +241,12 @@ async fn connections_beyond_the_bound_wait_and_bytes_that_are_no_http2_end_their
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_events_close_every_client_and_later_banks_are_served() {
+async fn lost_writes_close_the_clients_of_accounts_alone() {
     lose_events(Config { events_max: 1, ..Config::default() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_beyond_their_bytes_are_lost_and_the_ledger_does_not_wait() {
+async fn writes_beyond_their_bytes_are_lost_and_the_ledger_does_not_wait() {
     lose_events(Config { events_bytes_max: 1, ..Config::default() }).await;
 }
 
@@ -251,12 +255,47 @@ async fn lose_events(config: Config) {
     let mut client = connect(ledger.address()).await;
     let mut subscription =
         Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
+    let meta = ("meta".to_owned(), SubscribeRequestFilterBlocksMeta {});
+    let metas = SubscribeRequest { blocks_meta: [meta].into(), ..Default::default() };
+    let mut others = Subscription::start(&mut client, metas).await;
     ledger.open(FIRST);
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
     for _ in 0..10_000 {
         ledger.write(FIRST, 2, 9, b"x", None);
     }
     assert_eq!(subscription.end().await.message(), "lagged to send an update");
-    assert!(!scrape(&ledger.server).contains("hydrant_grpc_events_lost_total 0\n"));
+    assert!(!scrape(&ledger.server).contains("hydrant_grpc_writes_lost_total 0\n"));
+    // Clients that want no accounts lose nothing.
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_events_lost_total 0\n"));
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
+    ledger.freeze(FIRST);
+    assert_eq!(others.take(1).await, ["meta: meta 101 0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_transactions_are_sent_at_the_end_of_their_bank() {
+    let mut ledger = ScriptedLedger::start(Config { events_max: 4, ..Config::default() });
+    let mut client = connect(ledger.address()).await;
+    let all = ("all".to_owned(), SubscribeRequestFilterTransactions::default());
+    let request = SubscribeRequest { transactions: [all].into(), ..Default::default() };
+    let mut subscription = Subscription::start(&mut client, request).await;
+    ledger.open(FIRST);
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
+    let mut count = 0;
+    while scrape(&ledger.server).contains("hydrant_grpc_writes_lost_total 0\n") {
+        for _ in 0..1_000 {
+            ledger.execute(transaction(FIRST, count, 1, &[1]));
+            count += 1;
+        }
+    }
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
+    ledger.freeze(FIRST);
+    let mut received = subscription.take(count as usize).await;
+    received.sort_unstable();
+    let mut expected: Vec<_> =
+        (0..count).map(|index| format!("all: transaction 101 {index} 1")).collect();
+    expected.sort_unstable();
+    assert!(received == expected, "each transaction once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

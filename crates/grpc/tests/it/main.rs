@@ -13,3 +13,4 @@ mod ledger;
 mod limits;
 mod replay;
 mod requests;
+mod shares;

@@ -63,7 +63,7 @@ fn run(pubsub: &Arc<SolanaPubSub>, mut events: EventReceiver) {
     while let Some(received) = events.recv() {
         let (number, event) = match received {
             Received::Event { number, event } => (number, event),
-            Received::Lost => {
+            Received::Lost(_) => {
                 let limit = pubsub.api.config.events_max;
                 tracing::error!(
                     limit,

@@ -1,0 +1,119 @@
+//! Filters of a client in the index: inserted and removed in steps, so that the publisher waits for a step at most.
+//!
+//! Shape: a set of filters is indexed before it replaces another, and removed after that. Until a listener has it, the
+//! publisher finds it and leaves it out.
+//! Bounds: [`KEYS_PER_STEP`] under the broker's lock. A set counts for its client until it is removed.
+
+use std::sync::Arc;
+
+use clients::{ClientId, Share};
+use tonic::Status;
+
+use crate::broker::Broker;
+use crate::counters::Event;
+use crate::filter::FilterSet;
+use crate::index::SetId;
+use crate::shares;
+
+/// Keys that one step inserts or removes, in some 100 µs. A larger value delays the publisher for longer.
+const KEYS_PER_STEP: usize = 512;
+
+/// Estimated bytes of a set that is removed at once, by whoever drops it: that of one step.
+const INLINE_BYTES_MAX: usize = KEYS_PER_STEP * 150;
+
+/// Filters that the index has.
+pub(crate) struct IndexedSet {
+    pub(crate) id: SetId,
+    pub(crate) filters: Arc<FilterSet>,
+    _bytes: Share,
+    _unindexed_cost: Share,
+}
+
+/// Indexed filters that no listener has. Dropping them removes them from the index.
+pub(crate) struct IndexedFilters {
+    broker: Arc<Broker>,
+    set: Option<IndexedSet>,
+}
+
+impl IndexedFilters {
+    /// Puts filters into the index, within the shares of their client.
+    pub(crate) fn new(
+        broker: &Arc<Broker>,
+        client: ClientId,
+        filters: FilterSet,
+    ) -> Result<Self, Status> {
+        let refused = |status| {
+            broker.counters.record(Event::SubscriptionRefused);
+            status
+        };
+        let (bytes, cost) = (filters.bytes(), filters.unindexed_cost());
+        let all = &broker.shares.filters;
+        let mut bytes_share = all.empty_share(client);
+        let exhausted = || {
+            format!(
+                "the filters of all clients have {} bytes, and this request has {bytes}; at most {} \
+                 are allowed (grpc.filters_bytes_max)",
+                all.held_units(),
+                all.all_max()
+            )
+        };
+        shares::grow(&mut bytes_share, all, bytes, exhausted).map_err(refused)?;
+        let all = &broker.shares.unindexed_cost;
+        let mut cost_share = all.empty_share(client);
+        let exhausted = || {
+            format!(
+                "the filters of all clients that have no address, owner or signature cost {}, and this request's {cost}; \
+                 at most {} are allowed (grpc.unindexed_cost_max)",
+                all.held_units(),
+                all.all_max()
+            )
+        };
+        shares::grow(&mut cost_share, all, cost, exhausted).map_err(refused)?;
+        let set = IndexedSet {
+            id: broker.next_set(),
+            filters: Arc::new(filters),
+            _bytes: bytes_share,
+            _unindexed_cost: cost_share,
+        };
+        broker.with_index(set.filters.commitment, |index| index.begin_set(&set.filters));
+        for keys in set.filters.index_keys().chunks(KEYS_PER_STEP) {
+            broker.with_index(set.filters.commitment, |index| index.insert(set.id, keys));
+        }
+        Ok(Self { broker: Arc::clone(broker), set: Some(set) })
+    }
+
+    /// Wraps a set that no listener has any more.
+    pub(crate) fn from_set(broker: &Arc<Broker>, set: IndexedSet) -> Self {
+        Self { broker: Arc::clone(broker), set: Some(set) }
+    }
+
+    pub(crate) fn filters(&self) -> Option<&Arc<FilterSet>> {
+        self.set.as_ref().map(|set| &set.filters)
+    }
+
+    /// Gives the filters to a listener.
+    pub(crate) fn into_set(mut self) -> Option<IndexedSet> {
+        self.set.take()
+    }
+}
+
+impl Drop for IndexedFilters {
+    fn drop(&mut self) {
+        let Some(set) = self.set.take() else { return };
+        let broker = Arc::clone(&self.broker);
+        match &self.broker.worker {
+            Some(worker) if set.filters.bytes() > INLINE_BYTES_MAX => {
+                // It ends by itself. Without it, the server has ended.
+                worker.spawn_blocking(move || remove(&broker, &set));
+            }
+            _ => remove(&broker, &set),
+        }
+    }
+}
+
+fn remove(broker: &Broker, set: &IndexedSet) {
+    for keys in set.filters.index_keys().chunks(KEYS_PER_STEP) {
+        broker.with_index(set.filters.commitment, |index| index.remove(set.id, keys));
+    }
+    broker.with_index(set.filters.commitment, |index| index.end_set(&set.filters));
+}
