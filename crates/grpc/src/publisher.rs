@@ -347,7 +347,7 @@ impl Publisher {
             self.open.remove(&id.slot);
         }
         let Some(bank) = self.banks.get_mut(&id) else { return };
-        let updates = if self.slots_without_transactions.remove(&id.slot) {
+        let updates = if self.slots_without_transactions.contains(&id.slot) {
             bank.complete_transactions(block)
         } else {
             // A producer of whole banks, such as `follow`, reports them as executed after this event, if ever.

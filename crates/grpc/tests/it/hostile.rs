@@ -16,13 +16,13 @@ use tonic::Code;
 use tonic::transport::Endpoint;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, PingRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
-    SubscribeRequestFilterBlocksMeta,
+    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterTransactions,
 };
 
 use crate::calls::scrape;
 use crate::client::{Subscription, connect, connect_with, wait_until};
 use crate::commitments::everything;
-use crate::ledger::{FIRST, ScriptedLedger, key};
+use crate::ledger::{FIRST, ScriptedLedger, key, transaction};
 
 pub(crate) fn memory(ledger: &ScriptedLedger, part: &str) -> u64 {
     let parts = ledger.server.metrics().memory();
@@ -270,6 +270,32 @@ async fn lose_events(config: Config) {
     wait_until(|| memory(&ledger, "grpc_events") == 0).await;
     ledger.freeze(FIRST);
     assert_eq!(others.take(1).await, ["meta: meta 101 0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_transactions_are_sent_at_the_end_of_their_bank() {
+    let mut ledger = ScriptedLedger::start(Config { events_max: 4, ..Config::default() });
+    let mut client = connect(ledger.address()).await;
+    let all = ("all".to_owned(), SubscribeRequestFilterTransactions::default());
+    let request = SubscribeRequest { transactions: [all].into(), ..Default::default() };
+    let mut subscription = Subscription::start(&mut client, request).await;
+    ledger.open(FIRST);
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
+    let mut count = 0;
+    while scrape(&ledger.server).contains("hydrant_grpc_writes_lost_total 0\n") {
+        for _ in 0..1_000 {
+            ledger.execute(transaction(FIRST, count, 1, &[1]));
+            count += 1;
+        }
+    }
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
+    ledger.freeze(FIRST);
+    let mut received = subscription.take(count as usize).await;
+    received.sort_unstable();
+    let mut expected: Vec<_> =
+        (0..count).map(|index| format!("all: transaction 101 {index} 1")).collect();
+    expected.sort_unstable();
+    assert!(received == expected, "each transaction once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
