@@ -80,7 +80,7 @@ impl IpConnectionLimit {
         self.try_acquire_for(ClientId::from_ip(ip))
     }
 
-    /// Does the same for a client that need not be an address: behind a proxy, or with an API key.
+    /// Counts one more connection of a client that need not be an address: behind a proxy, or with an API key.
     pub fn try_acquire_for(
         self: &Arc<Self>,
         address: ClientId,

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::archived_ledger::ArchivedLedger;
-use crate::client_places::{ClientPlaces, NoPlace};
+use crate::client_permits::{ClientPermits, NoPermit};
 use crate::download_body::CHUNK_BYTES;
 
 /// Maximum number of concurrent downloads.
@@ -80,8 +80,8 @@ pub struct SnapshotArchives {
     created: Instant,
     /// Locked while an archive is made. It has a token for each archive that may be made.
     making: Arc<Mutex<TokenBucket>>,
-    requests: ClientPlaces,
-    pub(crate) downloads: ClientPlaces,
+    requests: ClientPermits,
+    pub(crate) downloads: ClientPermits,
     /// The stored archives, the newest first.
     stored: RwLock<Vec<Arc<WrittenArchive>>>,
     pub(crate) counters: Arc<Counters>,
@@ -97,8 +97,8 @@ impl SnapshotArchives {
             temporary: OnceLock::new(),
             created: Instant::now(),
             making: Arc::default(),
-            requests: ClientPlaces::new(REQUESTS_MAX, CLIENT_REQUESTS_MAX),
-            downloads: ClientPlaces::new(DOWNLOADS_MAX, CLIENT_DOWNLOADS_MAX),
+            requests: ClientPermits::new(REQUESTS_MAX, CLIENT_REQUESTS_MAX),
+            downloads: ClientPermits::new(DOWNLOADS_MAX, CLIENT_DOWNLOADS_MAX),
             stored: RwLock::default(),
             counters: Arc::default(),
         }
@@ -191,11 +191,11 @@ impl SnapshotArchives {
     }
 }
 
-impl From<NoPlace> for NoArchive {
-    fn from(no_place: NoPlace) -> Self {
-        match no_place {
-            NoPlace::All => Self::TooManyRequests,
-            NoPlace::Client => Self::TooManyOfClient,
+impl From<NoPermit> for NoArchive {
+    fn from(no_permit: NoPermit) -> Self {
+        match no_permit {
+            NoPermit::All => Self::TooManyRequests,
+            NoPermit::Client => Self::TooManyOfClient,
         }
     }
 }
