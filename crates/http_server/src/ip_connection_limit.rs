@@ -37,14 +37,14 @@ struct ConnectionCounts {
 /// An address is at its limit. Fix: close some connections, or raise the setting in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressFull {
-    /// Its own limit.
+    /// The limit of the address.
     #[error(
         "this address has {count} connections, at most {limit} are allowed (rpc.connections_per_address_max)"
     )]
     Each {
         /// Connections of the address.
         count: usize,
-        /// Its limit.
+        /// Limit of the address.
         limit: usize,
     },
     /// The rest is reserved for other addresses.

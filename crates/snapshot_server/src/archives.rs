@@ -19,12 +19,13 @@ use tokio::time::Instant;
 
 use crate::archived_ledger::ArchivedLedger;
 use crate::client_permits::{ClientPermits, NoPermit};
-use crate::download_body::CHUNK_BYTES;
 
 /// Maximum number of concurrent downloads.
 pub const DOWNLOADS_MAX: usize = 8;
 /// Maximum number of concurrent downloads of a client.
 pub const CLIENT_DOWNLOADS_MAX: usize = 2;
+/// Bytes of a download that are read at a time.
+pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
 /// Requests that wait for an archive that is being made.
 pub const REQUESTS_MAX: usize = 64;
 /// Those of a client.

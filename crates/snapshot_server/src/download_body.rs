@@ -17,11 +17,9 @@ use snapshot_solana::WrittenArchive;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::archives::Counters;
+use crate::archives::{CHUNK_BYTES, Counters};
 use crate::client_permits::ClientPermit;
 
-/// Bytes that are read at a time.
-pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
 /// Minimum average rate of a download.
 const DOWNLOAD_BYTES_PER_S_MIN: u64 = 64 << 10;
 /// The deadline of a small archive.
