@@ -48,15 +48,15 @@ struct OpenConnection {
     _share: Share,
 }
 
-/// The place of an open connection, until it is dropped.
-pub(crate) struct ConnectionPlace {
+/// An open connection, which is counted until this is dropped.
+pub(crate) struct SharedConnection {
     shares: Arc<ConnectionShares>,
     number: u64,
     replaced: Arc<Notify>,
 }
 
 impl ConnectionShares {
-    /// Creates the shares of a listener of which an address may have `each_max` connections.
+    /// Creates the shares of a listener. An address may have `each_max` of its connections.
     pub(crate) fn new(connections_max: usize, each_max: usize) -> Arc<Self> {
         Arc::new(Self {
             connections_max,
@@ -67,9 +67,8 @@ impl ConnectionShares {
         })
     }
 
-    /// Returns the place of a new connection, and closes an idle one if that is necessary. `None` if the new one must be
-    /// closed.
-    pub(crate) fn admit(self: &Arc<Self>, ip: IpAddr) -> Option<ConnectionPlace> {
+    /// Counts a new connection, and closes an idle one if that is necessary. `None` if the new one must be closed.
+    pub(crate) fn admit(self: &Arc<Self>, ip: IpAddr) -> Option<SharedConnection> {
         let mut open = self.open.lock();
         let address = ClientId::from_ip(ip);
         let share = loop {
@@ -96,7 +95,7 @@ impl ConnectionShares {
             replaced: Arc::clone(&replaced),
             _share: share,
         });
-        Some(ConnectionPlace { shares: Arc::clone(self), number, replaced })
+        Some(SharedConnection { shares: Arc::clone(self), number, replaced })
     }
 
     /// Closes an idle connection of an address, or of the address with the most connections. Returns whether there is one.
@@ -112,13 +111,13 @@ impl ConnectionShares {
         self.open.lock().connections.len()
     }
 
-    /// Connections that were closed for others.
-    pub(crate) fn replaced(&self) -> u64 {
+    /// Number of connections that were closed for others.
+    pub(crate) fn count_replaced(&self) -> u64 {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    /// Connections that were closed at once.
-    pub(crate) fn refused(&self) -> u64 {
+    /// Number of connections that were closed at once.
+    pub(crate) fn count_refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 }
@@ -142,24 +141,24 @@ impl OpenConnections {
     }
 }
 
-impl ConnectionPlace {
-    /// Marks the start of the work for a request. No other connection takes the place until [`Self::end_request`].
-    pub(crate) fn begin_request(&self) {
+impl SharedConnection {
+    /// Marks the start of the work for a request. No other connection replaces this one until [`Self::finish_request`].
+    pub(crate) fn start_request(&self) {
         self.shares.open.lock().set_busy(self.number, true);
     }
 
     /// Marks the end of the work for a request.
-    pub(crate) fn end_request(&self) {
+    pub(crate) fn finish_request(&self) {
         self.shares.open.lock().set_busy(self.number, false);
     }
 
-    /// Waits until another connection takes the place. This one must end then.
-    pub(crate) async fn replaced(&self) {
+    /// Waits until another connection replaces this one, which must end then.
+    pub(crate) async fn wait_until_replaced(&self) {
         self.replaced.notified().await;
     }
 }
 
-impl Drop for ConnectionPlace {
+impl Drop for SharedConnection {
     fn drop(&mut self) {
         self.shares.open.lock().connections.retain(|it| it.number != self.number);
     }
@@ -173,51 +172,51 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    /// Returns whether another connection has taken the place.
-    async fn is_replaced(place: &ConnectionPlace) -> bool {
-        let now = tokio::time::timeout(std::time::Duration::ZERO, place.replaced());
+    /// Returns whether another connection has replaced this one.
+    async fn is_replaced(connection: &SharedConnection) -> bool {
+        let now = tokio::time::timeout(std::time::Duration::ZERO, connection.wait_until_replaced());
         now.await.is_ok()
     }
 
     #[tokio::test]
     async fn a_new_connection_replaces_the_oldest_silent_one_of_its_address() {
         let shares = ConnectionShares::new(16, 4);
-        let places: Vec<_> = (0..4).filter_map(|_| shares.admit(ip(1))).collect();
+        let connections: Vec<_> = (0..4).filter_map(|_| shares.admit(ip(1))).collect();
         // The first one has had a request since the others were opened.
-        places[0].begin_request();
-        places[0].end_request();
-        let honest = shares.admit(ip(1)).expect("a place");
-        assert!(is_replaced(&places[1]).await);
-        for place in [&places[0], &places[2], &places[3], &honest] {
-            assert!(!is_replaced(place).await, "{}", place.number);
+        connections[0].start_request();
+        connections[0].finish_request();
+        let honest = shares.admit(ip(1)).expect("a connection");
+        assert!(is_replaced(&connections[1]).await);
+        for connection in [&connections[0], &connections[2], &connections[3], &honest] {
+            assert!(!is_replaced(connection).await, "{}", connection.number);
         }
-        assert_eq!((shares.len(), shares.replaced(), shares.refused()), (4, 1, 0));
-        drop((places, honest));
+        assert_eq!((shares.len(), shares.count_replaced(), shares.count_refused()), (4, 1, 0));
+        drop((connections, honest));
         assert_eq!(shares.len(), 0);
     }
 
     #[tokio::test]
-    async fn a_request_keeps_its_place_until_it_is_answered() {
+    async fn a_request_keeps_its_connection_until_it_is_answered() {
         let shares = ConnectionShares::new(16, 2);
-        let places =
-            [shares.admit(ip(1)), shares.admit(ip(1))].map(|place| place.expect("a place"));
-        places.iter().for_each(ConnectionPlace::begin_request);
+        let connections = [shares.admit(ip(1)), shares.admit(ip(1))]
+            .map(|connection| connection.expect("a connection"));
+        connections.iter().for_each(SharedConnection::start_request);
         assert!(shares.admit(ip(1)).is_none());
-        let other = shares.admit(ip(2)).expect("a place of another address");
-        places[1].end_request();
+        let other = shares.admit(ip(2)).expect("a connection of another address");
+        connections[1].finish_request();
         assert!(shares.admit(ip(1)).is_some());
-        assert!(!is_replaced(&places[0]).await && is_replaced(&places[1]).await);
+        assert!(!is_replaced(&connections[0]).await && is_replaced(&connections[1]).await);
         assert!(!is_replaced(&other).await);
-        assert_eq!((shares.replaced(), shares.refused()), (1, 1));
+        assert_eq!((shares.count_replaced(), shares.count_refused()), (1, 1));
     }
 
     #[tokio::test]
     async fn an_address_without_a_connection_gets_one_of_the_address_with_the_most() {
         let shares = ConnectionShares::new(8, 3);
-        let own = shares.admit(ip(100)).expect("a place");
+        let own = shares.admit(ip(100)).expect("a connection");
         let hostile: Vec<_> = (0..100_u8).filter_map(|n| shares.admit(ip(1 + n % 3))).collect();
         assert_eq!(shares.len(), 8);
-        let other = shares.admit(ip(50)).expect("a place");
+        let other = shares.admit(ip(50)).expect("a connection");
         assert_eq!(shares.len(), 8);
         assert!(!is_replaced(&own).await && !is_replaced(&other).await);
         drop(hostile);

@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use crate::connection_shares::{ConnectionPlace, ConnectionShares};
+use crate::connection_shares::{ConnectionShares, SharedConnection};
 use crate::node::parts::{BoxFuture, Part};
 
 /// The port of `solana-test-validator`.
@@ -137,8 +137,8 @@ async fn accept(listener: TcpListener, service: Arc<Service>) {
     loop {
         match listener.accept().await {
             Ok((stream, client)) => {
-                if let Some(place) = service.metrics.connections.admit(client.ip()) {
-                    tokio::spawn(Arc::clone(&service).run(stream, client.ip(), place));
+                if let Some(shared) = service.metrics.connections.admit(client.ip()) {
+                    tokio::spawn(Arc::clone(&service).run(stream, client.ip(), shared));
                 }
             }
             Err(err) => {
@@ -150,12 +150,12 @@ async fn accept(listener: TcpListener, service: Arc<Service>) {
 }
 
 impl Service {
-    /// Serves a connection until it ends or breaks, its time is over, or another one takes its place.
-    async fn run(self: Arc<Self>, stream: TcpStream, client: IpAddr, place: ConnectionPlace) {
-        let serving = self.serve(stream, client, &place);
+    /// Serves a connection until it ends or breaks, its time is over, or another one replaces it.
+    async fn run(self: Arc<Self>, stream: TcpStream, client: IpAddr, shared: SharedConnection) {
+        let serving = self.serve(stream, client, &shared);
         tokio::select! {
             _ = tokio::time::timeout(CONNECTION_TIME, serving) => {}
-            () = place.replaced() => {}
+            () = shared.wait_until_replaced() => {}
         }
     }
 
@@ -163,7 +163,7 @@ impl Service {
         &self,
         mut stream: TcpStream,
         client: IpAddr,
-        place: &ConnectionPlace,
+        shared: &SharedConnection,
     ) -> std::io::Result<()> {
         let mut request = [0; AirdropRequest::BYTES];
         for _ in 0..REQUESTS_MAX {
@@ -172,9 +172,9 @@ impl Service {
                 self.metrics.refused.fetch_add(1, Ordering::Relaxed);
                 return stream.write_all(&REFUSAL).await;
             };
-            place.begin_request();
+            shared.start_request();
             let response = self.respond(request, client);
-            place.end_request();
+            shared.finish_request();
             stream.write_all(&response).await?;
             // Lets the task of another connection run.
             tokio::task::yield_now().await;
@@ -208,7 +208,7 @@ impl Collector for FaucetMetrics {
             "Connections to the faucet that were closed for a new one, or because all were busy.";
         let mut closed =
             to.family("hydrant_faucet_connections_closed_total", MetricKind::Counter, help);
-        closed.put(&[("cause", "replaced")], self.connections.replaced());
-        closed.put(&[("cause", "refused")], self.connections.refused());
+        closed.put(&[("cause", "replaced")], self.connections.count_replaced());
+        closed.put(&[("cause", "refused")], self.connections.count_refused());
     }
 }

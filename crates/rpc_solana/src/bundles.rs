@@ -119,7 +119,7 @@ impl Bundles {
         let signatures: Box<[Signature]> =
             transactions.iter().map(VerifiedTransaction::signature).collect();
         let id = BundleId::new(&signatures);
-        if !self.retained.lock().begin_sending(id, history) {
+        if !self.retained.lock().start_sending(id, history) {
             return Ok(id);
         }
         let sent = sender.send_bundle(client.into(), transactions);
@@ -202,7 +202,7 @@ impl EntryResult {
 
 impl Retained {
     /// Marks a bundle as being sent. Returns false if it is already, is waiting, or is in a block of `history`.
-    fn begin_sending(&mut self, id: BundleId, history: &HistorySnapshot) -> bool {
+    fn start_sending(&mut self, id: BundleId, history: &HistorySnapshot) -> bool {
         let is_known = self.entries.get_mut(&id).is_some_and(|known| {
             let is_waiting = known.result.take_result().is_none();
             is_waiting || find_slot(&known.signatures, history).is_some()

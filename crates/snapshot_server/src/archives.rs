@@ -18,13 +18,14 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::archived_ledger::ArchivedLedger;
-use crate::client_places::{ClientPlaces, NoPlace};
-use crate::download_body::CHUNK_BYTES;
+use crate::client_permits::{ClientPermits, NoPermit};
 
 /// Maximum number of concurrent downloads.
 pub const DOWNLOADS_MAX: usize = 8;
 /// Maximum number of concurrent downloads of a client.
 pub const CLIENT_DOWNLOADS_MAX: usize = 2;
+/// Bytes of a download that are read at a time.
+pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
 /// Requests that wait for an archive that is being made.
 pub const REQUESTS_MAX: usize = 64;
 /// Those of a client.
@@ -80,8 +81,8 @@ pub struct SnapshotArchives {
     created: Instant,
     /// Locked while an archive is made. It has a token for each archive that may be made.
     making: Arc<Mutex<TokenBucket>>,
-    requests: ClientPlaces,
-    pub(crate) downloads: ClientPlaces,
+    requests: ClientPermits,
+    pub(crate) downloads: ClientPermits,
     /// The stored archives, the newest first.
     stored: RwLock<Vec<Arc<WrittenArchive>>>,
     pub(crate) counters: Arc<Counters>,
@@ -97,8 +98,8 @@ impl SnapshotArchives {
             temporary: OnceLock::new(),
             created: Instant::now(),
             making: Arc::default(),
-            requests: ClientPlaces::new(REQUESTS_MAX, CLIENT_REQUESTS_MAX),
-            downloads: ClientPlaces::new(DOWNLOADS_MAX, CLIENT_DOWNLOADS_MAX),
+            requests: ClientPermits::new(REQUESTS_MAX, CLIENT_REQUESTS_MAX),
+            downloads: ClientPermits::new(DOWNLOADS_MAX, CLIENT_DOWNLOADS_MAX),
             stored: RwLock::default(),
             counters: Arc::default(),
         }
@@ -191,11 +192,11 @@ impl SnapshotArchives {
     }
 }
 
-impl From<NoPlace> for NoArchive {
-    fn from(no_place: NoPlace) -> Self {
-        match no_place {
-            NoPlace::All => Self::TooManyRequests,
-            NoPlace::Client => Self::TooManyOfClient,
+impl From<NoPermit> for NoArchive {
+    fn from(no_permit: NoPermit) -> Self {
+        match no_permit {
+            NoPermit::All => Self::TooManyRequests,
+            NoPermit::Client => Self::TooManyOfClient,
         }
     }
 }

@@ -17,11 +17,9 @@ use snapshot_solana::WrittenArchive;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::archives::Counters;
-use crate::client_places::ClientPlace;
+use crate::archives::{CHUNK_BYTES, Counters};
+use crate::client_permits::ClientPermit;
 
-/// Bytes that are read at a time.
-pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
 /// Minimum average rate of a download.
 const DOWNLOAD_BYTES_PER_S_MIN: u64 = 64 << 10;
 /// The deadline of a small archive.
@@ -38,14 +36,14 @@ pub(crate) struct DownloadBody {
     left: u64,
     deadline: Instant,
     counters: Arc<Counters>,
-    _place: ClientPlace,
+    _permit: ClientPermit,
 }
 
 impl DownloadBody {
     pub(crate) fn new(
         archive: &WrittenArchive,
         counters: Arc<Counters>,
-        place: ClientPlace,
+        permit: ClientPermit,
     ) -> Self {
         let seconds = archive.bytes / DOWNLOAD_BYTES_PER_S_MIN;
         let deadline = Instant::now() + DOWNLOAD_TIMEOUT_MIN + Duration::from_secs(seconds);
@@ -56,7 +54,7 @@ impl DownloadBody {
             left: archive.bytes,
             deadline,
             counters,
-            _place: place,
+            _permit: permit,
         }
     }
 }

@@ -11,7 +11,7 @@
 
 mod archived_ledger;
 mod archives;
-mod client_places;
+mod client_permits;
 mod download_body;
 mod status_cache;
 mod with_snapshots;

@@ -11,7 +11,7 @@ use hyper::{Method, Response, StatusCode};
 use jsonrpc::{Api, HttpApi, HttpApiRequest, HttpApiResponse, Server};
 
 use crate::archives::{CLIENT_DOWNLOADS_MAX, Counters, NoArchive, SnapshotArchives};
-use crate::client_places::NoPlace;
+use crate::client_permits::NoPermit;
 use crate::download_body::DownloadBody;
 
 /// Path of the newest full archive, for clients that do not know its slot.
@@ -64,14 +64,14 @@ impl<A: Api> WithSnapshots<A> {
         let body = if is_head {
             ResponseBody::default()
         } else {
-            let place = match self.archives.downloads.try_acquire(client) {
-                Ok(place) => place,
-                Err(no_place) => {
+            let permit = match self.archives.downloads.try_acquire(client) {
+                Ok(permit) => permit,
+                Err(no_permit) => {
                     Counters::add(&counters.refused);
-                    return refuse_download(no_place);
+                    return refuse_download(no_permit);
                 }
             };
-            let body = DownloadBody::new(&archive, Arc::clone(counters), place);
+            let body = DownloadBody::new(&archive, Arc::clone(counters), permit);
             ResponseBody::streamed(Box::new(body), None)
         };
         let mut response = response(StatusCode::OK, MEDIA_TYPE, body);
@@ -98,10 +98,10 @@ impl<A: Api> WithSnapshots<A> {
     }
 }
 
-fn refuse_download(no_place: NoPlace) -> Response<ResponseBody> {
-    match no_place {
-        NoPlace::All => busy(StatusCode::SERVICE_UNAVAILABLE, "too many downloads"),
-        NoPlace::Client => {
+fn refuse_download(no_permit: NoPermit) -> Response<ResponseBody> {
+    match no_permit {
+        NoPermit::All => busy(StatusCode::SERVICE_UNAVAILABLE, "too many downloads"),
+        NoPermit::Client => {
             let reason = format!("this client has {CLIENT_DOWNLOADS_MAX} downloads already");
             busy(StatusCode::TOO_MANY_REQUESTS, &reason)
         }

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use super::admin_api::{AdminApi, AdminResponse, error};
 use super::socket_file::{self, SocketFile};
-use crate::connection_shares::{ConnectionPlace, ConnectionShares};
+use crate::connection_shares::{ConnectionShares, SharedConnection};
 use crate::serving_options::{AdminSocketPath, ServingOptions};
 
 const CONNECTIONS_MAX: usize = 16;
@@ -119,8 +119,8 @@ async fn accept_unix(listener: UnixListener, api: Arc<AdminApi>, shares: Arc<Con
     loop {
         match listener.accept().await {
             Ok((socket, _)) if has_same_owner(&socket) => {
-                if let Some(place) = shares.admit(SOCKET_CLIENT) {
-                    let serving = serve(socket, Arc::clone(&api), Served::ToOwner, place);
+                if let Some(shared) = shares.admit(SOCKET_CLIENT) {
+                    let serving = serve(socket, Arc::clone(&api), Served::ToOwner, shared);
                     connections.spawn(serving);
                 }
             }
@@ -141,8 +141,8 @@ async fn accept_tcp(
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                if let Some(place) = shares.admit(peer.ip()) {
-                    connections.spawn(serve(socket, Arc::clone(&api), served, place));
+                if let Some(shared) = shares.admit(peer.ip()) {
+                    connections.spawn(serve(socket, Arc::clone(&api), served, shared));
                 }
             }
             Err(err) => back_off(&err).await,
@@ -162,15 +162,15 @@ fn has_same_owner(socket: &UnixStream) -> bool {
     socket.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-/// Serves a connection until it ends, its time is over, or another one takes its place.
-async fn serve<IO>(io: IO, api: Arc<AdminApi>, served: Served, place: ConnectionPlace)
+/// Serves a connection until it ends, its time is over, or another one replaces it.
+async fn serve<IO>(io: IO, api: Arc<AdminApi>, served: Served, shared: SharedConnection)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let place = &place;
+    let shared = &shared;
     let service = service_fn(|request| {
         let api = Arc::clone(&api);
-        async move { Ok::<_, Infallible>(respond(&api, served, place, request).await) }
+        async move { Ok::<_, Infallible>(respond(&api, served, shared, request).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -179,24 +179,24 @@ where
     tokio::select! {
         // An error ends the connection, too.
         _ = tokio::time::timeout(CONNECTION_TIMEOUT, serving) => {}
-        () = place.replaced() => {}
+        () = shared.wait_until_replaced() => {}
     }
 }
 
-/// Answers a request. Its connection keeps its place once the request has arrived.
+/// Answers a request. Once the request has arrived, no other connection replaces that of the request.
 async fn respond(
     api: &AdminApi,
     served: Served,
-    place: &ConnectionPlace,
+    shared: &SharedConnection,
     request: Request<Incoming>,
 ) -> AdminResponse {
     let (head, body) = request.into_parts();
     if served == Served::Metrics {
         return match (&head.method, head.uri.path()) {
             (&Method::GET, "/metrics") => {
-                place.begin_request();
+                shared.start_request();
                 let response = api.metrics().await;
-                place.end_request();
+                shared.finish_request();
                 response
             }
             _ => error(StatusCode::NOT_FOUND, "GET /metrics is all that this address serves"),
@@ -212,9 +212,9 @@ async fn respond(
     let body = Limited::new(body, BODY_BYTES_MAX).collect();
     match tokio::time::timeout(HEAD_TIMEOUT, body).await {
         Ok(Ok(body)) => {
-            place.begin_request();
+            shared.start_request();
             let response = api.respond(&head.method, head.uri.path(), &body.to_bytes()).await;
-            place.end_request();
+            shared.finish_request();
             response
         }
         Ok(Err(_)) => {
@@ -236,8 +236,8 @@ impl Collector for AdminConnections {
         let mut closed =
             to.family("hydrant_admin_connections_closed_total", MetricKind::Counter, help);
         for &(listener, ref shares) in &self.0 {
-            closed.put(&[("listener", listener), ("cause", "replaced")], shares.replaced());
-            closed.put(&[("listener", listener), ("cause", "refused")], shares.refused());
+            closed.put(&[("listener", listener), ("cause", "replaced")], shares.count_replaced());
+            closed.put(&[("listener", listener), ("cause", "refused")], shares.count_refused());
         }
     }
 }

@@ -68,7 +68,7 @@ fn memory(node: &Node) -> Result<(Parts, f64, f64)> {
     parse_memory(&crate::observability::metrics(node)?)
 }
 
-/// The same of the text of the metrics.
+/// Parses the parts, their sum and the resident size from the text of the metrics.
 pub(crate) fn parse_memory(text: &str) -> Result<(Parts, f64, f64)> {
     let value = |line: &str| -> Result<f64> {
         line.rsplit(' ').next().and_then(|value| value.parse().ok()).context("a value")
