@@ -72,7 +72,7 @@ pub(crate) enum AncestryError {
     TooOld(Slot),
 }
 
-/// Fails unless the archive's bank descends from the confirmed one, by what the archive says.
+/// Fails unless the archive's own sysvars show that its bank descends from the confirmed one.
 pub(crate) fn check_ancestry(
     confirmed: &ConfirmedBank,
     facts: &ChainFacts,

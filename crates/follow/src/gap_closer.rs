@@ -7,9 +7,9 @@
 //! on top if there is one. An archive is taken only if the stream that waits reaches it.
 //! Bounds: one archive of each kind at a time, with the limits of a download; of its accounts, those that differ from
 //! the ledger's, `changes_bytes_max`. An archive that was refused is not downloaded again.
-//! Invariant: an archive is verified whole against its own hashes, on top of the ledger's state, and descends from the
-//! confirmed bank by what it says, before anything of it is shown. It is shown as processed until the banks above it
-//! prove it (`writer::jump`). The ledger continues to follow during the load, and the archive is discarded if the stream
+//! Invariant: before anything of an archive is shown, it is verified whole against its own hashes, on top of the
+//! ledger's state, and its sysvars show that it descends from the confirmed bank. It is shown as processed until the
+//! banks above it prove it (`writer::jump`). The ledger continues to follow during the load, and the archive is discarded if the stream
 //! catches up first.
 
 use std::collections::VecDeque;
@@ -123,7 +123,7 @@ enum Choice {
     Full { with_incremental: bool },
 }
 
-/// What is known of the chain, whatever an archive says.
+/// The facts of the chain that an archive must not contradict.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownChain {
     pub(crate) facts: ChainFacts,

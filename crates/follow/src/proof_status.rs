@@ -100,7 +100,7 @@ pub struct ProofStatus {
     limitation: ArcSwapOption<String>,
     /// Why an archive, or the chain of a source, was refused. It ends with the next bank that is confirmed.
     refusal: ArcSwapOption<String>,
-    /// A trusted bank that nothing names any more.
+    /// A trusted bank that is too old to be compared.
     untrusted: ArcSwapOption<String>,
     trust_root: ArcSwapOption<String>,
     sources: Box<[SourceStatus]>,

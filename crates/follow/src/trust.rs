@@ -1,8 +1,8 @@
 //! The bank hashes that the operator trusts: the chain must have each of them.
 //!
-//! In: slots with their bank hashes, from somewhere else than the sources. Out: nothing, or the contradiction. A hash
-//! is compared with what names its slot: the bank that the node starts from, its SlotHashes and those of archives, and
-//! each bank before it is approved.
+//! In: slots with their bank hashes, which the operator did not get from the sources. Out: the contradiction, if any.
+//! A hash is compared with the bank that the node starts from, with its SlotHashes and those of archives, and with each
+//! bank before it is approved.
 //! Invariant: a bank is approved only if all trusted slots up to it were compared and found right, or are older than
 //! anything that names them. Those make the node unhealthy for as long as it runs.
 
@@ -78,7 +78,7 @@ pub(crate) struct TrustedBanks {
     compared: Option<Slot>,
 }
 
-/// What names the banks up to a block: its own hash, and its SlotHashes, the newest first.
+/// The bank hashes up to a block: its own, and those in its SlotHashes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedBanks<'a> {
     pub(crate) slot: Slot,
@@ -191,7 +191,8 @@ mod tests {
         let (rest, unnamed) = start(vec![bank(101, 3), bank(100, 1), bank(97, 7)]).expect("right");
         assert_eq!((rest.up_to(200), unnamed), (&[bank(101, 3)][..], None));
         let wrong = |slot, trusted, found| {
-            let (trusted, found) = (hash(trusted), hash(found));
+            let trusted = hash(trusted);
+            let found = hash(found);
             TrustError::Hash { slot, trusted, found }
         };
         assert_eq!(start(vec![bank(100, 2)]).err(), Some(wrong(100, 2, 1)));

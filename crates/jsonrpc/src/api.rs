@@ -88,7 +88,7 @@ pub struct MethodSpec<A: 'static> {
     pub revalidation_dependencies: Option<FindDependencies<A>>,
     /// Whether a web page of another origin may not call it ([`PageAccess`]): it spends or changes what others rely on.
     pub is_dangerous: bool,
-    /// Whether it reads nothing of the ledger's state, so that it is served while that is withheld
+    /// Whether it does not read the ledger's state, so that it is served while the state is withheld
     /// ([`Health::withhold_state`](crate::Health::withhold_state)).
     pub is_stateless: bool,
 }
@@ -130,7 +130,7 @@ impl<A> MethodSpec<A> {
         self
     }
 
-    /// Returns the method as one that reads nothing of the ledger's state.
+    /// Returns the method as one that does not read the ledger's state.
     pub const fn stateless(mut self) -> Self {
         self.is_stateless = true;
         self

@@ -30,7 +30,7 @@ pub struct Health {
     has_announced_end: AtomicBool,
     /// The state is not served yet.
     withholds_state: AtomicBool,
-    /// Why the status is not known, if the feeder says so.
+    /// Reason why the status is unknown, if the feeder reports one.
     reason: Mutex<Option<String>>,
     slot_changes: Mutex<Option<[SlotChange; 3]>>,
 }
@@ -78,12 +78,12 @@ impl Health {
         self.reported.set(status);
     }
 
-    /// Sets why the status is not known, in words. `None` if there is no particular reason.
+    /// Sets the reason why the status is unknown, for `/ready`.
     pub fn set_reason(&self, reason: Option<String>) {
         *self.reason.lock() = reason;
     }
 
-    /// Why the status is not known, in words.
+    /// Returns the reason why the status is unknown.
     pub(crate) fn reason(&self) -> Option<String> {
         self.reason.lock().clone()
     }

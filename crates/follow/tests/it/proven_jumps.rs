@@ -152,7 +152,7 @@ impl World {
         eventually(is_it, || format!("{:?}, {text}: {:?}", self.mode, limitation())).await;
     }
 
-    /// Restarts from the directory. What the follower is connected to stays.
+    /// Restarts from the directory. The servers and directories are retained.
     async fn restart(self) -> (Rig, impl Sized) {
         let Self { source, independent, archives, config, rig, dir, served, .. } = self;
         rig.stop().await;
@@ -179,7 +179,7 @@ async fn the_block_of_an_archive_is_confirmed_and_final_once_it_is_proven() {
         assert_eq!(world.rig.status.unproven_jump(), Some(ARCHIVED));
         assert_eq!(world.rig.status.jumps(), 0);
         if mode != VerifyMode::Sequence {
-            // What is enough in another mode.
+            // The proof of another mode.
             let child = world.bank(ARCHIVED + 1);
             world.source.send(child);
             world.wait_for_slots([ARCHIVED + 1, confirmed, 100]).await;
