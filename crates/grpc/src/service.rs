@@ -195,7 +195,7 @@ impl GrpcService {
         let found = authenticator.authenticate(&mut uri, request.headers(), Some(peer), address);
         let client = found.map_err(|err| {
             self.broker.counters.record(Event::Unauthenticated);
-            Refused::from(match err {
+            let status = match err {
                 AuthError::Origin | AuthError::Address => {
                     Status::permission_denied(err.to_string())
                 }
@@ -203,7 +203,8 @@ impl GrpcService {
                 AuthError::Missing | AuthError::Unknown | AuthError::TooLong => {
                     Status::unauthenticated(err.to_string())
                 }
-            })
+            };
+            Refused { status, delay: authenticator.delay_failure(address) }
         })?;
         let exhausted = |reached: LimitReached| Refused {
             status: Status::resource_exhausted(reached.to_string()),
