@@ -42,6 +42,7 @@ mod store_thread;
 mod stored_ledger;
 mod stored_rows;
 mod stream;
+mod transaction_checks;
 mod upstream_calls;
 mod upstream_sender;
 mod verification;

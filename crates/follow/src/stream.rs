@@ -41,6 +41,7 @@ use crate::footers::Footers;
 use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
+use crate::transaction_checks::CheckedBank;
 
 pub(crate) const FILTER: &str = "follow";
 /// Updates that are sent to the writer at once.
@@ -123,6 +124,8 @@ pub(crate) enum Message {
     Closed(u64),
     /// Votes with valid signatures.
     Votes(Vec<SignedVote>),
+    /// The transactions of a bank were checked.
+    Checked(CheckedBank),
     /// Hashes that an independent source lists.
     Reports(Reports),
     /// The confirmed state is requested.

@@ -29,6 +29,11 @@ use crate::prepared_bank::PreparedBank;
 use crate::proof_status::ProofStatus;
 use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
+use crate::transaction_checks::TransactionChecks;
+
+mod transactions;
+
+use transactions::UncheckedBanks;
 
 /// The method of verifying banks, which decides the commitment of a bank. The docs of the variants are the help of
 /// `--verify`.
@@ -108,13 +113,17 @@ pub(crate) struct Verification {
     /// Slots above the root for which a source lists another hash.
     disagreed: BTreeSet<(Slot, SourceId)>,
     limitation: Option<Limitation>,
+    /// Checks the transactions of banks; `None` if nothing is verified.
+    checks: Option<TransactionChecks>,
+    unchecked: UncheckedBanks,
     proof: Arc<ProofStatus>,
 }
 
 impl Verification {
-    /// Verifies the banks above `root`. Without one nothing is verified.
+    /// Verifies the banks above `root`, and their transactions with `checks`. Without one nothing is verified.
     pub(crate) fn new(
         verifier: Option<Verifier>,
+        checks: Option<TransactionChecks>,
         on_mismatch: OnMismatch,
         proof: Arc<ProofStatus>,
     ) -> Self {
@@ -126,6 +135,8 @@ impl Verification {
             unverified: BTreeSet::new(),
             disagreed: BTreeSet::new(),
             limitation: None,
+            checks,
+            unchecked: UncheckedBanks::default(),
             proof,
         }
     }
@@ -138,6 +149,7 @@ impl Verification {
         self.decisions.clear();
         self.repaired.clear();
         self.disagreed.clear();
+        self.stop_all_checks();
         self.end_limitation();
         self.proof.record(block, BankProof { level: VerificationLevel::Computed, votes: None });
     }
@@ -168,6 +180,9 @@ impl Verification {
         let Some(verifier) = &mut self.verifier else {
             return Ok(BankHashes { bank_hash: Hash::default(), components: Default::default() });
         };
+        if self.checks.is_some() {
+            self.unchecked.insert(bank.block);
+        }
         let parent_hash = verifier.bank_hash(bank.parent).unwrap_or_default();
         let sysvars = BankSysvars::from_bank(prepared);
         let reported = sysvars.parent_hash;
@@ -209,7 +224,8 @@ impl Verification {
 
     /// A new stream will send all banks above the root: those that are not right are dropped before.
     pub(crate) fn retry_unverified(&mut self) {
-        self.decisions.extend(self.unverified.iter().copied().map(Decision::Retract));
+        let wrong = self.unverified.iter().chain(self.unchecked.faulty());
+        self.decisions.extend(wrong.copied().map(Decision::Retract));
     }
 
     /// A child that is still open lists this hash of `bank`. If it is the computed one, the bank has its verdict a slot
@@ -340,7 +356,19 @@ impl Verification {
         if Some(level) < self.proof.required_level() {
             return;
         }
-        if before.map(|before| before.level) < self.proof.required_level() {
+        let is_first = before.map(|before| before.level) < self.proof.required_level();
+        if self.awaits_transactions(bank) {
+            if is_first {
+                self.unchecked.wait(bank);
+            }
+            return;
+        }
+        self.approve(bank, is_first);
+    }
+
+    /// Shows a bank with the required level. Its transactions, and those of its ancestors, have been checked.
+    fn approve(&mut self, bank: BlockId, is_first: bool) {
+        if is_first {
             self.proof.verified_banks.fetch_add(1, Ordering::Relaxed);
             if matches!(self.limitation, Some(Limitation::Full)) {
                 self.end_limitation();
@@ -357,11 +385,16 @@ impl Verification {
 
     /// Whether the hash of the bank, or that of an ancestor, was found wrong.
     fn is_above_unverified(&self, bank: BlockId) -> bool {
-        let Some(verifier) = self.verifier.as_ref().filter(|_| !self.unverified.is_empty()) else {
+        self.is_above_any(bank, &self.unverified)
+    }
+
+    /// Whether the bank, or an ancestor, is one of these.
+    fn is_above_any(&self, bank: BlockId, banks: &BTreeSet<BlockId>) -> bool {
+        let Some(verifier) = self.verifier.as_ref().filter(|_| !banks.is_empty()) else {
             return false;
         };
         let mut ancestors = std::iter::successors(Some(bank), |at| verifier.parent(*at));
-        ancestors.any(|at| self.unverified.contains(&at))
+        ancestors.any(|at| banks.contains(&at))
     }
 
     /// A child lists another hash than that of its parent, which was found right or is the root.
@@ -376,6 +409,7 @@ impl Verification {
             reporter: HashReporter::Child,
             accounts_written: listed.collect(),
             accounts_written_len,
+            fault: None,
         };
         self.handle_mismatch(bank.id, &mismatch, true);
     }
@@ -412,12 +446,15 @@ impl Verification {
         self.repaired = self.repaired.split_off(&(bank.slot + 1));
         self.unverified = self.unverified.split_off(&bank);
         self.disagreed = self.disagreed.split_off(&(bank.slot + 1, SourceId(0)));
+        self.unchecked.set_root(bank);
         self.verifier.as_mut().map_or(Ok(()), |verifier| verifier.root(bank).map(drop))
     }
 
     /// A bank and its descendants were dropped.
     pub(crate) fn drop_bank(&mut self, bank: BlockId) {
         self.unverified.remove(&bank);
+        self.unchecked.remove(bank);
+        self.stop_checks(bank);
         if let Some(verifier) = &mut self.verifier {
             verifier.drop_fork(bank);
         }
@@ -452,6 +489,13 @@ fn log_mismatch(outcome: &str, mismatch: &BankMismatch) {
     let computed = mismatch.computed;
     let reported = mismatch.reported;
     let accounts: Vec<String> = mismatch.accounts_written.iter().map(ToString::to_string).collect();
+    if let Some(fault) = &mismatch.fault {
+        let check = fault.check.name();
+        let index = fault.index;
+        let slot = mismatch.slot;
+        tracing::error!(slot, check, index, ?accounts, "the transactions of a bank: {outcome}");
+        return;
+    }
     tracing::error!(
         slot = mismatch.slot,
         %computed,

@@ -26,4 +26,7 @@ pub use incremental::{AccountEncoder, LONG_BYTES_MIN};
 pub use json_u64::JsonU64;
 pub use lt_hash::lt_hash;
 pub use token::{MintInfo, TokenBalance, holding, is_native_mint, mint_of, supply};
-pub use verification::{BankMismatch, HashReporter, VerificationLevel, VotedStake};
+pub use verification::{
+    BankMismatch, HashReporter, TransactionCheck, TransactionFault, TransactionProof,
+    VerificationLevel, VotedStake,
+};

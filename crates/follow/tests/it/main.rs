@@ -10,6 +10,7 @@ mod hostile;
 mod http;
 mod joins;
 mod leaders;
+mod liars;
 mod open_banks;
 mod proofs;
 mod proven;

@@ -205,6 +205,7 @@ impl OpenedChain {
             feed: FeedConfig::default(),
             history: node.history,
             verify: chain.verify,
+            verify_entries: chain.verify_entries,
             agreement: chain.agreement.clone(),
             epoch_stakes: Vec::new(),
             on_mismatch: chain.on_mismatch,
