@@ -106,7 +106,9 @@ impl Verification {
         self.proof.record_content(bank, content);
         self.unchecked.all.remove(&bank);
         let waiting = self.unchecked.waiting.iter().copied();
-        let checked: Vec<_> = waiting.filter(|bank| !self.awaits_transactions(*bank)).collect();
+        let is_proven =
+            |bank: &BlockId| !self.awaits_transactions(*bank) && !self.is_above_unverified(*bank);
+        let checked: Vec<_> = waiting.filter(is_proven).collect();
         for bank in checked {
             self.unchecked.waiting.remove(&bank);
             self.approve(bank, true);
