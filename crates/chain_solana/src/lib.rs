@@ -80,10 +80,10 @@ pub use status_visibility::StatusVisibility;
 pub use transaction_sender::{QueueBound, SendError, Sender, TransactionSender};
 pub use upstream_rpc::{UpstreamCall, UpstreamError, UpstreamReply, UpstreamResult, UpstreamRpc};
 pub use verification::{
-    AgreementSource, BankProof, ComputedVerification, MISMATCH_ACCOUNTS_MAX, Verification,
-    VerificationSummary,
+    AgreementSource, BankContent, BankProof, ComputedVerification, MISMATCH_ACCOUNTS_MAX,
+    ResultOrigin, Verification, VerificationSummary,
 };
-pub use verified_transaction::{VerifiedTransaction, VerifyError};
+pub use verified_transaction::{VerifiedTransaction, VerifyError, verify_signatures};
 pub use written_accounts::WrittenAccounts;
 
 /// A reader of a Solana ledger's accounts.

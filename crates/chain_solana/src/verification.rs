@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use ledger::{BlockId, Commitment, Slot};
-use solana::{BankMismatch, VerificationLevel, VotedStake};
+use solana::{BankMismatch, TransactionProof, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
 use crate::{History, Reader};
@@ -23,6 +23,28 @@ pub struct BankProof {
     pub level: VerificationLevel,
     /// The deciding stake, if the level is [`VerificationLevel::Voted`].
     pub votes: Option<VotedStake>,
+}
+
+/// What is known of the content of a bank besides its hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BankContent {
+    /// How far the set of transactions and their order are proven.
+    pub transactions: TransactionProof,
+    /// The origin of their statuses, logs, balances and rewards.
+    pub results: ResultOrigin,
+}
+
+/// The origin of what a block says of its transactions besides their signed content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResultOrigin {
+    /// A source sent it, and nothing was compared.
+    #[default]
+    Source,
+    /// A source sent it. Balances and statuses do not contradict the accounts of the bank; logs and rewards were not
+    /// compared.
+    Compared,
+    /// This node executed the transactions.
+    Executed,
 }
 
 /// An independent source, and whether it agrees.
@@ -79,6 +101,11 @@ pub trait Verification: Send + Sync {
 
     /// Returns the proof of a bank; `None` if its hash is not known, or no longer retained.
     fn proof(&self, bank: BlockId) -> Option<BankProof>;
+
+    /// Returns what is known of the content of a bank. Default: nothing is.
+    fn content(&self, _bank: BlockId) -> BankContent {
+        BankContent::default()
+    }
 }
 
 /// The verification of a ledger that makes its own blocks: their hashes are computed when they are complete.
@@ -117,5 +144,10 @@ impl Verification for ComputedVerification {
         let block = history.block(bank.slot, Commitment::Processed);
         let is_computed = block.is_some_and(|block| block.id == bank && block.has_bank_hash());
         is_computed.then_some(BankProof { level: VerificationLevel::Computed, votes: None })
+    }
+
+    fn content(&self, _bank: BlockId) -> BankContent {
+        let results = ResultOrigin::Executed;
+        BankContent { transactions: TransactionProof::Proven, results }
     }
 }

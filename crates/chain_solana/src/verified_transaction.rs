@@ -37,11 +37,7 @@ pub enum VerifyError {
 impl VerifiedTransaction {
     /// Verifies the shape and all signatures of a transaction.
     pub fn verify(transaction: VersionedTransaction) -> Result<Self, VerifyError> {
-        transaction.sanitize().map_err(|err| VerifyError::Sanitize(err.to_string()))?;
-        let message = transaction.message.serialize();
-        if !signatures::verify(&transaction, &message) {
-            return Err(VerifyError::Signature);
-        }
+        let message = verify_signatures(&transaction)?;
         let message_hash = VersionedMessage::hash_raw_message(&message);
         Ok(Self { transaction, message_hash, message_bytes: message.len(), retries: 0 })
     }
@@ -107,6 +103,22 @@ impl VerifiedTransaction {
     /// Returns the estimated bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.message_bytes + self.transaction.signatures.len() * SIGNATURE_BYTES
+    }
+}
+
+/// Verifies the shape and all signatures of a transaction, which may be in a block already. Returns its serialized
+/// message.
+///
+/// Cost: about 35 us a signature.
+pub fn verify_signatures(transaction: &VersionedTransaction) -> Result<Vec<u8>, VerifyError> {
+    transaction.sanitize().map_err(|err| VerifyError::Sanitize(err.to_string()))?;
+    // Lists of a length that no message has do not serialize.
+    let message = wincode::serialize(&transaction.message);
+    let message = message.map_err(|err| VerifyError::Sanitize(err.to_string()))?;
+    if signatures::verify(transaction, &message) {
+        Ok(message)
+    } else {
+        Err(VerifyError::Signature)
     }
 }
 

@@ -32,6 +32,7 @@ use crate::status::FollowStatus;
 use crate::store_thread::StoreQueue;
 use crate::stored_rows::JumpRow;
 use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channel};
+use crate::transaction_checks::TransactionChecks;
 use crate::trust::{NamedBanks, TrustedBank, TrustedBanks};
 use crate::verification::{self, OnMismatch, Verification, VerifyMode};
 use crate::votes::VoteThread;
@@ -53,6 +54,9 @@ pub struct FollowerConfig {
     pub history: HistoryLimits,
     /// Method of verifying banks.
     pub verify: VerifyMode,
+    /// Whether a bank's entries must prove its transactions and their order. Sources that are the leaders of their blocks
+    /// have no entries of them.
+    pub verify_entries: bool,
     /// The independent sources of [`VerifyMode::Agree`].
     pub agreement: AgreementConfig,
     /// The stakes of epochs, which weight votes. The oldest first.
@@ -235,12 +239,14 @@ impl Follower {
         };
         let verifier = needs_approval
             .then(|| verification::from_snapshot(root.0.id, &fields, verifier_config));
-        let verification = Verification::new(
-            verifier,
-            config.on_mismatch,
-            trusted.clone(),
-            Arc::clone(status.proof()),
-        );
+        let needs_proof = needs_approval && config.verify_entries;
+        let check_times = Arc::clone(&status.proof.check_times);
+        let checks = needs_approval
+            .then(|| TransactionChecks::start(messages.downgrade(), needs_proof, check_times));
+        let checks = checks.transpose()?;
+        let proof = Arc::clone(status.proof());
+        let verification =
+            Verification::new(verifier, checks, config.on_mismatch, trusted.clone(), proof);
         let agreement = AgreementSources {
             sources: config.agreement.sources,
             config: config.stream.clone(),
@@ -263,7 +269,7 @@ impl Follower {
             let facts = KnownChain { facts, trusted };
             GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages, facts)
         });
-        let needs_entries = sinks.iter().any(|sink| sink.needs_entries());
+        let needs_entries = needs_proof || sinks.iter().any(|sink| sink.needs_entries());
         let (root, root_info) = root;
         let mut writer = Writer::new(WriterParts {
             feed,

@@ -45,6 +45,7 @@ mod stored_ledger;
 mod stored_rows;
 mod stream;
 mod stream_end;
+mod transaction_checks;
 mod trust;
 mod upstream_calls;
 mod upstream_sender;

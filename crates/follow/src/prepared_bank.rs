@@ -29,6 +29,7 @@ use verify::{AccountChange, AccountHash, LatticeChange};
 
 use crate::clock::now;
 use crate::error::FollowError;
+use crate::transaction_checks::{BankBalances, WrittenBalance};
 use crate::vote_accounts::VoteAccountState;
 use crate::votes::LandedVotes;
 
@@ -69,7 +70,7 @@ pub(crate) struct PreparedAccount {
     pub(crate) removed_keys: Vec<(KeyKind, Address)>,
     /// The votes, if it is a vote account.
     pub(crate) votes: Option<VoteAccountState>,
-    lamports: i128,
+    balance: WrittenBalance,
     is_changed: bool,
 }
 
@@ -214,14 +215,11 @@ impl PreparedBank {
     fn insert(&mut self, step: Step, written: Written) {
         let Step { pubkey, before, to, .. } = step;
         let Written { id, stored, hash } = written;
-        let lamports = |account: Option<&Account>| {
-            account.map_or(0, |account| i128::from(account.0.lamports()))
-        };
         let votes = to.as_ref().and_then(|account| {
             let is_vote = vote::check_id(account.0.owner());
             is_vote.then(|| VoteAccountState::read(account)).flatten()
         });
-        let lamports_to = lamports(to.as_deref());
+        let balance = WrittenBalance::new(&pubkey, before.as_deref(), to.as_deref());
         let account = PreparedAccount {
             removed_keys: removed_keys(&before, &to),
             is_changed: before != to,
@@ -230,24 +228,24 @@ impl PreparedBank {
             hash,
             id,
             votes,
-            lamports: lamports_to,
+            balance,
         };
         self.bytes += account.bytes();
-        let known_lamports = match self.accounts.entry(pubkey) {
+        let known = match self.accounts.entry(pubkey) {
             Entry::Occupied(mut entry) => {
                 let known = entry.insert(account);
                 if let Some(replaced) = &known.hash {
                     self.change.remove(replaced);
                 }
                 self.bytes -= known.bytes();
-                known.lamports
+                known.balance.after
             }
             Entry::Vacant(entry) => {
                 entry.insert(account);
-                lamports(before.as_deref())
+                balance.before
             }
         };
-        self.lamports += lamports_to - known_lamports;
+        self.lamports += i128::from(balance.after) - i128::from(known);
     }
 
     /// The account after the bank, if it has written it.
@@ -279,6 +277,12 @@ impl PreparedBank {
     /// Returns the lamports that the bank created, or burned.
     pub(crate) fn lamports(&self) -> i128 {
         self.lamports
+    }
+
+    /// The balances of the accounts that the bank has written.
+    pub(crate) fn balances(&self) -> BankBalances {
+        let written = self.accounts.iter().map(|(pubkey, account)| (*pubkey, account.balance));
+        BankBalances { written: written.collect(), created: self.lamports }
     }
 
     /// The changes of delegations, features and sysvars.

@@ -10,10 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use chain_solana::{AgreementSource, BankProof, MISMATCH_ACCOUNTS_MAX, VerificationSummary};
+use chain_solana::{
+    AgreementSource, BankContent, BankProof, MISMATCH_ACCOUNTS_MAX, ResultOrigin,
+    VerificationSummary,
+};
 use ledger::{BlockId, Slot};
-use solana::{BankMismatch, VerificationLevel, VotedStake};
+use solana::{BankMismatch, TransactionProof, VerificationLevel, VotedStake};
 use solana_hash::Hash;
+
+use crate::transaction_checks::CheckTimes;
 
 /// Number of banks with a stored proof: almost two hours of 400 ms slots.
 const BANKS_MAX: usize = 16_384;
@@ -26,6 +31,25 @@ struct Cell {
     voted: AtomicU64,
     total: AtomicU64,
     level: AtomicU8,
+    transactions: AtomicU8,
+    results: AtomicU8,
+}
+
+impl Cell {
+    fn store_content(&self, content: BankContent) {
+        self.transactions.store(content.transactions as u8, Ordering::Relaxed);
+        self.results.store(content.results as u8, Ordering::Relaxed);
+    }
+
+    fn content(&self) -> BankContent {
+        let transactions = self.transactions.load(Ordering::Relaxed);
+        let known = TransactionProof::ALL.into_iter().find(|known| *known as u8 == transactions);
+        let is_compared = self.results.load(Ordering::Relaxed) == ResultOrigin::Compared as u8;
+        BankContent {
+            transactions: known.unwrap_or_default(),
+            results: if is_compared { ResultOrigin::Compared } else { ResultOrigin::Source },
+        }
+    }
 }
 
 /// The newest hash that one independent source lists.
@@ -94,6 +118,8 @@ pub struct ProofStatus {
     /// Nanoseconds in which accounts were hashed.
     pub(crate) hash_nanos: AtomicU64,
     pub(crate) verifier_bytes: AtomicU64,
+    /// Time of the checks of transactions.
+    pub(crate) check_times: Arc<CheckTimes>,
     first_mismatch: ArcSwapOption<BankMismatch>,
     /// The one that is not resolved, after the slot of the bank that has to be verified.
     mismatch: ArcSwapOption<(Slot, Arc<BankMismatch>)>,
@@ -125,6 +151,7 @@ impl ProofStatus {
             repairs: AtomicU64::new(0),
             hash_nanos: AtomicU64::new(0),
             verifier_bytes: AtomicU64::new(0),
+            check_times: Arc::default(),
             first_mismatch: ArcSwapOption::empty(),
             mismatch: ArcSwapOption::empty(),
             limitation: ArcSwapOption::empty(),
@@ -182,13 +209,25 @@ impl ProofStatus {
     pub(crate) fn record(&self, bank: BlockId, proof: BankProof) {
         let Some(cell) = self.cell(bank) else { return };
         let votes = proof.votes.unwrap_or_default();
+        let is_known = cell.version.load(Ordering::Relaxed) == bank.version;
         cell.version.store(0, Ordering::Relaxed);
         fence(Ordering::Release);
         cell.slot.store(votes.slot, Ordering::Relaxed);
         cell.voted.store(votes.voted, Ordering::Relaxed);
         cell.total.store(votes.total, Ordering::Relaxed);
         cell.level.store(proof.level as u8, Ordering::Relaxed);
+        if !is_known {
+            cell.store_content(BankContent::default());
+        }
         cell.version.store(bank.version, Ordering::Release);
+    }
+
+    /// Records what is known of the content of a bank with a recorded proof. Only the writer calls it.
+    pub(crate) fn record_content(&self, bank: BlockId, content: BankContent) {
+        let Some(cell) = self.cell(bank) else { return };
+        if cell.version.load(Ordering::Relaxed) == bank.version {
+            cell.store_content(content);
+        }
     }
 
     /// The chain is shown as confirmed up to this bank.
@@ -309,6 +348,15 @@ impl chain_solana::Verification for ProofStatus {
 
     fn proof(&self, bank: BlockId) -> Option<BankProof> {
         self.read_proof(bank)
+    }
+
+    fn content(&self, bank: BlockId) -> BankContent {
+        let cell = self.cell(bank);
+        let cell = cell.filter(|cell| cell.version.load(Ordering::Acquire) == bank.version);
+        let content = cell.map(|cell| (cell.content(), cell));
+        fence(Ordering::Acquire);
+        let is_same = |cell: &Cell| cell.version.load(Ordering::Relaxed) == bank.version;
+        content.filter(|(_, cell)| is_same(cell)).map(|(content, _)| content).unwrap_or_default()
     }
 }
 

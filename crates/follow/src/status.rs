@@ -147,7 +147,12 @@ impl FollowStatus {
     /// Returns a description of the bank with a wrong hash. It stops the verification of newer banks.
     pub fn mismatch(&self) -> Option<String> {
         self.proof.mismatch().map(|mismatch| {
-            let BankMismatch { slot, computed, reported, reporter, .. } = &*mismatch;
+            let BankMismatch { slot, computed, reported, reporter, fault, .. } = &*mismatch;
+            if let Some(fault) = fault {
+                let index = fault.index.map_or_else(String::new, |it| format!(" of transaction {it}"));
+                let check = fault.check.name();
+                return format!("slot {slot}: its transactions contradict it: {check}{index}");
+            }
             let reporter = reporter.name();
             format!("slot {slot}: its hash is {computed} by what it wrote, and {reported} by its {reporter}")
         })
@@ -209,6 +214,17 @@ impl Collector for FollowStatus {
             help,
             self.proof.hash_time().as_micros() as u64,
         );
+        let help = "Time of the threads that check transactions, by check.";
+        let name = "hydrant_follow_check_microseconds_total";
+        let mut family = out.family(name, MetricKind::Counter, help);
+        let times = &self.proof.check_times;
+        for (check, nanos) in [
+            ("signatures", &times.signatures),
+            ("entries", &times.entries),
+            ("balances", &times.balances),
+        ] {
+            family.put(&[("check", check)], count(nanos) / 1_000);
+        }
         let help = "Banks that lack something or wait for their parents.";
         out.single("hydrant_follow_open_banks", MetricKind::Gauge, help, count(&self.open_banks));
         let help =

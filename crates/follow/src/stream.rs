@@ -43,6 +43,7 @@ use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{FAR_SLOTS_MAX, SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
 use crate::stream_end::{StreamEnd, is_out_of_window, log_end};
+use crate::transaction_checks::CheckedBank;
 
 pub(crate) const FILTER: &str = "follow";
 /// Updates that are sent to the writer at once.
@@ -139,6 +140,8 @@ pub(crate) enum Message {
     Closed(u64),
     /// Votes with valid signatures.
     Votes(Vec<SignedVote>),
+    /// The transactions of a bank were checked.
+    Checked(CheckedBank),
     /// Hashes that an independent source lists.
     Reports(Reports),
     /// The confirmed state is requested.

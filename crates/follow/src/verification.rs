@@ -30,7 +30,12 @@ use crate::prepared_bank::PreparedBank;
 use crate::proof_status::ProofStatus;
 use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
+use crate::transaction_checks::TransactionChecks;
 use crate::trust::{TrustError, TrustedBank, TrustedBanks};
+
+mod transactions;
+
+use transactions::UncheckedBanks;
 
 /// The method of verifying banks, which decides the commitment of a bank. The docs of the variants are the help of
 /// `--verify`.
@@ -118,6 +123,9 @@ pub(crate) struct Verification {
     archive: Option<BlockId>,
     /// The trusted banks above the root.
     trusted: TrustedBanks,
+    /// Checks the transactions of banks; `None` if nothing is verified.
+    checks: Option<TransactionChecks>,
+    unchecked: UncheckedBanks,
     proof: Arc<ProofStatus>,
 }
 
@@ -131,9 +139,10 @@ struct JumpedBank {
 }
 
 impl Verification {
-    /// Verifies the banks above `root`. Without one nothing is verified.
+    /// Verifies the banks above `root`, and their transactions with `checks`. Without one nothing is verified.
     pub(crate) fn new(
         verifier: Option<Verifier>,
+        checks: Option<TransactionChecks>,
         on_mismatch: OnMismatch,
         trusted: TrustedBanks,
         proof: Arc<ProofStatus>,
@@ -149,6 +158,8 @@ impl Verification {
             jumped: None,
             archive: None,
             trusted,
+            checks,
+            unchecked: UncheckedBanks::default(),
             proof,
         }
     }
@@ -221,6 +232,9 @@ impl Verification {
         let Some(verifier) = &mut self.verifier else {
             return Ok(BankHashes { bank_hash: Hash::default(), components: Default::default() });
         };
+        if self.checks.is_some() {
+            self.unchecked.insert(bank.block);
+        }
         let parent_hash = verifier.bank_hash(bank.parent).unwrap_or_default();
         let sysvars = BankSysvars::from_bank(prepared);
         let reported = sysvars.parent_hash;
@@ -262,7 +276,8 @@ impl Verification {
 
     /// A new stream will send all banks above the root: those that are not right are dropped before.
     pub(crate) fn retry_unverified(&mut self) {
-        self.decisions.extend(self.unverified.iter().copied().map(Decision::Retract));
+        let wrong = self.unverified.iter().chain(self.unchecked.faulty());
+        self.decisions.extend(wrong.copied().map(Decision::Retract));
     }
 
     /// A child that is still open lists this hash of `bank`. If it is the computed one, the bank has its verdict a slot
@@ -402,7 +417,19 @@ impl Verification {
             }
             self.jumped = None;
         }
-        if before.map(|before| before.level) < self.proof.required_level() {
+        let is_first = before.map(|before| before.level) < self.proof.required_level();
+        if self.awaits_transactions(bank) {
+            if is_first {
+                self.unchecked.wait(bank);
+            }
+            return;
+        }
+        self.approve(bank, is_first);
+    }
+
+    /// Shows a bank with the required level. Its transactions, and those of its ancestors, have been checked.
+    fn approve(&mut self, bank: BlockId, is_first: bool) {
+        if is_first {
             self.proof.verified_banks.fetch_add(1, Ordering::Relaxed);
             if matches!(self.limitation, Some(Limitation::Full | Limitation::Trust(_))) {
                 self.end_limitation();
@@ -442,11 +469,16 @@ impl Verification {
 
     /// Whether the hash of the bank, or that of an ancestor, was found wrong.
     fn is_above_unverified(&self, bank: BlockId) -> bool {
-        let Some(verifier) = self.verifier.as_ref().filter(|_| !self.unverified.is_empty()) else {
+        self.is_above_any(bank, &self.unverified)
+    }
+
+    /// Whether the bank, or an ancestor, is one of these.
+    fn is_above_any(&self, bank: BlockId, banks: &BTreeSet<BlockId>) -> bool {
+        let Some(verifier) = self.verifier.as_ref().filter(|_| !banks.is_empty()) else {
             return false;
         };
         let mut ancestors = std::iter::successors(Some(bank), |at| verifier.parent(*at));
-        ancestors.any(|at| self.unverified.contains(&at))
+        ancestors.any(|at| banks.contains(&at))
     }
 
     /// A child lists another hash than that of its parent, which was found right or is the root.
@@ -461,6 +493,7 @@ impl Verification {
             reporter: HashReporter::Child,
             accounts_written: listed.collect(),
             accounts_written_len,
+            fault: None,
         };
         self.handle_mismatch(bank.id, &mismatch, true);
     }
@@ -519,12 +552,15 @@ impl Verification {
             let (start, trusted) = self.trusted.trust_root();
             self.proof.set_trust_root(start, trusted);
         }
+        self.unchecked.set_root(bank);
         self.verifier.as_mut().map_or(Ok(()), |verifier| verifier.root(bank).map(drop))
     }
 
     /// A bank and its descendants were dropped.
     pub(crate) fn drop_bank(&mut self, bank: BlockId) {
         self.unverified.remove(&bank);
+        self.unchecked.remove(bank);
+        self.stop_checks(bank);
         if let Some(verifier) = &mut self.verifier {
             verifier.drop_fork(bank);
         }
@@ -559,6 +595,13 @@ fn log_mismatch(outcome: &str, mismatch: &BankMismatch) {
     let computed = mismatch.computed;
     let reported = mismatch.reported;
     let accounts: Vec<String> = mismatch.accounts_written.iter().map(ToString::to_string).collect();
+    if let Some(fault) = &mismatch.fault {
+        let check = fault.check.name();
+        let index = fault.index;
+        let slot = mismatch.slot;
+        tracing::error!(slot, check, index, ?accounts, "the transactions of a bank: {outcome}");
+        return;
+    }
     tracing::error!(
         slot = mismatch.slot,
         %computed,

@@ -218,6 +218,10 @@ impl Writer {
                     }
                     self.take_events()?;
                 }
+                Message::Checked(checked) => {
+                    self.verification.record_checked(&checked);
+                    self.take_events()?;
+                }
                 Message::Reports(reports) => {
                     self.verification.compare_reports(&reports, self.now);
                     self.take_events()?;

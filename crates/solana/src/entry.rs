@@ -1,6 +1,7 @@
 //! Entries: the links of Proof of History, which lead from the parent's blockhash to the block's own.
 //!
-//! Not here: how a hash is computed (`localnet` makes entries), and which transactions an entry has.
+//! Not here: how a hash is computed (`localnet` makes entries, `verify` verifies them), and which transactions an entry
+//! has.
 
 use solana_hash::Hash;
 

@@ -28,4 +28,7 @@ pub use json_u64::JsonU64;
 pub use lt_hash::lt_hash;
 pub use non_circulating::{is_non_circulating_withdrawer, non_circulating_accounts};
 pub use token::{MintInfo, TokenBalance, holding, is_native_mint, mint_of, supply};
-pub use verification::{BankMismatch, HashReporter, VerificationLevel, VotedStake};
+pub use verification::{
+    BankMismatch, HashReporter, TransactionCheck, TransactionFault, TransactionProof,
+    VerificationLevel, VotedStake,
+};

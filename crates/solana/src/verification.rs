@@ -66,6 +66,9 @@ pub enum HashReporter {
     Sources,
     /// Validators with more than two thirds of the stake.
     Votes,
+    /// The bank's own transactions: the reported hash is the computed one, and [`BankMismatch::fault`] names the
+    /// contradiction.
+    Transactions,
 }
 
 impl HashReporter {
@@ -75,11 +78,93 @@ impl HashReporter {
             Self::Child => "child",
             Self::Sources => "sources",
             Self::Votes => "votes",
+            Self::Transactions => "transactions",
         }
     }
 }
 
-/// A bank whose computed hash differs from the reported one.
+/// How far it is proven which transactions a bank executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TransactionProof {
+    /// The transactions were not checked.
+    #[default]
+    Unproven,
+    /// All signatures are valid, and the bank hash covers their number. A source may still replace a transaction by
+    /// another signed one, or reorder them.
+    Counted,
+    /// The entries lead from the parent's blockhash through exactly these signatures, in this order, to the blockhash,
+    /// which the bank hash covers. All signatures are valid.
+    Proven,
+}
+
+impl TransactionProof {
+    /// All values, the weakest first.
+    pub const ALL: [Self; 3] = [Self::Unproven, Self::Counted, Self::Proven];
+
+    /// The name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unproven => "unproven",
+            Self::Counted => "counted",
+            Self::Proven => "proven",
+        }
+    }
+}
+
+/// A check of a bank's transactions, the most telling one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TransactionCheck {
+    /// Each signature is valid for its key and message.
+    Signature,
+    /// The entries lead from the parent's blockhash to the bank's.
+    Entries,
+    /// The source has sent all entries of the bank.
+    MissingEntries,
+    /// The balances before and after a transaction agree with its fee, with the transactions around it and with the
+    /// accounts of the bank.
+    Balance,
+    /// A successful transaction that only transfers lamports has changed the balances by them.
+    Transfer,
+    /// A failed transaction writes only its fee payer and its nonce.
+    FailedWrite,
+}
+
+impl TransactionCheck {
+    /// All checks, in their order.
+    pub const ALL: [Self; 6] = [
+        Self::Signature,
+        Self::Entries,
+        Self::MissingEntries,
+        Self::Balance,
+        Self::Transfer,
+        Self::FailedWrite,
+    ];
+
+    /// The name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Signature => "signature",
+            Self::Entries => "entries",
+            Self::MissingEntries => "missing_entries",
+            Self::Balance => "balance",
+            Self::Transfer => "transfer",
+            Self::FailedWrite => "failed_write",
+        }
+    }
+}
+
+/// A contradiction that a check of a bank's transactions found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TransactionFault {
+    /// The check that failed.
+    pub check: TransactionCheck,
+    /// Index of the transaction in its block; that of the first one of an entry. `None` if it is not known.
+    pub index: Option<u32>,
+    /// The account whose state contradicts the transaction.
+    pub account: Option<Pubkey>,
+}
+
+/// A bank whose computed hash differs from the reported one, or whose transactions contradict it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BankMismatch {
     /// Slot of the bank.
@@ -95,4 +180,6 @@ pub struct BankMismatch {
     pub accounts_written: Arc<[Pubkey]>,
     /// Number of all accounts that the bank wrote.
     pub accounts_written_len: usize,
+    /// The contradiction, if the reporter is [`HashReporter::Transactions`].
+    pub fault: Option<TransactionFault>,
 }

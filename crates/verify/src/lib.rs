@@ -4,7 +4,8 @@
 //! Shape: one [`Verifier`]. In: frozen banks with their account changes, the hashes that children and other sources
 //! report, and signed votes. Out: a [`Verdict`] for each bank, and each change of one. Time is an argument.
 //! Levels, the weakest first: the chain itself lists the hash (`Sequence`), independent sources list it (`Agreed`),
-//! validators with more than two thirds of the stake signed it (`Voted`).
+//! validators with more than two thirds of the stake signed it (`Voted`). [`verify_entries`] proves which transactions a
+//! bank has.
 //! Bounds: [`VerifierConfig`] limits banks and sources; votes are counted for [`SLOTS_AHEAD_MAX`] slots above the root.
 //! Invariant: a bank is `Matched` only if its computed hash is the reported one. The hash covers the parent's hash, so a
 //! match holds for all ancestors.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod bank;
+mod entries;
 mod error;
 mod reports;
 mod slot_hashes;
@@ -27,6 +29,7 @@ mod vote;
 pub use bank::{
     AccountChange, AccountHash, ArchivedBank, FrozenBank, LatticeChange, RootBank, SummedBank,
 };
+pub use entries::{ENTRY_HASHES_MAX, EntryError, verify_entries};
 pub use error::VerifierError;
 pub use reports::SourceId;
 pub use slot_hashes::{newest_slot_hash, slot_hashes};

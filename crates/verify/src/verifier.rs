@@ -474,6 +474,7 @@ impl Verifier {
                     reporter,
                     accounts_written: bank.written.clone(),
                     accounts_written_len: bank.written_len,
+                    fault: None,
                 },
                 is_first: self.is_first_mismatch(bank),
             },

@@ -213,6 +213,7 @@ fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Res
         feed: FeedConfig::default(),
         history: HistoryLimits { blocks_max: 64, bytes_max: 1 << 30 },
         verify: VerifyMode::Sequence,
+        verify_entries: false,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
         trusted_banks: Vec::new(),

@@ -1,13 +1,18 @@
 //! Messages of a stream: what a source sends of accounts, transactions and blocks, as frames of gRPC.
 //!
-//! Shape: a transaction has the lists of a swap on mainnet, or those of a vote; their content is filler.
+//! Shape: a transaction has the lists of a swap on mainnet, or those of a vote; their content is filler. It is signed by a
+//! fee payer of its own, because a follower checks signatures. It has no balances, which would contradict the accounts.
 
 use bytes::{BufMut, BytesMut};
 use prost::Message;
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
+use solana_keypair::Keypair;
+use solana_message::compiled_instruction::CompiledInstruction;
+use solana_message::{MessageHeader, VersionedMessage, legacy, v0};
 use solana_pubkey::Pubkey;
+use solana_signer::Signer;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     SlotStatus, SubscribeUpdate, SubscribeUpdateAccount, SubscribeUpdateAccountInfo,
@@ -18,6 +23,9 @@ use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
 
 /// Bytes of a frame's head: a flag and the length.
 pub(super) const HEAD_BYTES: usize = 5;
+
+/// Accounts that pay fees.
+const FEE_PAYERS: u64 = 1_000;
 
 /// Appends an update as a frame.
 pub(super) fn put(frames: &mut BytesMut, update: UpdateOneof) {
@@ -68,6 +76,14 @@ pub(super) fn account(
     })
 }
 
+/// One of the fee payers, who sign one transaction of a slot after the other.
+fn fee_payer(index: u64) -> Keypair {
+    let mut seed = [4; 32];
+    seed[..8].copy_from_slice(&(index % FEE_PAYERS).to_le_bytes());
+    Keypair::new_from_array(seed)
+}
+
+/// The signature at an account write: filler, which a follower passes on.
 fn signature(slot: u64, index: u64) -> Vec<u8> {
     let mut bytes = vec![9; 64];
     bytes[..8].copy_from_slice(&slot.to_le_bytes());
@@ -103,7 +119,9 @@ fn transaction(
     is_vote: bool,
     lists: &Lists,
 ) -> UpdateOneof {
-    let own: Vec<Vec<u8>> = keys.iter().map(|key| key.to_bytes().to_vec()).collect();
+    let payer = fee_payer(index);
+    let all: Vec<Pubkey> = std::iter::once(payer.pubkey()).chain(keys.iter().copied()).collect();
+    let own: Vec<Vec<u8>> = all.iter().map(|key| key.to_bytes().to_vec()).collect();
     let program = own.len() as u32 - 1;
     let accounts: Vec<u8> = (0..own.len() as u8).collect();
     let data = vec![3; lists.data_bytes];
@@ -122,10 +140,36 @@ fn transaction(
     let balances: Vec<proto::TokenBalance> =
         (0..lists.token_balances).map(|n| token_balance(n, &keys[0])).collect();
     let line = "Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA invoke [2]".to_owned();
-    let signature = signature(slot, index);
+    let mut blockhash = [8; 32];
+    blockhash[..8].copy_from_slice(&slot.to_le_bytes());
+    blockhash[8..16].copy_from_slice(&index.to_le_bytes());
+    let header = MessageHeader { num_required_signatures: 1, ..MessageHeader::default() };
+    let compiled = CompiledInstruction {
+        program_id_index: program as u8,
+        accounts: instruction.accounts.clone(),
+        data: instruction.data.clone(),
+    };
+    let instructions = vec![compiled; lists.instructions];
+    let recent_blockhash = Hash::new_from_array(blockhash);
+    let signed = match is_vote {
+        true => VersionedMessage::Legacy(legacy::Message {
+            header,
+            account_keys: all,
+            recent_blockhash,
+            instructions,
+        }),
+        false => VersionedMessage::V0(v0::Message {
+            header,
+            account_keys: all,
+            recent_blockhash,
+            instructions,
+            address_table_lookups: Vec::new(),
+        }),
+    };
+    let signature = payer.sign_message(&signed.serialize()).as_ref().to_vec();
     let message = proto::Message {
         header: Some(proto::MessageHeader { num_required_signatures: 1, ..Default::default() }),
-        recent_blockhash: vec![8; 32],
+        recent_blockhash: blockhash.to_vec(),
         instructions: vec![instruction; lists.instructions],
         account_keys: own,
         versioned: !is_vote,
@@ -133,8 +177,6 @@ fn transaction(
     };
     let meta = proto::TransactionStatusMeta {
         fee: 5_000,
-        pre_balances: vec![1_000_000; keys.len()],
-        post_balances: vec![999_000; keys.len()],
         inner_instructions: if lists.inner > 0 { vec![inner] } else { Vec::new() },
         log_messages: vec![line; lists.log_lines],
         pre_token_balances: balances.clone(),

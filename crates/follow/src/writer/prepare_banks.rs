@@ -134,6 +134,7 @@ impl Writer {
     /// Removes the preparation of a bank from the ledger and history.
     pub(super) fn discard(&mut self, bank: &PreparedBank) -> Result<(), FollowError> {
         self.history.discard_prepared(bank.id);
+        self.verification.stop_checks(bank.id);
         // The ledger has dropped it if it dropped the parent, or rooted a bank of another fork.
         if self.ledger.contains_block(bank.id) {
             let dropped = self.ledger.drop_fork(bank.id);
@@ -215,6 +216,7 @@ impl Writer {
             .collect();
         self.history.prepare(id, next.iter());
         self.open_banks.prepared[at].landed_votes.read(known, &next);
+        self.verification.check_transactions(id, known, &next);
     }
 }
 

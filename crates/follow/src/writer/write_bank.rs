@@ -85,6 +85,7 @@ impl Writer {
             None
         };
         self.record_votes(&prepared);
+        let balances = prepared.balances();
         let block_time = facts.block_time.unwrap_or(clock_time);
         let block = Arc::new(Block {
             id,
@@ -105,6 +106,7 @@ impl Writer {
                 .map(|(pubkey, account)| account_write(pubkey, account))
                 .collect(),
         });
+        self.verification.check_block(&block, balances);
         if let Some(thread) = &self.voting.thread
             && !thread.send(&block.transactions)
         {

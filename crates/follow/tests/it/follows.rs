@@ -76,6 +76,7 @@ pub(crate) fn config(urls: Vec<SourceConfig>) -> FollowerConfig {
         history: HistoryLimits { blocks_max: 1_000, bytes_max: 1 << 30 },
         // The script's banks have no hashes.
         verify: VerifyMode::Off,
+        verify_entries: false,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
         trusted_banks: Vec::new(),

@@ -10,6 +10,7 @@ mod hostile;
 mod http;
 mod joins;
 mod leaders;
+mod liars;
 mod newer_blocks;
 mod open_banks;
 mod parameters;

@@ -9,11 +9,13 @@ use solana_clock::Clock;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
+use solana_sha256_hasher::{hash, hashv};
 use solana_slot_hashes::SlotHashes;
 use testkit::archive::HashedFields;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     SlotStatus, SubscribeUpdate, SubscribeUpdateAccountInfo, SubscribeUpdateBlockMeta,
+    SubscribeUpdateEntry,
 };
 use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
 
@@ -29,6 +31,8 @@ pub(crate) struct Proven {
     /// Distinguishes banks of one slot.
     pub(crate) version: u8,
     pub(crate) hard_forks: Vec<HardFork>,
+    /// Whether the source sends entries, which then lead to each blockhash.
+    pub(crate) has_entries: bool,
     blockhash: Hash,
     lt_hash: LtHash,
     accounts: BTreeMap<Pubkey, AccountSharedData>,
@@ -44,6 +48,7 @@ impl Proven {
             hash: fields.bank_hash,
             version: 0,
             hard_forks: fields.hard_forks.clone(),
+            has_entries: false,
             blockhash: fields.blockhashes[fields.blockhashes.len() - 1],
             lt_hash: (*fields.lt_hash).clone(),
             accounts: accounts.into_iter().collect(),
@@ -90,11 +95,15 @@ impl Proven {
         all.push(transaction(slot, count - 1));
         all.extend(transactions);
         all.push(sysvar(sysvar::slot_history::ID, slot.to_be_bytes().to_vec()));
-        let blockhash = Hash::new_from_array({
-            let mut bytes = [self.version + 1; 32];
-            bytes[..8].copy_from_slice(&slot.to_le_bytes());
-            bytes
-        });
+        let entries = if self.has_entries { new_entries(slot, parent.1, &all) } else { Vec::new() };
+        let blockhash = entries.last().map_or_else(
+            || {
+                let mut bytes = [self.version + 1; 32];
+                bytes[..8].copy_from_slice(&slot.to_le_bytes());
+                Hash::new_from_array(bytes)
+            },
+            |last| Hash::new_from_array(last.hash.clone().try_into().expect("32 bytes")),
+        );
         self.freeze(slot, blockhash, &all);
         all.push(message(UpdateOneof::BlockMeta(SubscribeUpdateBlockMeta {
             slot,
@@ -104,8 +113,10 @@ impl Proven {
             parent_slot: parent.0,
             parent_blockhash: parent.1.to_string(),
             executed_transaction_count: count,
+            entries_count: entries.len() as u64,
             ..Default::default()
         })));
+        all.extend(entries.into_iter().map(|entry| message(UpdateOneof::Entry(entry))));
         all
     }
 
@@ -195,6 +206,50 @@ impl Proven {
         let data = bincode::serialize(&SlotHashes::new(&hashes)).expect("it has a wire form");
         account(self.slot + 1, sysvar::slot_hashes::ID.to_bytes(), 1, data)
     }
+}
+
+/// An entry of three hashes with the first transaction, one with the others, and a tick, by the plainest definition.
+fn new_entries(slot: u64, parent: Hash, updates: &[SubscribeUpdate]) -> Vec<SubscribeUpdateEntry> {
+    let mut transactions = BTreeMap::new();
+    for update in updates {
+        if let Some(UpdateOneof::Transaction(update)) = &update.update_oneof {
+            let info = update.transaction.as_ref().expect("a transaction");
+            let signatures = &info.transaction.as_ref().expect("its content").signatures;
+            transactions.insert(info.index, signatures.clone());
+        }
+    }
+    let transactions: Vec<_> = transactions.into_values().collect();
+    let first = hash(hash(parent.as_ref()).as_ref());
+    let first = hashv(&[first.as_ref(), merkle_root(&transactions[..1].concat()).as_ref()]);
+    let mut entries = vec![(3, first, 0, 1)];
+    let rest = &transactions[1..];
+    if !rest.is_empty() {
+        let second = hashv(&[first.as_ref(), merkle_root(&rest.concat()).as_ref()]);
+        entries.push((1, second, 1, rest.len()));
+    }
+    let last = entries[entries.len() - 1].1;
+    entries.push((1, hash(last.as_ref()), transactions.len(), 0));
+    let entry = |(index, (num_hashes, hash, starting, count)): (u64, (u64, Hash, usize, usize))| {
+        SubscribeUpdateEntry {
+            slot,
+            index,
+            num_hashes,
+            hash: hash.to_bytes().to_vec(),
+            executed_transaction_count: count as u64,
+            starting_transaction_index: starting as u64,
+            bank_id: 0,
+        }
+    };
+    (0..).zip(entries).map(entry).collect()
+}
+
+fn merkle_root(signatures: &[Vec<u8>]) -> Hash {
+    let mut level: Vec<Hash> = signatures.iter().map(|item| hashv(&[&[0], item])).collect();
+    while level.len() > 1 {
+        let pair = |pair: &[Hash]| hashv(&[&[1], pair[0].as_ref(), pair[pair.len() - 1].as_ref()]);
+        level = level.chunks(2).map(pair).collect();
+    }
+    level[0]
 }
 
 fn account_mut(info: &SubscribeUpdateAccountInfo) -> (Pubkey, AccountSharedData) {

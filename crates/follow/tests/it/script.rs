@@ -2,7 +2,11 @@
 
 use solana_clock::Clock;
 use solana_hash::Hash;
+use solana_keypair::Keypair;
+use solana_message::{Message, MessageHeader, VersionedMessage};
 use solana_sdk_ids::sysvar;
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     SlotStatus, SubscribeUpdate, SubscribeUpdateAccount, SubscribeUpdateAccountInfo,
@@ -62,39 +66,75 @@ pub(crate) fn account(
     message(UpdateOneof::Account(SubscribeUpdateAccount { account, slot, ..Default::default() }))
 }
 
-/// A signed transfer with nothing in it but its signature.
+/// The fee payer of all transactions that are no votes.
+pub(crate) fn payer() -> Keypair {
+    Keypair::new_from_array([42; 32])
+}
+
+/// A signed transaction of a slot that names the wallet. The source does not send its balances.
 pub(crate) fn transaction(slot: u64, index: u64) -> SubscribeUpdate {
-    let signature = signature(slot, index).to_vec();
-    let message_of = proto::Message {
-        header: Some(proto::MessageHeader { num_required_signatures: 1, ..Default::default() }),
-        account_keys: vec![WALLET.to_vec()],
-        recent_blockhash: BLOCKHASH.to_vec(),
+    new_update(&signed_transaction(slot, index), (slot, index))
+}
+
+fn signed_transaction(slot: u64, index: u64) -> VersionedTransaction {
+    let payer = payer();
+    let mut unique = [0; 32];
+    unique[..8].copy_from_slice(&slot.to_le_bytes());
+    unique[8..16].copy_from_slice(&index.to_le_bytes());
+    let header = MessageHeader {
+        num_required_signatures: 1,
+        num_readonly_signed_accounts: 0,
+        num_readonly_unsigned_accounts: 1,
+    };
+    let message = Message {
+        header,
+        account_keys: vec![payer.pubkey(), WALLET.into()],
+        recent_blockhash: Hash::new_from_array(unique),
+        instructions: Vec::new(),
+    };
+    let message = VersionedMessage::Legacy(message);
+    VersionedTransaction::try_new(message, &[&payer]).expect("the payer signs")
+}
+
+pub(crate) fn signature(slot: u64, index: u64) -> [u8; 64] {
+    signed_transaction(slot, index).signatures[0].into()
+}
+
+/// The update about an executed transaction, with this place in its block.
+pub(crate) fn new_update(
+    transaction: &VersionedTransaction,
+    (slot, index): (u64, u64),
+) -> SubscribeUpdate {
+    let signatures: Vec<Vec<u8>> =
+        transaction.signatures.iter().map(|signature| signature.as_ref().to_vec()).collect();
+    let header = transaction.message.header();
+    let keys = transaction.message.static_account_keys();
+    let instructions = transaction.message.instructions().iter();
+    let instructions = instructions.map(|instruction| proto::CompiledInstruction {
+        program_id_index: instruction.program_id_index.into(),
+        accounts: instruction.accounts.clone(),
+        data: instruction.data.clone(),
+    });
+    let content = proto::Message {
+        header: Some(proto::MessageHeader {
+            num_required_signatures: header.num_required_signatures.into(),
+            num_readonly_signed_accounts: header.num_readonly_signed_accounts.into(),
+            num_readonly_unsigned_accounts: header.num_readonly_unsigned_accounts.into(),
+        }),
+        account_keys: keys.iter().map(|key| key.to_bytes().to_vec()).collect(),
+        recent_blockhash: transaction.message.recent_blockhash().to_bytes().to_vec(),
+        instructions: instructions.collect(),
         ..Default::default()
     };
     let info = SubscribeUpdateTransactionInfo {
-        signature: signature.clone(),
+        signature: signatures[0].clone(),
         is_vote: false,
-        transaction: Some(proto::Transaction {
-            signatures: vec![signature],
-            message: Some(message_of),
-        }),
-        meta: Some(proto::TransactionStatusMeta {
-            fee: 5_000,
-            pre_balances: vec![1],
-            post_balances: vec![1],
-            ..Default::default()
-        }),
+        transaction: Some(proto::Transaction { signatures, message: Some(content) }),
+        meta: Some(proto::TransactionStatusMeta { fee: 5_000, ..Default::default() }),
         index,
     };
     let transaction = Some(info);
     message(UpdateOneof::Transaction(SubscribeUpdateTransaction { transaction, slot, bank_id: 0 }))
-}
-
-pub(crate) fn signature(slot: u64, index: u64) -> [u8; 64] {
-    let mut bytes = [9; 64];
-    bytes[..8].copy_from_slice(&slot.to_le_bytes());
-    bytes[8..16].copy_from_slice(&index.to_le_bytes());
-    bytes
 }
 
 impl Bank {

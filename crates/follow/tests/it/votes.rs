@@ -13,14 +13,11 @@ use solana_vote_interface::instruction::tower_sync;
 use solana_vote_interface::state::{Lockout, TowerSync, VoteStateV4, VoteStateVersions};
 use verify::StakedVoters;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
-use yellowstone_grpc_proto::geyser::{
-    SlotStatus, SubscribeUpdate, SubscribeUpdateTransaction, SubscribeUpdateTransactionInfo,
-};
-use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
+use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
 
 use crate::proofs::{Rig, config, source_config};
 use crate::proven::Proven;
-use crate::script::{account, message, status};
+use crate::script::{account, new_update, status};
 use crate::snapshot::WALLET;
 use testkit::geyser_source::Source;
 
@@ -65,45 +62,13 @@ fn vote(key: &Keypair, n: usize, at: (u64, u64), (voted, hash): (u64, Hash)) -> 
     let message_of = Message::new(&[instruction], Some(&key.pubkey()));
     let transaction = VersionedTransaction::try_new(VersionedMessage::Legacy(message_of), &[key])
         .expect("the voter signs");
-    new_update(&transaction, at)
-}
-
-fn new_update(transaction: &VersionedTransaction, (slot, index): (u64, u64)) -> SubscribeUpdate {
-    let signatures: Vec<Vec<u8>> =
-        transaction.signatures.iter().map(|signature| signature.as_ref().to_vec()).collect();
-    let header = transaction.message.header();
-    let keys = transaction.message.static_account_keys();
-    let instructions = transaction.message.instructions().iter();
-    let instructions = instructions.map(|instruction| proto::CompiledInstruction {
-        program_id_index: instruction.program_id_index.into(),
-        accounts: instruction.accounts.clone(),
-        data: instruction.data.clone(),
-    });
-    let content = proto::Message {
-        header: Some(proto::MessageHeader {
-            num_required_signatures: header.num_required_signatures.into(),
-            num_readonly_signed_accounts: header.num_readonly_signed_accounts.into(),
-            num_readonly_unsigned_accounts: header.num_readonly_unsigned_accounts.into(),
-        }),
-        account_keys: keys.iter().map(|key| key.to_bytes().to_vec()).collect(),
-        recent_blockhash: transaction.message.recent_blockhash().to_bytes().to_vec(),
-        instructions: instructions.collect(),
-        ..Default::default()
-    };
-    let info = SubscribeUpdateTransactionInfo {
-        signature: signatures[0].clone(),
-        is_vote: true,
-        transaction: Some(proto::Transaction { signatures, message: Some(content) }),
-        meta: Some(proto::TransactionStatusMeta {
-            fee: 5_000,
-            pre_balances: vec![1; keys.len()],
-            post_balances: vec![1; keys.len()],
-            ..Default::default()
-        }),
-        index,
-    };
-    let transaction = Some(info);
-    message(UpdateOneof::Transaction(SubscribeUpdateTransaction { transaction, slot, bank_id: 0 }))
+    let mut update = new_update(&transaction, at);
+    if let Some(UpdateOneof::Transaction(update)) = &mut update.update_oneof
+        && let Some(info) = &mut update.transaction
+    {
+        info.is_vote = true;
+    }
+    update
 }
 
 /// The next bank, frozen and confirmed, with these votes.

@@ -53,6 +53,7 @@ pub struct FollowConfig {
     pub(crate) trusted_banks: Vec<TrustedBank>,
     /// The genesis hash that the chain must have.
     pub(crate) genesis_hash: Option<Hash>,
+    pub(crate) verify_entries: bool,
     pub(crate) on_mismatch: OnMismatch,
     /// Slots behind the source above which the node is unhealthy.
     pub(crate) slots_behind_max: u64,
@@ -108,6 +109,10 @@ impl FollowConfig {
         let upstream = upstream(flags)?;
         let send = flags.send.unwrap_or_default();
         ensure!(send != SendTo::Upstream || upstream.is_some(), "--send upstream needs --upstream");
+        ensure!(
+            !flags.verify_entries || flags.verify != Some(VerifyMode::Off),
+            "--verify-entries needs another --verify than off"
+        );
         let snapshot = flags.snapshot.as_deref().map(|snapshot| snapshot_source(flags, snapshot));
         let download_limits = DownloadLimits::default();
         Ok(Self {
@@ -125,6 +130,7 @@ impl FollowConfig {
             verify: flags.verify.unwrap_or_default(),
             trusted_banks: trusted_banks(flags)?,
             genesis_hash: genesis_hash(flags)?,
+            verify_entries: flags.verify_entries,
             on_mismatch: flags.on_mismatch.unwrap_or_default(),
             slots_behind_max: flags.slots_behind_max.unwrap_or(SLOTS_BEHIND_MAX_DEFAULT),
             load_threads: cores(),

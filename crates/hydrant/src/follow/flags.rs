@@ -69,6 +69,9 @@ pub(crate) struct FollowerFlags {
     /// Verify banks in this way before they are shown [default: sequence].
     #[arg(long, value_name = "MODE", value_enum, help_heading = "Chain")]
     pub(crate) verify: Option<VerifyMode>,
+    /// Prove the transactions of each bank and their order by its entries, which the source must send.
+    #[arg(long, help_heading = "Chain")]
+    pub(crate) verify_entries: bool,
     /// With --verify agree, compare hashes with this independent Yellowstone gRPC server, which sends the
     /// SlotHashes sysvar. Can be repeated.
     #[arg(long, value_name = "URL", help_heading = "Chain")]
@@ -97,8 +100,8 @@ merge_by_field!(FollowFlags { config, follower, node });
 merge_by_field! {
     FollowerFlags {
         source, x_token, snapshot, incremental_snapshot, snapshot_dir, snapshot_bytes_max, upstream,
-        upstream_key, send, verify, verify_source, verify_x_token, verify_sources_min, trust,
-        genesis_hash, on_mismatch, slots_behind_max,
+        upstream_key, send, verify, verify_entries, verify_source, verify_x_token, verify_sources_min,
+        trust, genesis_hash, on_mismatch, slots_behind_max,
     }
 }
 

@@ -210,6 +210,7 @@ impl OpenedChain {
             feed: FeedConfig::default(),
             history: node.history,
             verify: chain.verify,
+            verify_entries: chain.verify_entries,
             agreement: chain.agreement.clone(),
             epoch_stakes: Vec::new(),
             trusted_banks: chain.trusted_banks.clone(),

@@ -122,7 +122,9 @@ pub(super) struct Following {
 
 impl Following {
     pub(super) fn start(source: &Source, archive: &Path, verify: VerifyMode) -> Self {
-        let config = FollowerConfig { verify, ..config(source.grpc.address()) };
+        // A ledger's entries prove its transactions.
+        let verify_entries = verify != VerifyMode::Off;
+        let config = FollowerConfig { verify, verify_entries, ..config(source.grpc.address()) };
         Self::start_with(config, archive, Vec::new())
     }
 
@@ -199,6 +201,7 @@ pub(super) fn config(source: SocketAddr) -> FollowerConfig {
         feed: FeedConfig::default(),
         history: chain_solana::HistoryLimits { blocks_max: 1_000, bytes_max: 1 << 30 },
         verify: VerifyMode::Sequence,
+        verify_entries: false,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
         trusted_banks: Vec::new(),

@@ -3,7 +3,7 @@
 use chain_solana::MISMATCH_ACCOUNTS_MAX;
 use rest::schema::*;
 use serde_json::Value;
-use solana::VerificationLevel;
+use solana::{TransactionCheck, TransactionProof, VerificationLevel};
 
 use super::formats::{key, lamports, slot};
 
@@ -97,14 +97,54 @@ pub(super) fn bank() -> Value {
                 "ltHashChecksum",
                 nullable(key("The checksum of the lattice hash over all accounts.")),
             ),
+            ("components", components()),
             ("level", nullable(level("The level that the bank reached; null if it is unknown."))),
             ("votes", nullable(votes)),
         ],
     )
 }
 
+fn components() -> Value {
+    let mut levels = VerificationLevel::ALL.map(VerificationLevel::name).to_vec();
+    levels.push(TransactionProof::Unproven.name());
+    let compared = ["source", "compared", "executed"];
+    let unchecked = ["source", "executed"];
+    object(
+        "What is proven of each part of the bank, and what is only the source's word.",
+        [
+            ("accounts", string_enum("The level of the accounts.", &levels)),
+            (
+                "transactions",
+                string_enum(
+                    "The set and the order: proven by entries, or only counted by the bank hash.",
+                    &TransactionProof::ALL.map(TransactionProof::name),
+                ),
+            ),
+            ("signatures", string_enum("Whether each is valid.", &["unproven", "proven"])),
+            ("status", string_enum("Success or failure of transactions.", &compared)),
+            ("balances", string_enum("Balances of transactions.", &compared)),
+            ("logs", string_enum("Logs, inner instructions and return data.", &unchecked)),
+            ("rewards", string_enum("Rewards of the block.", &unchecked)),
+        ],
+    )
+}
+
 pub(super) fn mismatch() -> Value {
     let accounts = format!("The first {MISMATCH_ACCOUNTS_MAX} accounts that the bank wrote.");
+    let fault = object(
+        "The contradiction that a check of the transactions found.",
+        [
+            (
+                "check",
+                string_enum(
+                    "The check that failed.",
+                    &TransactionCheck::ALL.map(TransactionCheck::name),
+                ),
+            ),
+            ("index", nullable(uint(32, "Index of the transaction in the block."))),
+            ("account", nullable(key("The account that contradicts the transaction."))),
+        ],
+    );
     object(
         "A bank whose hash is not the reported one.",
         [
@@ -113,8 +153,12 @@ pub(super) fn mismatch() -> Value {
             ("reportedHash", key("The reported hash.")),
             (
                 "reporter",
-                string_enum("Where the reported hash comes from.", &["child", "sources", "votes"]),
+                string_enum(
+                    "Where the reported hash comes from; transactions: they contradict the bank, whose hash is the reported one.",
+                    &["child", "sources", "votes", "transactions"],
+                ),
             ),
+            ("fault", nullable(fault)),
             ("accountsWritten", array(&accounts, key("An address."))),
             ("accountsWrittenCount", uint(64, "Number of accounts that the bank wrote.")),
         ],

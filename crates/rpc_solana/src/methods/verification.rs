@@ -3,14 +3,14 @@
 //! Agave has no such method. `hydrantGetVerification` reads history and small values: its cost does not depend on the
 //! ledger.
 
-use chain_solana::{AgreementSource, Block};
+use chain_solana::{AgreementSource, BankContent, BankProof, Block, ResultOrigin};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use ledger::{Commitment, Slot};
 use response_cache::Dependencies;
 use serde_json::{Value, json};
-use solana::{BankMismatch, VerificationLevel};
+use solana::{BankMismatch, TransactionProof, VerificationLevel};
 
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
@@ -87,6 +87,7 @@ fn bank(api: &SolanaApi, block: &Block) -> Value {
         "signatureCount": block.has_bank_hash().then_some(components.signature_count),
         "blockhash": block.blockhash.to_string(),
         "ltHashChecksum": hash(&components.lt_checksum),
+        "components": content_json(proof, api.verification.content(block.id)),
         "level": proof.map(|proof| proof.level.name()),
         "votes": votes.map(|votes| json!({
             "slot": votes.slot,
@@ -96,10 +97,41 @@ fn bank(api: &SolanaApi, block: &Block) -> Value {
     })
 }
 
+/// Returns what is proven of each part of a bank, and what is only its source's word.
+fn content_json(proof: Option<BankProof>, content: BankContent) -> Value {
+    let BankContent { transactions, results } = content;
+    let unproven = TransactionProof::Unproven.name();
+    let are_signed = transactions > TransactionProof::Unproven;
+    let is_compared = results != ResultOrigin::Source;
+    let is_executed = results == ResultOrigin::Executed;
+    let origin = |is_known: bool| match (is_executed, is_known) {
+        (true, _) => "executed",
+        (false, true) => "compared",
+        (false, false) => "source",
+    };
+    json!({
+        "accounts": proof.map_or(unproven, |proof| proof.level.name()),
+        "transactions": transactions.name(),
+        "signatures": if are_signed { TransactionProof::Proven.name() } else { unproven },
+        "status": origin(is_compared),
+        "balances": origin(is_compared),
+        "logs": origin(false),
+        "rewards": origin(false),
+    })
+}
+
 fn mismatch(mismatch: &BankMismatch) -> Value {
     let accounts: Vec<String> = mismatch.accounts_written.iter().map(ToString::to_string).collect();
+    let fault = mismatch.fault.map(|fault| {
+        json!({
+            "check": fault.check.name(),
+            "index": fault.index,
+            "account": fault.account.map(|account| account.to_string()),
+        })
+    });
     json!({
         "slot": mismatch.slot,
+        "fault": fault,
         "computedHash": mismatch.computed.to_string(),
         "reportedHash": mismatch.reported.to_string(),
         "reporter": mismatch.reporter.name(),

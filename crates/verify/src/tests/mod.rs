@@ -3,4 +3,5 @@
 mod bounds;
 mod chain;
 mod corruption;
+mod entries;
 mod votes;

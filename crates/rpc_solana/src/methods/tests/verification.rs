@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use chain_solana::{AgreementSource, BankProof, Verification, VerificationSummary};
+use chain_solana::{
+    AgreementSource, BankContent, BankProof, ResultOrigin, Verification, VerificationSummary,
+};
 use ledger::BlockId;
 use serde_json::json;
-use solana::{BankMismatch, HashReporter, VerificationLevel, VotedStake};
+use solana::{
+    BankMismatch, HashReporter, TransactionCheck, TransactionFault, TransactionProof,
+    VerificationLevel, VotedStake,
+};
 
 use super::world::{FINALIZED, PROCESSED, World, hash, keypair};
 use solana_signer::Signer;
@@ -22,6 +27,16 @@ impl Verification for Voted {
         let is_voted = Some(bank.slot) <= self.0.verified_slot;
         is_voted.then_some(BankProof { level: VerificationLevel::Voted, votes: Some(votes) })
     }
+
+    fn content(&self, bank: BlockId) -> BankContent {
+        match Some(bank.slot) <= self.0.verified_slot {
+            true => BankContent {
+                transactions: TransactionProof::Counted,
+                results: ResultOrigin::Compared,
+            },
+            false => BankContent::default(),
+        }
+    }
 }
 
 fn world(summary: VerificationSummary) -> World {
@@ -32,6 +47,8 @@ fn world(summary: VerificationSummary) -> World {
 
 #[test]
 fn a_client_learns_how_far_the_chain_is_proven() {
+    let check = TransactionCheck::Balance;
+    let fault = TransactionFault { check, index: Some(4), account: Some(keypair(3).pubkey()) };
     let mismatch = BankMismatch {
         slot: 9,
         computed: hash(1),
@@ -39,6 +56,7 @@ fn a_client_learns_how_far_the_chain_is_proven() {
         reporter: HashReporter::Votes,
         accounts_written: [keypair(3).pubkey()].into(),
         accounts_written_len: 70,
+        fault: Some(fault),
     };
     let source = AgreementSource {
         url: "http://source".into(),
@@ -62,6 +80,16 @@ fn a_client_learns_how_far_the_chain_is_proven() {
     assert_eq!((&bank["slot"], &bank["level"]), (&json!(FINALIZED), &json!("voted")), "{bank}");
     let votes = json!({"slot": FINALIZED + 1, "votedStake": 67, "totalStake": 100});
     assert_eq!(bank["votes"], votes);
+    let components = json!({
+        "accounts": "voted",
+        "transactions": "counted",
+        "signatures": "proven",
+        "status": "compared",
+        "balances": "compared",
+        "logs": "source",
+        "rewards": "source",
+    });
+    assert_eq!(bank["components"], components);
     let expected = json!({
         "requiredLevel": "voted",
         "verifiedSlot": FINALIZED,
@@ -74,6 +102,7 @@ fn a_client_learns_how_far_the_chain_is_proven() {
             "reporter": "votes",
             "accountsWritten": [keypair(3).pubkey().to_string()],
             "accountsWrittenCount": 70,
+            "fault": {"check": "balance", "index": 4, "account": keypair(3).pubkey().to_string()},
         },
         "sources": [{
             "url": "http://source",

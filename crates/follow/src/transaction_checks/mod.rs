@@ -1,0 +1,356 @@
+//! Checks the transactions of banks on threads of their own: signatures, entries, balances and failed writes.
+//!
+//! In: the transactions of open banks as the writer prepares them, and whole banks. Out: a message to the writer for each
+//! bank once all of its checks are done, with the first contradiction if there is one.
+//! Shape: a bank is split into jobs, which any thread takes: [`CHUNK_MAX`] transactions, or entries with some
+//! [`HASHES_OF_JOB`] hashes. The last job of a bank sends the result.
+//! Bounds: a job holds transactions that history has too, and there are no more banks than the verifier has above the root.
+//! The jobs of a bank that is dropped are removed.
+//! Not here: what follows from a contradiction (`verification`), the rule of entries (`verify`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use chain_solana::{Block, ExecutedTransaction, ResultOrigin, verify_signatures};
+use ledger::BlockId;
+use parking_lot::{Condvar, Mutex};
+use solana::{Entry, TransactionCheck, TransactionFault, TransactionProof};
+use solana_hash::Hash;
+use tokio::sync::mpsc::WeakSender;
+use verify::{ENTRY_HASHES_MAX, EntryError, verify_entries};
+
+use crate::clock::now;
+use crate::error::FollowError;
+use crate::stream::Message;
+
+mod balances;
+mod transfers;
+
+pub(crate) use balances::{BankBalances, WrittenBalance};
+
+/// Threads at most. One verifies some 25,000 signatures, or 20 million hashes of entries, in a second.
+const THREADS_MAX: usize = 4;
+/// Transactions of a job: some milliseconds.
+const CHUNK_MAX: usize = 64;
+/// Hashes of a job: about one tick of mainnet, some milliseconds.
+const HASHES_OF_JOB: u64 = 1 << 16;
+/// Hashes of a transaction with two signatures in the Merkle tree.
+const HASHES_OF_TRANSACTION: u64 = 4;
+
+/// The result of a bank's checks.
+pub(crate) struct CheckedBank {
+    pub(crate) bank: BlockId,
+    pub(crate) fault: Option<TransactionFault>,
+    pub(crate) results: ResultOrigin,
+}
+
+/// The writer's end of the threads, which end when this value is dropped.
+pub(crate) struct TransactionChecks {
+    shared: Arc<Shared>,
+    needs_entries: bool,
+    banks: BTreeMap<BlockId, OpenCheck>,
+}
+
+/// A bank whose checks have begun.
+struct OpenCheck {
+    bank: Arc<BankCheck>,
+    /// Transactions that were queued, from the first one on.
+    queued: usize,
+}
+
+/// The state of a bank that its jobs share.
+struct BankCheck {
+    id: BlockId,
+    /// Jobs that are not done, and one for the end of the bank.
+    open_jobs: AtomicUsize,
+    is_cancelled: AtomicBool,
+    /// Whether its balances were compared with its accounts.
+    is_compared: AtomicBool,
+    fault: Mutex<Option<TransactionFault>>,
+}
+
+struct Job {
+    bank: Arc<BankCheck>,
+    work: Work,
+}
+
+enum Work {
+    Signatures(Vec<Arc<ExecutedTransaction>>),
+    /// Entries of the block, after this hash.
+    Entries {
+        block: Arc<Block>,
+        start: Hash,
+        entries: Range<usize>,
+    },
+    /// The end of the bank.
+    Balances(Arc<Block>, BankBalances),
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    is_filled: Condvar,
+    messages: WeakSender<Message>,
+    times: Arc<CheckTimes>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    is_closed: bool,
+}
+
+/// Time of the threads, by check.
+#[derive(Debug, Default)]
+pub(crate) struct CheckTimes {
+    pub(crate) signatures: AtomicU64,
+    pub(crate) entries: AtomicU64,
+    pub(crate) balances: AtomicU64,
+}
+
+impl TransactionChecks {
+    /// Starts the threads. With `needs_entries` a bank without all of its entries is a contradiction.
+    pub(crate) fn start(
+        messages: WeakSender<Message>,
+        needs_entries: bool,
+        times: Arc<CheckTimes>,
+    ) -> Result<Self, FollowError> {
+        let queue = Mutex::new(Queue::default());
+        let shared = Arc::new(Shared { queue, is_filled: Condvar::new(), messages, times });
+        let started = Self { shared, needs_entries, banks: BTreeMap::new() };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        for number in 0..cores.min(THREADS_MAX) {
+            let shared = Arc::clone(&started.shared);
+            let thread = std::thread::Builder::new().name(format!("follow-check-{number}"));
+            // If this thread does not start, dropping `started` stops the others.
+            thread.spawn(move || shared.run()).map_err(FollowError::Thread)?;
+        }
+        Ok(started)
+    }
+
+    /// Queues those of the bank's transactions that were not queued yet. They are in order, and `from` is how many are
+    /// before them.
+    pub(crate) fn add_transactions(
+        &mut self,
+        id: BlockId,
+        from: usize,
+        transactions: &[Arc<ExecutedTransaction>],
+    ) {
+        let open = self.banks.entry(id).or_insert_with(|| OpenCheck::new(id));
+        let Some(known) = open.queued.checked_sub(from) else { return };
+        let new = transactions.get(known..).unwrap_or_default();
+        let jobs = new.chunks(CHUNK_MAX).map(|chunk| Work::Signatures(chunk.to_vec()));
+        let jobs: Vec<_> = jobs.map(|work| open.job(work)).collect();
+        open.queued += new.len();
+        self.shared.push(jobs);
+    }
+
+    /// Queues the rest of a whole bank. Its result follows.
+    pub(crate) fn finish(&mut self, block: &Arc<Block>, balances: BankBalances) {
+        let id = block.id;
+        self.add_transactions(id, 0, &block.transactions);
+        let Some(open) = self.banks.get(&id) else { return };
+        let mut jobs = Vec::new();
+        if self.needs_entries {
+            match split_entries(block) {
+                Ok(parts) => jobs.extend(parts.into_iter().map(|work| open.job(work))),
+                Err(check) => open.bank.report(check, None),
+            }
+        }
+        let bank = Arc::clone(&open.bank);
+        jobs.push(Job { bank, work: Work::Balances(Arc::clone(block), balances) });
+        self.shared.push(jobs);
+    }
+
+    /// The proof of a bank's transactions if its checks find no contradiction.
+    pub(crate) fn proof(&self) -> TransactionProof {
+        match self.needs_entries {
+            true => TransactionProof::Proven,
+            false => TransactionProof::Counted,
+        }
+    }
+
+    /// Removes a bank that ended or was dropped, or whose result is known.
+    pub(crate) fn remove(&mut self, id: BlockId) {
+        let Some(open) = self.banks.remove(&id) else { return };
+        open.bank.is_cancelled.store(true, Ordering::Relaxed);
+        self.shared.queue.lock().jobs.retain(|job| job.bank.id != id);
+    }
+}
+
+impl Drop for TransactionChecks {
+    fn drop(&mut self) {
+        for open in self.banks.values() {
+            open.bank.is_cancelled.store(true, Ordering::Relaxed);
+        }
+        let mut queue = self.shared.queue.lock();
+        queue.is_closed = true;
+        queue.jobs.clear();
+        self.shared.is_filled.notify_all();
+    }
+}
+
+impl OpenCheck {
+    fn new(id: BlockId) -> Self {
+        let bank = BankCheck {
+            id,
+            open_jobs: AtomicUsize::new(1),
+            is_cancelled: AtomicBool::new(false),
+            is_compared: AtomicBool::new(false),
+            fault: Mutex::new(None),
+        };
+        Self { bank: Arc::new(bank), queued: 0 }
+    }
+
+    fn job(&self, work: Work) -> Job {
+        self.bank.open_jobs.fetch_add(1, Ordering::Relaxed);
+        Job { bank: Arc::clone(&self.bank), work }
+    }
+}
+
+impl BankCheck {
+    fn report(&self, check: TransactionCheck, index: Option<u32>) {
+        self.report_fault(TransactionFault { check, index, account: None });
+    }
+
+    /// Of several contradictions the first one stays, whichever thread finds it.
+    fn report_fault(&self, fault: TransactionFault) {
+        let mut known = self.fault.lock();
+        *known = Some(known.map_or(fault, |known| known.min(fault)));
+    }
+}
+
+impl Shared {
+    fn push(&self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        self.queue.lock().jobs.extend(jobs);
+        self.is_filled.notify_all();
+    }
+
+    /// Returns the next job; `None` once the queue is closed.
+    fn pop(&self) -> Option<Job> {
+        let mut queue = self.queue.lock();
+        loop {
+            if queue.is_closed {
+                return None;
+            }
+            match queue.jobs.pop_front() {
+                Some(job) => return Some(job),
+                None => self.is_filled.wait(&mut queue),
+            }
+        }
+    }
+
+    fn run(&self) {
+        while let Some(Job { bank, work }) = self.pop() {
+            let started = now();
+            let (check, nanos) = match &work {
+                Work::Signatures(_) => (TransactionCheck::Signature, &self.times.signatures),
+                Work::Entries { .. } => (TransactionCheck::Entries, &self.times.entries),
+                Work::Balances(..) => (TransactionCheck::Balance, &self.times.balances),
+            };
+            let done = catch_unwind(AssertUnwindSafe(|| work.run(&bank)));
+            nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            if done.is_err() {
+                // The panic hook has logged it. What cannot be checked is not proven.
+                bank.report(check, None);
+            }
+            let is_last = bank.open_jobs.fetch_sub(1, Ordering::AcqRel) == 1;
+            if is_last && !self.send(&bank) {
+                return;
+            }
+        }
+    }
+
+    /// Sends the result of a bank. False if the writer has ended.
+    fn send(&self, bank: &BankCheck) -> bool {
+        if bank.is_cancelled.load(Ordering::Relaxed) {
+            return true;
+        }
+        let is_compared = bank.is_compared.load(Ordering::Relaxed);
+        let checked = CheckedBank {
+            bank: bank.id,
+            fault: *bank.fault.lock(),
+            results: if is_compared { ResultOrigin::Compared } else { ResultOrigin::Source },
+        };
+        let messages = self.messages.upgrade();
+        messages.is_some_and(|it| it.blocking_send(Message::Checked(checked)).is_ok())
+    }
+}
+
+impl Work {
+    fn run(self, bank: &BankCheck) {
+        match self {
+            Self::Signatures(transactions) => {
+                let wrong = transactions.iter().find(|executed| {
+                    let is_cancelled = bank.is_cancelled.load(Ordering::Relaxed);
+                    !is_cancelled && verify_signatures(&executed.transaction).is_err()
+                });
+                if let Some(executed) = wrong {
+                    bank.report(TransactionCheck::Signature, Some(executed.index));
+                }
+            }
+            Self::Entries { block, start, entries } => {
+                let Some(entries) = block.entries.get(entries) else { return };
+                let signatures = |entry: &Entry| {
+                    let transactions = transactions_of(&block, entry).iter();
+                    transactions.flat_map(|executed| &executed.transaction.signatures).collect()
+                };
+                let verified = verify_entries(start, entries, signatures, &bank.is_cancelled);
+                if let Err(EntryError::Hash { index }) = verified {
+                    let first = entries.get(index).map(|entry| entry.starting_transaction_index);
+                    let first = first.and_then(|first| u32::try_from(first).ok());
+                    bank.report(TransactionCheck::Entries, first);
+                }
+            }
+            Self::Balances(block, balances) => match balances.compare(&block) {
+                Ok(is_compared) => bank.is_compared.store(is_compared, Ordering::Relaxed),
+                Err(fault) => bank.report_fault(fault),
+            },
+        }
+    }
+}
+
+/// Splits the entries of a block into jobs. The error is a contradiction that needs no hash.
+fn split_entries(block: &Arc<Block>) -> Result<Vec<Work>, TransactionCheck> {
+    // The feed has removed entries that are not whole.
+    if block.entries.is_empty() {
+        return Err(TransactionCheck::MissingEntries);
+    }
+    let mut parts = Vec::new();
+    let mut start = block.previous_blockhash;
+    let mut first = 0;
+    let mut hashes = 0_u64;
+    let mut all_hashes = 0_u64;
+    for (index, entry) in block.entries.iter().enumerate() {
+        all_hashes = all_hashes.saturating_add(entry.num_hashes);
+        if all_hashes > ENTRY_HASHES_MAX {
+            return Err(TransactionCheck::Entries);
+        }
+        let of_signatures = entry.transaction_count.saturating_mul(HASHES_OF_TRANSACTION);
+        hashes = hashes.saturating_add(entry.num_hashes).saturating_add(of_signatures);
+        let is_last = index + 1 == block.entries.len();
+        if hashes >= HASHES_OF_JOB || is_last {
+            let block = Arc::clone(block);
+            parts.push(Work::Entries { block, start, entries: first..index + 1 });
+            start = entry.hash;
+            first = index + 1;
+            hashes = 0;
+        }
+    }
+    Ok(parts)
+}
+
+/// Returns the transactions of an entry.
+fn transactions_of<'a>(block: &'a Block, entry: &Entry) -> &'a [Arc<ExecutedTransaction>] {
+    let range = || {
+        let first = usize::try_from(entry.starting_transaction_index).ok()?;
+        let end = first.checked_add(usize::try_from(entry.transaction_count).ok()?)?;
+        block.transactions.get(first..end)
+    };
+    range().unwrap_or_default()
+}

@@ -1,0 +1,322 @@
+//! A source that lies about the transactions of a bank whose accounts and hash are right, in each mode: the bank is
+//! refused with the name of the check, or the lie cannot be proven at that level.
+
+use follow::{AgreementConfig, FollowerConfig, VerifyMode};
+use solana::HashReporter;
+use solana_hash::Hash;
+use solana_keypair::Keypair;
+use solana_message::compiled_instruction::CompiledInstruction;
+use solana_message::{Message, MessageHeader, VersionedMessage};
+use solana_pubkey::Pubkey;
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate, SubscribeUpdateTransactionInfo};
+use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
+
+use crate::proofs::{Rig, config, source_config};
+use crate::proven::Proven;
+use crate::script::{account, new_update, status, transaction};
+use crate::votes::{self, Validators};
+use testkit::geyser_source::Source;
+
+const FEE: u64 = 5_000;
+const PAYER_BALANCE: u64 = 1_000_000;
+const DEST: [u8; 32] = [8; 32];
+const DEST_BALANCE: u64 = 10_000;
+const DATA: [u8; 32] = [6; 32];
+const DATA_BALANCE: u64 = 7;
+const PAID: u64 = 100;
+/// A program that the bank's transactions call, besides the system program.
+const PROGRAM: [u8; 32] = [5; 32];
+const SYSTEM_PROGRAM: [u8; 32] = [0; 32];
+/// The places of the transactions in the bank: a failed transfer, a transfer, a change of data, a failed call of a
+/// program, and one whose balances the source does not send.
+const FAILED: u64 = 0;
+const TRANSFER: u64 = 1;
+const DATA_CHANGE: u64 = 2;
+const FAILED_CALL: u64 = 3;
+const OTHER: u64 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    Nothing,
+    InventedSignature,
+    Reordered,
+    Replaced,
+    /// One transaction is left out, and another client's is in its place.
+    LeftOut,
+    /// A failed transfer succeeds.
+    ErrRemoved,
+    /// A failed call of a program succeeds.
+    ErrOfCallRemoved,
+    ErrSet,
+    /// The balances are those of a failed transfer, too.
+    ErrAndBalancesSet,
+    /// A failed transaction changed the data of an account.
+    ErrOfDataChangeSet,
+    ForgedBalance,
+    ForgedFee,
+    ForgedLogs,
+    ForgedEntries,
+    LostEntries,
+}
+
+use Lie::*;
+
+const LIES: [Lie; 15] = [
+    Nothing,
+    InventedSignature,
+    Reordered,
+    Replaced,
+    LeftOut,
+    ErrRemoved,
+    ErrOfCallRemoved,
+    ErrSet,
+    ErrAndBalancesSet,
+    ErrOfDataChangeSet,
+    ForgedBalance,
+    ForgedFee,
+    ForgedLogs,
+    ForgedEntries,
+    LostEntries,
+];
+
+impl Lie {
+    /// The check that refuses it; `None` if it cannot be proven.
+    fn refused_by(self, has_entries: bool) -> Option<&'static str> {
+        match self {
+            InventedSignature => Some("signature"),
+            ErrSet | ErrAndBalancesSet | ForgedBalance | ForgedFee => Some("balance"),
+            ErrOfDataChangeSet => Some("failed_write"),
+            ErrRemoved => Some("transfer"),
+            Reordered | Replaced | LeftOut | ForgedEntries => has_entries.then_some("entries"),
+            LostEntries => has_entries.then_some("missing_entries"),
+            Nothing | ErrOfCallRemoved | ForgedLogs => None,
+        }
+    }
+
+    fn tell(self, bank: &mut Vec<SubscribeUpdate>) {
+        let err = || {
+            let err = TransactionError::AccountInUse;
+            let err = bincode::serialize(&err).expect("an error");
+            Some(proto::TransactionError { err })
+        };
+        match self {
+            Nothing => {}
+            InventedSignature => {
+                let info = info_mut(bank, OTHER);
+                info.signature = vec![7; 64];
+                info.transaction.as_mut().expect("its content").signatures = vec![vec![7; 64]];
+            }
+            Reordered => {
+                info_mut(bank, OTHER).index = 100;
+                info_mut(bank, FAILED_CALL).index = OTHER;
+                info_mut(bank, 100).index = FAILED_CALL;
+            }
+            Replaced => replace(bank, transaction(102, 1_000)),
+            LeftOut => {
+                let content = signed(&Keypair::new_from_array([44; 32]), [DEST, PROGRAM], &[], 9);
+                replace(bank, new_update(&content, (102, OTHER)));
+            }
+            ErrRemoved => meta_mut(bank, FAILED).err = None,
+            ErrOfCallRemoved => meta_mut(bank, FAILED_CALL).err = None,
+            ErrSet => meta_mut(bank, TRANSFER).err = err(),
+            ErrAndBalancesSet => {
+                let meta = meta_mut(bank, TRANSFER);
+                meta.err = err();
+                meta.post_balances = meta.pre_balances.clone();
+                meta.post_balances[0] -= FEE;
+                for next in [DATA_CHANGE, FAILED_CALL] {
+                    let next = meta_mut(bank, next);
+                    next.pre_balances[0] += PAID;
+                    next.post_balances[0] += PAID;
+                }
+            }
+            ErrOfDataChangeSet => meta_mut(bank, DATA_CHANGE).err = err(),
+            ForgedBalance => {
+                let meta = meta_mut(bank, DATA_CHANGE);
+                meta.pre_balances[1] -= 5;
+                meta.pre_balances[0] += 5;
+            }
+            ForgedFee => meta_mut(bank, TRANSFER).fee += 1,
+            ForgedLogs => meta_mut(bank, TRANSFER).log_messages = vec!["paid all".to_owned()],
+            ForgedEntries => {
+                for update in bank {
+                    if let Some(UpdateOneof::Entry(entry)) = &mut update.update_oneof {
+                        entry.num_hashes += 1;
+                    }
+                }
+            }
+            LostEntries => {
+                bank.retain(|it| !matches!(it.update_oneof, Some(UpdateOneof::Entry(_))));
+                for update in bank {
+                    if let Some(UpdateOneof::BlockMeta(meta)) = &mut update.update_oneof {
+                        meta.entries_count = 0;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn transaction_mut(update: &mut SubscribeUpdate) -> Option<&mut SubscribeUpdateTransactionInfo> {
+    match &mut update.update_oneof {
+        Some(UpdateOneof::Transaction(update)) => update.transaction.as_mut(),
+        _ => None,
+    }
+}
+
+fn info_mut(bank: &mut [SubscribeUpdate], index: u64) -> &mut SubscribeUpdateTransactionInfo {
+    let mut all = bank.iter_mut().filter_map(transaction_mut);
+    all.find(|info| info.index == index).expect("the transaction is there")
+}
+
+fn meta_mut(bank: &mut [SubscribeUpdate], index: u64) -> &mut proto::TransactionStatusMeta {
+    info_mut(bank, index).meta.as_mut().expect("results")
+}
+
+/// Puts another transaction in the place of the last one.
+fn replace(bank: &mut [SubscribeUpdate], other: SubscribeUpdate) {
+    let Some(UpdateOneof::Transaction(other)) = other.update_oneof else { return };
+    let info = other.transaction.expect("a transaction");
+    *info_mut(bank, OTHER) = SubscribeUpdateTransactionInfo { index: OTHER, ..info };
+}
+
+/// A transaction with an account that it may write, and the program that it calls.
+fn signed(
+    payer: &Keypair,
+    [writable, program]: [[u8; 32]; 2],
+    data: &[u8],
+    unique: u8,
+) -> VersionedTransaction {
+    let keys = [writable, program].map(Pubkey::from);
+    let header = MessageHeader {
+        num_required_signatures: 1,
+        num_readonly_signed_accounts: 0,
+        num_readonly_unsigned_accounts: 1,
+    };
+    let instruction =
+        CompiledInstruction { program_id_index: 2, accounts: vec![0, 1], data: data.to_vec() };
+    let message = Message {
+        header,
+        account_keys: std::iter::once(payer.pubkey()).chain(keys).collect(),
+        recent_blockhash: Hash::new_from_array([unique; 32]),
+        instructions: vec![instruction],
+    };
+    VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[payer]).expect("it signs")
+}
+
+/// The data of a transfer by the system program.
+fn transfer(lamports: u64) -> Vec<u8> {
+    let mut data = vec![2, 0, 0, 0];
+    data.extend(lamports.to_le_bytes());
+    data
+}
+
+/// A bank with five transactions, four of one payer, and the bank before it.
+fn banks(chain: &mut Proven) -> [Vec<SubscribeUpdate>; 2] {
+    let payer = Keypair::new_from_array([43; 32]);
+    let key = payer.pubkey().to_bytes();
+    let data = |slot: u64, content: u8| {
+        let mut update = account(slot, DATA, DATA_BALANCE, vec![content]);
+        if let Some(UpdateOneof::Account(update)) = &mut update.update_oneof {
+            update.account.as_mut().expect("an account").owner = vec![5; 32];
+        }
+        update
+    };
+    let plain = |slot: u64, key, lamports| account(slot, key, lamports, Vec::new());
+    let first = vec![plain(101, key, PAYER_BALANCE), plain(101, DEST, DEST_BALANCE), data(101, 1)];
+    let left = PAYER_BALANCE - 4 * FEE - PAID;
+    let second = vec![plain(102, key, left), plain(102, DEST, DEST_BALANCE + PAID), data(102, 2)];
+    let mut bank = Vec::new();
+    let mut balance = PAYER_BALANCE;
+    let contents = [
+        (FAILED, [DEST, SYSTEM_PROGRAM], transfer(PAYER_BALANCE)),
+        (TRANSFER, [DEST, SYSTEM_PROGRAM], transfer(PAID)),
+        (DATA_CHANGE, [DATA, PROGRAM], vec![1]),
+        (FAILED_CALL, [DATA, PROGRAM], vec![2]),
+    ];
+    for (index, keys, data) in contents {
+        let content = signed(&payer, keys, &data, index as u8);
+        bank.push(new_update(&content, (102, index)));
+        let before = if keys[0] == DATA { DATA_BALANCE } else { DEST_BALANCE };
+        let paid = if index == TRANSFER { PAID } else { 0 };
+        let meta = meta_mut(&mut bank, index);
+        meta.pre_balances = vec![balance, before, 1];
+        balance -= FEE + paid;
+        meta.post_balances = vec![balance, before + paid, 1];
+        if [FAILED, FAILED_CALL].contains(&index) {
+            let err = bincode::serialize(&TransactionError::AccountInUse).expect("an error");
+            meta.err = Some(proto::TransactionError { err });
+        }
+    }
+    let confirmed = |slot: u64, mut bank: Vec<SubscribeUpdate>| {
+        let statuses = [SlotStatus::SlotProcessed, SlotStatus::SlotConfirmed];
+        bank.extend(statuses.map(|it| status(slot, it)));
+        bank
+    };
+    let first = confirmed(101, chain.bank_with(101, first, Vec::new()));
+    let second = confirmed(102, chain.bank_with(102, second, bank));
+    [first, second]
+}
+
+/// Tells a lie. Returns the name of the check that refused the bank, or `None` if it was confirmed.
+async fn tell(mode: VerifyMode, has_entries: bool, lie: Lie) -> Option<&'static str> {
+    let source = Source::new(None);
+    let independent = Source::new(None);
+    let validators = Validators::new();
+    let mut settings = config(vec![source_config(&source).await], mode);
+    settings.verify_entries = has_entries;
+    if mode == VerifyMode::Agree {
+        let sources = vec![source_config(&independent).await];
+        settings.agreement = AgreementConfig { sources, required: 1 };
+    }
+    let epoch_stakes = vec![validators.stakes(1_000)];
+    let (rig, mut chain) = Rig::start(FollowerConfig { epoch_stakes, ..settings });
+    chain.has_entries = has_entries;
+    let [first, mut second] = banks(&mut chain);
+    let voted = (102, chain.hash);
+    lie.tell(&mut second);
+    source.send(first);
+    source.send(second);
+    independent.send([chain.child_slot_hashes()]);
+    source.send(votes::bank(&mut chain, 103, validators.votes(103, voted)));
+    let text = format!("{mode:?}, entries: {has_entries}, {lie:?}");
+    rig.wait(&text, |rig| rig.slots()[1] >= 102 || rig.status.mismatch().is_some()).await;
+    let summary = chain_solana::Verification::summary(&**rig.status.proof());
+    let fault = summary.first_mismatch.map(|mismatch| {
+        assert_eq!((mismatch.slot, mismatch.reporter), (102, HashReporter::Transactions), "{text}");
+        // It was requested again once, and never shown.
+        assert_eq!((summary.repairs, rig.slots()[1] <= 101), (1, true), "{text}");
+        mismatch.fault.expect("a contradiction").check.name()
+    });
+    rig.stop().await;
+    fault
+}
+
+async fn tell_all(mode: VerifyMode) {
+    for has_entries in [false, true] {
+        for lie in LIES {
+            let refused_by = tell(mode, has_entries, lie).await;
+            let expected = lie.refused_by(has_entries);
+            assert_eq!(refused_by, expected, "{mode:?}, entries: {has_entries}, {lie:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lies_about_transactions_are_refused_if_the_chain_lists_the_hash() {
+    tell_all(VerifyMode::Sequence).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lies_about_transactions_are_refused_if_sources_agree_on_the_hash() {
+    tell_all(VerifyMode::Agree).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lies_about_transactions_are_refused_if_validators_voted_for_the_hash() {
+    tell_all(VerifyMode::Votes).await;
+}
