@@ -51,7 +51,7 @@ fn flip(bytes: &mut [u8], rng: &mut Rng) {
 }
 
 /// Damages a bank. Returns a word for the damage.
-fn harm(bank: &mut Vec<SubscribeUpdate>, rng: &mut Rng) -> &'static str {
+pub(crate) fn harm(bank: &mut Vec<SubscribeUpdate>, rng: &mut Rng) -> &'static str {
     let wallet = random(bank, rng, is_wallet);
     let any = random(bank, rng, |update| account_mut(update).is_some());
     let with_data = random(bank, rng, |update| {

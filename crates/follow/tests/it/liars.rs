@@ -40,7 +40,7 @@ const FAILED_CALL: u64 = 3;
 const OTHER: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
+pub(crate) enum Lie {
     Nothing,
     InventedSignature,
     Reordered,
@@ -65,7 +65,7 @@ enum Lie {
 
 use Lie::*;
 
-const LIES: [Lie; 15] = [
+pub(crate) const LIES: [Lie; 15] = [
     Nothing,
     InventedSignature,
     Reordered,
@@ -85,7 +85,7 @@ const LIES: [Lie; 15] = [
 
 impl Lie {
     /// The check that refuses it; `None` if it cannot be proven.
-    fn refused_by(self, has_entries: bool) -> Option<&'static str> {
+    pub(crate) fn refused_by(self, has_entries: bool) -> Option<&'static str> {
         match self {
             InventedSignature => Some("signature"),
             ErrSet | ErrAndBalancesSet | ForgedBalance | ForgedFee => Some("balance"),
@@ -263,7 +263,7 @@ fn banks(chain: &mut Proven) -> [Vec<SubscribeUpdate>; 2] {
 }
 
 /// Tells a lie. Returns the name of the check that refused the bank, or `None` if it was confirmed.
-async fn tell(mode: VerifyMode, has_entries: bool, lie: Lie) -> Option<&'static str> {
+pub(crate) async fn tell(mode: VerifyMode, has_entries: bool, lie: Lie) -> Option<&'static str> {
     let source = Source::new(None);
     let independent = Source::new(None);
     let validators = Validators::new();

@@ -11,6 +11,7 @@ mod http;
 mod joins;
 mod leaders;
 mod liars;
+mod lies;
 mod newer_blocks;
 mod open_banks;
 mod parameters;

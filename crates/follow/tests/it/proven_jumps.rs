@@ -25,20 +25,20 @@ use crate::votes::{Validators, bank};
 
 /// The newest bank before the gap, and the block of the archive.
 const BEFORE: u64 = 110;
-const ARCHIVED: u64 = 130;
+pub(crate) const ARCHIVED: u64 = 130;
 /// The account that a lying archive has.
 const VICTIM: [u8; 32] = [77; 32];
 
 /// A follower of a source, with an upstream that serves archives, and what proves banks in its mode.
-struct World {
+pub(crate) struct World {
     mode: VerifyMode,
-    source: Source,
+    pub(crate) source: Source,
     independent: Vec<Source>,
     validators: Validators,
     archives: ArchiveServer,
     config: FollowerConfig,
-    rig: Rig,
-    chain: Proven,
+    pub(crate) rig: Rig,
+    pub(crate) chain: Proven,
     dir: TempDir,
     served: TempDir,
 }
@@ -78,12 +78,12 @@ impl World {
     }
 
     /// A bank that proves nothing of its parent but that its SlotHashes lists it.
-    fn bank(&mut self, slot: u64) -> Vec<SubscribeUpdate> {
+    pub(crate) fn bank(&mut self, slot: u64) -> Vec<SubscribeUpdate> {
         bank(&mut self.chain, slot, Vec::new())
     }
 
     /// Sends a bank that proves the one before it in this mode.
-    fn prove(&mut self, slot: u64) {
+    pub(crate) fn prove(&mut self, slot: u64) {
         let voted = (self.chain.slot, self.chain.hash);
         for source in &self.independent {
             source.send([self.chain.child_slot_hashes()]);
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// Follows, and then is cut off beyond the replay window. The source has the banks from the archive's on.
-    async fn cut_off(mode: VerifyMode) -> Self {
+    pub(crate) async fn cut_off(mode: VerifyMode) -> Self {
         let mut world = Self::start(mode).await;
         world.open_gap().await;
         world
@@ -119,12 +119,12 @@ impl World {
         eventually(has_another, || "another stream".to_owned()).await;
     }
 
-    fn serve(&self, state: &State) {
+    pub(crate) fn serve(&self, state: &State) {
         self.archives.set(Some(&state.write_full(self.served.path())), None);
     }
 
     /// Slots at processed, confirmed and finalized.
-    fn slots(&self) -> [u64; 3] {
+    pub(crate) fn slots(&self) -> [u64; 3] {
         Commitment::ALL.map(|commitment| self.rig.reader.view(commitment).block().slot)
     }
 
@@ -142,11 +142,11 @@ impl World {
     }
 
     /// The confirmed slot before the gap.
-    fn confirmed(&self) -> u64 {
+    pub(crate) fn confirmed(&self) -> u64 {
         if self.mode == VerifyMode::Off { BEFORE } else { BEFORE - 1 }
     }
 
-    async fn wait_for_refusal(&self, text: &str) {
+    pub(crate) async fn wait_for_refusal(&self, text: &str) {
         let limitation = || self.rig.status.proof().limitation();
         let is_it = || limitation().is_some_and(|limitation| limitation.contains(text));
         eventually(is_it, || format!("{:?}, {text}: {:?}", self.mode, limitation())).await;

@@ -1,0 +1,175 @@
+//! Lies by seed, each told to a follower of its own: it is refused, or `docs/verify.md` says that no level, or not this
+//! one, proves it.
+//!
+//! `HYDRANT_LIES=1000` tells that many.
+
+use fastrand::Rng;
+use follow::{AgreementConfig, FollowerConfig, VerifyMode};
+use ledger::Address;
+use solana::VerificationLevel;
+use solana_keypair::Keypair;
+use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
+
+use crate::corruptions::harm;
+use crate::liars;
+use crate::proofs::{Rig, config, source_config};
+use crate::proven::Proven;
+use crate::proven_jumps::{ARCHIVED, World};
+use crate::script::{account, status};
+use crate::snapshot::WALLET;
+use crate::votes::{self, Validators};
+use testkit::geyser_source::Source;
+
+const LIES_DEFAULT: u64 = 60;
+const MODES: [VerifyMode; 3] = [VerifyMode::Sequence, VerifyMode::Agree, VerifyMode::Votes];
+/// The bank with the lie.
+const FORGED: u64 = 102;
+
+/// A source whose forged bank is confirmed by its own children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum League {
+    /// The other sources and the validators are honest.
+    Alone,
+    /// The independent source lists the hash of the forged bank.
+    WithSource,
+    /// The votes for the forged bank are not those of two thirds of the stake.
+    WithVotes,
+}
+
+/// A follower in a mode, its source, and what proves banks in this mode.
+struct Told {
+    mode: VerifyMode,
+    source: Source,
+    independent: Source,
+    validators: Validators,
+    rig: Rig,
+    chain: Proven,
+}
+
+impl Told {
+    async fn start(mode: VerifyMode) -> Self {
+        let source = Source::new(None);
+        let independent = Source::new(None);
+        let validators = Validators::new();
+        let mut settings = config(vec![source_config(&source).await], mode);
+        if mode == VerifyMode::Agree {
+            let sources = vec![source_config(&independent).await];
+            settings.agreement = AgreementConfig { sources, required: 1 };
+        }
+        let epoch_stakes = vec![validators.stakes(1_000)];
+        let (rig, mut chain) = Rig::start(FollowerConfig { epoch_stakes, ..settings });
+        source.send(chain.chain(101..=101));
+        Self { mode, source, independent, validators, rig, chain }
+    }
+
+    /// Sends an honest child of the newest bank, which proves it.
+    fn prove(&mut self, honest: &Proven, votes: Vec<SubscribeUpdate>) {
+        self.independent.send([honest.child_slot_hashes()]);
+        self.source.send(votes::bank(&mut self.chain, FORGED + 1, votes));
+    }
+
+    /// Waits until the bank is confirmed, or was refused twice. Returns the level of a confirmed one.
+    async fn judge(self, text: &str) -> Option<VerificationLevel> {
+        // The first stream, that of the repair, and one more after a bank that cannot be read.
+        let is_refused = |rig: &Rig| rig.status.mismatch().is_some() || rig.status.sessions() > 3;
+        self.rig.wait(text, |rig| rig.slots()[1] >= FORGED || is_refused(rig)).await;
+        let is_confirmed = self.rig.slots()[1] >= FORGED;
+        let level = self.rig.level(FORGED).filter(|_| is_confirmed);
+        self.rig.stop().await;
+        level
+    }
+}
+
+/// A bank is altered, and what proves it is honest.
+async fn damage(mode: VerifyMode, rng: &mut Rng, text: &str) {
+    let mut told = Told::start(mode).await;
+    let wallet = account(FORGED, WALLET, rng.u64(1..1 << 50), Vec::new());
+    let mut bank = told.chain.bank_with(FORGED, vec![wallet], Vec::new());
+    let word = harm(&mut bank, rng);
+    bank.push(status(FORGED, SlotStatus::SlotProcessed));
+    told.source.send(bank);
+    let honest = told.chain.clone();
+    let votes = told.validators.votes(FORGED + 1, (FORGED, honest.hash));
+    told.prove(&honest, votes);
+    assert_eq!(told.judge(text).await, None, "{text}: {word}");
+}
+
+/// A bank is altered together with what its children say of it.
+async fn forge(mode: VerifyMode, league: League, rng: &mut Rng, text: &str) {
+    let mut told = Told::start(mode).await;
+    let mut honest = told.chain.clone();
+    let balance = rng.u64(1..1 << 50);
+    let wallet = |lamports| vec![account(FORGED, WALLET, lamports, Vec::new())];
+    drop(honest.bank_with(FORGED, wallet(balance), Vec::new()));
+    let mut bank = told.chain.bank_with(FORGED, wallet(balance + 1), Vec::new());
+    bank.push(status(FORGED, SlotStatus::SlotProcessed));
+    told.source.send(bank);
+    let forged = (FORGED, told.chain.hash);
+    let listed = if league == League::WithSource { told.chain.clone() } else { honest.clone() };
+    if league == League::WithVotes {
+        let at = |index: u64| (FORGED + 1, index);
+        let n = rng.usize(..3);
+        // One voter votes for it, a second one twice under other accounts, and a key of nobody.
+        let one = told.validators.vote(n, at(0), forged);
+        let others = [
+            votes::vote(&Keypair::new(), (n + 1) % 3, at(1), forged),
+            votes::vote(&told.validators.0[n], (n + 2) % 3, at(2), forged),
+        ];
+        told.prove(&listed, [vec![one], others.to_vec()].concat());
+        told.rig.wait(text, |rig| rig.slots()[0] == FORGED + 1).await;
+        assert_eq!(told.rig.slots()[1], 101, "{text}");
+        return told.rig.stop().await;
+    }
+    let votes = told.validators.votes(FORGED + 1, (FORGED, honest.hash));
+    told.prove(&listed, votes);
+    let expected = match (mode, league) {
+        (VerifyMode::Sequence, _) => Some(VerificationLevel::Sequence),
+        (VerifyMode::Agree, League::WithSource) => Some(VerificationLevel::Agreed),
+        _ => None,
+    };
+    assert_eq!(told.judge(text).await, expected, "{text}");
+}
+
+/// An archive closes a gap with an altered account, and its own sums are right.
+async fn forge_archive(mode: VerifyMode, rng: &mut Rng, text: &str) {
+    let mut world = World::cut_off(mode).await;
+    let archived = world.bank(ARCHIVED);
+    world.source.send(archived);
+    let victim: [u8; 32] = std::array::from_fn(|_| rng.u8(1..));
+    world.serve(&world.chain.state().with(victim, rng.u64(1..1 << 50)));
+    world.prove(ARCHIVED + 1);
+    world.wait_for_refusal(&format!("the bank hash of slot {ARCHIVED} is")).await;
+    assert_eq!(world.slots()[1], world.confirmed(), "{text}");
+    let is_shown =
+        |commitment| world.rig.reader.view(commitment).record(&Address::from(victim)).is_some();
+    assert!(!ledger::Commitment::ALL.into_iter().any(is_shown), "{text}");
+    world.rig.stop().await;
+}
+
+async fn tell(seed: u64) {
+    let mut rng = Rng::with_seed(seed);
+    let mode = MODES[rng.usize(..MODES.len())];
+    let kind = rng.u8(..10);
+    let text = format!("seed {seed}, {mode:?}, kind {kind}");
+    match kind {
+        0..4 => damage(mode, &mut rng, &text).await,
+        4 => forge(mode, League::Alone, &mut rng, &text).await,
+        5 => forge(mode, League::WithSource, &mut rng, &text).await,
+        6 => forge(VerifyMode::Votes, League::WithVotes, &mut rng, &text).await,
+        7 => forge_archive(mode, &mut rng, &text).await,
+        _ => {
+            let has_entries = rng.bool();
+            let lie = liars::LIES[rng.usize(..liars::LIES.len())];
+            let refused_by = liars::tell(mode, has_entries, lie).await;
+            assert_eq!(refused_by, lie.refused_by(has_entries), "{text}: {lie:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_lie_is_refused_or_named_as_not_provable() {
+    let lies = std::env::var("HYDRANT_LIES").ok().and_then(|text| text.parse().ok());
+    for seed in 0..lies.unwrap_or(LIES_DEFAULT) {
+        tell(seed).await;
+    }
+}
