@@ -108,7 +108,7 @@ impl Replay {
         let seconds_max = RUN_TIME_MAX.as_secs_f64();
         if let Some(late) = entries.iter().find(|entry| seconds(entry) > seconds_max) {
             return Err(LoadError::Plan(format!(
-                "at_ms {:?}: due {:?} s after the first request at a speed of {speed}, the maximum is {seconds_max} s",
+                "at_ms {:?}: due {:?} s after the first request at a speed of {speed:?}, the maximum is {seconds_max} s",
                 late.at_ms,
                 seconds(late)
             )));
@@ -241,7 +241,7 @@ mod tests {
         {
             let err = replay(last_ms, speed).err().expect(last_ms).to_string();
             assert!(err.ends_with("the maximum is 1000000 s"), "{err}");
-            assert!(err.contains(&format!("a speed of {speed}")), "{err}");
+            assert!(err.contains(&format!("a speed of {speed:?},")), "{err}");
         }
         let last = replay("1.1e9", 2.0).expect("it is soon enough").times[1];
         assert_eq!(last, Duration::from_secs(550_000));

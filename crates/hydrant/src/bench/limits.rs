@@ -56,8 +56,12 @@ fn check_fraction(flag: &str, value: f64, range: &RangeInclusive<f64>) -> Result
     // `Debug` writes very small and very large numbers with an exponent.
     let text = format!("{value:?}");
     let text = text.trim_end_matches(".0");
-    let (min, max) = (range.start(), range.end());
-    ensure!(range.contains(&value), "{flag} is {text}: must be from {min} to {max}");
+    ensure!(
+        range.contains(&value),
+        "{flag} is {text}: must be from {} to {}",
+        range.start(),
+        range.end()
+    );
     Ok(())
 }
 

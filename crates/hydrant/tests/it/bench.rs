@@ -195,13 +195,16 @@ fn values_and_files_outside_the_limits_are_refused_by_name() -> Result<()> {
         (["--inputs", &pipe], "/pipe: a named pipe, not a regular file"),
         (["--inputs", &dir], ": a directory, not a regular file"),
     ] {
-        let output = bench(&[&["--suite", "account-info"], &args[..]].concat(), false)?;
+        let output = bench(&[&args[..], &["--suite", "account-info"]].concat(), false)?;
         ensure!(output.contains(why) && output.lines().count() == 1, "{args:?}: {output}");
     }
     for (args, why) in [
         (vec!["--replay", "/dev/zero"], "--replay: /dev/zero: a device, not a regular file"),
         (vec!["--replay", &pipe], "/pipe: a named pipe, not a regular file"),
-        (vec!["--replay", &log], "at_ms 1e22: due 1e19 s after the first request at a speed of 1,"),
+        (
+            vec!["--replay", &log],
+            "at_ms 1e22: due 1e19 s after the first request at a speed of 1.0,",
+        ),
         (vec!["--replay", &log, "--speed", "1e-300"], "--speed is 1e-300: must be from 0.000001"),
         (
             vec!["--generate", &target, "--rate", "1000000", "--duration", "2"],
