@@ -65,6 +65,9 @@ impl Endpoint {
         // The fragment is for the display of the response.
         let rest = rest.split('#').next().unwrap_or_default();
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if host.contains('@') {
+            return Err(url_error("a URL with a user or a password is not supported"));
+        }
         let split = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let name = split.map_or(host, |(name, _)| name);
         let with_port = split.map_or_else(|| format!("{host}:{port}"), |_| host.to_owned());
@@ -230,6 +233,15 @@ mod tests {
         let err = Endpoint::parse("ws://127.0.0.1:1/KEY").expect_err("WebSocket").to_string();
         assert!(err.contains("only http") && err.contains("http[s]://HOST"), "{err}");
         assert!(err.starts_with("ws://127.0.0.1:1: "), "{err}");
+        for scheme in ["http", "https"] {
+            let url = format!("{scheme}://u:secret@127.0.0.1:1/KEY");
+            let err = Endpoint::parse(&url).expect_err("it has a password").to_string();
+            assert!(
+                err.starts_with(&format!("{scheme}://127.0.0.1:1: a URL with a user")),
+                "{err}"
+            );
+            assert!(!err.contains("secret") && !err.contains("KEY"), "{err}");
+        }
         let endpoint = Endpoint::parse("http://127.0.0.1:1/KEY").expect("a URL");
         assert!(!format!("{endpoint:?}").contains("KEY"));
     }

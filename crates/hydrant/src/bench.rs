@@ -2,24 +2,29 @@
 //!
 //! Shape: each suite is measured alone, run by run; with `--scans` while that number of clients scan. A replay is a
 //! suite of its own. Inputs are discovered, or read from a file that an earlier run wrote. Results go to standard output as a table, and to files if requested.
+//! Bounds: those of the flags (`limits`), of the files (`INPUTS_BYTES_MAX`, `LOG_BYTES_MAX`) and of the responses before
+//! the load (`RESPONSE_BYTES_MAX`).
 //! Not here: how load is generated and counted (`loadgen`), the requests of the suites (`loadgen_solana`).
 
+pub(crate) mod flags;
+mod limits;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
 use http_client::{Client, Endpoint, Server};
 use loadgen::{
-    Arrival, LoadPlan, Mix, Replay, Report, Run, RunLength, Stream, html_report, read_log,
-    write_log,
+    Arrival, LOG_REQUESTS_MAX, LoadPlan, LogEntry, Mix, Replay, Report, Run, RunLength, Stream,
+    html_report, parse_log, write_log,
 };
 use loadgen_solana::{
     DiscoveryConfig, InputKinds, Inputs, RestSuite, Suite, SuiteError, json_rpc, scan_requests,
 };
 use process_usage::Process;
 
+use self::flags::BenchFlags;
 use crate::console::print_line;
 use crate::input_file;
 
@@ -30,102 +35,17 @@ const CLOSED_CONNECTIONS_DEFAULT: usize = 16;
 /// The seed of every generated mix.
 const SEED: u64 = 1;
 
-/// The flags of `hydrant bench`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct BenchFlags {
-    /// The endpoint: http:// or https://, host, optional port, optional path.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8899")]
-    pub(crate) url: String,
-    /// With https: PEM file with the server's certificate or that of its issuer [default: the
-    /// certificates that this machine trusts].
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
-    /// A file with the API key that each request sends [default: none].
-    #[arg(long, value_name = "FILE")]
-    pub(crate) api_key_file: Option<PathBuf>,
-    /// Suites to measure [default: every suite of JSON-RPC for which the endpoint has inputs].
-    ///
-    /// account-info, block, blocks, first-available-block, multiple-accounts, slot, supply,
-    /// token-accounts-by-delegate, token-accounts-by-owner, token-supply, transaction,
-    /// transaction-parsed, version, program-accounts; mix: all of them by weight; scans: the requests of
-    /// --scans alone; rest: every read-only route of REST; rest-NAME: one of them, such as rest-account.
-    /// rest-account-unchanged and rest-mint-holders-unchanged send If-None-Match with the current ETag
-    /// and expect 304.
-    #[arg(long, value_name = "SUITE", num_args = 1..)]
-    pub(crate) suite: Vec<String>,
-    /// Requests per second at equal intervals, independent of responses (open loop) [default: each
-    /// connection sends its next request after a response (closed loop)].
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) rate: Option<f64>,
-    /// Connections [default: 16, and 64 with --rate or --replay].
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) connections: Option<usize>,
-    /// Threads that generate the load.
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    pub(crate) threads: usize,
-    /// Seconds of each run.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    pub(crate) duration: f64,
-    /// Seconds before each run that are not counted.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    pub(crate) warm_up: f64,
-    /// Number of runs; the median and the spread are reported.
-    #[arg(long, value_name = "COUNT", default_value_t = 3)]
-    pub(crate) runs: usize,
-    /// Seconds after which a request times out.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    pub(crate) timeout: f64,
-    /// Clients that scan in a closed loop at the same time: getProgramAccounts for all accounts of
-    /// --program or of the token program, each time with another dataSlice, so that no cache has the
-    /// response.
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
-    pub(crate) scans: usize,
-    /// An account, mint or owner to request [default: discovered from the node]. Can be repeated.
-    #[arg(long, value_name = "PUBKEY", num_args = 1..)]
-    pub(crate) address: Vec<String>,
-    /// The program for program-accounts and --scans [default: the token program; program-accounts then
-    /// requests one owner at a time].
-    #[arg(long, value_name = "PUBKEY")]
-    pub(crate) program: Option<String>,
-    /// Read the inputs of the requests from this file instead of discovering them. Several endpoints then
-    /// get the same requests.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["address", "program", "inputs_out", "replay"])]
-    pub(crate) inputs: Option<PathBuf>,
-    /// Write the discovered inputs of the requests to this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
-    pub(crate) inputs_out: Option<PathBuf>,
-    /// The server's process, if it runs on this machine: its CPU time and memory are reported too.
-    #[arg(long, value_name = "PID")]
-    pub(crate) pid: Option<u32>,
-    /// Replay this log of requests: lines of {"at_ms": 0, "body": {...}} or {"at_ms": 0, "path": "/"}. The log
-    /// defines the requests, their times and the duration.
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["suite", "rate", "duration", "warm_up", "scans", "address", "program"]
-    )]
-    pub(crate) replay: Option<PathBuf>,
-    /// With --replay: factor of the recorded speed.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay")]
-    pub(crate) speed: f64,
-    /// Write a mix of the suites of JSON-RPC, --rate per second for --duration, to this file as a log, and
-    /// exit.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "rate",
-        conflicts_with_all = [
-            "replay", "scans", "connections", "threads", "warm_up", "runs", "timeout", "pid", "json", "html"
-        ]
-    )]
-    pub(crate) generate: Option<PathBuf>,
-    /// Write the results to this file as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Write the results to this file as one HTML page with plots.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-}
+/// Bytes of a file of inputs: a million accounts. Discovery finds at most some thousand.
+const INPUTS_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of a log: [`LOG_REQUESTS_MAX`] short requests.
+const LOG_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of a file of trusted certificates: several times those that a machine trusts.
+const CA_BYTES_MAX: u64 = 4 << 20;
+
+/// Bytes of a response that is read before the load: many times the longest block.
+const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// What a measurement requests.
 enum Target {
@@ -152,8 +72,12 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
     }
     let targets = parse_targets(&flags.suite)?;
     check_uses(flags, &targets)?;
-    let mut client = Client::open(endpoint.clone())?;
-    let inputs = inputs(flags, &targets, &mut client)?;
+    let stored = flags.inputs.as_deref().map(read_inputs).transpose()?;
+    let mut client = Client::open_with_body_limit(endpoint.clone(), RESPONSE_BYTES_MAX)?;
+    let inputs = match stored {
+        Some(inputs) => inputs,
+        None => discover_inputs(flags, &targets, &mut client)?,
+    };
     if let Some(path) = &flags.generate {
         return generate(flags, &targets, &inputs, path);
     }
@@ -181,11 +105,13 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
     print_report(flags, &report)
 }
 
-/// Returns the inputs of a file, or those that are discovered.
-fn inputs(flags: &BenchFlags, targets: &[Target], client: &mut Client) -> Result<Inputs> {
-    if let Some(path) = &flags.inputs {
-        return Inputs::read(path).context("--inputs");
-    }
+fn read_inputs(path: &Path) -> Result<Inputs> {
+    let bytes = input_file::read(path, INPUTS_BYTES_MAX).context("--inputs")?;
+    Inputs::parse(&bytes).with_context(|| format!("--inputs: {}", path.display()))
+}
+
+/// Discovers the inputs of the targets, and writes them if a file is named.
+fn discover_inputs(flags: &BenchFlags, targets: &[Target], client: &mut Client) -> Result<Inputs> {
     let config = DiscoveryConfig {
         addresses: flags.address.clone(),
         program: flags.program.clone(),
@@ -200,17 +126,13 @@ fn inputs(flags: &BenchFlags, targets: &[Target], client: &mut Client) -> Result
 }
 
 fn check(flags: &BenchFlags) -> Result<()> {
-    let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0 && seconds < 1e6;
-    ensure!(is_time(flags.duration), "--duration {}: must be more than 0 seconds", flags.duration);
-    ensure!(is_time(flags.timeout), "--timeout {}: must be more than 0 seconds", flags.timeout);
-    ensure!(
-        flags.warm_up == 0.0 || is_time(flags.warm_up),
-        "--warm-up {}: must be at least 0 seconds",
-        flags.warm_up
-    );
-    ensure!(flags.runs > 0, "--runs must be at least 1");
+    limits::check(flags)?;
+    limits::check_open_files(connections(flags), flags, process_usage::raise_open_files_max())?;
     let has_tls = flags.url.starts_with("https://");
     ensure!(flags.ca.is_none() || has_tls, "--ca requires an https endpoint");
+    if let Some(path) = &flags.ca {
+        input_file::check(path, CA_BYTES_MAX).context("--ca")?;
+    }
     Ok(())
 }
 
@@ -347,22 +269,34 @@ fn generate(flags: &BenchFlags, targets: &[Target], inputs: &Inputs, path: &Path
         Target::Scans | Target::Rest(_) => Vec::new(),
     });
     let rate = flags.rate.context("--generate requires --rate")?;
-    ensure!(rate.is_finite() && rate > 0.0, "--rate {rate}: must be more than 0");
     let log = mix(suites, inputs)?.log(rate, Duration::from_secs_f64(flags.duration));
-    write_log(path, &log)?;
+    // The times are random: their number may exceed what `limits` calculated.
+    let requests = log.len();
+    ensure!(
+        requests <= LOG_REQUESTS_MAX,
+        "--generate: {requests} requests, the maximum is {LOG_REQUESTS_MAX}"
+    );
+    write_log(path, &log).context("--generate")?;
     print_line(&format!("wrote {} requests to {}", log.len(), path.display()));
     Ok(())
 }
 
 fn replay(flags: &BenchFlags, endpoint: &Endpoint, path: &Path) -> Result<()> {
-    let entries = read_log(path).context("--replay")?;
-    let replay = Replay::new(&entries, endpoint, flags.speed, json_rpc)?;
+    let entries = read_log(path)?;
+    let replay = Replay::new(&entries, endpoint, flags.speed, json_rpc).context("--replay")?;
     let name = format!("replay of {}", path.display());
     let stream = replay.stream(&name, connections(flags), flags.threads);
     let plan = plan(flags, endpoint, vec![stream], RunLength::Once);
     let mut report = Report::new("hydrant bench", notes(flags));
     report.add(&arrivals(&plan), &runs(flags, &plan)?);
     print_report(flags, &report)
+}
+
+fn read_log(path: &Path) -> Result<Vec<LogEntry>> {
+    let bytes = input_file::read(path, LOG_BYTES_MAX).context("--replay")?;
+    let with_path = || format!("--replay: {}", path.display());
+    let text = String::from_utf8(bytes).with_context(with_path)?;
+    parse_log(&text).with_context(with_path)
 }
 
 fn plan(
@@ -389,7 +323,15 @@ fn run_length(flags: &BenchFlags) -> RunLength {
 }
 
 fn runs(flags: &BenchFlags, plan: &LoadPlan) -> Result<Vec<Run>> {
-    Ok((0..flags.runs).map(|_| plan.run()).collect::<Result<_, _>>()?)
+    let mut runs: Vec<Run> = Vec::new();
+    for _ in 0..flags.runs {
+        // The report shows seconds and samples of the last run only.
+        if let Some(last) = runs.last_mut() {
+            last.drop_series();
+        }
+        runs.push(plan.run()?);
+    }
+    Ok(runs)
 }
 
 fn arrivals(plan: &LoadPlan) -> Vec<String> {
@@ -402,7 +344,9 @@ fn arrivals(plan: &LoadPlan) -> Vec<String> {
 }
 
 fn notes(flags: &BenchFlags) -> Vec<String> {
-    let BenchFlags { url, runs, duration, warm_up, timeout, threads, .. } = flags;
+    let BenchFlags { url, runs, duration, warm_up, timeout, .. } = flags;
+    // As `loadgen` does.
+    let threads = flags.threads.min(connections(flags));
     let server = Server::from_url(url);
     let count = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
     let length = match &flags.replay {
@@ -478,18 +422,6 @@ mod tests {
     }
 
     #[test]
-    fn invalid_times_are_refused() {
-        for line in
-            [["--duration", "0"], ["--timeout", "inf"], ["--warm-up", "-1"], ["--runs", "0"]]
-        {
-            let line = [format!("{}={}", line[0], line[1])];
-            let line: Vec<&str> = line.iter().map(String::as_str).collect();
-            assert!(check(&flags(&line)).is_err(), "{line:?}");
-        }
-        assert!(check(&flags(&["--warm-up", "0"])).is_ok());
-    }
-
-    #[test]
     fn flags_without_effect_are_refused() {
         let parsed = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.flags);
         let of_log = ["--scans 4", "--duration 1", "--warm-up 0", "--address A", "--program P"];
@@ -541,7 +473,9 @@ mod tests {
             check_uses(&flags, &targets).expect(line);
         }
         assert!(check(&flags(&["--ca", "f"])).is_err());
-        assert!(check(&flags(&["--ca", "f", "--url", "https://h"])).is_ok());
+        let endless = flags(&["--ca", "/dev/zero", "--url", "https://h"]);
+        let err = format!("{:#}", check(&endless).expect_err("a device"));
+        assert_eq!(err, "--ca: /dev/zero: a device, not a regular file");
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! The ranges of all numeric settings, checked before anything is opened.
 //!
-//! Shape: `node`, `local` and `follow` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and `grpc` the tables, each
+//! Shape: `node`, `local`, `follow` and `bench` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and `grpc` the tables, each
 //! setting with value, minimum and maximum. [`check`] refuses the first one that is out of its range. A table of the
 //! file is destructured field by field, so that a setting without a range does not compile.
 //! A maximum is a value above which no use is known: a day for times, the resources of a large machine for the rest.
-//! Not here: checks that depend on another setting (`node::config`, `local::config`, `follow::config`, and each crate's own
-//! `Config::check`).
+//! Not here: fractions of `bench` (`bench::limits`), checks that depend on another setting (`node::config`,
+//! `local::config`, `follow::config`, and each crate's own `Config::check`).
 
 use std::ops::RangeInclusive;
 
 use anyhow::{Result, bail};
 
+use crate::bench::flags::BenchFlags;
 use crate::follow::flags::FollowerFlags;
 use crate::local::flags::DevFlags;
 use crate::node::NodeFlags;
@@ -26,6 +27,8 @@ const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const MILLION: u64 = 1_000_000;
 const BILLION: u64 = 1_000_000_000;
+/// Runs of `hydrant bench`. Each keeps three histograms for each stream, about a megabyte.
+const RUNS_MAX: u64 = 100;
 /// Ticks of 6.25 ms in an hour.
 const TICKS_MAX: u64 = HOUR_MS * 1_000 / 6_250;
 /// SOL of the faucet: a quarter of the lamports that a `u64` counts.
@@ -151,6 +154,20 @@ pub(crate) fn follow(flags: &FollowerFlags) -> Vec<Setting> {
         flag("--snapshot-bytes-max", flags.snapshot_bytes_max, 1..=64 * TIB, ", 64 tebibytes"),
         count("--verify-sources-min", flags.verify_sources_min, 1..=1_000),
         flag("--slots-behind-max", flags.slots_behind_max, 0..=BILLION, ""),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The flags of `hydrant bench` that are counts.
+pub(crate) fn bench(flags: &BenchFlags) -> Vec<Setting> {
+    let connections_max = loadgen::CONNECTIONS_MAX as u64;
+    [
+        count("--connections", flags.connections, 1..=connections_max),
+        count("--scans", Some(flags.scans), 0..=connections_max),
+        count("--threads", Some(flags.threads), 1..=loadgen::THREADS_MAX as u64),
+        count("--runs", Some(flags.runs), 1..=RUNS_MAX),
     ]
     .into_iter()
     .flatten()

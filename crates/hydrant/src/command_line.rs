@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::admin::AdminFlags;
 use crate::api_key::ApiKeyFlags;
-use crate::bench::BenchFlags;
+use crate::bench::flags::BenchFlags;
 use crate::bounds;
 use crate::console::print_stderr;
 use crate::follow::flags::FollowFlags;

@@ -11,6 +11,19 @@ use process_usage::Process;
 use crate::LoadError;
 use crate::classify::{self, Classifier};
 
+/// Connections of a stream: the ports that one address has for one server.
+pub const CONNECTIONS_MAX: usize = 65_535;
+
+/// Threads of a stream: several times the cores of a large machine. Each has about a megabyte of
+/// histograms.
+pub const THREADS_MAX: usize = 256;
+
+/// Requests per second of an open loop, more than one pacer can release at equal intervals.
+pub const RATE_MAX: f64 = 1e6;
+
+/// The warm-up, the measured time and the time of a log: eleven days.
+pub const RUN_TIME_MAX: Duration = Duration::from_secs(1_000_000);
+
 /// A load and its length.
 #[derive(Clone)]
 pub struct LoadPlan {
@@ -82,6 +95,18 @@ impl LoadPlan {
     pub fn new(endpoint: Endpoint, stream: Stream, run_length: RunLength) -> Self {
         Self { endpoint, streams: vec![stream], run_length, timeout: None, process: None }
     }
+
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        if let RunLength::Time { warm_up, measured } = self.run_length {
+            for (name, time) in [("warm-up", warm_up), ("measured time", measured)] {
+                if time > RUN_TIME_MAX {
+                    let why = format!("{name} of {time:?}: the maximum is {RUN_TIME_MAX:?}");
+                    return Err(LoadError::Plan(why));
+                }
+            }
+        }
+        self.streams.iter().try_for_each(|stream| stream.check(self.run_length))
+    }
 }
 
 impl Stream {
@@ -107,13 +132,18 @@ impl Stream {
         Self { nice, ..self }
     }
 
-    pub(crate) fn check(&self, run_length: RunLength) -> Result<(), LoadError> {
+    fn check(&self, run_length: RunLength) -> Result<(), LoadError> {
         let plan_error = |why: &str| Err(LoadError::Plan(format!("{}: {why}", self.name)));
         if self.requests.is_empty() {
             return plan_error("no requests");
         }
-        if self.connections == 0 || self.threads == 0 {
-            return plan_error("at least one connection and one thread");
+        for (name, count, max) in [
+            ("connections", self.connections, CONNECTIONS_MAX),
+            ("threads", self.threads, THREADS_MAX),
+        ] {
+            if !(1..=max).contains(&count) {
+                return plan_error(&format!("{count} {name}: must be from 1 to {max}"));
+            }
         }
         if self
             .classifiers
@@ -123,23 +153,30 @@ impl Stream {
             return plan_error("one classifier for each request");
         }
         match &self.arrival {
-            Arrival::Open { rate } if !rate.is_finite() || *rate <= 0.0 => {
-                plan_error("a rate above 0")
+            Arrival::Open { .. } if run_length == RunLength::Once => {
+                plan_error("a rate needs a run of a fixed time")
+            }
+            Arrival::Open { rate } if !(f64::MIN_POSITIVE..=RATE_MAX).contains(rate) => {
+                plan_error(&format!("a rate of {rate:?}: must be above 0 and at most {RATE_MAX}"))
             }
             Arrival::At(times)
                 if run_length != RunLength::Once || times.len() != self.requests.len() =>
             {
                 plan_error("a log needs one time for each request, and each is sent once")
             }
+            Arrival::At(times) if times.iter().any(|time| *time > RUN_TIME_MAX) => {
+                plan_error(&format!("a log of more than {RUN_TIME_MAX:?}"))
+            }
             _ => Ok(()),
         }
     }
 
-    /// When the n-th request is due, from the start; `None` in a closed loop.
+    /// When the n-th request is due, from the start; `None` in a closed loop, and if that is later
+    /// than any run ends.
     pub(crate) fn due(&self, nth: usize) -> Option<Duration> {
         match &self.arrival {
             Arrival::Closed => None,
-            Arrival::Open { rate } => Some(Duration::from_secs_f64(nth as f64 / rate)),
+            Arrival::Open { rate } => Duration::try_from_secs_f64(nth as f64 / rate).ok(),
             Arrival::At(times) => times.get(nth).copied(),
         }
     }

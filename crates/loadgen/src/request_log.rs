@@ -10,7 +10,8 @@
 //!
 //! A response is classified by its request: a JSON-RPC call by the caller's classifier, on any path;
 //! any other request must have a status of 2xx.
-//! Bounds: the whole log is in memory.
+//! Bounds: the whole log is in memory, at most [`LOG_REQUESTS_MAX`] requests. The caller reads the file, and bounds its
+//! length. The last request is due at most [`RUN_TIME_MAX`] after the first one.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +23,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::classify::{Classifier, status_ok};
+use crate::plan::RUN_TIME_MAX;
 use crate::{Arrival, LoadError, Stream};
+
+/// Requests of a log. Each needs about a kilobyte of memory.
+pub const LOG_REQUESTS_MAX: usize = 1_000_000;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,13 +53,6 @@ pub struct Replay {
     classifiers: Vec<Classifier>,
 }
 
-/// Reads a log.
-pub fn read_log(path: &Path) -> Result<Vec<LogEntry>, LoadError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|err| LoadError::File { path: path.to_owned(), err })?;
-    parse(&text)
-}
-
 /// Writes a log.
 pub fn write_log(path: &Path, entries: &[LogEntry]) -> Result<(), LoadError> {
     let failed = |err| LoadError::File { path: path.to_owned(), err };
@@ -66,7 +64,10 @@ pub fn write_log(path: &Path, entries: &[LogEntry]) -> Result<(), LoadError> {
     file.flush().map_err(failed)
 }
 
-fn parse(text: &str) -> Result<Vec<LogEntry>, LoadError> {
+/// Parses the text of a log.
+///
+/// Errors: a line is not a request, or there are more than [`LOG_REQUESTS_MAX`].
+pub fn parse_log(text: &str) -> Result<Vec<LogEntry>, LoadError> {
     let mut entries: Vec<LogEntry> = Vec::new();
     for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
         let line_error = |why: String| LoadError::Log { line, why };
@@ -77,6 +78,9 @@ fn parse(text: &str) -> Result<Vec<LogEntry>, LoadError> {
         }
         if !entry.at_ms.is_finite() || entry.at_ms < 0.0 {
             return Err(line_error(format!("at_ms {}: not a time", entry.at_ms)));
+        }
+        if entries.len() == LOG_REQUESTS_MAX {
+            return Err(line_error(format!("a log has at most {LOG_REQUESTS_MAX} requests")));
         }
         entries.push(entry);
     }
@@ -100,7 +104,16 @@ impl Replay {
             return Err(LoadError::Plan(format!("a speed of {speed}: must be above 0")));
         }
         let first = entries[0].at_ms;
-        let times = entries.iter().map(|entry| (entry.at_ms - first) / 1e3 / speed);
+        let seconds = |entry: &LogEntry| (entry.at_ms - first) / 1e3 / speed;
+        let seconds_max = RUN_TIME_MAX.as_secs_f64();
+        if let Some(late) = entries.iter().find(|entry| seconds(entry) > seconds_max) {
+            return Err(LoadError::Plan(format!(
+                "at_ms {:?}: due {:?} s after the first request at a speed of {speed:?}, the maximum is {seconds_max} s",
+                late.at_ms,
+                seconds(late)
+            )));
+        }
+        let times = entries.iter().map(seconds);
         Ok(Self {
             requests: entries.iter().map(|entry| entry.request(endpoint)).collect(),
             times: times.map(Duration::from_secs_f64).collect(),
@@ -175,7 +188,7 @@ mod tests {
     fn a_log_is_read_in_the_order_of_its_times_and_written_as_it_was() {
         let text =
             "{\"at_ms\":7.5,\"body\":{\"method\":\"b\"}}\n\n{\"at_ms\":1.0,\"path\":\"/a\"}\n";
-        let entries = parse(text).expect("a log");
+        let entries = parse_log(text).expect("a log");
         let endpoint = Endpoint::parse("127.0.0.1:1/rpc").expect("a URL");
         let replay = Replay::new(&entries, &endpoint, 2.0, json_rpc).expect("two requests");
         assert_eq!(replay.times, [Duration::ZERO, Duration::from_micros(3_250)]);
@@ -185,9 +198,9 @@ mod tests {
         assert!(text(1).ends_with("{\"method\":\"b\"}"), "{}", text(1));
         let path = std::env::temp_dir().join(format!("hydrant-log-{}", std::process::id()));
         write_log(&path, &entries).expect("it is written");
-        let read = read_log(&path).expect("it was written");
+        let read = std::fs::read_to_string(&path).expect("it was written");
         std::fs::remove_file(&path).expect("it was written");
-        assert_eq!(read, entries);
+        assert_eq!(parse_log(&read).expect("a log"), entries);
     }
 
     #[test]
@@ -208,11 +221,42 @@ mod tests {
             {"at_ms":4,"path":"/v1/transactions","body":{"transaction":"AA=="}}
             {"at_ms":5,"body":[{"jsonrpc":"2.0","id":1,"method":"nope"}]}
             {"at_ms":6,"body":{"jsonrpc":"2.0","id":1,"method":"height"}}"#;
-        let replay = Replay::new(&parse(text).expect("a log"), &address.into(), 1.0, json_rpc);
+        let replay = Replay::new(&parse_log(text).expect("a log"), &address.into(), 1.0, json_rpc);
         let stream = replay.expect("it can be replayed").stream("x", 1, 1);
         let run = LoadPlan::new(address.into(), stream, RunLength::Once).run().expect("it listens");
         let counts = run.stats[0].counts;
         assert_eq!((counts.ok, counts.errors), (3, 4), "{counts:?}");
+    }
+
+    #[test]
+    fn a_request_that_is_due_too_late_is_refused() {
+        let endpoint = Endpoint::parse("127.0.0.1:1").expect("a URL");
+        let replay = |last_ms: &str, speed| {
+            let text =
+                format!("{{\"at_ms\":0,\"path\":\"/\"}}\n{{\"at_ms\":{last_ms},\"path\":\"/\"}}");
+            Replay::new(&parse_log(&text).expect("a log"), &endpoint, speed, json_rpc)
+        };
+        for (last_ms, speed) in
+            [("1e22", 1.0), ("1e300", 1.0), ("1e300", 1e-300), ("1", 1e-300), ("1.1e9", 1.0)]
+        {
+            let err = replay(last_ms, speed).err().expect(last_ms).to_string();
+            assert!(err.ends_with("the maximum is 1000000 s"), "{err}");
+            assert!(err.contains(&format!("a speed of {speed:?},")), "{err}");
+        }
+        let last = replay("1.1e9", 2.0).expect("it is soon enough").times[1];
+        assert_eq!(last, Duration::from_secs(550_000));
+        // Only the time since the first request counts.
+        let entry = |at_ms| LogEntry { at_ms, ..LogEntry::call(Duration::ZERO, "a", &Value::Null) };
+        let entries = [entry(1.8e12), entry(1.8e12 + 1e3)];
+        let times = Replay::new(&entries, &endpoint, 1.0, json_rpc).expect("a second").times;
+        assert_eq!(times, [Duration::ZERO, Duration::from_secs(1)]);
+    }
+
+    #[test]
+    fn a_log_has_a_maximum_of_requests() {
+        let text = "{\"at_ms\":0,\"path\":\"/\"}\n".repeat(LOG_REQUESTS_MAX + 1);
+        let err = parse_log(&text).expect_err("one too many").to_string();
+        assert_eq!(err, "line 1000001 of the log: a log has at most 1000000 requests");
     }
 
     #[test]
@@ -223,7 +267,7 @@ mod tests {
             ("{\"at_ms\":-1,\"path\":\"/\"}", 1),
             ("{\"at_ms\":1,\"paht\":\"/\"}", 1),
         ] {
-            match parse(text).expect_err("a bad line") {
+            match parse_log(text).expect_err("a bad line") {
                 LoadError::Log { line: named, .. } => assert_eq!(named, line, "{text}"),
                 err => panic!("{err}"),
             }

@@ -9,17 +9,21 @@
 //! long for requests in flight at the end. A request without a response is then a timeout if it
 //! [`is_hung`]; otherwise it is not counted.
 //! Bounds: one request in flight for each connection. Due requests beyond them are only a number.
+//! Not here: how all threads start together, and stop if one of them fails (`run_control`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use http_client::{Connection, Endpoint, HttpClientError};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::clock::{now, sleep_until};
 use crate::resource_usage::{ResourceUsage, Sample};
+use crate::run_control::{RunControl, RunThread, join};
 use crate::stats::{RequestResult, StreamStats};
 use crate::{Arrival, LoadError, LoadPlan, RunLength, Stream};
 
@@ -28,9 +32,6 @@ pub const BODY_PREFIX_BYTES: usize = 64 * 1024;
 
 /// Interval of the samples of the server's process.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Delay between the last connection and the first request.
-const START_DELAY: Duration = Duration::from_millis(2);
 
 /// Minimum interval at which the pacer releases due requests.
 const PACER_INTERVAL_MIN: Duration = Duration::from_micros(20);
@@ -51,44 +52,59 @@ pub struct Run {
     pub usage: Option<ResourceUsage>,
 }
 
+impl Run {
+    /// Drops the counts by second and the samples. A report shows only those of the last run.
+    pub fn drop_series(&mut self) {
+        for stats in &mut self.stats {
+            stats.seconds = Vec::new();
+        }
+        if let Some(usage) = &mut self.usage {
+            usage.samples = Vec::new();
+        }
+    }
+}
+
 impl LoadPlan {
     /// Runs the plan on its own threads and waits for its end.
     ///
     /// Errors: the plan is invalid; the server does not answer at the start; the process does not
-    /// exist.
+    /// exist; a thread panicked. The run then ends without waiting for its planned end.
     pub fn run(&self) -> Result<Run, LoadError> {
-        for stream in &self.streams {
-            stream.check(self.run_length)?;
+        self.check()?;
+        let control = Arc::new(RunControl::new());
+        let shared = |stream: &Stream| Arc::new(Shared::new(self, stream.clone(), &control));
+        let running: Vec<Arc<Shared>> = self.streams.iter().map(shared).collect();
+        let threads = self.streams.iter().map(Stream::threads).sum();
+        let (ready, all_ready) = sync_channel(threads);
+        let spawned: Result<Vec<_>, _> =
+            running.iter().map(|shared| shared.spawn(&ready)).collect();
+        drop(ready);
+        let start = control.start(&all_ready, threads);
+        let handles = spawned?;
+        let mut pacers = Vec::new();
+        let mut usage = Ok(None);
+        if let Some(start) = start {
+            pacers.extend(running.iter().filter_map(|shared| shared.spawn_pacer(start)));
+            usage = self.sample_process(start, &control, &handles);
         }
-        let threads: usize = self.streams.iter().map(Stream::threads).sum();
-        let barrier = Arc::new(StartBarrier::new(threads));
-        let mut running = Vec::new();
-        for stream in &self.streams {
-            running.push(Arc::new(Shared::new(self, stream.clone(), Arc::clone(&barrier))));
+        if usage.is_err() {
+            control.stop();
         }
-        let mut handles = Vec::new();
-        for shared in &running {
-            handles.push(shared.spawn()?);
-        }
-        let began = barrier.release();
-        let pacers: Vec<_> = running.iter().map(|shared| shared.spawn_pacer()).collect();
-        let usage = self.sample_process(began, &handles);
         let mut stats = Vec::new();
         for (shared, handles) in running.iter().zip(handles) {
-            stats.push(shared.join(handles, began));
+            stats.push(shared.join(handles, start));
         }
-        for pacer in pacers.into_iter().flatten().flatten() {
-            // The pacer only sleeps and counts.
-            let _ = pacer.join();
-        }
-        Ok(Run { stats: stats.into_iter().collect::<Result<_, _>>()?, usage: usage? })
+        let stats = stats.into_iter().collect::<Result<_, _>>()?;
+        pacers.into_iter().try_for_each(|pacer| pacer.and_then(join))?;
+        Ok(Run { stats, usage: usage? })
     }
 
     /// Samples the server's process until the end of the load.
     fn sample_process(
         &self,
-        began: Instant,
-        handles: &[Vec<JoinHandle<Result<StreamStats, LoadError>>>],
+        start: Instant,
+        control: &RunControl,
+        handles: &[Vec<RunThread<StreamStats>>],
     ) -> Result<Option<ResourceUsage>, LoadError> {
         let Some(process) = self.process else { return Ok(None) };
         let (first, last) = match self.run_length {
@@ -97,44 +113,15 @@ impl LoadPlan {
         };
         let mut at = first;
         let mut samples = Vec::new();
-        loop {
-            sleep_until(began + at);
-            samples.push(Sample::of_process(process, began.elapsed())?);
+        while control.sleep_until(start + at) {
+            samples.push(Sample::of_process(process, start.elapsed())?);
             let is_over = || handles.iter().flatten().all(JoinHandle::is_finished);
             if last.map_or_else(is_over, |last| at >= last) {
                 return Ok(ResourceUsage::from_samples(samples));
             }
             at = (at + SAMPLE_INTERVAL).min(last.unwrap_or(Duration::MAX));
         }
-    }
-}
-
-/// A barrier at which all threads wait until each has its connections.
-struct StartBarrier {
-    arrived: Barrier,
-    released: Barrier,
-    start: OnceLock<Instant>,
-}
-
-impl StartBarrier {
-    fn new(threads: usize) -> Self {
-        let barrier = || Barrier::new(threads + 1);
-        Self { arrived: barrier(), released: barrier(), start: OnceLock::new() }
-    }
-
-    /// Releases all threads once all have arrived. Returns the start time of the load.
-    fn release(&self) -> Instant {
-        self.arrived.wait();
-        let began = *self.start.get_or_init(|| now() + START_DELAY);
-        self.released.wait();
-        began
-    }
-
-    fn wait(&self) -> Instant {
-        self.arrived.wait();
-        self.released.wait();
-        // It is set between the two waits.
-        *self.start.get_or_init(now)
+        Ok(None)
     }
 }
 
@@ -147,7 +134,7 @@ struct Shared {
     next: AtomicUsize,
     /// In an open loop: number of released requests.
     permits: Semaphore,
-    start_barrier: Arc<StartBarrier>,
+    control: Arc<RunControl>,
     /// In a closed loop: send times of the requests without a response at the end, at most one for
     /// each connection. The lock is never held across an await.
     unanswered: Mutex<Vec<Instant>>,
@@ -166,7 +153,7 @@ struct Window {
 type SharedStats = Arc<Mutex<StreamStats>>;
 
 impl Shared {
-    fn new(plan: &LoadPlan, stream: Stream, start_barrier: Arc<StartBarrier>) -> Self {
+    fn new(plan: &LoadPlan, stream: Stream, control: &Arc<RunControl>) -> Self {
         Self {
             endpoint: plan.endpoint.clone(),
             stream,
@@ -174,7 +161,7 @@ impl Shared {
             timeout: plan.timeout,
             next: AtomicUsize::new(0),
             permits: Semaphore::new(0),
-            start_barrier,
+            control: Arc::clone(control),
             unanswered: Mutex::default(),
         }
     }
@@ -195,15 +182,17 @@ impl Shared {
 
     fn spawn(
         self: &Arc<Self>,
-    ) -> Result<Vec<JoinHandle<Result<StreamStats, LoadError>>>, LoadError> {
+        ready: &SyncSender<()>,
+    ) -> Result<Vec<RunThread<StreamStats>>, LoadError> {
         let Stream { connections, .. } = self.stream;
         let threads = self.stream.threads();
         let mut handles = Vec::new();
         for thread in 0..threads {
             let connections = (connections + threads - 1 - thread) / threads;
             let shared = Arc::clone(self);
-            let run = move || shared.run_thread(connections);
-            handles.push(spawn("load", run)?);
+            let ready = ready.clone();
+            let run = move || shared.run_thread(connections, ready);
+            handles.push(self.control.spawn("load", run)?);
         }
         Ok(handles)
     }
@@ -218,77 +207,88 @@ impl Shared {
         self.stream.due(nth).filter(|due| *due < end)
     }
 
-    /// Releases requests at their times, until none is left.
-    fn spawn_pacer(self: &Arc<Self>) -> Option<Result<JoinHandle<()>, LoadError>> {
+    /// In an open loop: spawns the thread that releases the requests.
+    fn spawn_pacer(self: &Arc<Self>, start: Instant) -> Option<Result<RunThread<()>, LoadError>> {
         if !self.is_paced() {
             return None;
         }
         let shared = Arc::clone(self);
         let run = move || {
-            let began = *shared.start_barrier.start.get_or_init(now);
-            let mut released = 0;
-            while let Some(due) = shared.due(released) {
-                sleep_until(began + due);
-                // Release all requests that are due by now.
-                let passed = now().saturating_duration_since(began);
-                let first = released;
-                while shared.due(released).is_some_and(|due| due <= passed) {
-                    released += 1;
-                }
-                shared.permits.add_permits(released - first);
-                sleep_until(now() + PACER_INTERVAL_MIN);
-            }
-            // Waiting connections then find that no request is left.
-            shared.permits.close();
+            shared.release_requests(start);
+            Ok(())
         };
-        Some(spawn("pacer", run))
+        Some(self.control.spawn("pacer", run))
     }
 
-    fn run_thread(self: &Arc<Self>, connections: usize) -> Result<StreamStats, LoadError> {
+    /// Releases requests at their times, until none is left or the run is stopped.
+    fn release_requests(&self, start: Instant) {
+        let mut released = 0;
+        while let Some(due) = self.due(released) {
+            if !self.control.sleep_until(start + due) {
+                return;
+            }
+            // Release all requests that are due by now.
+            let passed = now().saturating_duration_since(start);
+            let first = released;
+            while self.due(released).is_some_and(|due| due <= passed) {
+                released += 1;
+            }
+            self.permits.add_permits(released - first);
+            sleep_until(now() + PACER_INTERVAL_MIN);
+        }
+        // Waiting connections then find that no request is left.
+        self.permits.close();
+    }
+
+    fn run_thread(
+        self: &Arc<Self>,
+        connections: usize,
+        ready: SyncSender<()>,
+    ) -> Result<StreamStats, LoadError> {
         if self.stream.nice > 0 {
             // On Linux this applies to this thread only. Raising the value is always allowed. If it
             // fails, the load is the same, and the other streams are measured a little late.
             let _ = rustix::process::setpriority_process(None, self.stream.nice.into());
         }
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(err) => {
-                self.start_barrier.wait();
-                return Err(LoadError::Thread(err.to_string()));
-            }
-        };
-        runtime.block_on(async {
+        let thread_error = |err: &dyn std::error::Error| LoadError::Thread(err.to_string());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|err| thread_error(&err))?.block_on(async {
+            let stats = Arc::new(Mutex::new(StreamStats::new(&self.stream.name)));
             let mut open = Vec::new();
-            let mut failed = None;
-            for _ in 0..connections {
-                match Connection::open_with_body_limit(self.endpoint.clone(), BODY_PREFIX_BYTES)
-                    .await
-                {
-                    Ok(connection) => open.push(connection),
-                    Err(err) => {
-                        failed = Some(err);
-                        break;
+            while open.len() < connections && !self.control.is_stopped() {
+                open.push(self.open_connection().await?);
+            }
+            if let Some(start) = self.control.wait_for_start(ready) {
+                let window = self.window(start);
+                let mut tasks = JoinSet::new();
+                for connection in open {
+                    let shared = Arc::clone(self);
+                    tasks.spawn(shared.run_connection(connection, window, Arc::clone(&stats)));
+                }
+                loop {
+                    tokio::select! {
+                        ended = tasks.join_next() => match ended {
+                            Some(ended) => ended.map_err(|err| thread_error(&err))?,
+                            None => break,
+                        },
+                        // Another thread has the error.
+                        () = self.control.stopped() => break,
                     }
                 }
-            }
-            // All threads pass the barrier, so that none waits for a failed one.
-            let window = self.window(self.start_barrier.wait());
-            if let Some(err) = failed {
-                return Err(LoadError::from(err));
-            }
-            let stats = Arc::new(Mutex::new(StreamStats::new(&self.stream.name)));
-            let mut tasks = Vec::new();
-            for connection in open {
-                let shared = Arc::clone(self);
-                let stats = Arc::clone(&stats);
-                tasks.push(tokio::spawn(shared.run_connection(connection, window, stats)));
-            }
-            for task in tasks {
-                task.await.map_err(|err| LoadError::Thread(err.to_string()))?;
             }
             let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(std::mem::replace(&mut *stats, StreamStats::new(&self.stream.name)))
         })
+    }
+
+    async fn open_connection(&self) -> Result<Connection, HttpClientError> {
+        let opening = Connection::open_with_body_limit(self.endpoint.clone(), BODY_PREFIX_BYTES);
+        match self.timeout {
+            None => opening.await,
+            Some(timeout) => tokio::time::timeout(timeout, opening).await.unwrap_or_else(|_| {
+                Err(HttpClientError::Broken(std::io::ErrorKind::TimedOut.into()))
+            }),
+        }
     }
 
     async fn run_connection(
@@ -320,20 +320,21 @@ impl Shared {
     /// Merges the results of all threads and adds unsent requests.
     fn join(
         &self,
-        handles: Vec<JoinHandle<Result<StreamStats, LoadError>>>,
-        began: Instant,
+        handles: Vec<RunThread<StreamStats>>,
+        start: Option<Instant>,
     ) -> Result<StreamStats, LoadError> {
-        let window = self.window(began);
         let mut all = StreamStats::new(&self.stream.name);
         let mut result = Ok(());
         for handle in handles {
-            let joined = handle.join().map_err(|_| LoadError::Thread("it panicked".to_owned()));
-            match joined.flatten() {
+            match join(handle) {
                 Ok(stats) => all.add(stats),
                 Err(err) => result = result.and(Err(err)),
             }
         }
         result?;
+        // The error of a stopped run is that of another stream, of the pacer or of the process.
+        let Some(began) = start.filter(|_| !self.control.is_stopped()) else { return Ok(all) };
+        let window = self.window(began);
         all.took = match window.until {
             Some(until) => until - window.from,
             None => began.elapsed(),
@@ -425,7 +426,7 @@ impl ConnectionLoop<'_> {
             stream.classifiers.as_ref().map_or(stream.classifier, |classifiers| classifiers[index]);
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => match self.open().await {
+            None => match self.shared.open_connection().await {
                 Ok(connection) => self.connection.insert(connection),
                 Err(err) => {
                     if self.record(began, RequestResult::Broken(with_source(&err))) {
@@ -459,17 +460,6 @@ impl ConnectionLoop<'_> {
             self.in_flight_since = None;
         }
         self.connection.take_if(|connection| !connection.is_usable());
-    }
-
-    async fn open(&self) -> Result<Connection, HttpClientError> {
-        let opening =
-            Connection::open_with_body_limit(self.shared.endpoint.clone(), BODY_PREFIX_BYTES);
-        match self.shared.timeout {
-            None => opening.await,
-            Some(timeout) => tokio::time::timeout(timeout, opening).await.unwrap_or_else(|_| {
-                Err(HttpClientError::Broken(std::io::ErrorKind::TimedOut.into()))
-            }),
-        }
     }
 
     fn record(&self, began: Instant, result: RequestResult<'_>) -> bool {
@@ -511,14 +501,6 @@ fn with_source(err: &HttpClientError) -> String {
         Some(source) => format!("{err}: {source}"),
         None => err.to_string(),
     }
-}
-
-fn spawn<T: Send + 'static>(
-    name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, LoadError> {
-    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-    spawned.map_err(|err| LoadError::Thread(err.to_string()))
 }
 
 #[cfg(test)]
@@ -702,13 +684,77 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_of_less_than_one_request_in_any_run_sends_the_first_one() {
+        for rate in [1e-18, 1e-20, 1e-300] {
+            let run_length = RunLength::Time { warm_up: Duration::ZERO, measured: 20 * MS };
+            let stats = offer(server(), stream(&["a"], 2, Arrival::Open { rate }), run_length);
+            assert_eq!((stats.counts.ok, stats.counts.total()), (1, 1), "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_the_run_at_once() {
+        // Without the stop each of these would last for an hour.
+        let hour = 3_600_000 * MS;
+        let log = Arrival::At(Arc::new(vec![Duration::ZERO, hour]));
+        let in_time = RunLength::Time { warm_up: Duration::ZERO, measured: hour };
+        for (arrival, run_length) in [
+            (Arrival::Closed, in_time),
+            (Arrival::Open { rate: 10.0 }, in_time),
+            (log, RunLength::Once),
+        ] {
+            let panics = Stream {
+                classifier: |_, _| panic!("a bug in a classifier"),
+                ..stream(&["a", "b"], 4, arrival)
+            };
+            let mut plan = LoadPlan::new(server().into(), panics, run_length);
+            plan.streams.push(match run_length {
+                RunLength::Time { .. } => stream(&["a"], 2, Arrival::Closed),
+                RunLength::Once => {
+                    let times = Arc::new(vec![Duration::ZERO, hour]);
+                    stream(&["a", "b"], 2, Arrival::At(times))
+                }
+            });
+            plan.process = Some(Process::current());
+            let err = plan.run().expect_err("it panicked");
+            assert!(matches!(err, LoadError::Thread(_)), "{err}");
+        }
+    }
+
+    #[test]
+    fn a_run_of_a_process_that_does_not_exist_ends_at_once() {
+        let in_an_hour = RunLength::Time { warm_up: Duration::ZERO, measured: 3_600_000 * MS };
+        let mut plan =
+            LoadPlan::new(server().into(), stream(&["a"], 2, Arrival::Closed), in_an_hour);
+        plan.process = Some(Process::with_id(u32::MAX));
+        let err = plan.run().expect_err("there is no such process");
+        assert!(matches!(err, LoadError::Process(_)), "{err}");
+    }
+
+    #[test]
     fn an_invalid_plan_is_refused_before_anything_is_sent() {
         let run_length = RunLength::Time { warm_up: MS, measured: MS };
         for wrong in [
             stream(&[], 1, Arrival::Closed),
             stream(&["a"], 0, Arrival::Closed),
+            stream(&["a"], usize::MAX, Arrival::Closed),
+            Stream { threads: usize::MAX, ..stream(&["a"], usize::MAX, Arrival::Closed) },
             stream(&["a"], 1, Arrival::Open { rate: 0.0 }),
+            stream(&["a"], 1, Arrival::Open { rate: f64::NAN }),
+            stream(&["a"], 1, Arrival::Open { rate: 1e300 }),
             stream(&["a"], 1, Arrival::At(Arc::new(vec![MS]))),
+        ] {
+            let err =
+                LoadPlan::new(server().into(), wrong, run_length).run().expect_err("it is wrong");
+            assert!(matches!(err, LoadError::Plan(_)), "{err}");
+        }
+        let too_late = stream(&["a"], 1, Arrival::At(Arc::new(vec![Duration::MAX])));
+        let endless = stream(&["a"], 1, Arrival::Open { rate: 1.0 });
+        let too_long = RunLength::Time { warm_up: MS, measured: Duration::MAX };
+        for (wrong, run_length) in [
+            (too_late, RunLength::Once),
+            (endless, RunLength::Once),
+            (stream(&["a"], 1, Arrival::Closed), too_long),
         ] {
             let err =
                 LoadPlan::new(server().into(), wrong, run_length).run().expect_err("it is wrong");

@@ -12,49 +12,38 @@ use crate::Inputs;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputsFileError {
-    /// The file cannot be read or written. Fix: name another path.
-    #[error("{path}: {source}", path = .path.display())]
+    /// The file cannot be written. Fix: name another path.
+    #[error("{}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// The error of the operating system.
-        source: io::Error,
+        #[source]
+        err: io::Error,
     },
-    /// The file has no inputs. Fix: write it with `hydrant bench --inputs-out`.
-    #[error("{path}: not a file of inputs: {source}", path = .path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The error with its line and column.
-        source: serde_json::Error,
-    },
-    /// The file has empty lists only. Fix: discover from an endpoint that has data.
-    #[error("{path}: no inputs", path = .path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    /// The text has no inputs. Fix: write the file with `hydrant bench --inputs-out`.
+    #[error("not a file of inputs")]
+    Format(#[source] serde_json::Error),
+    /// The text has empty lists only. Fix: discover from an endpoint that has data.
+    #[error("no inputs")]
+    Empty,
 }
 
 impl Inputs {
-    /// Reads inputs that [`Inputs::write`] wrote.
-    pub fn read(path: &Path) -> Result<Self, InputsFileError> {
-        let text = std::fs::read(path)
-            .map_err(|source| InputsFileError::File { path: path.to_owned(), source })?;
-        let inputs: Self = serde_json::from_slice(&text)
-            .map_err(|source| InputsFileError::Format { path: path.to_owned(), source })?;
+    /// Parses the content of a file that [`Inputs::write`] wrote.
+    pub fn parse(text: &[u8]) -> Result<Self, InputsFileError> {
+        let inputs: Self = serde_json::from_slice(text).map_err(InputsFileError::Format)?;
         if inputs.is_empty() {
-            return Err(InputsFileError::Empty { path: path.to_owned() });
+            return Err(InputsFileError::Empty);
         }
         Ok(inputs)
     }
 
     /// Writes the inputs to a file.
     pub fn write(&self, path: &Path) -> Result<(), InputsFileError> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|source| InputsFileError::Format { path: path.to_owned(), source })?;
+        let text = serde_json::to_string_pretty(self).map_err(InputsFileError::Format)?;
         std::fs::write(path, text)
-            .map_err(|source| InputsFileError::File { path: path.to_owned(), source })
+            .map_err(|err| InputsFileError::File { path: path.to_owned(), err })
     }
 
     fn is_empty(&self) -> bool {
@@ -79,16 +68,11 @@ impl Inputs {
 mod tests {
     use super::*;
 
-    fn scratch_file(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("hydrant-inputs-{}-{name}", std::process::id()))
-    }
-
-    fn error_for(name: &str, text: &str) -> String {
-        let path = scratch_file(name);
-        std::fs::write(&path, text).expect("a scratch file");
-        let err = Inputs::read(&path).expect_err("it has no inputs").to_string();
-        std::fs::remove_file(&path).expect("it exists");
-        err
+    /// The error with its causes, as a program prints it.
+    fn error_for(text: &str) -> String {
+        let err = Inputs::parse(text.as_bytes()).expect_err("it has no inputs");
+        let cause = std::error::Error::source(&err).map(|cause| format!(": {cause}"));
+        format!("{err}{}", cause.unwrap_or_default())
     }
 
     #[test]
@@ -104,26 +88,24 @@ mod tests {
             transactions: vec!["T".to_owned()],
             program: Some("P".to_owned()),
         };
-        let path = scratch_file("round-trip");
+        let path = std::env::temp_dir().join(format!("hydrant-inputs-{}", std::process::id()));
         inputs.write(&path).expect("a scratch file");
-        assert_eq!(Inputs::read(&path).expect("inputs"), inputs);
+        let text = std::fs::read(&path).expect("it was written");
         std::fs::remove_file(&path).expect("it exists");
+        assert_eq!(Inputs::parse(&text).expect("inputs"), inputs);
+        let err = inputs.write(Path::new("/no/such/file")).expect_err("no directory");
+        assert_eq!(err.to_string(), "/no/such/file", "the reason is its source");
     }
 
     #[test]
-    fn a_file_without_inputs_is_refused_with_the_reason() {
-        let missing = Inputs::read(Path::new("/no/such/file")).expect_err("no file").to_string();
-        assert!(missing.starts_with("/no/such/file: No such file"), "{missing}");
-
-        let text = error_for("text", "accounts");
-        assert!(text.contains("not a file of inputs: expected value at line 1"), "{text}");
-        let unknown = error_for("unknown", r#"{ "rows": [] }"#);
+    fn a_text_without_inputs_is_refused_with_the_reason() {
+        let text = error_for("accounts");
+        assert!(text.starts_with("not a file of inputs: expected value at line 1"), "{text}");
+        let unknown = error_for(r#"{ "rows": [] }"#);
         assert!(unknown.contains("unknown field `rows`"), "{unknown}");
-        let partial = error_for("partial", r#"{ "accounts": ["A"] }"#);
+        let partial = error_for(r#"{ "accounts": ["A"] }"#);
         assert!(partial.contains("missing field"), "{partial}");
-
         let empty = serde_json::to_string(&Inputs::default()).expect("JSON");
-        let empty = error_for("empty", &empty);
-        assert!(empty.ends_with("-empty: no inputs"), "{empty}");
+        assert_eq!(error_for(&empty), "no inputs");
     }
 }

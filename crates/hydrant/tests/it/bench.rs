@@ -172,3 +172,59 @@ fn no_cache_has_the_responses_of_scans() -> Result<()> {
     ensure!(lookups("\"miss\"")? > 0.0 && lookups("\"hit\"")? == 0.0, "{metrics}");
     Ok(())
 }
+
+#[test]
+fn values_and_files_outside_the_limits_are_refused_by_name() -> Result<()> {
+    let files = TempDir::new()?;
+    let path = |name: &str| files.path().join(name).display().to_string();
+    let (pipe, log, target) = (path("pipe"), path("log"), path("target"));
+    ensure!(Command::new("mkfifo").arg(&pipe).status()?.success(), "no mkfifo");
+    let line = |at_ms: &str| format!("{{\"at_ms\": {at_ms}, \"path\": \"/\"}}\n");
+    fs::write(&log, line("0") + &line("1e22"))?;
+    let dir = files.path().display().to_string();
+    let max = u64::MAX.to_string();
+    for (args, why) in [
+        (["--rate", "1e-300"], "--rate is 1e-300: must be from 0.001 to 1000000"),
+        (["--rate", "1e300"], "--rate is 1e300: must be from 0.001 to 1000000"),
+        (["--connections", &max], "--connections is 18446744073709551615: must be from 1 to 65535"),
+        (["--scans", "1000000"], "--scans is 1000000: must be from 0 to 65535"),
+        (["--threads", &max], "--threads is 18446744073709551615: must be from 1 to 256"),
+        (["--runs", &max], "--runs is 18446744073709551615: must be from 1 to 100"),
+        (["--duration", "1e7"], "--duration is 10000000: must be from 0.001 to 1000000"),
+        (["--inputs", "/dev/zero"], "--inputs: /dev/zero: a device, not a regular file"),
+        (["--inputs", &pipe], "/pipe: a named pipe, not a regular file"),
+        (["--inputs", &dir], ": a directory, not a regular file"),
+    ] {
+        let output = bench(&[&args[..], &["--suite", "account-info"]].concat(), false)?;
+        ensure!(output.contains(why) && output.lines().count() == 1, "{args:?}: {output}");
+    }
+    for (args, why) in [
+        (vec!["--replay", "/dev/zero"], "--replay: /dev/zero: a device, not a regular file"),
+        (vec!["--replay", &pipe], "/pipe: a named pipe, not a regular file"),
+        (
+            vec!["--replay", &log],
+            "at_ms 1e22: due 1e19 s after the first request at a speed of 1.0,",
+        ),
+        (vec!["--replay", &log, "--speed", "1e-300"], "--speed is 1e-300: must be from 0.000001"),
+        (
+            vec!["--generate", &target, "--rate", "1000000", "--duration", "2"],
+            "--rate 1000000 for --duration 2 is 2000000 requests",
+        ),
+    ] {
+        let output = bench(&args, false)?;
+        ensure!(output.contains(why) && output.lines().count() == 1, "{args:?}: {output}");
+    }
+    ensure!(!Path::new(&target).exists(), "a refused log was written");
+    Ok(())
+}
+
+#[test]
+fn a_password_in_the_url_is_not_shown() -> Result<()> {
+    for scheme in ["http", "https"] {
+        let url = format!("{scheme}://u:secret@127.0.0.1:1/key");
+        let output = bench(&["--url", &url, "--suite", "slot"], false)?;
+        let shown = format!("hydrant: {scheme}://127.0.0.1:1: a URL with a user or a password");
+        ensure!(output.starts_with(&shown) && !output.contains("secret"), "{output}");
+    }
+    Ok(())
+}
