@@ -17,7 +17,7 @@ use crate::compare::keys::base58;
 use crate::rig::build::program_dir;
 use crate::rig::options::Options;
 use crate::rig::ports::local;
-use crate::rig::validators::{SHREDS_MAX, VERSION_0_REFUSED, Validator};
+use crate::rig::validators::{VERSION_0_REFUSED, Validator};
 use crate::shell::Cmd;
 
 const SOL: u64 = 1_000_000_000;
@@ -41,16 +41,14 @@ const PROGRAMS: [(&str, &str); 4] = [
 ];
 /// A validator does not start where the limit of open files is below a million. It needs some thousands.
 const OPEN_FILES_SHIM: &str = "\
-#include <sys/resource.h>
-typedef enum __rlimit_resource kind;
-typedef struct { unsigned long now, most; } limits;
-int setrlimit(kind of, const struct rlimit *limit) { return 0; }
-int setrlimit64(kind of, const void *limit) { return 0; }
-int getrlimit64(kind of, limits *limit) {
-    limit->now = limit->most = of == RLIMIT_NOFILE ? 1000000 : ~0ul;
+enum { OPEN_FILES = 7 };
+int setrlimit(int kind, const unsigned long *limits) { return 0; }
+int setrlimit64(int kind, const unsigned long *limits) { return 0; }
+int getrlimit(int kind, unsigned long *limits) {
+    limits[0] = limits[1] = kind == OPEN_FILES ? 1000000 : ~0ul;
     return 0;
 }
-int getrlimit(kind of, struct rlimit *limit) { return getrlimit64(of, (limits *)limit); }
+int getrlimit64(int kind, unsigned long *limits) { return getrlimit(kind, limits); }
 ";
 
 /// A genesis, and what its validators need.
@@ -181,7 +179,7 @@ impl Cluster {
             .args(["--no-wait-for-vote-to-start-leader", "--accounts-index-limit", "unlimited"])
             .args(["--full-snapshot-interval-slots", &FULL_ARCHIVE_SLOTS.to_string()])
             .args(["--snapshot-interval-slots", &ARCHIVE_SLOTS.to_string()])
-            .args(["--limit-ledger-size", &SHREDS_MAX.to_string(), "--log", "-"])
+            .args(["--log", "-"])
             .env("LD_PRELOAD", &self.shim);
         // The first validator of a new cluster starts alone.
         let other = &all[(at + 1) % all.len()];

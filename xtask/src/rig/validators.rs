@@ -14,8 +14,8 @@ use crate::rig::cuts::Wire;
 use crate::rig::options::Options;
 use crate::rig::ports::{free_port_range, free_ports, local};
 
-/// Shreds that a validator stores.
-pub(crate) const SHREDS_MAX: u32 = 1_000_000;
+/// Shreds that a test validator stores.
+const SHREDS_MAX: u32 = 1_000_000;
 /// The feature that refuses programs of version 0: the load deploys published ones.
 pub(crate) const VERSION_0_REFUSED: &str = "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g";
 /// Levels of the validators' log.
