@@ -15,6 +15,7 @@ use api_keys::KeyNumber;
 use authentication::Authenticator;
 use chain_solana::EventCounters;
 use clients::ClientId;
+use input_file::InputFileError;
 use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -48,14 +49,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The file with the token could not be read.
-    #[error("read the token of grpc.x_token_file {path:?}")]
-    TokenFile {
-        /// Path of the token file.
-        path: PathBuf,
-        /// Error of the operating system.
-        #[source]
-        err: io::Error,
-    },
+    #[error("grpc.x_token_file")]
+    TokenFile(#[from] InputFileError),
     /// The token cannot be in a header.
     #[error(
         "grpc.x_token_file {path:?}: a token has 1 to {TOKEN_BYTES_MAX} visible ASCII characters"

@@ -65,6 +65,9 @@ impl Endpoint {
         // The fragment is for the display of the response.
         let rest = rest.split('#').next().unwrap_or_default();
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if host.contains('@') {
+            return Err(url_error("a user and a password are not supported"));
+        }
         let split = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let name = split.map_or(host, |(name, _)| name);
         let with_port = split.map_or_else(|| format!("{host}:{port}"), |_| host.to_owned());
@@ -232,6 +235,10 @@ mod tests {
         assert!(err.starts_with("ws://127.0.0.1:1: "), "{err}");
         let endpoint = Endpoint::parse("http://127.0.0.1:1/KEY").expect("a URL");
         assert!(!format!("{endpoint:?}").contains("KEY"));
+        for url in ["http://user:KEY@127.0.0.1", "http://user:KEY@127.0.0.1:1/KEY"] {
+            let err = Endpoint::parse(url).expect_err("a password").to_string();
+            assert!(err.contains("password are not supported") && !err.contains("KEY"), "{err}");
+        }
     }
 
     #[test]

@@ -21,7 +21,6 @@ use loadgen_solana::{
 use process_usage::Process;
 
 use crate::console::print_line;
-use crate::input_file;
 
 /// Open loops need a connection for each request in flight.
 const OPEN_CONNECTIONS_DEFAULT: usize = 64;

@@ -6,7 +6,6 @@ use anyhow::{Context, Result, anyhow};
 use http_client::redact_urls;
 
 use crate::fixed_limits;
-use crate::input_file;
 
 /// Bytes of a configuration file: some ten thousand lines.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;

@@ -32,7 +32,6 @@ mod fork_setup;
 mod generated_files;
 mod grpc_setup;
 mod index_flags;
-mod input_file;
 mod inspect;
 mod local;
 mod log_filter;

@@ -21,7 +21,6 @@ use solana_sdk_ids::{feature, native_loader, system_program, sysvar};
 
 use crate::accounts_file::address_or_keypair;
 use crate::anchor::{self, AnchorSetup};
-use crate::input_file;
 use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::NodeFlags;

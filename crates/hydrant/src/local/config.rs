@@ -17,7 +17,6 @@ use crate::clone::CloneRequest;
 use crate::config_file;
 use crate::faucet_server::FAUCET_PORT;
 use crate::fork_setup::{self, ForkSettings};
-use crate::input_file;
 use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::config::cores;

@@ -15,7 +15,6 @@ use crate::api_key_file::ApiKeyFile;
 use crate::bounds;
 use crate::grpc_setup;
 use crate::index_flags;
-use crate::input_file;
 use crate::log_format::LogFormat;
 use crate::node::NodeFlags;
 use crate::process_setup::{GrpcPort, RpcPorts};
@@ -23,8 +22,6 @@ use crate::serving_options::{ServingOptions, allowed_origins};
 
 /// The port on which clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
-/// Bytes of a file of weights. Up to 100,000 lines are read.
-const WEIGHTS_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of the response cache: a thousand responses of a quarter of a megabyte.
 const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 
@@ -245,6 +242,9 @@ fn grpc_config(flags: &NodeFlags, replay_slots_min: u64) -> Result<grpc::Config>
             || config.x_token_file.is_none(),
         "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
     );
+    if !flags.services.no_grpc {
+        config.check()?;
+    }
     config.replay_slots_max = config.replay_slots_max.max(replay_slots_min);
     Ok(config)
 }
@@ -259,7 +259,7 @@ fn quic_config(flags: &NodeFlags) -> Result<::tpu::Config> {
     bounds::check(&bounds::quic(&config))?;
     config.check()?;
     if let Some(path) = &config.weights {
-        input_file::check(path, WEIGHTS_BYTES_MAX).context("--identity-weights")?;
+        input_file::check(path, ::tpu::WEIGHTS_BYTES_MAX).context("--identity-weights")?;
     }
     Ok(config)
 }
