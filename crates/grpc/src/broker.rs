@@ -23,12 +23,12 @@ use tonic::Status;
 
 use crate::budget::QueueBudget;
 use crate::clock::monotonic;
+use crate::clock::monotonic;
 use crate::config::Config;
 use crate::counters::{Event, GrpcCounters};
 use crate::encode::Encoder;
 use crate::filter::{FilterId, FilterSet, TransactionKeys};
 use crate::filter_index::{IndexedFilters, IndexedSet};
-use crate::clock::monotonic;
 use crate::index::{Index, ListenerId, SetId};
 use crate::line_limit::LineLimit;
 use crate::log::{BankContent, Cursor, Log, LogPart};

@@ -100,8 +100,8 @@ pub(crate) fn start(
         banks_without_accounts: HashSet::new(),
         slots_without_transactions: HashSet::new(),
         behind_since: None,
-            lost_events_line: LineLimit::default(),
-            lost_writes_line: LineLimit::default(),
+        lost_events_line: LineLimit::default(),
+        lost_writes_line: LineLimit::default(),
     };
     publisher.restore(stored_blocks);
     let publisher = std::thread::Builder::new()

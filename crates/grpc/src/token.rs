@@ -57,7 +57,10 @@ impl Token {
                     tracing::info!("the token of grpc.x_token_file was read again");
                 }
                 Err(err) if std::mem::take(&mut is_valid) => {
-                    tracing::error!(err = &err as &dyn std::error::Error, "the token of gRPC is unchanged");
+                    tracing::error!(
+                        err = &err as &dyn std::error::Error,
+                        "the token of gRPC is unchanged"
+                    );
                 }
                 Err(_) => {}
             }

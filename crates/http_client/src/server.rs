@@ -129,9 +129,9 @@ mod tests {
             ("se/cret://h", "?://h"),
             ("http:///key", "http://?"),
             ("http://", "http://?"),
-            ("http://[::1", "http://?"),
-            ("http://[::1:7", "http://?"),
-            ("http://a:b:7", "http://?"),
+            ("http://[::1", "http://?:1"),
+            ("http://[::1:7", "http://?:7"),
+            ("http://a:b:7", "http://?:7"),
             ("http://127.0.0.1:99999", "http://?"),
         ] {
             let parsed = Server::from_url(url);

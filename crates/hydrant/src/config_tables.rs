@@ -80,6 +80,21 @@ mod tests {
     }
 
     #[test]
+    fn an_address_is_a_name_in_a_file_as_on_the_command_line() {
+        for key in ["bind-address", "advertised-ip"] {
+            for value in ["127.0.0.1", "localhost"] {
+                let listen = DevFlags::from_toml(&format!("{key} = \"{value}\""));
+                let listen = listen.expect("an address").node.listen;
+                let address = listen.bind_address.or(listen.advertised_ip).expect("it is set");
+                assert!(address.is_loopback(), "{address}");
+            }
+            let file = format!("slot-ms = 1\n{key} = \"a b\"");
+            let err = DevFlags::from_toml(&file).expect_err("not a name").to_string();
+            assert!(err.contains("line 2") && err.contains("a b: "), "{err}");
+        }
+    }
+
+    #[test]
     fn a_table_is_not_an_array_of_its_values() {
         for name in ["rpc", "pool", "pubsub", "grpc", "quic", "dev", "follow"] {
             for file in [format!("{name} = []"), format!("{name} = [2]"), format!("[[{name}]]")] {

@@ -9,8 +9,8 @@ use std::fmt;
 
 use serde::de::value::Error as NoValue;
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny,
-    IntoDeserializer, MapAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, IntoDeserializer,
+    MapAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use toml::de::Error;

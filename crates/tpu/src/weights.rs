@@ -95,7 +95,10 @@ impl WeightsFile {
                 Some(weights)
             }
             Err(err) => {
-                tracing::warn!(err = &err as &dyn std::error::Error, "the weights file is invalid; the weights are unchanged");
+                tracing::warn!(
+                    err = &err as &dyn std::error::Error,
+                    "the weights file is invalid; the weights are unchanged"
+                );
                 None
             }
         }

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use ::follow::{
-    AgreementConfig, ArchiveSource, DownloadLimits, OnMismatch, SourceConfig, TrustedBank,
-    VerifyMode,
+    AgreementConfig, ArchiveSource, DownloadLimits, LedgerDirectory, OnMismatch, SourceConfig,
+    TrustedBank, VerifyMode,
 };
 use anyhow::{Context, Result, bail, ensure};
 use http_client::{Endpoint, Server};
@@ -69,7 +69,7 @@ pub(crate) enum SnapshotSource {
 /// The flags merged with the file: a flag overrides the file, lists are concatenated.
 pub(crate) fn with_file(flags: FollowFlags) -> Result<FollowFlags> {
     let Some(path) = flags.config.config.clone() else { return Ok(flags) };
-    let file = config_file::read_toml(&path, FollowFlags::from_toml)?;
+    let file = config_file::read_toml(config_file::FLAG, &path, FollowFlags::from_toml)?;
     Ok(flags.merge(file))
 }
 
@@ -82,6 +82,7 @@ impl FollowSettings {
         ensure!(!node.reset || node.ledger_dir.is_some(), "--reset requires --ledger");
         let has_start = flags.follower.snapshot.is_some() || node.ledger_dir.is_some();
         ensure!(has_start, "--snapshot or --ledger is required: the state to start from");
+        node.check_ports(None)?;
         Ok(Self { node, chain: FollowConfig::from_flags(&flags.follower)? })
     }
 }
@@ -133,10 +134,24 @@ impl FollowConfig {
     /// Checks that the archives of the flags start as archives do, unless there may be a stored state, with which they are
     /// not read. The rest of them is not checked, because that may take minutes.
     pub(crate) fn check(&self, node: &NodeConfig) -> Result<()> {
-        let may_have_state =
-            node.ledger_dir.as_deref().is_some_and(|dir| !node.reset && dir.exists());
-        let file = self.snapshot_file().filter(|_| !may_have_state);
-        file.map_or(Ok(()), |file| file.check())
+        let directory = node.ledger_dir.as_deref().map(LedgerDirectory::new).transpose();
+        let directory = directory.context("--ledger")?;
+        if directory.is_some_and(|directory| !node.reset && directory.may_have_state()) {
+            return Ok(());
+        }
+        self.first_snapshot()?;
+        self.snapshot_file().map_or(Ok(()), |file| file.check())
+    }
+
+    /// The snapshot to start from, and a node of its chain, without which no chain can be followed for the first time.
+    pub(crate) fn first_snapshot(&self) -> Result<(&SnapshotSource, &Endpoint)> {
+        let snapshot = self.snapshot.as_ref();
+        let snapshot =
+            snapshot.context("--ledger has no state yet: name a snapshot with --snapshot")?;
+        let upstream = self.upstream.as_ref();
+        let upstream =
+            upstream.context("--snapshot is a file: name a node of the chain with --upstream")?;
+        Ok((snapshot, upstream))
     }
 
     /// Fails if the chain has another genesis hash than that of the flags.
@@ -211,9 +226,7 @@ fn sources(flags: &FollowerFlags) -> Result<Vec<SourceConfig>> {
     ensure!(!flags.source.is_empty(), "--source is required: the URL of a server to follow");
     let read = |path: &Path| input_file::read_secret(path).context("--x-token");
     let token = flags.x_token.as_deref().map(read).transpose()?;
-    let source = |url: &String| {
-        source_config("--source", url, token.clone())
-    };
+    let source = |url: &String| source_config("--source", url, token.clone());
     flags.source.iter().map(source).collect()
 }
 
