@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::server::StartError;
-use crate::token::Token;
-
 /// Settings of the gRPC server.
 ///
 /// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.
@@ -122,15 +119,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks the file that the settings name.
-    ///
-    /// # Errors
-    ///
-    /// Those of a start: the file cannot be read, or has no token.
-    pub fn check(&self) -> Result<(), StartError> {
-        self.x_token_file.as_deref().map(Token::open).transpose().map(drop)
-    }
-
     /// Subscriptions that are open on one connection at once.
     pub(crate) fn connection_subscriptions_max(&self) -> usize {
         let streams_max = self.connection_streams_max;

@@ -88,6 +88,15 @@ pub struct Server {
 }
 
 impl Server {
+    /// Checks the file that the settings name.
+    ///
+    /// # Errors
+    ///
+    /// Those of a start: the file cannot be read, or has no token.
+    pub fn check(config: &Config) -> Result<(), StartError> {
+        config.x_token_file.as_deref().map(Token::open).transpose().map(drop)
+    }
+
     /// Serves on a bound listener. The ledger's events go to the returned sink.
     pub fn start(
         config: Config,

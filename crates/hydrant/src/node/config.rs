@@ -301,7 +301,7 @@ fn grpc_config(flags: &NodeFlags, replay_slots_min: u64) -> Result<grpc::Config>
         "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
     );
     if !flags.services.no_grpc {
-        config.check()?;
+        grpc::Server::check(&config)?;
     }
     config.replay_slots_max = config.replay_slots_max.max(replay_slots_min);
     Ok(config)
