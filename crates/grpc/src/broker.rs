@@ -23,7 +23,6 @@ use tonic::Status;
 
 use crate::budget::QueueBudget;
 use crate::clock::monotonic;
-use crate::clock::monotonic;
 use crate::config::Config;
 use crate::counters::{Event, GrpcCounters};
 use crate::encode::Encoder;
