@@ -26,7 +26,6 @@ use process_usage::Process;
 
 use self::flags::BenchFlags;
 use crate::console::print_line;
-use crate::input_file;
 
 /// Open loops need a connection for each request in flight.
 const OPEN_CONNECTIONS_DEFAULT: usize = 64;
