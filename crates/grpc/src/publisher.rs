@@ -89,8 +89,8 @@ pub(crate) fn start(
     stored_blocks: Vec<Arc<Block>>,
 ) -> io::Result<GrpcEventSink> {
     let Config { events_max, events_bytes_max, .. } = broker.config;
-    let (sender, events) =
-        event_channel(EventBounds { events_max, bytes_max: Some(events_bytes_max) });
+    let bounds = EventBounds { events_max, bytes_max: Some(events_bytes_max), has_reserve: true };
+    let (sender, events) = event_channel(bounds);
     let mut publisher = Publisher {
         broker: Arc::clone(broker),
         banks: HashMap::new(),
