@@ -149,14 +149,15 @@ impl ClientShares {
 impl Share {
     /// Adds units, or returns why the client may not have them.
     pub fn try_grow(&mut self, units: usize) -> Result<(), ShareFull> {
+        if units == 0 {
+            return Ok(());
+        }
         let mut held = self.shares.held.lock();
         let own = held.by_client.get(&self.client).copied().unwrap_or_default();
         self.shares.check(&held, own, units)?;
-        if units > 0 {
-            held.total += units;
-            held.by_client.insert(self.client, own + units);
-            self.units += units;
-        }
+        held.total += units;
+        held.by_client.insert(self.client, own + units);
+        self.units += units;
         Ok(())
     }
 
@@ -275,6 +276,19 @@ mod tests {
         assert!(all.iter().all(Result::is_ok));
         assert!(shares.try_acquire(client("10.0.1.1")).is_ok());
         assert!(shares.try_acquire(client("10.0.0.1")).is_err());
+    }
+
+    #[test]
+    fn growth_by_no_units_is_never_refused() {
+        let shares = shares(1_000, None);
+        let mut share = shares.empty_share(client("10.0.0.1"));
+        share.try_grow(900).expect("nine tenths");
+        let mut other = shares.empty_share(client("10.0.0.2"));
+        other.try_grow(50).expect("it had nothing");
+        share.try_grow(0).expect("it takes nothing");
+        let mut empty = shares.empty_share(client("10.0.0.3"));
+        empty.try_grow(0).expect("it takes nothing");
+        assert_eq!((empty.units(), shares.held.lock().by_client.len()), (0, 2));
     }
 
     #[test]
