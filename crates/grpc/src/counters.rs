@@ -39,11 +39,13 @@ pub(crate) enum Event {
     MessageLate,
     /// The subscriptions of a client were closed because the publisher was behind, mostly by its filters.
     Shed,
-    /// Writes of accounts, or transactions, were lost.
+    /// Writes of accounts were lost.
     WritesLost,
+    /// Transactions were lost before the end of their bank.
+    TransactionsLost,
 }
 
-const EVENTS: usize = 19;
+const EVENTS: usize = 20;
 
 pub(crate) struct GrpcCounters(Counters);
 

@@ -99,6 +99,11 @@ impl Collector for GrpcMetrics {
                 "Times that the clients of accounts were closed because writes were lost.",
                 Event::WritesLost,
             ),
+            (
+                "hydrant_grpc_transactions_lost_total",
+                "Times that transactions were sent at the end of their bank because they were lost before.",
+                Event::TransactionsLost,
+            ),
         ];
         for (name, help, event) in counts {
             out.single(name, MetricKind::Counter, help, counters.sum(event));

@@ -234,15 +234,22 @@ impl Publisher {
             return self.lose();
         }
         let LostEvents { account_blocks, transaction_slots, has_others: _ } = lost;
-        tracing::error!(
-            limit,
-            ?account_blocks,
-            "writes were lost (grpc.events_max, grpc.events_bytes_max): clients of accounts are closed"
-        );
-        self.broker.counters.record(Event::WritesLost);
-        // Transactions are sent from their block, when that is complete.
-        self.slots_without_transactions.extend(transaction_slots);
+        if !transaction_slots.is_empty() {
+            tracing::warn!(
+                limit,
+                ?transaction_slots,
+                "transactions are late (grpc.events_max, grpc.events_bytes_max): they are sent at the end of their bank"
+            );
+            self.broker.counters.record(Event::TransactionsLost);
+            self.slots_without_transactions.extend(transaction_slots);
+        }
         if !account_blocks.is_empty() {
+            tracing::error!(
+                limit,
+                ?account_blocks,
+                "writes were lost (grpc.events_max, grpc.events_bytes_max): clients of accounts are closed"
+            );
+            self.broker.counters.record(Event::WritesLost);
             self.banks_without_accounts.extend(account_blocks);
             self.broker.close_account_listeners();
         }

@@ -282,12 +282,19 @@ async fn lost_transactions_are_sent_at_the_end_of_their_bank() {
     ledger.open(FIRST);
     wait_until(|| memory(&ledger, "grpc_events") == 0).await;
     let mut count = 0;
-    while scrape(&ledger.server).contains("hydrant_grpc_writes_lost_total 0\n") {
+    let is_lost =
+        |ledger: &ScriptedLedger| !scrape(&ledger.server).contains("transactions_lost_total 0\n");
+    for _ in 0..100 {
         for _ in 0..1_000 {
             ledger.execute(transaction(FIRST, count, 1, &[1]));
             count += 1;
         }
+        if is_lost(&ledger) {
+            break;
+        }
     }
+    wait_until(|| is_lost(&ledger)).await;
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_writes_lost_total 0\n"));
     wait_until(|| memory(&ledger, "grpc_events") == 0).await;
     ledger.freeze(FIRST);
     let mut received = subscription.take(count as usize).await;
