@@ -185,7 +185,7 @@ impl Broker {
                 slot = block.slot,
                 "a slot left the log of gRPC before its commitment (grpc.replay_bytes_max)"
             );
-            return self.close_commitment(state, commitment);
+            return Self::close_commitment(state, commitment);
         };
         if !state.indices[commitment as usize].is_empty() {
             content.iter().for_each(|update| self.send(state, commitment, update));
@@ -195,13 +195,13 @@ impl Broker {
     /// Closes every client and empties the log: events of the ledger were lost, or the ledger jumped. `root` is the
     /// slot after which it publishes everything, if that is known.
     pub(crate) fn close_all(&self, status: &Status, root: Option<Slot>) {
-        self.close_listeners(&mut self.state.lock(), status, root);
+        Self::close_listeners(&mut self.state.lock(), status, root);
     }
 
     /// Closes every client, now and later: the server or the ledger ends. Later events of the ledger are not published.
     pub(crate) fn end(&self, status: Status) {
         let state = &mut *self.state.lock();
-        self.close_listeners(state, &status, None);
+        Self::close_listeners(state, &status, None);
         state.end.get_or_insert(status);
     }
 
@@ -210,10 +210,7 @@ impl Broker {
         let state = &*self.state.lock();
         for (id, listener) in &state.listeners {
             if listener.client.key().is_some_and(|key| removed.contains(&key)) {
-                let status = Status::unauthenticated("the API key was removed");
-                if listener.queue.close(status) {
-                    listener.timer.start(*id, listener.queue.sending());
-                }
+                listener.close(*id, Status::unauthenticated("the API key was removed"));
             }
         }
         self.removals.send_replace(());
@@ -378,27 +375,27 @@ impl Broker {
         loop {
             match listener.queue.push(message.clone()) {
                 Ok(()) => return,
-                Err(Full::Queue) => return self.close(id, listener, Self::lagged_status()),
+                Err(Full::Queue) => return self.close_lagged(id, listener),
                 Err(Full::Budget) => {
                     let (id, largest) = state.largest(id, listener);
-                    self.close(id, largest, Self::lagged_status());
+                    self.close_lagged(id, largest);
                 }
             }
         }
     }
 
-    fn close(&self, id: ListenerId, listener: &Listener, status: Status) {
-        if listener.queue.close(status) {
+    /// Closes a listener that is too slow.
+    fn close_lagged(&self, id: ListenerId, listener: &Listener) {
+        if listener.close(id, Self::lagged_status()) {
             self.counters.record(Event::Lagged);
-            listener.timer.start(id, listener.queue.sending());
         }
     }
 
     /// Closes every client and empties the log.
-    fn close_listeners(&self, state: &mut State, status: &Status, root: Option<Slot>) {
+    fn close_listeners(state: &mut State, status: &Status, root: Option<Slot>) {
         state.log.clear(root);
         for (id, listener) in &state.listeners {
-            self.close(*id, listener, status.clone());
+            listener.close(*id, status.clone());
         }
     }
 
@@ -407,7 +404,7 @@ impl Broker {
         let state = &*self.state.lock();
         for (id, listener) in &state.listeners {
             if listener.filters.as_ref().is_some_and(|set| set.filters.needs_accounts()) {
-                self.close(*id, listener, Self::lagged_status());
+                listener.close(*id, Self::lagged_status());
             }
         }
     }
@@ -432,19 +429,30 @@ impl Broker {
         ));
         for (id, listener) in &state.listeners {
             if listener.client == client {
-                self.close(*id, listener, status.clone());
+                listener.close(*id, status.clone());
             }
         }
     }
 
     /// Closes the clients of a commitment.
-    fn close_commitment(&self, state: &State, commitment: Commitment) {
+    fn close_commitment(state: &State, commitment: Commitment) {
         for (id, listener) in &state.listeners {
             let own = listener.filters.as_ref().map(|set| set.filters.commitment);
             if own == Some(commitment) {
-                self.close(*id, listener, Self::lagged_status());
+                listener.close(*id, Self::lagged_status());
             }
         }
+    }
+}
+
+impl Listener {
+    /// Closes the queue with a status. Returns false if it was closed before.
+    fn close(&self, id: ListenerId, status: Status) -> bool {
+        let is_open = self.queue.close(status);
+        if is_open {
+            self.timer.start(id, self.queue.sending());
+        }
+        is_open
     }
 }
 
