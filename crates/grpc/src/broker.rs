@@ -172,9 +172,10 @@ impl Broker {
     }
 
     /// Publishes the content of a bank to the clients of a commitment above processed. If the log has it no more, these
-    /// clients are closed.
-    pub(crate) fn release(&self, commitment: Commitment, block: BlockId) {
-        // One critical section: a client that becomes live must not get the content from the log and from here.
+    /// clients are closed. If the content lacks writes, those of accounts are.
+    pub(crate) fn release(&self, commitment: Commitment, block: BlockId, lacks_writes: bool) {
+        // One critical section: a client that becomes live must not get the content from the log and from here, and a
+        // client of accounts must not connect between the close and the release.
         let state = &mut *self.state.lock();
         if state.end.is_some() {
             return;
@@ -187,6 +188,9 @@ impl Broker {
             );
             return Self::close_commitment(state, commitment);
         };
+        if lacks_writes {
+            state.end_bank_without_writes(commitment);
+        }
         if !state.indices[commitment as usize].is_empty() {
             content.iter().for_each(|update| self.send(state, commitment, update));
         }
@@ -399,14 +403,14 @@ impl Broker {
         }
     }
 
-    /// Closes the clients that want accounts: writes were lost.
+    /// Closes the clients of accounts at processed: writes were lost.
     pub(crate) fn close_account_listeners(&self) {
-        let state = &*self.state.lock();
-        for (id, listener) in &state.listeners {
-            if listener.filters.as_ref().is_some_and(|set| set.filters.needs_accounts()) {
-                listener.close(*id, Self::lagged_status());
-            }
-        }
+        self.state.lock().close_account_listeners(Commitment::Processed);
+    }
+
+    /// Ends a bank at processed that lacks writes of accounts.
+    pub(crate) fn end_bank_without_writes(&self) {
+        self.state.lock().end_bank_without_writes(Commitment::Processed);
     }
 
     /// Begins a period in which the time that is spent on listeners is compared.
@@ -457,6 +461,22 @@ impl Listener {
 }
 
 impl State {
+    fn close_account_listeners(&self, commitment: Commitment) {
+        let needs_accounts =
+            |set: &IndexedSet| set.filters.commitment == commitment && set.filters.needs_accounts();
+        for (id, listener) in &self.listeners {
+            if listener.filters.as_ref().is_some_and(needs_accounts) {
+                listener.close(*id, Broker::lagged_status());
+            }
+        }
+    }
+
+    /// Closes the clients of accounts at a commitment. Later replays of such clients begin after the bank.
+    fn end_bank_without_writes(&mut self, commitment: Commitment) {
+        self.close_account_listeners(commitment);
+        self.log.end_restored();
+    }
+
     /// Takes the filters of a listener. They are still in the index.
     fn remove_filters(&mut self, id: ListenerId) -> Option<IndexedSet> {
         let set = self.listeners.get_mut(&id)?.filters.take()?;

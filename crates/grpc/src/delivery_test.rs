@@ -298,7 +298,7 @@ impl World {
         let is_final = commitment == Commitment::Finalized;
         let waiting = if is_final { &mut self.unrooted } else { &mut self.unconfirmed };
         let Some((block, content)) = waiting.pop_front() else { return };
-        self.broker.release(commitment, block);
+        self.broker.release(commitment, block, false);
         self.add_entry(Entry::Released(commitment, content.clone()));
         if is_final {
             self.publish_status(block.slot, SlotStatus::SlotFinalized);

@@ -6,8 +6,8 @@
 //! processed, a bank's content is released when the bank reaches the commitment: the last write of each account, the
 //! transactions, the entries, the block. A reverted bank is never released.
 //! Bounds: `Config::events_max` queued events, with `Config::events_bytes_max` bytes or one event. If the channel loses
-//! writes of accounts, the clients of accounts are closed; lost transactions are sent at the end of their bank. If it
-//! loses another event, every client is closed and the log is emptied, because the event may have been for any of them.
+//! writes of accounts, the clients of accounts are closed: those of a commitment above processed when the bank reaches
+//! it. Lost transactions are sent at the end of their bank. If it loses another event, every client is closed and the log is emptied, because the event may have been for any of them.
 //! A client whose filters delay the others is closed before that.
 
 use std::io;
@@ -255,12 +255,11 @@ impl Publisher {
         }
     }
 
-    /// Closes the clients of accounts once more at the end of a bank that lacks writes: further ones have come.
-    fn end_bank_without_accounts(&mut self, block: BlockId) {
+    /// Closes the clients of accounts at processed once more at the end of a bank that lacks writes: further clients
+    /// have connected.
+    fn end_bank_without_accounts(&self, block: BlockId) {
         if self.banks_without_accounts.contains(&block) {
-            self.broker.close_account_listeners();
-            // A replay must not begin before this bank.
-            self.broker.end_restored();
+            self.broker.end_bank_without_writes();
         }
     }
 
@@ -405,8 +404,8 @@ impl Publisher {
             next = bank.parent;
         }
         for block in chain.into_iter().rev() {
-            self.end_bank_without_accounts(block);
-            self.broker.release(commitment, block);
+            let lacks_writes = self.banks_without_accounts.contains(&block);
+            self.broker.release(commitment, block, lacks_writes);
             self.set_status(block, commitment);
         }
     }
@@ -434,7 +433,10 @@ impl Publisher {
             let slot = SlotUpdate { parent, status, dead_error: Some(error.clone()) };
             self.broker.publish(&[new_update(id, bank_id, UpdateKind::Slot(slot))]);
         }
-        self.end_bank_without_accounts(id);
+        // A frozen bank has ended.
+        if self.banks.get(&id).is_some_and(|bank| bank.status.is_none()) {
+            self.end_bank_without_accounts(id);
+        }
         self.banks_without_accounts.remove(&id);
         self.banks.remove(&id);
         self.open.retain(|_, open| *open != id);
