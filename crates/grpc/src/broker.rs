@@ -343,11 +343,10 @@ impl Broker {
         if state.indices[commitment as usize].is_empty() {
             return;
         }
-        let mut last = monotonic();
+        let started = monotonic();
         let candidates = state.indices[commitment as usize].candidates(update);
         let Ok(count @ 1..) = u32::try_from(candidates.len()) else { return };
-        let mut now = monotonic();
-        let lookup = (now - last) / count;
+        let lookup = (monotonic() - started) / count;
         let keys = TransactionKeys::from_update(update);
         let mut encoder = Encoder::new(update);
         let mut ids: Vec<FilterId> = Vec::new();
@@ -361,13 +360,16 @@ impl Broker {
             }
             ids.clear();
             ids.extend(of_listener.iter().map(|(_, id)| *id));
-            for spec in filters.messages(update, keys.as_ref(), &ids) {
+            // Only its own filters: bodies are encoded once for all, and a listener must not pay for those before it.
+            let started = monotonic();
+            let messages = filters.messages(update, keys.as_ref(), &ids);
+            let spent = monotonic() - started;
+            let candidates = u32::try_from(of_listener.len()).unwrap_or(count);
+            listener.cost.add(state.cost_period, spent + lookup * candidates);
+            for spec in messages {
                 update.show_statuses();
                 self.queue(state, (id, listener), encoder.message(spec));
             }
-            last = std::mem::replace(&mut now, monotonic());
-            let candidates = u32::try_from(of_listener.len()).unwrap_or(count);
-            listener.cost.add(state.cost_period, now - last + lookup * candidates);
         }
         self.counters.add(Event::Encoded, encoder.encoded_messages() as u64);
     }
