@@ -319,7 +319,7 @@ impl Broker {
             queues: used.saturating_sub(sending),
             sending,
             log: state.log.own_bytes(),
-            filters: self.shares.filters.held_units(),
+            filters: self.shares.filters.units_in_use(),
             log_slots: state.log.slots(),
             listeners: state.listeners.len(),
         }

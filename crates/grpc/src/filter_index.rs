@@ -47,28 +47,10 @@ impl IndexedFilters {
             status
         };
         let (bytes, cost) = (filters.bytes(), filters.unindexed_cost());
-        let all = &broker.shares.filters;
-        let mut bytes_share = all.empty_share(client);
-        let exhausted = || {
-            format!(
-                "the filters of all clients have {} bytes, and this request has {bytes}; at most {} \
-                 are allowed (grpc.filters_bytes_max)",
-                all.held_units(),
-                all.all_max()
-            )
-        };
-        shares::grow(&mut bytes_share, all, bytes, exhausted).map_err(refused)?;
-        let all = &broker.shares.unindexed_cost;
-        let mut cost_share = all.empty_share(client);
-        let exhausted = || {
-            format!(
-                "the filters of all clients that have no address, owner or signature cost {}, and this request's {cost}; \
-                 at most {} are allowed (grpc.unindexed_cost_max)",
-                all.held_units(),
-                all.all_max()
-            )
-        };
-        shares::grow(&mut cost_share, all, cost, exhausted).map_err(refused)?;
+        let mut bytes_share = broker.shares.filters.empty_share(client);
+        shares::grow(&mut bytes_share, bytes).map_err(refused)?;
+        let mut cost_share = broker.shares.unindexed_cost.empty_share(client);
+        shares::grow(&mut cost_share, cost).map_err(refused)?;
         let set = IndexedSet {
             id: broker.next_set(),
             filters: Arc::new(filters),

@@ -33,7 +33,7 @@ impl GrpcMetrics {
 impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let memory = self.broker.memory();
-        let incomplete = self.broker.shares.incoming.held_units() as u64;
+        let incomplete = self.broker.shares.incoming.units_in_use() as u64;
         let connection_bytes = CONNECTION_BYTES + if self.is_tls { TLS_BYTES } else { 0 };
         vec![
             ("grpc_connections", self.connections() * connection_bytes + incomplete),

@@ -242,10 +242,8 @@ impl GrpcService {
         let needs_token = self.access.token.is_some() || self.access.authenticator.is_some();
         let open = (!needs_token).then(|| connection.activity.begin());
         let all = &self.broker.shares.health;
-        let exhausted =
-            || format!("{} streams of health are open (grpc.connections_max)", all.all_max());
         let share = match method {
-            "Watch" => shares::acquire_unit(all, client, exhausted).map(Some),
+            "Watch" => shares::acquire_unit(all, client).map(Some),
             _ => Ok(None),
         };
         match share {
@@ -287,9 +285,7 @@ impl GrpcService {
             ))
         })?;
         let all = &self.broker.shares.subscriptions;
-        let exhausted =
-            || format!("{} subscriptions are open (grpc.subscriptions_max)", all.all_max());
-        let share = shares::acquire_unit(all, client, exhausted).inspect_err(|_| {
+        let share = shares::acquire_unit(all, client).inspect_err(|_| {
             self.broker.counters.record(Event::SubscriptionRefused);
         })?;
         Ok(StreamPermits { _client: share, _connection: permit, _key: key })
