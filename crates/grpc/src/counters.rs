@@ -15,9 +15,9 @@ pub(crate) enum Event {
     TlsFailed,
     /// A call without a valid token.
     Unauthenticated,
-    /// A subscription was refused at a bound.
+    /// A subscription or a request was refused at a bound.
     SubscriptionRefused,
-    /// A request's filters were invalid.
+    /// A request was invalid.
     RequestRefused,
     /// A client was closed because it was too slow.
     Lagged,

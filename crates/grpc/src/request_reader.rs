@@ -19,6 +19,7 @@ use tonic::Status;
 use yellowstone_grpc_proto::geyser::SubscribeRequest;
 
 use crate::broker::Broker;
+use crate::counters::Event;
 use crate::filter::{FilterSet, check_lists};
 use crate::filter_index::IndexedFilters;
 use crate::request_budget::Turn;
@@ -105,7 +106,24 @@ fn handle(
     request: EncodedRequest,
     _turn: OwnedMutexGuard<()>,
 ) -> Result<StreamRequest, Status> {
-    let EncodedRequest { bytes, compression, share } = request;
+    let refused = |_: &Status| broker.counters.record(Event::RequestRefused);
+    let request = decode(broker, client, request).inspect_err(refused)?;
+    if let Some(ping) = &request.ping {
+        // As in the plugin, the other fields are ignored: clients repeat some of them in each ping.
+        return Ok(StreamRequest::Ping { id: ping.id });
+    }
+    let filters = FilterSet::new(&request, &broker.config).inspect_err(refused)?;
+    let filters = IndexedFilters::new(broker, client, filters)?;
+    Ok(StreamRequest::Filters { filters, from_slot: request.from_slot })
+}
+
+/// Decodes a request, and frees its bytes.
+fn decode(
+    broker: &Broker,
+    client: ClientId,
+    request: EncodedRequest,
+) -> Result<SubscribeRequest, Status> {
+    let EncodedRequest { bytes, compression, share: _share } = request;
     let config = &broker.config;
     let content = match compression {
         None => bytes,
@@ -117,14 +135,6 @@ fn handle(
         }
     };
     check_lists(&content, config)?;
-    let request = SubscribeRequest::decode(&content[..])
-        .map_err(|err| Status::invalid_argument(format!("the request is invalid: {err}")))?;
-    drop((content, share));
-    if let Some(ping) = &request.ping {
-        // As in the plugin, the other fields are ignored: clients repeat some of them in each ping.
-        return Ok(StreamRequest::Ping { id: ping.id });
-    }
-    let filters = FilterSet::new(&request, config)?;
-    let filters = IndexedFilters::new(broker, client, filters)?;
-    Ok(StreamRequest::Filters { filters, from_slot: request.from_slot })
+    SubscribeRequest::decode(&content[..])
+        .map_err(|err| Status::invalid_argument(format!("the request is invalid: {err}")))
 }

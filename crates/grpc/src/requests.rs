@@ -16,6 +16,7 @@ use tonic::Status;
 
 use crate::broker::Broker;
 use crate::compression::{Compression, HEAD_BYTES};
+use crate::counters::Event;
 
 pub(crate) struct Requests {
     body: Incoming,
@@ -55,7 +56,9 @@ impl Requests {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<EncodedRequest, Status>>> {
         loop {
-            if let Some(message) = self.take_message()? {
+            let message = self.take_message();
+            let message = message.inspect_err(|_| self.count_refusal())?;
+            if let Some(message) = message {
                 self.deadline = None;
                 return Poll::Ready(Some(Ok(message)));
             }
@@ -69,6 +72,7 @@ impl Requests {
                 }
                 Poll::Ready(None) if self.buffer.is_empty() => return Poll::Ready(None),
                 Poll::Ready(None) => {
+                    self.count_refusal();
                     let status = Status::internal("the requests end within a message");
                     return Poll::Ready(Some(Err(status)));
                 }
@@ -84,6 +88,10 @@ impl Requests {
                 }
             }
         }
+    }
+
+    fn count_refusal(&self) {
+        self.broker.counters.record(Event::RequestRefused);
     }
 
     /// Takes a complete message out of the buffer.

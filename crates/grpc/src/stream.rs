@@ -73,7 +73,6 @@ impl UpdateStream {
                 Poll::Ready(None) => self.requests = None,
                 Poll::Ready(Some(request)) => {
                     if let Err(status) = request.and_then(|request| self.handle(request)) {
-                        self.broker.counters.record(Event::RequestRefused);
                         self.requests = None;
                         self.end = Some(status);
                     }
@@ -91,7 +90,8 @@ impl UpdateStream {
                 Ok(())
             }
             StreamRequest::Filters { filters, from_slot } => {
-                self.delivery.set_filters(filters, from_slot)
+                let is_set = self.delivery.set_filters(filters, from_slot);
+                is_set.inspect_err(|_| self.broker.counters.record(Event::RequestRefused))
             }
         }
     }
