@@ -94,7 +94,7 @@ impl Default for Config {
             request_bytes_max: 4 << 20,
             incoming_bytes_max: 64 << 20,
             handshake_timeout_ms: 10_000,
-            idle_timeout_ms: 60_000,
+            idle_timeout_ms: 75_000,
             message_timeout_ms: 30_000,
             keep_alive_ms: 20_000,
             queue_messages_max: 100_000,
