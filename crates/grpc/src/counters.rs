@@ -43,9 +43,11 @@ pub(crate) enum Event {
     WritesLost,
     /// Transactions were lost before the end of their bank.
     TransactionsLost,
+    /// A request waited because its client sent more than its rate.
+    RequestDelayed,
 }
 
-const EVENTS: usize = 20;
+const EVENTS: usize = 21;
 
 pub(crate) struct GrpcCounters(Counters);
 

@@ -66,11 +66,21 @@ impl Collector for GrpcMetrics {
                 "Slots that from_slot can go back.",
                 memory.log_slots as u64,
             ),
+            (
+                "hydrant_grpc_unindexed_cost",
+                "Cost of the filters of all clients without an address, owner or signature.",
+                self.broker.shares.unindexed_cost.units_in_use() as u64,
+            ),
         ];
         for (name, help, value) in gauges {
             out.single(name, MetricKind::Gauge, help, value);
         }
         let counts = [
+            (
+                "hydrant_grpc_requests_delayed_total",
+                "Requests that waited because their client sent more than its rate.",
+                Event::RequestDelayed,
+            ),
             ("hydrant_grpc_connections_total", "Connections accepted.", Event::Accepted),
             ("hydrant_grpc_messages_total", "Messages queued for clients.", Event::Message),
             (

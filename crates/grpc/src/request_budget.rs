@@ -11,6 +11,8 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::counters::{Event, GrpcCounters};
+
 /// Decoded bytes of a client a second; one second's worth may come at once. Decoding, compiling and indexing them takes
 /// up to a fifth of a second. A larger value lets a client delay the requests of others more.
 const BYTES_PER_S: u64 = 8 << 20;
@@ -57,14 +59,25 @@ impl RequestBudget {
     }
 
     /// Charges a request as it was received, and waits until it is due.
-    pub(crate) async fn pay(&self, client: ClientId, bytes: usize) {
+    pub(crate) async fn charge_and_wait(
+        &self,
+        client: ClientId,
+        bytes: usize,
+        counters: &GrpcCounters,
+    ) {
         let cost = bytes.max(REQUEST_BYTES_MIN) as u64;
-        loop {
-            match self.limiter.reserve_bytes(client, cost, self.now()) {
-                Ok(delay) if delay.is_zero() => return,
-                Ok(delay) => return tokio::time::sleep(delay).await,
-                Err(delay) => tokio::time::sleep(delay).await,
-            }
+        let mut charged = self.limiter.reserve_bytes(client, cost, self.now());
+        if charged != Ok(Duration::ZERO) {
+            counters.record(Event::RequestDelayed);
+        }
+        while let Err(delay) = charged {
+            tokio::time::sleep(delay).await;
+            charged = self.limiter.reserve_bytes(client, cost, self.now());
+        }
+        if let Ok(delay) = charged
+            && !delay.is_zero()
+        {
+            tokio::time::sleep(delay).await;
         }
     }
 

@@ -89,7 +89,7 @@ async fn prepare(
     request: EncodedRequest,
 ) -> Result<StreamRequest, Status> {
     let turn = Arc::clone(turn).lock_owned().await;
-    broker.request_budget.pay(client, request.bytes.len()).await;
+    broker.request_budget.charge_and_wait(client, request.bytes.len(), &broker.counters).await;
     if request.compression.is_none() && request.bytes.len() <= INLINE_BYTES_MAX {
         return handle(broker, client, request, turn);
     }

@@ -193,6 +193,7 @@ async fn filters_without_an_address_are_bounded_for_each_client() {
     let mut hostile = connect_hostile(&ledger).await;
     // One costs 2.
     let _most = Subscription::start(&mut hostile, scans(45)).await;
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_unindexed_cost 90\n"));
     let status = refusal(&mut hostile, scans(1)).await;
     assert!(status.message().contains("grpc.unindexed_cost_max"), "{status}");
     let mut honest = connect(ledger.address()).await;
@@ -233,4 +234,5 @@ async fn compressed_requests_of_one_client_wait_for_its_rate() {
     assert_eq!(subscription.take(1).await, ["meta: meta 101 0"]);
     let requests = memory(&ledger, "grpc_connections");
     assert!(requests > 2 * 164 * 1_024, "those of the hostile client wait: {requests}");
+    assert!(!scrape(&ledger.server).contains("hydrant_grpc_requests_delayed_total 0\n"));
 }
