@@ -18,8 +18,9 @@ use crate::shares;
 /// Keys that one step inserts or removes, in some 100 µs. A larger value delays the publisher for longer.
 const KEYS_PER_STEP: usize = 512;
 
-/// Estimated bytes of a set that is removed at once, by whoever drops it: that of one step.
-const INLINE_BYTES_MAX: usize = KEYS_PER_STEP * 150;
+/// Estimated bytes of filters that the thread that drops them removes itself: those of one step. A larger value delays
+/// the connections of that thread for longer.
+const INLINE_FILTER_BYTES_MAX: usize = KEYS_PER_STEP * 150;
 
 /// Filters that the index has.
 pub(crate) struct IndexedSet {
@@ -84,7 +85,7 @@ impl Drop for IndexedFilters {
         let Some(set) = self.set.take() else { return };
         let broker = Arc::clone(&self.broker);
         match &self.broker.worker {
-            Some(worker) if set.filters.bytes() > INLINE_BYTES_MAX => {
+            Some(worker) if set.filters.bytes() > INLINE_FILTER_BYTES_MAX => {
                 // It ends by itself. Without it, the server has ended.
                 worker.spawn_blocking(move || remove(&broker, &set));
             }

@@ -22,12 +22,12 @@ use crate::broker::Broker;
 use crate::counters::Event;
 use crate::filter::{FilterSet, check_lists};
 use crate::filter_index::IndexedFilters;
-use crate::request_budget::Turn;
+use crate::request_budget::ClientLock;
 use crate::requests::{EncodedRequest, Requests};
 
 /// Bytes of a request that the polling thread handles itself: some 20 addresses. A larger value saves a change of
 /// threads, and lets a client occupy the polling thread for longer.
-const INLINE_BYTES_MAX: usize = 1 << 10;
+const INLINE_REQUEST_BYTES_MAX: usize = 1 << 10;
 
 /// A request of a subscription.
 pub(crate) enum StreamRequest {
@@ -69,10 +69,10 @@ async fn read(
     mut requests: Requests,
     sender: mpsc::Sender<Result<StreamRequest, Status>>,
 ) {
-    let turn = broker.request_budget.turn(client);
+    let client_lock = broker.request_budget.client_lock(client);
     while let Some(request) = poll_fn(|context| requests.poll_next(context)).await {
         let request = match request {
-            Ok(request) => prepare(&broker, client, &turn, request).await,
+            Ok(request) => prepare(&broker, client, &client_lock, request).await,
             Err(status) => Err(status),
         };
         let is_last = request.is_err();
@@ -85,17 +85,17 @@ async fn read(
 async fn prepare(
     broker: &Arc<Broker>,
     client: ClientId,
-    turn: &Turn,
+    client_lock: &ClientLock,
     request: EncodedRequest,
 ) -> Result<StreamRequest, Status> {
-    let turn = Arc::clone(turn).lock_owned().await;
+    let locked = Arc::clone(client_lock).lock_owned().await;
     broker.request_budget.charge_and_wait(client, request.bytes.len(), &broker.counters).await;
-    if request.compression.is_none() && request.bytes.len() <= INLINE_BYTES_MAX {
-        return handle(broker, client, request, turn);
+    if request.compression.is_none() && request.bytes.len() <= INLINE_REQUEST_BYTES_MAX {
+        return handle(broker, client, request, locked);
     }
     let broker = Arc::clone(broker);
-    // The turn is held until the request is handled, even if its stream ends before.
-    let handled = tokio::task::spawn_blocking(move || handle(&broker, client, request, turn));
+    // The client is locked until the request is handled, even if its stream ends before.
+    let handled = tokio::task::spawn_blocking(move || handle(&broker, client, request, locked));
     handled.await.unwrap_or_else(|_| Err(Status::internal("a request was not handled")))
 }
 
@@ -104,7 +104,7 @@ fn handle(
     broker: &Arc<Broker>,
     client: ClientId,
     request: EncodedRequest,
-    _turn: OwnedMutexGuard<()>,
+    _locked: OwnedMutexGuard<()>,
 ) -> Result<StreamRequest, Status> {
     let refused = |_: &Status| broker.counters.record(Event::RequestRefused);
     let request = decode(broker, client, request).inspect_err(refused)?;

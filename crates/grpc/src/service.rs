@@ -29,7 +29,7 @@ use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::gossip::{self, GossipStream};
 use crate::gossip_table::GossipTable;
-use crate::held_body;
+use crate::guarded_body;
 use crate::node::GrpcNode;
 use crate::request_body::{CALL_BYTES_MAX, RequestBody};
 use crate::requests::Requests;
@@ -37,7 +37,7 @@ use crate::response_body::ResponseBody;
 use crate::shares;
 use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
-use crate::stream_key::{Revocation, StreamKey, StreamPermits};
+use crate::stream_client::{Revocation, StreamClient, StreamPermits};
 use crate::token::Token;
 
 /// The header with the client's token.
@@ -125,7 +125,7 @@ impl GrpcService {
         };
         let open = connection.activity.begin();
         let response = self.dispatch(request, method, connection, (client, key)).await;
-        held_body::hold(response, open)
+        guarded_body::attach_guard(response, open)
     }
 
     /// Serves a call of a client that is admitted.
@@ -141,8 +141,8 @@ impl GrpcService {
         if method == "Subscribe" {
             return match self.open_subscription(connection, client, key) {
                 Ok(permits) => {
-                    let key = StreamKey { client, permits };
-                    self.subscribe(&headers, body, Arc::clone(&connection.timer), key)
+                    let client = StreamClient { id: client, permits };
+                    self.subscribe(&headers, body, Arc::clone(&connection.timer), client)
                 }
                 Err(status) => status.into_http(),
             };
@@ -247,7 +247,7 @@ impl GrpcService {
             _ => Ok(None),
         };
         match share {
-            Ok(share) => held_body::hold((self.health)(request).await, (open, share)),
+            Ok(share) => guarded_body::attach_guard((self.health)(request).await, (open, share)),
             Err(status) => {
                 self.broker.counters.record(Event::SubscriptionRefused);
                 status.into_http()
@@ -296,12 +296,12 @@ impl GrpcService {
         headers: &http::HeaderMap,
         body: Incoming,
         timer: Arc<StatusTimer>,
-        key: StreamKey,
+        client: StreamClient,
     ) -> http::Response<Body> {
         let stream = Compression::from_request(headers).and_then(|compression| {
             let broker = Arc::clone(&self.broker);
-            let requests = Requests::new(body, broker, key.client, compression);
-            UpdateStream::new(&self.broker, requests, timer, key)
+            let requests = Requests::new(body, broker, client.id, compression);
+            UpdateStream::new(&self.broker, requests, timer, client)
         });
         let stream = match stream {
             Ok(stream) => stream,
