@@ -22,6 +22,7 @@ use yellowstone_grpc_proto::geyser::{
 
 use crate::broker::Broker;
 use crate::config::Config;
+use crate::counters::Event;
 use crate::delivery::Delivery;
 use crate::encode;
 use crate::filter::FilterSet;
@@ -159,6 +160,7 @@ fn a_publisher_that_is_behind_closes_the_costliest_client_alone() {
         assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
     }
     assert!(cheap.poll_next(&mut context).is_pending(), "it is still served");
+    assert_eq!([Event::Shed, Event::Lagged].map(|event| broker.counters.sum(event)), [1, 0]);
 }
 
 fn indexed(broker: &Arc<Broker>, request: &SubscribeRequest) -> IndexedFilters {
