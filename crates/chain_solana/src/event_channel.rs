@@ -2,7 +2,7 @@
 //!
 //! Input: events, in order. Output: the same events, each with its number, and [`Received::Lost`] after a loss.
 //! Bounds: [`EventBounds`]. The writer never waits: an event beyond a bound is dropped, and the receiver gets
-//! [`Received::Lost`] in its place. With a reserve, writes of accounts and transactions may only take three quarters of
+//! [`Received::Lost`] instead. With a reserve, writes of accounts and transactions may only take three quarters of
 //! a bound. So they are lost first, and a receiver still gets the blocks to which they belong.
 //! Not here: the reaction to a loss, and the events that a server ignores. Each server has its own.
 
@@ -250,7 +250,7 @@ impl EventCounters {
     }
 
     /// Returns the number of queued events.
-    pub fn queued(&self) -> usize {
+    pub fn queue_len(&self) -> usize {
         self.0.state.lock().queue.len()
     }
 

@@ -147,7 +147,8 @@ impl ClientShares {
         if let Some(limit) = self.each_max.filter(|limit| own + units > *limit) {
             return Err(full(ShareLimit::Each(limit)));
         }
-        let (free, all) = (self.all_max.saturating_sub(in_use.total), self.all_max);
+        let all = self.all_max;
+        let free = all.saturating_sub(in_use.total);
         let takes_reserved = self.reserved > 0 && free < self.reserved + units;
         let is_first = own == 0 && units == 1;
         if takes_reserved && !is_first && own + units > free {
@@ -157,7 +158,8 @@ impl ClientShares {
     }
 
     fn check_all(&self, in_use: &UnitsInUse, own: usize, units: usize) -> Result<(), ShareFull> {
-        let (free, all) = (self.all_max.saturating_sub(in_use.total), self.all_max);
+        let all = self.all_max;
+        let free = all.saturating_sub(in_use.total);
         if units <= free {
             return Ok(());
         }

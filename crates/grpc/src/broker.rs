@@ -368,14 +368,14 @@ impl Broker {
             listener.cost.add(state.cost_period, spent + lookup * candidates);
             for spec in messages {
                 update.show_statuses();
-                self.queue(state, (id, listener), encoder.message(spec));
+                self.queue(state, id, listener, encoder.message(spec));
             }
         }
         self.counters.add(Event::Encoded, encoder.encoded_messages() as u64);
     }
 
     /// Queues a message for a listener, or closes it, or the one with the most waiting bytes.
-    fn queue(&self, state: &State, (id, listener): (ListenerId, &Listener), message: Bytes) {
+    fn queue(&self, state: &State, id: ListenerId, listener: &Listener, message: Bytes) {
         self.counters.add(Event::Message, 1);
         self.counters.add(Event::Bytes, message.len() as u64);
         loop {
@@ -415,8 +415,8 @@ impl Broker {
         self.state.lock().end_bank_without_writes(Commitment::Processed);
     }
 
-    /// Begins a period in which the time that is spent on listeners is compared.
-    pub(crate) fn begin_cost_period(&self) {
+    /// Starts a period in which the time that is spent on listeners is compared.
+    pub(crate) fn start_cost_period(&self) {
         self.state.lock().cost_period += 1;
     }
 

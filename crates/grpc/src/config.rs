@@ -34,7 +34,7 @@ pub struct Config {
     /// Time after which a connection without an accepted call is closed.
     #[serde(skip)]
     pub idle_timeout_ms: u64,
-    /// Time in which a request message that has begun must be complete.
+    /// Time from the start of a request message in which it must be complete.
     #[serde(skip)]
     pub message_timeout_ms: u64,
     /// Interval of HTTP/2's pings, and the time for their acknowledgement.

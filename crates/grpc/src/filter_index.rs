@@ -47,25 +47,24 @@ impl IndexedFilters {
             broker.counters.record(Event::SubscriptionRefused);
             status
         };
-        let (bytes, cost) = (filters.bytes(), filters.unindexed_cost());
         let mut bytes_share = broker.shares.filters.empty_share(client);
-        shares::grow(&mut bytes_share, bytes).map_err(refused)?;
+        shares::grow(&mut bytes_share, filters.bytes()).map_err(refused)?;
         let mut cost_share = broker.shares.unindexed_cost.empty_share(client);
-        shares::grow(&mut cost_share, cost).map_err(refused)?;
+        shares::grow(&mut cost_share, filters.unindexed_cost()).map_err(refused)?;
         let set = IndexedSet {
             id: broker.next_set(),
             filters: Arc::new(filters),
             _bytes: bytes_share,
             _unindexed_cost: cost_share,
         };
-        broker.with_index(set.filters.commitment, |index| index.begin_set(&set.filters));
+        broker.with_index(set.filters.commitment, |index| index.start_set(&set.filters));
         for keys in set.filters.index_keys().chunks(KEYS_PER_STEP) {
             broker.with_index(set.filters.commitment, |index| index.insert(set.id, keys));
         }
         Ok(Self { broker: Arc::clone(broker), set: Some(set) })
     }
 
-    /// Wraps a set that no listener has any more.
+    /// Wraps a set that no listener has.
     pub(crate) fn from_set(broker: &Arc<Broker>, set: IndexedSet) -> Self {
         Self { broker: Arc::clone(broker), set: Some(set) }
     }

@@ -173,7 +173,7 @@ impl Publisher {
     fn run(mut self, mut events: EventReceiver) {
         let counters = events.counters();
         while let Some(received) = events.recv() {
-            self.close_costliest_client_if_behind(counters.queued());
+            self.close_costliest_client_if_behind(counters.queue_len());
             let event = match received {
                 Received::Event { event, .. } => event,
                 Received::Lost(lost) => {
@@ -200,12 +200,12 @@ impl Publisher {
         let now = monotonic();
         let Some(since) = self.behind_since else {
             self.behind_since = Some(now);
-            return self.broker.begin_cost_period();
+            return self.broker.start_cost_period();
         };
         let period = now - since;
         if period >= BEHIND_MAX {
             self.broker.close_costliest_client(period);
-            self.broker.begin_cost_period();
+            self.broker.start_cost_period();
             self.behind_since = Some(now);
         }
     }
@@ -223,7 +223,7 @@ impl Publisher {
         self.broker.end_restored();
     }
 
-    /// Closes the clients that wanted what was lost: all, unless only writes and transactions were lost.
+    /// Closes all clients, unless only writes and transactions were lost.
     fn lose_events(&mut self, lost: LostEvents) {
         let limit = self.broker.config.events_max;
         if lost.has_others {

@@ -26,7 +26,7 @@ pub(crate) struct Requests {
     buffer: Vec<u8>,
     /// The bytes of the buffer.
     buffered: Share,
-    /// Of the message that has begun.
+    /// Deadline of the incomplete message.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct EncodedRequest {
     pub(crate) bytes: Vec<u8>,
     /// `None` if the message is not compressed.
     pub(crate) compression: Option<Compression>,
-    /// Its bytes.
+    /// The share of its client that its bytes count in.
     pub(crate) share: Share,
 }
 

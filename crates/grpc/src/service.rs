@@ -123,8 +123,8 @@ impl GrpcService {
                 return status.into_http();
             }
         };
-        let open = connection.activity.begin();
-        let response = self.dispatch(request, method, connection, (client, key)).await;
+        let open = connection.activity.start_call();
+        let response = self.dispatch(request, method, connection, client, key).await;
         guarded_body::attach_guard(response, open)
     }
 
@@ -134,7 +134,8 @@ impl GrpcService {
         request: http::Request<Incoming>,
         method: &str,
         connection: &ConnectionContext,
-        (client, key): (ClientId, Option<Permit>),
+        client: ClientId,
+        key: Option<Permit>,
     ) -> http::Response<Body> {
         let (headers, body) = split_request(request);
         let node = &self.node;
@@ -240,7 +241,7 @@ impl GrpcService {
         };
         *request.uri_mut() = uri;
         let needs_token = self.access.token.is_some() || self.access.authenticator.is_some();
-        let open = (!needs_token).then(|| connection.activity.begin());
+        let open = (!needs_token).then(|| connection.activity.start_call());
         let all = &self.broker.shares.health;
         let share = match method {
             "Watch" => shares::acquire_unit(all, client).map(Some),

@@ -1,4 +1,4 @@
-//! A hostile client at each bound, and an honest one of another address beside it.
+//! A hostile client at each bound, and an honest one of another address alongside it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
