@@ -2,8 +2,8 @@
 //!
 //! Input: events, in order. Output: the same events, each with its number, and [`Received::Lost`] after a loss.
 //! Bounds: [`EventBounds`]. The writer never waits: an event beyond a bound is dropped, and the receiver gets
-//! [`Received::Lost`] in its place. Writes of accounts and transactions may only take three quarters of a bound. So they
-//! are lost first, and a receiver still gets the blocks to which they belong.
+//! [`Received::Lost`] instead. With a reserve, writes of accounts and transactions may only take three quarters of
+//! a bound. So they are lost first, and a receiver still gets the blocks to which they belong.
 //! Not here: the reaction to a loss, and the events that a server ignores. Each server has its own.
 
 use std::collections::VecDeque;
@@ -23,17 +23,15 @@ pub struct EventBounds {
     /// Maximum estimated bytes of the queued events and of the one that the receiver handles. A single event may exceed
     /// it. With `None` bytes are not counted.
     pub bytes_max: Option<usize>,
+    /// Whether the last quarter of each bound is reserved for events other than writes of accounts and transactions. A
+    /// server that handles any loss in the same way needs no reserve.
+    pub has_reserve: bool,
 }
 
 /// Creates a channel.
 pub fn event_channel(bounds: EventBounds) -> (EventSender, EventReceiver) {
-    let state = State {
-        queue: VecDeque::new(),
-        events: 0,
-        bytes: 0,
-        has_sender: true,
-        has_receiver: true,
-    };
+    let state =
+        State { queue: VecDeque::new(), events: 0, bytes: 0, has_sender: true, has_receiver: true };
     let shared = Arc::new(Shared {
         bounds,
         sent: AtomicU64::new(0),
@@ -146,9 +144,14 @@ impl EventSender {
         if !state.has_receiver {
             return;
         }
-        let is_reserved =
+        let is_droppable =
             matches!(event, LedgerEvent::AccountsWritten { .. } | LedgerEvent::Executed(_));
-        if self.0.is_full(&state, bytes, is_reserved) {
+        let is_full = if is_droppable {
+            self.0.is_full_for_droppable(&state, bytes)
+        } else {
+            self.0.is_full(&state, bytes)
+        };
+        if is_full {
             state.queued_loss().add(event);
         } else {
             state.push_event(number, bytes, event.clone());
@@ -162,7 +165,7 @@ impl EventSender {
         let bytes = self.0.count_bytes(&event);
         let number = self.0.next_number();
         let mut state = self.0.state.lock();
-        while state.has_receiver && self.0.is_full(&state, bytes, false) {
+        while state.has_receiver && self.0.is_full(&state, bytes) {
             self.0.not_full.wait(&mut state);
         }
         if state.has_receiver {
@@ -247,7 +250,7 @@ impl EventCounters {
     }
 
     /// Returns the number of queued events.
-    pub fn queued(&self) -> usize {
+    pub fn queue_len(&self) -> usize {
         self.0.state.lock().queue.len()
     }
 
@@ -266,12 +269,21 @@ impl Shared {
         self.bounds.bytes_max.map_or(0, |_| event.bytes())
     }
 
-    /// Whether one more event with these bytes exceeds a bound, or three quarters of it.
-    fn is_full(&self, state: &State, bytes: usize, leaves_reserve: bool) -> bool {
-        let EventBounds { events_max, bytes_max } = self.bounds;
-        let bound = |max: usize| if leaves_reserve { max - max / 4 } else { max };
-        let exceeds_bytes = |max| state.bytes > 0 && state.bytes + bytes > bound(max);
-        state.events >= bound(events_max.max(1)) || bytes_max.is_some_and(exceeds_bytes)
+    /// Whether one more event with these bytes exceeds a bound.
+    fn is_full(&self, state: &State, bytes: usize) -> bool {
+        self.exceeds(state, bytes, |max| max)
+    }
+
+    /// Whether one more droppable event with these bytes exceeds a bound without its reserve.
+    fn is_full_for_droppable(&self, state: &State, bytes: usize) -> bool {
+        let has_reserve = self.bounds.has_reserve;
+        self.exceeds(state, bytes, |max| if has_reserve { max - max / 4 } else { max })
+    }
+
+    fn exceeds(&self, state: &State, bytes: usize, usable: impl Fn(usize) -> usize) -> bool {
+        let EventBounds { events_max, bytes_max, .. } = self.bounds;
+        let exceeds_bytes = |max| state.bytes > 0 && state.bytes + bytes > usable(max);
+        state.events >= usable(events_max.max(1)) || bytes_max.is_some_and(exceeds_bytes)
     }
 }
 
@@ -298,7 +310,11 @@ impl State {
 mod tests {
     use super::*;
 
-    const UNBOUNDED: EventBounds = EventBounds { events_max: 1_000, bytes_max: None };
+    const UNBOUNDED: EventBounds = bounds(1_000, None);
+
+    const fn bounds(events_max: usize, bytes_max: Option<usize>) -> EventBounds {
+        EventBounds { events_max, bytes_max, has_reserve: false }
+    }
 
     fn tip(slot: Slot) -> LedgerEvent {
         LedgerEvent::TipMoved { block: BlockId { slot, version: 0 } }
@@ -327,7 +343,7 @@ mod tests {
 
     #[test]
     fn events_beyond_the_number_are_lost_and_reported_once_in_their_place() {
-        let (sender, mut receiver) = event_channel(EventBounds { events_max: 2, bytes_max: None });
+        let (sender, mut receiver) = event_channel(bounds(2, None));
         (1..=4).for_each(|slot| sender.try_send(&tip(slot)));
         assert_eq!([(); 2].map(|()| receive(&mut receiver)), [Some((1, 1)), Some((2, 2))]);
         sender.try_send(&tip(5));
@@ -337,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_asks_for_nothing_holds_a_bounded_number_of_messages() {
-        let (sender, _receiver) = event_channel(EventBounds { events_max: 2, bytes_max: None });
+        let (sender, _receiver) = event_channel(bounds(2, None));
         for slot in 1..=100 {
             sender.try_send(&tip(slot));
             sender.report_loss();
@@ -347,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_received_event_makes_room_before_it_is_handled() {
-        let (sender, mut receiver) = event_channel(EventBounds { events_max: 1, bytes_max: None });
+        let (sender, mut receiver) = event_channel(bounds(1, None));
         sender.try_send(&tip(1));
         std::thread::scope(|scope| {
             let sending = scope.spawn(|| sender.send_and_wait(tip(2)));
@@ -358,8 +374,20 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_lost_before_blocks_are() {
-        let (sender, mut receiver) = event_channel(EventBounds { events_max: 4, bytes_max: None });
+    fn without_a_reserve_writes_may_take_the_whole_bound() {
+        let (sender, receiver) = event_channel(bounds(4, None));
+        let block = BlockId { slot: 7, version: 1 };
+        let writes = LedgerEvent::AccountsWritten { block, updates: [].into() };
+        (0..4).for_each(|_| sender.try_send(&writes));
+        assert_eq!(receiver.shared.state.lock().events, 4);
+        sender.try_send(&writes);
+        assert_eq!(receiver.shared.state.lock().events, 4);
+    }
+
+    #[test]
+    fn with_a_reserve_writes_are_lost_before_blocks_are() {
+        let (sender, mut receiver) =
+            event_channel(EventBounds { has_reserve: true, ..bounds(4, None) });
         let block = BlockId { slot: 7, version: 1 };
         let writes = || LedgerEvent::AccountsWritten { block, updates: [].into() };
         (0..5).for_each(|_| sender.try_send(&writes()));
@@ -378,8 +406,7 @@ mod tests {
 
     #[test]
     fn bytes_count_until_the_next_event_is_requested_and_one_event_may_exceed_them() {
-        let (sender, mut receiver) =
-            event_channel(EventBounds { events_max: 9, bytes_max: Some(1) });
+        let (sender, mut receiver) = event_channel(bounds(9, Some(1)));
         sender.try_send(&tip(1));
         let bytes = sender.counters().bytes();
         assert!(bytes > 1);
@@ -404,8 +431,7 @@ mod tests {
 
     #[test]
     fn a_sender_that_waits_loses_nothing_and_ends_with_the_receiver() {
-        let (sender, mut receiver) =
-            event_channel(EventBounds { events_max: 9, bytes_max: Some(1) });
+        let (sender, mut receiver) = event_channel(bounds(9, Some(1)));
         std::thread::scope(|scope| {
             scope.spawn(|| (1..=100).for_each(|slot| sender.send_and_wait(tip(slot))));
             for slot in 1..=90 {

@@ -1,10 +1,10 @@
-//! Limits what each client holds of a shared resource: connections, subscriptions, bytes.
+//! Limits the use of a shared resource by each client: connections, subscriptions, bytes.
 //!
 //! A client may hold all units except the last tenth. Of these it gets more only if it then holds no more than are
 //! free. So a client that takes all it can leaves some to every other client, whatever it uses them for.
-//! Bounds: an entry for each client that holds something. Cost: constant.
-//! Not here: the bound of all clients together. A client that holds nothing gets one unit in any case, so the caller
-//! lets it wait, or refuses it.
+//! Bounds: an entry for each client with a unit. Cost: constant.
+//! A share that grows stays within the bound of all clients. [`ClientShares::try_acquire`] gives a client without a unit
+//! one in any case, so its caller bounds all clients together: it lets the client wait, or refuses it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct ShareNames {
     pub all_settings: &'static str,
 }
 
-/// What every client holds of a resource.
+/// The units of a resource that are in use, by client.
 pub struct ClientShares {
     names: ShareNames,
     /// Limit for all clients together.
@@ -39,11 +39,11 @@ pub struct ClientShares {
     each_max: Option<usize>,
     /// Units that are reserved for clients that hold few.
     reserved: usize,
-    held: Mutex<HeldUnits>,
+    in_use: Mutex<UnitsInUse>,
 }
 
 #[derive(Default)]
-struct HeldUnits {
+struct UnitsInUse {
     total: usize,
     /// Never 0.
     by_client: HashMap<ClientId, usize>,
@@ -53,8 +53,8 @@ struct HeldUnits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareFull {
     names: ShareNames,
-    /// Units that the client holds.
-    pub held: usize,
+    /// Units that the client uses.
+    pub in_use: usize,
     /// The limit that it reached.
     pub limit: ShareLimit,
 }
@@ -71,15 +71,24 @@ pub enum ShareLimit {
         /// Limit for all clients together.
         all: usize,
     },
+    /// The limit for all clients together.
+    All {
+        /// Free units.
+        free: usize,
+        /// Units that were requested.
+        requested: usize,
+        /// Limit for all clients together.
+        all: usize,
+    },
 }
 
 impl std::error::Error for ShareFull {}
 
 impl fmt::Display for ShareFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { names, held, limit } = self;
+        let Self { names, in_use, limit } = self;
         let ShareNames { clients: [client, clients], units, each_settings, all_settings } = names;
-        write!(f, "this {client} has {held} {units}, ")?;
+        write!(f, "this {client} has {in_use} {units}, ")?;
         match limit {
             ShareLimit::Each(limit) => {
                 write!(f, "at most {limit} are allowed ({each_settings})")
@@ -88,11 +97,15 @@ impl fmt::Display for ShareFull {
                 f,
                 "and the last {free} of {all} are for {clients} that have fewer ({all_settings})"
             ),
+            ShareLimit::All { free, requested, all } => write!(
+                f,
+                "and needs {requested} more, but {free} of the {all} for all {clients} are free ({all_settings})"
+            ),
         }
     }
 }
 
-/// Units that a client holds, until it is dropped.
+/// Units that a client uses, until it is dropped.
 pub struct Share {
     shares: Arc<ClientShares>,
     client: ClientId,
@@ -105,15 +118,17 @@ impl ClientShares {
         let may_have_all = each_max.is_some_and(|each_max| each_max >= all_max);
         let reserved = if may_have_all { 0 } else { all_max / RESERVED_PART };
         let each_max = each_max.filter(|_| !may_have_all);
-        Self { names, all_max, each_max, reserved, held: Mutex::default() }
+        Self { names, all_max, each_max, reserved, in_use: Mutex::default() }
     }
 
     /// Counts one more unit of a client, or returns why it may not have one. A client without a unit gets one even if
     /// no unit is free.
     pub fn try_acquire(self: &Arc<Self>, client: ClientId) -> Result<Share, ShareFull> {
-        let mut share = Share { shares: Arc::clone(self), client, units: 0 };
-        share.try_grow(1)?;
-        Ok(share)
+        let mut in_use = self.in_use.lock();
+        let own = in_use.units_of(client);
+        self.check_share(&in_use, own, 1)?;
+        in_use.add(client, 1);
+        Ok(Share { shares: Arc::clone(self), client, units: 1 })
     }
 
     /// Returns a share without units.
@@ -121,55 +136,74 @@ impl ClientShares {
         Share { shares: Arc::clone(self), client, units: 0 }
     }
 
-    /// Returns the limit for all clients together.
-    pub fn all_max(&self) -> usize {
-        self.all_max
+    /// Returns the units that all clients use.
+    pub fn units_in_use(&self) -> usize {
+        self.in_use.lock().total
     }
 
-    /// Returns the units that all clients hold.
-    pub fn held_units(&self) -> usize {
-        self.held.lock().total
-    }
-
-    fn check(&self, held: &HeldUnits, own: usize, units: usize) -> Result<(), ShareFull> {
-        let names = self.names;
+    /// Checks a client's share, but not the limit for all clients together.
+    fn check_share(&self, in_use: &UnitsInUse, own: usize, units: usize) -> Result<(), ShareFull> {
+        let full = |limit| ShareFull { names: self.names, in_use: own, limit };
         if let Some(limit) = self.each_max.filter(|limit| own + units > *limit) {
-            return Err(ShareFull { names, held: own, limit: ShareLimit::Each(limit) });
+            return Err(full(ShareLimit::Each(limit)));
         }
-        let (free, all) = (self.all_max.saturating_sub(held.total), self.all_max);
+        let all = self.all_max;
+        let free = all.saturating_sub(in_use.total);
         let takes_reserved = self.reserved > 0 && free < self.reserved + units;
         let is_first = own == 0 && units == 1;
         if takes_reserved && !is_first && own + units > free {
-            return Err(ShareFull { names, held: own, limit: ShareLimit::Reserved { free, all } });
+            return Err(full(ShareLimit::Reserved { free, all }));
         }
         Ok(())
+    }
+
+    fn check_all(&self, in_use: &UnitsInUse, own: usize, units: usize) -> Result<(), ShareFull> {
+        let all = self.all_max;
+        let free = all.saturating_sub(in_use.total);
+        if units <= free {
+            return Ok(());
+        }
+        let limit = ShareLimit::All { free, requested: units, all };
+        Err(ShareFull { names: self.names, in_use: own, limit })
+    }
+}
+
+impl UnitsInUse {
+    fn units_of(&self, client: ClientId) -> usize {
+        self.by_client.get(&client).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, client: ClientId, units: usize) {
+        self.total += units;
+        *self.by_client.entry(client).or_default() += units;
     }
 }
 
 impl Share {
-    /// Adds units, or returns why the client may not have them.
+    /// Adds units within the client's share and the limit for all clients, or returns why the client may not have them.
     pub fn try_grow(&mut self, units: usize) -> Result<(), ShareFull> {
-        let mut held = self.shares.held.lock();
-        let own = held.by_client.get(&self.client).copied().unwrap_or_default();
-        self.shares.check(&held, own, units)?;
-        if units > 0 {
-            held.total += units;
-            held.by_client.insert(self.client, own + units);
-            self.units += units;
+        if units == 0 {
+            return Ok(());
         }
+        let mut in_use = self.shares.in_use.lock();
+        let own = in_use.units_of(self.client);
+        self.shares.check_share(&in_use, own, units)?;
+        self.shares.check_all(&in_use, own, units)?;
+        in_use.add(self.client, units);
+        self.units += units;
         Ok(())
     }
 
     /// Returns units to all clients.
     pub fn shrink(&mut self, units: usize) {
         let units = units.min(self.units);
-        let mut held = self.shares.held.lock();
-        held.total -= units;
+        let mut in_use = self.shares.in_use.lock();
+        in_use.total -= units;
         self.units -= units;
-        if let Some(own) = held.by_client.get_mut(&self.client) {
+        if let Some(own) = in_use.by_client.get_mut(&self.client) {
             *own -= units;
             if *own == 0 {
-                held.by_client.remove(&self.client);
+                in_use.by_client.remove(&self.client);
             }
         }
     }
@@ -182,7 +216,7 @@ impl Share {
         Self { shares: Arc::clone(&self.shares), client: self.client, units }
     }
 
-    /// Returns the units that it holds.
+    /// Returns its number of units.
     pub fn units(&self) -> usize {
         self.units
     }
@@ -231,14 +265,14 @@ mod tests {
         let first = take("10.0.0.1").expect("a unit");
         let second = take("::ffff:10.0.0.1").expect("a unit");
         let full = take("10.0.0.1").err().expect("it has two");
-        assert_eq!((full.held, full.limit), (2, ShareLimit::Each(2)));
+        assert_eq!((full.in_use, full.limit), (2, ShareLimit::Each(2)));
         let network = ["2001:db8::1", "2001:db8::2"].map(|ip| take(ip).expect("another client"));
         assert!(take("2001:db8::3").is_err(), "it is one network");
         drop(first);
         assert!(take("10.0.0.1").is_ok());
         drop((second, network));
-        assert!(shares.held.lock().by_client.is_empty());
-        assert_eq!(shares.held_units(), 0);
+        assert!(shares.in_use.lock().by_client.is_empty());
+        assert_eq!(shares.units_in_use(), 0);
     }
 
     #[test]
@@ -247,7 +281,7 @@ mod tests {
         let (most, full) = take_all(&shares, "10.0.0.1");
         assert_eq!(most.len(), 9_000);
         let limit = ShareLimit::Reserved { free: 1_000, all: 10_000 };
-        assert_eq!((full.held, full.limit), (9_000, limit));
+        assert_eq!((full.in_use, full.limit), (9_000, limit));
         assert!(full.to_string().contains("(rpc.connections_max, rpc.conn"), "{full}");
         let others: Vec<_> = (2..6).map(|n| take_all(&shares, &format!("10.0.0.{n}")).0).collect();
         let lens: Vec<usize> = others.iter().map(Vec::len).collect();
@@ -278,6 +312,35 @@ mod tests {
     }
 
     #[test]
+    fn a_share_grows_up_to_the_limit_of_all_clients() {
+        // Too few to reserve some.
+        let shares = shares(9, None);
+        let mut one = shares.empty_share(client("10.0.0.1"));
+        one.try_grow(8).expect("all are free");
+        let mut other = shares.empty_share(client("10.0.0.2"));
+        let full = other.try_grow(2).expect_err("one is free");
+        assert_eq!(full.limit, ShareLimit::All { free: 1, requested: 2, all: 9 });
+        assert!(full.to_string().contains("and needs 2 more, but 1 of the 9"), "{full}");
+        assert_eq!(shares.units_in_use(), 8, "a refusal takes nothing, not even for a moment");
+        other.try_grow(1).expect("it is free");
+        assert!(shares.empty_share(client("10.0.0.3")).try_grow(1).is_err());
+        assert!(shares.try_acquire(client("10.0.0.3")).is_ok(), "its first unit");
+    }
+
+    #[test]
+    fn growth_by_no_units_is_never_refused() {
+        let shares = shares(1_000, None);
+        let mut share = shares.empty_share(client("10.0.0.1"));
+        share.try_grow(900).expect("nine tenths");
+        let mut other = shares.empty_share(client("10.0.0.2"));
+        other.try_grow(50).expect("it had nothing");
+        share.try_grow(0).expect("it takes nothing");
+        let mut empty = shares.empty_share(client("10.0.0.3"));
+        empty.try_grow(0).expect("it takes nothing");
+        assert_eq!((empty.units(), shares.in_use.lock().by_client.len()), (0, 2));
+    }
+
+    #[test]
     fn a_share_grows_up_to_the_reserved_part_and_shrinks() {
         let shares = shares(1_000, None);
         let mut large = shares.empty_share(client("10.0.0.1"));
@@ -287,13 +350,13 @@ mod tests {
         small.try_grow(50).expect("it had nothing");
         assert!(small.try_grow(1).is_err(), "it would have more than were free");
         large.shrink(400);
-        assert_eq!((large.units(), shares.held_units()), (500, 550));
+        assert_eq!((large.units(), shares.units_in_use()), (500, 550));
         small.try_grow(26).expect("units are free again");
         let part = large.split(200);
-        assert_eq!((large.units(), part.units(), shares.held_units()), (300, 200, 576));
+        assert_eq!((large.units(), part.units(), shares.units_in_use()), (300, 200, 576));
         drop((large, small));
-        assert_eq!(shares.held_units(), 200);
+        assert_eq!(shares.units_in_use(), 200);
         drop(part);
-        assert_eq!(shares.held_units(), 0);
+        assert_eq!(shares.units_in_use(), 0);
     }
 }

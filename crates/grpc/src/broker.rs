@@ -176,9 +176,10 @@ impl Broker {
     }
 
     /// Publishes the content of a bank to the clients of a commitment above processed. If the log has it no more, these
-    /// clients are closed.
-    pub(crate) fn release(&self, commitment: Commitment, block: BlockId) {
-        // One critical section: a client that becomes live must not get the content from the log and from here.
+    /// clients are closed. If the content lacks writes, those of accounts are.
+    pub(crate) fn release(&self, commitment: Commitment, block: BlockId, lacks_writes: bool) {
+        // One critical section: a client that becomes live must not get the content from the log and from here, and a
+        // client of accounts must not connect between the close and the release.
         let state = &mut *self.state.lock();
         if state.end.is_some() {
             return;
@@ -192,8 +193,11 @@ impl Broker {
                     "a slot left the log of gRPC before its commitment (grpc.replay_bytes_max)"
                 );
             }
-            return self.close_commitment(state, commitment);
+            return Self::close_commitment(state, commitment);
         };
+        if lacks_writes {
+            state.end_bank_without_writes(commitment);
+        }
         if !state.indices[commitment as usize].is_empty() {
             content.iter().for_each(|update| self.send(state, commitment, update));
         }
@@ -202,13 +206,13 @@ impl Broker {
     /// Closes every client and empties the log: events of the ledger were lost, or the ledger jumped. `root` is the
     /// slot after which it publishes everything, if that is known.
     pub(crate) fn close_all(&self, status: &Status, root: Option<Slot>) {
-        self.close_listeners(&mut self.state.lock(), status, root);
+        Self::close_listeners(&mut self.state.lock(), status, root);
     }
 
     /// Closes every client, now and later: the server or the ledger ends. Later events of the ledger are not published.
     pub(crate) fn end(&self, status: Status) {
         let state = &mut *self.state.lock();
-        self.close_listeners(state, &status, None);
+        Self::close_listeners(state, &status, None);
         state.end.get_or_insert(status);
     }
 
@@ -217,10 +221,7 @@ impl Broker {
         let state = &*self.state.lock();
         for (id, listener) in &state.listeners {
             if listener.client.key().is_some_and(|key| removed.contains(&key)) {
-                let status = Status::unauthenticated("the API key was removed");
-                if listener.queue.close(status) {
-                    listener.timer.start(*id, listener.queue.sending());
-                }
+                listener.close(*id, Status::unauthenticated("the API key was removed"));
             }
         }
         self.removals.send_replace(());
@@ -325,7 +326,7 @@ impl Broker {
             queues: used.saturating_sub(sending),
             sending,
             log: state.log.own_bytes(),
-            filters: self.shares.filters.held_units(),
+            filters: self.shares.filters.units_in_use(),
             log_slots: state.log.slots(),
             listeners: state.listeners.len(),
         }
@@ -349,11 +350,10 @@ impl Broker {
         if state.indices[commitment as usize].is_empty() {
             return;
         }
-        let mut last = monotonic();
+        let started = monotonic();
         let candidates = state.indices[commitment as usize].candidates(update);
         let Ok(count @ 1..) = u32::try_from(candidates.len()) else { return };
-        let mut now = monotonic();
-        let lookup = (now - last) / count;
+        let lookup = (monotonic() - started) / count;
         let keys = TransactionKeys::from_update(update);
         let mut encoder = Encoder::new(update);
         let mut ids: Vec<FilterId> = Vec::new();
@@ -367,60 +367,63 @@ impl Broker {
             }
             ids.clear();
             ids.extend(of_listener.iter().map(|(_, id)| *id));
-            for spec in filters.messages(update, keys.as_ref(), &ids) {
-                update.show_statuses();
-                self.queue(state, (id, listener), encoder.message(spec));
-            }
-            last = std::mem::replace(&mut now, monotonic());
+            // Only its own filters: bodies are encoded once for all, and a listener must not pay for those before it.
+            let started = monotonic();
+            let messages = filters.messages(update, keys.as_ref(), &ids);
+            let spent = monotonic() - started;
             let candidates = u32::try_from(of_listener.len()).unwrap_or(count);
-            listener.cost.add(state.cost_period, now - last + lookup * candidates);
+            listener.cost.add(state.cost_period, spent + lookup * candidates);
+            for spec in messages {
+                update.show_statuses();
+                self.queue(state, id, listener, encoder.message(spec));
+            }
         }
         self.counters.add(Event::Encoded, encoder.encoded_messages() as u64);
     }
 
     /// Queues a message for a listener, or closes it, or the one with the most waiting bytes.
-    fn queue(&self, state: &State, (id, listener): (ListenerId, &Listener), message: Bytes) {
+    fn queue(&self, state: &State, id: ListenerId, listener: &Listener, message: Bytes) {
         self.counters.add(Event::Message, 1);
         self.counters.add(Event::Bytes, message.len() as u64);
         loop {
             match listener.queue.push(message.clone()) {
                 Ok(()) => return,
-                Err(Full::Queue) => return self.close(id, listener, Self::lagged_status()),
+                Err(Full::Queue) => return self.close_lagged(id, listener),
                 Err(Full::Budget) => {
                     let (id, largest) = state.largest(id, listener);
-                    self.close(id, largest, Self::lagged_status());
+                    self.close_lagged(id, largest);
                 }
             }
         }
     }
 
-    fn close(&self, id: ListenerId, listener: &Listener, status: Status) {
-        if listener.queue.close(status) {
+    /// Closes a listener that is too slow.
+    fn close_lagged(&self, id: ListenerId, listener: &Listener) {
+        if listener.close(id, Self::lagged_status()) {
             self.counters.record(Event::Lagged);
-            listener.timer.start(id, listener.queue.sending());
         }
     }
 
     /// Closes every client and empties the log.
-    fn close_listeners(&self, state: &mut State, status: &Status, root: Option<Slot>) {
+    fn close_listeners(state: &mut State, status: &Status, root: Option<Slot>) {
         state.log.clear(root);
         for (id, listener) in &state.listeners {
-            self.close(*id, listener, status.clone());
+            listener.close(*id, status.clone());
         }
     }
 
-    /// Closes the clients that want accounts: writes were lost.
+    /// Closes the clients of accounts at processed: writes were lost.
     pub(crate) fn close_account_listeners(&self) {
-        let state = &*self.state.lock();
-        for (id, listener) in &state.listeners {
-            if listener.filters.as_ref().is_some_and(|set| set.filters.needs_accounts()) {
-                self.close(*id, listener, Self::lagged_status());
-            }
-        }
+        self.state.lock().close_account_listeners(Commitment::Processed);
     }
 
-    /// Begins a period in which the time that is spent on listeners is compared.
-    pub(crate) fn begin_cost_period(&self) {
+    /// Ends a bank at processed that lacks writes of accounts.
+    pub(crate) fn end_bank_without_writes(&self) {
+        self.state.lock().end_bank_without_writes(Commitment::Processed);
+    }
+
+    /// Starts a period in which the time that is spent on listeners is compared.
+    pub(crate) fn start_cost_period(&self) {
         self.state.lock().cost_period += 1;
     }
 
@@ -439,23 +442,50 @@ impl Broker {
         ));
         for (id, listener) in &state.listeners {
             if listener.client == client {
-                self.close(*id, listener, status.clone());
+                listener.close(*id, status.clone());
             }
         }
     }
 
     /// Closes the clients of a commitment.
-    fn close_commitment(&self, state: &State, commitment: Commitment) {
+    fn close_commitment(state: &State, commitment: Commitment) {
         for (id, listener) in &state.listeners {
             let own = listener.filters.as_ref().map(|set| set.filters.commitment);
             if own == Some(commitment) {
-                self.close(*id, listener, Self::lagged_status());
+                listener.close(*id, Self::lagged_status());
             }
         }
     }
 }
 
+impl Listener {
+    /// Closes the queue with a status. Returns false if it was closed before.
+    fn close(&self, id: ListenerId, status: Status) -> bool {
+        let is_open = self.queue.close(status);
+        if is_open {
+            self.timer.start(id, self.queue.sending());
+        }
+        is_open
+    }
+}
+
 impl State {
+    fn close_account_listeners(&self, commitment: Commitment) {
+        let needs_accounts =
+            |set: &IndexedSet| set.filters.commitment == commitment && set.filters.needs_accounts();
+        for (id, listener) in &self.listeners {
+            if listener.filters.as_ref().is_some_and(needs_accounts) {
+                listener.close(*id, Broker::lagged_status());
+            }
+        }
+    }
+
+    /// Closes the clients of accounts at a commitment. Later replays of such clients begin after the bank.
+    fn end_bank_without_writes(&mut self, commitment: Commitment) {
+        self.close_account_listeners(commitment);
+        self.log.end_restored();
+    }
+
     /// Takes the filters of a listener. They are still in the index.
     fn remove_filters(&mut self, id: ListenerId) -> Option<IndexedSet> {
         let set = self.listeners.get_mut(&id)?.filters.take()?;

@@ -18,7 +18,7 @@ impl CallActivity {
     }
 
     /// Begins a call, which the server has accepted.
-    pub(crate) fn begin(self: &Arc<Self>) -> OpenCall {
+    pub(crate) fn start_call(self: &Arc<Self>) -> OpenCall {
         self.0.send_modify(|open| *open += 1);
         OpenCall(Arc::clone(self))
     }

@@ -34,7 +34,7 @@ pub struct Config {
     /// Time after which a connection without an accepted call is closed.
     #[serde(skip)]
     pub idle_timeout_ms: u64,
-    /// Time in which a request message that has begun must be complete.
+    /// Time from the start of a request message in which it must be complete.
     #[serde(skip)]
     pub message_timeout_ms: u64,
     /// Interval of HTTP/2's pings, and the time for their acknowledgement.
@@ -94,7 +94,7 @@ impl Default for Config {
             request_bytes_max: 4 << 20,
             incoming_bytes_max: 64 << 20,
             handshake_timeout_ms: 10_000,
-            idle_timeout_ms: 60_000,
+            idle_timeout_ms: 75_000,
             message_timeout_ms: 30_000,
             keep_alive_ms: 20_000,
             queue_messages_max: 100_000,

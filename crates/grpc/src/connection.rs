@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::call_activity::CallActivity;
+use crate::config::Config;
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::service::GrpcService;
@@ -34,7 +35,8 @@ const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of requests that a client may send before they are read, on a stream and on a connection. HTTP/2 holds as many
 /// for a connection. A smaller value delays long requests: a client sends one window in a round trip.
 pub(crate) const RECEIVE_WINDOW_BYTES: u32 = 64 << 10;
-/// Time that a connection may continue when the server shuts down.
+/// Time that a connection may continue without a call after `GOAWAY`, and with calls when the server shuts
+/// down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends.
@@ -79,7 +81,53 @@ pub(crate) async fn serve(
         let context = Arc::clone(&context);
         async move { Ok::<_, Infallible>(service.call(request, &context).await) }
     });
-    let streams_max = u32::try_from(broker.config.connection_streams_max).unwrap_or(u32::MAX);
+    let socket = Socket::new(transport);
+    let state = socket.state();
+    let connection = new_builder(&broker.config).serve_connection(socket, calls);
+    tokio::pin!(connection);
+    let mut idle_timeout = broker.config.idle_timeout();
+    let mut is_idle = false;
+    loop {
+        let serving = poll_fn(|context| {
+            timer.before_poll(context.waker());
+            let ended = connection.as_mut().poll(context);
+            timer.after_poll(state.is_full());
+            ended
+        });
+        tokio::select! {
+            ended = serving => {
+                if let Err(err) = ended {
+                    tracing::debug!(%err, "a gRPC connection has ended");
+                }
+                return;
+            }
+            () = late(&state, deadline) => return broker.counters.record(Event::Late),
+            () = timer.wait_until_expired(broker.config.close_timeout()) => {
+                return broker.counters.record(Event::Aborted);
+            }
+            () = activity.wait_until_idle(idle_timeout) => {
+                if is_idle {
+                    return;
+                }
+                broker.counters.record(Event::Idle);
+                connection.as_mut().graceful_shutdown();
+                // A call that the client sends before it reads the final GOAWAY is served to its end.
+                idle_timeout = SHUTDOWN_TIMEOUT;
+                is_idle = true;
+            }
+            () = wait_until_closing(&mut closing) => {
+                connection.as_mut().graceful_shutdown();
+                // It is dropped after the timeout.
+                let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
+                return;
+            }
+        }
+    }
+}
+
+/// Returns HTTP/2 with the bounds of a connection.
+fn new_builder(config: &Config) -> http2::Builder<TokioExecutor> {
+    let streams_max = u32::try_from(config.connection_streams_max).unwrap_or(u32::MAX);
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -88,37 +136,9 @@ pub(crate) async fn serve(
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
         .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
-        .keep_alive_interval(broker.config.keep_alive())
-        .keep_alive_timeout(broker.config.keep_alive());
-    let socket = Socket::new(transport);
-    let state = socket.state();
-    let connection = builder.serve_connection(socket, calls);
-    tokio::pin!(connection);
-    let serving = poll_fn(|context| {
-        timer.before_poll(context.waker());
-        let ended = connection.as_mut().poll(context);
-        timer.after_poll(state.is_full());
-        ended
-    });
-    tokio::select! {
-        ended = serving => {
-            if let Err(err) = ended {
-                tracing::debug!(%err, "a gRPC connection has ended");
-            }
-        }
-        () = late(&state, deadline) => broker.counters.record(Event::Late),
-        () = timer.wait_until_expired(broker.config.close_timeout()) => broker.counters.record(Event::Aborted),
-        () = activity.wait_until_idle(broker.config.idle_timeout()) => {
-            broker.counters.record(Event::Idle);
-            connection.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
-        }
-        () = wait_until_closing(&mut closing) => {
-            connection.as_mut().graceful_shutdown();
-            // It is dropped after the timeout.
-            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
-        }
-    }
+        .keep_alive_interval(config.keep_alive())
+        .keep_alive_timeout(config.keep_alive());
+    builder
 }
 
 /// Ends a connection without TLS that its address may not have. The reason is best effort: it is lost if the client's

@@ -15,9 +15,9 @@ pub(crate) enum Event {
     TlsFailed,
     /// A call without a valid token.
     Unauthenticated,
-    /// A subscription was refused at a bound.
+    /// A subscription or a request was refused at a bound.
     SubscriptionRefused,
-    /// A request's filters were invalid.
+    /// A request was invalid.
     RequestRefused,
     /// A client was closed because it was too slow.
     Lagged,
@@ -39,11 +39,15 @@ pub(crate) enum Event {
     MessageLate,
     /// The subscriptions of a client were closed because the publisher was behind, mostly by its filters.
     Shed,
-    /// Writes of accounts, or transactions, were lost.
+    /// Writes of accounts were lost.
     WritesLost,
+    /// Transactions were lost before the end of their bank.
+    TransactionsLost,
+    /// A request waited because its client sent more than its rate.
+    RequestDelayed,
 }
 
-const EVENTS: usize = 19;
+const EVENTS: usize = 21;
 
 pub(crate) struct GrpcCounters(Counters);
 

@@ -22,6 +22,7 @@ use yellowstone_grpc_proto::geyser::{
 
 use crate::broker::Broker;
 use crate::config::Config;
+use crate::counters::Event;
 use crate::delivery::Delivery;
 use crate::encode;
 use crate::filter::FilterSet;
@@ -58,7 +59,7 @@ fn filters_that_need_more_than_restored_banks_have_are_refused() {
     let events = publisher::start(&broker, blocks.collect()).expect("it starts");
     let (id, queue) = broker.connect(Arc::new(StatusTimer::default()), ClientId(1)).expect("space");
     let mut delivery = Delivery::new(Arc::clone(&broker), id, queue);
-    let filters = |request| indexed(&broker, &request);
+    let filters = |request| index_filters(&broker, &request);
     let metas = || {
         let meta = ("meta".to_owned(), SubscribeRequestFilterBlocksMeta {});
         SubscribeRequest { blocks_meta: [meta].into(), ..Default::default() }
@@ -142,7 +143,7 @@ fn a_publisher_that_is_behind_closes_the_costliest_client_alone() {
     let kind = UpdateKind::Account(write);
     let update = Arc::new(Update { slot: FIRST_SLOT, bank_id: 1, created_ms: 0, kind });
     broker.start_bank(BlockId { slot: FIRST_SLOT, version: FIRST_SLOT });
-    broker.begin_cost_period();
+    broker.start_cost_period();
     broker.publish(&[update]);
     let mut context = Context::from_waker(Waker::noop());
     broker.close_costliest_client(Duration::from_secs(3_600));
@@ -159,9 +160,10 @@ fn a_publisher_that_is_behind_closes_the_costliest_client_alone() {
         assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
     }
     assert!(cheap.poll_next(&mut context).is_pending(), "it is still served");
+    assert_eq!([Event::Shed, Event::Lagged].map(|event| broker.counters.sum(event)), [1, 0]);
 }
 
-fn indexed(broker: &Arc<Broker>, request: &SubscribeRequest) -> IndexedFilters {
+fn index_filters(broker: &Arc<Broker>, request: &SubscribeRequest) -> IndexedFilters {
     let filters = FilterSet::new(request, &Config::default()).expect("valid filters");
     IndexedFilters::new(broker, ClientId(1), filters).expect("space")
 }
@@ -298,7 +300,7 @@ impl World {
         let is_final = commitment == Commitment::Finalized;
         let waiting = if is_final { &mut self.unrooted } else { &mut self.unconfirmed };
         let Some((block, content)) = waiting.pop_front() else { return };
-        self.broker.release(commitment, block);
+        self.broker.release(commitment, block, false);
         self.add_entry(Entry::Released(commitment, content.clone()));
         if is_final {
             self.publish_status(block.slot, SlotStatus::SlotFinalized);
@@ -320,7 +322,7 @@ impl World {
             self.from_slot = slot;
             self.position = Some((first.unwrap_or(self.log.len()), 0));
         }
-        let indexed = indexed(&self.broker, &request);
+        let indexed = index_filters(&self.broker, &request);
         self.delivery.set_filters(indexed, from_slot).expect("they are accepted");
         self.filters = Some(filters());
     }

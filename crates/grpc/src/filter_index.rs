@@ -18,8 +18,9 @@ use crate::shares;
 /// Keys that one step inserts or removes, in some 100 µs. A larger value delays the publisher for longer.
 const KEYS_PER_STEP: usize = 512;
 
-/// Estimated bytes of a set that is removed at once, by whoever drops it: that of one step.
-const INLINE_BYTES_MAX: usize = KEYS_PER_STEP * 150;
+/// Estimated bytes of filters that the thread that drops them removes itself: those of one step. A larger value delays
+/// the connections of that thread for longer.
+const INLINE_FILTER_BYTES_MAX: usize = KEYS_PER_STEP * 150;
 
 /// Filters that the index has.
 pub(crate) struct IndexedSet {
@@ -46,43 +47,24 @@ impl IndexedFilters {
             broker.counters.record(Event::SubscriptionRefused);
             status
         };
-        let (bytes, cost) = (filters.bytes(), filters.unindexed_cost());
-        let all = &broker.shares.filters;
-        let mut bytes_share = all.empty_share(client);
-        let exhausted = || {
-            format!(
-                "the filters of all clients have {} bytes, and this request has {bytes}; at most {} \
-                 are allowed (grpc.filters_bytes_max)",
-                all.held_units(),
-                all.all_max()
-            )
-        };
-        shares::grow(&mut bytes_share, all, bytes, exhausted).map_err(refused)?;
-        let all = &broker.shares.unindexed_cost;
-        let mut cost_share = all.empty_share(client);
-        let exhausted = || {
-            format!(
-                "the filters of all clients that have no address, owner or signature cost {}, and this request's {cost}; \
-                 at most {} are allowed (grpc.unindexed_cost_max)",
-                all.held_units(),
-                all.all_max()
-            )
-        };
-        shares::grow(&mut cost_share, all, cost, exhausted).map_err(refused)?;
+        let mut bytes_share = broker.shares.filters.empty_share(client);
+        shares::grow(&mut bytes_share, filters.bytes()).map_err(refused)?;
+        let mut cost_share = broker.shares.unindexed_cost.empty_share(client);
+        shares::grow(&mut cost_share, filters.unindexed_cost()).map_err(refused)?;
         let set = IndexedSet {
             id: broker.next_set(),
             filters: Arc::new(filters),
             _bytes: bytes_share,
             _unindexed_cost: cost_share,
         };
-        broker.with_index(set.filters.commitment, |index| index.begin_set(&set.filters));
+        broker.with_index(set.filters.commitment, |index| index.start_set(&set.filters));
         for keys in set.filters.index_keys().chunks(KEYS_PER_STEP) {
             broker.with_index(set.filters.commitment, |index| index.insert(set.id, keys));
         }
         Ok(Self { broker: Arc::clone(broker), set: Some(set) })
     }
 
-    /// Wraps a set that no listener has any more.
+    /// Wraps a set that no listener has.
     pub(crate) fn from_set(broker: &Arc<Broker>, set: IndexedSet) -> Self {
         Self { broker: Arc::clone(broker), set: Some(set) }
     }
@@ -102,7 +84,7 @@ impl Drop for IndexedFilters {
         let Some(set) = self.set.take() else { return };
         let broker = Arc::clone(&self.broker);
         match &self.broker.worker {
-            Some(worker) if set.filters.bytes() > INLINE_BYTES_MAX => {
+            Some(worker) if set.filters.bytes() > INLINE_FILTER_BYTES_MAX => {
                 // It ends by itself. Without it, the server has ended.
                 worker.spawn_blocking(move || remove(&broker, &set));
             }

@@ -69,7 +69,7 @@ pub fn subscribe_request(bytes: &[u8], updates: &Updates) -> Option<usize> {
     );
     let set = SetId(1);
     let mut index = Index::new();
-    index.begin_set(&filters);
+    index.start_set(&filters);
     index.insert(set, &keys);
     let mut count = 0;
     for update in &updates.0 {

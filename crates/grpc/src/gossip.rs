@@ -22,7 +22,7 @@ use yellowstone_grpc_proto::geyser::{
 use crate::clock::now_ms;
 use crate::encode::timestamp;
 use crate::gossip_table::{GossipStep, GossipTable};
-use crate::stream_key::{Revocation, StreamPermits};
+use crate::stream_client::{Revocation, StreamPermits};
 
 /// The messages of one client.
 pub(crate) type GossipStream =

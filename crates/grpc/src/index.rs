@@ -49,7 +49,7 @@ impl Index {
     }
 
     /// Begins a set. Its keys follow.
-    pub(crate) fn begin_set(&mut self, filters: &FilterSet) {
+    pub(crate) fn start_set(&mut self, filters: &FilterSet) {
         self.sets += 1;
         self.expansions += usize::from(filters.has_token_expansion());
     }

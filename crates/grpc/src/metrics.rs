@@ -33,7 +33,7 @@ impl GrpcMetrics {
 impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let memory = self.broker.memory();
-        let incomplete = self.broker.shares.incoming.held_units() as u64;
+        let incomplete = self.broker.shares.incoming.units_in_use() as u64;
         let connection_bytes = CONNECTION_BYTES + if self.is_tls { TLS_BYTES } else { 0 };
         vec![
             ("grpc_connections", self.connections() * connection_bytes + incomplete),
@@ -66,11 +66,21 @@ impl Collector for GrpcMetrics {
                 "Slots that from_slot can go back.",
                 memory.log_slots as u64,
             ),
+            (
+                "hydrant_grpc_unindexed_cost",
+                "Cost of the filters of all clients without an address, owner or signature.",
+                self.broker.shares.unindexed_cost.units_in_use() as u64,
+            ),
         ];
         for (name, help, value) in gauges {
             out.single(name, MetricKind::Gauge, help, value);
         }
         let counts = [
+            (
+                "hydrant_grpc_requests_delayed_total",
+                "Requests that waited because their client sent more than its rate.",
+                Event::RequestDelayed,
+            ),
             ("hydrant_grpc_connections_total", "Connections accepted.", Event::Accepted),
             ("hydrant_grpc_messages_total", "Messages queued for clients.", Event::Message),
             (
@@ -98,6 +108,11 @@ impl Collector for GrpcMetrics {
                 "hydrant_grpc_writes_lost_total",
                 "Times that the clients of accounts were closed because writes were lost.",
                 Event::WritesLost,
+            ),
+            (
+                "hydrant_grpc_transactions_lost_total",
+                "Times that transactions were sent at the end of their bank because they were lost before.",
+                Event::TransactionsLost,
             ),
         ];
         for (name, help, event) in counts {

@@ -6,8 +6,8 @@
 //! processed, a bank's content is released when the bank reaches the commitment: the last write of each account, the
 //! transactions, the entries, the block. A reverted bank is never released.
 //! Bounds: `Config::events_max` queued events, with `Config::events_bytes_max` bytes or one event. If the channel loses
-//! writes of accounts, the clients of accounts are closed; lost transactions are sent at the end of their bank. If it
-//! loses another event, every client is closed and the log is emptied, because the event may have been for any of them.
+//! writes of accounts, the clients of accounts are closed: those of a commitment above processed when the bank reaches
+//! it. Lost transactions are sent at the end of their bank. If it loses another event, every client is closed and the log is emptied, because the event may have been for any of them.
 //! A client whose filters delay the others is closed before that.
 
 use std::io;
@@ -90,8 +90,8 @@ pub(crate) fn start(
     stored_blocks: Vec<Arc<Block>>,
 ) -> io::Result<GrpcEventSink> {
     let Config { events_max, events_bytes_max, .. } = broker.config;
-    let (sender, events) =
-        event_channel(EventBounds { events_max, bytes_max: Some(events_bytes_max) });
+    let bounds = EventBounds { events_max, bytes_max: Some(events_bytes_max), has_reserve: true };
+    let (sender, events) = event_channel(bounds);
     let mut publisher = Publisher {
         broker: Arc::clone(broker),
         banks: HashMap::new(),
@@ -102,6 +102,7 @@ pub(crate) fn start(
         behind_since: None,
         lost_events_line: LineLimit::default(),
         lost_writes_line: LineLimit::default(),
+        late_transactions_line: LineLimit::default(),
     };
     publisher.restore(stored_blocks);
     let publisher = std::thread::Builder::new()
@@ -126,6 +127,7 @@ struct Publisher {
     /// The lines about lost events, and about lost writes alone.
     lost_events_line: LineLimit,
     lost_writes_line: LineLimit,
+    late_transactions_line: LineLimit,
 }
 
 /// A bank as far as it was published.
@@ -179,7 +181,7 @@ impl Publisher {
     fn run(mut self, mut events: EventReceiver) {
         let counters = events.counters();
         while let Some(received) = events.recv() {
-            self.close_costliest_client_if_behind(counters.queued());
+            self.close_costliest_client_if_behind(counters.queue_len());
             let event = match received {
                 Received::Event { event, .. } => event,
                 Received::Lost(lost) => {
@@ -206,12 +208,12 @@ impl Publisher {
         let now = monotonic();
         let Some(since) = self.behind_since else {
             self.behind_since = Some(now);
-            return self.broker.begin_cost_period();
+            return self.broker.start_cost_period();
         };
         let period = now - since;
         if period >= BEHIND_MAX {
             self.broker.close_costliest_client(period);
-            self.broker.begin_cost_period();
+            self.broker.start_cost_period();
             self.behind_since = Some(now);
         }
     }
@@ -229,7 +231,7 @@ impl Publisher {
         self.broker.end_restored();
     }
 
-    /// Closes the clients that wanted what was lost: all, unless only writes and transactions were lost.
+    /// Closes all clients, unless only writes and transactions were lost.
     fn lose_events(&mut self, lost: LostEvents) {
         let limit = self.broker.config.events_max;
         if lost.has_others {
@@ -243,29 +245,38 @@ impl Publisher {
             return self.lose();
         }
         let LostEvents { account_blocks, transaction_slots, has_others: _ } = lost;
-        if let Some(omitted) = self.lost_writes_line.admit(monotonic()) {
-            tracing::error!(
-                limit,
-                omitted,
-                ?account_blocks,
-                "writes were lost (grpc.events_max, grpc.events_bytes_max): clients of accounts are closed"
-            );
+        if !transaction_slots.is_empty() {
+            if let Some(omitted) = self.late_transactions_line.admit(monotonic()) {
+                tracing::warn!(
+                    limit,
+                    omitted,
+                    ?transaction_slots,
+                    "transactions are late (grpc.events_max, grpc.events_bytes_max): they are sent at the end of their bank"
+                );
+            }
+            self.broker.counters.record(Event::TransactionsLost);
+            self.slots_without_transactions.extend(transaction_slots);
         }
-        self.broker.counters.record(Event::WritesLost);
-        // Transactions are sent from their block, when that is complete.
-        self.slots_without_transactions.extend(transaction_slots);
         if !account_blocks.is_empty() {
+            if let Some(omitted) = self.lost_writes_line.admit(monotonic()) {
+                tracing::error!(
+                    limit,
+                    omitted,
+                    ?account_blocks,
+                    "writes were lost (grpc.events_max, grpc.events_bytes_max): clients of accounts are closed"
+                );
+            }
+            self.broker.counters.record(Event::WritesLost);
             self.banks_without_accounts.extend(account_blocks);
             self.broker.close_account_listeners();
         }
     }
 
-    /// Closes the clients of accounts once more at the end of a bank that lacks writes: further ones have come.
-    fn end_bank_without_accounts(&mut self, block: BlockId) {
+    /// Closes the clients of accounts at processed once more at the end of a bank that lacks writes: further clients
+    /// have connected.
+    fn end_bank_without_accounts(&self, block: BlockId) {
         if self.banks_without_accounts.contains(&block) {
-            self.broker.close_account_listeners();
-            // A replay must not begin before this bank.
-            self.broker.end_restored();
+            self.broker.end_bank_without_writes();
         }
     }
 
@@ -410,8 +421,8 @@ impl Publisher {
             next = bank.parent;
         }
         for block in chain.into_iter().rev() {
-            self.end_bank_without_accounts(block);
-            self.broker.release(commitment, block);
+            let lacks_writes = self.banks_without_accounts.contains(&block);
+            self.broker.release(commitment, block, lacks_writes);
             self.set_status(block, commitment);
         }
     }
@@ -439,7 +450,10 @@ impl Publisher {
             let slot = SlotUpdate { parent, status, dead_error: Some(error.clone()) };
             self.broker.publish(&[new_update(id, bank_id, UpdateKind::Slot(slot))]);
         }
-        self.end_bank_without_accounts(id);
+        // A frozen bank has ended.
+        if self.banks.get(&id).is_some_and(|bank| bank.status.is_none()) {
+            self.end_bank_without_accounts(id);
+        }
         self.banks_without_accounts.remove(&id);
         self.banks.remove(&id);
         self.open.retain(|_, open| *open != id);

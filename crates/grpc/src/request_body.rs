@@ -82,13 +82,8 @@ impl Body for RequestBody {
 impl Broker {
     /// Adds the bytes of a request to the share of its client.
     pub(crate) fn count_incoming(&self, share: &mut Share, bytes: usize) -> Result<(), Status> {
-        let bytes_max = self.config.incoming_bytes_max;
-        crate::shares::grow(share, &self.shares.incoming, bytes, || {
-            format!(
-                "the incomplete requests of all clients have more than {bytes_max} bytes \
-                 (grpc.incoming_bytes_max)"
-            )
-        })
+        crate::shares::grow(share, bytes)
+            .inspect_err(|_| self.counters.record(Event::SubscriptionRefused))
     }
 
     /// Returns the status of a request that is late.

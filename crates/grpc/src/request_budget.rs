@@ -1,7 +1,7 @@
 //! The work that the requests of a client may cause: one request at a time, and a number of bytes a second.
 //!
 //! Bounds: [`BYTES_PER_S`] of each client, after decompression, and [`REQUEST_BYTES_MIN`] for a short request. A client
-//! beyond them waits; nothing is refused. A turn for each client that has a subscription.
+//! beyond them waits; nothing is refused. A lock for each client that has a subscription.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,25 +11,27 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::counters::{Event, GrpcCounters};
+
 /// Decoded bytes of a client a second; one second's worth may come at once. Decoding, compiling and indexing them takes
 /// up to a fifth of a second. A larger value lets a client delay the requests of others more.
 const BYTES_PER_S: u64 = 8 << 20;
 /// The cost of a short request. A client may send 2,048 a second.
 const REQUEST_BYTES_MIN: usize = 4 << 10;
-/// Turns above which those of clients that have left are removed.
-const TURNS_MIN: usize = 64;
+/// Number of locks above which those of clients that have left are removed.
+const LOCKS_MIN: usize = 64;
 
-/// The turn of a client, which a request holds while it is handled.
-pub(crate) type Turn = Arc<tokio::sync::Mutex<()>>;
+/// The lock of a client. Each of its requests takes the lock while it is handled.
+pub(crate) type ClientLock = Arc<tokio::sync::Mutex<()>>;
 
 pub(crate) struct RequestBudget {
     limiter: RateLimiter,
     started: Instant,
-    turns: Mutex<Turns>,
+    locks: Mutex<ClientLocks>,
 }
 
 #[derive(Default)]
-struct Turns {
+struct ClientLocks {
     by_client: HashMap<ClientId, Weak<tokio::sync::Mutex<()>>>,
     /// The number above which they are pruned next.
     prune_above: usize,
@@ -38,33 +40,44 @@ struct Turns {
 impl RequestBudget {
     pub(crate) fn new() -> Self {
         let limits = Limits { requests_per_s: 0, bytes_per_s: BYTES_PER_S };
-        Self { limiter: RateLimiter::new(limits), started: Instant::now(), turns: Mutex::default() }
+        Self { limiter: RateLimiter::new(limits), started: Instant::now(), locks: Mutex::default() }
     }
 
-    /// Returns the turn that all requests of a client share.
-    pub(crate) fn turn(&self, client: ClientId) -> Turn {
-        let turns = &mut *self.turns.lock();
-        if let Some(turn) = turns.by_client.get(&client).and_then(Weak::upgrade) {
-            return turn;
+    /// Returns the lock that all requests of a client share.
+    pub(crate) fn client_lock(&self, client: ClientId) -> ClientLock {
+        let locks = &mut *self.locks.lock();
+        if let Some(lock) = locks.by_client.get(&client).and_then(Weak::upgrade) {
+            return lock;
         }
-        if turns.by_client.len() >= turns.prune_above {
-            turns.by_client.retain(|_, turn| turn.strong_count() > 0);
-            turns.prune_above = TURNS_MIN.max(2 * turns.by_client.len());
+        if locks.by_client.len() >= locks.prune_above {
+            locks.by_client.retain(|_, lock| lock.strong_count() > 0);
+            locks.prune_above = LOCKS_MIN.max(2 * locks.by_client.len());
         }
-        let turn = Turn::default();
-        turns.by_client.insert(client, Arc::downgrade(&turn));
-        turn
+        let lock = ClientLock::default();
+        locks.by_client.insert(client, Arc::downgrade(&lock));
+        lock
     }
 
     /// Charges a request as it was received, and waits until it is due.
-    pub(crate) async fn pay(&self, client: ClientId, bytes: usize) {
+    pub(crate) async fn charge_and_wait(
+        &self,
+        client: ClientId,
+        bytes: usize,
+        counters: &GrpcCounters,
+    ) {
         let cost = bytes.max(REQUEST_BYTES_MIN) as u64;
-        loop {
-            match self.limiter.reserve_bytes(client, cost, self.now()) {
-                Ok(delay) if delay.is_zero() => return,
-                Ok(delay) => return tokio::time::sleep(delay).await,
-                Err(delay) => tokio::time::sleep(delay).await,
-            }
+        let mut charged = self.limiter.reserve_bytes(client, cost, self.now());
+        if charged != Ok(Duration::ZERO) {
+            counters.record(Event::RequestDelayed);
+        }
+        while let Err(delay) = charged {
+            tokio::time::sleep(delay).await;
+            charged = self.limiter.reserve_bytes(client, cost, self.now());
+        }
+        if let Ok(delay) = charged
+            && !delay.is_zero()
+        {
+            tokio::time::sleep(delay).await;
         }
     }
 

@@ -19,14 +19,15 @@ use tonic::Status;
 use yellowstone_grpc_proto::geyser::SubscribeRequest;
 
 use crate::broker::Broker;
+use crate::counters::Event;
 use crate::filter::{FilterSet, check_lists};
 use crate::filter_index::IndexedFilters;
-use crate::request_budget::Turn;
+use crate::request_budget::ClientLock;
 use crate::requests::{EncodedRequest, Requests};
 
 /// Bytes of a request that the polling thread handles itself: some 20 addresses. A larger value saves a change of
 /// threads, and lets a client occupy the polling thread for longer.
-const INLINE_BYTES_MAX: usize = 1 << 10;
+const INLINE_REQUEST_BYTES_MAX: usize = 1 << 10;
 
 /// A request of a subscription.
 pub(crate) enum StreamRequest {
@@ -68,10 +69,10 @@ async fn read(
     mut requests: Requests,
     sender: mpsc::Sender<Result<StreamRequest, Status>>,
 ) {
-    let turn = broker.request_budget.turn(client);
+    let client_lock = broker.request_budget.client_lock(client);
     while let Some(request) = poll_fn(|context| requests.poll_next(context)).await {
         let request = match request {
-            Ok(request) => prepare(&broker, client, &turn, request).await,
+            Ok(request) => prepare(&broker, client, &client_lock, request).await,
             Err(status) => Err(status),
         };
         let is_last = request.is_err();
@@ -84,17 +85,17 @@ async fn read(
 async fn prepare(
     broker: &Arc<Broker>,
     client: ClientId,
-    turn: &Turn,
+    client_lock: &ClientLock,
     request: EncodedRequest,
 ) -> Result<StreamRequest, Status> {
-    let turn = Arc::clone(turn).lock_owned().await;
-    broker.request_budget.pay(client, request.bytes.len()).await;
-    if request.compression.is_none() && request.bytes.len() <= INLINE_BYTES_MAX {
-        return handle(broker, client, request, turn);
+    let locked = Arc::clone(client_lock).lock_owned().await;
+    broker.request_budget.charge_and_wait(client, request.bytes.len(), &broker.counters).await;
+    if request.compression.is_none() && request.bytes.len() <= INLINE_REQUEST_BYTES_MAX {
+        return handle(broker, client, request, locked);
     }
     let broker = Arc::clone(broker);
-    // The turn is held until the request is handled, even if its stream ends before.
-    let handled = tokio::task::spawn_blocking(move || handle(&broker, client, request, turn));
+    // The client is locked until the request is handled, even if its stream ends before.
+    let handled = tokio::task::spawn_blocking(move || handle(&broker, client, request, locked));
     handled.await.unwrap_or_else(|_| Err(Status::internal("a request was not handled")))
 }
 
@@ -103,9 +104,26 @@ fn handle(
     broker: &Arc<Broker>,
     client: ClientId,
     request: EncodedRequest,
-    _turn: OwnedMutexGuard<()>,
+    _locked: OwnedMutexGuard<()>,
 ) -> Result<StreamRequest, Status> {
-    let EncodedRequest { bytes, compression, share } = request;
+    let refused = |_: &Status| broker.counters.record(Event::RequestRefused);
+    let request = decode(broker, client, request).inspect_err(refused)?;
+    if let Some(ping) = &request.ping {
+        // As in the plugin, the other fields are ignored: clients repeat some of them in each ping.
+        return Ok(StreamRequest::Ping { id: ping.id });
+    }
+    let filters = FilterSet::new(&request, &broker.config).inspect_err(refused)?;
+    let filters = IndexedFilters::new(broker, client, filters)?;
+    Ok(StreamRequest::Filters { filters, from_slot: request.from_slot })
+}
+
+/// Decodes a request, and frees its bytes.
+fn decode(
+    broker: &Broker,
+    client: ClientId,
+    request: EncodedRequest,
+) -> Result<SubscribeRequest, Status> {
+    let EncodedRequest { bytes, compression, share: _share } = request;
     let config = &broker.config;
     let content = match compression {
         None => bytes,
@@ -117,14 +135,6 @@ fn handle(
         }
     };
     check_lists(&content, config)?;
-    let request = SubscribeRequest::decode(&content[..])
-        .map_err(|err| Status::invalid_argument(format!("the request is invalid: {err}")))?;
-    drop((content, share));
-    if let Some(ping) = &request.ping {
-        // As in the plugin, the other fields are ignored: clients repeat some of them in each ping.
-        return Ok(StreamRequest::Ping { id: ping.id });
-    }
-    let filters = FilterSet::new(&request, config)?;
-    let filters = IndexedFilters::new(broker, client, filters)?;
-    Ok(StreamRequest::Filters { filters, from_slot: request.from_slot })
+    SubscribeRequest::decode(&content[..])
+        .map_err(|err| Status::invalid_argument(format!("the request is invalid: {err}")))
 }

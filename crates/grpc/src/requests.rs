@@ -16,6 +16,7 @@ use tonic::Status;
 
 use crate::broker::Broker;
 use crate::compression::{Compression, HEAD_BYTES};
+use crate::counters::Event;
 
 pub(crate) struct Requests {
     body: Incoming,
@@ -25,7 +26,7 @@ pub(crate) struct Requests {
     buffer: Vec<u8>,
     /// The bytes of the buffer.
     buffered: Share,
-    /// Of the message that has begun.
+    /// Deadline of the incomplete message.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -34,7 +35,7 @@ pub(crate) struct EncodedRequest {
     pub(crate) bytes: Vec<u8>,
     /// `None` if the message is not compressed.
     pub(crate) compression: Option<Compression>,
-    /// Its bytes.
+    /// The share of its client that its bytes count in.
     pub(crate) share: Share,
 }
 
@@ -55,7 +56,9 @@ impl Requests {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<EncodedRequest, Status>>> {
         loop {
-            if let Some(message) = self.take_message()? {
+            let message = self.take_message();
+            let message = message.inspect_err(|_| self.count_refusal())?;
+            if let Some(message) = message {
                 self.deadline = None;
                 return Poll::Ready(Some(Ok(message)));
             }
@@ -69,6 +72,7 @@ impl Requests {
                 }
                 Poll::Ready(None) if self.buffer.is_empty() => return Poll::Ready(None),
                 Poll::Ready(None) => {
+                    self.count_refusal();
                     let status = Status::internal("the requests end within a message");
                     return Poll::Ready(Some(Err(status)));
                 }
@@ -84,6 +88,10 @@ impl Requests {
                 }
             }
         }
+    }
+
+    fn count_refusal(&self) {
+        self.broker.counters.record(Event::RequestRefused);
     }
 
     /// Takes a complete message out of the buffer.

@@ -29,7 +29,7 @@ use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::gossip::{self, GossipStream};
 use crate::gossip_table::GossipTable;
-use crate::held_body;
+use crate::guarded_body;
 use crate::node::GrpcNode;
 use crate::request_body::{CALL_BYTES_MAX, RequestBody};
 use crate::requests::Requests;
@@ -37,7 +37,7 @@ use crate::response_body::ResponseBody;
 use crate::shares;
 use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
-use crate::stream_key::{Revocation, StreamKey, StreamPermits};
+use crate::stream_client::{Revocation, StreamClient, StreamPermits};
 use crate::token::Token;
 
 /// The header with the client's token.
@@ -123,9 +123,9 @@ impl GrpcService {
                 return status.into_http();
             }
         };
-        let open = connection.activity.begin();
-        let response = self.dispatch(request, method, connection, (client, key)).await;
-        held_body::hold(response, open)
+        let open = connection.activity.start_call();
+        let response = self.dispatch(request, method, connection, client, key).await;
+        guarded_body::attach_guard(response, open)
     }
 
     /// Serves a call of a client that is admitted.
@@ -134,15 +134,16 @@ impl GrpcService {
         request: http::Request<Incoming>,
         method: &str,
         connection: &ConnectionContext,
-        (client, key): (ClientId, Option<Permit>),
+        client: ClientId,
+        key: Option<Permit>,
     ) -> http::Response<Body> {
         let (headers, body) = split_request(request);
         let node = &self.node;
         if method == "Subscribe" {
             return match self.open_subscription(connection, client, key) {
                 Ok(permits) => {
-                    let key = StreamKey { client, permits };
-                    self.subscribe(&headers, body, Arc::clone(&connection.timer), key)
+                    let client = StreamClient { id: client, permits };
+                    self.subscribe(&headers, body, Arc::clone(&connection.timer), client)
                 }
                 Err(status) => status.into_http(),
             };
@@ -240,16 +241,14 @@ impl GrpcService {
         };
         *request.uri_mut() = uri;
         let needs_token = self.access.token.is_some() || self.access.authenticator.is_some();
-        let open = (!needs_token).then(|| connection.activity.begin());
+        let open = (!needs_token).then(|| connection.activity.start_call());
         let all = &self.broker.shares.health;
-        let exhausted =
-            || format!("{} streams of health are open (grpc.connections_max)", all.all_max());
         let share = match method {
-            "Watch" => shares::acquire_unit(all, client, exhausted).map(Some),
+            "Watch" => shares::acquire_unit(all, client).map(Some),
             _ => Ok(None),
         };
         match share {
-            Ok(share) => held_body::hold((self.health)(request).await, (open, share)),
+            Ok(share) => guarded_body::attach_guard((self.health)(request).await, (open, share)),
             Err(status) => {
                 self.broker.counters.record(Event::SubscriptionRefused);
                 status.into_http()
@@ -287,9 +286,7 @@ impl GrpcService {
             ))
         })?;
         let all = &self.broker.shares.subscriptions;
-        let exhausted =
-            || format!("{} subscriptions are open (grpc.subscriptions_max)", all.all_max());
-        let share = shares::acquire_unit(all, client, exhausted).inspect_err(|_| {
+        let share = shares::acquire_unit(all, client).inspect_err(|_| {
             self.broker.counters.record(Event::SubscriptionRefused);
         })?;
         Ok(StreamPermits { _client: share, _connection: permit, _key: key })
@@ -300,12 +297,12 @@ impl GrpcService {
         headers: &http::HeaderMap,
         body: Incoming,
         timer: Arc<StatusTimer>,
-        key: StreamKey,
+        client: StreamClient,
     ) -> http::Response<Body> {
         let stream = Compression::from_request(headers).and_then(|compression| {
             let broker = Arc::clone(&self.broker);
-            let requests = Requests::new(body, broker, key.client, compression);
-            UpdateStream::new(&self.broker, requests, timer, key)
+            let requests = Requests::new(body, broker, client.id, compression);
+            UpdateStream::new(&self.broker, requests, timer, client)
         });
         let stream = match stream {
             Ok(stream) => stream,

@@ -1,7 +1,7 @@
-//! What each client holds of the server's bounds, so that no client takes what the others need.
+//! The share of each client in the server's bounds, so that no client uses up what the others need.
 //!
 //! Shape: connections are shared by address. All else is shared by client: the API key of a call, or its address.
-//! Bounds: the settings of [`Config`]. The last tenth of each is for clients that hold few ([`ClientShares`]).
+//! Bounds: the settings of [`Config`]. The last tenth of each is for clients that have few ([`ClientShares`]).
 
 use std::sync::Arc;
 
@@ -32,7 +32,6 @@ const fn client_names(units: &'static str, setting: &'static str) -> ShareNames 
     ShareNames { clients, units, each_settings: setting, all_settings: setting }
 }
 
-/// What clients hold.
 pub(crate) struct Shares {
     /// Open connections, by address.
     pub(crate) connections: Arc<ClientShares>,
@@ -65,27 +64,13 @@ impl Shares {
 }
 
 /// Acquires one unit, within the client's share and the bound of all clients.
-pub(crate) fn acquire_unit(
-    shares: &Arc<ClientShares>,
-    client: ClientId,
-    exhausted: impl Fn() -> String,
-) -> Result<Share, Status> {
+pub(crate) fn acquire_unit(shares: &Arc<ClientShares>, client: ClientId) -> Result<Share, Status> {
     let mut share = shares.empty_share(client);
-    grow(&mut share, shares, 1, exhausted)?;
+    grow(&mut share, 1)?;
     Ok(share)
 }
 
 /// Adds units to a share, within the client's share and the bound of all clients.
-pub(crate) fn grow(
-    share: &mut Share,
-    shares: &ClientShares,
-    units: usize,
-    exhausted: impl Fn() -> String,
-) -> Result<(), Status> {
-    share.try_grow(units).map_err(|full| Status::resource_exhausted(full.to_string()))?;
-    if shares.held_units() > shares.all_max() {
-        share.shrink(units);
-        return Err(Status::resource_exhausted(exhausted()));
-    }
-    Ok(())
+pub(crate) fn grow(share: &mut Share, units: usize) -> Result<(), Status> {
+    share.try_grow(units).map_err(|full| Status::resource_exhausted(full.to_string()))
 }

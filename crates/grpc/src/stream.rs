@@ -20,7 +20,7 @@ use crate::queue::{Message, Queue};
 use crate::request_reader::{RequestReader, StreamRequest};
 use crate::requests::Requests;
 use crate::status_timer::StatusTimer;
-use crate::stream_key::{StreamKey, StreamPermits};
+use crate::stream_client::{StreamClient, StreamPermits};
 
 /// Requests that one poll takes: further ones wait for the next poll.
 const REQUESTS_PER_POLL: usize = 4;
@@ -44,10 +44,10 @@ impl UpdateStream {
         broker: &Arc<Broker>,
         requests: Requests,
         timer: Arc<StatusTimer>,
-        key: StreamKey,
+        client: StreamClient,
     ) -> Result<Self, Status> {
-        let (id, queue) = broker.connect(Arc::clone(&timer), key.client)?;
-        let requests = RequestReader::start(Arc::clone(broker), key.client, requests);
+        let (id, queue) = broker.connect(Arc::clone(&timer), client.id)?;
+        let requests = RequestReader::start(Arc::clone(broker), client.id, requests);
         let mut ping = tokio::time::interval(broker.config.ping_interval());
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ping.reset(); // the first one after an interval
@@ -60,7 +60,7 @@ impl UpdateStream {
             ping,
             end: None,
             timer,
-            _permits: key.permits,
+            _permits: client.permits,
         })
     }
 
@@ -73,7 +73,6 @@ impl UpdateStream {
                 Poll::Ready(None) => self.requests = None,
                 Poll::Ready(Some(request)) => {
                     if let Err(status) = request.and_then(|request| self.handle(request)) {
-                        self.broker.counters.record(Event::RequestRefused);
                         self.requests = None;
                         self.end = Some(status);
                     }
@@ -91,7 +90,8 @@ impl UpdateStream {
                 Ok(())
             }
             StreamRequest::Filters { filters, from_slot } => {
-                self.delivery.set_filters(filters, from_slot)
+                let is_set = self.delivery.set_filters(filters, from_slot);
+                is_set.inspect_err(|_| self.broker.counters.record(Event::RequestRefused))
             }
         }
     }

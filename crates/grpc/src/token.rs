@@ -46,7 +46,7 @@ impl Token {
         loop {
             poll.tick().await;
             let token = Arc::clone(&self);
-            // Without an answer the server has ended.
+            // The runtime has shut down.
             let Ok(read) = tokio::task::spawn_blocking(move || token.reload()).await else {
                 return;
             };

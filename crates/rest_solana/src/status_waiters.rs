@@ -69,7 +69,7 @@ impl StatusWaiters {
     ///
     /// Errors: the thread could not be started.
     pub(crate) fn start(&self, history: Arc<History>) -> io::Result<WaiterEvents> {
-        let bounds = EventBounds { events_max: EVENTS_MAX, bytes_max: None };
+        let bounds = EventBounds { events_max: EVENTS_MAX, bytes_max: None, has_reserve: false };
         let (sender, events) = event_channel(bounds);
         let shared = Arc::clone(&self.0);
         let thread = std::thread::Builder::new().name("waits".to_owned());

@@ -28,8 +28,8 @@ const ADDRESS_BYTES_MIN: usize = 32;
 /// Entries of lists that a request may have whatever its length.
 const SHORT_ENTRIES_MAX: usize = 4_096;
 
-/// Refuses a request with more entries in a list than the server takes, or with so many that they cannot be addresses.
-/// A request that is no message is not refused.
+/// Refuses a request with more entries in a list than the server takes, or with more than can be addresses. A
+/// request that is not a message is accepted.
 pub(crate) fn check_lists(request: &[u8], config: &Config) -> Result<(), Status> {
     let mut counts = [0; FIELDS.len()];
     let mut entries = 0;
@@ -62,7 +62,7 @@ pub(crate) fn check_lists(request: &[u8], config: &Config) -> Result<(), Status>
     Ok(())
 }
 
-/// The fields of a message, with the content of those that have a length. They end at bytes that are no field.
+/// The fields of a message, with the content of those that have a length. They end at bytes that are not a field.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {

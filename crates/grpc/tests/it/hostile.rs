@@ -22,7 +22,7 @@ use yellowstone_grpc_proto::geyser::{
 use crate::calls::scrape;
 use crate::client::{Subscription, connect, connect_with, wait_until};
 use crate::commitments::everything;
-use crate::ledger::{FIRST, ScriptedLedger, key, transaction};
+use crate::ledger::{FIRST, ScriptedLedger, block_id, key, transaction};
 
 pub(crate) fn memory(ledger: &ScriptedLedger, part: &str) -> u64 {
     let parts = ledger.server.metrics().memory();
@@ -241,7 +241,7 @@ async fn connections_beyond_the_bound_wait_and_bytes_that_are_no_http2_end_their
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_writes_close_the_clients_of_accounts_alone() {
+async fn lost_writes_close_each_client_of_accounts_once() {
     lose_events(Config { events_max: 1, ..Config::default() }).await;
 }
 
@@ -270,6 +270,40 @@ async fn lose_events(config: Config) {
     wait_until(|| memory(&ledger, "grpc_events") == 0).await;
     ledger.freeze(FIRST);
     assert_eq!(others.take(1).await, ["meta: meta 101 0"]);
+    events_are_published(&ledger).await;
+    // A client of accounts that subscribes now is closed only if its commitment still lacks this bank.
+    let open = async |client: &mut Client, commitment| {
+        Subscription::start(client, accounts_at(commitment)).await
+    };
+    let mut processed = open(&mut client, CommitmentLevel::Processed).await;
+    let mut confirmed = open(&mut client, CommitmentLevel::Confirmed).await;
+    ledger.confirm(block_id(FIRST));
+    assert_eq!(confirmed.end().await.message(), "lagged to send an update");
+    let mut confirmed = open(&mut client, CommitmentLevel::Confirmed).await;
+    ledger.root(block_id(FIRST));
+    events_are_published(&ledger).await;
+    ledger.open(FIRST + 1);
+    events_are_published(&ledger).await;
+    ledger.write(FIRST + 1, 1, 9, b"data", None);
+    events_are_published(&ledger).await;
+    ledger.freeze(FIRST + 1);
+    events_are_published(&ledger).await;
+    ledger.confirm(block_id(FIRST + 1));
+    for subscription in [&mut processed, &mut confirmed] {
+        assert_eq!(subscription.take(1).await, ["all: account 102 1 data"]);
+    }
+}
+
+async fn events_are_published(ledger: &ScriptedLedger) {
+    wait_until(|| memory(ledger, "grpc_events") == 0).await;
+}
+
+fn accounts_at(commitment: CommitmentLevel) -> SubscribeRequest {
+    SubscribeRequest {
+        accounts: [("all".to_owned(), SubscribeRequestFilterAccounts::default())].into(),
+        commitment: Some(commitment.into()),
+        ..Default::default()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,12 +316,19 @@ async fn lost_transactions_are_sent_at_the_end_of_their_bank() {
     ledger.open(FIRST);
     wait_until(|| memory(&ledger, "grpc_events") == 0).await;
     let mut count = 0;
-    while scrape(&ledger.server).contains("hydrant_grpc_writes_lost_total 0\n") {
+    let is_lost =
+        |ledger: &ScriptedLedger| !scrape(&ledger.server).contains("transactions_lost_total 0\n");
+    for _ in 0..100 {
         for _ in 0..1_000 {
             ledger.execute(transaction(FIRST, count, 1, &[1]));
             count += 1;
         }
+        if is_lost(&ledger) {
+            break;
+        }
     }
+    wait_until(|| is_lost(&ledger)).await;
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_writes_lost_total 0\n"));
     wait_until(|| memory(&ledger, "grpc_events") == 0).await;
     ledger.freeze(FIRST);
     let mut received = subscription.take(count as usize).await;

@@ -1,11 +1,13 @@
 //! Clients that misuse HTTP/2 itself: frames by hand.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use grpc::Config;
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::Instant;
 use yellowstone_grpc_proto::geyser::{CommitmentLevel, PingRequest};
 
 use crate::calls::scrape;
@@ -287,6 +289,31 @@ async fn subscribe_with_closed_window(ledger: &mut ScriptedLedger) -> RawClient 
     ledger.open(FIRST);
     wait_until(|| memory(ledger, "grpc_sending") > 0).await;
     client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_crosses_the_goaway_of_an_idle_connection_is_served() {
+    let mut ledger = ScriptedLedger::start(Config { idle_timeout_ms: 300, ..Config::default() });
+    let mut client = RawClient::connect(&ledger, &[]).await;
+    wait_until(|| scrape(&ledger.server).contains("cause=\"idle\"} 1\n")).await;
+    // It has not read GOAWAY.
+    client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
+    let request = everything(CommitmentLevel::Processed).encode_to_vec();
+    let mut message = vec![0];
+    message.extend_from_slice(&(request.len() as u32).to_be_bytes());
+    message.extend_from_slice(&request);
+    client.send(&frame(DATA, 0, 1, &message)).await;
+    wait_until(|| memory(&ledger, "grpc_filters") > 0).await;
+    // The connection outlives the time that it has without a call.
+    let opened = Instant::now();
+    while opened.elapsed() < Duration::from_millis(1_500) {
+        client.round_trip().await;
+    }
+    ledger.open(FIRST);
+    let update = client.next_frame(DATA).await.expect("the stream continues");
+    assert_eq!(update.stream, 1);
+    client.send(&frame(RST_STREAM, 0, 1, &[0, 0, 0, CANCEL])).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

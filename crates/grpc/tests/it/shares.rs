@@ -1,4 +1,4 @@
-//! A hostile client at each bound, and an honest one of another address beside it.
+//! A hostile client at each bound, and an honest one of another address alongside it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -49,6 +49,14 @@ fn scans(count: usize) -> SubscribeRequest {
     SubscribeRequest { accounts, ..Default::default() }
 }
 
+/// Returns the number of refusals with a cause.
+fn refusals(ledger: &ScriptedLedger, cause: &str) -> u64 {
+    let metrics = scrape(&ledger.server);
+    let label = format!("cause=\"{cause}\"}} ");
+    let value = metrics.split(&label).nth(1).and_then(|rest| rest.lines().next());
+    value.expect("a cause").parse().expect("a number")
+}
+
 async fn refusal(client: &mut Client, request: SubscribeRequest) -> Status {
     let mut subscription = Subscription::start_unchecked(client).await;
     subscription.send(request).await;
@@ -97,7 +105,7 @@ async fn subscriptions_of_one_address_leave_some_for_others() {
 async fn unfinished_requests_of_one_address_leave_space_for_others() {
     let config = Config { incoming_bytes_max: 100_000, ..Config::default() };
     let ledger = ScriptedLedger::start(config);
-    let (mut sender, _connection) = handshake(hostile_socket(&ledger).await).await;
+    let (mut sender, connection) = handshake(hostile_socket(&ledger).await).await;
     let base = memory(&ledger, "grpc_connections");
     let mut open = Vec::new();
     for sent in [40_000, 45_000] {
@@ -112,6 +120,11 @@ async fn unfinished_requests_of_one_address_leave_space_for_others() {
     let mut hostile = connect_hostile(&ledger).await;
     let status = refusal(&mut hostile, accounts(240)).await;
     assert!(status.message().contains("grpc.incoming_bytes_max"), "{status}");
+    assert_eq!([refusals(&ledger, "bound"), refusals(&ledger, "filter")], [1, 0]);
+    // A reset stream is not an invalid request.
+    connection.abort();
+    wait_until(|| memory(&ledger, "grpc_connections") < 2 * base + 40_000).await;
+    assert_eq!([refusals(&ledger, "bound"), refusals(&ledger, "filter")], [1, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,7 +143,7 @@ async fn a_request_that_is_not_completed_in_time_ends_its_call_alone() {
     let (_ping, call) = raw_call(&ledger, "Ping", incomplete(1_000, 500), "identity").await;
     let response = sender.send_request(call).await.expect("a response");
     assert_eq!(response.headers()["grpc-status"], "4");
-    assert!(scrape(&ledger.server).contains("cause=\"request_late\"} 2\n"));
+    assert_eq!([refusals(&ledger, "request_late"), refusals(&ledger, "filter")], [2, 0]);
     ledger.bank_with_write(FIRST, 1);
     assert_eq!(subscription.take(1).await, ["meta: meta 101 0"]);
 }
@@ -156,6 +169,19 @@ async fn filters_of_one_address_leave_space_for_others() {
     let _most = Subscription::start(&mut hostile, accounts(250)).await;
     let status = refusal(&mut hostile, accounts(50)).await;
     assert!(status.message().contains("grpc.filters_bytes_max"), "{status}");
+    assert_eq!([refusals(&ledger, "bound"), refusals(&ledger, "filter")], [1, 0]);
+    let invalid = SubscribeRequestFilterAccounts {
+        account: vec!["\u{7}".repeat(1_000)],
+        ..Default::default()
+    };
+    let invalid =
+        SubscribeRequest { accounts: [("a".to_owned(), invalid)].into(), ..Default::default() };
+    let mut subscription = Subscription::start_unchecked(&mut hostile).await;
+    subscription.send(invalid).await;
+    let status = subscription.end().await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(!status.message().contains('\u{7}') && status.message().len() < 500, "{status}");
+    assert_eq!([refusals(&ledger, "bound"), refusals(&ledger, "filter")], [1, 1]);
     let mut honest = connect(ledger.address()).await;
     let _subscription = Subscription::start(&mut honest, accounts(20)).await;
 }
@@ -167,6 +193,7 @@ async fn filters_without_an_address_are_bounded_for_each_client() {
     let mut hostile = connect_hostile(&ledger).await;
     // One costs 2.
     let _most = Subscription::start(&mut hostile, scans(45)).await;
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_unindexed_cost 90\n"));
     let status = refusal(&mut hostile, scans(1)).await;
     assert!(status.message().contains("grpc.unindexed_cost_max"), "{status}");
     let mut honest = connect(ledger.address()).await;
@@ -207,4 +234,5 @@ async fn compressed_requests_of_one_client_wait_for_its_rate() {
     assert_eq!(subscription.take(1).await, ["meta: meta 101 0"]);
     let requests = memory(&ledger, "grpc_connections");
     assert!(requests > 2 * 164 * 1_024, "those of the hostile client wait: {requests}");
+    assert!(!scrape(&ledger.server).contains("hydrant_grpc_requests_delayed_total 0\n"));
 }

@@ -68,7 +68,7 @@ pub fn start(
     let transport = config.transport();
     let preallocated =
         if config.preallocate_tracked_addresses { config.tracked_addresses_max } else { 0 };
-    let bounds = EventBounds { events_max: config.events_max, bytes_max: None };
+    let bounds = EventBounds { events_max: config.events_max, bytes_max: None, has_reserve: false };
     let (sender, events) = event_channel(bounds);
     let api = SolanaSubscriptions::new(config, cluster_info, reader, history, events.counters());
     let pubsub = Arc::new(PubSubServer::new(api, transport, pool_and_clients));

@@ -1,4 +1,4 @@
-//! The body of a response that holds something until it is sent or dropped: an open call, a share.
+//! The body of a response with a guard that lives until it is sent or dropped: an open call, a share.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,17 +9,20 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::Response;
 
-struct HeldBody<T> {
+struct GuardedBody<T> {
     inner: Body,
-    _held: T,
+    _guard: T,
 }
 
-/// Returns the response with a body that holds `held`.
-pub(crate) fn hold<T: Send + Unpin + 'static>(response: Response<Body>, held: T) -> Response<Body> {
-    response.map(|inner| Body::new(HeldBody { inner, _held: held }))
+/// Returns the response with a body that drops the guard when it is sent or dropped.
+pub(crate) fn attach_guard<T: Send + Unpin + 'static>(
+    response: Response<Body>,
+    guard: T,
+) -> Response<Body> {
+    response.map(|inner| Body::new(GuardedBody { inner, _guard: guard }))
 }
 
-impl<T: Unpin> hyper::body::Body for HeldBody<T> {
+impl<T: Unpin> hyper::body::Body for GuardedBody<T> {
     type Data = Bytes;
     type Error = Status;
 

@@ -1,13 +1,12 @@
-//! The client that opened a subscription, and the permits that the subscription holds.
+//! The client that opened a subscription, and the permits of the subscription.
 
 use api_keys::Permit;
 use authentication::Authenticator;
 use clients::{ClientId, Share};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// The client of a subscription, and its permits.
-pub(crate) struct StreamKey {
-    pub(crate) client: ClientId,
+pub(crate) struct StreamClient {
+    pub(crate) id: ClientId,
     pub(crate) permits: StreamPermits,
 }
 
