@@ -74,7 +74,9 @@ impl SourceSlots {
 
     /// Like [`Self::newest_elsewhere`], without the sources that are doubted.
     fn newest_trusted_elsewhere(&self, source: usize, now: Instant) -> Slot {
-        self.newest_of_others(source, |reported| reported.doubted_until.lock().is_none_or(|it| it <= now))
+        self.newest_of_others(source, |reported| {
+            reported.doubted_until.lock().is_none_or(|it| it <= now)
+        })
     }
 
     fn newest_of_others(&self, source: usize, counts: impl Fn(&ReportedSlot) -> bool) -> Slot {

@@ -189,7 +189,8 @@ impl Shared {
             return Ok(());
         }
         loop {
-            match self.control.control(ClientId::INTERNAL, ControlCommand::Adopt(adopted.to_vec())) {
+            match self.control.control(ClientId::INTERNAL, ControlCommand::Adopt(adopted.to_vec()))
+            {
                 Ok(call) => {
                     let done = call.wait().unwrap_or(Err(ControlError::Closed));
                     return done.map(drop).map_err(FetchError::from);
