@@ -229,7 +229,7 @@ mod tests {
         assert!(is_replaced(&idle[0]).await);
         assert!(!is_replaced(&own).await && !is_replaced(&second).await);
         assert_eq!((shares.len(), shares.count_replaced(), shares.count_refused()), (15, 1, 0));
-        // It is refused while the other connections are busy, too.
+        // It is refused if all connections are busy.
         idle[1..].iter().for_each(SharedConnection::start_request);
         second.start_request();
         assert!(shares.admit(ip(100)).is_none());
