@@ -364,6 +364,7 @@ impl Localnet {
         let inflation = state.genesis.inflation(&cluster_info.epoch_schedule, &features);
         let schedule = cluster_info.epoch_schedule.clone();
         let epochs = restore_epochs(&mut state, features, schedule, inflation.clone());
+        let checkpoint = state.create_checkpoint(epochs.voters());
         let vote_pubkey = solana_signer::Signer::pubkey(&state.keypairs.vote_account);
         let faucet_pubkey = solana_signer::Signer::pubkey(&state.keypairs.faucet);
         let vote_account = state.ledger.account(&vote_pubkey);
@@ -380,7 +381,6 @@ impl Localnet {
             Arc::new(LocalFaucet::new(Arc::clone(&queue), state.keypairs.faucet, config.airdrops));
         let fork_counters = Arc::<ForkCounters>::default();
         let fork_control = LocalForkControl::new(Arc::clone(&queue), Arc::clone(&fork_counters));
-        let checkpoint = state.create_checkpoint(epochs.voters());
         let view = state.reader.view(Commitment::Finalized);
         let baseline = Baseline::from_view(&view, config.baseline_bytes_max).map(Arc::new);
         drop(view);
