@@ -2,8 +2,9 @@
 //
 // Shape: loops side by side, each with its own pause; a loop that fails says so and goes on. The addresses that it made
 // are written to RIG_ADDRESSES, for the comparison of answers. It runs until it is killed.
+// A node without a faucet needs RIG_FAUCET, the key file of an account with lamports.
 
-import { renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   TOKEN_2022_PROGRAM_ID,
@@ -73,6 +74,14 @@ async function again(name, pauseMs, body) {
     await pause(pauseMs);
   }
 }
+
+const faucet = process.env.RIG_FAUCET
+  ? Keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(process.env.RIG_FAUCET, 'utf8'))))
+  : undefined;
+const fund = async (to, sol) => {
+  if (faucet) await send([move(faucet, to, sol * LAMPORTS_PER_SOL)], [faucet]);
+  else await airdrop(to, sol);
+};
 
 let latest;
 const sign = (transaction, ...signers) => {
@@ -229,9 +238,9 @@ function report() {
 
 env('HYDRANT_RPC_URL');
 const payers = Array.from({ length: 16 }, () => Keypair.generate());
-await airdrop(payer.publicKey, 20_000);
+await fund(payer.publicKey, 20_000);
 for (const { publicKey } of payers) {
-  await airdrop(publicKey, 500);
+  await fund(publicKey, 500);
   keep('accounts', publicKey);
 }
 latest = await connection.getLatestBlockhash();
@@ -246,5 +255,9 @@ await Promise.all([
   again('stake', 5_000, stakes),
   again('table', 2_000, tables),
   again('nonce', 1_000, nonces),
-  again('airdrop', 2_000, () => connection.requestAirdrop(pick(payers).publicKey, 1_000_000)),
+  again('airdrop', 2_000, () => {
+    const { publicKey } = pick(payers);
+    if (faucet) return fire(sign(new Transaction().add(move(faucet, publicKey, 1_000_000)), faucet));
+    return connection.requestAirdrop(publicKey, 1_000_000);
+  }),
 ]);

@@ -1,38 +1,43 @@
-//! `rig`: a real validator with our plugin, under load, followed by `hydrant follow`, and compared with it.
+//! `rig`: a real validator or a cluster of three, with our plugin, under load, followed by `hydrant follow`, and
+//! compared with it.
 //!
-//! Input: options (`options`). Output: a table: banks with equal hash components, false alarms, and different responses
-//! by method. The logs and the differences remain in the rig's directory.
-//! Shape: the validator's package is built by cargo (`build`), once, outside of the repository. Then the validator, the
-//! load (`clients/js-web3/load.js`) and the follower run as processes, and this program compares: the lines "bank
-//! frozen" of both logs (`frozen_banks`), and the responses of both RPC ports (`response_comparison`).
+//! Input: options (`options`). Output: a table for each follower: banks with equal hash components, false alarms, and
+//! different responses by method. The logs and the differences remain in the rig's directory.
+//! Shape: the validators' packages are built by cargo (`build`), once, outside of the repository. Then the validators,
+//! the load (`clients/js-web3/load.js`) and the followers run as processes, and this program compares: the lines "bank
+//! frozen" of their logs (`frozen_banks`), and the responses of the RPC ports (`response_comparison`).
 //! Bounds: slots and minutes, whichever is reached first. All processes end with this program's run.
 //! Not here: CI, which replays a recorded run: a build of the validator takes long.
 
 pub(crate) mod build;
 mod calls;
 pub(crate) mod clock;
+mod cluster;
 mod cuts;
+mod followers;
 mod frozen_banks;
 pub(crate) mod json_rpc;
 mod nodes;
 mod options;
+pub(crate) mod ports;
 mod processes;
 mod reasons;
 mod recording;
 pub(crate) mod response_comparison;
 mod system_libraries;
+mod validators;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 
 use crate::rig::clock::{now, pause};
+use crate::rig::followers::Status;
 use crate::rig::frozen_banks::FrozenBanks;
-use crate::rig::nodes::Nodes;
 use crate::rig::options::Options;
 pub(crate) use crate::rig::options::USAGE;
-use crate::rig::processes::{Rig, Status};
-pub(crate) use crate::rig::processes::{free_ports, program_dir};
+use crate::rig::processes::Rig;
 use crate::rig::recording::Recording;
 use crate::rig::response_comparison::ResponseComparison;
 
@@ -40,6 +45,13 @@ use crate::rig::response_comparison::ResponseComparison;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Time between two reports of the state.
 const REPORT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The comparison of a follower with the validators.
+struct Comparison {
+    follower: String,
+    banks: FrozenBanks,
+    responses: ResponseComparison,
+}
 
 /// Builds missing programs, runs all processes, and compares them.
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -51,78 +63,136 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         (None, None) => None,
     };
     let mut rig = Rig::start(&options, &programs)?;
-    let mut recording = match (recorder, options.recorded_slots) {
+    let recording = match (recorder, options.recorded_slots) {
         (Some(recorder), Some(slots)) => Some(Recording::start(recorder, &rig, slots)?),
         _ => None,
     };
-    let mut banks = FrozenBanks::new(&rig.validator_log(), &rig.follower_log());
-    let nodes = Nodes { validator: rig.rpc(), follower: rig.follower_rpc() };
-    let mut comparison = ResponseComparison::new(nodes, rig.addresses_file(), recording.is_some());
+    let mut comparisons = comparisons(&rig, recording.is_some());
+    let end = compare(&options, &mut rig, &mut comparisons, recording)?;
+    let statuses = rig.follower_statuses();
+    let rooted = rooted_slots(&rig);
+    rig.stop();
+    for (comparison, status) in comparisons.iter_mut().zip(&statuses) {
+        comparison.banks.read()?;
+        println!("{}", comparison.table(&end, status, &rooted, options.slots_per_epoch));
+        let file = format!("{}-differences.json", comparison.follower);
+        std::fs::write(rig.dir().join(file), comparison.responses.differences())
+            .context("write the differences")?;
+    }
+    println!("logs and differences: {}", rig.dir().display());
+    comparisons.iter().zip(&statuses).try_for_each(|(it, status)| it.check(status))
+}
+
+fn comparisons(rig: &Rig, is_recorded: bool) -> Vec<Comparison> {
+    let logs = rig.validators().logs();
+    let of = |follower: &followers::Follower| Comparison {
+        follower: follower.name.clone(),
+        banks: FrozenBanks::new(&logs, follower.log()),
+        responses: ResponseComparison::new(rig.nodes(follower), rig.addresses_file(), is_recorded),
+    };
+    rig.followers().iter().map(of).collect()
+}
+
+/// Compares until a bound of the options is reached. Returns the reason for the end.
+fn compare(
+    options: &Options,
+    rig: &mut Rig,
+    comparisons: &mut [Comparison],
+    mut recording: Option<Recording>,
+) -> Result<String> {
     let started = now();
     let mut last_report = started;
     let mut last_fault = started;
     let mut faults = 0;
-    let mut end = "the time is over";
     while started.elapsed() < options.time {
         pause(POLL_INTERVAL);
-        banks.read()?;
+        for comparison in &mut *comparisons {
+            comparison.banks.read()?;
+        }
         if let Err(err) = rig.check() {
             println!("{err:#}");
-            end = "a process ended";
-            break;
+            return Ok("a process ended".to_owned());
         }
-        if recording.is_none() && banks.equal() + banks.different() >= options.slots {
-            end = "the slots are done";
-            break;
+        let has_all = |it: &Comparison| it.banks.equal() + it.banks.different() >= options.slots;
+        if recording.is_none() && comparisons.iter().all(has_all) {
+            return Ok("the slots are done".to_owned());
         }
-        if banks.equal() > 0 {
-            comparison.round();
+        for comparison in &mut *comparisons {
+            if comparison.banks.equal() > 0 {
+                comparison.responses.round();
+            }
         }
         if recording.as_mut().is_some_and(|it| it.is_finished().unwrap_or(true)) {
             // The comparisons of this round are recorded too.
-            comparison.round();
-            recording.take().map(|it| it.finish(&rig, &mut comparison)).transpose()?;
+            let responses = &mut comparisons[0].responses;
+            responses.round();
+            recording.take().map(|it| it.finish(rig, responses)).transpose()?;
         }
         if options.faults.is_some_and(|interval| last_fault.elapsed() > interval) {
             println!("{}", rig.make_fault(faults)?);
-            (last_fault, faults) = (now(), faults + 1);
+            last_fault = now();
+            faults += 1;
         }
         if last_report.elapsed() > REPORT_INTERVAL {
             last_report = now();
-            println!("{}; {}", banks.line(), comparison.line());
+            for comparison in &mut *comparisons {
+                println!("{}", comparison.line());
+            }
         }
     }
-    let status = rig.follower_status();
-    rig.stop();
-    banks.read()?;
-    println!("{}", table(end, &banks, &comparison, &status, options.slots_per_epoch));
-    let report = options.dir.join("run").join("differences.json");
-    std::fs::write(&report, comparison.differences()).context("write the differences")?;
-    println!("logs and what differs: {}", options.dir.join("run").display());
-    ensure!(banks.equal() > 0, "no bank was compared");
-    ensure!(banks.different() == 0, "{} banks differ", banks.different());
-    ensure!(status.mismatched == Some(0), "false alarms: {:?}", status.mismatched);
-    let unexplained = comparison.list_unexplained();
-    ensure!(unexplained.is_empty(), "responses differ without a reason: {}", unexplained.join(" "));
-    Ok(())
+    Ok("the time is over".to_owned())
 }
 
-fn table(
-    end: &str,
-    banks: &FrozenBanks,
-    comparison: &ResponseComparison,
-    status: &Status,
-    slots_per_epoch: u64,
-) -> String {
+/// Returns the rooted slots that the first validator stores; empty if it does not respond.
+fn rooted_slots(rig: &Rig) -> Vec<u64> {
+    let first = json_rpc::call(rig.rpc(), "getFirstAvailableBlock", &json!([]));
+    let first = first.ok().and_then(|it| it["result"].as_u64()).unwrap_or_default();
+    let params = json!([first, null, {"commitment": "finalized"}]);
+    let Ok(response) = json_rpc::call(rig.rpc(), "getBlocks", &params) else { return Vec::new() };
+    response["result"].as_array().into_iter().flatten().filter_map(|it| it.as_u64()).collect()
+}
+
+impl Comparison {
+    fn line(&self) -> String {
+        format!("{}: {}; {}", self.follower, self.banks.line(), self.responses.line())
+    }
+
+    fn table(&self, end: &str, status: &Status, rooted: &[u64], slots_per_epoch: u64) -> String {
+        let mut text = format!("\n{}. The run ended: {end}.\n", self.follower);
+        text.push_str(&table(&self.banks, status, rooted, slots_per_epoch));
+        text.push_str(&self.responses.table());
+        text.push_str(&self.banks.examples());
+        text
+    }
+
+    /// Returns an error if the follower differs from the validators, or has reported a mismatch.
+    fn check(&self, status: &Status) -> Result<()> {
+        let name = &self.follower;
+        ensure!(self.banks.equal() > 0, "{name}: no bank was compared");
+        ensure!(self.banks.different() == 0, "{name}: {} banks differ", self.banks.different());
+        ensure!(status.mismatched == Some(0), "{name}: false alarms: {:?}", status.mismatched);
+        let unexplained = self.responses.list_unexplained();
+        ensure!(
+            unexplained.is_empty(),
+            "{name}: responses differ without a reason: {}",
+            unexplained.join(" ")
+        );
+        Ok(())
+    }
+}
+
+fn table(banks: &FrozenBanks, status: &Status, rooted: &[u64], slots_per_epoch: u64) -> String {
     let number =
         |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
-    let mut text = format!(
-        "\nThe run ended: {end}.\n\n\
-         | what | number |\n|---|---|\n\
-         | banks whose components all equal the validator's | {} |\n\
+    let forks = banks.forks(rooted);
+    format!(
+        "\n| what | number |\n|---|---|\n\
+         | banks whose components all equal a validator's | {} |\n\
          | banks that differ | {} |\n\
-         | banks of the follower that the validator's log lacks | {} |\n\
-         | slots of the validator between the first and the last, without a bank of the follower | {} |\n\
+         | banks of the follower that the validators' logs lack | {} |\n\
+         | slots of the first validator between the first and the last, without a bank of the follower | {} |\n\
+         | banks of the follower on forks that were not rooted | {} |\n\
+         | most neighbouring ones of them | {} |\n\
          | epochs begun | {} |\n\
          | banks verified by their children | {} |\n\
          | mismatches reported (false alarms) | {} |\n\
@@ -134,6 +204,8 @@ fn table(
         banks.different(),
         banks.unknown(),
         banks.count_missed(),
+        forks.banks,
+        forks.longest,
         banks.epochs(slots_per_epoch),
         number(status.verified),
         number(status.mismatched),
@@ -141,8 +213,5 @@ fn table(
         number(status.late_writes),
         number(status.repairs),
         number(status.jumps),
-    );
-    text.push_str(&comparison.table());
-    text.push_str(&banks.examples());
-    text
+    )
 }

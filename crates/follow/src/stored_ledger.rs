@@ -66,6 +66,11 @@ impl LedgerDirectory {
         Self { delay, ..self }
     }
 
+    /// Whether the directory may have a stored state. It is not read.
+    pub fn may_have_state(&self) -> bool {
+        self.store().exists()
+    }
+
     fn store(&self) -> PathBuf {
         self.path.join(STORE_DIR)
     }

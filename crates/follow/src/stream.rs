@@ -80,6 +80,14 @@ impl SourceConfig {
     pub fn server(&self) -> Server {
         Server::from_url(&self.url)
     }
+
+    /// Whether the URL can be connected to: a valid host and port, and no characters that a URL cannot have.
+    pub fn has_valid_url(&self) -> bool {
+        let schemes = ["http://", "https://"];
+        schemes.iter().any(|scheme| self.url.starts_with(scheme))
+            && self.server().is_valid()
+            && Endpoint::from_shared(self.url.clone()).is_ok()
+    }
 }
 
 /// Neither the token nor the URL, which may have one.

@@ -411,11 +411,9 @@ impl Verification {
         if let Err(err) = self.check_trusted(bank) {
             return self.limit(Limitation::Trust(err));
         }
-        if self.is_above_jump(bank) {
-            if self.jumped.as_ref().is_some_and(|jumped| jumped.refusal.is_some()) {
-                return;
-            }
-            self.jumped = None;
+        let is_refused = self.jumped.as_ref().is_some_and(|jumped| jumped.refusal.is_some());
+        if is_refused && self.is_above_jump(bank) {
+            return;
         }
         let is_first = before.map(|before| before.level) < self.proof.required_level();
         if self.awaits_transactions(bank) {
@@ -429,6 +427,9 @@ impl Verification {
 
     /// Shows a bank with the required level. Its transactions, and those of its ancestors, have been checked.
     fn approve(&mut self, bank: BlockId, is_first: bool) {
+        if self.is_above_jump(bank) {
+            self.jumped = None;
+        }
         if is_first {
             self.proof.verified_banks.fetch_add(1, Ordering::Relaxed);
             if matches!(self.limitation, Some(Limitation::Full | Limitation::Trust(_))) {
@@ -439,7 +440,7 @@ impl Verification {
             }
         }
         if self.on_mismatch == OnMismatch::Report && self.proof.resolve_mismatch(bank.slot) {
-            let level = level.name();
+            let level = self.proof.required_level().map(VerificationLevel::name);
             tracing::info!(slot = bank.slot, level, "banks have the required level again");
         }
         self.decisions.push_back(Decision::Approve(bank));
@@ -451,11 +452,14 @@ impl Verification {
         let Some(verifier) = &self.verifier else { return Ok(()) };
         for trusted in self.trusted.up_to(bank.slot) {
             let TrustedBank { slot, bank_hash } = *trusted;
-            let mut chain = std::iter::successors(Some(bank), |at| verifier.parent(*at));
-            let Some(reached) = chain.find(|at| at.slot <= slot) else { continue };
-            let is_passed = self.archive.is_some_and(|archive| {
-                verifier.parent(archive) == Some(reached) && archive.slot > slot
-            });
+            let mut child = None;
+            let mut reached = Some(bank);
+            while let Some(above) = reached.filter(|at| at.slot > slot) {
+                child = Some(above);
+                reached = verifier.parent(above);
+            }
+            let Some(reached) = reached else { continue };
+            let is_passed = child.is_some() && child == self.archive;
             let found = verifier.bank_hash(reached).unwrap_or_default();
             if reached.slot == slot && found != bank_hash {
                 return Err(TrustError::Hash { slot, trusted: bank_hash, found });
@@ -501,7 +505,8 @@ impl Verification {
     /// Requests the bank again once, and reports the mismatch if it recurs. The hash is that of `bank`, or of its
     /// parent.
     fn handle_mismatch(&mut self, bank: BlockId, mismatch: &BankMismatch, is_first: bool) {
-        if self.is_above_jump(bank) {
+        // Transactions are the source's word, whatever an archive says.
+        if mismatch.fault.is_none() && self.is_above_jump(bank) {
             return self.refuse_jump(mismatch);
         }
         let is_reported = self.proof.has_mismatch();

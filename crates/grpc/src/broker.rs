@@ -29,6 +29,7 @@ use crate::encode::Encoder;
 use crate::filter::{FilterId, FilterSet, TransactionKeys};
 use crate::filter_index::{IndexedFilters, IndexedSet};
 use crate::index::{Index, ListenerId, SetId};
+use crate::line_limit::LineLimit;
 use crate::log::{BankContent, Cursor, Log, LogPart};
 use crate::publish_cost::{PublishCost, costliest_client};
 use crate::queue::{Full, Queue};
@@ -65,6 +66,8 @@ struct State {
     cost_period: u64,
     /// The status of every client since the server ends. Nothing is published after it.
     end: Option<Status>,
+    /// The line about a slot that left the log too early.
+    early_removal_line: LineLimit,
 }
 
 struct Listener {
@@ -114,6 +117,7 @@ impl Broker {
             next_id: 0,
             cost_period: 0,
             end: None,
+            early_removal_line: LineLimit::default(),
         };
         Self {
             budget: Arc::new(QueueBudget::new(config.queues_bytes_max)),
@@ -181,10 +185,13 @@ impl Broker {
         }
         state.log.release(commitment, block);
         let Some(content) = state.log.content(block) else {
-            tracing::error!(
-                slot = block.slot,
-                "a slot left the log of gRPC before its commitment (grpc.replay_bytes_max)"
-            );
+            if let Some(omitted) = state.early_removal_line.admit(monotonic()) {
+                tracing::error!(
+                    slot = block.slot,
+                    omitted,
+                    "a slot left the log of gRPC before its commitment (grpc.replay_bytes_max)"
+                );
+            }
             return self.close_commitment(state, commitment);
         };
         if !state.indices[commitment as usize].is_empty() {

@@ -32,6 +32,7 @@ mod gossip;
 mod gossip_table;
 mod held_body;
 mod index;
+mod line_limit;
 mod log;
 mod metrics;
 mod node;

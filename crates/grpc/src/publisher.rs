@@ -30,6 +30,7 @@ use crate::broker::Broker;
 use crate::clock::{monotonic, now_ms};
 use crate::config::Config;
 use crate::counters::Event;
+use crate::line_limit::LineLimit;
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
 
 /// Time in which events may wait without a pause before a client is closed for it: half a slot. A smaller value closes
@@ -99,6 +100,8 @@ pub(crate) fn start(
         banks_without_accounts: HashSet::new(),
         slots_without_transactions: HashSet::new(),
         behind_since: None,
+        lost_events_line: LineLimit::default(),
+        lost_writes_line: LineLimit::default(),
     };
     publisher.restore(stored_blocks);
     let publisher = std::thread::Builder::new()
@@ -120,6 +123,9 @@ struct Publisher {
     slots_without_transactions: HashSet<Slot>,
     /// When events began to wait.
     behind_since: Option<Instant>,
+    /// The lines about lost events, and about lost writes alone.
+    lost_events_line: LineLimit,
+    lost_writes_line: LineLimit,
 }
 
 /// A bank as far as it was published.
@@ -227,18 +233,24 @@ impl Publisher {
     fn lose_events(&mut self, lost: LostEvents) {
         let limit = self.broker.config.events_max;
         if lost.has_others {
-            tracing::error!(
-                limit,
-                "events were lost (grpc.events_max, grpc.events_bytes_max): all clients are closed"
-            );
+            if let Some(omitted) = self.lost_events_line.admit(monotonic()) {
+                tracing::error!(
+                    limit,
+                    omitted,
+                    "events were lost (grpc.events_max, grpc.events_bytes_max): all clients are closed"
+                );
+            }
             return self.lose();
         }
         let LostEvents { account_blocks, transaction_slots, has_others: _ } = lost;
-        tracing::error!(
-            limit,
-            ?account_blocks,
-            "writes were lost (grpc.events_max, grpc.events_bytes_max): clients of accounts are closed"
-        );
+        if let Some(omitted) = self.lost_writes_line.admit(monotonic()) {
+            tracing::error!(
+                limit,
+                omitted,
+                ?account_blocks,
+                "writes were lost (grpc.events_max, grpc.events_bytes_max): clients of accounts are closed"
+            );
+        }
         self.broker.counters.record(Event::WritesLost);
         // Transactions are sent from their block, when that is complete.
         self.slots_without_transactions.extend(transaction_slots);

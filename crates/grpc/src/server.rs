@@ -15,6 +15,7 @@ use api_keys::KeyNumber;
 use authentication::Authenticator;
 use chain_solana::EventCounters;
 use clients::ClientId;
+use input_file::InputFileError;
 use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -48,14 +49,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The file with the token could not be read.
-    #[error("read the token of grpc.x_token_file {path:?}")]
-    TokenFile {
-        /// Path of the token file.
-        path: PathBuf,
-        /// Error of the operating system.
-        #[source]
-        err: io::Error,
-    },
+    #[error("grpc.x_token_file")]
+    TokenFile(#[from] InputFileError),
     /// The token cannot be in a header.
     #[error(
         "grpc.x_token_file {path:?}: a token has 1 to {TOKEN_BYTES_MAX} visible ASCII characters"
@@ -93,6 +88,15 @@ pub struct Server {
 }
 
 impl Server {
+    /// Checks the file that the settings name.
+    ///
+    /// # Errors
+    ///
+    /// Those of a start: the file cannot be read, or has no token.
+    pub fn check(config: &Config) -> Result<(), StartError> {
+        config.x_token_file.as_deref().map(Token::open).transpose().map(drop)
+    }
+
     /// Serves on a bound listener. The ledger's events go to the returned sink.
     pub fn start(
         config: Config,

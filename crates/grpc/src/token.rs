@@ -14,6 +14,8 @@ use crate::server::StartError;
 
 /// Maximum bytes of a token.
 pub(crate) const TOKEN_BYTES_MAX: usize = 4_096;
+/// Maximum bytes of the file: the token, and white space after it.
+const FILE_BYTES_MAX: u64 = 2 * TOKEN_BYTES_MAX as u64;
 /// Interval of the reads of the file.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -55,7 +57,10 @@ impl Token {
                     tracing::info!("the token of grpc.x_token_file was read again");
                 }
                 Err(err) if std::mem::take(&mut is_valid) => {
-                    tracing::error!(%err, "the token of gRPC is unchanged");
+                    tracing::error!(
+                        err = &err as &dyn std::error::Error,
+                        "the token of gRPC is unchanged"
+                    );
                 }
                 Err(_) => {}
             }
@@ -74,8 +79,7 @@ impl Token {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StartError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|err| StartError::TokenFile { path: path.to_owned(), err })?;
+    let text = input_file::read_text(path, FILE_BYTES_MAX)?;
     let token = text.trim_end();
     let is_valid = (1..=TOKEN_BYTES_MAX).contains(&token.len())
         && token.bytes().all(|byte| byte.is_ascii_graphic());

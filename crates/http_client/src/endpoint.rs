@@ -244,6 +244,10 @@ mod tests {
         }
         let endpoint = Endpoint::parse("http://127.0.0.1:1/KEY").expect("a URL");
         assert!(!format!("{endpoint:?}").contains("KEY"));
+        for url in ["http://user:KEY@127.0.0.1", "http://user:KEY@127.0.0.1:1/KEY"] {
+            let err = Endpoint::parse(url).expect_err("a password").to_string();
+            assert!(err.contains("password is not supported") && !err.contains("KEY"), "{err}");
+        }
     }
 
     #[test]

@@ -4,7 +4,10 @@
 //! a URL that an operator configured.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// A scheme or host that is not valid.
+const UNKNOWN: &str = "?";
 
 /// Scheme, host and port of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +23,7 @@ impl Server {
     pub fn from_url(url: &str) -> Self {
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
         let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
-        let scheme = if is_scheme { scheme.to_ascii_lowercase() } else { "?".to_owned() };
+        let scheme = if is_scheme { scheme.to_ascii_lowercase() } else { UNKNOWN.to_owned() };
         let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
         let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
         let split = address.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
@@ -28,16 +31,28 @@ impl Server {
             (host, if port.is_empty() { Some(None) } else { port.parse().ok().map(Some) })
         });
         let is_host = |host: &&str| {
-            !host.is_empty() && host.chars().all(|it| it.is_alphanumeric() || "-._[]:".contains(it))
+            let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+            address.map_or_else(
+                || {
+                    !host.is_empty()
+                        && host.chars().all(|it| it.is_alphanumeric() || "-._".contains(it))
+                },
+                |address| address.parse::<Ipv6Addr>().is_ok(),
+            )
         };
         match port {
             Some(port) => {
-                let host = Some(host).filter(is_host).unwrap_or("?").to_lowercase();
+                let host = Some(host).filter(is_host).unwrap_or(UNKNOWN).to_lowercase();
                 Self { scheme, host, port }
             }
             // A password with a slash may look like a port.
-            None => Self { scheme, host: "?".to_owned(), port: None },
+            None => Self { scheme, host: UNKNOWN.to_owned(), port: None },
         }
+    }
+
+    /// Whether the scheme, the host and the port are valid.
+    pub fn is_valid(&self) -> bool {
+        self.scheme != UNKNOWN && self.host != UNKNOWN
     }
 
     /// Whether both are the same host and port. Names are not resolved, except that `localhost` is the loopback
@@ -113,8 +128,15 @@ mod tests {
             ("http://key secret", "http://?"),
             ("se/cret://h", "?://h"),
             ("http:///key", "http://?"),
+            ("http://", "http://?"),
+            ("http://[::1", "http://?:1"),
+            ("http://[::1:7", "http://?:7"),
+            ("http://a:b:7", "http://?:7"),
+            ("http://127.0.0.1:99999", "http://?"),
         ] {
-            assert_eq!(Server::from_url(url).to_string(), server, "{url}");
+            let parsed = Server::from_url(url);
+            assert_eq!(parsed.to_string(), server, "{url}");
+            assert_eq!(parsed.is_valid(), !server.contains('?'), "{url}");
         }
     }
 

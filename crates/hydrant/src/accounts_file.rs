@@ -21,8 +21,6 @@ use solana_account_decoder_client_types::{UiAccountData, UiAccountEncoding};
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 
-use crate::input_file;
-
 /// Bytes of an account's data: `MAX_PERMITTED_DATA_LENGTH` of Solana's system program.
 const DATA_BYTES_MAX: usize = 10 << 20;
 /// Bytes of an account's file: that data as base64 is 14 MB.

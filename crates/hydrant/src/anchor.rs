@@ -21,7 +21,7 @@ use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::system_program;
 
-use crate::{accounts_file, input_file};
+use crate::accounts_file;
 
 /// The file of an Anchor workspace.
 pub(crate) const ANCHOR_FILE: &str = "Anchor.toml";

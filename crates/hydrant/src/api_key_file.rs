@@ -18,7 +18,6 @@ use rpc_solana::pubsub::SolanaPubSub;
 use tokio::time::MissedTickBehavior;
 
 use crate::api_key_usage::UsageFile;
-use crate::input_file;
 
 /// Bytes of a file: about 200 for each of 100,000 keys.
 const FILE_BYTES_MAX: u64 = 32 << 20;

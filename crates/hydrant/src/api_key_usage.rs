@@ -15,8 +15,6 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result};
 use api_keys::ApiKeys;
 
-use crate::input_file;
-
 /// Bytes of a file: those of 100,000 keys.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Its name in the directory of a ledger.

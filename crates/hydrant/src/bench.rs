@@ -2,8 +2,8 @@
 //!
 //! Shape: each suite is measured alone, run by run; with `--scans` while that number of clients scan. A replay is a
 //! suite of its own. Inputs are discovered, or read from a file that an earlier run wrote. Results go to standard output as a table, and to files if requested.
-//! Bounds: those of the flags (`limits`), of the files (`INPUTS_BYTES_MAX`, `LOG_BYTES_MAX`) and of the responses before
-//! the load (`RESPONSE_BYTES_MAX`).
+//! Bounds: those of the flags (`limits`), of the files (`INPUTS_BYTES_MAX`, `LOG_BYTES_MAX`) and of the responses
+//! before the load (`RESPONSE_BYTES_MAX`).
 //! Not here: how load is generated and counted (`loadgen`), the requests of the suites (`loadgen_solana`).
 
 pub(crate) mod flags;
@@ -26,7 +26,6 @@ use process_usage::Process;
 
 use self::flags::BenchFlags;
 use crate::console::print_line;
-use crate::input_file;
 
 /// Open loops need a connection for each request in flight.
 const OPEN_CONNECTIONS_DEFAULT: usize = 64;

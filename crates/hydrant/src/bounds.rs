@@ -1,7 +1,7 @@
 //! The ranges of all numeric settings, checked before anything is opened.
 //!
-//! Shape: `node`, `local`, `follow` and `bench` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and `grpc` the tables, each
-//! setting with value, minimum and maximum. [`check`] refuses the first one that is out of its range. A table of the
+//! Shape: `node`, `local`, `follow` and `bench` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and `grpc` the
+//! tables, each setting with value, minimum and maximum. [`check`] refuses the first one that is out of its range. A table of the
 //! file is destructured field by field, so that a setting without a range does not compile.
 //! A maximum is a value above which no use is known: a day for times, the resources of a large machine for the rest.
 //! Not here: fractions of `bench` (`bench::limits`), checks that depend on another setting (`node::config`,

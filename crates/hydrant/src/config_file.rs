@@ -6,19 +6,22 @@ use anyhow::{Context, Result, anyhow};
 use http_client::redact_urls;
 
 use crate::fixed_limits;
-use crate::input_file;
 
 /// Bytes of a configuration file: some ten thousand lines.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads the settings of the `--config` file.
+/// The flag of the file.
+pub(crate) const FLAG: &str = "--config";
+
+/// Reads the settings of the file of `flag`.
 pub(crate) fn read_toml<T>(
+    flag: &'static str,
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, toml::de::Error>,
 ) -> Result<T> {
-    let text = input_file::read(path, CONFIG_BYTES_MAX).context("--config")?;
-    let text = String::from_utf8(text).with_context(|| format!("--config {}", path.display()))?;
-    parse_toml(&text, parse).with_context(|| format!("--config {}", path.display()))
+    let text = input_file::read(path, CONFIG_BYTES_MAX).context(flag)?;
+    let text = String::from_utf8(text).with_context(|| format!("{flag} {}", path.display()))?;
+    parse_toml(&text, parse).with_context(|| format!("{flag} {}", path.display()))
 }
 
 /// Parses the text of a file. The error of a key that is a constant now names its value.

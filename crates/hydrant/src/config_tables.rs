@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use toml::de::Error;
 
-use crate::config_text::{ConfigText, StrictTable};
+use crate::config_text::ConfigText;
 use crate::follow::flags::{FollowFlags, FollowerFlags};
 use crate::local::flags::DevFlags;
 use crate::node::flags::ConfigFlags;
@@ -16,8 +16,8 @@ use crate::node::{Merge, NodeFlags};
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ProducerTables {
-    dev: StrictTable<DevFlags>,
-    follow: StrictTable<FollowerFlags>,
+    dev: DevFlags,
+    follow: FollowerFlags,
 }
 
 impl DevFlags {
@@ -27,7 +27,7 @@ impl DevFlags {
         let tables: ProducerTables = file.part()?;
         let keys = Self { node: NodeFlags::from_file(&mut file)?, ..file.part()? };
         file.check_keys()?;
-        Ok(tables.dev.0.merge(keys))
+        Ok(tables.dev.merge(keys))
     }
 }
 
@@ -38,7 +38,7 @@ impl FollowFlags {
         let tables: ProducerTables = file.part()?;
         let node = NodeFlags::from_file(&mut file)?;
         file.check_keys()?;
-        Ok(Self { config: ConfigFlags::default(), follower: tables.follow.0, node })
+        Ok(Self { config: ConfigFlags::default(), follower: tables.follow, node })
     }
 }
 
@@ -77,6 +77,38 @@ mod tests {
         }
         let wrong = DevFlags::from_toml("[dev]\nslot-ms = \"x\"").expect_err("a text").to_string();
         assert!(wrong.contains("line 2"), "{wrong}");
+    }
+
+    #[test]
+    fn an_address_is_a_name_in_a_file_as_on_the_command_line() {
+        for key in ["bind-address", "advertised-ip"] {
+            for value in ["127.0.0.1", "localhost"] {
+                let listen = DevFlags::from_toml(&format!("{key} = \"{value}\""));
+                let listen = listen.expect("an address").node.listen;
+                let address = listen.bind_address.or(listen.advertised_ip).expect("it is set");
+                assert!(address.is_loopback(), "{address}");
+            }
+            let file = format!("slot-ms = 1\n{key} = \"a b\"");
+            let err = DevFlags::from_toml(&file).expect_err("not a name").to_string();
+            assert!(err.contains("line 2") && err.contains("a b: "), "{err}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_not_an_array_of_its_values() {
+        for name in ["rpc", "pool", "pubsub", "grpc", "quic", "dev", "follow"] {
+            for file in [format!("{name} = []"), format!("{name} = [2]"), format!("[[{name}]]")] {
+                for err in [DevFlags::from_toml(&file).err(), FollowFlags::from_toml(&file).err()] {
+                    let err = err.expect(&file).to_string();
+                    assert!(err.contains("expected a table of settings"), "{err}");
+                    assert!(err.contains("line 1"), "{err}");
+                }
+            }
+        }
+        for file in ["[pool]\nheavy = [5, 5, 5]", "pool = { clients = [] }"] {
+            let err = DevFlags::from_toml(file).expect_err(file).to_string();
+            assert!(err.contains("expected a table of settings"), "{err}");
+        }
     }
 
     #[test]

@@ -6,12 +6,11 @@
 //! Not here: the file (`config_file`), the structs (`node::flags`, `local::flags`, `follow::flags`).
 
 use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::value::{Error as NoValue, MapAccessDeserializer};
+use serde::de::value::Error as NoValue;
 use serde::de::{
-    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny,
-    IntoDeserializer, MapAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, IntoDeserializer,
+    MapAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use toml::de::Error;
@@ -27,10 +26,12 @@ impl<'a> ConfigText<'a> {
         Self { text, keys: Vec::new() }
     }
 
-    /// A struct from the keys that are its fields. It must ignore all others.
+    /// A struct from the keys that are its fields, which ignores all others. Each struct in it is a table that has only
+    /// keys of its own.
     pub(crate) fn part<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
         self.keys.extend(field_names::<T>());
-        toml::from_str(self.text)
+        let deserializer = toml::Deserializer::parse(self.text)?;
+        T::deserialize(Tables { deserializer, ignores_unknown_keys: true })
     }
 
     /// Refuses the first key that is a field of no struct.
@@ -39,51 +40,141 @@ impl<'a> ConfigText<'a> {
     }
 }
 
-/// A struct that is a table of its own in the file. A key that is not one of its fields is refused.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StrictTable<T>(pub(crate) T);
+/// A deserializer whose structs are tables. A key that is not a field is refused, and so is an array, whose values
+/// serde would assign to the fields by their positions.
+struct Tables<D> {
+    deserializer: D,
+    /// Whether the struct may have keys that are not its fields.
+    ignores_unknown_keys: bool,
+}
 
-impl<'de, T: DeserializeOwned> Deserialize<'de> for StrictTable<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(StrictVisitor(PhantomData)).map(Self)
+/// Forwards the methods of a deserializer that have only a visitor.
+macro_rules! forward_to_inner {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            self.deserializer.$method(visitor)
+        })*
+    };
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Tables<D> {
+    type Error = D::Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        let keys = (!self.ignores_unknown_keys).then_some(fields);
+        self.deserializer.deserialize_map(TableVisitor { visitor, keys })
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.deserializer.deserialize_unit_struct(name, visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.deserializer.deserialize_newtype_struct(name, visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.deserializer.deserialize_tuple(len, visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.deserializer.deserialize_tuple_struct(name, len, visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.deserializer.deserialize_enum(name, variants, visitor)
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.deserializer.is_human_readable()
+    }
+
+    forward_to_inner! {
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
+        deserialize_f32 deserialize_f64 deserialize_char deserialize_str deserialize_string
+        deserialize_bytes deserialize_byte_buf deserialize_option deserialize_unit deserialize_seq
+        deserialize_map deserialize_identifier deserialize_ignored_any
     }
 }
 
 /// A visitor of the table of a struct.
-struct StrictVisitor<T>(PhantomData<T>);
+struct TableVisitor<V> {
+    visitor: V,
+    /// The known keys. `None`: others are ignored.
+    keys: Option<&'static [&'static str]>,
+}
 
-impl<'de, T: DeserializeOwned> Visitor<'de> for StrictVisitor<T> {
-    type Value = T;
+impl<'de, V: Visitor<'de>> Visitor<'de> for TableVisitor<V> {
+    type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a table of settings")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        let keys = field_names::<T>();
-        T::deserialize(MapAccessDeserializer::new(CheckedMap { map, keys }))
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.visitor.visit_map(Table { map, keys: self.keys })
     }
 }
 
 /// A table whose keys are checked as they are read.
-struct CheckedMap<A> {
+struct Table<A> {
     map: A,
-    keys: &'static [&'static str],
+    keys: Option<&'static [&'static str]>,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for CheckedMap<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Table<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
-        let Some(key) = self.map.next_key_seed(KnownKey(self.keys))? else { return Ok(None) };
+        let Some(keys) = self.keys else { return self.map.next_key_seed(seed) };
+        let Some(key) = self.map.next_key_seed(KnownKey(keys))? else { return Ok(None) };
         seed.deserialize(key.into_deserializer()).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        self.map.next_value_seed(seed)
+        self.map.next_value_seed(TableSeed(seed))
+    }
+}
+
+/// A seed that is deserialized with [`Tables`].
+struct TableSeed<S>(S);
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for TableSeed<S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
+        self.0.deserialize(Tables { deserializer, ignores_unknown_keys: false })
     }
 }
 

@@ -1,12 +1,14 @@
 //! A node that runs in the background: `surfpool start --daemon`.
 //!
-//! In: the address of its JSON-RPC. Out: a line with its process id, when it accepts connections there.
+//! In: the address of its JSON-RPC. Out: a line with its process id, when its `/ready` responds there; or the error with
+//! which it ended.
 //! Shape: the program starts itself once more, without [`FLAG`], in a process group of its own, so that a signal of the
-//! terminal does not end it. It has no standard streams.
-//! Bounds: [`READY_TIMEOUT`].
+//! terminal does not end it. It has no standard streams, except that its standard error is read here until it is ready.
+//! Bounds: [`READY_TIMEOUT`], [`OUTPUT_BYTES_MAX`].
 
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -14,19 +16,24 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::console::{now, print_line};
+use crate::node::flags::ListenFlags;
 
 /// The flag that the process in the background does not have.
 const FLAG: &str = "--daemon";
-/// Until the process accepts connections.
+/// Time limit of the start. A fork waits for its cluster.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Interval between two attempts to connect.
+/// Interval between two requests.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time limit of one attempt to connect.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit of a connection, and of a response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes of the output of a process that has ended.
+const OUTPUT_BYTES_MAX: u64 = 64 << 10;
+/// The start of the response of a node that is ready.
+const READY_HEAD: &[u8; 12] = b"HTTP/1.1 200";
 
-/// Starts this program in the background. The flags have been checked.
-pub(crate) fn start(ip: Option<IpAddr>, port: Option<u16>) -> Result<()> {
-    let (Some(ip), Some(port)) = (ip, port.filter(|port| *port != 0)) else {
+/// Starts this program in the background, and waits until it is ready. The flags have been checked.
+pub(crate) fn start(listen: &ListenFlags, is_logged: bool) -> Result<()> {
+    let ListenFlags { bind_address: Some(ip), rpc_port: Some(port @ 1..), .. } = *listen else {
         bail!("{FLAG} needs a --port that is not 0: there is no output that names another one");
     };
     let address = SocketAddr::new(ip, port);
@@ -36,7 +43,9 @@ pub(crate) fn start(ip: Option<IpAddr>, port: Option<u16>) -> Result<()> {
     let mut command = Command::new(std::env::current_exe().context("this program's file")?);
     // Scripts find the process by its name.
     command.arg0(name).args(args.filter(|arg| arg != FLAG)).process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    // A log has no reader after the start.
+    command.stderr(if is_logged { Stdio::null() } else { Stdio::piped() });
     let mut child = command.spawn().context("start the process in the background")?;
     if let Err(err) = wait_until_ready(&mut child, address) {
         // It may have ended already.
@@ -49,13 +58,16 @@ pub(crate) fn start(ip: Option<IpAddr>, port: Option<u16>) -> Result<()> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "another process is ready when it accepts a connection"
+    reason = "another process is ready when it says so to a request"
 )]
 fn wait_until_ready(child: &mut Child, address: SocketAddr) -> Result<()> {
     let started = now();
-    while !is_open(address) {
+    while !is_ready(address) {
         if let Some(status) = child.try_wait().context("wait for the process")? {
-            bail!("the process in the background ended: {status}; without {FLAG} it says why");
+            let Some(err) = read_error(child) else {
+                bail!("the process in the background ended: {status}; without {FLAG} it says why");
+            };
+            bail!("the process in the background ended: {err}");
         }
         ensure!(started.elapsed() < READY_TIMEOUT, "not ready after {READY_TIMEOUT:?}");
         std::thread::sleep(POLL_INTERVAL);
@@ -63,6 +75,27 @@ fn wait_until_ready(child: &mut Child, address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
+/// Returns the error with which the process ended: its last line on standard error with the name of the program.
+fn read_error(child: &mut Child) -> Option<String> {
+    let mut bytes = Vec::new();
+    let read = child.stderr.take()?.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+    let output = format!("\n{}", String::from_utf8_lossy(&bytes));
+    let (_, err) = output.rsplit_once("\nhydrant: ")?;
+    read.is_ok().then(|| err.trim_end().to_owned())
+}
+
 fn is_open(address: SocketAddr) -> bool {
-    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok()
+    TcpStream::connect_timeout(&address, REQUEST_TIMEOUT).is_ok()
+}
+
+/// Whether `/ready` has the status 200. A node that starts accepts connections, and does not respond yet.
+fn is_ready(address: SocketAddr) -> bool {
+    let status = || {
+        let mut socket = TcpStream::connect_timeout(&address, REQUEST_TIMEOUT)?;
+        socket.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+        write!(socket, "GET /ready HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+        let mut head = [0; READY_HEAD.len()];
+        socket.read_exact(&mut head).map(|()| head)
+    };
+    status().is_ok_and(|head: [u8; READY_HEAD.len()]| head == *READY_HEAD)
 }

@@ -17,7 +17,8 @@ pub(crate) fn run(flags: DevFlags, preset: LocalPreset, signals: StartSignals) -
     let started = now();
     let check = flags.config.check;
     let style = preset.style;
-    let DevConfig { node, local } = DevConfig::from_flags(config::with_file(flags)?, preset)?;
+    let DevConfig { node, local } =
+        DevConfig::from_flags(config::with_file(flags, style)?, preset)?;
     let producer = LocalProducer::new(local);
     if check {
         producer.check(&node)?;

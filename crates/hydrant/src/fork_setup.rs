@@ -54,7 +54,8 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<ForkSettings>> {
     }
     let url = cluster_url(url);
     ensure!(
-        ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)),
+        ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
+            && Server::from_url(&url).is_valid(),
         "--fork-url {}: the form is http[s]://HOST[:PORT][/PATH][?QUERY]",
         Server::from_url(&url)
     );
@@ -176,6 +177,8 @@ mod tests {
         assert!(refusal(&genesis).contains("--fork-genesis \"0\": not a hash"));
         let scheme = DevFlags { fork_url: Some("ftp://x".to_owned()), ..DevFlags::default() };
         assert!(refusal(&scheme).contains("the form is http[s]://"));
+        let port = DevFlags { fork_url: Some("http://h:99999".to_owned()), ..DevFlags::default() };
+        assert!(refusal(&port).contains("the form is http[s]://"));
         let config = from_flags(&DevFlags { fork_slot: Some(5), ..url() });
         let config = config.expect("valid flags").expect("a fork");
         assert!(!config.from_genesis);

@@ -32,7 +32,6 @@ mod fork_setup;
 mod generated_files;
 mod grpc_setup;
 mod index_flags;
-mod input_file;
 mod inspect;
 mod local;
 mod log_filter;
@@ -102,13 +101,13 @@ pub fn run() -> anyhow::Result<()> {
 /// Runs `hydrant dev` with the meaning of surfpool's flags.
 fn run_surfpool(args: SurfpoolArgs, signals: StartSignals) -> anyhow::Result<()> {
     let setup = surfpool::setup(args, Path::new("."))?;
-    let SurfpoolSetup { flags, preset, lines, is_daemon } = setup;
+    let SurfpoolSetup { flags, preset, lines, is_daemon, fork_flag } = setup;
     for line in lines {
         print_stderr(&format!("hydrant: {line}"));
     }
     if is_daemon {
-        let listen = flags.node.listen;
-        return daemon::start(listen.bind_address, listen.rpc_port);
+        return daemon::start(&flags.node.listen, flags.node.output.log);
     }
-    dev::run(flags, preset, signals.for_node(Ignorable::Hangup)?)
+    let run = dev::run(flags, preset, signals.for_node(Ignorable::Hangup)?);
+    run.map_err(|err| surfpool::rename_flags(&err, fork_flag))
 }

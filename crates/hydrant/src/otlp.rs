@@ -72,12 +72,7 @@ struct EndedRequest {
 
 impl SpanExporter {
     /// Starts the thread that sends to the collector at `url`, such as `http://127.0.0.1:4318`. It is not connected yet.
-    pub(crate) fn start(url: &str) -> Result<Arc<Self>> {
-        let server = Server::from_url(url);
-        let form = || format!("--otlp-endpoint {server}: the form is http[s]://HOST:PORT");
-        let authority = url.split_once("://").map(|(_, rest)| rest.trim_end_matches('/'));
-        ensure!(authority.is_some_and(|it| !it.contains('/')), form());
-        let endpoint = Endpoint::parse(url).with_context(form)?;
+    pub(crate) fn start(endpoint: Endpoint) -> Result<Arc<Self>> {
         let (queue, queued) = sync_channel(QUEUE_SPANS_MAX);
         let counts = Arc::new(SpanCounts::default());
         let exporter = Arc::new(Self { queue, counts: Arc::clone(&counts) });
@@ -90,11 +85,22 @@ impl SpanExporter {
 }
 
 /// Exports the spans of a node to the collector at `url`, if there is one.
-pub(crate) fn export_spans(url: Option<&str>, metrics: &Metrics) -> Result<()> {
-    let Some(exporter) = url.map(SpanExporter::start).transpose()? else { return Ok(()) };
+pub(crate) fn export_spans(collector: Option<&Endpoint>, metrics: &Metrics) -> Result<()> {
+    let Some(exporter) = collector.cloned().map(SpanExporter::start).transpose()? else {
+        return Ok(());
+    };
     metrics.add(Arc::clone(&exporter) as Arc<dyn Collector>);
     metrics.set_span_sink(exporter);
     Ok(())
+}
+
+/// Parses the URL of `--otlp-endpoint`.
+pub(crate) fn parse_collector(url: &str) -> Result<Endpoint> {
+    let server = Server::from_url(url);
+    let form = || format!("--otlp-endpoint {server}: the form is http[s]://HOST:PORT");
+    let authority = url.split_once("://").map(|(_, rest)| rest.trim_end_matches('/'));
+    ensure!(authority.is_some_and(|it| !it.contains('/')), form());
+    Endpoint::parse(url).with_context(form)
 }
 
 impl SpanSink for SpanExporter {
@@ -314,7 +320,7 @@ mod tests {
     #[test]
     fn an_endpoint_with_a_path_is_refused_with_the_right_form() {
         for url in ["http://127.0.0.1:4318/v1/traces", "127.0.0.1:4318"] {
-            let err = SpanExporter::start(url).err().expect("it is refused");
+            let err = parse_collector(url).err().expect("it is refused");
             assert!(err.to_string().contains("the form is http[s]://HOST:PORT"), "{err:#}");
         }
     }

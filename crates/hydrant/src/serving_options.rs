@@ -1,6 +1,7 @@
 //! Settings of every node's servers: the drain at its end, TLS, the admin listeners, the address of metrics.
 
 use std::net::SocketAddr;
+use std::os::unix::net::SocketAddr as UnixAddress;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,11 @@ impl ServingOptions {
                 address.ip().is_loopback(),
                 "--admin-address {address}: must be a loopback address, because a program that reaches it can end the node"
             );
+        }
+        if let Some(path) = &flags.admin_socket {
+            // It has a maximum length.
+            UnixAddress::from_pathname(path)
+                .with_context(|| format!("--admin-socket {}", path.display()))?;
         }
         let tls = TlsFiles::from_flags(flags.tls_cert.as_deref(), flags.tls_key.as_deref())?;
         let named = flags.admin_socket.clone().map(AdminSocketPath::Named);

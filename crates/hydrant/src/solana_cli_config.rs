@@ -10,7 +10,6 @@ use serde::Deserialize;
 use solana_pubkey::Pubkey;
 
 use crate::accounts_file;
-use crate::input_file;
 
 /// Path of the file below the user's home.
 const FILE: &str = ".config/solana/cli/config.yml";

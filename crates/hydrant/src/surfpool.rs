@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::{Args, Subcommand};
@@ -21,7 +21,6 @@ use solana_sdk_ids::{feature, native_loader, system_program, sysvar};
 
 use crate::accounts_file::address_or_keypair;
 use crate::anchor::{self, AnchorSetup};
-use crate::input_file;
 use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::NodeFlags;
@@ -34,6 +33,17 @@ const PROGRAM: &str = "surfpool";
 pub(crate) const COMMAND: &str = "surfpool";
 /// Output of `--version` after the program's name: the version of surfpool with these flags and methods.
 pub(crate) const VERSION: &str = concat!("1.7.0 (hydrant-", env!("CARGO_PKG_VERSION"), ")");
+/// The highest port of JSON-RPC: WebSocket has the next port, and QUIC the one after it.
+const PORT_MAX: u16 = u16::MAX - 2;
+/// The flags of `hydrant dev` that errors name, and their names in surfpool. The fork has two.
+const RENAMED_FLAGS: &[(&str, &str)] = &[
+    ("--rpc-port", "--port"),
+    ("--bind-address", "--host"),
+    ("--slot-ms", "--slot-time"),
+    ("--block-mode", "--block-production-mode"),
+    ("--deactivate-feature", "--disable-feature"),
+    ("--log-messages-bytes-limit", "--log-bytes-limit"),
+];
 /// Bytes of a snapshot: what `surfnet_exportSnapshot` makes of 32 MiB of data.
 const SNAPSHOT_BYTES_MAX: u64 = 128 << 20;
 
@@ -59,6 +69,8 @@ pub(crate) struct SurfpoolSetup {
     pub(crate) lines: Vec<String>,
     /// Whether the ledger runs in the background.
     pub(crate) is_daemon: bool,
+    /// The flag that names the forked cluster.
+    pub(crate) fork_flag: &'static str,
 }
 
 /// Returns the arguments with the command inserted if the program is called [`PROGRAM`].
@@ -97,6 +109,12 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         resolve_address(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?;
     let log = flags.log_level != "none";
     let is_daemon = flags.daemon;
+    let fork_flag = if flags.rpc_url.is_some() { "--rpc-url" } else { "--network" };
+    ensure!(
+        flags.port <= PORT_MAX,
+        "--port {}: must be at most {PORT_MAX}, because the next two ports are used as well",
+        flags.port
+    );
     // The system chooses both ports, or none.
     let pubsub_port = flags.ws_port.filter(|_| flags.port != 0);
     let is_cloned = !anchor.clone.is_empty();
@@ -137,7 +155,13 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         node,
         ..DevFlags::default()
     };
-    Ok(SurfpoolSetup { flags, preset, lines, is_daemon })
+    Ok(SurfpoolSetup { flags, preset, lines, is_daemon, fork_flag })
+}
+
+/// Returns an error of `hydrant dev` with the flags of surfpool.
+pub(crate) fn rename_flags(err: &Error, fork_flag: &str) -> Error {
+    let renamed = RENAMED_FLAGS.iter().copied().chain([("--fork-url", fork_flag)]);
+    anyhow!("{}", renamed.fold(format!("{err:#}"), |text, (dev, own)| text.replace(dev, own)))
 }
 
 /// Reads Anchor's files, unless nothing is to be deployed.
@@ -260,6 +284,7 @@ mod tests {
     use super::*;
     use crate::anchor::ANCHOR_FILE;
     use crate::command_line::{Cli, Command};
+    use crate::local::config::DevConfig;
 
     fn start(dir: &Path, flags: &[&str]) -> Result<SurfpoolSetup> {
         let cli = Cli::try_parse_from([&["hydrant", COMMAND, "start"], flags].concat())?;
@@ -301,6 +326,25 @@ mod tests {
         "--anchor-test-config-path",
         "tests/Test.toml",
     ];
+
+    #[test]
+    fn an_error_has_the_flags_of_surfpool() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (flags, expected) in [
+            (["--port", "65535"], "--port 65535: "),
+            (["--slot-time", "99999999"], "--slot-time"),
+            (["--network", "x"], "--network http://x: "),
+            (["--rpc-url", "ftp://x"], "--rpc-url ftp://x: "),
+            (["--disable-feature", "x"], "--disable-feature \"x\""),
+        ] {
+            let err = start(dir.path(), &flags).and_then(|setup| {
+                let config = DevConfig::from_flags(setup.flags, setup.preset);
+                config.map(drop).map_err(|err| rename_flags(&err, setup.fork_flag))
+            });
+            let text = format!("{:#}", err.expect_err("it is refused"));
+            assert!(text.starts_with(expected), "{text}");
+        }
+    }
 
     #[test]
     fn the_flags_of_anchor_start_a_ledger_with_its_programs() {

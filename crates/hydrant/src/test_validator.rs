@@ -124,6 +124,8 @@ pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
 const LEDGER_DIR: &str = "test-ledger";
 /// `--config` of `dev`, in the command of the other name.
 const OWN_CONFIG: &str = "hydrant-config";
+/// The flag of that name, in errors.
+pub(crate) const CONFIG_FLAG: &str = "--hydrant-config";
 
 const RESET_HELP: &str = "Empty the ledger directory first: every file in it is removed";
 /// The short form of `--config`, which means another file in `solana-test-validator`.

@@ -14,8 +14,6 @@ use anyhow::{Context, Result, bail};
 use http_server::{HttpCounters, HttpEvent, Tls};
 use tokio::time::MissedTickBehavior;
 
-use crate::input_file;
-
 /// Bytes of a certificate or key: some hundred certificates.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Interval of the checks of the files for a change.

@@ -108,7 +108,8 @@ impl Replay {
         let seconds_max = RUN_TIME_MAX.as_secs_f64();
         if let Some(late) = entries.iter().find(|entry| seconds(entry) > seconds_max) {
             return Err(LoadError::Plan(format!(
-                "at_ms {:?}: due {:?} s after the first request at a speed of {speed:?}, the maximum is {seconds_max} s",
+                "at_ms {:?}: due {:?} s after the first request at a speed of {speed:?}, the maximum \
+                 is {seconds_max} s",
                 late.at_ms,
                 seconds(late)
             )));

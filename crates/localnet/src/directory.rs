@@ -49,9 +49,7 @@ pub struct NotRemoved {
 impl DirectoryLock {
     /// Locks a directory, which is created if needed. Fails if it has the state of a followed chain.
     pub(crate) fn acquire(dir: &Path) -> Result<Self, LocalnetError> {
-        if dir.join(FOLLOWED_DIR).is_dir() {
-            return Err(LocalnetError::Followed { dir: dir.display().to_string() });
-        }
+        check_directory(dir)?;
         fs::create_dir_all(dir).map_err(dir_error(dir))?;
         let path = dir.join(LOCK_FILE);
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
@@ -64,6 +62,14 @@ impl DirectoryLock {
             Err(TryLockError::Error(err)) => Err(dir_error(dir)(err)),
         }
     }
+}
+
+/// Refuses a directory that has the state of a followed chain. It may not exist yet.
+pub fn check_directory(dir: &Path) -> Result<(), LocalnetError> {
+    if dir.join(FOLLOWED_DIR).is_dir() {
+        return Err(LocalnetError::Followed { dir: dir.display().to_string() });
+    }
+    Ok(())
 }
 
 /// Whether a directory has a ledger of Agave.

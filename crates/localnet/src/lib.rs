@@ -58,7 +58,9 @@ pub use config::{
     QUEUE_COMPUTE_UNITS_MAX_MIN, QUEUE_MAX_DEFAULT, SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
     WARP_SLOT_MAX,
 };
-pub use directory::{NotRemoved, contains_agave_ledger, empty_directory, reset_directory};
+pub use directory::{
+    NotRemoved, check_directory, contains_agave_ledger, empty_directory, reset_directory,
+};
 pub use error::{GenesisError, LocalnetError, SourceError};
 pub use executor::ExecutorError;
 pub use executor_metrics::ExecutorMetrics;

@@ -44,3 +44,4 @@ pub use forwarder::{BlockhashCheck, DestinationStats, Forwarder, ForwarderError}
 pub use server::{Server, ServerError};
 pub use sigverify::SigVerifyStage;
 pub use transaction::{PeerId, ReceivedTransaction, TransactionSink};
+pub use weights::WEIGHTS_BYTES_MAX;

@@ -9,8 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use foldhash::quality::RandomState;
+use input_file::InputFileError;
 use solana_pubkey::Pubkey;
 
+/// Bytes of a file of weights.
+pub const WEIGHTS_BYTES_MAX: u64 = 64 << 20;
 /// Maximum lines that are read.
 const LINES_MAX: usize = 100_000;
 /// The highest valid weight.
@@ -24,14 +27,8 @@ pub(crate) type Weights = HashMap<Pubkey, u32, RandomState>;
 #[non_exhaustive]
 pub enum WeightsError {
     /// The file could not be read.
-    #[error("read {path} (quic.weights)")]
-    Io {
-        /// Path of the weights file.
-        path: PathBuf,
-        /// The system's error of the read.
-        #[source]
-        err: std::io::Error,
-    },
+    #[error("quic.weights")]
+    File(#[from] InputFileError),
     /// A line is not `PUBKEY WEIGHT`.
     #[error("{path}, line {line}: a public key and a weight from 1 to 1000000 are expected")]
     Line {
@@ -50,8 +47,7 @@ pub enum WeightsError {
 
 /// Reads and checks a weights file.
 pub(crate) fn read(path: &Path) -> Result<Weights, WeightsError> {
-    let text =
-        fs::read_to_string(path).map_err(|err| WeightsError::Io { path: path.to_owned(), err })?;
+    let text = input_file::read_text(path, WEIGHTS_BYTES_MAX)?;
     let mut weights = Weights::default();
     for (at, line) in text.lines().enumerate() {
         if at == LINES_MAX {
@@ -99,7 +95,10 @@ impl WeightsFile {
                 Some(weights)
             }
             Err(err) => {
-                tracing::warn!(%err, "the weights file is invalid; the weights are unchanged");
+                tracing::warn!(
+                    err = &err as &dyn std::error::Error,
+                    "the weights file is invalid; the weights are unchanged"
+                );
                 None
             }
         }
@@ -127,7 +126,7 @@ mod tests {
             let err = read(&path).map(|_| ()).map_err(|err| err.to_string());
             assert!(err.is_err_and(|err| err.contains("line 2")), "{bad}");
         }
-        assert!(matches!(read(&dir.path().join("none")), Err(WeightsError::Io { .. })));
+        assert!(matches!(read(&dir.path().join("none")), Err(WeightsError::File(_))));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::compare::keys::{
     PAYERS, SYSTEM, TOKEN, TOKEN_2022, address, bytes, plain, plain_address,
 };
 use crate::directories::remove_directory;
-use crate::rig::program_dir;
+use crate::rig::build::program_dir;
 
 /// Lamports of each payer at genesis: 1,000 SOL.
 pub(crate) const PAYER_LAMPORTS: u64 = 1_000_000_000_000;

@@ -18,8 +18,8 @@ use crate::compare::keys::{MINTED, address};
 use crate::compare::options::Options;
 use crate::directories::remove_directory;
 use crate::rig::clock::{now, pause};
-use crate::rig::free_ports;
 use crate::rig::json_rpc::{call, post};
+use crate::rig::ports::free_ports;
 
 /// Time limit for the start of a node.
 const START_TIMEOUT: Duration = Duration::from_secs(120);

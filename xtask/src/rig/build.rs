@@ -16,8 +16,12 @@ use crate::workspace::{root, target_dir};
 pub(crate) const AGAVE_VERSION: &str = "4.2.2";
 /// The package of the validator.
 pub(crate) const PACKAGE: &str = "agave-validator";
-/// The program of its package that the rig runs.
-const VALIDATOR: &str = "solana-test-validator";
+/// The program of its package that is a cluster of its own.
+const TEST_VALIDATOR: &str = "solana-test-validator";
+/// The program of its package that is a node of a cluster.
+const VALIDATOR: &str = "agave-validator";
+/// The program, and its package, that makes the genesis of a cluster.
+const GENESIS: &str = "solana-genesis";
 /// Debian packages that the validator's build needs.
 const DEBIAN_PACKAGES: [&str; 8] = [
     "clang",
@@ -76,16 +80,36 @@ impl Optimization {
 /// Paths of the programs that the rig starts.
 #[derive(Clone)]
 pub(crate) struct Programs {
-    pub(crate) validator: PathBuf,
+    pub(crate) validator: ValidatorPrograms,
     pub(crate) plugin: PathBuf,
     pub(crate) hydrant: PathBuf,
 }
 
+/// Programs of the validators.
+#[derive(Clone)]
+pub(crate) enum ValidatorPrograms {
+    Single(PathBuf),
+    Cluster { validator: PathBuf, genesis: PathBuf },
+}
+
 /// Returns the programs that the options name, or that were built earlier, or that are built now.
 pub(crate) fn programs(options: &Options) -> Result<Programs> {
-    let validator = find_or_build(&options.validator, || {
-        build_validator(&options.dir, Optimization::ShortBuild)
-    })?;
+    let optimization = Optimization::ShortBuild;
+    let validator = |program| {
+        find_or_build(&options.validator, || {
+            build_program(&options.dir, PACKAGE, program, optimization)
+        })
+    };
+    let validator = if options.is_cluster {
+        ValidatorPrograms::Cluster {
+            validator: validator(VALIDATOR)?,
+            genesis: find_or_build(&options.genesis, || {
+                build_program(&options.dir, GENESIS, GENESIS, optimization)
+            })?,
+        }
+    } else {
+        ValidatorPrograms::Single(validator(TEST_VALIDATOR)?)
+    };
     let plugin = find_or_build(&options.plugin, || plugin(&options.dir))?;
     let hydrant = find_or_build(&options.hydrant, || {
         cargo().args(["build", "--release", "--bin", "hydrant"]).dir(&root()).run()?;
@@ -103,9 +127,19 @@ fn find_or_build(
     file.canonicalize().with_context(|| file.display().to_string())
 }
 
-/// Builds `solana-test-validator`, from its published package and with the versions of the package's lock file.
+/// Builds `solana-test-validator`.
 pub(crate) fn build_validator(dir: &Path, optimization: Optimization) -> Result<PathBuf> {
-    let program = dir.join("target/release").join(VALIDATOR);
+    build_program(dir, PACKAGE, TEST_VALIDATOR, optimization)
+}
+
+/// Builds a program from its published package, with the versions of the package's lock file.
+fn build_program(
+    dir: &Path,
+    package_name: &str,
+    program_name: &str,
+    optimization: Optimization,
+) -> Result<PathBuf> {
+    let program = dir.join("target/release").join(program_name);
     if program.exists() {
         return Ok(program);
     }
@@ -116,10 +150,10 @@ pub(crate) fn build_validator(dir: &Path, optimization: Optimization) -> Result<
         missing.join(" ")
     );
     println!(
-        "{VALIDATOR} {AGAVE_VERSION} is built now: a quarter of an hour on two quick cores, or more; half an hour \
-         as a rival"
+        "{program_name} {AGAVE_VERSION} is built now: a quarter of an hour on two quick cores, or more; half an \
+         hour as a rival"
     );
-    let package = package(dir)?;
+    let package = package(dir, package_name)?;
     let protoc = system_libraries::protoc_package(dir)?;
     let mut config = vec![format!("patch.crates-io.protobuf-src.path={protoc:?}")];
     config.extend(optimization.config());
@@ -129,7 +163,7 @@ pub(crate) fn build_validator(dir: &Path, optimization: Optimization) -> Result<
     let functions = system_libraries::missing_functions(dir, &manifest, &config)?;
     let name = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut cmd = Cmd::new("nice").args(["-n", "19", &name, "rustc", "--release"]);
-    cmd = cmd.args(["--bin", VALIDATOR]).args(config);
+    cmd = cmd.args(["--bin", program_name]).args(config);
     cmd = cmd.args(["--", "-C", &format!("link-arg={}", functions.display())]);
     for (key, value) in PROFILE {
         cmd = cmd.env(key, value);
@@ -140,14 +174,14 @@ pub(crate) fn build_validator(dir: &Path, optimization: Optimization) -> Result<
     Ok(program)
 }
 
-/// Returns the directory of the validator's package: a copy of cargo's download. The build happens in it, with the
-/// lock file of the package.
-fn package(dir: &Path) -> Result<PathBuf> {
-    let package = dir.join(format!("{PACKAGE}-{AGAVE_VERSION}"));
+/// Returns the directory of a package: a copy of cargo's download. The build happens in it, with the lock file of the
+/// package.
+fn package(dir: &Path, name: &str) -> Result<PathBuf> {
+    let package = dir.join(format!("{name}-{AGAVE_VERSION}"));
     if package.exists() {
         return Ok(package);
     }
-    let downloaded = download(dir, PACKAGE, AGAVE_VERSION)?;
+    let downloaded = download(dir, name, AGAVE_VERSION)?;
     let partial = dir.join("partial-package");
     let [from, to] = [&downloaded, &partial].map(|path| path.to_string_lossy());
     Cmd::new("rm").args(["-rf", &to]).run()?;
@@ -196,6 +230,15 @@ fn missing_packages() -> Vec<&'static str> {
         !status(package).is_ok_and(|status| status.trim() == "install ok installed")
     };
     DEBIAN_PACKAGES.iter().filter(is_missing).copied().collect()
+}
+
+/// Returns the directory of the published programs: in the `litesvm` crate that the workspace uses.
+pub(crate) fn program_dir() -> Result<PathBuf> {
+    let text =
+        cargo().args(["metadata", "--format-version", "1", "--locked"]).dir(&root()).output()?;
+    let metadata: Value = serde_json::from_str(&text)?;
+    let manifest = manifest_path(&metadata, "litesvm").context("no litesvm")?;
+    Ok(manifest.with_file_name("src").join("programs/elf"))
 }
 
 /// Builds the plugin with the same rustc as the validator.

@@ -1,4 +1,4 @@
-//! The lines "bank frozen" of two logs, compared part by part.
+//! The lines "bank frozen" of the validators' logs and of a follower's, compared part by part.
 //!
 //! Shape: each log is read from where it was left. A bank is named by its slot and its hash's parts; a slot that was
 //! frozen several times counts with each of its banks.
@@ -38,10 +38,18 @@ struct Log {
     banks: BTreeMap<u64, BTreeSet<Parts>>,
 }
 
-/// Banks from the validator's log and from the follower's.
+/// Banks from the validators' logs and from a follower's.
 pub(crate) struct FrozenBanks {
-    validator: Log,
+    validators: Vec<Log>,
     follower: Log,
+}
+
+/// Banks on forks that were not rooted.
+#[derive(Default, Debug, PartialEq, Eq)]
+pub(crate) struct Forks {
+    pub(crate) banks: usize,
+    /// The most of them without a rooted one between them.
+    pub(crate) longest: usize,
 }
 
 impl Log {
@@ -104,23 +112,31 @@ fn parse(line: &str) -> Option<(u64, Parts)> {
 }
 
 impl FrozenBanks {
-    pub(crate) fn new(validator: &Path, follower: &Path) -> Self {
-        Self { validator: Log::new(validator), follower: Log::new(follower) }
+    pub(crate) fn new(validators: &[PathBuf], follower: &Path) -> Self {
+        let validators = validators.iter().map(|path| Log::new(path)).collect();
+        Self { validators, follower: Log::new(follower) }
     }
 
-    /// Reads the text that both logs have gained since the last call.
+    /// Reads the text that the logs have gained since the last call.
     pub(crate) fn read(&mut self) -> Result<()> {
-        // The follower first: the validator's line of its bank is older, and there.
+        // The follower first: the validators' lines of its bank are older, and there.
         self.follower.read()?;
-        self.validator.read()
+        self.validators.iter_mut().try_for_each(Log::read)
     }
 
-    /// Counts banks of the follower. `is_counted` gets `None` if the validator's log lacks the slot, otherwise whether
+    /// Returns the banks of a slot that validators have. Each fork may have one.
+    fn known(&self, slot: u64) -> Option<BTreeSet<&Parts>> {
+        let known: BTreeSet<&Parts> =
+            self.validators.iter().filter_map(|log| log.banks.get(&slot)).flatten().collect();
+        (!known.is_empty()).then_some(known)
+    }
+
+    /// Counts banks of the follower. `is_counted` gets `None` if the validators' logs lack the slot, otherwise whether
     /// the parts are equal.
     fn count(&self, is_counted: impl Fn(Option<bool>) -> bool) -> usize {
         let banks = self.follower.banks.iter().flat_map(|(slot, all)| {
-            let known = self.validator.banks.get(slot);
-            all.iter().map(move |parts| known.map(|known| known.contains(parts)))
+            let known = self.known(*slot);
+            all.iter().map(move |parts| known.as_ref().map(|known| known.contains(parts)))
         });
         banks.filter(|outcome| is_counted(*outcome)).count()
     }
@@ -137,15 +153,32 @@ impl FrozenBanks {
         self.count(|outcome| outcome.is_none())
     }
 
-    /// Counts the validator's slots between the follower's first and last for which the follower has no bank.
+    /// Counts the first validator's slots between the follower's first and last for which the follower has no bank.
     pub(crate) fn count_missed(&self) -> usize {
         let banks = &self.follower.banks;
         let (Some((first, _)), Some((last, _))) = (banks.first_key_value(), banks.last_key_value())
         else {
             return 0;
         };
-        let theirs = self.validator.banks.range(first..=last);
+        let theirs = self.validators.iter().take(1).flat_map(|log| log.banks.range(first..=last));
         theirs.filter(|(slot, _)| !banks.contains_key(slot)).count()
+    }
+
+    /// Counts the follower's banks that are not among the rooted slots, up to the last one of these.
+    pub(crate) fn forks(&self, rooted: &[u64]) -> Forks {
+        let mut forks = Forks::default();
+        let (Some(first), Some(last)) = (rooted.first(), rooted.last()) else { return forks };
+        let mut neighbours = 0;
+        for (slot, banks) in self.follower.banks.range(first..=last) {
+            if rooted.binary_search(slot).is_ok() {
+                neighbours = 0;
+            } else {
+                neighbours += 1;
+                forks.banks += banks.len();
+            }
+            forks.longest = forks.longest.max(neighbours);
+        }
+        forks
     }
 
     /// Returns the number of epochs with a compared first slot.
@@ -162,7 +195,7 @@ impl FrozenBanks {
             self.equal(),
             self.different(),
             self.count_missed(),
-            newest(&self.validator),
+            self.validators.iter().map(newest).max().unwrap_or_default(),
             newest(&self.follower)
         )
     }
@@ -171,12 +204,13 @@ impl FrozenBanks {
     pub(crate) fn examples(&self) -> String {
         let mut text = String::new();
         let banks = self.follower.banks.iter().filter_map(|(slot, ours)| {
-            let theirs = self.validator.banks.get(slot)?;
-            (!ours.is_subset(theirs)).then_some((slot, ours, theirs))
+            let theirs = self.known(*slot)?;
+            let differs = ours.iter().any(|parts| !theirs.contains(parts));
+            differs.then_some((slot, ours, theirs))
         });
         for (slot, ours, theirs) in banks.take(EXAMPLES_MAX) {
             // Writing to a String does not fail.
-            let _ = writeln!(text, "slot {slot}\n  validator {theirs:?}\n  follower  {ours:?}");
+            let _ = writeln!(text, "slot {slot}\n  validators {theirs:?}\n  follower  {ours:?}");
         }
         text
     }
@@ -199,7 +233,7 @@ mod tests {
         let name = follower.len();
         let one = write(&format!("v{name}"), validator);
         let two = write(&format!("f{name}"), follower);
-        let mut banks = FrozenBanks::new(&one, &two);
+        let mut banks = FrozenBanks::new(std::slice::from_ref(&one), &two);
         banks.read().unwrap();
         [one, two].iter().for_each(|path| std::fs::remove_file(path).unwrap());
         banks
@@ -215,6 +249,15 @@ mod tests {
             let banks = compare(LINE, &LINE.replace(part, other));
             assert_eq!((banks.equal(), banks.different()), (0, 1), "{part}");
         }
+    }
+
+    #[test]
+    fn banks_beside_the_rooted_slots_are_on_forks() {
+        let lines: String =
+            [3, 4, 5, 7, 8, 12].map(|slot| LINE.replace(": 7 ", &format!(": {slot} "))).concat();
+        let banks = compare(LINE, &lines);
+        assert_eq!(banks.forks(&[2, 3, 6, 8, 9]), Forks { banks: 3, longest: 3 });
+        assert_eq!(banks.forks(&[]), Forks::default());
     }
 
     #[test]

@@ -12,17 +12,21 @@ cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyse
   --dir DIR          where the validator is built, and where ledgers and logs are [default: ~/.cache/hydrant-rig]
   --slots COUNT      compare this many banks [default: 1000]
   --minutes COUNT    and end after this time [default: 30]
-  --ticks COUNT      ticks of 6.25 ms in a slot [default: 16, which is 100 ms]
-  --epoch SLOTS      slots in an epoch, at least 32 [default: 32]; the validator makes no blocks any more if its root is
-                     not in the last epoch when one ends, so a slow or busy machine needs longer ones
+  --validators COUNT 1: a solana-test-validator, or 3: a cluster of agave-validator, whose stakes are 40, 35 and 25 %,
+                     followed with `--verify votes` and with `--verify agree` [default: 1]
+  --ticks COUNT      ticks of 6.25 ms in a slot [default: 16, which is 100 ms; of a cluster 64]
+  --epoch SLOTS      slots in an epoch, at least 32 [default: 32; of a cluster 128]; a validator makes no blocks any more
+                     if its root is not in the last epoch when one ends, so a slow or busy machine needs longer ones
   --tps COUNT        transfers a second of the load [default: 40]
   --no-load          only votes
-  --validator FILE   a solana-test-validator 4.2.2 that is there
+  --validator FILE   a solana-test-validator 4.2.2 that is there; of a cluster, an agave-validator
+  --genesis FILE     a solana-genesis 4.2.2 that is there, for a cluster
   --plugin FILE      a libhydrant_geyser.so that is there, of the same rustc
   --hydrant FILE     a hydrant that is there
   --record SLOTS     store the archive, and the stream of this many slots after it with the responses, for a test
   --recorder FILE    the recorder that is there
-  --faults SECONDS   every so often, in turns: cut the stream, kill the follower, kill the validator [default: none]
+  --faults SECONDS   every so often, in turns [default: none]: cut the stream, kill the follower, kill the validator; in
+                     a cluster also stop the leader for a while, let a validator lag, kill one that is not followed
 ";
 
 #[derive(Clone)]
@@ -30,11 +34,13 @@ pub(crate) struct Options {
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
     pub(crate) time: Duration,
+    pub(crate) is_cluster: bool,
     pub(crate) ticks: u32,
     pub(crate) slots_per_epoch: u64,
     pub(crate) tps: u32,
     pub(crate) has_load: bool,
     pub(crate) validator: Option<PathBuf>,
+    pub(crate) genesis: Option<PathBuf>,
     pub(crate) plugin: Option<PathBuf>,
     pub(crate) hydrant: Option<PathBuf>,
     pub(crate) recorded_slots: Option<u64>,
@@ -49,17 +55,21 @@ impl Options {
             dir: PathBuf::from(home).join(".cache/hydrant-rig"),
             slots: 1_000,
             time: Duration::from_secs(30 * 60),
-            ticks: 16,
-            slots_per_epoch: 32,
+            is_cluster: false,
+            ticks: 0,
+            slots_per_epoch: 0,
             tps: 40,
             has_load: true,
             validator: None,
+            genesis: None,
             plugin: None,
             hydrant: None,
             recorded_slots: None,
             recorder: None,
             faults: None,
         };
+        let mut ticks = None;
+        let mut slots_per_epoch = None;
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             let mut value =
@@ -70,11 +80,19 @@ impl Options {
                 "--minutes" => {
                     options.time = Duration::from_secs(60 * value()?.parse::<u64>()?);
                 }
-                "--ticks" => options.ticks = value()?.parse().context("--ticks")?,
-                "--epoch" => options.slots_per_epoch = value()?.parse().context("--epoch")?,
+                "--validators" => {
+                    options.is_cluster = match value()?.as_str() {
+                        "1" => false,
+                        "3" => true,
+                        other => anyhow::bail!("--validators {other}: 1 or 3 is possible"),
+                    };
+                }
+                "--ticks" => ticks = Some(value()?.parse().context("--ticks")?),
+                "--epoch" => slots_per_epoch = Some(value()?.parse().context("--epoch")?),
                 "--tps" => options.tps = value()?.parse().context("--tps")?,
                 "--no-load" => options.has_load = false,
                 "--validator" => options.validator = Some(value()?.into()),
+                "--genesis" => options.genesis = Some(value()?.into()),
                 "--plugin" => options.plugin = Some(value()?.into()),
                 "--hydrant" => options.hydrant = Some(value()?.into()),
                 "--record" => options.recorded_slots = Some(value()?.parse().context("--record")?),
@@ -86,6 +104,9 @@ impl Options {
                 other => anyhow::bail!("no option named `{other}`\n\n{USAGE}"),
             }
         }
+        options.ticks = ticks.unwrap_or(if options.is_cluster { 64 } else { 16 });
+        options.slots_per_epoch =
+            slots_per_epoch.unwrap_or(if options.is_cluster { 128 } else { 32 });
         ensure!(options.ticks > 0, "--ticks must be at least 1");
         std::fs::create_dir_all(&options.dir)?;
         options.dir = options.dir.canonicalize()?;

@@ -53,10 +53,12 @@ impl Recording {
     pub(crate) fn start(recorder: PathBuf, rig: &Rig, slots: u64) -> Result<Self> {
         let to = rig.dir().join("recorded");
         fs::create_dir_all(&to)?;
-        let (archive, slot) = archive(&rig.dir().join("snapshot"))?;
+        let first = rig.followers().first().context("no follower")?;
+        let (archive, slot) = archive(&first.archive_dir())?;
         fs::copy(&archive, to.join(archive.file_name().context("an archive without a name")?))?;
+        let source = format!("http://{}", rig.validators().first().grpc()?);
         let child = Command::new(&recorder)
-            .args(["stream", &rig.grpc_url(), &(slot + 1).to_string(), &slots.to_string()])
+            .args(["stream", &source, &(slot + 1).to_string(), &slots.to_string()])
             .arg(to.join("stream"))
             .spawn()
             .context("start the recorder")?;
@@ -79,7 +81,7 @@ impl Recording {
         let first = self.first;
         let last = self.last;
         let to = std::mem::take(&mut self.to);
-        let log = fs::read_to_string(rig.validator_log())?;
+        let log = fs::read_to_string(rig.validators().first_log())?;
         let lines = frozen_banks(&log, first, last);
         ensure!(!lines.is_empty(), "the validator's log has none of the slots {first} to {last}");
         fs::write(to.join("frozen_banks.log"), lines)?;

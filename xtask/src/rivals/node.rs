@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::directories::remove_directory;
 use crate::rig::clock::{now, pause};
-use crate::rig::free_ports;
+use crate::rig::ports::free_ports;
 use crate::rig::json_rpc::call;
 use crate::rivals::candidate::{Candidate, Ports};
 

@@ -9,7 +9,7 @@ use crate::workspace::Crate;
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index", "metrics", "lattice", "api_keys"],
-    &["subscriptions", "clients", "cache", "process_usage", "store"],
+    &["subscriptions", "clients", "cache", "process_usage", "input_file", "store"],
     &["cpu_pool", "query", "solana", "agave-precompiles"],
     &["authentication", "chain_solana", "snapshot_solana", "verify", "feed"],
     &[

@@ -66,6 +66,8 @@ struct Comparison<'a> {
     /// Accounts that other transactions may write.
     writable: Set,
     fees: u128,
+    /// Whether all transactions have balances.
+    is_complete: bool,
 }
 
 impl WrittenBalance {
@@ -103,7 +105,8 @@ impl AccountKind {
 }
 
 impl BankBalances {
-    /// Compares a block with the accounts that it has written. Returns whether more than sums were compared.
+    /// Compares a block with the accounts that it has written. Returns whether the balances of all transactions were
+    /// compared with accounts.
     ///
     /// Cost: some 100 ns for each account that a transaction names.
     pub(super) fn compare(&self, block: &Block) -> Result<bool, TransactionFault> {
@@ -115,6 +118,7 @@ impl BankBalances {
             failed: Map::default(),
             writable: Set::default(),
             fees: 0,
+            is_complete: true,
         };
         for executed in &block.transactions {
             comparison.add(executed)?;
@@ -124,7 +128,7 @@ impl BankBalances {
         }
         comparison.compare_ends(block)?;
         comparison.compare_failed_writes()?;
-        Ok(true)
+        Ok(comparison.is_complete)
     }
 }
 
@@ -136,6 +140,7 @@ impl Comparison<'_> {
         self.add_writable(executed);
         if meta.pre_balances.is_empty() && meta.post_balances.is_empty() {
             self.last.extend(keys.iter().map(|key| (*key, None)));
+            self.is_complete = false;
             return Ok(());
         }
         let fault = |account: Option<&Pubkey>| balance_fault(Some(executed.index), account);
@@ -221,22 +226,15 @@ impl Comparison<'_> {
 
     /// Compares the balances after the last transaction, and fees, with those after the bank.
     fn compare_ends(&self, block: &Block) -> Result<(), TransactionFault> {
-        let mut fees: Map<i128> = Map::default();
-        for reward in &block.rewards {
-            let is_fee = reward.reward_type == Some(RewardType::Fee);
-            if is_fee && let Ok(pubkey) = reward.pubkey.parse() {
-                *fees.entry(pubkey).or_default() += i128::from(reward.lamports);
-            }
-        }
+        let leader = self.find_leader(block)?;
         // A source without rewards does not say who the leader is.
         let mut may_be_leader = block.rewards.is_empty();
         for (key, last) in &self.last {
             let Some(last) = last else { continue };
             let Some(written) = self.bank.written.get(key) else { continue };
             let paid = i128::from(written.after) - i128::from(*last);
-            if written.kind == AccountKind::OfBank
-                || paid == fees.get(key).copied().unwrap_or_default()
-            {
+            let fee = leader.filter(|(leader, _)| leader == key).map_or(0, |(_, fee)| fee);
+            if written.kind == AccountKind::OfBank || paid == i128::from(fee) {
                 continue;
             }
             let is_fee = u128::try_from(paid).is_ok_and(|paid| paid > 0 && paid <= self.fees);
@@ -245,6 +243,24 @@ impl Comparison<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the leader and its fee. There is one, who gets a part of the fees of the transactions.
+    fn find_leader(&self, block: &Block) -> Result<Option<(Pubkey, u64)>, TransactionFault> {
+        let mut found = None;
+        for reward in &block.rewards {
+            if reward.reward_type != Some(RewardType::Fee) {
+                continue;
+            }
+            let leader = reward.pubkey.parse().ok();
+            let fee = u64::try_from(reward.lamports).ok();
+            let fee = fee.filter(|fee| u128::from(*fee) <= self.fees);
+            match (leader, fee) {
+                (Some(leader), Some(fee)) if found.is_none() => found = Some((leader, fee)),
+                _ => return Err(balance_fault(None, leader.as_ref())),
+            }
+        }
+        Ok(found)
     }
 
     fn compare_failed_writes(&self) -> Result<(), TransactionFault> {

@@ -58,6 +58,9 @@ pub(crate) enum Lie {
     ErrOfDataChangeSet,
     ForgedBalance,
     ForgedFee,
+    /// Rewards make up for balances that a program did not move.
+    ForgedRewards,
+    LostBalances,
     ForgedLogs,
     ForgedEntries,
     LostEntries,
@@ -65,7 +68,7 @@ pub(crate) enum Lie {
 
 use Lie::*;
 
-pub(crate) const LIES: [Lie; 15] = [
+pub(crate) const LIES: [Lie; 17] = [
     Nothing,
     InventedSignature,
     Reordered,
@@ -78,6 +81,8 @@ pub(crate) const LIES: [Lie; 15] = [
     ErrOfDataChangeSet,
     ForgedBalance,
     ForgedFee,
+    ForgedRewards,
+    LostBalances,
     ForgedLogs,
     ForgedEntries,
     LostEntries,
@@ -88,12 +93,14 @@ impl Lie {
     pub(crate) fn refused_by(self, has_entries: bool) -> Option<&'static str> {
         match self {
             InventedSignature => Some("signature"),
-            ErrSet | ErrAndBalancesSet | ForgedBalance | ForgedFee => Some("balance"),
+            ErrSet | ErrAndBalancesSet | ForgedBalance | ForgedFee | ForgedRewards => {
+                Some("balance")
+            }
             ErrOfDataChangeSet => Some("failed_write"),
             ErrRemoved => Some("transfer"),
             Reordered | Replaced | LeftOut | ForgedEntries => has_entries.then_some("entries"),
             LostEntries => has_entries.then_some("missing_entries"),
-            Nothing | ErrOfCallRemoved | ForgedLogs => None,
+            Nothing | ErrOfCallRemoved | LostBalances | ForgedLogs => None,
         }
     }
 
@@ -141,6 +148,26 @@ impl Lie {
                 meta.pre_balances[0] += 5;
             }
             ForgedFee => meta_mut(bank, TRANSFER).fee += 1,
+            ForgedRewards => {
+                let moved = 50;
+                let meta = meta_mut(bank, DATA_CHANGE);
+                meta.post_balances[0] -= moved;
+                meta.post_balances[1] += moved;
+                let next = meta_mut(bank, FAILED_CALL);
+                for balances in [&mut next.pre_balances, &mut next.post_balances] {
+                    balances[0] -= moved;
+                    balances[1] += moved;
+                }
+                let payer = Keypair::new_from_array([43; 32]).pubkey();
+                for (key, lamports) in [(payer, 50), (Pubkey::from(DATA), -50)] {
+                    add_reward(bank, key, lamports);
+                }
+            }
+            LostBalances => {
+                let meta = meta_mut(bank, TRANSFER);
+                meta.pre_balances.clear();
+                meta.post_balances.clear();
+            }
             ForgedLogs => meta_mut(bank, TRANSFER).log_messages = vec!["paid all".to_owned()],
             ForgedEntries => {
                 for update in bank {
@@ -157,6 +184,19 @@ impl Lie {
                     }
                 }
             }
+        }
+    }
+}
+
+fn add_reward(bank: &mut [SubscribeUpdate], pubkey: Pubkey, lamports: i64) {
+    for update in bank {
+        if let Some(UpdateOneof::BlockMeta(meta)) = &mut update.update_oneof {
+            meta.rewards.get_or_insert_default().rewards.push(proto::Reward {
+                pubkey: pubkey.to_string(),
+                lamports,
+                reward_type: proto::RewardType::Fee.into(),
+                ..proto::Reward::default()
+            });
         }
     }
 }

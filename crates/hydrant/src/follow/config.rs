@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use ::follow::{
-    AgreementConfig, ArchiveSource, DownloadLimits, OnMismatch, SourceConfig, TrustedBank,
-    VerifyMode,
+    AgreementConfig, ArchiveSource, DownloadLimits, LedgerDirectory, OnMismatch, SourceConfig,
+    TrustedBank, VerifyMode,
 };
 use anyhow::{Context, Result, bail, ensure};
 use http_client::{Endpoint, Server};
@@ -16,7 +16,6 @@ use solana_hash::Hash;
 use crate::bounds;
 use crate::config_file;
 use crate::follow::flags::{FollowFlags, FollowerFlags, SendTo};
-use crate::input_file;
 use crate::node::config::cores;
 use crate::node::{Merge, NodeConfig, NodeError, ProducerDefaults};
 use crate::snapshot_file::SnapshotFile;
@@ -71,7 +70,7 @@ pub(crate) enum SnapshotSource {
 /// The flags merged with the file: a flag overrides the file, lists are concatenated.
 pub(crate) fn with_file(flags: FollowFlags) -> Result<FollowFlags> {
     let Some(path) = flags.config.config.clone() else { return Ok(flags) };
-    let file = config_file::read_toml(&path, FollowFlags::from_toml)?;
+    let file = config_file::read_toml(config_file::FLAG, &path, FollowFlags::from_toml)?;
     Ok(flags.merge(file))
 }
 
@@ -84,6 +83,7 @@ impl FollowSettings {
         ensure!(!node.reset || node.ledger_dir.is_some(), "--reset requires --ledger");
         let has_start = flags.follower.snapshot.is_some() || node.ledger_dir.is_some();
         ensure!(has_start, "--snapshot or --ledger is required: the state to start from");
+        node.check_ports(None)?;
         Ok(Self { node, chain: FollowConfig::from_flags(&flags.follower)? })
     }
 }
@@ -140,10 +140,24 @@ impl FollowConfig {
     /// Checks that the archives of the flags start as archives do, unless there may be a stored state, with which they are
     /// not read. The rest of them is not checked, because that may take minutes.
     pub(crate) fn check(&self, node: &NodeConfig) -> Result<()> {
-        let may_have_state =
-            node.ledger_dir.as_deref().is_some_and(|dir| !node.reset && dir.exists());
-        let file = self.snapshot_file().filter(|_| !may_have_state);
-        file.map_or(Ok(()), |file| file.check())
+        let directory = node.ledger_dir.as_deref().map(LedgerDirectory::new).transpose();
+        let directory = directory.context("--ledger")?;
+        if directory.is_some_and(|directory| !node.reset && directory.may_have_state()) {
+            return Ok(());
+        }
+        self.first_snapshot()?;
+        self.snapshot_file().map_or(Ok(()), |file| file.check())
+    }
+
+    /// The snapshot to start from, and a node of its chain, without which no chain can be followed for the first time.
+    pub(crate) fn first_snapshot(&self) -> Result<(&SnapshotSource, &Endpoint)> {
+        let snapshot = self.snapshot.as_ref();
+        let snapshot =
+            snapshot.context("--ledger has no state yet: name a snapshot with --snapshot")?;
+        let upstream = self.upstream.as_ref();
+        let upstream =
+            upstream.context("--snapshot is a file: name a node of the chain with --upstream")?;
+        Ok((snapshot, upstream))
     }
 
     /// Fails if the chain has another genesis hash than that of the flags.
@@ -180,6 +194,11 @@ fn is_url(text: &str) -> bool {
 
 fn snapshot_source(flags: &FollowerFlags, snapshot: &str) -> Result<SnapshotSource> {
     if !is_url(snapshot) {
+        ensure!(
+            !snapshot.contains("://"),
+            "--snapshot {}: {SOURCE_FORM}, or a file",
+            Server::from_url(snapshot)
+        );
         return Ok(SnapshotSource::File(PathBuf::from(snapshot)));
     }
     ensure!(
@@ -191,13 +210,14 @@ fn snapshot_source(flags: &FollowerFlags, snapshot: &str) -> Result<SnapshotSour
 }
 
 fn upstream(flags: &FollowerFlags) -> Result<Option<Endpoint>> {
-    let of_snapshot = || flags.snapshot.as_deref().filter(|it| is_url(it));
-    let url = flags.upstream.as_deref().or_else(of_snapshot);
+    let of_snapshot =
+        || flags.snapshot.as_deref().filter(|it| is_url(it)).map(|url| ("--snapshot", url));
+    let url = flags.upstream.as_deref().map(|url| ("--upstream", url)).or_else(of_snapshot);
     ensure!(
         flags.upstream_key.is_none() || url.is_some(),
         "--upstream-key needs --upstream, or a URL as --snapshot"
     );
-    url.map(|url| http_endpoint(flags, url)).transpose().context("--upstream")
+    url.map(|(flag, url)| http_endpoint(flags, url).context(flag)).transpose()
 }
 
 /// A node's RPC port, with the key of `--upstream-key`.
@@ -210,11 +230,9 @@ fn http_endpoint(flags: &FollowerFlags, url: &str) -> Result<Endpoint> {
 
 fn sources(flags: &FollowerFlags) -> Result<Vec<SourceConfig>> {
     ensure!(!flags.source.is_empty(), "--source is required: the URL of a server to follow");
-    let token = flags.x_token.as_deref().map(read_token).transpose()?;
-    let source = |url: &String| {
-        ensure!(is_url(url), "--source {}: {SOURCE_FORM}", Server::from_url(url));
-        Ok(SourceConfig { url: url.clone(), x_token: token.clone() })
-    };
+    let read = |path: &Path| input_file::read_secret(path).context("--x-token");
+    let token = flags.x_token.as_deref().map(read).transpose()?;
+    let source = |url: &String| source_config("--source", url, token.clone());
     flags.source.iter().map(source).collect()
 }
 
@@ -228,6 +246,10 @@ fn agreement(flags: &FollowerFlags) -> Result<AgreementConfig> {
         is_agreement != urls.is_empty(),
         "--verify agree needs --verify-source, and nothing else does"
     );
+    ensure!(
+        flags.verify_sources_min.is_none() || !urls.is_empty(),
+        "--verify-sources-min needs --verify-source"
+    );
     let required = flags.verify_sources_min.unwrap_or(urls.len());
     ensure!(
         !is_agreement || (1..=urls.len()).contains(&required),
@@ -235,9 +257,8 @@ fn agreement(flags: &FollowerFlags) -> Result<AgreementConfig> {
         urls.len()
     );
     let source = |(number, url): (usize, &String)| {
-        ensure!(is_url(url), "--verify-source {}: {SOURCE_FORM}", Server::from_url(url));
-        let x_token = tokens.get(number).map(|path| read_token(path)).transpose()?;
-        Ok(SourceConfig { url: url.clone(), x_token })
+        let read = |path: &PathBuf| input_file::read_secret(path).context("--verify-x-token");
+        source_config("--verify-source", url, tokens.get(number).map(read).transpose()?)
     };
     let sources: Vec<SourceConfig> = urls.iter().enumerate().map(source).collect::<Result<_>>()?;
     check_independence(&sources, &flags.source)?;
@@ -276,8 +297,10 @@ fn genesis_hash(flags: &FollowerFlags) -> Result<Option<Hash>> {
     text.map(parse).transpose()
 }
 
-fn read_token(path: &Path) -> Result<String> {
-    input_file::read_secret(path).context("--x-token")
+fn source_config(flag: &str, url: &str, x_token: Option<String>) -> Result<SourceConfig> {
+    let source = SourceConfig { url: url.to_owned(), x_token };
+    ensure!(source.has_valid_url(), "{flag} {}: {SOURCE_FORM}", source.server());
+    Ok(source)
 }
 
 #[cfg(test)]
@@ -321,6 +344,35 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_names_the_flag() {
+        let with_source =
+            || FollowerFlags { source: vec!["http://a:1".to_owned()], ..FollowerFlags::default() };
+        let nowhere = PathBuf::from("/nowhere");
+        for (flags, expected) in [
+            (
+                FollowerFlags { x_token: Some(nowhere.clone()), ..with_source() },
+                "--x-token: /nowhere: ",
+            ),
+            (
+                FollowerFlags {
+                    verify: Some(VerifyMode::Agree),
+                    verify_source: vec!["http://b:1".to_owned()],
+                    verify_x_token: vec![nowhere],
+                    ..with_source()
+                },
+                "--verify-x-token: /nowhere: ",
+            ),
+            (
+                FollowerFlags { verify_sources_min: Some(1), ..with_source() },
+                "--verify-sources-min needs --verify-source",
+            ),
+        ] {
+            let err = FollowConfig::from_flags(&flags).err().expect("it is refused");
+            assert!(format!("{err:#}").starts_with(expected), "{err:#}");
+        }
+    }
+
+    #[test]
     fn the_refusal_of_a_url_has_nothing_of_it_but_the_server() {
         for (source, verify_source) in
             [("ws://u:KEY@a:1/KEY?KEY", "http://b:1"), ("http://a:1", "ws://u:KEY@b:1/KEY?KEY")]
@@ -328,15 +380,33 @@ mod tests {
             let text = refusal(&[source], &[verify_source]).expect("it is refused");
             assert!(text.contains(":1: the form is http[s]") && !text.contains("KEY"), "{text}");
         }
-        for flags in [
-            FollowerFlags { upstream: Some("ws://a/KEY".to_owned()), ..FollowerFlags::default() },
-            FollowerFlags {
-                snapshot: Some("http://u:KEY@host.invalid:1/KEY".to_owned()),
-                ..FollowerFlags::default()
-            },
+        for url in
+            ["http://", "http://[::1", "http://a b", "http://127.0.0.1:99999", "http://h/KEY KEY"]
+        {
+            for (sources, verify_sources, flag) in [
+                ([url], ["http://b:1"], "--source http://"),
+                (["http://a:1"], [url], "--verify-source http://"),
+            ] {
+                let text = refusal(&sources, &verify_sources).expect("it is refused");
+                assert!(text.starts_with(flag) && text.contains(SOURCE_FORM), "{text}");
+                assert!(!text.contains("KEY"), "{text}");
+            }
+        }
+        for (upstream, snapshot, expected) in [
+            (None, Some("ftp://u:KEY@a"), "--snapshot ftp://a: the form is"),
+            (None, Some("http://u:KEY@127.0.0.1/KEY"), "--snapshot: http://127.0.0.1: "),
+            (Some("http://u:KEY@127.0.0.1"), None, "--upstream: http://127.0.0.1: "),
+            (Some("ws://a/KEY"), None, "--upstream: ws://a: "),
         ] {
+            let flags = FollowerFlags {
+                source: vec!["http://a:1".to_owned()],
+                upstream: upstream.map(str::to_owned),
+                snapshot: snapshot.map(str::to_owned),
+                ..FollowerFlags::default()
+            };
             let err = FollowConfig::from_flags(&flags).err().expect("it is refused");
-            assert!(!format!("{err:#}").contains("KEY"), "{err:#}");
+            let text = format!("{err:#}");
+            assert!(text.starts_with(expected) && !text.contains("KEY"), "{text}");
         }
     }
 }

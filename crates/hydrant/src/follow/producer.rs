@@ -88,13 +88,7 @@ impl Start<'_> {
         if let Some(stored) = stored.context("--ledger")?.flatten() {
             return start_from_stored(chain, node, stored).context("start from --ledger");
         }
-        let snapshot = chain.snapshot.as_ref();
-        let snapshot =
-            snapshot.context("--ledger has no state yet: name a snapshot with --snapshot")?;
-        let upstream = chain
-            .upstream
-            .as_ref()
-            .context("--snapshot is a file: name a node of the chain with --upstream")?;
+        let (snapshot, upstream) = chain.first_snapshot()?;
         // It blocks, and before the download: a wrong upstream must not cost hours.
         let facts =
             UpstreamFacts::request(upstream).context("request the chain's facts (--upstream)")?;

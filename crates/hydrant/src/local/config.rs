@@ -17,13 +17,13 @@ use crate::clone::CloneRequest;
 use crate::config_file;
 use crate::faucet_server::FAUCET_PORT;
 use crate::fork_setup::{self, ForkSettings};
-use crate::input_file;
 use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::config::cores;
 use crate::node::{Merge, NodeConfig, ProducerDefaults};
 use crate::snapshot_file::SnapshotFile;
 use crate::solana_cli_config;
+use crate::test_validator;
 
 /// Microseconds of a tick: 160 ticks a second, as on a cluster.
 const TICK_US: u64 = 6_250;
@@ -129,9 +129,13 @@ impl LocalConfig {
 }
 
 /// The flags merged with the file: a flag overrides the file, lists are concatenated.
-pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
+pub(crate) fn with_file(flags: DevFlags, style: OutputStyle) -> Result<DevFlags> {
     let Some(path) = flags.config.config.clone() else { return Ok(flags) };
-    let file = config_file::read_toml(&path, DevFlags::from_toml)?;
+    let flag = match style {
+        OutputStyle::Hydrant => config_file::FLAG,
+        OutputStyle::TestValidator => test_validator::CONFIG_FLAG,
+    };
+    let file = config_file::read_toml(flag, &path, DevFlags::from_toml)?;
     Ok(merge(flags, file))
 }
 
@@ -159,8 +163,11 @@ impl DevConfig {
     pub(crate) fn from_flags(flags: DevFlags, preset: LocalPreset) -> Result<Self> {
         bounds::check(&bounds::local(&flags))?;
         let mut node = NodeConfig::from_flags(&flags.node, &producer_defaults(&flags))?;
-        let shreds = flags.limit_ledger_size.filter(|_| flags.node.ledger.history_bytes.is_none());
-        if let Some(shreds) = shreds {
+        if let Some(shreds) = flags.limit_ledger_size {
+            ensure!(
+                flags.node.ledger.history_bytes.is_none(),
+                "--history-bytes and --limit-ledger-size exclude each other"
+            );
             node.history.bytes_max = shreds.saturating_mul(SHRED_BYTES);
         }
         node.rpc_ports.pubsub = preset.pubsub_port;
@@ -179,6 +186,7 @@ impl DevConfig {
             account_dirs: flags.account_dir,
             style: preset.style,
         };
+        node.check_ports(local.faucet_port)?;
         local.localnet.verifies_programs = preset.style == OutputStyle::Hydrant;
         local.localnet.accounts.extend(preset.accounts);
         Ok(Self { node, local })
@@ -381,6 +389,29 @@ mod tests {
         assert_eq!(config.node.forward, [SocketAddr::from(([127, 0, 0, 1], 9))]);
         assert_eq!(config.local.localnet.slot_ms, 50);
         assert_eq!(config.local.localnet.queue_max, 7);
+    }
+
+    #[test]
+    fn one_file_has_one_bound_of_history() {
+        let both = "history-bytes = 1000000\nlimit-ledger-size = 1000000";
+        let err = check(DevFlags::default(), both).err().expect("it is refused").to_string();
+        assert_eq!(err, "--history-bytes and --limit-ledger-size exclude each other");
+        // A flag overrides the key that it contradicts.
+        let flags = DevFlags { limit_ledger_size: Some(1_000_000), ..DevFlags::default() };
+        let config = check(flags, "history-bytes = 1000000").expect("valid settings");
+        assert_eq!(config.node.history.bytes_max, 1_000_000 * SHRED_BYTES);
+    }
+
+    #[test]
+    fn the_refused_file_is_named_by_the_flag_of_the_command() {
+        for (style, flag) in
+            [(OutputStyle::Hydrant, "--config"), (OutputStyle::TestValidator, "--hydrant-config")]
+        {
+            let mut flags = DevFlags::default();
+            flags.config.config = Some("/nowhere".into());
+            let err = with_file(flags, style).expect_err("no such file");
+            assert!(format!("{err:#}").starts_with(&format!("{flag}: /nowhere: ")), "{err:#}");
+        }
     }
 
     #[test]

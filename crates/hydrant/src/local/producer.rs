@@ -54,6 +54,9 @@ impl LocalProducer {
     /// Finds the errors that a start would find while it creates a ledger, and writes nothing. Of an archive only the start
     /// is read, because the whole may take minutes.
     pub(crate) fn check(mut self, node: &NodeConfig) -> Result<()> {
+        if let Some(dir) = &node.ledger_dir {
+            localnet::check_directory(dir).context("open the ledger")?;
+        }
         self.prepare(node, true)?;
         let config = &self.config;
         if let Some(file) = &config.snapshot {

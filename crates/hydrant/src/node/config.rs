@@ -4,10 +4,11 @@
 //! are not here (`local::config`, `follow::config`); a producer only has [`ProducerDefaults`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use chain_solana::HistoryLimits;
+use http_client::Endpoint;
 use query::LedgerConfig;
 
 use crate::announced::Announced;
@@ -15,16 +16,14 @@ use crate::api_key_file::ApiKeyFile;
 use crate::bounds;
 use crate::grpc_setup;
 use crate::index_flags;
-use crate::input_file;
 use crate::log_format::LogFormat;
 use crate::node::NodeFlags;
+use crate::otlp::parse_collector;
 use crate::process_setup::{GrpcPort, RpcPorts};
 use crate::serving_options::{ServingOptions, allowed_origins};
 
 /// The port on which clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
-/// Bytes of a file of weights. Up to 100,000 lines are read.
-const WEIGHTS_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of the response cache: a thousand responses of a quarter of a megabyte.
 const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 
@@ -65,8 +64,8 @@ pub struct NodeConfig {
     pub(crate) quiet: bool,
     pub(crate) log: bool,
     pub(crate) log_format: LogFormat,
-    /// URL of the collector of spans. `None`: no spans are exported.
-    pub(crate) otlp_endpoint: Option<String>,
+    /// The collector of spans. `None`: no spans are exported.
+    pub(crate) otlp_endpoint: Option<Endpoint>,
 }
 
 /// The default values that depend on the producer of the ledger.
@@ -150,7 +149,7 @@ impl NodeConfig {
             rpc_ports: RpcPorts { rpc: rpc_port(flags), pubsub: None },
             grpc_port: grpc_setup::port(&flags.services, flags.listen.rpc_port)?,
             tpu_port: tpu_port(flags, defaults.has_tpu)?,
-            endpoints_file: flags.listen.endpoints_file.clone(),
+            endpoints_file: endpoints_file(flags)?,
             rpc: rpc_config(flags)?,
             pubsub: pubsub_config(flags)?,
             grpc: grpc_config(flags, defaults.replay_slots_min)?,
@@ -173,9 +172,65 @@ impl NodeConfig {
             quiet: flags.output.quiet,
             log: flags.output.log,
             log_format: flags.output.log_format.unwrap_or_default(),
-            otlp_endpoint: flags.output.otlp_endpoint.clone(),
+            otlp_endpoint: flags
+                .output
+                .otlp_endpoint
+                .as_deref()
+                .map(parse_collector)
+                .transpose()?,
         })
     }
+
+    /// Refuses two TCP ports that exclude each other, which one of them could not be bound to. `faucet_port` is that of
+    /// the faucet.
+    pub(crate) fn check_ports(&self, faucet_port: Option<u16>) -> Result<()> {
+        let RpcPorts { rpc, pubsub } = self.rpc_ports;
+        let pubsub = pubsub.or_else(|| rpc.checked_add(1).filter(|_| rpc != 0));
+        let grpc = self.grpc_port.and_then(|port| match port {
+            GrpcPort::Exactly(port) => Some(port),
+            GrpcPort::Preferably(_) => None,
+        });
+        let at = |port: Option<u16>| port.map(|port| SocketAddr::new(self.bind_address, port));
+        let rows = [
+            ("--rpc-port", at(Some(rpc))),
+            ("WebSocket, after --rpc-port,", at(pubsub)),
+            ("--grpc-port", at(grpc)),
+            ("--faucet-port", at(faucet_port)),
+            ("--metrics-address", self.serving.metrics_address),
+            ("--admin-address", self.serving.admin_address),
+        ];
+        let bound = rows.into_iter().filter_map(|(name, address)| Some((name, address?)));
+        let bound: Vec<_> = bound.filter(|(_, address)| address.port() != 0).collect();
+        for (number, (name, address)) in bound.iter().enumerate() {
+            if let Some((other, _)) = bound[..number].iter().find(|(_, it)| overlap(*it, *address))
+            {
+                bail!("{name} {}: {other} has this port", address.port());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether only one of two addresses can be bound.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let contains = |all: SocketAddr, it: SocketAddr| {
+        all.ip().is_unspecified() && (all.is_ipv6() || it.is_ipv4())
+    };
+    one.port() == other.port()
+        && (one.ip() == other.ip() || contains(one, other) || contains(other, one))
+}
+
+/// The file of `--endpoints-file`, which is written when the node is ready.
+fn endpoints_file(flags: &NodeFlags) -> Result<Option<PathBuf>> {
+    let Some(path) = &flags.listen.endpoints_file else { return Ok(None) };
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    ensure!(!path.is_dir(), "--endpoints-file {}: a directory", path.display());
+    ensure!(
+        dir.is_none_or(Path::is_dir),
+        "--endpoints-file {}: its directory does not exist",
+        path.display()
+    );
+    Ok(Some(path.clone()))
 }
 
 /// The number of cores that the process may use.
@@ -245,6 +300,9 @@ fn grpc_config(flags: &NodeFlags, replay_slots_min: u64) -> Result<grpc::Config>
             || config.x_token_file.is_none(),
         "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
     );
+    if !flags.services.no_grpc {
+        grpc::Server::check(&config)?;
+    }
     config.replay_slots_max = config.replay_slots_max.max(replay_slots_min);
     Ok(config)
 }
@@ -259,7 +317,7 @@ fn quic_config(flags: &NodeFlags) -> Result<::tpu::Config> {
     bounds::check(&bounds::quic(&config))?;
     config.check()?;
     if let Some(path) = &config.weights {
-        input_file::check(path, WEIGHTS_BYTES_MAX).context("--identity-weights")?;
+        input_file::check(path, ::tpu::WEIGHTS_BYTES_MAX).context("--identity-weights")?;
     }
     Ok(config)
 }
@@ -269,4 +327,77 @@ fn ledger_config(flags: &NodeFlags) -> Result<LedgerConfig> {
         addresses_max: flags.bounds.max_addresses.unwrap_or(localnet::ADDRESSES_MAX_DEFAULT),
         indices: index_flags::from_flags(&flags.indices)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::flags::{ListenFlags, OutputFlags, ServiceFlags, ServingFlags};
+
+    fn refusal(flags: &NodeFlags) -> String {
+        let defaults = ProducerDefaults { has_tpu: false, replay_slots_min: 1 };
+        let checked = NodeConfig::from_flags(flags, &defaults)
+            .and_then(|config| config.check_ports(Some(9_900)));
+        format!("{:#}", checked.expect_err("it is refused"))
+    }
+
+    #[test]
+    fn what_a_start_would_refuse_is_refused_before() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = dir.path().join("s".repeat(300));
+        let missing = dir.path().join("none/endpoints.json");
+        let serving = |serving| NodeFlags { serving, ..NodeFlags::default() };
+        let listen = |file| {
+            let listen = ListenFlags { endpoints_file: Some(file), ..ListenFlags::default() };
+            NodeFlags { listen, ..NodeFlags::default() }
+        };
+        let output = OutputFlags {
+            otlp_endpoint: Some("ftp://u:KEY@x".to_owned()),
+            ..OutputFlags::default()
+        };
+        let mut token = NodeFlags::default();
+        token.tables.grpc.x_token_file = Some("/dev/zero".into());
+        for (flags, expected) in [
+            (NodeFlags { output, ..NodeFlags::default() }, "--otlp-endpoint ftp://x: "),
+            (
+                serving(ServingFlags { admin_socket: Some(socket), ..ServingFlags::default() }),
+                "--admin-socket ",
+            ),
+            (listen(dir.path().to_owned()), "--endpoints-file "),
+            (listen(missing), "--endpoints-file "),
+            (token, "grpc.x_token_file: /dev/zero: a device"),
+        ] {
+            let text = refusal(&flags);
+            assert!(text.starts_with(expected) && !text.contains("KEY"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_port_has_one_server() {
+        let services = |grpc_port| NodeFlags {
+            services: ServiceFlags { grpc_port: Some(grpc_port), ..ServiceFlags::default() },
+            ..NodeFlags::default()
+        };
+        let metrics = |address: &str| NodeFlags {
+            serving: ServingFlags {
+                metrics_address: Some(address.parse().expect("an address")),
+                ..ServingFlags::default()
+            },
+            ..NodeFlags::default()
+        };
+        for (flags, expected) in [
+            (services(8_899), "--grpc-port 8899: --rpc-port has this port"),
+            (services(8_900), "--grpc-port 8900: WebSocket, after --rpc-port, has this port"),
+            (services(9_900), "--faucet-port 9900: --grpc-port has this port"),
+            (metrics("127.0.0.1:8899"), "--metrics-address 8899: --rpc-port has this port"),
+            (metrics("[::]:8899"), "--metrics-address 8899: --rpc-port has this port"),
+        ] {
+            assert_eq!(refusal(&flags), expected);
+        }
+        let defaults = ProducerDefaults { has_tpu: true, replay_slots_min: 1 };
+        for flags in [NodeFlags::default(), metrics("127.0.0.2:8899"), metrics("127.0.0.1:0")] {
+            let config = NodeConfig::from_flags(&flags, &defaults).expect("valid settings");
+            config.check_ports(None).expect("different ports");
+        }
+    }
 }

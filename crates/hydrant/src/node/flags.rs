@@ -9,7 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::config_text::ConfigText;
 use crate::log_format::LogFormat;
@@ -123,6 +124,7 @@ pub(crate) struct IndexFlags {
 pub(crate) struct ListenFlags {
     /// Listen on this address, or on the address of this name [default: 127.0.0.1].
     #[arg(long, value_name = "ADDRESS", value_parser = resolve_address, help_heading = "Serving")]
+    #[serde(deserialize_with = "address")]
     pub(crate) bind_address: Option<IpAddr>,
     /// Announce this address, or the address of this name [default: --bind-address; for 0.0.0.0 and ::
     /// the address on which a client's connection arrives].
@@ -133,6 +135,7 @@ pub(crate) struct ListenFlags {
         value_parser = resolve_address,
         help_heading = "Serving"
     )]
+    #[serde(deserialize_with = "address")]
     pub(crate) advertised_ip: Option<IpAddr>,
     /// Serve JSON-RPC, REST and WebSocket on this port, and WebSocket alone on the next one; 0 uses two
     /// free ports [default: 8899].
@@ -141,6 +144,13 @@ pub(crate) struct ListenFlags {
     /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS, "grpc": URL} to this file when the node is ready.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
+}
+
+/// An address in a file, or the address of a name, as the flag takes both.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let context = |err| D::Error::custom(format!("{text}: {err}"));
+    resolve_address(&text).map(Some).map_err(context)
 }
 
 /// The services alongside JSON-RPC, and the clients that may use them.

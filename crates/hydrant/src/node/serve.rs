@@ -109,7 +109,7 @@ pub(crate) async fn start(
         addresses.faucet = Some(config.announced.to_output(faucet.address()));
         parts.add(faucet);
     }
-    export_spans(config.otlp_endpoint.as_deref(), &server.context.metrics)?;
+    export_spans(config.otlp_endpoint.as_ref(), &server.context.metrics)?;
     if let Some(file) = api_keys.clone() {
         parts.spawn(file.watch(close_keys(Arc::clone(&pubsub), key_closer)));
     }

@@ -357,6 +357,22 @@ fn surfpool_has_a_version_and_a_background_that_must_be_reachable() -> Result<()
 }
 
 #[test]
+fn surfpool_in_the_background_reports_the_error_of_its_start() -> Result<()> {
+    let free_port = || Ok::<_, anyhow::Error>(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?);
+    // It binds its own port before it asks the cluster, which does not respond.
+    let port = free_port()?.port().to_string();
+    let address = free_port()?.to_string();
+    let cluster = format!("http://{address}");
+    let args = ["surfpool", "start", "--ci", "--daemon", "--port", &port, "--rpc-url", &cluster];
+    let run = run_to_end(Command::new(HYDRANT).args(args))?;
+    let text = String::from_utf8_lossy(&run.stderr);
+    ensure!(run.status.code() == Some(1), "{:?}: {text}", run.status);
+    ensure!(run.stdout.is_empty(), "{}", String::from_utf8_lossy(&run.stdout));
+    ensure!(text.contains("--rpc-url: ") && text.contains(&address), "{text}");
+    Ok(())
+}
+
+#[test]
 fn a_link_named_surfpool_runs_with_the_flags_of_anchor() -> Result<()> {
     let dir = TempDir::new()?;
     let path = dir.path().join("surfpool");

@@ -238,8 +238,10 @@ fn a_configuration_file_is_read_and_checked() -> Result<()> {
 fn a_node_that_cannot_report_its_ports_ends_and_leaves_its_ledger_whole() -> Result<()> {
     let files = TempDir::new()?;
     let ledger = files.path().join("ledger").display().to_string();
-    let missing = files.path().join("missing/endpoints.json").display().to_string();
-    let args = ["dev", "--rpc-port", "0", "--ledger", &ledger, "--endpoints-file", &missing];
+    let endpoints = files.path().join("endpoints.json").display().to_string();
+    // It is written under this name first.
+    fs::create_dir(format!("{endpoints}.new"))?;
+    let args = ["dev", "--rpc-port", "0", "--ledger", &ledger, "--endpoints-file", &endpoints];
     let run = run_to_end(Command::new(env!("CARGO_BIN_EXE_hydrant")).args(args))?;
     let output = String::from_utf8_lossy(&run.stderr);
     ensure!(run.status.code() == Some(1) && output.contains("--endpoints-file"), "{output}");

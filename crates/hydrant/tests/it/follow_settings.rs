@@ -165,6 +165,13 @@ fn the_settings_of_a_follower_are_checked_without_a_start() -> Result<()> {
     let file = format!("{source}snapshot = \"{}\"\n", archive.display());
     let foreign = check(&file)?;
     ensure!(!foreign.0 && foreign.1.contains("compressed with bzip2"), "{}", foreign.1);
+    let nowhere = dir.path().join("nowhere");
+    let no_state = check(&format!("ledger = \"{}\"\n{source}", nowhere.display()))?;
+    ensure!(!no_state.0 && no_state.1.contains("--ledger has no state yet"), "{}", no_state.1);
+    ensure!(!nowhere.exists(), "a check writes nothing");
+    fs::create_dir_all(nowhere.join("store"))?;
+    let of_dev = check(&format!("ledger = \"{}\"\n{chain}", nowhere.display()))?;
+    ensure!(!of_dev.0 && of_dev.1.contains("--ledger: "), "{}", of_dev.1);
     let without = check("[follow]\nsnapshot = \"http://127.0.0.1:1\"\n")?;
     ensure!(!without.0 && without.1.contains("--source is required"), "{}", without.1);
     Ok(())

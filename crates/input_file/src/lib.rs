@@ -3,43 +3,91 @@
 //! A device such as `/dev/zero` never ends, and a named pipe may block forever: both are refused without a read.
 
 use std::fs::{self, File, Metadata};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
-
-use anyhow::{Result, ensure};
+use std::path::{Path, PathBuf};
 
 /// Bytes of a file with a token or a key.
 const SECRET_BYTES_MAX: u64 = 4_096;
 
-/// The bytes of a regular file of at most `bytes_max`. The error names the file.
-pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
+/// Why a file is not read. The message names the file, and has nothing of its content.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct InputFileError {
+    path: PathBuf,
+    reason: Reason,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Reason {
+    #[error("{0}")]
+    Io(io::Error),
+    #[error("{0}, not a regular file")]
+    Kind(&'static str),
+    #[error("{bytes} bytes, the maximum is {bytes_max}")]
+    TooLong { bytes: u64, bytes_max: u64 },
+    #[error("more than {bytes_max} bytes")]
+    MoreThan { bytes_max: u64 },
+    #[error("not UTF-8")]
+    NotUtf8,
+}
+
+/// Returns the bytes of a regular file of at most `bytes_max`.
+///
+/// # Errors
+///
+/// The file cannot be read, is not a regular file, or is longer.
+pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, InputFileError> {
     check(path, bytes_max)?;
-    let with_path = |err: std::io::Error| anyhow::anyhow!("{}: {err}", path.display());
+    let with_path = |err| refuse(path, Reason::Io(err));
     let file = File::open(path).map_err(with_path)?;
     let mut bytes = Vec::new();
     // The file may have grown, and some file systems report no length.
     let read = file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(with_path)? as u64;
-    ensure!(read <= bytes_max, "{}: more than {bytes_max} bytes", path.display());
+    if read > bytes_max {
+        return Err(refuse(path, Reason::MoreThan { bytes_max }));
+    }
     Ok(bytes)
 }
 
-/// The one line of a file with a token or a key, without white space around it. The error has nothing of it.
-pub(crate) fn read_secret(path: &Path) -> Result<String> {
-    let bytes = read(path, SECRET_BYTES_MAX)?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{}: not UTF-8", path.display()))?;
-    Ok(text.trim().to_owned())
+/// Returns the text of a regular file of at most `bytes_max`.
+///
+/// # Errors
+///
+/// Those of [`read`], and a file that is not UTF-8.
+pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, InputFileError> {
+    let bytes = read(path, bytes_max)?;
+    String::from_utf8(bytes).map_err(|_| refuse(path, Reason::NotUtf8))
 }
 
-/// Refuses anything but a regular file, and a file of more than `bytes_max`. The error names the file.
-pub(crate) fn check(path: &Path, bytes_max: u64) -> Result<()> {
-    let metadata =
-        fs::metadata(path).map_err(|err| anyhow::anyhow!("{}: {err}", path.display()))?;
-    ensure!(metadata.is_file(), "{}: {}, not a regular file", path.display(), kind(&metadata));
-    let len = metadata.len();
-    ensure!(len <= bytes_max, "{}: {len} bytes, the maximum is {bytes_max}", path.display());
+/// Returns the one line of a file with a token or a key, without white space around it.
+///
+/// # Errors
+///
+/// Those of [`read_text`].
+pub fn read_secret(path: &Path) -> Result<String, InputFileError> {
+    Ok(read_text(path, SECRET_BYTES_MAX)?.trim().to_owned())
+}
+
+/// Refuses anything but a regular file, and a file of more than `bytes_max`.
+///
+/// # Errors
+///
+/// Those of [`read`], except those of the read itself.
+pub fn check(path: &Path, bytes_max: u64) -> Result<(), InputFileError> {
+    let metadata = fs::metadata(path).map_err(|err| refuse(path, Reason::Io(err)))?;
+    if !metadata.is_file() {
+        return Err(refuse(path, Reason::Kind(kind(&metadata))));
+    }
+    let bytes = metadata.len();
+    if bytes > bytes_max {
+        return Err(refuse(path, Reason::TooLong { bytes, bytes_max }));
+    }
     Ok(())
+}
+
+fn refuse(path: &Path, reason: Reason) -> InputFileError {
+    InputFileError { path: path.to_owned(), reason }
 }
 
 fn kind(metadata: &Metadata) -> &'static str {

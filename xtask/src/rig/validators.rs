@@ -1,0 +1,230 @@
+//! The validators of a run: one `solana-test-validator`, or a cluster of `agave-validator` (`cluster`).
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::rig::build::{Programs, ValidatorPrograms};
+use crate::rig::cluster::Cluster;
+use crate::rig::cuts::Wire;
+use crate::rig::options::Options;
+use crate::rig::ports::{free_port_range, free_ports, local};
+
+/// Shreds that a test validator stores.
+const SHREDS_MAX: u32 = 1_000_000;
+/// The feature that refuses programs of version 0: the load deploys published ones.
+pub(crate) const VERSION_0_REFUSED: &str = "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g";
+/// Levels of the validators' log.
+const LOG: &str = "warn,solana_runtime::bank=info,hydrant_geyser=info,grpc=info";
+/// Number of ports of a cluster's validator, beside those of gossip and RPC.
+const PORT_RANGE: u16 = 40;
+
+/// A validator of a run.
+pub(crate) struct Validator {
+    pub(crate) name: String,
+    pub(crate) rpc: SocketAddr,
+    pub(crate) gossip: u16,
+    /// First port of its range.
+    pub(crate) first_port: u16,
+    faucet: u16,
+    plugin: Option<Plugin>,
+}
+
+/// Our plugin within a validator.
+struct Plugin {
+    grpc: SocketAddr,
+    metrics: u16,
+    /// Between the plugin and the followers, if there are faults.
+    wire: Option<Wire>,
+}
+
+/// All validators of a run.
+pub(crate) struct Validators {
+    dir: PathBuf,
+    programs: Programs,
+    slots_per_epoch: u64,
+    ticks: u32,
+    all: Vec<Validator>,
+    /// `None`: a single test validator.
+    cluster: Option<Cluster>,
+}
+
+impl Validators {
+    /// Chooses ports, and makes the genesis of a cluster.
+    pub(crate) fn new(options: &Options, programs: &Programs, dir: &Path) -> Result<Self> {
+        let has_faults = options.faults.is_some();
+        let (cluster, all) = match &programs.validator {
+            ValidatorPrograms::Single(_) => (None, vec![Validator::single(has_faults)?]),
+            ValidatorPrograms::Cluster { validator, genesis } => {
+                let cluster = Cluster::new(validator, genesis, options, dir)?;
+                (Some(cluster), Validator::of_cluster(has_faults)?)
+            }
+        };
+        Ok(Self {
+            dir: dir.to_owned(),
+            programs: programs.clone(),
+            slots_per_epoch: options.slots_per_epoch,
+            ticks: options.ticks,
+            all,
+            cluster,
+        })
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// Returns the validator that is followed and compared.
+    pub(crate) fn first(&self) -> &Validator {
+        &self.all[0]
+    }
+
+    pub(crate) fn all(&self) -> &[Validator] {
+        &self.all
+    }
+
+    /// Returns the addresses that followers connect to.
+    pub(crate) fn sources(&self) -> Vec<SocketAddr> {
+        self.all.iter().filter_map(Validator::source).collect()
+    }
+
+    /// Returns the logs of the validators that are followed.
+    pub(crate) fn logs(&self) -> Vec<PathBuf> {
+        let followed = self.all.iter().filter(|it| it.plugin.is_some());
+        followed.map(|it| self.log(it)).collect()
+    }
+
+    /// Returns the log of the first validator.
+    pub(crate) fn first_log(&self) -> PathBuf {
+        self.log(self.first())
+    }
+
+    fn log(&self, validator: &Validator) -> PathBuf {
+        match self.cluster {
+            Some(_) => self.dir.join(format!("{}.log", validator.name)),
+            None => self.dir.join("ledger/validator.log"),
+        }
+    }
+
+    /// Returns the key file of the account with the lamports of a cluster.
+    pub(crate) fn faucet_key(&self) -> Option<PathBuf> {
+        self.cluster.as_ref().map(Cluster::faucet_key)
+    }
+
+    /// Returns the number of the validator with an identity.
+    pub(crate) fn with_identity(&self, identity: &str) -> Option<usize> {
+        self.cluster.as_ref().and_then(|it| it.with_identity(identity))
+    }
+
+    /// Ends all connections to the plugins. Returns their number.
+    pub(crate) fn cut(&self) -> usize {
+        let wires = self.all.iter().filter_map(|it| it.plugin.as_ref()?.wire.as_ref());
+        wires.map(Wire::cut).sum()
+    }
+
+    /// Returns the command that starts a validator. A new test validator removes its ledger.
+    pub(crate) fn command(&self, at: usize, is_new: bool) -> Result<Command> {
+        let validator = &self.all[at];
+        let mut command = match &self.cluster {
+            Some(cluster) => cluster.command(at, &self.all)?,
+            None => self.single_command(validator, is_new)?,
+        };
+        if let Some(plugin) = &validator.plugin {
+            let config = self.dir.join(format!("{}-geyser.json", validator.name));
+            let settings = json!({
+                "libpath": self.programs.plugin,
+                "address": plugin.grpc,
+                "metrics_address": local(plugin.metrics),
+            });
+            fs::write(&config, settings.to_string())?;
+            command.arg("--geyser-plugin-config").arg(&config);
+        }
+        command.env("RUST_LOG", LOG).current_dir(&self.dir);
+        Ok(command)
+    }
+
+    fn single_command(&self, validator: &Validator, is_new: bool) -> Result<Command> {
+        let ValidatorPrograms::Single(program) = &self.programs.validator else {
+            anyhow::bail!("a cluster has no test validator");
+        };
+        let mut command = Command::new(program);
+        if is_new {
+            command.arg("--reset");
+        }
+        command
+            .args(["--quiet", "--bind-address", "127.0.0.1"])
+            .args(["--slots-per-epoch", &self.slots_per_epoch.to_string()])
+            .args(["--inflation-fixed", "0.05"])
+            .args(["--ticks-per-slot", &self.ticks.to_string()])
+            .args(["--deactivate-feature", VERSION_0_REFUSED])
+            // By default it removes blocks after some 300 slots.
+            .args(["--limit-ledger-size", &SHREDS_MAX.to_string()])
+            .args(["--rpc-port", &validator.rpc.port().to_string()])
+            .args(["--faucet-port", &validator.faucet.to_string()])
+            .args(["--gossip-port", &validator.gossip.to_string()])
+            .arg("--ledger")
+            .arg(self.dir.join("ledger"));
+        Ok(command)
+    }
+}
+
+impl Validator {
+    fn single(has_faults: bool) -> Result<Self> {
+        let [rpc, grpc, metrics, faucet, gossip] = free_ports()?;
+        let plugin = Plugin::new(grpc, metrics, has_faults)?;
+        let name = "validator".to_owned();
+        Ok(Self { name, rpc: local(rpc), gossip, first_port: 0, faucet, plugin: Some(plugin) })
+    }
+
+    /// Three validators. The first two, with most of the stake, have the plugin.
+    fn of_cluster(has_faults: bool) -> Result<Vec<Self>> {
+        let [a, b, c, grpc_a, grpc_b, metrics_a, metrics_b, gossip_a, gossip_b, gossip_c] =
+            free_ports()?;
+        let plugins = [
+            Some(Plugin::new(grpc_a, metrics_a, has_faults)?),
+            Some(Plugin::new(grpc_b, metrics_b, has_faults)?),
+            None,
+        ];
+        let ranges = free_port_range(3 * PORT_RANGE)?;
+        let ports = [(a, gossip_a), (b, gossip_b), (c, gossip_c)];
+        let names = ["validator-a", "validator-b", "validator-c"];
+        let firsts = (ranges..).step_by(usize::from(PORT_RANGE));
+        let all = names.into_iter().zip(ports).zip(plugins).zip(firsts);
+        let validators = all.map(|(((name, (rpc, gossip)), plugin), first_port)| Self {
+            name: name.to_owned(),
+            rpc: local(rpc),
+            gossip,
+            first_port,
+            faucet: 0,
+            plugin,
+        });
+        Ok(validators.collect())
+    }
+
+    /// Returns the last port of its range.
+    pub(crate) fn last_port(&self) -> u16 {
+        self.first_port + PORT_RANGE - 1
+    }
+
+    /// Returns the address of its plugin.
+    pub(crate) fn grpc(&self) -> Result<SocketAddr> {
+        Ok(self.plugin.as_ref().context("it has no plugin")?.grpc)
+    }
+
+    fn source(&self) -> Option<SocketAddr> {
+        let plugin = self.plugin.as_ref()?;
+        Some(plugin.wire.as_ref().map_or(plugin.grpc, Wire::address))
+    }
+}
+
+impl Plugin {
+    fn new(grpc: u16, metrics: u16, has_faults: bool) -> Result<Self> {
+        let grpc = local(grpc);
+        let wire = has_faults.then(|| Wire::start(grpc)).transpose()?;
+        Ok(Self { grpc, metrics, wire })
+    }
+}
