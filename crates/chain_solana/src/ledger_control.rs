@@ -1,7 +1,8 @@
 //! Control of a local ledger: writes without a transaction, its clock, and resets to its first accounts.
 //!
 //! Shape: [`LedgerControl::control`] queues a [`ControlCommand`]; the ledger carries commands out between transactions,
-//! those of one client in the order of arrival. Clients take turns, with each other and with transactions. The result is sent once readers at `processed` see the effect.
+//! those of one client in the order of arrival. Clients take turns, with each other and with transactions. The result
+//! is sent once readers at `processed` see the effect.
 //! Bounds: commands that wait ([`ControlError::QueueFull`]), and the accounts that a ledger retains for a reset
 //! ([`ControlStats`]).
 //! Not here: the access of clients (`rpc_solana`), the computation of an edit (`rpc_solana`'s methods).

@@ -19,6 +19,10 @@ const KEY_MARK: u64 = 0xffff_ffff_ffff_ff00;
 pub struct ClientId(pub u128);
 
 impl ClientId {
+    /// The node itself, for its own work. No address, name or key has this id: a key's number has 32 bits, and a network
+    /// has 0 in the low half.
+    pub const INTERNAL: Self = Self((KEY_MARK as u128) << 64 | u64::MAX as u128);
+
     /// A client by its address. All addresses of an IPv6 network (64 bits) are one client,
     /// because a client that has one of them has all.
     pub fn from_ip(ip: IpAddr) -> Self {
@@ -67,10 +71,13 @@ impl ClientId {
     }
 }
 
-/// The client's name in the log: its address or network, the hash of its name in this process, or the number of its API
-/// key.
+/// The client's name in the log: its address or network, the hash of its name in this process, the number of its API
+/// key, or `internal`.
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::INTERNAL {
+            return f.write_str("internal");
+        }
         match (u32::try_from(self.0), (self.0 >> 64) as u64) {
             (Ok(ip), _) => Ipv4Addr::from_bits(ip).fmt(f),
             (Err(_), u64::MAX) => write!(f, "name-{:016x}", self.0 as u64),
@@ -129,6 +136,22 @@ mod tests {
             assert!(high != u64::MAX, "{background:?} is a name");
             assert_eq!(background.key(), None, "{background:?} is a key");
         }
+    }
+
+    #[test]
+    fn no_address_and_no_key_has_the_id_of_the_node_itself() {
+        let internal = ClientId::INTERNAL;
+        let of = |text: &str| ClientId::from_ip(text.parse().expect("an address"));
+        for ip in ["::1", "::", "0.0.0.0", "127.0.0.1", "ffff:ffff:ffff:ff00:ffff:ffff:ffff:ffff"] {
+            assert!(of(ip) != internal && of(ip).background() != internal, "{ip}");
+        }
+        for number in [1, u32::MAX] {
+            let key = ClientId::from_key(KeyNumber(number));
+            assert!(key != internal && key.background() != internal, "{number}");
+        }
+        assert_ne!((internal.0 >> 64) as u64, u64::MAX, "it is a name");
+        assert_eq!((internal.key(), internal.is_on_this_machine()), (None, false));
+        assert_eq!(internal.to_string(), "internal");
     }
 
     #[test]

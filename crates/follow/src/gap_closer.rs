@@ -9,8 +9,8 @@
 //! the ledger's, `changes_bytes_max`. An archive that was refused is not downloaded again.
 //! Invariant: before anything of an archive is shown, it is verified whole against its own hashes, on top of the
 //! ledger's state, and its sysvars show that it descends from the confirmed bank. It is shown as processed until the
-//! banks above it prove it (`writer::jump`). The ledger continues to follow during the load, and the archive is discarded if the stream
-//! catches up first.
+//! banks above it prove it (`writer::jump`). The ledger continues to follow during the load, and the archive is
+//! discarded if the stream catches up first.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -38,6 +38,8 @@ pub(crate) struct Jump {
 pub(crate) enum JumpRefusal {
     #[error("the ledger has moved from slot {from} to slot {confirmed} meanwhile")]
     Moved { from: Slot, confirmed: Slot },
+    #[error("the ledger no longer has the bank of slot {from}")]
+    Lost { from: Slot },
     #[error("a bank has a wrong hash, and nothing newer is shown (--on-mismatch)")]
     Stopped,
     #[error(

@@ -18,6 +18,7 @@ use http_client::{Client, Endpoint, HttpClientError, describe_error, shorten_mes
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
+use serde_json::value::RawValue;
 use solana_pubkey::Pubkey;
 use tonic::Status;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -192,7 +193,7 @@ fn request_nodes(upstream: &Endpoint) -> Result<Vec<ClusterNode>, HttpClientErro
     Ok(nodes)
 }
 
-/// The first [`NODES_MAX`] nodes of a list, without those that have no valid identity.
+/// The first [`NODES_MAX`] nodes of a list, without those that have no valid identity or a field of another type.
 #[derive(Default)]
 struct ListedNodes(Vec<ClusterNode>);
 
@@ -214,10 +215,11 @@ impl<'de> Visitor<'de> for NodeListVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<ListedNodes, A::Error> {
         let mut nodes = Vec::new();
         while nodes.len() < NODES_MAX {
-            let Some(node) = list.next_element::<ListedNode>()? else {
+            let Some(text) = list.next_element::<Box<RawValue>>()? else {
                 return Ok(ListedNodes(nodes));
             };
-            nodes.extend(node.parse());
+            let node = serde_json::from_str::<ListedNode>(text.get());
+            nodes.extend(node.ok().and_then(ListedNode::parse));
         }
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(ListedNodes(nodes))
@@ -353,6 +355,26 @@ mod tests {
         assert_eq!(parsed[0].tpu_quic, "10.0.0.1:8009".parse().ok());
         let many = vec![node; NODES_MAX + 5];
         assert_eq!(listed(&many.into()).len(), NODES_MAX);
+    }
+
+    #[test]
+    fn a_node_with_a_field_of_another_type_is_left_out_and_the_others_are_not() {
+        let node = |n: u8| json!({ "pubkey": Pubkey::new_from_array([n; 32]).to_string() });
+        let mut list = vec![node(1), json!(null), json!([]), json!("x"), json!(7)];
+        for (field, value) in [
+            ("pubkey", json!(7)),
+            ("gossip", json!({ "port": 8001 })),
+            ("version", json!([4, 2])),
+            ("featureSet", json!("9")),
+            ("shredVersion", json!(-1)),
+        ] {
+            let mut other = node(2);
+            other[field] = value;
+            list.push(other);
+        }
+        list.push(node(3));
+        let identities: Vec<_> = listed(&list.into()).iter().map(|it| it.identity).collect();
+        assert_eq!(identities, [1, 3].map(|n| Pubkey::new_from_array([n; 32])));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The newest slots that sources say, and whether the followed source stalls or lags.
+//! The newest slots that sources report, and whether the followed source stalls or lags.
 //!
 //! In: each source's `GetSlot`, and what the writer has of a stream. Out: whether to leave the stream.
 //! Invariant: only whole banks count, so a source that sends anything else is left as if it sent nothing. A source's
@@ -14,73 +14,75 @@ use feed::SourceProgress;
 use ledger::Slot;
 use parking_lot::Mutex;
 
-/// Slots by which a bank may be ahead of what the other sources say. Less lets a stream stall that is only faster than
+/// Slots by which a bank may be ahead of what the other sources report. Less lets a stream stall that is only faster than
 /// the requests for their slots; more gives a source that makes up a bank this long before it stalls.
 const AHEAD_SLOTS_MAX: u64 = 100;
 /// Slots that the other sources may be ahead although nothing is missing: their bank may be open, after skipped slots.
 const OPEN_SLOTS_MAX: u64 = 8;
 /// Slots from the newest known one to that of an update. A source that names one above has a fault, or lies.
 pub(crate) const FAR_SLOTS_MAX: u64 = 10_000;
-/// Time in which the slots of a source that stalled do not make other sources lag. Less lets a source that only says
+/// Time in which the slots of a source that stalled do not make other sources lag. Less lets a source that only reports
 /// rising slots take the place of one that serves more often; more leaves a lagging source unnoticed for longer.
 const DOUBT: Duration = Duration::from_secs(600);
 
-/// The newest slot that each source says.
+/// The newest slot that each source reports.
 #[derive(Clone)]
-pub(crate) struct SourceSlots(Arc<[SaidSlot]>);
+pub(crate) struct SourceSlots(Arc<[ReportedSlot]>);
 
 #[derive(Default)]
-struct SaidSlot {
-    /// 0 until the source has said one.
+struct ReportedSlot {
+    /// 0 until the source has reported one.
     newest: AtomicU64,
     doubted_until: Mutex<Option<Instant>>,
 }
 
 impl SourceSlots {
     pub(crate) fn new(sources: usize) -> Self {
-        Self((0..sources).map(|_| SaidSlot::default()).collect())
+        Self((0..sources).map(|_| ReportedSlot::default()).collect())
     }
 
     /// Records the newest slot that a source reports.
     pub(crate) fn record(&self, source: usize, slot: Slot) {
-        if let Some(said) = self.0.get(source) {
-            said.newest.store(slot, Ordering::Relaxed);
+        if let Some(reported) = self.0.get(source) {
+            reported.newest.store(slot, Ordering::Relaxed);
         }
     }
 
-    /// Ignores the slots of a source for a while, because its stream did not have what it says.
+    /// Ignores the slots of a source for a while, because its stream did not have what it reports.
     pub(crate) fn doubt(&self, source: usize, now: Instant) {
-        if let Some(said) = self.0.get(source) {
-            *said.doubted_until.lock() = Some(now + DOUBT);
+        if let Some(reported) = self.0.get(source) {
+            *reported.doubted_until.lock() = Some(now + DOUBT);
         }
     }
 
-    /// Believes a source again, because its stream brings banks.
-    fn believe(&self, source: usize) {
-        if let Some(said) = self.0.get(source) {
-            *said.doubted_until.lock() = None;
+    /// Trusts a source again, because its stream brings banks.
+    fn trust(&self, source: usize) {
+        if let Some(reported) = self.0.get(source) {
+            *reported.doubted_until.lock() = None;
         }
     }
 
     /// Returns the newest slot that a source reported.
     pub(crate) fn newest(&self, source: usize) -> Slot {
-        self.0.get(source).map_or(0, |said| said.newest.load(Ordering::Relaxed))
+        self.0.get(source).map_or(0, |reported| reported.newest.load(Ordering::Relaxed))
     }
 
-    /// Returns the newest slot that a source other than this one says.
+    /// Returns the newest slot that a source other than this one reports.
     fn newest_elsewhere(&self, source: usize) -> Slot {
         self.newest_of_others(source, |_| true)
     }
 
     /// Like [`Self::newest_elsewhere`], without the sources that are doubted.
-    fn newest_believed_elsewhere(&self, source: usize, now: Instant) -> Slot {
-        self.newest_of_others(source, |said| said.doubted_until.lock().is_none_or(|it| it <= now))
+    fn newest_trusted_elsewhere(&self, source: usize, now: Instant) -> Slot {
+        self.newest_of_others(source, |reported| {
+            reported.doubted_until.lock().is_none_or(|it| it <= now)
+        })
     }
 
-    fn newest_of_others(&self, source: usize, counts: impl Fn(&SaidSlot) -> bool) -> Slot {
+    fn newest_of_others(&self, source: usize, counts: impl Fn(&ReportedSlot) -> bool) -> Slot {
         let others = self.0.iter().enumerate().filter(|(other, _)| *other != source);
-        let counted = others.map(|(_, said)| said).filter(|said| counts(said));
-        counted.map(|said| said.newest.load(Ordering::Relaxed)).max().unwrap_or_default()
+        let counted = others.map(|(_, reported)| reported).filter(|reported| counts(reported));
+        counted.map(|reported| reported.newest.load(Ordering::Relaxed)).max().unwrap_or_default()
     }
 }
 
@@ -112,8 +114,8 @@ pub(crate) struct StreamProgress {
     received: Slot,
     /// The number of whole banks.
     banks: u64,
-    /// The newest slot of a whole bank, but not far ahead of what the other sources said at that time.
-    believed: Slot,
+    /// The newest slot of a whole bank, but not far ahead of what the other sources reported at that time.
+    trusted: Slot,
     progressed_at: Instant,
     /// The smallest lag since it is above the limit, and when it was reached.
     lag: u64,
@@ -121,8 +123,8 @@ pub(crate) struct StreamProgress {
 }
 
 impl StreamProgress {
-    /// Creates the progress of a source's stream that starts after `root`. The slot that the source said before is
-    /// forgotten.
+    /// Creates the progress of a source's stream that starts after `root`. The slot that the source reported before
+    /// is forgotten.
     pub(crate) fn new(
         slots: SourceSlots,
         source: usize,
@@ -139,7 +141,7 @@ impl StreamProgress {
             lag_slots_max,
             received: root,
             banks: 0,
-            believed: root,
+            trusted: root,
             progressed_at: now,
             lag: u64::MAX,
             lag_since: now,
@@ -151,15 +153,15 @@ impl StreamProgress {
         self.received = self.received.max(slot);
     }
 
-    /// Returns the newest slot that the source says.
+    /// Returns the newest slot that the source reports.
     pub(crate) fn newest_at_source(&self) -> Slot {
         self.slots.newest(self.source)
     }
 
-    /// Returns the newest slot that any source says, or that a whole bank of the stream had.
+    /// Returns the newest slot that any source reports, or that a whole bank of the stream had.
     pub(crate) fn newest_known(&self) -> Slot {
-        let said = self.newest_at_source().max(self.slots.newest_elsewhere(self.source));
-        said.max(self.believed)
+        let reported = self.newest_at_source().max(self.slots.newest_elsewhere(self.source));
+        reported.max(self.trusted)
     }
 
     /// Returns the reason to leave the stream, if there is one. `is_queue_full` says that it waits for the writer.
@@ -174,17 +176,17 @@ impl StreamProgress {
             let bound =
                 if others == 0 { Slot::MAX } else { others.saturating_add(AHEAD_SLOTS_MAX) };
             self.banks = progress.banks;
-            self.believed = self.believed.max(progress.newest.min(bound));
+            self.trusted = self.trusted.max(progress.newest.min(bound));
             self.progressed_at = as_of;
-            self.slots.believe(self.source);
+            self.slots.trust(self.source);
         }
         let has_newer = self.newest_at_source() > self.received
-            || others > self.believed.saturating_add(OPEN_SLOTS_MAX);
+            || others > self.trusted.saturating_add(OPEN_SLOTS_MAX);
         if has_newer && as_of.saturating_duration_since(self.progressed_at) > self.timeout {
             return Some(Standstill::Stalled);
         }
-        let believed_others = self.slots.newest_believed_elsewhere(self.source, as_of);
-        let lag = believed_others.saturating_sub(self.believed);
+        let trusted_others = self.slots.newest_trusted_elsewhere(self.source, as_of);
+        let lag = trusted_others.saturating_sub(self.trusted);
         if lag <= self.lag_slots_max {
             (self.lag, self.lag_since) = (u64::MAX, as_of);
         } else if lag < self.lag || is_queue_full {
@@ -211,12 +213,12 @@ mod tests {
     }
 
     impl World {
-        /// The followed source, and another one, which say these slots.
-        fn new(said: [Slot; 2]) -> Self {
+        /// The followed source, and another one, which report these slots.
+        fn new(reported: [Slot; 2]) -> Self {
             let slots = SourceSlots::new(2);
             let start = clock::now();
             let progress = StreamProgress::new(slots.clone(), 0, TIMEOUT, 100, 1_000, start);
-            said.into_iter().enumerate().for_each(|(source, slot)| slots.record(source, slot));
+            reported.into_iter().enumerate().for_each(|(source, slot)| slots.record(source, slot));
             Self { progress, handled: SourceProgress::default(), slots, start }
         }
 
@@ -255,7 +257,7 @@ mod tests {
             let mut world = World::new([1_000, 1_000]);
             world.record(far);
             assert_eq!(world.standstill(1), None);
-            assert_eq!(world.standstill(11), None, "nobody says that there is a newer bank");
+            assert_eq!(world.standstill(11), None, "nobody reports that there is a newer bank");
             world.slots.record(1, 1_109);
             assert_eq!(world.standstill(12), Some(Standstill::Stalled), "{far}");
         }
@@ -314,7 +316,7 @@ mod tests {
         let mut world = World::new([1_000, 2_000]);
         world.slots.doubt(1, world.start);
         assert_eq!(lag(&mut world, 0), None);
-        world.slots.believe(1);
+        world.slots.trust(1);
         assert!(matches!(lag(&mut world, 30), Some(Standstill::Lagging(_))));
         let mut world = World::new([1_000, 2_000]);
         world.slots.doubt(1, world.start);

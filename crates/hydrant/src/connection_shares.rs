@@ -3,7 +3,8 @@
 //!
 //! Shape: a connection is accepted at once. If its address has its share, or all connections are in use, it replaces an
 //! idle one: one that waits for a request, or for its client to read. The idle connection without a request for the
-//! longest time is closed first; of its own address, or of the address with the most connections.
+//! longest time is closed first: of its own address, or, if that is below its share and has none, of the address with
+//! the most connections.
 //! Bounds: `connections_max`, and a share for each address. If no connection is idle, the new one is closed.
 //! Invariant: silent clients, however many, delay no other client, not even one of their own address.
 //! Not here: time limits (the listeners), counting by address (`clients`).
@@ -12,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use clients::{ClientId, ClientShares, Share, ShareNames};
+use clients::{ClientId, ClientShares, Share, ShareLimit, ShareNames};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -75,6 +76,10 @@ impl ConnectionShares {
             match self.by_address.try_acquire(address) {
                 Ok(share) => break Some(share),
                 Err(_) if self.replace(&mut open, Some(address)) => {}
+                // It is below its share: an idle connection of any address makes room.
+                Err(full)
+                    if matches!(full.limit, ShareLimit::Reserved { .. })
+                        && self.replace(&mut open, None) => {}
                 Err(_) => break None,
             }
         };
@@ -207,6 +212,27 @@ mod tests {
         assert!(shares.admit(ip(1)).is_some());
         assert!(!is_replaced(&connections[0]).await && is_replaced(&connections[1]).await);
         assert!(!is_replaced(&other).await);
+        assert_eq!((shares.count_replaced(), shares.count_refused()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_busy_address_below_its_share_replaces_an_idle_connection_of_another_one() {
+        let shares = ConnectionShares::new(16, 8);
+        let own = shares.admit(ip(100)).expect("a connection");
+        own.start_request();
+        let idle: Vec<_> = (1..=7)
+            .flat_map(|n| [n, n])
+            .map(|n| shares.admit(ip(n)).expect("a connection"))
+            .collect();
+        assert_eq!(shares.len(), 15, "the last one is reserved");
+        let second = shares.admit(ip(100)).expect("a second connection");
+        assert!(is_replaced(&idle[0]).await);
+        assert!(!is_replaced(&own).await && !is_replaced(&second).await);
+        assert_eq!((shares.len(), shares.count_replaced(), shares.count_refused()), (15, 1, 0));
+        // It is refused if all connections are busy.
+        idle[1..].iter().for_each(SharedConnection::start_request);
+        second.start_request();
+        assert!(shares.admit(ip(100)).is_none());
         assert_eq!((shares.count_replaced(), shares.count_refused()), (1, 1));
     }
 

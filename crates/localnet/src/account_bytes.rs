@@ -28,14 +28,15 @@ pub(crate) enum NoSpace {
     Addresses(#[from] TableFull),
     /// The accounts would have too many bytes.
     #[error(
-        "the accounts have {bytes} bytes and would have {more} more, at most {limit} (--account-bytes-max)"
+        "the accounts have {bytes} bytes, and {more} would be written: new data may use {limit}, and changes of \
+         existing accounts a quarter more (--account-bytes-max)"
     )]
     AccountBytes {
         /// Bytes of all accounts in memory.
         bytes: u64,
-        /// Bytes of data that would be added.
+        /// Bytes of data that would be written.
         more: u64,
-        /// The limit of the bytes of all accounts.
+        /// The setting. Existing accounts may change up to a quarter more.
         limit: u64,
     },
 }
@@ -104,7 +105,7 @@ impl AccountBytes {
         let is_full =
             |(more, limit): &(u64, u64)| *more > 0 && bytes.saturating_add(*more) > *limit;
         match checks.into_iter().find(is_full) {
-            Some((more, limit)) => Err(NoSpace::AccountBytes { bytes, more, limit }),
+            Some((more, _)) => Err(NoSpace::AccountBytes { bytes, more, limit }),
             None => Ok(()),
         }
     }
@@ -139,7 +140,7 @@ mod tests {
 
         let changes = writes(&[(100, 100)]);
         assert_eq!(accounts.admit(1_150, changes), Ok(()));
-        let full = NoSpace::AccountBytes { bytes: 1_151, more: 100, limit: 1_250 };
+        let full = NoSpace::AccountBytes { bytes: 1_151, more: 100, limit: 1_000 };
         assert_eq!(accounts.admit(1_151, changes), Err(full));
         // Transfers, deletions and unchanged accounts always fit.
         assert_eq!(accounts.admit(5_000, writes(&[(0, 0), (100, 0)])), Ok(()));

@@ -37,7 +37,7 @@ impl Executor {
             }
             work if code_bytes == 0 => Some(work),
             work => {
-                self.queue.push_back_for_code(work, code_bytes);
+                self.queue.requeue_for_code(work, code_bytes);
                 None
             }
         }

@@ -300,6 +300,51 @@ impl InitialState {
             blocks,
         })
     }
+
+    fn create_clock(&self) -> ChainClock {
+        let unix_timestamp = self.parent.unix_timestamp;
+        let offset_ms = match self.genesis.start {
+            Some(_) => unix_timestamp.saturating_mul(1_000).saturating_sub(unix_ms()),
+            None => 0,
+        };
+        ChainClock::with_offset(unix_timestamp, offset_ms, now())
+    }
+
+    fn create_history(&self, config: &Config) -> History {
+        let history = History::new(config.history, self.parent.block);
+        for block in &self.blocks {
+            history.record_block(block);
+            history.set_tip(block.id);
+        }
+        history.publish();
+        history
+    }
+
+    fn create_simulator(
+        &self,
+        config: &Config,
+        history: &Arc<History>,
+        clock: &Arc<Mutex<ChainClock>>,
+        account_bytes: &Arc<AccountBytes>,
+    ) -> LocalSimulator {
+        let simulations = SimulationPool::new(self.set.clone_programs(), config.simulators)
+            .with_blockhash_check(!config.skips_blockhash_check);
+        let waiting = (config.slot_ms == 0).then(|| {
+            let reader = self.reader.clone();
+            WaitingBlock { reader, clock: Arc::clone(clock) }
+        });
+        LocalSimulator::new(simulations, Arc::clone(history), waiting, Arc::clone(account_bytes))
+    }
+
+    fn create_checkpoint(&self, voters: &Arc<Voters>) -> Checkpoint {
+        Checkpoint {
+            block: Arc::clone(&self.blocks[self.blocks.len() - 1]), // never empty
+            bank: self.parent.clone(),
+            lt_hash: self.accounts_sum.lt_hash().clone(),
+            tower: self.tower.clone(),
+            voters: Arc::clone(voters),
+        }
+    }
 }
 
 impl Localnet {
@@ -310,20 +355,8 @@ impl Localnet {
     ) -> Result<Self, LocalnetError> {
         state.set = state.set.with_limits(config.runtime_limits);
         let root = state.parent.block;
-        let unix_timestamp = state.parent.unix_timestamp;
-        let offset_ms = match state.genesis.start {
-            Some(_) => unix_timestamp.saturating_mul(1_000).saturating_sub(unix_ms()),
-            None => 0,
-        };
-        let clock = ChainClock::with_offset(unix_timestamp, offset_ms, now());
-        let clock = Arc::new(Mutex::new(clock));
-        let history = Arc::new(History::new(config.history, root));
-        for block in &state.blocks {
-            history.record_block(block);
-            history.set_tip(block.id);
-        }
-        history.publish();
-
+        let clock = Arc::new(Mutex::new(state.create_clock()));
+        let history = Arc::new(state.create_history(config));
         let first_slot = state.blocks.first().map_or(0, |block| block.id.slot);
         let features = svm::features::activated_in(&state.ledger);
         let vm = state.set.vm();
@@ -331,6 +364,7 @@ impl Localnet {
         let inflation = state.genesis.inflation(&cluster_info.epoch_schedule, &features);
         let schedule = cluster_info.epoch_schedule.clone();
         let epochs = restore_epochs(&mut state, features, schedule, inflation.clone());
+        let checkpoint = state.create_checkpoint(epochs.voters());
         let vote_pubkey = solana_signer::Signer::pubkey(&state.keypairs.vote_account);
         let faucet_pubkey = solana_signer::Signer::pubkey(&state.keypairs.faucet);
         let vote_account = state.ledger.account(&vote_pubkey);
@@ -340,32 +374,13 @@ impl Localnet {
             compute_units: config.queue_compute_units_max,
         };
         let queue = Arc::new(TransactionQueue::new(limits, config.runtime_limits.compute_units));
-        let simulations = SimulationPool::new(state.set.clone_programs(), config.simulators);
-        let simulations = simulations.with_blockhash_check(!config.skips_blockhash_check);
-        let waiting = (config.slot_ms == 0).then(|| {
-            let reader = state.reader.clone();
-            WaitingBlock { reader, clock: Arc::clone(&clock) }
-        });
         let account_bytes = Arc::new(AccountBytes::new(config.account_bytes_max));
         account_bytes.set_bytes(state.ledger.record_bytes());
-        let simulator = LocalSimulator::new(
-            simulations,
-            Arc::clone(&history),
-            waiting,
-            Arc::clone(&account_bytes),
-        );
-        let simulator = Arc::new(simulator);
+        let simulator = state.create_simulator(config, &history, &clock, &account_bytes);
         let faucet =
             Arc::new(LocalFaucet::new(Arc::clone(&queue), state.keypairs.faucet, config.airdrops));
         let fork_counters = Arc::<ForkCounters>::default();
         let fork_control = LocalForkControl::new(Arc::clone(&queue), Arc::clone(&fork_counters));
-        let checkpoint = Checkpoint {
-            block: Arc::clone(&state.blocks[state.blocks.len() - 1]), // never empty
-            bank: state.parent.clone(),
-            lt_hash: state.accounts_sum.lt_hash().clone(),
-            tower: state.tower.clone(),
-            voters: Arc::clone(epochs.voters()),
-        };
         let view = state.reader.view(Commitment::Finalized);
         let baseline = Baseline::from_view(&view, config.baseline_bytes_max).map(Arc::new);
         drop(view);
@@ -424,7 +439,7 @@ impl Localnet {
             reader,
             history,
             queue,
-            simulator,
+            simulator: Arc::new(simulator),
             faucet,
             fork_control: Arc::new(fork_control),
             control,

@@ -69,6 +69,16 @@ pub(crate) enum BundleStatus {
     },
 }
 
+/// Why a bundle was not queued.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendBundleError {
+    /// Another request is queueing it, and its outcome is not known yet. Fix: send again.
+    #[error("another request is sending the same bundle: send it again")]
+    BeingSent,
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
 /// The bundles of a node. The default rejects all bundles.
 #[derive(Default)]
 pub struct Bundles {
@@ -114,12 +124,12 @@ impl Bundles {
         client: ClientId,
         transactions: Vec<VerifiedTransaction>,
         history: &HistorySnapshot,
-    ) -> Result<BundleId, SendError> {
+    ) -> Result<BundleId, SendBundleError> {
         let sender = self.sender.as_ref().ok_or(SendError::Closed)?;
         let signatures: Box<[Signature]> =
             transactions.iter().map(VerifiedTransaction::signature).collect();
         let id = BundleId::new(&signatures);
-        if !self.retained.lock().start_sending(id, history) {
+        if !self.retained.lock().start_sending(id, history)? {
             return Ok(id);
         }
         let sent = sender.send_bundle(client.into(), transactions);
@@ -201,13 +211,20 @@ impl EntryResult {
 }
 
 impl Retained {
-    /// Marks a bundle as being sent. Returns false if it is already, is waiting, or is in a block of `history`.
-    fn start_sending(&mut self, id: BundleId, history: &HistorySnapshot) -> bool {
+    /// Marks a bundle as being sent. Returns false if it is waiting, or is in a block of `history`.
+    fn start_sending(
+        &mut self,
+        id: BundleId,
+        history: &HistorySnapshot,
+    ) -> Result<bool, SendBundleError> {
         let is_known = self.entries.get_mut(&id).is_some_and(|known| {
             let is_waiting = known.result.take_result().is_none();
             is_waiting || find_slot(&known.signatures, history).is_some()
         });
-        !is_known && self.sending.insert(id)
+        if is_known {
+            return Ok(false);
+        }
+        if self.sending.insert(id) { Ok(true) } else { Err(SendBundleError::BeingSent) }
     }
 
     fn insert(&mut self, client: ClientId, id: BundleId, entry: Entry) {
@@ -362,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_does_not_wait_for_the_ledgers_queue() {
+    fn a_status_does_not_wait_for_the_ledgers_queue_and_a_second_send_is_busy() {
         const WAIT: Duration = Duration::from_secs(30);
         let (is_called, called) = mpsc::sync_channel(1);
         let (go_on, may_return) = mpsc::sync_channel(1);
@@ -373,12 +390,16 @@ mod tests {
         let limits = HistoryLimits { blocks_max: 10, bytes_max: u64::MAX };
         let history = History::new(limits, BlockId { slot: 0, version: 0 }).snapshot();
         let sending = Arc::clone(&bundles);
-        let sent = std::thread::spawn(move || sending.send(ClientId(2), Vec::new(), &history));
+        let of_first = Arc::clone(&history);
+        let sent = std::thread::spawn(move || sending.send(ClientId(2), Vec::new(), &of_first));
         called.recv_timeout(WAIT).expect("the queue is called");
         let (found, is_found) = mpsc::sync_channel(1);
         let finding = Arc::clone(&bundles);
         std::thread::spawn(move || found.send(finding.find(&known).is_some()));
         assert!(is_found.recv_timeout(WAIT).expect("it does not wait"));
+        // The queue may refuse the first one, so the second is not accepted.
+        let second = bundles.send(ClientId(3), Vec::new(), &history);
+        assert!(matches!(second, Err(SendBundleError::BeingSent)), "{second:?}");
         go_on.send(()).expect("the queue waits");
         assert!(sent.join().expect("it ends").is_err());
         assert!(bundles.retained.lock().sending.is_empty(), "it may be sent again");

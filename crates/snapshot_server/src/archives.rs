@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use clients::{ClientId, TokenBucket};
+use clients::{ClientId, ShareFull, TokenBucket};
 use ledger::Slot;
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::RwLock;
@@ -49,8 +49,10 @@ const STORED_MAX: usize = 2;
 pub(crate) enum NoArchive {
     #[error("{REQUESTS_MAX} requests wait for a snapshot already")]
     TooManyRequests,
-    #[error("{CLIENT_REQUESTS_MAX} requests of this client wait for a snapshot already")]
-    TooManyOfClient,
+    #[error("too many requests wait for a snapshot: {0}")]
+    TooManyOfClient(ShareFull),
+    #[error("there is no snapshot, and several were tried: another one may be made later")]
+    Limited,
     #[error("the snapshot could not be made: the log has the reason")]
     Failed,
 }
@@ -98,8 +100,8 @@ impl SnapshotArchives {
             temporary: OnceLock::new(),
             created: Instant::now(),
             making: Arc::default(),
-            requests: ClientPermits::new(REQUESTS_MAX, CLIENT_REQUESTS_MAX),
-            downloads: ClientPermits::new(DOWNLOADS_MAX, CLIENT_DOWNLOADS_MAX),
+            requests: ClientPermits::new("requests", REQUESTS_MAX, CLIENT_REQUESTS_MAX),
+            downloads: ClientPermits::new("downloads", DOWNLOADS_MAX, CLIENT_DOWNLOADS_MAX),
             stored: RwLock::default(),
             counters: Arc::default(),
         }
@@ -121,7 +123,7 @@ impl SnapshotArchives {
         let burst = MAKE_INTERVAL * MAKE_BURST;
         if making.try_take(MAKE_INTERVAL, burst, self.created.elapsed()).is_err() {
             Counters::add(&self.counters.limited);
-            return stored.ok_or(NoArchive::Failed);
+            return stored.ok_or(NoArchive::Limited);
         }
         let this = Arc::clone(self);
         // A task of its own: if the client leaves, the lock stays until the archive is whole.
@@ -196,7 +198,7 @@ impl From<NoPermit> for NoArchive {
     fn from(no_permit: NoPermit) -> Self {
         match no_permit {
             NoPermit::All => Self::TooManyRequests,
-            NoPermit::Client => Self::TooManyOfClient,
+            NoPermit::Client(full) => Self::TooManyOfClient(full),
         }
     }
 }
@@ -225,11 +227,14 @@ impl Collector for SnapshotArchives {
         let busy = self.downloads.len();
         let help = "Snapshot archives that are being downloaded.";
         out.single("hydrant_snapshot_downloads", MetricKind::Gauge, help, busy as u64);
+        let help = "Requests that wait for a snapshot archive.";
+        let waiting = self.requests.len();
+        out.single("hydrant_snapshot_requests_waiting", MetricKind::Gauge, help, waiting as u64);
         let bytes: u64 = self.stored.read().iter().map(|archive| archive.bytes).sum();
         let help = "Bytes of the snapshot archives on the disk.";
         out.single("hydrant_snapshot_disk_bytes", MetricKind::Gauge, help, bytes);
         let help = "Snapshot archives: made, not made because of an error, downloaded whole or in part, refused \
-                    downloads, and requests that got an older one because no more may be made.";
+                    downloads, and requests that got an older one, or none, because no more may be made.";
         let mut family = out.family("hydrant_snapshot_events_total", MetricKind::Counter, help);
         let counters = &self.counters;
         for (event, counter) in [

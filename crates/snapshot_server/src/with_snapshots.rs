@@ -10,7 +10,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use jsonrpc::{Api, HttpApi, HttpApiRequest, HttpApiResponse, Server};
 
-use crate::archives::{CLIENT_DOWNLOADS_MAX, Counters, NoArchive, SnapshotArchives};
+use crate::archives::{Counters, NoArchive, SnapshotArchives};
 use crate::client_permits::NoPermit;
 use crate::download_body::DownloadBody;
 
@@ -83,7 +83,7 @@ impl<A: Api> WithSnapshots<A> {
     async fn redirect(&self, client: ClientId) -> Response<ResponseBody> {
         let archive = match self.archives.newest(client).await {
             Ok(archive) => archive,
-            Err(err @ NoArchive::TooManyOfClient) => {
+            Err(err @ NoArchive::TooManyOfClient(_)) => {
                 return busy(StatusCode::TOO_MANY_REQUESTS, &err.to_string());
             }
             Err(err) => return busy(StatusCode::SERVICE_UNAVAILABLE, &err.to_string()),
@@ -101,10 +101,7 @@ impl<A: Api> WithSnapshots<A> {
 fn refuse_download(no_permit: NoPermit) -> Response<ResponseBody> {
     match no_permit {
         NoPermit::All => busy(StatusCode::SERVICE_UNAVAILABLE, "too many downloads"),
-        NoPermit::Client => {
-            let reason = format!("this client has {CLIENT_DOWNLOADS_MAX} downloads already");
-            busy(StatusCode::TOO_MANY_REQUESTS, &reason)
-        }
+        NoPermit::Client(full) => busy(StatusCode::TOO_MANY_REQUESTS, &full.to_string()),
     }
 }
 

@@ -224,7 +224,7 @@ impl ConnectionAdmission {
         self.api_keys.as_ref().map_or(0, |keys| keys.version())
     }
 
-    /// Returns whether an admitted peer has no longer the API key that it was admitted with.
+    /// Returns whether an admitted peer no longer has the API key that it was admitted with.
     pub(crate) fn is_revoked(&self, peer: PeerId) -> bool {
         let state = self.state.lock();
         let Some(Some(entry)) = state.peers.get(peer.0 as usize) else { return false };

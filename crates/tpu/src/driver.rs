@@ -447,7 +447,7 @@ impl Driver {
         (self.windows_version, self.was_under_pressure) = (version, has_pressure);
         let is_crowded = is_slow && self.shared.admission.is_crowded();
         let keys_version = self.shared.admission.keys_version();
-        let keys_change = keys_version != self.keys_version;
+        let have_keys_changed = keys_version != self.keys_version;
         self.keys_version = keys_version;
 
         for at in 0..self.connections.len() {
@@ -478,7 +478,7 @@ impl Driver {
                         Some((CloseCode::Dropped, "idle"))
                     } else if is_crowded && passed(connection.last_transaction_at) >= idle {
                         Some((CloseCode::TooMany, "idle, and others want in"))
-                    } else if keys_change && self.shared.admission.is_revoked(peer) {
+                    } else if have_keys_changed && self.shared.admission.is_revoked(peer) {
                         self.stats.refuse(DropReason::Unauthorized);
                         Some((CloseCode::Dropped, "the API key was removed"))
                     } else if connection.breaks_too_much(config)

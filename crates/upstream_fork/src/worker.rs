@@ -32,8 +32,6 @@ use crate::upstream::{Link, Upstream, now};
 const ROUNDS_MAX: usize = 16;
 /// How long a thread waits between two looks whether the ledger has written what another thread handed to it.
 const ARRIVAL_POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// The fork as a client of the ledger: the address 0.0.0.0, which no other client has.
-const LEDGER_CLIENT: ClientId = ClientId(0);
 
 pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
@@ -191,7 +189,8 @@ impl Shared {
             return Ok(());
         }
         loop {
-            match self.control.control(LEDGER_CLIENT, ControlCommand::Adopt(adopted.to_vec())) {
+            match self.control.control(ClientId::INTERNAL, ControlCommand::Adopt(adopted.to_vec()))
+            {
                 Ok(call) => {
                     let done = call.wait().unwrap_or(Err(ControlError::Closed));
                     return done.map(drop).map_err(FetchError::from);

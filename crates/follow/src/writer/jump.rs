@@ -28,7 +28,8 @@ use crate::prepared_bank::removed_keys;
 use crate::stored_rows::{JumpRow, LatticeRow};
 use crate::vote_accounts::VoteAccounts;
 
-/// Maximum time until the block of an archive is proven. The waiting banks are there, so it takes a second or two.
+/// Maximum time until the block of an archive is proven. The waiting banks have already arrived, so it takes a
+/// second or two.
 const PROOF_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The block of an archive until it is the root.
@@ -69,14 +70,19 @@ impl Writer {
             None
         };
         if let Some(refusal) = refusal {
-            let _ = jump.done.send(Err(refusal));
+            refuse(jump.done, refusal);
             return Ok(());
         }
         let blockhash = jump.fields.blockhashes.last().copied().unwrap_or_default();
         let slot = jump.fields.slot;
         self.pending_jump = Some(jump);
         // It is above the confirmed bank, which is the feed's.
-        self.feed.jump(slot, blockhash, now());
+        if self.feed.jump(slot, blockhash, now()).is_none()
+            && let Some(jump) = self.pending_jump.take()
+        {
+            let confirmed = self.feed.status().confirmed.slot;
+            refuse(jump.done, JumpRefusal::Moved { from: jump.from.slot, confirmed });
+        }
         self.take_events()
     }
 
@@ -88,7 +94,12 @@ impl Writer {
         self.run_deferred()?;
         self.publish();
         let failed = |err: LedgerError| FollowError::Ledger { bank: to, err };
-        let Some(parent) = self.banks.get(&from) else { return Ok(()) };
+        let Some(parent) = self.banks.get(&from) else {
+            refuse(done, JumpRefusal::Lost { from: from.slot });
+            // The feed is at the archive's block, which the ledger does not have.
+            self.feed.apply(Decision::Retract(to));
+            return Ok(());
+        };
         let parent_info = Arc::clone(&parent.info);
         self.ledger.open(to, from, Arc::clone(&parent_info)).map_err(failed)?;
         let mut records = Vec::new();
@@ -156,7 +167,7 @@ impl Writer {
         Some(jumped)
     }
 
-    /// The block of an archive is the root, and stored: its stakes of epochs that were not known count.
+    /// The block of an archive has become the root: its stakes of epochs that were not known count from here on.
     pub(super) fn end_jump(&mut self, jumped: JumpedBlock) {
         let known = self.voting.stakes.clone();
         self.take_epoch_stakes();
@@ -181,7 +192,7 @@ impl Writer {
             JumpRefusal::Unproven { slot, limit: PROOF_WAIT_MAX }
         });
         tracing::warn!(slot, "the archive's block is dropped: {refusal}");
-        let _ = jumped.done.send(Err(refusal));
+        refuse(jumped.done, refusal);
     }
 
     /// Drops the block of an archive if it is not proven in time.
@@ -191,4 +202,9 @@ impl Writer {
             self.feed.apply(Decision::Retract(jumped.id));
         }
     }
+}
+
+fn refuse(done: oneshot::Sender<Result<(), JumpRefusal>>, refusal: JumpRefusal) {
+    // The gap closer may have ended.
+    let _ = done.send(Err(refusal));
 }

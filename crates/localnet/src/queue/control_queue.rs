@@ -5,6 +5,8 @@
 //! Bounds: those of [`CallKind::waiting_max`]. Each kind has its own share, so that neither can fill the place of the
 //! other. Within it the calls of a client may take as much as remains free, so one client gets half and the next one
 //! always finds space.
+//! `clients::ClientShares` is not used: it gives a client nine tenths, and one client's calls must leave half. The queue
+//! counts the calls of a client in any case.
 //! Invariant: each caller gets a result, or a refusal at once. A call that is dropped tells its caller that the ledger
 //! ends (`chain_solana::pending`).
 //! Not here: what a call does (`control`, `forks`).

@@ -174,7 +174,7 @@ impl TransactionQueue {
 
     /// Returns an item that was just taken to its place in front of the others of its client and fee payer, where it
     /// costs as much more as compiling `code_bytes` does.
-    pub(crate) fn push_back_for_code(&self, mut item: QueueItem, code_bytes: usize) {
+    pub(crate) fn requeue_for_code(&self, mut item: QueueItem, code_bytes: usize) {
         let (sender, payer, load) = match &mut item {
             QueueItem::Transaction(sent) => {
                 sent.has_paid_for_code = true;

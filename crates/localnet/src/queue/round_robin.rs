@@ -7,8 +7,11 @@
 //! Bounds: [`Limits`]. Of each, a client's waiting items may take as much as remains free, so a single client gets half
 //! and the next one always finds space. A fee payer may take [`PAYER_SHARE`] times what remains for its client. There
 //! is one entry for each client and each fee payer with waiting items.
-//! An item that costs more than a quantum (a bundle, a call of code that has to be compiled) waits until its client and its fee payer have passed on as many
-//! visits as it takes to save the excess. So a visit never leaves more than a quantum of debt.
+//! An item that costs more than a quantum (a bundle, a call of code that has to be compiled) waits until its client and
+//! its fee payer have passed on as many visits as it takes to save the excess. So a visit never leaves more than a
+//! quantum of debt.
+//! `clients::ClientShares` is not used: it gives a client nine tenths, which is too much of a queue with one executing
+//! thread, it counts one quantity, and it has no fee payers. The loads here change with the queue, under its lock.
 //! Invariant: items of one fee payer of one client leave in the order of arrival.
 //! Cost: constant, four hash lookups for each step, and two for each visit that is passed on.
 //! Not here: threads (`super`), the compute units of a transaction (`super::cost`).

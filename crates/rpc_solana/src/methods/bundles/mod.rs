@@ -12,7 +12,7 @@ mod simulate_bundle;
 use std::collections::HashSet;
 
 use chain_solana::{BUNDLE_TRANSACTIONS_MAX, VerifiedTransaction, VerifyError};
-use jsonrpc::error::RpcError;
+use jsonrpc::error::{OVERLOADED, RpcError};
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use ledger::Commitment;
@@ -26,7 +26,7 @@ use solana_transaction_status::UiTransactionEncoding;
 
 use self::decode_bundle::decode_bundle;
 use super::{cheatcodes, send, simulate, transaction_codec};
-use crate::bundles::{BundleId, BundleStatus, FoundBundle};
+use crate::bundles::{BundleId, BundleStatus, FoundBundle, SendBundleError};
 use crate::commitment::context;
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
@@ -102,7 +102,10 @@ fn send_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params("duplicate transactions"));
     }
     let sent = api.bundles.send(params.client(), verified, &api.history.snapshot());
-    let id = sent.map_err(|err| send::send_error(api, &err))?;
+    let id = sent.map_err(|err| match err {
+        SendBundleError::BeingSent => RpcError::new(OVERLOADED, err.to_string()),
+        SendBundleError::Send(err) => send::send_error(api, &err),
+    })?;
     MethodOutput::json(&id.to_string())
 }
 
