@@ -7,8 +7,9 @@
 //! transactions, the entries, the block. A reverted bank is never released.
 //! Bounds: `Config::events_max` queued events, with `Config::events_bytes_max` bytes or one event. If the channel loses
 //! writes of accounts, the clients of accounts are closed: those of a commitment above processed when the bank reaches
-//! it. Lost transactions are sent at the end of their bank. If it loses another event, every client is closed and the log is emptied, because the event may have been for any of them.
-//! A client whose filters delay the others is closed before that.
+//! it. Lost transactions are sent at the end of their bank. If it loses another event, every client is closed and the
+//! log is emptied, because the event may have been for any of them. A client whose filters delay the others is closed
+//! before that.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -20,7 +20,7 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::calls::scrape;
-use crate::client::{Subscription, connect, connect_with, wait_until};
+use crate::client::{Client, Subscription, connect, connect_with, wait_until};
 use crate::commitments::everything;
 use crate::ledger::{FIRST, ScriptedLedger, block_id, key, transaction};
 
