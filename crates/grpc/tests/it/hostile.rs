@@ -193,6 +193,7 @@ async fn incomplete_requests_are_counted_bounded_and_released() {
     let ledger = ScriptedLedger::start(config);
     let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
     let (mut sender, connection) = handshake(socket).await;
+    wait_until(|| memory(&ledger, "grpc_connections") > 0).await;
     let base = memory(&ledger, "grpc_connections");
     let mut responses = Vec::new();
     for _ in 0..4 {

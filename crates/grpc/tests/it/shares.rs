@@ -106,6 +106,7 @@ async fn unfinished_requests_of_one_address_leave_space_for_others() {
     let config = Config { incoming_bytes_max: 100_000, ..Config::default() };
     let ledger = ScriptedLedger::start(config);
     let (mut sender, _connection) = handshake(hostile_socket(&ledger).await).await;
+    wait_until(|| memory(&ledger, "grpc_connections") > 0).await;
     let base = memory(&ledger, "grpc_connections");
     let mut open = Vec::new();
     for sent in [40_000, 45_000] {
