@@ -22,7 +22,7 @@ const OPEN_SLOTS_MAX: u64 = 8;
 /// Slots from the newest known one to that of an update. A source that names one above has a fault, or lies.
 pub(crate) const FAR_SLOTS_MAX: u64 = 10_000;
 /// Time in which the slots of a source that stalled do not make other sources lag. Less lets a source that only reports
-/// rising slots take the place of one that serves more often; more leaves a lagging source unnoticed for longer.
+/// rising slots displace one that serves more often; more leaves a lagging source unnoticed for longer.
 const DOUBT: Duration = Duration::from_secs(600);
 
 /// The newest slot that each source reports.

@@ -2,7 +2,7 @@
 //!
 //! In: a call of a client, with where its result goes. Out: the next one. Clients take turns of one call; the calls of
 //! one client leave in the order of arrival.
-//! Bounds: those of [`CallKind::waiting_max`]. Each kind has its own share, so that neither can fill the place of the
+//! Bounds: those of [`CallKind::waiting_max`]. Each kind has its own share, so that neither can fill the share of the
 //! other. Within it the calls of a client may take as much as remains free, so one client gets half and the next one
 //! always finds space.
 //! `clients::ClientShares` is not used: it gives a client nine tenths, and one client's calls must leave half. The queue
@@ -141,7 +141,7 @@ impl From<CallRefusal> for ForkControlError {
 /// Waiting calls, by client.
 #[derive(Default)]
 pub(super) struct ControlQueue {
-    /// Clients with waiting calls, in the order of their turns.
+    /// Clients with waiting calls, in round-robin order.
     circle: VecDeque<ClientId>,
     /// The waiting calls of each client, the oldest first. None is empty.
     waiting: HashMap<ClientId, VecDeque<ControlRequest>, RandomState>,

@@ -172,7 +172,7 @@ impl TransactionQueue {
         self.push_item(sent.sender, payer, load, QueueItem::Transaction(sent))
     }
 
-    /// Returns an item that was just taken to its place in front of the others of its client and fee payer, where it
+    /// Returns an item that was just taken to the front of the queue of its client and fee payer, where it
     /// costs as much more as compiling `code_bytes` does.
     pub(crate) fn requeue_for_code(&self, mut item: QueueItem, code_bytes: usize) {
         let (sender, payer, load) = match &mut item {
