@@ -25,6 +25,7 @@ mod reasons;
 mod recording;
 pub(crate) mod response_comparison;
 mod system_libraries;
+mod validator;
 mod validators;
 
 use std::time::Duration;

@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(parse("10.77.0.1:9901"), Some(([10, 77, 0, 1], 9901).into()));
         let json =
             json!([{ "pubkey": Pubkey::new_unique().to_string(), "tpuQuic": "0.0.0.0:9901" }]);
-        assert_eq!(listed(&json)[0].tpu_quic, None);
+        assert_eq!(parse_nodes(&json)[0].tpu_quic, None);
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
         assert!(table.nodes().iter().all(|node| node.tpu_quic.is_none()));
     }
 
-    fn listed(json: &serde_json::Value) -> Vec<ClusterNode> {
+    fn parse_nodes(json: &serde_json::Value) -> Vec<ClusterNode> {
         serde_json::from_value::<ListedNodes>(json.clone()).expect("a list").0
     }
 
@@ -348,13 +348,13 @@ mod tests {
             "pubkey": identity.to_string(), "gossip": "10.0.0.1:8001", "tpuQuic": "10.0.0.1:8009", "extra": [{}],
             "tvu": null, "version": "4.2.2", "clientId": "Agave", "featureSet": 9, "shredVersion": 70_000,
         });
-        let parsed = listed(&json!([{"pubkey": "x"}, node]));
+        let parsed = parse_nodes(&json!([{"pubkey": "x"}, node]));
         assert_eq!(parsed.len(), 1, "x is no identity");
         assert_eq!((parsed[0].identity, parsed[0].feature_set), (identity, Some(9)));
         assert_eq!((parsed[0].tvu, parsed[0].shred_version), (None, None));
         assert_eq!(parsed[0].tpu_quic, "10.0.0.1:8009".parse().ok());
         let many = vec![node; NODES_MAX + 5];
-        assert_eq!(listed(&many.into()).len(), NODES_MAX);
+        assert_eq!(parse_nodes(&many.into()).len(), NODES_MAX);
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
             list.push(other);
         }
         list.push(node(3));
-        let identities: Vec<_> = listed(&list.into()).iter().map(|it| it.identity).collect();
+        let identities: Vec<_> = parse_nodes(&list.into()).iter().map(|it| it.identity).collect();
         assert_eq!(identities, [1, 3].map(|n| Pubkey::new_from_array([n; 32])));
     }
 

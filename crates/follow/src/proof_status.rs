@@ -18,7 +18,7 @@ use ledger::{BlockId, Slot};
 use solana::{BankMismatch, TransactionProof, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
-use crate::transaction_checks::CheckTimes;
+use crate::checked_bank::CheckTimes;
 
 /// Number of banks with a stored proof: almost two hours of 400 ms slots.
 const BANKS_MAX: usize = 16_384;

@@ -36,6 +36,7 @@ use yellowstone_grpc_proto::geyser::{
     SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
 };
 
+use crate::checked_bank::CheckedBank;
 use crate::clock::now;
 use crate::convert::{self, BlockFacts, WrittenAccount};
 use crate::footers::Footers;
@@ -43,7 +44,6 @@ use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{FAR_SLOTS_MAX, SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
 use crate::stream_end::{StreamEnd, is_out_of_window, log_end};
-use crate::transaction_checks::CheckedBank;
 
 pub(crate) const FILTER: &str = "follow";
 /// Updates that are sent to the writer at once.

@@ -32,10 +32,9 @@ use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
 use crate::transaction_checks::TransactionChecks;
 use crate::trust::{TrustError, TrustedBank, TrustedBanks};
+use crate::unchecked_banks::UncheckedBanks;
 
 mod transactions;
-
-use transactions::UncheckedBanks;
 
 /// The method of verifying banks, which decides the commitment of a bank. The docs of the variants are the help of
 /// `--verify`.

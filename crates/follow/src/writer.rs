@@ -31,6 +31,7 @@ use crate::deferred::DeferredWork;
 use crate::error::FollowError;
 use crate::free_thread::FreeThread;
 use crate::jump::Jump;
+use crate::jumped_block::JumpedBlock;
 use crate::open_banks::OpenBanks;
 use crate::source_slots::HandledStream;
 use crate::status::FollowStatus;
@@ -40,7 +41,6 @@ use crate::stream::{Message, source_update};
 use crate::verification::Verification;
 use crate::vote_accounts::VoteAccounts;
 use crate::votes::{LandedVotes, StakeTables, VoteThread};
-use jump::JumpedBlock;
 
 mod jump;
 mod prepare_banks;
@@ -338,7 +338,7 @@ impl Writer {
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
     }
 
-    /// Reports the whole banks of the open stream, unless no more are accepted, which is no fault of the source.
+    /// Reports the whole banks of the open stream, unless no more are accepted, which is not a fault of the source.
     fn report_progress(&self, now: Instant) {
         let open = self.sessions.open.filter(|_| !self.verification.is_stopped());
         let Some((session, source)) = open else { return };

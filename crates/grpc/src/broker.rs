@@ -27,8 +27,8 @@ use crate::config::Config;
 use crate::counters::{Event, GrpcCounters};
 use crate::encode::Encoder;
 use crate::filter::{FilterId, FilterSet, TransactionKeys};
-use crate::filter_index::{IndexedFilters, IndexedSet};
 use crate::index::{Index, ListenerId, SetId};
+use crate::indexed_set::IndexedSet;
 use crate::line_limit::LineLimit;
 use crate::log::{BankContent, Cursor, Log, LogPart};
 use crate::publish_cost::{PublishCost, costliest_client};
@@ -256,12 +256,12 @@ impl Broker {
         Ok((id, queue))
     }
 
-    pub(crate) fn disconnect(self: &Arc<Self>, id: ListenerId) {
+    /// Removes a client. Returns its filters, which the index still has.
+    pub(crate) fn disconnect(&self, id: ListenerId) -> Option<IndexedSet> {
         let mut state = self.state.lock();
         let left = state.remove_filters(id);
         state.listeners.remove(&id);
-        drop(state);
-        drop(left.map(|set| IndexedFilters::from_set(self, set)));
+        left
     }
 
     pub(crate) fn next_set(&self) -> SetId {
@@ -277,18 +277,14 @@ impl Broker {
         MutexGuard::unlock_fair(state);
     }
 
-    /// Replaces all filters of a client. With a slot, it replays from the returned cursor; without, it stays where it
-    /// is: live, or at the cursor of its replay.
-    pub(crate) fn set_filters(
-        self: &Arc<Self>,
+    /// Replaces all filters of a client. Returns the set that the index has to remove, and the start of a replay.
+    pub(crate) fn replace_filters(
+        &self,
         id: ListenerId,
-        filters: IndexedFilters,
+        set: IndexedSet,
         from_slot: Option<Slot>,
-    ) -> Result<Option<Cursor>, Status> {
-        let Some(set) = filters.into_set() else { return Ok(None) };
-        let (replaced, start) = self.state.lock().replace_filters(id, set, from_slot);
-        drop(replaced.map(|set| IndexedFilters::from_set(self, set)));
-        start
+    ) -> (Option<IndexedSet>, Result<Option<Cursor>, Status>) {
+        self.state.lock().replace_filters(id, set, from_slot)
     }
 
     /// Returns the next step of a client that replays.

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+/// Bytes of requests that a client may send before they are read, on a stream and on a connection. HTTP/2 holds as many
+/// for a connection. A smaller value delays long requests: a client sends one window in a round trip.
+pub(crate) const RECEIVE_WINDOW_BYTES: u32 = 64 << 10;
+
 /// Settings of the gRPC server.
 ///
 /// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.

@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::call_activity::CallActivity;
-use crate::config::Config;
+use crate::config::{Config, RECEIVE_WINDOW_BYTES};
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::service::GrpcService;
@@ -32,9 +32,6 @@ use crate::transport::Transport;
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// Bytes that wait for the socket, for each stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
-/// Bytes of requests that a client may send before they are read, on a stream and on a connection. HTTP/2 holds as many
-/// for a connection. A smaller value delays long requests: a client sends one window in a round trip.
-pub(crate) const RECEIVE_WINDOW_BYTES: u32 = 64 << 10;
 /// Time that a connection may continue without a call after `GOAWAY`, and with calls when the server shuts
 /// down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);

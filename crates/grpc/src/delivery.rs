@@ -72,7 +72,7 @@ impl Delivery {
         from_slot: Option<Slot>,
     ) -> Result<(), Status> {
         let Some(compiled) = filters.filters().map(Arc::clone) else { return Ok(()) };
-        let start = self.broker.set_filters(self.id, filters, from_slot)?;
+        let start = filters.replace_those_of(self.id, from_slot)?;
         match (start, &mut self.replay) {
             (Some(cursor), _) => {
                 self.replay = Some(Replay { cursor, filters: compiled, part: None });

@@ -127,7 +127,7 @@ fn a_publisher_that_is_behind_closes_the_costliest_client_alone() {
         let delivery = Delivery::new(Arc::clone(&broker), id, queue);
         let filters = FilterSet::new(request, &Config::default()).expect("valid filters");
         let filters = IndexedFilters::new(&broker, ClientId(client), filters).expect("space");
-        broker.set_filters(id, filters, None).expect("space");
+        filters.replace_those_of(id, None).expect("space");
         delivery
     };
     let accounts = (0..64).map(|n| (n.to_string(), SubscribeRequestFilterAccounts::default()));

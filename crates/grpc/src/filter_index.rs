@@ -6,13 +6,16 @@
 
 use std::sync::Arc;
 
-use clients::{ClientId, Share};
+use clients::ClientId;
+use ledger::Slot;
 use tonic::Status;
 
 use crate::broker::Broker;
 use crate::counters::Event;
 use crate::filter::FilterSet;
-use crate::index::SetId;
+use crate::index::ListenerId;
+use crate::indexed_set::IndexedSet;
+use crate::log::Cursor;
 use crate::shares;
 
 /// Keys that one step inserts or removes, in some 100 µs. A larger value delays the publisher for longer.
@@ -21,14 +24,6 @@ const KEYS_PER_STEP: usize = 512;
 /// Estimated bytes of filters that the thread that drops them removes itself: those of one step. A larger value delays
 /// the connections of that thread for longer.
 const INLINE_FILTER_BYTES_MAX: usize = KEYS_PER_STEP * 150;
-
-/// Filters that the index has.
-pub(crate) struct IndexedSet {
-    pub(crate) id: SetId,
-    pub(crate) filters: Arc<FilterSet>,
-    _bytes: Share,
-    _unindexed_cost: Share,
-}
 
 /// Indexed filters that no listener has. Dropping them removes them from the index.
 pub(crate) struct IndexedFilters {
@@ -54,8 +49,7 @@ impl IndexedFilters {
         let set = IndexedSet {
             id: broker.next_set(),
             filters: Arc::new(filters),
-            _bytes: bytes_share,
-            _unindexed_cost: cost_share,
+            shares: [bytes_share, cost_share],
         };
         broker.with_index(set.filters.commitment, |index| index.start_set(&set.filters));
         for keys in set.filters.index_keys().chunks(KEYS_PER_STEP) {
@@ -64,18 +58,27 @@ impl IndexedFilters {
         Ok(Self { broker: Arc::clone(broker), set: Some(set) })
     }
 
-    /// Wraps a set that no listener has.
-    pub(crate) fn from_set(broker: &Arc<Broker>, set: IndexedSet) -> Self {
-        Self { broker: Arc::clone(broker), set: Some(set) }
+    /// Disconnects a listener, and removes its filters.
+    pub(crate) fn disconnect(broker: &Arc<Broker>, listener: ListenerId) {
+        let set = broker.disconnect(listener);
+        drop(Self { broker: Arc::clone(broker), set });
     }
 
     pub(crate) fn filters(&self) -> Option<&Arc<FilterSet>> {
         self.set.as_ref().map(|set| &set.filters)
     }
 
-    /// Gives the filters to a listener.
-    pub(crate) fn into_set(mut self) -> Option<IndexedSet> {
-        self.set.take()
+    /// Gives the filters to a listener in place of its own. With a slot, it replays from the returned cursor; without, it
+    /// stays where it is: live, or at the cursor of its replay.
+    pub(crate) fn replace_those_of(
+        mut self,
+        listener: ListenerId,
+        from_slot: Option<Slot>,
+    ) -> Result<Option<Cursor>, Status> {
+        let Some(set) = self.set.take() else { return Ok(None) };
+        let (replaced, start) = self.broker.replace_filters(listener, set, from_slot);
+        self.set = replaced;
+        start
     }
 }
 

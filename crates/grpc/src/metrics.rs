@@ -6,7 +6,7 @@ use ::metrics::{Collector, Exposition, MetricKind};
 use chain_solana::EventCounters;
 
 use crate::broker::Broker;
-use crate::connection::RECEIVE_WINDOW_BYTES;
+use crate::config::RECEIVE_WINDOW_BYTES;
 use crate::counters::Event;
 use crate::gossip_table::GossipTable;
 

@@ -35,8 +35,9 @@ use crate::metrics::GrpcMetrics;
 use crate::node::GrpcNode;
 use crate::publisher::{self, GrpcEventSink};
 use crate::service::{Access, GrpcService};
+use crate::start_error::StartError;
 use crate::tls::TlsAcceptor;
-use crate::token::{TOKEN_BYTES_MAX, Token};
+use crate::token::Token;
 
 /// Threads that decode, compile and index long requests. More of them take time from other servers.
 const REQUEST_THREADS: usize = 1;
@@ -44,25 +45,6 @@ const REQUEST_THREADS: usize = 1;
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// Time for the threads to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Why the server did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The file with the token could not be read.
-    #[error("grpc.x_token_file")]
-    TokenFile(#[from] InputFileError),
-    /// The token cannot be in a header.
-    #[error(
-        "grpc.x_token_file {path:?}: a token has 1 to {TOKEN_BYTES_MAX} visible ASCII characters"
-    )]
-    Token {
-        /// Path of the token file.
-        path: PathBuf,
-    },
-    /// The listener or a thread failed.
-    #[error("start the gRPC server")]
-    Io(#[from] io::Error),
-}
 
 /// The authentication and encryption of a server.
 #[derive(Clone, Default)]

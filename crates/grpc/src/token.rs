@@ -10,10 +10,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::MissedTickBehavior;
 
-use crate::server::StartError;
+use crate::start_error::{StartError, TOKEN_BYTES_MAX};
 
-/// Maximum bytes of a token.
-pub(crate) const TOKEN_BYTES_MAX: usize = 4_096;
 /// Maximum bytes of the file: the token, and white space after it.
 const FILE_BYTES_MAX: u64 = 2 * TOKEN_BYTES_MAX as u64;
 /// Interval of the reads of the file.

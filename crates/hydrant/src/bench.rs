@@ -314,10 +314,9 @@ fn plan(
 }
 
 fn run_length(flags: &BenchFlags) -> RunLength {
-    let (warm_up, measured) = (flags.warm_up, flags.duration);
     RunLength::Time {
-        warm_up: Duration::from_secs_f64(warm_up),
-        measured: Duration::from_secs_f64(measured),
+        warm_up: Duration::from_secs_f64(flags.warm_up),
+        measured: Duration::from_secs_f64(flags.duration),
     }
 }
 
@@ -344,7 +343,7 @@ fn arrivals(plan: &LoadPlan) -> Vec<String> {
 
 fn notes(flags: &BenchFlags) -> Vec<String> {
     let BenchFlags { url, runs, duration, warm_up, timeout, .. } = flags;
-    // As `loadgen` does.
+    // A thread without a connection is not started.
     let threads = flags.threads.min(connections(flags));
     let server = Server::from_url(url);
     let count = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };

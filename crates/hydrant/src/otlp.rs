@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn an_endpoint_with_a_path_is_refused_with_the_right_form() {
         for url in ["http://127.0.0.1:4318/v1/traces", "127.0.0.1:4318"] {
-            let err = parse_collector(url).err().expect("it is refused");
+            let err = parse_collector(url).expect_err("it is refused");
             assert!(err.to_string().contains("the form is http[s]://HOST:PORT"), "{err:#}");
         }
     }

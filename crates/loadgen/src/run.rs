@@ -272,7 +272,7 @@ impl Shared {
                             None => break,
                         },
                         // Another thread has the error.
-                        () = self.control.stopped() => break,
+                        () = self.control.wait_until_stopped() => break,
                     }
                 }
             }

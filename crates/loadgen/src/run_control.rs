@@ -86,7 +86,7 @@ impl RunControl {
     }
 
     /// Waits until the run is stopped.
-    pub(crate) async fn stopped(&self) {
+    pub(crate) async fn wait_until_stopped(&self) {
         // The sender is not dropped before.
         let _ = self.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await;
     }

@@ -8,6 +8,7 @@
 //! and to wake readers costs the same for one transaction as for many. So the thread pauses for
 //! [`BATCH_GATHER_INTERVAL`] once the queue is empty: transactions that arrive meanwhile are published together. A
 //! transaction that arrives after the pause is executed at once.
+//! Long because each command changes the open block, the VM and the queue together.
 //! Not here: what a transaction does (`vm`), what a block contains (`block_builder`), going back (`forks`).
 
 use std::sync::Arc;

@@ -10,6 +10,7 @@
 //! (at most [`USES_MAX`]) plus the priority of the last evicted program at its last use. So a program that is used often
 //! outlives many that are called once, and one that is not used any longer is evicted in the end.
 //! Invariant: a loaded account equals that of the source. An absent account is cached as absent.
+//! Long because loading, compiling and eviction change the same table, and half of it is their tests.
 //! Not here: the ledger's state (`query`), running (`vm`).
 
 use std::collections::{HashMap, HashSet};

@@ -17,7 +17,7 @@ use crate::compare::keys::base58;
 use crate::rig::build::program_dir;
 use crate::rig::options::Options;
 use crate::rig::ports::local;
-use crate::rig::validators::{VERSION_0_REFUSED, Validator};
+use crate::rig::validator::{VERSION_0_REFUSED, Validator};
 use crate::shell::Cmd;
 
 const SOL: u64 = 1_000_000_000;

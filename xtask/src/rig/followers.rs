@@ -118,7 +118,7 @@ impl Follower {
     }
 
     /// Adds the counters of the process to those of its predecessors: it is killed next.
-    pub(crate) fn keep_counters(&mut self) {
+    pub(crate) fn add_counters(&mut self) {
         self.past = self.status();
     }
 

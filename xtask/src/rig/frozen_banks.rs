@@ -125,7 +125,7 @@ impl FrozenBanks {
     }
 
     /// Returns the banks of a slot that validators have. Each fork may have one.
-    fn known(&self, slot: u64) -> Option<BTreeSet<&Parts>> {
+    fn find_banks(&self, slot: u64) -> Option<BTreeSet<&Parts>> {
         let known: BTreeSet<&Parts> =
             self.validators.iter().filter_map(|log| log.banks.get(&slot)).flatten().collect();
         (!known.is_empty()).then_some(known)
@@ -135,7 +135,7 @@ impl FrozenBanks {
     /// the parts are equal.
     fn count(&self, is_counted: impl Fn(Option<bool>) -> bool) -> usize {
         let banks = self.follower.banks.iter().flat_map(|(slot, all)| {
-            let known = self.known(*slot);
+            let known = self.find_banks(*slot);
             all.iter().map(move |parts| known.as_ref().map(|known| known.contains(parts)))
         });
         banks.filter(|outcome| is_counted(*outcome)).count()
@@ -204,7 +204,7 @@ impl FrozenBanks {
     pub(crate) fn examples(&self) -> String {
         let mut text = String::new();
         let banks = self.follower.banks.iter().filter_map(|(slot, ours)| {
-            let theirs = self.known(*slot)?;
+            let theirs = self.find_banks(*slot)?;
             let differs = ours.iter().any(|parts| !theirs.contains(parts));
             differs.then_some((slot, ours, theirs))
         });

@@ -95,7 +95,7 @@ impl Rig {
             0 => Ok(format!("{} connections to plugins were cut", self.validators.cut())),
             1 => {
                 for at in 0..self.followers.len() {
-                    self.followers[at].keep_counters();
+                    self.followers[at].add_counters();
                     let name = self.followers[at].name.clone();
                     self.kill(&name)?;
                     self.start_follower(at)?;
@@ -125,7 +125,7 @@ impl Rig {
         Ok(format!("{name} was killed and started again"))
     }
 
-    /// Stops the leader while it makes blocks. It goes on with them when the others have gone past: a fork.
+    /// Stops the leader while it makes blocks. It continues with them when the others have gone past: a fork.
     fn stop_leader(&mut self) -> Result<String> {
         let leader = json_rpc::call(self.rpc(), "getSlotLeader", &json!([]))?;
         let identity = leader["result"].as_str().context("no leader")?;

@@ -125,7 +125,7 @@ fn a_retracted_bank_is_dropped_with_its_descendants_and_may_come_again() {
 }
 
 /// A session that waited above a gap, and an archive of slot 12 that it joined.
-fn joined() -> (Rig, BlockId) {
+fn join_archive() -> (Rig, BlockId) {
     let mut rig = Rig::new(config());
     rig.bank(11);
     rig.status(11, SlotStatus::Confirmed);
@@ -145,7 +145,7 @@ fn joined() -> (Rig, BlockId) {
 
 #[test]
 fn the_block_of_an_archive_is_final_once_a_descendant_is_approved() {
-    let (mut rig, _) = joined();
+    let (mut rig, _) = join_archive();
     let status = rig.feed.status();
     assert_eq!((status.root.slot, status.confirmed.slot), (10, 11));
     // Statuses of the slots that the archive covers are not awaited.
@@ -162,7 +162,7 @@ fn the_block_of_an_archive_is_final_once_a_descendant_is_approved() {
 
 #[test]
 fn the_block_of_an_archive_that_is_retracted_leaves_the_confirmed_bank() {
-    let (mut rig, jumped) = joined();
+    let (mut rig, jumped) = join_archive();
     rig.feed.apply(Decision::Retract(jumped));
     let (words, gaps) = take_events(&mut rig);
     assert_eq!(words, ["dropped 15", "dropped 14", "dropped 13", "gap", "tip 11"]);

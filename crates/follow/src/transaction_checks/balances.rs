@@ -39,7 +39,7 @@ pub(crate) struct WrittenBalance {
 /// Who writes an account besides transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AccountKind {
-    /// Nobody, except that the leader gets fees after the transactions.
+    /// No one but transactions, except that the leader gets fees after the transactions.
     Plain,
     /// The bank before its transactions: rewards.
     Rewarded,
@@ -245,7 +245,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Returns the leader and its fee. There is one, who gets a part of the fees of the transactions.
+    /// Returns the leader and its fee. It is the only one, and its fee is a part of those of the transactions.
     fn find_leader(&self, block: &Block) -> Result<Option<(Pubkey, u64)>, TransactionFault> {
         let mut found = None;
         for reward in &block.rewards {

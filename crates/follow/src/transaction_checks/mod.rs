@@ -2,10 +2,10 @@
 //!
 //! In: the transactions of open banks as the writer prepares them, and whole banks. Out: a message to the writer for each
 //! bank once all of its checks are done, with the first contradiction if there is one.
-//! Shape: a bank is split into jobs, which any thread takes: [`CHUNK_MAX`] transactions, or entries with some
-//! [`HASHES_OF_JOB`] hashes. The last job of a bank sends the result.
-//! Bounds: a job holds transactions that history has too, and there are no more banks than the verifier has above the root.
-//! The jobs of a bank that is dropped are removed.
+//! Shape: a bank is split into tasks, which any thread takes: [`CHUNK_MAX`] transactions, or entries with some
+//! [`TASK_HASHES`] hashes. The last task of a bank sends the result.
+//! Bounds: a task holds transactions that history has too, and there are no more banks than the verifier has above the root.
+//! The tasks of a bank that is dropped are removed.
 //! Not here: what follows from a contradiction (`verification`), the rule of entries (`verify`).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -33,19 +33,12 @@ pub(crate) use balances::{BankBalances, WrittenBalance};
 
 /// Threads at most. One verifies some 25,000 signatures, or 20 million hashes of entries, in a second.
 const THREADS_MAX: usize = 4;
-/// Transactions of a job: some milliseconds.
+/// Transactions of a task: some milliseconds.
 const CHUNK_MAX: usize = 64;
-/// Hashes of a job: about one tick of mainnet, some milliseconds.
-const HASHES_OF_JOB: u64 = 1 << 16;
+/// Hashes of a task: about one tick of mainnet, some milliseconds.
+const TASK_HASHES: u64 = 1 << 16;
 /// Hashes of a transaction with two signatures in the Merkle tree.
 const HASHES_OF_TRANSACTION: u64 = 4;
-
-/// The result of a bank's checks.
-pub(crate) struct CheckedBank {
-    pub(crate) bank: BlockId,
-    pub(crate) fault: Option<TransactionFault>,
-    pub(crate) results: ResultOrigin,
-}
 
 /// The writer's end of the threads, which end when this value is dropped.
 pub(crate) struct TransactionChecks {
@@ -54,30 +47,30 @@ pub(crate) struct TransactionChecks {
     banks: BTreeMap<BlockId, OpenCheck>,
 }
 
-/// A bank whose checks have begun.
+/// A bank whose checks have started.
 struct OpenCheck {
     bank: Arc<BankCheck>,
     /// Transactions that were queued, from the first one on.
     queued: usize,
 }
 
-/// The state of a bank that its jobs share.
+/// The state of a bank that its tasks share.
 struct BankCheck {
     id: BlockId,
-    /// Jobs that are not done, and one for the end of the bank.
-    open_jobs: AtomicUsize,
+    /// Tasks that are not done, and one for the end of the bank.
+    open_tasks: AtomicUsize,
     is_cancelled: AtomicBool,
     /// Whether its balances were compared with its accounts.
     is_compared: AtomicBool,
     fault: Mutex<Option<TransactionFault>>,
 }
 
-struct Job {
+struct Task {
     bank: Arc<BankCheck>,
-    work: Work,
+    kind: TaskKind,
 }
 
-enum Work {
+enum TaskKind {
     Signatures(Vec<Arc<ExecutedTransaction>>),
     /// Entries of the block, after this hash.
     Entries {
@@ -98,16 +91,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    tasks: VecDeque<Task>,
     is_closed: bool,
-}
-
-/// Time of the threads, by check.
-#[derive(Debug, Default)]
-pub(crate) struct CheckTimes {
-    pub(crate) signatures: AtomicU64,
-    pub(crate) entries: AtomicU64,
-    pub(crate) balances: AtomicU64,
 }
 
 impl TransactionChecks {
@@ -141,10 +126,10 @@ impl TransactionChecks {
         let open = self.banks.entry(id).or_insert_with(|| OpenCheck::new(id));
         let Some(known) = open.queued.checked_sub(from) else { return };
         let new = transactions.get(known..).unwrap_or_default();
-        let jobs = new.chunks(CHUNK_MAX).map(|chunk| Work::Signatures(chunk.to_vec()));
-        let jobs: Vec<_> = jobs.map(|work| open.job(work)).collect();
+        let tasks = new.chunks(CHUNK_MAX).map(|chunk| TaskKind::Signatures(chunk.to_vec()));
+        let tasks: Vec<_> = tasks.map(|kind| open.new_task(kind)).collect();
         open.queued += new.len();
-        self.shared.push(jobs);
+        self.shared.push(tasks);
     }
 
     /// Queues the rest of a whole bank. Its result follows.
@@ -152,16 +137,16 @@ impl TransactionChecks {
         let id = block.id;
         self.add_transactions(id, 0, &block.transactions);
         let Some(open) = self.banks.get(&id) else { return };
-        let mut jobs = Vec::new();
+        let mut tasks = Vec::new();
         if self.needs_entries {
             match split_entries(block) {
-                Ok(parts) => jobs.extend(parts.into_iter().map(|work| open.job(work))),
+                Ok(parts) => tasks.extend(parts.into_iter().map(|kind| open.new_task(kind))),
                 Err(check) => open.bank.report(check, None),
             }
         }
         let bank = Arc::clone(&open.bank);
-        jobs.push(Job { bank, work: Work::Balances(Arc::clone(block), balances) });
-        self.shared.push(jobs);
+        tasks.push(Task { bank, kind: TaskKind::Balances(Arc::clone(block), balances) });
+        self.shared.push(tasks);
     }
 
     /// The proof of a bank's transactions if its checks find no contradiction.
@@ -176,7 +161,7 @@ impl TransactionChecks {
     pub(crate) fn remove(&mut self, id: BlockId) {
         let Some(open) = self.banks.remove(&id) else { return };
         open.bank.is_cancelled.store(true, Ordering::Relaxed);
-        self.shared.queue.lock().jobs.retain(|job| job.bank.id != id);
+        self.shared.queue.lock().tasks.retain(|task| task.bank.id != id);
     }
 }
 
@@ -187,7 +172,7 @@ impl Drop for TransactionChecks {
         }
         let mut queue = self.shared.queue.lock();
         queue.is_closed = true;
-        queue.jobs.clear();
+        queue.tasks.clear();
         self.shared.is_filled.notify_all();
     }
 }
@@ -196,7 +181,7 @@ impl OpenCheck {
     fn new(id: BlockId) -> Self {
         let bank = BankCheck {
             id,
-            open_jobs: AtomicUsize::new(1),
+            open_tasks: AtomicUsize::new(1),
             is_cancelled: AtomicBool::new(false),
             is_compared: AtomicBool::new(false),
             fault: Mutex::new(None),
@@ -204,9 +189,9 @@ impl OpenCheck {
         Self { bank: Arc::new(bank), queued: 0 }
     }
 
-    fn job(&self, work: Work) -> Job {
-        self.bank.open_jobs.fetch_add(1, Ordering::Relaxed);
-        Job { bank: Arc::clone(&self.bank), work }
+    fn new_task(&self, kind: TaskKind) -> Task {
+        self.bank.open_tasks.fetch_add(1, Ordering::Relaxed);
+        Task { bank: Arc::clone(&self.bank), kind }
     }
 }
 
@@ -223,43 +208,43 @@ impl BankCheck {
 }
 
 impl Shared {
-    fn push(&self, jobs: Vec<Job>) {
-        if jobs.is_empty() {
+    fn push(&self, tasks: Vec<Task>) {
+        if tasks.is_empty() {
             return;
         }
-        self.queue.lock().jobs.extend(jobs);
+        self.queue.lock().tasks.extend(tasks);
         self.is_filled.notify_all();
     }
 
-    /// Returns the next job; `None` once the queue is closed.
-    fn pop(&self) -> Option<Job> {
+    /// Returns the next task; `None` once the queue is closed.
+    fn pop(&self) -> Option<Task> {
         let mut queue = self.queue.lock();
         loop {
             if queue.is_closed {
                 return None;
             }
-            match queue.jobs.pop_front() {
-                Some(job) => return Some(job),
+            match queue.tasks.pop_front() {
+                Some(task) => return Some(task),
                 None => self.is_filled.wait(&mut queue),
             }
         }
     }
 
     fn run(&self) {
-        while let Some(Job { bank, work }) = self.pop() {
+        while let Some(Task { bank, kind }) = self.pop() {
             let started = now();
-            let (check, nanos) = match &work {
-                Work::Signatures(_) => (TransactionCheck::Signature, &self.times.signatures),
-                Work::Entries { .. } => (TransactionCheck::Entries, &self.times.entries),
-                Work::Balances(..) => (TransactionCheck::Balance, &self.times.balances),
+            let (check, nanos) = match &kind {
+                TaskKind::Signatures(_) => (TransactionCheck::Signature, &self.times.signatures),
+                TaskKind::Entries { .. } => (TransactionCheck::Entries, &self.times.entries),
+                TaskKind::Balances(..) => (TransactionCheck::Balance, &self.times.balances),
             };
-            let done = catch_unwind(AssertUnwindSafe(|| work.run(&bank)));
+            let done = catch_unwind(AssertUnwindSafe(|| kind.run(&bank)));
             nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
             if done.is_err() {
                 // The panic hook has logged it. What cannot be checked is not proven.
                 bank.report(check, None);
             }
-            let is_last = bank.open_jobs.fetch_sub(1, Ordering::AcqRel) == 1;
+            let is_last = bank.open_tasks.fetch_sub(1, Ordering::AcqRel) == 1;
             if is_last && !self.send(&bank) {
                 return;
             }
@@ -282,7 +267,7 @@ impl Shared {
     }
 }
 
-impl Work {
+impl TaskKind {
     fn run(self, bank: &BankCheck) {
         match self {
             Self::Signatures(transactions) => {
@@ -315,8 +300,8 @@ impl Work {
     }
 }
 
-/// Splits the entries of a block into jobs. The error is a contradiction that needs no hash.
-fn split_entries(block: &Arc<Block>) -> Result<Vec<Work>, TransactionCheck> {
+/// Splits the entries of a block into tasks. The error is a contradiction that needs no hash.
+fn split_entries(block: &Arc<Block>) -> Result<Vec<TaskKind>, TransactionCheck> {
     // The feed has removed entries that are not whole.
     if block.entries.is_empty() {
         return Err(TransactionCheck::MissingEntries);
@@ -334,9 +319,9 @@ fn split_entries(block: &Arc<Block>) -> Result<Vec<Work>, TransactionCheck> {
         let of_signatures = entry.transaction_count.saturating_mul(HASHES_OF_TRANSACTION);
         hashes = hashes.saturating_add(entry.num_hashes).saturating_add(of_signatures);
         let is_last = index + 1 == block.entries.len();
-        if hashes >= HASHES_OF_JOB || is_last {
+        if hashes >= TASK_HASHES || is_last {
             let block = Arc::clone(block);
-            parts.push(Work::Entries { block, start, entries: first..index + 1 });
+            parts.push(TaskKind::Entries { block, start, entries: first..index + 1 });
             start = entry.hash;
             first = index + 1;
             hashes = 0;

@@ -12,44 +12,8 @@ use ledger::BlockId;
 use solana::{BankMismatch, HashReporter, TransactionFault};
 
 use super::Verification;
-use crate::transaction_checks::{BankBalances, CheckedBank};
-
-/// Banks above the root whose transactions are not proven.
-#[derive(Default)]
-pub(super) struct UncheckedBanks {
-    /// Banks with checks that are not done, and those with a contradiction.
-    all: BTreeSet<BlockId>,
-    /// Banks with a contradiction.
-    faulty: BTreeSet<BlockId>,
-    /// Banks with a proven hash that wait for the checks of their own transactions or of an ancestor's.
-    waiting: BTreeSet<BlockId>,
-}
-
-impl UncheckedBanks {
-    pub(super) fn insert(&mut self, bank: BlockId) {
-        self.all.insert(bank);
-    }
-
-    pub(super) fn wait(&mut self, bank: BlockId) {
-        self.waiting.insert(bank);
-    }
-
-    pub(super) fn faulty(&self) -> impl Iterator<Item = &BlockId> {
-        self.faulty.iter()
-    }
-
-    pub(super) fn remove(&mut self, bank: BlockId) {
-        self.all.remove(&bank);
-        self.faulty.remove(&bank);
-        self.waiting.remove(&bank);
-    }
-
-    pub(super) fn set_root(&mut self, root: BlockId) {
-        for banks in [&mut self.all, &mut self.faulty, &mut self.waiting] {
-            *banks = banks.split_off(&root);
-        }
-    }
-}
+use crate::checked_bank::CheckedBank;
+use crate::transaction_checks::BankBalances;
 
 impl Verification {
     /// Checks the transactions of an open bank. They are in order, and `from` is how many are before them.

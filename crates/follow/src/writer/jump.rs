@@ -24,6 +24,7 @@ use crate::base::new_root_block;
 use crate::clock::now;
 use crate::error::FollowError;
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
+use crate::jumped_block::JumpedBlock;
 use crate::prepared_bank::removed_keys;
 use crate::stored_rows::{JumpRow, LatticeRow};
 use crate::vote_accounts::VoteAccounts;
@@ -31,24 +32,6 @@ use crate::vote_accounts::VoteAccounts;
 /// Maximum time until the block of an archive is proven. The waiting banks have already arrived, so it takes a
 /// second or two.
 const PROOF_WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// The block of an archive until it is the root.
-pub(super) struct JumpedBlock {
-    pub(super) id: BlockId,
-    row: JumpRow,
-    /// It has a hash whatever is verified, so a start from it is verified too.
-    lattice: LatticeRow,
-    /// When the ledger jumped, since the start.
-    since: Duration,
-    is_proven: bool,
-    done: oneshot::Sender<Result<(), JumpRefusal>>,
-}
-
-impl JumpedBlock {
-    pub(super) fn lattice(&self) -> LatticeRow {
-        self.lattice.clone()
-    }
-}
 
 impl Writer {
     /// Sends the confirmed state, as it was published last.

@@ -235,7 +235,7 @@ async fn a_source_that_lags_behind_another_is_left() {
     let good = Source::new(None);
     good.send(chain(101..=300));
     let mut config = both(&late, &good).await;
-    // The sources are asked for their slots every two seconds.
+    // The node requests the slots of the sources every two seconds.
     config.stream.stall_timeout = Duration::from_secs(3);
     config.stream.lag_slots_max = 10;
     // It brings one bank while the chain makes three.

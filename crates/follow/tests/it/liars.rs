@@ -31,7 +31,7 @@ const PAID: u64 = 100;
 /// A program that the bank's transactions call, besides the system program.
 const PROGRAM: [u8; 32] = [5; 32];
 const SYSTEM_PROGRAM: [u8; 32] = [0; 32];
-/// The places of the transactions in the bank: a failed transfer, a transfer, a change of data, a failed call of a
+/// The indices of the transactions in the bank: a failed transfer, a transfer, a change of data, a failed call of a
 /// program, and one whose balances the source does not send.
 const FAILED: u64 = 0;
 const TRANSFER: u64 = 1;
@@ -45,7 +45,7 @@ pub(crate) enum Lie {
     InventedSignature,
     Reordered,
     Replaced,
-    /// One transaction is left out, and another client's is in its place.
+    /// One transaction is left out, and another client's has its index.
     LeftOut,
     /// A failed transfer succeeds.
     ErrRemoved,
@@ -104,7 +104,7 @@ impl Lie {
         }
     }
 
-    fn tell(self, bank: &mut Vec<SubscribeUpdate>) {
+    fn apply(self, bank: &mut Vec<SubscribeUpdate>) {
         let err = || {
             let err = TransactionError::AccountInUse;
             let err = bincode::serialize(&err).expect("an error");
@@ -124,7 +124,7 @@ impl Lie {
             }
             Replaced => replace(bank, transaction(102, 1_000)),
             LeftOut => {
-                let content = signed(&Keypair::new_from_array([44; 32]), [DEST, PROGRAM], &[], 9);
+                let content = sign(&Keypair::new_from_array([44; 32]), [DEST, PROGRAM], &[], 9);
                 replace(bank, new_update(&content, (102, OTHER)));
             }
             ErrRemoved => meta_mut(bank, FAILED).err = None,
@@ -217,7 +217,7 @@ fn meta_mut(bank: &mut [SubscribeUpdate], index: u64) -> &mut proto::Transaction
     info_mut(bank, index).meta.as_mut().expect("results")
 }
 
-/// Puts another transaction in the place of the last one.
+/// Replaces the last transaction.
 fn replace(bank: &mut [SubscribeUpdate], other: SubscribeUpdate) {
     let Some(UpdateOneof::Transaction(other)) = other.update_oneof else { return };
     let info = other.transaction.expect("a transaction");
@@ -225,7 +225,7 @@ fn replace(bank: &mut [SubscribeUpdate], other: SubscribeUpdate) {
 }
 
 /// A transaction with an account that it may write, and the program that it calls.
-fn signed(
+fn sign(
     payer: &Keypair,
     [writable, program]: [[u8; 32]; 2],
     data: &[u8],
@@ -279,7 +279,7 @@ fn banks(chain: &mut Proven) -> [Vec<SubscribeUpdate>; 2] {
         (FAILED_CALL, [DATA, PROGRAM], vec![2]),
     ];
     for (index, keys, data) in contents {
-        let content = signed(&payer, keys, &data, index as u8);
+        let content = sign(&payer, keys, &data, index as u8);
         bank.push(new_update(&content, (102, index)));
         let before = if keys[0] == DATA { DATA_BALANCE } else { DEST_BALANCE };
         let paid = if index == TRANSFER { PAID } else { 0 };
@@ -302,8 +302,12 @@ fn banks(chain: &mut Proven) -> [Vec<SubscribeUpdate>; 2] {
     [first, second]
 }
 
-/// Tells a lie. Returns the name of the check that refused the bank, or `None` if it was confirmed.
-pub(crate) async fn tell(mode: VerifyMode, has_entries: bool, lie: Lie) -> Option<&'static str> {
+/// Sends a lie. Returns the name of the check that refused the bank, or `None` if it was confirmed.
+pub(crate) async fn find_refusal(
+    mode: VerifyMode,
+    has_entries: bool,
+    lie: Lie,
+) -> Option<&'static str> {
     let source = Source::new(None);
     let independent = Source::new(None);
     let validators = Validators::new();
@@ -318,7 +322,7 @@ pub(crate) async fn tell(mode: VerifyMode, has_entries: bool, lie: Lie) -> Optio
     chain.has_entries = has_entries;
     let [first, mut second] = banks(&mut chain);
     let voted = (102, chain.hash);
-    lie.tell(&mut second);
+    lie.apply(&mut second);
     source.send(first);
     source.send(second);
     independent.send([chain.child_slot_hashes()]);
@@ -336,10 +340,10 @@ pub(crate) async fn tell(mode: VerifyMode, has_entries: bool, lie: Lie) -> Optio
     fault
 }
 
-async fn tell_all(mode: VerifyMode) {
+async fn check_all(mode: VerifyMode) {
     for has_entries in [false, true] {
         for lie in LIES {
-            let refused_by = tell(mode, has_entries, lie).await;
+            let refused_by = find_refusal(mode, has_entries, lie).await;
             let expected = lie.refused_by(has_entries);
             assert_eq!(refused_by, expected, "{mode:?}, entries: {has_entries}, {lie:?}");
         }
@@ -348,15 +352,15 @@ async fn tell_all(mode: VerifyMode) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_about_transactions_are_refused_if_the_chain_lists_the_hash() {
-    tell_all(VerifyMode::Sequence).await;
+    check_all(VerifyMode::Sequence).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_about_transactions_are_refused_if_sources_agree_on_the_hash() {
-    tell_all(VerifyMode::Agree).await;
+    check_all(VerifyMode::Agree).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_about_transactions_are_refused_if_validators_voted_for_the_hash() {
-    tell_all(VerifyMode::Votes).await;
+    check_all(VerifyMode::Votes).await;
 }

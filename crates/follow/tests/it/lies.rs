@@ -1,7 +1,7 @@
-//! Lies by seed, each told to a follower of its own: it is refused, or `docs/verify.md` says that no level, or not this
+//! Lies by seed, each sent to a follower of its own: it is refused, or `docs/verify.md` says that no level, or not this
 //! one, proves it.
 //!
-//! `HYDRANT_LIES=1000` tells that many.
+//! `HYDRANT_LIES=1000` sends that many.
 
 use fastrand::Rng;
 use follow::{AgreementConfig, FollowerConfig, VerifyMode};
@@ -37,7 +37,7 @@ enum League {
 }
 
 /// A follower in a mode, its source, and what proves banks in this mode.
-struct Told {
+struct Liar {
     mode: VerifyMode,
     source: Source,
     independent: Source,
@@ -46,7 +46,7 @@ struct Told {
     chain: Proven,
 }
 
-impl Told {
+impl Liar {
     async fn start(mode: VerifyMode) -> Self {
         let source = Source::new(None);
         let independent = Source::new(None);
@@ -82,52 +82,52 @@ impl Told {
 
 /// A bank is altered, and what proves it is honest.
 async fn damage(mode: VerifyMode, rng: &mut Rng, text: &str) {
-    let mut told = Told::start(mode).await;
+    let mut liar = Liar::start(mode).await;
     let wallet = account(FORGED, WALLET, rng.u64(1..1 << 50), Vec::new());
-    let mut bank = told.chain.bank_with(FORGED, vec![wallet], Vec::new());
+    let mut bank = liar.chain.bank_with(FORGED, vec![wallet], Vec::new());
     let word = harm(&mut bank, rng);
     bank.push(status(FORGED, SlotStatus::SlotProcessed));
-    told.source.send(bank);
-    let honest = told.chain.clone();
-    let votes = told.validators.votes(FORGED + 1, (FORGED, honest.hash));
-    told.prove(&honest, votes);
-    assert_eq!(told.judge(text).await, None, "{text}: {word}");
+    liar.source.send(bank);
+    let honest = liar.chain.clone();
+    let votes = liar.validators.votes(FORGED + 1, (FORGED, honest.hash));
+    liar.prove(&honest, votes);
+    assert_eq!(liar.judge(text).await, None, "{text}: {word}");
 }
 
 /// A bank is altered together with what its children say of it.
 async fn forge(mode: VerifyMode, league: League, rng: &mut Rng, text: &str) {
-    let mut told = Told::start(mode).await;
-    let mut honest = told.chain.clone();
+    let mut liar = Liar::start(mode).await;
+    let mut honest = liar.chain.clone();
     let balance = rng.u64(1..1 << 50);
     let wallet = |lamports| vec![account(FORGED, WALLET, lamports, Vec::new())];
     drop(honest.bank_with(FORGED, wallet(balance), Vec::new()));
-    let mut bank = told.chain.bank_with(FORGED, wallet(balance + 1), Vec::new());
+    let mut bank = liar.chain.bank_with(FORGED, wallet(balance + 1), Vec::new());
     bank.push(status(FORGED, SlotStatus::SlotProcessed));
-    told.source.send(bank);
-    let forged = (FORGED, told.chain.hash);
-    let listed = if league == League::WithSource { told.chain.clone() } else { honest.clone() };
+    liar.source.send(bank);
+    let forged = (FORGED, liar.chain.hash);
+    let listed = if league == League::WithSource { liar.chain.clone() } else { honest.clone() };
     if league == League::WithVotes {
         let at = |index: u64| (FORGED + 1, index);
         let n = rng.usize(..3);
-        // One voter votes for it, a second one twice under other accounts, and a key of nobody.
-        let one = told.validators.vote(n, at(0), forged);
+        // One voter votes for it, a second one twice under other accounts, and an unknown key.
+        let one = liar.validators.vote(n, at(0), forged);
         let others = [
             votes::vote(&Keypair::new(), (n + 1) % 3, at(1), forged),
-            votes::vote(&told.validators.0[n], (n + 2) % 3, at(2), forged),
+            votes::vote(&liar.validators.0[n], (n + 2) % 3, at(2), forged),
         ];
-        told.prove(&listed, [vec![one], others.to_vec()].concat());
-        told.rig.wait(text, |rig| rig.slots()[0] == FORGED + 1).await;
-        assert_eq!(told.rig.slots()[1], 101, "{text}");
-        return told.rig.stop().await;
+        liar.prove(&listed, [vec![one], others.to_vec()].concat());
+        liar.rig.wait(text, |rig| rig.slots()[0] == FORGED + 1).await;
+        assert_eq!(liar.rig.slots()[1], 101, "{text}");
+        return liar.rig.stop().await;
     }
-    let votes = told.validators.votes(FORGED + 1, (FORGED, honest.hash));
-    told.prove(&listed, votes);
+    let votes = liar.validators.votes(FORGED + 1, (FORGED, honest.hash));
+    liar.prove(&listed, votes);
     let expected = match (mode, league) {
         (VerifyMode::Sequence, _) => Some(VerificationLevel::Sequence),
         (VerifyMode::Agree, League::WithSource) => Some(VerificationLevel::Agreed),
         _ => None,
     };
-    assert_eq!(told.judge(text).await, expected, "{text}");
+    assert_eq!(liar.judge(text).await, expected, "{text}");
 }
 
 /// An archive closes a gap with an altered account, and its own sums are right.
@@ -139,14 +139,14 @@ async fn forge_archive(mode: VerifyMode, rng: &mut Rng, text: &str) {
     world.serve(&world.chain.state().with(victim, rng.u64(1..1 << 50)));
     world.prove(ARCHIVED + 1);
     world.wait_for_refusal(&format!("the bank hash of slot {ARCHIVED} is")).await;
-    assert_eq!(world.slots()[1], world.confirmed(), "{text}");
+    assert_eq!(world.slots()[1], world.confirmed_slot(), "{text}");
     let is_shown =
         |commitment| world.rig.reader.view(commitment).record(&Address::from(victim)).is_some();
     assert!(!ledger::Commitment::ALL.into_iter().any(is_shown), "{text}");
     world.rig.stop().await;
 }
 
-async fn tell(seed: u64) {
+async fn check_lie(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let mode = MODES[rng.usize(..MODES.len())];
     let kind = rng.u8(..10);
@@ -160,7 +160,7 @@ async fn tell(seed: u64) {
         _ => {
             let has_entries = rng.bool();
             let lie = liars::LIES[rng.usize(..liars::LIES.len())];
-            let refused_by = liars::tell(mode, has_entries, lie).await;
+            let refused_by = liars::find_refusal(mode, has_entries, lie).await;
             assert_eq!(refused_by, lie.refused_by(has_entries), "{text}: {lie:?}");
         }
     }
@@ -170,6 +170,6 @@ async fn tell(seed: u64) {
 async fn each_lie_is_refused_or_named_as_not_provable() {
     let lies = std::env::var("HYDRANT_LIES").ok().and_then(|text| text.parse().ok());
     for seed in 0..lies.unwrap_or(LIES_DEFAULT) {
-        tell(seed).await;
+        check_lie(seed).await;
     }
 }

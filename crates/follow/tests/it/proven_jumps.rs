@@ -142,7 +142,7 @@ impl World {
     }
 
     /// The confirmed slot before the gap.
-    pub(crate) fn confirmed(&self) -> u64 {
+    pub(crate) fn confirmed_slot(&self) -> u64 {
         if self.mode == VerifyMode::Off { BEFORE } else { BEFORE - 1 }
     }
 
@@ -174,7 +174,7 @@ async fn the_block_of_an_archive_is_confirmed_and_final_once_it_is_proven() {
         let archived = world.bank(ARCHIVED);
         world.source.send(archived);
         world.serve(&world.chain.state());
-        let confirmed = world.confirmed();
+        let confirmed = world.confirmed_slot();
         world.wait_for_slots([ARCHIVED, confirmed, 100]).await;
         assert_eq!(world.rig.status.unproven_jump(), Some(ARCHIVED));
         assert_eq!(world.rig.status.jumps(), 0);
@@ -206,7 +206,7 @@ async fn an_altered_archive_with_right_sums_is_refused_and_never_confirmed() {
         world.source.send(archived);
         // Its bank hash, its sum and its capitalization are those of the altered accounts.
         world.serve(&world.chain.state().with(VICTIM, 123));
-        let confirmed = world.confirmed();
+        let confirmed = world.confirmed_slot();
         world.wait_for_slots([ARCHIVED, confirmed, 100]).await;
         assert!(world.has_victim(Commitment::Processed));
         world.prove(ARCHIVED + 1);
@@ -248,7 +248,7 @@ async fn an_archive_of_another_chain_is_refused_in_every_mode_and_after_a_restar
         (first..=ARCHIVED).for_each(|slot| drop(other.bank(slot, slot)));
         world.serve(&other.state().with(VICTIM, 123));
         world.wait_for_refusal("of another chain or fork").await;
-        let confirmed = world.confirmed();
+        let confirmed = world.confirmed_slot();
         assert_eq!(world.slots()[1..], [confirmed, 100], "{mode:?}");
         assert_eq!(world.rig.status.jumps(), 0);
         assert!(!words(&world.rig).iter().any(|word| word.starts_with("jumped")), "{mode:?}");
@@ -283,7 +283,7 @@ async fn in_league(mode: VerifyMode, lie: impl FnOnce(State) -> State) -> World 
 async fn a_source_in_league_with_the_archive_is_not_enough_to_agree() {
     let world = in_league(VerifyMode::Agree, |state| state).await;
     world.wait_for_refusal("by its sources").await;
-    assert_eq!(world.slots()[1..], [world.confirmed(), 100]);
+    assert_eq!(world.slots()[1..], [world.confirmed_slot(), 100]);
     assert!(!world.has_victim(Commitment::Confirmed));
     world.rig.stop().await;
 }
@@ -304,7 +304,7 @@ async fn votes_of_stakes_that_the_archive_brings_do_not_prove_it() {
         let bank = bank(&mut world.chain, slot, liars.votes(slot, voted));
         world.source.send(bank);
     }
-    let confirmed = world.confirmed();
+    let confirmed = world.confirmed_slot();
     world.wait_for_slots([ARCHIVED + 9, confirmed, 100]).await;
     assert_eq!(world.rig.status.unproven_jump(), Some(ARCHIVED));
     assert!(world.has_victim(Commitment::Processed) && !world.has_victim(Commitment::Confirmed));
@@ -333,7 +333,7 @@ async fn the_state_of_the_start_is_proven_by_the_first_bank_with_the_level() {
     }
 }
 
-fn trusted(slot: u64, bank_hash: Hash) -> Vec<TrustedBank> {
+fn trust_bank(slot: u64, bank_hash: Hash) -> Vec<TrustedBank> {
     vec![TrustedBank { slot, bank_hash }]
 }
 
@@ -352,7 +352,7 @@ async fn a_chain_without_the_trusted_bank_is_not_confirmed() {
     let right = chain.hash;
     let wrong = Hash::new_from_array([1; 32]);
     for (hash, confirmed) in [(right, 104), (wrong, 102)] {
-        let mut world = World::start_with(VerifyMode::Sequence, trusted(103, hash)).await;
+        let mut world = World::start_with(VerifyMode::Sequence, trust_bank(103, hash)).await;
         (101..=105).for_each(|slot| world.prove(slot));
         world.wait_for_slots([105, confirmed, 100]).await;
         if hash == wrong {
@@ -370,7 +370,7 @@ async fn an_archive_without_the_trusted_bank_is_refused() {
     let right = chain.hash;
     let wrong = Hash::new_from_array([1; 32]);
     for (hash, is_right) in [(right, true), (wrong, false)] {
-        let mut world = World::start_with(VerifyMode::Sequence, trusted(120, hash)).await;
+        let mut world = World::start_with(VerifyMode::Sequence, trust_bank(120, hash)).await;
         world.open_gap().await;
         let archived = world.bank(ARCHIVED);
         world.source.send(archived);
@@ -382,7 +382,7 @@ async fn an_archive_without_the_trusted_bank_is_refused() {
             assert_eq!(world.rig.status.proof().limitation(), None);
         } else {
             world.wait_for_refusal("slot 120 has the bank hash").await;
-            assert_eq!(world.slots()[1..], [world.confirmed(), 100]);
+            assert_eq!(world.slots()[1..], [world.confirmed_slot(), 100]);
         }
         world.rig.stop().await;
     }
@@ -404,13 +404,13 @@ async fn a_start_that_contradicts_the_trusted_bank_is_refused() {
     let right = scripted_chain().await.hash;
     let wrong = Hash::new_from_array([1; 32]);
     let mode = VerifyMode::Votes;
-    assert_eq!(start_error(dir.path(), mode, trusted(100, right)), None);
-    let text = start_error(dir.path(), mode, trusted(100, wrong)).expect("it is refused");
+    assert_eq!(start_error(dir.path(), mode, trust_bank(100, right)), None);
+    let text = start_error(dir.path(), mode, trust_bank(100, wrong)).expect("it is refused");
     assert!(text.contains("slot 100 has the bank hash"), "{text}");
     // Nothing names an older one: the node says so, and is not healthy.
-    let world = World::start_with(mode, trusted(50, wrong)).await;
+    let world = World::start_with(mode, trust_bank(50, wrong)).await;
     world.wait_for_refusal("the trusted slot 50 cannot be compared").await;
     world.rig.stop().await;
-    let off = start_error(dir.path(), VerifyMode::Off, trusted(100, right));
+    let off = start_error(dir.path(), VerifyMode::Off, trust_bank(100, right));
     assert!(off.is_some_and(|text| text.contains("--verify")));
 }

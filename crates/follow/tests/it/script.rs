@@ -66,7 +66,7 @@ pub(crate) fn account(
     message(UpdateOneof::Account(SubscribeUpdateAccount { account, slot, ..Default::default() }))
 }
 
-/// The fee payer of all transactions that are no votes.
+/// The fee payer of all transactions except votes.
 pub(crate) fn payer() -> Keypair {
     Keypair::new_from_array([42; 32])
 }

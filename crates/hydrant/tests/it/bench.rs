@@ -29,8 +29,10 @@ fn json(path: &Path) -> Result<Value> {
 fn suites_are_measured_and_reported() -> Result<()> {
     let node = start_node(&["--slot-ms", "50"])?;
     let files = TempDir::new()?;
-    let (report, page) = (files.path().join("report.json"), files.path().join("report.html"));
-    let (report_text, page_text) = (report.display().to_string(), page.display().to_string());
+    let report = files.path().join("report.json");
+    let page = files.path().join("report.html");
+    let report_text = report.display().to_string();
+    let page_text = page.display().to_string();
     let url = node.rpc_url();
     let short = ["--url", &url, "--runs", "2", "--warm-up", "0.05", "--duration", "0.2"];
     let files = ["--json", &report_text, "--html", &page_text];

@@ -18,7 +18,7 @@ use crate::node::{HYDRANT, start_node};
 use crate::world::wait_until;
 use crate::yellowstone_client::cut_proxy::CutProxy;
 
-/// What no answer, no log and no argument may have.
+/// Secrets that no response, no log and no argument may have.
 const SECRET: &str = "SECRETKEY";
 const TIMEOUT: Duration = Duration::from_secs(60);
 

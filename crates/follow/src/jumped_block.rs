@@ -1,0 +1,27 @@
+//! The block of an archive that the ledger has jumped to.
+
+use std::time::Duration;
+
+use ledger::BlockId;
+use tokio::sync::oneshot;
+
+use crate::jump::JumpRefusal;
+use crate::stored_rows::{JumpRow, LatticeRow};
+
+/// The block of an archive until it is the root.
+pub(crate) struct JumpedBlock {
+    pub(crate) id: BlockId,
+    pub(crate) row: JumpRow,
+    /// It has a hash whatever is verified, so a start from it is verified too.
+    pub(crate) lattice: LatticeRow,
+    /// When the ledger jumped, since the start.
+    pub(crate) since: Duration,
+    pub(crate) is_proven: bool,
+    pub(crate) done: oneshot::Sender<Result<(), JumpRefusal>>,
+}
+
+impl JumpedBlock {
+    pub(crate) fn lattice(&self) -> LatticeRow {
+        self.lattice.clone()
+    }
+}

@@ -1,0 +1,16 @@
+//! The filters of a client as the index has them.
+
+use std::sync::Arc;
+
+use clients::Share;
+
+use crate::filter::FilterSet;
+use crate::index::SetId;
+
+/// Filters that the index has, and what they count for their client.
+pub(crate) struct IndexedSet {
+    pub(crate) id: SetId,
+    pub(crate) filters: Arc<FilterSet>,
+    /// Their bytes, and the cost of those without a list.
+    pub(crate) shares: [Share; 2],
+}
