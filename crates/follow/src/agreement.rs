@@ -83,7 +83,7 @@ impl AgreementSource {
             if matches!(end, StreamEnd::WriterEnded) {
                 return;
             }
-            log_end(&self.source, &end);
+            log_end(&self.source.server(), &end);
             // A source that listed something was healthy.
             let is_healthy = self.newest > newest;
             delay = if is_healthy { self.config.reconnect_delay_min } else { delay };

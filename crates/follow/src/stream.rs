@@ -240,7 +240,7 @@ impl Streams {
             }
             let text = format!("{}: {}", source.server(), describe_error(&end));
             *self.status.last_stream_end.lock() = Some(text);
-            log_end(&source, &end);
+            log_end(&source.server(), &end);
             self.status.left_streams.fetch_add(u64::from(end.is_choice()), Ordering::Relaxed);
             if matches!(end, StreamEnd::NoBank(_) | StreamEnd::FarSlot { .. }) {
                 slots.doubt(at, now());

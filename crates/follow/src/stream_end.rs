@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use http_client::describe_error;
+use http_client::{Server, describe_error};
 use ledger::Slot;
 use tonic::Code;
 
 use crate::convert::ConvertError;
-use crate::stream::SourceConfig;
 
 /// The reason why a stream ended, or could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +65,8 @@ pub(crate) fn is_out_of_window(status: &tonic::Status) -> bool {
     }
 }
 
-pub(crate) fn log_end(source: &SourceConfig, end: &StreamEnd) {
+pub(crate) fn log_end(server: &Server, end: &StreamEnd) {
     let is_refused = matches!(end, StreamEnd::Refused(_));
-    let server = source.server();
     let err = describe_error(end);
     tracing::warn!(%server, err, is_refused, "a source's stream ended");
 }

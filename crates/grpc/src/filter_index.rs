@@ -46,11 +46,7 @@ impl IndexedFilters {
         shares::grow(&mut bytes_share, filters.bytes()).map_err(refused)?;
         let mut cost_share = broker.shares.unindexed_cost.empty_share(client);
         shares::grow(&mut cost_share, filters.unindexed_cost()).map_err(refused)?;
-        let set = IndexedSet {
-            id: broker.next_set(),
-            filters: Arc::new(filters),
-            shares: [bytes_share, cost_share],
-        };
+        let set = IndexedSet::new(broker.next_set(), filters, [bytes_share, cost_share]);
         broker.with_index(set.filters.commitment, |index| index.start_set(&set.filters));
         for keys in set.filters.index_keys().chunks(KEYS_PER_STEP) {
             broker.with_index(set.filters.commitment, |index| index.insert(set.id, keys));

@@ -12,5 +12,11 @@ pub(crate) struct IndexedSet {
     pub(crate) id: SetId,
     pub(crate) filters: Arc<FilterSet>,
     /// Their bytes, and the cost of those without a list.
-    pub(crate) shares: [Share; 2],
+    _shares: [Share; 2],
+}
+
+impl IndexedSet {
+    pub(crate) fn new(id: SetId, filters: FilterSet, shares: [Share; 2]) -> Self {
+        Self { id, filters: Arc::new(filters), _shares: shares }
+    }
 }

@@ -5,9 +5,7 @@
 //! Bounds: `Config::connections_max` connections; the next one waits until another ends. An address has a share of
 //! them; one more is closed ([`shares`](crate::shares)).
 
-use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +13,6 @@ use api_keys::KeyNumber;
 use authentication::Authenticator;
 use chain_solana::EventCounters;
 use clients::ClientId;
-use input_file::InputFileError;
 use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;

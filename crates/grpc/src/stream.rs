@@ -15,6 +15,7 @@ use crate::clock::now_ms;
 use crate::counters::Event;
 use crate::delivery::Delivery;
 use crate::encode;
+use crate::filter_index::IndexedFilters;
 use crate::index::ListenerId;
 use crate::queue::{Message, Queue};
 use crate::request_reader::{RequestReader, StreamRequest};
@@ -119,7 +120,7 @@ impl UpdateStream {
 
 impl Drop for UpdateStream {
     fn drop(&mut self) {
-        self.broker.disconnect(self.id);
+        IndexedFilters::disconnect(&self.broker, self.id);
         self.timer.end(self.id, self.queue.sending());
     }
 }
