@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use chain_solana::{Block, ExecutedTransaction, ResultOrigin, verify_signatures};
 use ledger::BlockId;
@@ -22,6 +22,7 @@ use solana_hash::Hash;
 use tokio::sync::mpsc::WeakSender;
 use verify::{ENTRY_HASHES_MAX, EntryError, verify_entries};
 
+use crate::checked_bank::{CheckTimes, CheckedBank};
 use crate::clock::now;
 use crate::error::FollowError;
 use crate::stream::Message;

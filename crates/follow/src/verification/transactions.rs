@@ -4,7 +4,6 @@
 //! again because their transactions contradict them.
 //! Bounds: the banks above the root.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chain_solana::{BankContent, Block, ExecutedTransaction};
