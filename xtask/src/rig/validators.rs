@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 
 use crate::rig::build::{Programs, ValidatorPrograms};
 use crate::rig::cluster::Cluster;
+use crate::rig::cuts::Wire;
 use crate::rig::options::Options;
 use crate::rig::ports::local;
 use crate::rig::validator::{VERSION_0_REFUSED, Validator};
