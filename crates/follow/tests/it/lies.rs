@@ -38,7 +38,6 @@ enum League {
 
 /// A follower in a mode, its source, and what proves banks in this mode.
 struct Liar {
-    mode: VerifyMode,
     source: Source,
     independent: Source,
     validators: Validators,
@@ -59,7 +58,7 @@ impl Liar {
         let epoch_stakes = vec![validators.stakes(1_000)];
         let (rig, mut chain) = Rig::start(FollowerConfig { epoch_stakes, ..settings });
         source.send(chain.chain(101..=101));
-        Self { mode, source, independent, validators, rig, chain }
+        Self { source, independent, validators, rig, chain }
     }
 
     /// Sends an honest child of the newest bank, which proves it.
