@@ -92,9 +92,9 @@ mod tests {
         assert_eq!((others.len(), permits.len()), (57, 58));
         let second: Vec<_> = (0..8).map_while(|_| take(101).ok()).collect();
         let Some(NoPermit::Client(full)) = take(101).err() else { panic!("it is not refused") };
-        assert_eq!(full.held, second.len());
+        assert_eq!(full.in_use, second.len());
         assert!(
-            full.held < 8 && full.to_string().contains("for clients that have fewer"),
+            full.in_use < 8 && full.to_string().contains("for clients that have fewer"),
             "{full}"
         );
         drop(own);
