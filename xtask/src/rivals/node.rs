@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::directories::remove_directory;
 use crate::rig::clock::{now, pause};
-use crate::rig::ports::free_ports;
 use crate::rig::json_rpc::call;
+use crate::rig::ports::free_ports;
 use crate::rivals::candidate::{Candidate, Ports};
 
 /// Time limit for the start of a node.

@@ -45,7 +45,12 @@ impl Validators {
     }
 
     /// The vote of the n-th validator that is the transaction with this index of a bank.
-    pub(crate) fn vote(&self, n: usize, (slot, index): (u64, u64), voted: (u64, Hash)) -> SubscribeUpdate {
+    pub(crate) fn vote(
+        &self,
+        n: usize,
+        (slot, index): (u64, u64),
+        voted: (u64, Hash),
+    ) -> SubscribeUpdate {
         vote(&self.0[n], n, (slot, index), voted)
     }
 
@@ -55,7 +60,12 @@ impl Validators {
 }
 
 /// A vote for the n-th vote account, signed by `key`.
-pub(crate) fn vote(key: &Keypair, n: usize, at: (u64, u64), (voted, hash): (u64, Hash)) -> SubscribeUpdate {
+pub(crate) fn vote(
+    key: &Keypair,
+    n: usize,
+    at: (u64, u64),
+    (voted, hash): (u64, Hash),
+) -> SubscribeUpdate {
     let mut sync = TowerSync::from(vec![(voted, 1)]);
     sync.hash = hash;
     let instruction = tower_sync(&Validators::vote_account(n), &key.pubkey(), sync);
