@@ -67,6 +67,15 @@ pub enum TrustError {
     },
 }
 
+impl TrustError {
+    /// Returns the trusted slot.
+    pub(crate) fn slot(&self) -> Slot {
+        match self {
+            Self::Hash { slot, .. } | Self::Skipped { slot } | Self::Unnamed { slot, .. } => *slot,
+        }
+    }
+}
+
 /// The trusted banks that were not compared yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TrustedBanks {

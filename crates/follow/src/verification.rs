@@ -431,7 +431,13 @@ impl Verification {
         }
         if is_first {
             self.proof.verified_banks.fetch_add(1, Ordering::Relaxed);
-            if matches!(self.limitation, Some(Limitation::Full | Limitation::Trust(_))) {
+            let is_over = match &self.limitation {
+                Some(Limitation::Full) => true,
+                // A bank below it may be approved after it, when its transactions have been checked.
+                Some(Limitation::Trust(err)) => bank.slot >= err.slot(),
+                _ => false,
+            };
+            if is_over {
                 self.end_limitation();
             }
             if self.repaired.contains(&bank.slot) {
