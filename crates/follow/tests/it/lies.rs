@@ -24,6 +24,8 @@ const LIES_DEFAULT: u64 = 60;
 const MODES: [VerifyMode; 3] = [VerifyMode::Sequence, VerifyMode::Agree, VerifyMode::Votes];
 /// The bank with the lie.
 const FORGED: u64 = 102;
+/// The source's statuses of a bank.
+const CONFIRMED: [SlotStatus; 2] = [SlotStatus::SlotProcessed, SlotStatus::SlotConfirmed];
 
 /// A source whose forged bank is confirmed by its own children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +87,7 @@ async fn damage(mode: VerifyMode, rng: &mut Rng, text: &str) {
     let wallet = account(FORGED, WALLET, rng.u64(1..1 << 50), Vec::new());
     let mut bank = liar.chain.bank_with(FORGED, vec![wallet], Vec::new());
     let word = harm(&mut bank, rng);
-    bank.push(status(FORGED, SlotStatus::SlotProcessed));
+    bank.extend(CONFIRMED.map(|word| status(FORGED, word)));
     liar.source.send(bank);
     let honest = liar.chain.clone();
     let votes = liar.validators.votes(FORGED + 1, (FORGED, honest.hash));
@@ -101,7 +103,7 @@ async fn forge(mode: VerifyMode, league: League, rng: &mut Rng, text: &str) {
     let wallet = |lamports| vec![account(FORGED, WALLET, lamports, Vec::new())];
     drop(honest.bank_with(FORGED, wallet(balance), Vec::new()));
     let mut bank = liar.chain.bank_with(FORGED, wallet(balance + 1), Vec::new());
-    bank.push(status(FORGED, SlotStatus::SlotProcessed));
+    bank.extend(CONFIRMED.map(|word| status(FORGED, word)));
     liar.source.send(bank);
     let forged = (FORGED, liar.chain.hash);
     let listed = if league == League::WithSource { liar.chain.clone() } else { honest.clone() };
