@@ -124,11 +124,11 @@ impl World {
     }
 
     /// Slots at processed, confirmed and finalized.
-    pub(crate) fn slots(&self) -> [u64; 3] {
+    fn slots(&self) -> [u64; 3] {
         Commitment::ALL.map(|commitment| self.rig.reader.view(commitment).block().slot)
     }
 
-    async fn wait_for_slots(&self, slots: [u64; 3]) {
+    pub(crate) async fn wait_for_slots(&self, slots: [u64; 3]) {
         let describe = || {
             let status = &self.rig.status;
             let error = status.last_archive_error();

@@ -60,10 +60,14 @@ fn verification(judge: &mut SchemaChecker) {
     let hash = MINT.to_string();
     let bank = |known: Value, votes: Value, level: Value| {
         let count = if known.is_null() { Value::Null } else { json!(3) };
+        let components = json!({
+            "accounts": "voted", "transactions": "counted", "signatures": "proven",
+            "status": "compared", "balances": "compared", "logs": "source", "rewards": "source",
+        });
         json!({
             "slot": 5, "parentSlot": 4, "bankHash": known, "parentBankHash": known,
             "signatureCount": count, "blockhash": hash, "ltHashChecksum": known, "level": level,
-            "votes": votes,
+            "votes": votes, "components": components,
         })
     };
     let votes = json!({ "slot": 6, "votedStake": 67, "totalStake": 100 });
@@ -74,12 +78,19 @@ fn verification(judge: &mut SchemaChecker) {
         })
     };
     let disagreement = json!({ "slot": 7, "reportedHash": hash });
-    for reporter in ["child", "sources", "votes"] {
+    let fault = json!({ "check": "balance", "index": 1, "account": WALLET.to_string() });
+    for (reporter, fault) in [
+        ("child", Value::Null),
+        ("sources", Value::Null),
+        ("votes", Value::Null),
+        ("transactions", fault),
+    ] {
         let all = json!({
             "requiredLevel": "voted", "verifiedSlot": 5, "mismatchedBanks": 1, "repairs": 1,
             "firstMismatch": {
                 "slot": 5, "computedHash": hash, "reportedHash": hash, "reporter": reporter,
                 "accountsWritten": [WALLET.to_string()], "accountsWrittenCount": 1,
+                "fault": fault,
             },
             "sources": [source(json!(5), disagreement.clone()), source(json!(null), json!(null))],
             "limitation": "text",
