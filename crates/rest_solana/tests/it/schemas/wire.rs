@@ -84,6 +84,7 @@ fn verification(judge: &mut SchemaChecker) {
         ("sources", Value::Null),
         ("votes", Value::Null),
         ("transactions", fault),
+        ("transactions", json!({ "check": "missing_entries", "index": null, "account": null })),
     ] {
         let all = json!({
             "requiredLevel": "voted", "verifiedSlot": 5, "mismatchedBanks": 1, "repairs": 1,
