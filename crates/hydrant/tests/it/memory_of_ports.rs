@@ -139,6 +139,8 @@ fn memory_of_the_other_ports_is_reported_and_released() -> Result<()> {
     let node = patient_node(&files, &[&flags[..], &other, &fork].concat())?;
     let archive = newest(&node)?;
     let growth = Growth::new(&node)?;
+    // Before the connections, which end if they are silent for long.
+    fetch_absent_accounts(&node)?;
     let faucet = node.faucet.context("a faucet")?;
     let admin = logged_address(&node, "the administration is served")?;
     let grpc = node.grpc.context("gRPC")?;
@@ -155,7 +157,6 @@ fn memory_of_the_other_ports_is_reported_and_released() -> Result<()> {
         ensure!(status == "200", "HTTP {status}");
         open.push(stream);
     }
-    fetch_absent_accounts(&node)?;
     let downloads = DOWNLOADS * 262_144;
     let grpc_bytes = usize::from(GRPC) * 20_480;
     let fork_bytes = ABSENT as usize * 100;
