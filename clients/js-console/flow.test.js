@@ -194,7 +194,7 @@ step('the node shows its memory, its requests and what is verified', async () =>
   await show(page, '#/node');
   await page.locator('[aria-label="Memory by part"] tr', { hasText: 'history' }).waitFor();
   await page.locator('[aria-label="Requests by method"] tr', { hasText: 'getTransaction' }).waitFor();
-  await seesText(page, 'Verified up to');
+  await seesText(page, 'Verified (computed) up to');
   await seesText(page, 'Genesis');
   await screenshot(page, 'node');
 });
