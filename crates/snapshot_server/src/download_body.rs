@@ -70,8 +70,9 @@ impl ChunkSource for DownloadBody {
         let reading = self.reading.get_or_insert_with(|| {
             let path = self.path.clone();
             let file = self.file.take();
-            let len = self.left;
-            tokio::task::spawn_blocking(move || read(path, file, len.min(CHUNK_BYTES)))
+            // Not on the other thread: the allocator has a heap of some MiB for each thread with such a chunk.
+            let chunk = vec![0; self.left.min(CHUNK_BYTES) as usize];
+            tokio::task::spawn_blocking(move || read(path, file, chunk))
         });
         let read = ready!(Pin::new(reading).poll(cx));
         self.reading = None;
@@ -96,12 +97,11 @@ impl Drop for DownloadBody {
     }
 }
 
-fn read(path: PathBuf, file: Option<File>, len: u64) -> io::Result<(File, Bytes)> {
+fn read(path: PathBuf, file: Option<File>, mut chunk: Vec<u8>) -> io::Result<(File, Bytes)> {
     let mut file = match file {
         Some(file) => file,
         None => File::open(path)?,
     };
-    let mut chunk = vec![0; len as usize];
     file.read_exact(&mut chunk)?;
     Ok((file, chunk.into()))
 }
