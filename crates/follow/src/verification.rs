@@ -131,7 +131,7 @@ pub(crate) struct Verification {
 /// The bank of an archive above the root, which is neither proven nor dropped.
 struct JumpedBank {
     id: BlockId,
-    /// Those from before the jump.
+    /// The hard forks from before the jump.
     hard_forks: Vec<HardFork>,
     /// The first contradiction.
     refusal: Option<JumpRefusal>,
@@ -203,6 +203,12 @@ impl Verification {
             return false;
         };
         std::iter::successors(Some(bank), |at| verifier.parent(*at)).any(|at| Some(at) == jumped)
+    }
+
+    /// Whether a bank is the block of a refused archive, or descends from it: it is being dropped.
+    fn is_above_refused_jump(&self, bank: BlockId) -> bool {
+        let is_refused = self.jumped.as_ref().is_some_and(|jumped| jumped.refusal.is_some());
+        is_refused && self.is_above_jump(bank)
     }
 
     /// The lattice hash over all accounts after a bank; `None` if banks are not verified.
@@ -410,8 +416,7 @@ impl Verification {
         if let Err(err) = self.check_trusted(bank) {
             return self.limit(Limitation::Trust(err));
         }
-        let is_refused = self.jumped.as_ref().is_some_and(|jumped| jumped.refusal.is_some());
-        if is_refused && self.is_above_jump(bank) {
+        if self.is_above_refused_jump(bank) {
             return;
         }
         let is_first = before.map(|before| before.level) < self.proof.required_level();

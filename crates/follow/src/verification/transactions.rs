@@ -63,8 +63,11 @@ impl Verification {
         self.proof.record_content(bank, content);
         self.unchecked.all.remove(&bank);
         let waiting = self.unchecked.waiting.iter().copied();
-        let is_proven =
-            |bank: &BlockId| !self.awaits_transactions(*bank) && !self.is_above_unverified(*bank);
+        let is_proven = |bank: &BlockId| {
+            !self.awaits_transactions(*bank)
+                && !self.is_above_unverified(*bank)
+                && !self.is_above_refused_jump(*bank)
+        };
         let checked: Vec<_> = waiting.filter(is_proven).collect();
         for bank in checked {
             self.unchecked.waiting.remove(&bank);
