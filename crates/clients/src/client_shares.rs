@@ -45,7 +45,7 @@ pub struct ClientShares {
 #[derive(Default)]
 struct UnitsInUse {
     total: usize,
-    /// Never 0.
+    /// Units of each client that uses any.
     by_client: HashMap<ClientId, usize>,
 }
 

@@ -84,7 +84,7 @@ impl Drop for IndexedFilters {
         let broker = Arc::clone(&self.broker);
         match &self.broker.worker {
             Some(worker) if set.filters.bytes() > INLINE_FILTER_BYTES_MAX => {
-                // It ends by itself. Without it, the server has ended.
+                // The task is detached. If the runtime has shut down, the index goes with the server.
                 worker.spawn_blocking(move || remove(&broker, &set));
             }
             _ => remove(&broker, &set),

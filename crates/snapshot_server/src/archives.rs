@@ -28,7 +28,7 @@ pub const CLIENT_DOWNLOADS_MAX: usize = 2;
 pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
 /// Requests that wait for an archive that is being made.
 pub const REQUESTS_MAX: usize = 64;
-/// Those of a client.
+/// Requests of one client that wait for it.
 const CLIENT_REQUESTS_MAX: usize = 8;
 /// Final slots after which an archive is out of date. A follower continues from its slot, so it must be in
 /// the log of Yellowstone gRPC, which has 100 slots above the root or more.

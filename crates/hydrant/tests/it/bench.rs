@@ -179,7 +179,9 @@ fn no_cache_has_the_responses_of_scans() -> Result<()> {
 fn values_and_files_outside_the_limits_are_refused_by_name() -> Result<()> {
     let files = TempDir::new()?;
     let path = |name: &str| files.path().join(name).display().to_string();
-    let (pipe, log, target) = (path("pipe"), path("log"), path("target"));
+    let pipe = path("pipe");
+    let log = path("log");
+    let target = path("target");
     ensure!(Command::new("mkfifo").arg(&pipe).status()?.success(), "no mkfifo");
     let line = |at_ms: &str| format!("{{\"at_ms\": {at_ms}, \"path\": \"/\"}}\n");
     fs::write(&log, line("0") + &line("1e22"))?;
