@@ -22,8 +22,9 @@ use std::sync::Arc;
 use chain_solana::{
     AccountWrite, Block, EventReceiver, ExecutedTransaction, LedgerEvent, Received, View,
 };
+use cpu_pool::fork_join;
 use foldhash::HashSet;
-use jsonrpc::pubsub::{Payload, SharedText, fork_join};
+use jsonrpc::pubsub::{Payload, SharedText};
 use ledger::{Address, AddressId, BlockId, Commitment, Key};
 use solana::Account;
 use solana_account::ReadableAccount;

@@ -11,8 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use clients::ClientId;
-use cpu_pool::{Class, Pool, Task, TaskPoll, Ticket, TimeSlice};
 use parking_lot::{Condvar, Mutex};
+
+use crate::class::Class;
+use crate::pool::{Pool, Ticket};
+use crate::task::{Task, TaskPoll, TimeSlice};
 
 /// The most threads of the pool that help.
 const HELPERS_MAX: usize = 8;
@@ -103,14 +106,23 @@ where
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
-
-    use cpu_pool::{ClassConfig, Config};
+    use std::time::Duration;
 
     use super::*;
-    use crate::server_context::SystemClock;
+    use crate::config::{ClassConfig, Config};
+    use crate::task::Clock;
+
+    /// A clock that stands still: no time slice and no deadline is ever over.
+    struct StoppedClock;
+
+    impl Clock for StoppedClock {
+        fn now(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
 
     fn pool(config: Config) -> Pool {
-        Pool::new(config, Arc::new(SystemClock::new()), || {}).expect("threads are there in tests")
+        Pool::new(config, Arc::new(StoppedClock), || {}).expect("threads are there in tests")
     }
 
     #[test]
