@@ -8,6 +8,7 @@ use http_server::{ClientRefusal, PageAccess};
 use hyper::StatusCode;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
+use websocket::CallRefused;
 
 /// Overload, such as a full CPU pool. Agave has no such code, because it has no such limit. Its clients read
 /// -32005 as "this node cannot serve you now".
@@ -197,6 +198,15 @@ impl RpcError {
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
+    }
+}
+
+impl From<CallRefused> for RpcError {
+    fn from(refused: CallRefused) -> Self {
+        match refused {
+            CallRefused::RateLimited(limited) => Self::too_many(&limited),
+            CallRefused::MethodDenied { method } => Self::method_denied(&method),
+        }
     }
 }
 

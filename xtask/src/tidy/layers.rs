@@ -21,7 +21,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
         "http_server",
         "http_client",
     ],
-    &["localnet", "follow", "upstream_fork", "response_cache", "loadgen"],
+    &["localnet", "follow", "upstream_fork", "response_cache", "loadgen", "websocket"],
     &["jsonrpc", "loadgen_solana"],
     &["rpc_solana", "grpc", "rest", "snapshot_server"],
     &["rest_solana", "web_console"],
@@ -74,6 +74,7 @@ const CHAIN_PACKAGES: &[(&str, &[&str])] =
 const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("http_server", &["state", "index"]),
     ("response_cache", &["state", "index"]),
+    ("websocket", &["state", "index"]),
     ("jsonrpc", &["state", "index", "localnet", "svm"]),
     ("rpc_solana", &["state", "index", "localnet", "svm"]),
     ("grpc", &["state", "index", "localnet", "svm"]),

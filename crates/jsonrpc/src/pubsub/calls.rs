@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use subscriptions::{SubscribeError, SubscriptionId};
 
-use super::pubsub_server::PubSubServer;
-use super::session::Session;
+use super::json_rpc_protocol::{PubSubServer, Session, record_call};
 use super::subscription_api::SubscriptionApi;
 use super::subscription_types::SubscriptionTypes;
 use crate::envelope::{self, Call, Id, Request};
@@ -34,13 +33,14 @@ pub fn handle_message<A: SubscriptionApi>(
     };
     if only_unsubscribes {
         session.count_calls(calls);
-    } else if let Err(err) = session.admit(calls) {
-        pubsub.record_call(None, received_at, Err(&err));
+    } else if let Err(refused) = session.admit(calls) {
+        let err = RpcError::from(refused);
+        record_call(pubsub, None, received_at, Err(&err));
         return Some(envelope::error_response(&err, id.unwrap_or(&Id::Null), true));
     }
     match read {
         Err(err) => {
-            pubsub.record_call(None, received_at, Err(&err));
+            record_call(pubsub, None, received_at, Err(&err));
             Some(envelope::error_response(&err, &Id::Null, true))
         }
         Ok(Request::Single(call)) => handle_call(pubsub, session, received_at, call),
@@ -74,7 +74,7 @@ fn handle_call<A: SubscriptionApi>(
     let (id, method, params) = match call {
         Call::Notification => return None,
         Call::Invalid { id, versioned, err } => {
-            pubsub.record_call(None, received_at, Err(&err));
+            record_call(pubsub, None, received_at, Err(&err));
             return Some(envelope::error_response(&err, &id, versioned));
         }
         Call::Method { id, method, params } => (id, method, params),
@@ -87,7 +87,7 @@ fn handle_call<A: SubscriptionApi>(
             Err(RpcError::internal())
         })
     });
-    pubsub.record_call(Some(&method), received_at, result.as_ref());
+    record_call(pubsub, Some(&method), received_at, result.as_ref());
     let reply = result.and_then(|output| output.into_response(&id));
     Some(match reply {
         Ok(text) => text.as_bytes().to_vec(),
@@ -101,7 +101,8 @@ fn admit_call<A: SubscriptionApi>(session: &Session<A>, method: &str) -> Result<
         return Ok(());
     }
     session.admit_method(method)?;
-    session.admit_subscription()
+    session.admit_subscription()?;
+    Ok(())
 }
 
 /// The error of a subscription that is refused.

@@ -3,24 +3,15 @@
 //! Shape: a call runs at once, where the socket is polled, and must take microseconds. What takes longer is a
 //! [`SessionTask`] on the CPU pool: a long message, a binary message, conflated notifications, or a call of a method
 //! that is not cheap.
-//! Not here: publishing, which the API does through [`PubSubServer::subscriptions`].
+//! Not here: publishing, which the API does through [`websocket::Server::subscriptions`].
 
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use clients::RateLimiter;
-use cpu_pool::Pool;
-use subscriptions::{Conflated, SubscriptionId, Subscriptions};
-use tokio::sync::Semaphore;
+use subscriptions::{Conflated, SubscriptionId};
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
+use websocket::{ConflatableItems, SessionTask};
 
-use super::config::Config;
-use super::incoming_budget::IncomingBudget;
-use super::metrics::PubSubMetrics;
-use super::payload::ConflatableItems;
-use super::pubsub_server::PubSubServer;
-use super::session::Session;
-use super::session_task::SessionTask;
+use super::json_rpc_protocol::{PubSubServer, Session};
 use super::subscription_types::SubscriptionTypes;
 use crate::method_output::MethodResult;
 use crate::params::Params;
@@ -34,7 +25,7 @@ pub trait SubscriptionApi: SubscriptionTypes {
     const METHODS: &'static [(&'static str, &'static str)];
 
     /// The methods whose messages may be long. A text must name one of them within its first
-    /// `Config::message_bytes_max` bytes.
+    /// `message_bytes_max` bytes.
     const LONG_METHODS: &'static [&'static str] = &[];
 
     /// The first byte of a binary message in a format of the API's own, which may be long too. Any other binary message
@@ -82,24 +73,5 @@ pub trait SubscriptionApi: SubscriptionTypes {
         _conflated: Conflated<<Self::Items as ConflatableItems>::State>,
     ) -> Option<Self::Task> {
         None
-    }
-}
-
-impl<A: SubscriptionApi> PubSubServer<A> {
-    /// A server without connections. Tasks run on the pool. Calls and sent bytes are charged to the rate limits of their
-    /// client.
-    pub fn new(api: A, config: Config, (pool, clients): (Arc<Pool>, Arc<RateLimiter>)) -> Self {
-        Self {
-            api,
-            subscriptions: Subscriptions::new(config.limits),
-            pool,
-            clients,
-            metrics: PubSubMetrics::new(A::METHODS),
-            task_permits: Semaphore::new(config.set_tasks_max.max(1)),
-            incoming: Arc::new(IncomingBudget::new(config.incoming_bytes_max)),
-            unwritten: Arc::<AtomicUsize>::default(),
-            health: OnceLock::new(),
-            config,
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use super::payload::ConflatableItems;
+use websocket::ConflatableItems;
 
 /// The types of an API's subscriptions and notifications.
 pub trait SubscriptionTypes: Sized + Send + Sync + 'static {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use clients::ClientId;
 use futures_util::{SinkExt, StreamExt};
-use jsonrpc::pubsub::{Config, serve_connection};
 use ledger::Address;
 use serde_json::{Value, json};
 use testkit::toy_api::pubsub_config;
@@ -15,6 +14,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Error, Message};
+use websocket::{Config, serve_connection};
 
 use crate::toy_api::{TIMEOUT, Toy};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ::api_keys::ApiKeys;
 use http_server::{Listeners, WebSocketHandler};
 use jsonrpc::Server;
-use jsonrpc::pubsub::{self, PubSubServer};
+use jsonrpc::pubsub::PubSubServer;
 use serde_json::{Value, json};
 use testkit::toy_api::{ToyApi, ToySubscriptions, pubsub_config};
 use tokio::net::TcpListener;
@@ -34,7 +34,7 @@ impl Toy {
         Self::with_pubsub(pubsub_config())
     }
 
-    pub(crate) fn with_pubsub(config: pubsub::Config) -> Self {
+    pub(crate) fn with_pubsub(config: websocket::Config) -> Self {
         Self::new(config, None)
     }
 
@@ -42,7 +42,7 @@ impl Toy {
         Self::new(pubsub_config(), Some(Arc::clone(keys)))
     }
 
-    fn new(config: pubsub::Config, keys: Option<Arc<ApiKeys>>) -> Self {
+    fn new(config: websocket::Config, keys: Option<Arc<ApiKeys>>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()

@@ -10,13 +10,13 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, View};
-use jsonrpc::pubsub::{SharedText, SplitPayload};
 use ledger::{Address, KeyKind, Record, Slot, StoredRecord};
 use serde::Serialize;
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccount;
 use solana_pubkey::Pubkey;
 use subscriptions::{BlockStep, Direction, QueueMemory};
+use websocket::{SharedBytes, SplitPayload};
 
 use super::block_items::{BlockItems, ConflatedState, Items, LatestWrite, Write};
 use super::solana_subscriptions::SolanaPubSub;
@@ -105,7 +105,7 @@ pub(super) struct MessageBuilder {
     slot: Slot,
     block: String,
     items: String,
-    finished: Vec<SharedText>,
+    finished: Vec<SharedBytes>,
     /// The account that the texts are charged to.
     memory: Arc<QueueMemory>,
 }
@@ -150,7 +150,7 @@ impl MessageBuilder {
             r#"{{"jsonrpc":"2.0","method":"addressesNotification","params":{{"result":{{"context":{{"slot":{}}},"block":"{}","kind":"{kind}"{more},"value":{items}]}}"#,
             self.slot, self.block,
         );
-        self.finished.push(SharedText::new(text, &self.memory));
+        self.finished.push(SharedBytes::new(text, &self.memory));
     }
 
     /// Bytes of all messages and items so far.
@@ -159,7 +159,7 @@ impl MessageBuilder {
     }
 
     /// The messages. `has_more`: the last one says that more of the same follows.
-    pub(super) fn finish(mut self, has_more: bool) -> Vec<SharedText> {
+    pub(super) fn finish(mut self, has_more: bool) -> Vec<SharedBytes> {
         self.finish_message(has_more);
         self.finished
     }
@@ -295,7 +295,7 @@ impl ConflatedEncoder {
         encoding: Encoding,
         view: &View,
         bytes: usize,
-    ) -> (Vec<SharedText>, Option<Self>) {
+    ) -> (Vec<SharedBytes>, Option<Self>) {
         let (slot, block) = self.newest.clone();
         let mut messages = MessageBuilder::new(pubsub, NotificationKind::Conflated, slot, block);
         while messages.bytes() < bytes {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use chain_solana::ExecutedTransaction;
 use foldhash::HashMap;
-use jsonrpc::pubsub::ConflatableItems;
 use ledger::{Slot, StoredRecord};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use subscriptions::{Charge, Direction, QueueMemory};
+use websocket::ConflatableItems;
 
 /// The approximate memory of a conflated item.
 const CONFLATED_ITEM_BYTES: usize = 120;

@@ -12,7 +12,7 @@ use super::{notification, transaction_filter};
 use crate::commitment::level;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::pubsub::{Payload, subscribe_error};
+use jsonrpc::pubsub::subscribe_error;
 use jsonrpc::{MethodOutput, MethodResult};
 use ledger::Commitment;
 use serde::Serialize;

@@ -16,7 +16,8 @@
 //!
 //! Differences: a signature that is already at its commitment is notified a moment after the reply; finalized
 //! notifications come for every block, none is skipped; a slow client is closed with a reason.
-//! Bounds: [`Config`]. Not here: connections and messages (`jsonrpc::pubsub`), matching and queues (`subscriptions`).
+//! Bounds: [`Config`]. Not here: connections (`websocket`), JSON-RPC over them (`jsonrpc::pubsub`), matching and queues
+//! (`subscriptions`).
 
 mod address_notification;
 mod address_sets;
@@ -41,7 +42,7 @@ use clients::RateLimiter;
 use cpu_pool::Pool;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::pubsub::PubSubServer;
+use jsonrpc::pubsub::{JsonRpcProtocol, PubSubServer};
 use ledger::Commitment;
 
 use self::subscription::SubscriptionKind;
@@ -71,7 +72,9 @@ pub fn start(
     let bounds = EventBounds { events_max: config.events_max, bytes_max: None, has_reserve: false };
     let (sender, events) = event_channel(bounds);
     let api = SolanaSubscriptions::new(config, cluster_info, reader, history, events.counters());
-    let pubsub = Arc::new(PubSubServer::new(api, transport, pool_and_clients));
+    let (pool, clients) = pool_and_clients;
+    let protocol = JsonRpcProtocol::new(api);
+    let pubsub = Arc::new(PubSubServer::new(protocol, transport, pool, clients));
     if preallocated > 0 {
         preallocate(&pubsub, preallocated);
     }

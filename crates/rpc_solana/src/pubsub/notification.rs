@@ -4,7 +4,6 @@
 //! Not here: which subscriptions get them (`notifier`).
 
 use chain_solana::{Block, ExecutedTransaction, LedgerEvent, RevertReason, View, Vote};
-use jsonrpc::pubsub::SharedText;
 use ledger::{Address, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding, Filters, MintInfo, parsed_token};
@@ -21,6 +20,7 @@ use solana_transaction_status::{
     UiTransactionEncoding,
 };
 use subscriptions::SubscriptionId;
+use websocket::SharedBytes;
 
 use super::solana_subscriptions::SolanaPubSub;
 use super::subscription::{BlockFilter, Subscription};
@@ -45,14 +45,14 @@ pub(super) fn text<T: Serialize>(
     subscription: &Subscription,
     id: SubscriptionId,
     result: T,
-) -> Option<SharedText> {
+) -> Option<SharedBytes> {
     let notification = Notification {
         jsonrpc: "2.0",
         method: subscription.method(),
         params: Params { result, subscription: id.0 },
     };
     match serde_json::to_string(&notification) {
-        Ok(text) => Some(SharedText::new(text, pubsub.subscriptions.queue_memory())),
+        Ok(text) => Some(SharedBytes::new(text, pubsub.subscriptions.queue_memory())),
         Err(err) => {
             tracing::error!(%err, ?subscription, "a notification could not be written as JSON");
             None

@@ -24,7 +24,6 @@ use chain_solana::{
 };
 use cpu_pool::fork_join;
 use foldhash::HashSet;
-use jsonrpc::pubsub::{Payload, SharedText};
 use ledger::{Address, AddressId, BlockId, Commitment, Key};
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -34,6 +33,7 @@ use solana_transaction_status::BlockEncodingOptions;
 use subscriptions::{
     AfterDelivery, BlockStep, CloseReason, Direction, Match, Position, Publication, SubscriptionId,
 };
+use websocket::{Payload, SharedBytes};
 
 use super::address_notification::ItemRef;
 use super::block_items::BlockItems;
@@ -341,7 +341,7 @@ fn encode_transaction(
     pubsub: &SolanaPubSub,
     matched: &Match<Subscription>,
     executed: &ExecutedTransaction,
-) -> Option<SharedText> {
+) -> Option<SharedBytes> {
     let Subscription::Transaction { filter, encoding, details, rewards, version_max, .. } =
         &*matched.identity
     else {
@@ -444,7 +444,7 @@ fn encode_item(
     view: &View,
     matched: &Match<Subscription>,
     item: BlockItem,
-) -> Option<SharedText> {
+) -> Option<SharedBytes> {
     let slot = block.id.slot;
     let effective = |encoding| pubsub.api.effective_encoding(encoding);
     match (&*matched.identity, item) {
@@ -579,7 +579,7 @@ impl OwnerLookup<'_> {
 /// The publication of an encoded notification to all listeners of a subscription.
 fn text_publication(
     to: &Match<Subscription>,
-    text: SharedText,
+    text: SharedBytes,
     position: Position,
     after_delivery: AfterDelivery,
 ) -> Publication<Payload<BlockItems>> {

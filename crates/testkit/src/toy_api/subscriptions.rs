@@ -11,8 +11,8 @@ use jsonrpc::envelope::{self, Call, Id, Request};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::pubsub::{
-    Config, ConflatableItems, Payload, PubSubServer, Session, SessionOutput, SessionTask,
-    SharedText, SubscriptionApi, SubscriptionTypes, subscribe_error, unsubscribe,
+    JsonRpcProtocol, PubSubServer, Session, SubscriptionApi, SubscriptionTypes, add_metrics,
+    subscribe_error, unsubscribe,
 };
 use jsonrpc::{MethodOutput, MethodResult, Server, handle_blocking};
 use ledger::{Address, Commitment};
@@ -20,6 +20,7 @@ use subscriptions::{
     AfterDelivery, ExactKey, Filter, Interest, Limits, Match, Position, Publication, Topic,
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
+use websocket::{Config, ConflatableItems, Payload, SessionOutput, SessionTask, SharedBytes};
 
 use super::ToyApi;
 use super::ledger::NewBlock;
@@ -82,11 +83,11 @@ pub fn pubsub_config() -> Config {
 impl ToySubscriptions {
     /// The subscriptions of a server's ledger, which has none yet.
     pub fn start(server: &Arc<Server<ToyApi>>, config: Config) -> Arc<PubSubServer<Self>> {
-        let pool_and_clients =
-            (Arc::clone(&server.context.pool), Arc::clone(&server.context.clients));
-        let pubsub =
-            Arc::new(PubSubServer::new(Self(Arc::clone(server)), config, pool_and_clients));
-        pubsub.add_metrics_to(&server.context.metrics);
+        let pool = Arc::clone(&server.context.pool);
+        let clients = Arc::clone(&server.context.clients);
+        let protocol = JsonRpcProtocol::new(Self(Arc::clone(server)));
+        let pubsub = Arc::new(PubSubServer::new(protocol, config, pool, clients));
+        add_metrics(&pubsub, &server.context.metrics);
         let publisher = Arc::downgrade(&pubsub);
         server.api.counters.set_listener(Box::new(move |block| {
             if let Some(pubsub) = publisher.upgrade() {
@@ -168,10 +169,10 @@ impl SessionTask for MethodTask {
     fn step(self) -> (Vec<SessionOutput<NoItems>>, Option<Self>) {
         let reply = match self.session.admit(1) {
             Ok(()) => handle_blocking(&self.server, &self.text),
-            Err(err) => Some(envelope::error_response(&err, &Id::Null, true)),
+            Err(refused) => Some(envelope::error_response(&refused.into(), &Id::Null, true)),
         };
         let text = reply.and_then(|reply| String::from_utf8(reply).ok());
-        (text.into_iter().map(SessionOutput::Text).collect(), None)
+        (text.into_iter().map(|text| SessionOutput::Message(text.into())).collect(), None)
     }
 }
 
@@ -210,7 +211,7 @@ fn publish_block(pubsub: &PubSubServer<ToySubscriptions>, block: &NewBlock) {
             r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"result":{result},"subscription":{id}}}}}"#
         );
         let bytes = text.len();
-        let body = Payload::Whole(SharedText::new(text, pubsub.subscriptions.queue_memory()));
+        let body = Payload::Whole(SharedBytes::new(text, pubsub.subscriptions.queue_memory()));
         let at = Position(block.slot);
         let after_delivery = AfterDelivery::Continue;
         Publication { subscription: to.id, body, bytes, at, after_delivery }

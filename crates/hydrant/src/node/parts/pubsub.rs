@@ -40,7 +40,7 @@ impl PubSubPart {
 
 impl Part for PubSubPart {
     fn add_metrics(&self, metrics: &Metrics) {
-        self.0.add_metrics_to(metrics);
+        jsonrpc::pubsub::add_metrics(&self.0, metrics);
     }
 
     fn stop(self: Box<Self>) -> BoxFuture<'static, Result<()>> {

@@ -30,12 +30,13 @@ use jsonrpc::MethodOutput;
 use jsonrpc::envelope::{self, Call, Request};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::pubsub::{Payload, SessionOutput, SessionTask, handle_message, subscribe_error};
+use jsonrpc::pubsub::{handle_message, subscribe_error};
 use ledger::Commitment;
 use solana::Encoding;
 use subscriptions::{AddressSet, Conflated, SubscribeError, SubscriptionId, UnsubscribeTask};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
+use websocket::{Payload, SessionOutput, SessionTask};
 
 use super::address_notification::ConflatedEncoder;
 use super::address_stream::AddressList;

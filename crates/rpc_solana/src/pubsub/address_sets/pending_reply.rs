@@ -8,7 +8,8 @@ use std::time::Duration;
 use jsonrpc::MethodResult;
 use jsonrpc::envelope::{self, Id};
 use jsonrpc::error::RpcError;
-use jsonrpc::pubsub::SessionOutput;
+use jsonrpc::pubsub::record_call;
+use websocket::SessionOutput;
 
 use crate::pubsub::block_items::BlockItems;
 use crate::pubsub::solana_subscriptions::SolanaPubSub;
@@ -29,7 +30,7 @@ impl PendingReply {
         pubsub: &SolanaPubSub,
         result: MethodResult,
     ) -> Vec<SessionOutput<BlockItems>> {
-        pubsub.record_call(Some(self.method), self.received_at, result.as_ref());
+        record_call(pubsub, Some(self.method), self.received_at, result.as_ref());
         let reply = result.and_then(|output| output.into_response(&self.id));
         text_output(match reply {
             Ok(text) => text.as_bytes().to_vec(),
@@ -46,7 +47,7 @@ impl PendingReply {
         let reply = self.reply(pubsub, result).into_iter();
         reply
             .map(|out| match out {
-                SessionOutput::Text(text) => SessionOutput::SubscribeReply(text),
+                SessionOutput::Message(reply) => SessionOutput::SubscribeReply(reply),
                 other => other,
             })
             .collect()
@@ -69,5 +70,5 @@ impl PendingReply {
 /// The output that is one text.
 pub(super) fn text_output(bytes: Vec<u8>) -> Vec<SessionOutput<BlockItems>> {
     let Ok(text) = String::from_utf8(bytes) else { unreachable!("replies are written as JSON") };
-    vec![SessionOutput::Text(text)]
+    vec![SessionOutput::Message(text.into())]
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use chain_solana::{Block, View};
 use cpu_pool::Class;
-use jsonrpc::pubsub::SessionOutput;
 use ledger::{Address, AddressId};
 use solana::Account;
 use subscriptions::{BlockStep, CatchUp, ResumeFrom};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use websocket::SessionOutput;
 
 use super::set_activation::{SetActivation, SetParams};
 use crate::pubsub::address_notification::{self, ItemRef, MessageBuilder, NotificationKind};

@@ -6,7 +6,7 @@
 use jsonrpc::MethodOutput;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::pubsub::{SessionOutput, subscribe_error};
+use jsonrpc::pubsub::subscribe_error;
 use ledger::{BlockId, Commitment, KeyKind, Slot};
 use serde::Deserialize;
 use serde_json::json;
@@ -16,6 +16,7 @@ use solana_account_decoder_client_types::{UiAccountEncoding, UiDataSliceConfig};
 use solana_commitment_config::CommitmentLevel;
 use solana_hash::Hash;
 use subscriptions::{AddressSet, ResumeFrom, SetSubscription, SlowConsumerPolicy};
+use websocket::SessionOutput;
 
 use super::pending_reply::PendingReply;
 use super::set_activation::{SetActivation, SetParams};

@@ -7,13 +7,14 @@ use chain_solana::Block;
 use jsonrpc::MethodOutput;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::pubsub::{Payload, SessionOutput, subscribe_error};
+use jsonrpc::pubsub::subscribe_error;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use subscriptions::{
     AddressSet, ResumeFrom, SetChange, SetChangeResult, SetUpdate, SubscribeError, SubscriptionId,
 };
+use websocket::{Payload, SessionOutput};
 
 use super::pending_reply::PendingReply;
 use super::set_activation::{SetActivation, SetParams};

@@ -41,7 +41,7 @@ fn calls_over_websocket_are_counted_by_method() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let node = runtime.block_on(make_calls());
     let world = SolanaNode::new();
-    node.pubsub.add_metrics_to(&world.server.context.metrics);
+    jsonrpc::pubsub::add_metrics(&node.pubsub, &world.server.context.metrics);
     let mut client = world.client();
     client.result("getVersion", json!([]));
     let metrics = ScrapedMetrics::scrape(&mut client);

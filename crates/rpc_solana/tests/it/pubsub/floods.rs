@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use clients::ClientId;
-use jsonrpc::pubsub::serve_connection;
 use rpc_solana::pubsub::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::timeout;
+use websocket::serve_connection;
 
 use super::node::{Node, TEST_TIMEOUT};
 use super::protocol::{frame, frames};

@@ -14,7 +14,6 @@ use clients::{ClientId, Limits, RateLimiter};
 use cpu_pool::Pool;
 use futures_util::{SinkExt, StreamExt};
 use jsonrpc::SystemClock;
-use jsonrpc::pubsub::{Stats, serve_connection};
 use ledger::{BlockId, Slot};
 use rpc_solana::pubsub::{self, Config, SolanaPubSub};
 use serde_json::{Value, json};
@@ -34,6 +33,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use websocket::{Stats, serve_connection};
 
 /// Longer than any step of a test. A test that waits for this time has failed.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use chain_solana::LedgerEvent;
-use jsonrpc::pubsub::Stats;
 use rpc_solana::pubsub::Config;
 use serde_json::json;
+use websocket::Stats;
 
 use super::node::{Node, Tx, account, id, key};
 

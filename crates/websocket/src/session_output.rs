@@ -3,19 +3,25 @@
 use subscriptions::SubscriptionId;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::payload::SplitPayload;
-use super::shared_text::SharedText;
+use crate::message::OutgoingMessage;
+use crate::payload::SplitPayload;
+use crate::shared_bytes::SharedBytes;
 
 /// The next write or action of the connection.
 pub enum SessionOutput<I> {
     /// A complete message.
-    Text(String),
+    Message(OutgoingMessage),
+    /// A part of a streamed message, not the last one. Until its last part has been written there is no other message,
+    /// and no notification. All parts have the kind of the first. Each is a frame: some 64 KiB are enough.
+    Part(OutgoingMessage),
+    /// The last part of a streamed message.
+    LastPart(OutgoingMessage),
     /// The reply of a call that subscribes. Later messages wait until the client knows the id (`Config::hold_ms`).
-    SubscribeReply(String),
+    SubscribeReply(OutgoingMessage),
     /// A notification of a block. The connection adds the listener's numbers.
     Split(SubscriptionId, SplitPayload<I>),
     /// A notification without items to conflate. The connection adds the listener's numbers.
-    Prefix(SubscriptionId, SharedText),
+    Prefix(SubscriptionId, SharedBytes),
     /// The subscription's queued notifications, up to and including a step.
     QueuedUntil(SubscriptionId, u64),
     /// Nothing: the connection waits before it runs the next step.

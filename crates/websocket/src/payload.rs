@@ -3,13 +3,13 @@
 //!
 //! Invariant: the common prefix is encoded once and shared. It is written as the first frame of a
 //! WebSocket message whose second frame has the numbers.
-//! Not here: the content of a notification (the API).
+//! Not here: the content of a notification, and how its numbers are written (the protocol).
 
 use std::sync::Arc;
 
-use subscriptions::{Message, SubscriptionId};
+use subscriptions::Message;
 
-use super::shared_text::SharedText;
+use crate::shared_bytes::SharedBytes;
 
 /// The items of a notification, from which one message can be made for a client that reads too slowly.
 pub trait ConflatableItems: Send + Sync + 'static {
@@ -26,15 +26,15 @@ pub trait ConflatableItems: Send + Sync + 'static {
 /// The body of a queued message.
 pub enum Payload<I> {
     /// A whole notification.
-    Whole(SharedText),
-    /// The prefix of a notification of a set.
+    Whole(SharedBytes),
+    /// The prefix of a notification.
     Split(SplitPayload<I>),
 }
 
-/// A notification of a set up to the listener's numbers.
+/// A notification up to the listener's numbers (`Protocol::notification_suffix`).
 pub struct SplitPayload<I> {
-    /// `{"jsonrpc":...,"params":{"result":{...}`
-    pub prefix: SharedText,
+    /// What all listeners get.
+    pub prefix: SharedBytes,
     /// The items of the notification, for conflation.
     pub items: Option<Arc<I>>,
 }
@@ -43,7 +43,7 @@ impl<I> Payload<I> {
     /// Bytes that it counts in a queue.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Whole(text) => text.len(),
+            Self::Whole(bytes) => bytes.len(),
             Self::Split(payload) => payload.prefix.len(),
         }
     }
@@ -53,7 +53,7 @@ impl<I> Payload<I> {
 impl<I> Clone for Payload<I> {
     fn clone(&self) -> Self {
         match self {
-            Self::Whole(text) => Self::Whole(text.clone()),
+            Self::Whole(bytes) => Self::Whole(bytes.clone()),
             Self::Split(payload) => Self::Split(payload.clone()),
         }
     }
@@ -76,7 +76,7 @@ impl<I: ConflatableItems> Message for Payload<I> {
 
     fn memory(&self) -> usize {
         match self {
-            Self::Whole(text) => text.memory(),
+            Self::Whole(bytes) => bytes.memory(),
             Self::Split(SplitPayload { prefix, items }) => {
                 let share = |items: &Arc<I>| items.bytes() / Arc::strong_count(items);
                 prefix.memory() + items.as_ref().map_or(0, share)
@@ -96,9 +96,4 @@ impl<I: ConflatableItems> Message for Payload<I> {
             payload.items = None;
         }
     }
-}
-
-/// The second frame of a split notification to one listener.
-pub(super) fn split_suffix(subscription: SubscriptionId, sequence: u64) -> String {
-    format!(r#","sequence":{sequence},"subscription":{}}}}}"#, subscription.0)
 }

@@ -1,4 +1,4 @@
-//! The limits of PubSub.
+//! The limits of connections.
 
 use subscriptions::Limits;
 
@@ -10,7 +10,7 @@ pub struct Config {
     pub limits: Limits,
     /// Bytes of a message from a client.
     pub message_bytes_max: usize,
-    /// Bytes of a message that may be long ([`super::SubscriptionApi::LONG_METHODS`]).
+    /// Bytes of a message that may be long ([`crate::MessageBound::Long`]).
     pub addresses_message_bytes_max: usize,
     /// Milliseconds from the first byte of a message in which it must be complete. Then the connection is closed (1008).
     pub message_timeout_ms: u64,

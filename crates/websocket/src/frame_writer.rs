@@ -1,9 +1,9 @@
 //! Writes frames to a client.
 //!
-//! Shape: short frames are collected in a buffer. Of a long text only the header goes into the buffer. Its payload is
-//! written to the socket, in one frame, from the text that all listeners share: a server's frames are not masked, so
+//! Shape: short frames are collected in a buffer. Of a long payload only the header goes into the buffer. The payload is
+//! written to the socket, in one frame, from the bytes that all listeners share: a server's frames are not masked, so
 //! nothing has to be copied.
-//! Bounds: a buffer of [`BUFFER_BYTES`] and one short frame, and one long text at a time. After [`CHUNK_BYTES`]
+//! Bounds: a buffer of [`BUFFER_BYTES`] and one short frame, and one long payload at a time. After [`CHUNK_BYTES`]
 //! the task yields to the thread's other sockets. All state is in the writer, so dropping a future loses nothing.
 //! Not here: the order of writes, and the write timeout (`connection`).
 
@@ -19,18 +19,18 @@ use tokio::io::AsyncWrite;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 
-use super::shared_text::SharedText;
+use crate::shared_bytes::SharedBytes;
 
 /// Bytes that are collected before a write, unless nothing more waits.
-pub(super) const BUFFER_BYTES: usize = 16 * 1024;
-/// Bytes of a payload that is copied to the buffer. A longer one is written from the shared text.
-pub(super) const COPIED_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
+/// Bytes of a payload that is copied to the buffer. A longer one is written from the shared bytes.
+pub(crate) const COPIED_BYTES_MAX: usize = 8 * 1024;
 /// Bytes that are written before the task yields: some 20 microseconds.
-pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
 /// Bytes of the buffer that an idle connection retains.
 const IDLE_BYTES: usize = 4 * 1024;
 
-pub(super) struct FrameWriter {
+pub(crate) struct FrameWriter {
     buffer: Vec<u8>,
     /// Bytes of the buffer that have been written.
     written: usize,
@@ -50,33 +50,33 @@ struct LongFrame {
 
 /// Why nothing more can be written.
 #[derive(Debug)]
-pub(super) enum WriteError {
+pub(crate) enum WriteError {
     /// The socket is broken.
     Broken,
-    /// The text that was being written has been evicted.
+    /// The payload that was being written has been evicted.
     Evicted,
 }
 
 impl FrameWriter {
-    pub(super) fn new(waiting: Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(waiting: Arc<AtomicUsize>) -> Self {
         Self { buffer: Vec::new(), written: 0, long: None, waiting, counted: 0 }
     }
 
     /// Whether the next frame should wait for a flush.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.long.is_some() || self.buffer.len() >= BUFFER_BYTES
     }
 
     /// Adds a frame. No long frame may be pending.
-    pub(super) fn add(&mut self, opcode: OpCode, is_final: bool, payload: &[u8]) {
+    pub(crate) fn add(&mut self, opcode: OpCode, is_final: bool, payload: &[u8]) {
         debug_assert!(self.long.is_none(), "a frame within a frame");
         self.add_header(opcode, is_final, payload.len());
         poll_budget::charge(payload.len());
         self.buffer.extend_from_slice(payload);
     }
 
-    /// Adds a frame whose payload of `len` bytes is written from a shared text.
-    pub(super) fn add_long(&mut self, opcode: OpCode, is_final: bool, len: usize) {
+    /// Adds a frame whose payload of `len` bytes is written from shared bytes.
+    pub(crate) fn add_long(&mut self, opcode: OpCode, is_final: bool, len: usize) {
         debug_assert!(self.long.is_none(), "a frame within a frame");
         let header_at = self.buffer.len();
         self.add_header(opcode, is_final, len);
@@ -89,9 +89,9 @@ impl FrameWriter {
         debug_assert!(formatted.is_ok(), "writing to memory does not fail");
     }
 
-    /// Removes a long frame of which nothing has been written. True if the next frame may follow, that is, no frame is
+    /// Removes a long frame if nothing of it has been written. True if the next frame may follow, that is, no frame is
     /// partly written.
-    pub(super) fn withdraw_long(&mut self) -> bool {
+    pub(crate) fn withdraw_long(&mut self) -> bool {
         match &self.long {
             Some(long) if self.written > long.header_at => false,
             Some(long) => {
@@ -103,15 +103,15 @@ impl FrameWriter {
         }
     }
 
-    /// Writes up to [`CHUNK_BYTES`]. Returns `Break` if nothing is left. `text` returns the payload of the long frame.
-    pub(super) async fn advance<IO: AsyncWrite + Unpin>(
+    /// Writes up to [`CHUNK_BYTES`]. Returns `Break` if nothing is left. `payload` returns that of the long frame.
+    pub(crate) async fn advance<IO: AsyncWrite + Unpin>(
         &mut self,
         io: &mut IO,
-        text: impl Fn() -> Option<SharedText>,
+        payload: impl Fn() -> Option<SharedBytes>,
     ) -> Result<ControlFlow<()>, WriteError> {
         let mut left = CHUNK_BYTES;
         let step = poll_fn(|cx| {
-            let polled = self.poll_advance(cx, io, &text, &mut left);
+            let polled = self.poll_advance(cx, io, &payload, &mut left);
             self.recount(polled.is_pending());
             polled
         });
@@ -127,7 +127,7 @@ impl FrameWriter {
         &mut self,
         cx: &mut Context<'_>,
         io: &mut IO,
-        text: &impl Fn() -> Option<SharedText>,
+        payload: &impl Fn() -> Option<SharedBytes>,
         left: &mut usize,
     ) -> Poll<Result<ControlFlow<()>, WriteError>> {
         while self.written < self.buffer.len() {
@@ -141,9 +141,9 @@ impl FrameWriter {
         }
         while let Some(long) = self.long.as_mut().filter(|long| long.written < long.len) {
             // Dropped while the socket is full, so that the payload can be evicted.
-            let text = text().ok_or(WriteError::Evicted)?;
+            let payload = payload().ok_or(WriteError::Evicted)?;
             let end = long.len.min(long.written + *left);
-            let bytes = ready!(poll_write(cx, io, &text.as_bytes()[long.written..end]))?;
+            let bytes = ready!(poll_write(cx, io, &payload[long.written..end]))?;
             long.written += bytes;
             *left -= bytes;
             if *left == 0 {
@@ -241,8 +241,8 @@ mod tests {
         }
     }
 
-    fn text(len: usize) -> SharedText {
-        SharedText::new("x".repeat(len), &Arc::<QueueMemory>::default())
+    fn text(len: usize) -> SharedBytes {
+        SharedBytes::new("x".repeat(len), &Arc::<QueueMemory>::default())
     }
 
     #[tokio::test]
@@ -268,7 +268,7 @@ mod tests {
         assert!(steps >= len / CHUNK_BYTES);
         assert!(socket.writes.iter().all(|offered| *offered <= CHUNK_BYTES));
         let header = [0x81, 127, 0, 0, 0, 0, 0, 0x0f, 0x42, 0x40];
-        let expected = [&[0x89, 1, b'?'], &header[..], text.as_bytes()].concat();
+        let expected = [&[0x89, 1, b'?'], &header[..], &text].concat();
         assert!(socket.accepted == expected);
         assert_eq!(waiting.load(Ordering::Relaxed), 0);
     }

@@ -1,20 +1,13 @@
-//! PubSub's counters: connections, calls, notifications, and clients that were closed.
+//! Counters of connections: messages, notifications, and clients that were closed.
 //!
 //! Not here: the metric families (`collect`).
-
-use std::sync::Arc;
-use std::time::Duration;
 
 use metrics::Counters;
 use subscriptions::CloseReason;
 
-use crate::error::RpcError;
-use crate::method_output::MethodOutput;
-use crate::metrics::{Outcome, WebSocketMetrics};
-
 /// Events of connections that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SessionEvent {
+pub(crate) enum SessionEvent {
     /// A message of a client.
     Received,
     /// A notification, to one client.
@@ -44,39 +37,24 @@ pub(super) enum SessionEvent {
 const SESSION_EVENTS: usize = 12;
 
 /// The counts, of all connections together.
-pub(super) struct PubSubMetrics(Counters, Arc<WebSocketMetrics>);
+pub(crate) struct SessionCounters(Counters);
 
-impl PubSubMetrics {
-    pub(super) fn new(methods: &'static [(&'static str, &'static str)]) -> Self {
-        Self(Counters::new(SESSION_EVENTS), Arc::new(WebSocketMetrics::new(methods)))
+impl SessionCounters {
+    pub(crate) fn new() -> Self {
+        Self(Counters::new(SESSION_EVENTS))
     }
 
-    /// Records a call, or an invalid message, by its result.
-    pub(super) fn record_call(
-        &self,
-        method: Option<&str>,
-        duration: Duration,
-        result: Result<&MethodOutput, &RpcError>,
-    ) {
-        let outcome = result.map_or_else(|err| Outcome::Refused(err.code), |_| Outcome::Succeeded);
-        self.1.record(method, duration, outcome);
-    }
-
-    pub(super) fn calls(&self) -> &Arc<WebSocketMetrics> {
-        &self.1
-    }
-
-    pub(super) fn sum(&self, event: SessionEvent) -> u64 {
+    pub(crate) fn sum(&self, event: SessionEvent) -> u64 {
         self.0.sum(event as usize)
     }
 
     /// Adds `count` events.
-    pub(super) fn add(&self, event: SessionEvent, count: u64) {
+    pub(crate) fn add(&self, event: SessionEvent, count: u64) {
         self.0.add(event as usize, count);
     }
 
     /// Counts a client that was closed.
-    pub(super) fn record_close(&self, reason: CloseReason) {
+    pub(crate) fn record_close(&self, reason: CloseReason) {
         match reason {
             CloseReason::MessagesFull { .. } => self.add(SessionEvent::MessagesFull, 1),
             CloseReason::BytesFull { .. } => self.add(SessionEvent::BytesFull, 1),

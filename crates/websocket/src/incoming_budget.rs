@@ -2,7 +2,7 @@
 //! of it.
 //!
 //! Shape: an incomplete message has a [`Reservation`] for its buffer. The reservation grows before the buffer does, and
-//! is released when the message has been answered or its connection has ended.
+//! is released when the message has been replied to or its connection has ended.
 //! Bounds: `Config::incoming_bytes_max`. A client may reserve half of what the others leave, so that there is always
 //! memory for one more client. If a reservation cannot grow, its message is not read further until it can.
 //! Cost: an uncontended lock for each message that does not come in one read.
@@ -14,7 +14,7 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 
 /// The memory budget of incomplete messages.
-pub(super) struct IncomingBudget {
+pub(crate) struct IncomingBudget {
     bytes_max: usize,
     inner: Mutex<Inner>,
 }
@@ -26,31 +26,31 @@ struct Inner {
 }
 
 /// The memory of one message. Dropping it releases the memory.
-pub(super) struct Reservation {
+pub(crate) struct Reservation {
     incoming: Arc<IncomingBudget>,
     client: ClientId,
     bytes: usize,
 }
 
 impl IncomingBudget {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, inner: Mutex::default() }
     }
 
     /// The bytes of all reservations.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.inner.lock().bytes
     }
 
     /// An empty reservation for a client.
-    pub(super) fn reserve(self: &Arc<Self>, client: ClientId) -> Reservation {
+    pub(crate) fn reserve(self: &Arc<Self>, client: ClientId) -> Reservation {
         Reservation { incoming: Arc::clone(self), client, bytes: 0 }
     }
 }
 
 impl Reservation {
     /// Grows to `bytes`. Without enough free memory it returns false and changes nothing.
-    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return true;
@@ -92,7 +92,11 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    fn reserved(incoming: &Arc<IncomingBudget>, client: u128, bytes: usize) -> Option<Reservation> {
+    fn reserve_bytes(
+        incoming: &Arc<IncomingBudget>,
+        client: u128,
+        bytes: usize,
+    ) -> Option<Reservation> {
         let mut reservation = incoming.reserve(ClientId(client));
         reservation.grow(bytes).then_some(reservation)
     }
@@ -100,13 +104,13 @@ mod tests {
     #[test]
     fn a_client_has_half_of_what_the_others_leave() {
         let incoming = Arc::new(IncomingBudget::new(800));
-        let first: Vec<_> = (0..9).filter_map(|_| reserved(&incoming, 1, 100)).collect();
+        let first: Vec<_> = (0..9).filter_map(|_| reserve_bytes(&incoming, 1, 100)).collect();
         assert_eq!((first.len(), incoming.bytes()), (4, 400));
-        let second: Vec<_> = (0..9).filter_map(|_| reserved(&incoming, 2, 100)).collect();
+        let second: Vec<_> = (0..9).filter_map(|_| reserve_bytes(&incoming, 2, 100)).collect();
         assert_eq!(second.len(), 2);
-        assert!(reserved(&incoming, 3, 100).is_some(), "there is room for one more client");
+        assert!(reserve_bytes(&incoming, 3, 100).is_some(), "there is room for one more client");
         drop(first);
-        assert!(reserved(&incoming, 2, 100).is_some(), "the others leave more now");
+        assert!(reserve_bytes(&incoming, 2, 100).is_some(), "the others leave more now");
         drop(second);
         assert_eq!(incoming.bytes(), 0);
         assert!(incoming.inner.lock().clients.is_empty(), "nothing is left of a client");

@@ -1,8 +1,8 @@
-//! The subscriptions of a node, and the state that all its connections share.
+//! The connections of a protocol: what they share, and their subscriptions.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use api_keys::KeyNumber;
 use clients::{ClientId, RateLimiter};
@@ -11,34 +11,28 @@ use foldhash::HashSet;
 use subscriptions::{CloseReason, OwnerId, Subscriptions};
 use tokio::sync::Semaphore;
 
-use super::config::Config;
-use super::incoming_budget::IncomingBudget;
-use super::metrics::PubSubMetrics;
-use super::payload::Payload;
-use super::subscription_types::SubscriptionTypes;
-use crate::error::RpcError;
-use crate::health::Health;
-use crate::method_output::MethodOutput;
+use crate::config::Config;
+use crate::counters::SessionCounters;
+use crate::incoming_budget::IncomingBudget;
+use crate::payload::Payload;
+use crate::protocol_types::ProtocolTypes;
 
-/// An API's subscriptions, and what all connections share.
-pub struct PubSubServer<A: SubscriptionTypes> {
-    /// The API.
-    pub api: A,
-    /// The subscriptions and queues of all connections. The API publishes here.
-    pub subscriptions: Subscriptions<A::Subscription, Payload<A::Items>, A::Block>,
+/// A protocol's subscriptions, and what all its connections share. It dereferences to the protocol.
+pub struct Server<P: ProtocolTypes> {
+    protocol: P,
+    /// The subscriptions and queues of all connections. The protocol publishes here.
+    pub subscriptions: Subscriptions<P::Subscription, Payload<P::Items>, P::Block>,
     /// Runs tasks, and long encoding.
     pub pool: Arc<Pool>,
-    pub(super) clients: Arc<RateLimiter>,
-    pub(super) config: Config,
-    pub(super) metrics: PubSubMetrics,
+    pub(crate) clients: Arc<RateLimiter>,
+    pub(crate) config: Config,
+    pub(crate) counters: SessionCounters,
     /// Permits to run tasks of sessions.
-    pub(super) task_permits: Semaphore,
+    pub(crate) task_permits: Semaphore,
     /// Memory of incomplete messages from clients.
-    pub(super) incoming: Arc<IncomingBudget>,
+    pub(crate) incoming: Arc<IncomingBudget>,
     /// Bytes that sockets have not accepted yet.
-    pub(super) unwritten: Arc<AtomicUsize>,
-    /// Health of the ledger, if the node reports it.
-    pub(super) health: OnceLock<Arc<Health>>,
+    pub(crate) unwritten: Arc<AtomicUsize>,
 }
 
 /// The current counts, for a status line.
@@ -68,7 +62,28 @@ pub struct Stats {
     pub resume_bytes: usize,
 }
 
-impl<A: SubscriptionTypes> PubSubServer<A> {
+impl<P: ProtocolTypes> Server<P> {
+    /// A server without connections. Tasks run on the pool. Calls and sent bytes are charged to the rate limits of their
+    /// client.
+    pub fn new(protocol: P, config: Config, pool: Arc<Pool>, clients: Arc<RateLimiter>) -> Self {
+        Self {
+            protocol,
+            subscriptions: Subscriptions::new(config.limits),
+            pool,
+            clients,
+            counters: SessionCounters::new(),
+            task_permits: Semaphore::new(config.set_tasks_max.max(1)),
+            incoming: Arc::new(IncomingBudget::new(config.incoming_bytes_max)),
+            unwritten: Arc::<AtomicUsize>::default(),
+            config,
+        }
+    }
+
+    /// The limits.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The current counts.
     pub fn stats(&self) -> Stats {
         let stats = self.subscriptions.stats();
@@ -87,16 +102,6 @@ impl<A: SubscriptionTypes> PubSubServer<A> {
         }
     }
 
-    /// Sets the health of the ledger, once.
-    pub fn set_health(&self, health: Arc<Health>) {
-        self.health.get_or_init(|| health);
-    }
-
-    /// Fails with -32005 while the ledger's state is withheld.
-    pub fn check_state(&self) -> Result<(), RpcError> {
-        self.health.get().map_or(Ok(()), |health| health.check_state())
-    }
-
     /// Closes every connection (1001). New ones are served until the server stops accepting them.
     pub fn shut_down(&self) {
         self.subscriptions.close_all(CloseReason::ShutDown);
@@ -111,15 +116,12 @@ impl<A: SubscriptionTypes> PubSubServer<A> {
             self.subscriptions.close_owners(is_removed, CloseReason::Revoked);
         }
     }
+}
 
-    /// Records a call that arrived at `received_at` and its result. `method` is `None` for a message that is not a call.
-    pub fn record_call(
-        &self,
-        method: Option<&str>,
-        received_at: Duration,
-        result: Result<&MethodOutput, &RpcError>,
-    ) {
-        let duration = self.pool.now().saturating_sub(received_at);
-        self.metrics.record_call(method, duration, result);
+impl<P: ProtocolTypes> Deref for Server<P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.protocol
     }
 }

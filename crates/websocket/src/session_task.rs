@@ -16,8 +16,8 @@ use cpu_pool::{Class, Pool, TaskEnd, TaskPoll, TimeSlice};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::payload::ConflatableItems;
-use super::session_output::SessionOutput;
+use crate::payload::ConflatableItems;
+use crate::session_output::SessionOutput;
 
 /// Delay before a client submits to a full pool again.
 const FULL_POOL_BACKOFF: Duration = Duration::from_millis(10);
@@ -41,8 +41,9 @@ type TaskOutput<T> = (Vec<SessionOutput<<T as SessionTask>::Items>>, Option<T>);
 /// task.
 ///
 /// Errors: why the pool ended it.
-pub(super) async fn run_until_output<T: SessionTask>(
-    (permits, pool): (&Semaphore, &Pool),
+pub(crate) async fn run_until_output<T: SessionTask>(
+    permits: &Semaphore,
+    pool: &Pool,
     client: ClientId,
     task: T,
 ) -> Result<TaskOutput<T>, TaskEnd> {
@@ -59,7 +60,7 @@ pub(super) async fn run_until_output<T: SessionTask>(
                 drop(task);
                 return output.await.unwrap_or(Err(TaskEnd::ShutDown));
             }
-            Err(full) => tracing::debug!(%full, "work on a set waits"),
+            Err(full) => tracing::debug!(%full, "a task of a session waits"),
         }
         // The pool may accept the task of another client.
         drop(permit);

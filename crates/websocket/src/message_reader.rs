@@ -3,9 +3,9 @@
 //! In: the frames of RFC 6455, masked. Out: whole messages and control frames.
 //! Bounds: a buffer of [`BUFFER_BYTES`]. A message that does not come in one read has its own buffer, which is
 //! reserved before it grows (`incoming_budget`) and is never longer than the message may be. A message over
-//! `Config::message_bytes_max` is read further only if it may be long ([`LongMessages`]): a binary one has a marker as
-//! its first byte, a text names a method within its first `message_bytes_max` bytes. A message must be complete
-//! `Config::message_timeout_ms` after it began, not counting the time in which nothing is read from the client.
+//! `Config::message_bytes_max` is read further only if the protocol says from its first `message_bytes_max` bytes that
+//! it may be long ([`FindBound`]). A message must be complete `Config::message_timeout_ms` after it began, not counting
+//! the time in which nothing is read from the client.
 //! Why not tungstenite's reader: it buffers each message twice, without a bound over all connections, and it writes
 //! pongs to a buffer without a bound.
 //! Dropping the future of [`MessageReader::next`] loses nothing.
@@ -23,8 +23,9 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
-use super::config::Config;
-use super::incoming_budget::{IncomingBudget, Reservation};
+use crate::config::Config;
+use crate::incoming_budget::{IncomingBudget, Reservation};
+use crate::message::{IncomingMessage, MessageBound, MessageKind};
 
 /// Bytes that one read of short messages may return.
 const BUFFER_BYTES: usize = 4 * 1024;
@@ -36,11 +37,10 @@ const CONTROL_BYTES_MAX: u64 = 125;
 const RESERVE_BACKOFF: Duration = Duration::from_millis(10);
 const RESERVE_BACKOFF_MAX: Duration = Duration::from_millis(500);
 
-/// A message from a client.
+/// A message or a control frame from a client.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Received {
-    Text(Utf8Bytes),
-    Binary(Bytes),
+pub(crate) enum Received {
+    Message(IncomingMessage),
     Ping(Bytes),
     Pong,
     /// With the close frame to send back.
@@ -49,7 +49,7 @@ pub(super) enum Received {
 
 /// Why nothing more can be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ReadError {
+pub(crate) enum ReadError {
     /// The stream ended or broke.
     Gone,
     /// A frame that the standard does not allow.
@@ -64,23 +64,19 @@ pub(super) enum ReadError {
     IncomingFull,
 }
 
-/// The messages that may be long: the names of their methods, and the first byte of binary ones.
-#[derive(Clone, Copy)]
-pub(super) struct LongMessages {
-    pub(super) methods: &'static [&'static str],
-    pub(super) binary_marker: Option<u8>,
-}
+/// Finds the bound of a message that is over the ordinary one, from its first `Config::message_bytes_max` bytes.
+pub(crate) type FindBound = fn(MessageKind, &[u8]) -> MessageBound;
 
 #[derive(Clone, Copy)]
 struct Limits {
     short_max: usize,
     long_max: usize,
-    long_messages: LongMessages,
+    find_bound: FindBound,
     timeout: Duration,
 }
 
 /// Reads frames from a socket.
-pub(super) struct MessageReader {
+pub(crate) struct MessageReader {
     buffer: BytesMut,
     frame: Option<Frame>,
     message: Option<PartialMessage>,
@@ -112,10 +108,10 @@ enum FrameKind {
 }
 
 struct PartialMessage {
-    is_text: bool,
+    kind: MessageKind,
     bytes: BytesMut,
-    /// Whether it may be longer than `message_bytes_max`. `None` until that is known.
-    may_be_long: Option<bool>,
+    /// `None` until it is known.
+    bound: Option<MessageBound>,
     reservation: Reservation,
 }
 
@@ -135,9 +131,9 @@ enum Progress {
 }
 
 impl MessageReader {
-    pub(super) fn new(
+    pub(crate) fn new(
         config: &Config,
-        long_messages: LongMessages,
+        find_bound: FindBound,
         incoming: Arc<IncomingBudget>,
         client: ClientId,
     ) -> Self {
@@ -145,7 +141,7 @@ impl MessageReader {
         let limits = Limits {
             short_max,
             long_max: short_max.max(config.addresses_message_bytes_max),
-            long_messages,
+            find_bound,
             timeout: Duration::from_millis(config.message_timeout_ms),
         };
         Self {
@@ -162,7 +158,7 @@ impl MessageReader {
     }
 
     /// The next message or control frame.
-    pub(super) async fn next<IO: AsyncRead + Unpin>(
+    pub(crate) async fn next<IO: AsyncRead + Unpin>(
         &mut self,
         io: &mut IO,
     ) -> Result<Received, ReadError> {
@@ -213,7 +209,7 @@ impl MessageReader {
     }
 
     /// Extends the deadline by a time in which nothing was read.
-    pub(super) fn defer(&mut self, by: Duration) {
+    pub(crate) fn defer(&mut self, by: Duration) {
         if let Some(deadline) = &mut self.deadline {
             *deadline += by;
         }
@@ -325,18 +321,18 @@ impl MessageReader {
             }
             (_, Some(_)) => return Err(ReadError::Protocol("a message within a message")),
             (_, None) => PartialMessage {
-                is_text: data == Data::Text,
+                kind: if data == Data::Text { MessageKind::Text } else { MessageKind::Binary },
                 bytes: BytesMut::new(),
-                may_be_long: None,
+                bound: None,
                 reservation: self.incoming.reserve(self.client),
             },
         };
         let total = len.saturating_add(message.bytes.len() as u64);
         if total > self.limits.long_max as u64 {
-            return Err(self.limits.too_long(true));
+            return Err(self.limits.too_long(MessageBound::Long));
         }
-        if message.may_be_long == Some(false) && total > self.limits.short_max as u64 {
-            return Err(self.limits.too_long(false));
+        if message.bound == Some(MessageBound::Short) && total > self.limits.short_max as u64 {
+            return Err(self.limits.too_long(MessageBound::Short));
         }
         self.message = Some(message);
         Ok(())
@@ -355,13 +351,12 @@ impl MessageReader {
             if self.buffer.len() < missing {
                 return Ok(Some(Progress::Missing(Missing::Bytes)));
             }
-            let is_text = message.is_text;
+            let kind = message.kind;
             let mask = frame.mask;
             let mut payload = self.buffer.split_to(missing);
             unmask(&mut payload, mask, 0);
             (self.frame, self.message) = (None, None);
-            return received_data(is_text, payload)
-                .map(|received| Some(Progress::Received(received)));
+            return received_data(kind, payload).map(|received| Some(Progress::Received(received)));
         }
         if missing == 0 {
             let is_final = frame.is_final;
@@ -371,18 +366,17 @@ impl MessageReader {
             }
             let Some(message) = self.message.take() else { return Ok(None) };
             self.last = Some(message.reservation);
-            let received = received_data(message.is_text, message.bytes)?;
+            let received = received_data(message.kind, message.bytes)?;
             return Ok(Some(Progress::Received(received)));
         }
-        if total > short_max && message.bytes.len() >= short_max && message.may_be_long.is_none() {
-            let may_be_long =
-                self.limits.long_messages.match_prefix(message.is_text, &message.bytes);
-            message.may_be_long = Some(may_be_long);
-            if !may_be_long {
-                return Err(self.limits.too_long(false));
+        if total > short_max && message.bytes.len() >= short_max && message.bound.is_none() {
+            let bound = (self.limits.find_bound)(message.kind, &message.bytes);
+            message.bound = Some(bound);
+            if bound == MessageBound::Short {
+                return Err(self.limits.too_long(bound));
             }
         }
-        let may_be_long = message.may_be_long == Some(true);
+        let may_be_long = message.bound == Some(MessageBound::Long);
         let until = if may_be_long { total } else { total.min(short_max) };
         if message.bytes.capacity() < until {
             let limit = if may_be_long { self.limits.long_max } else { short_max };
@@ -412,8 +406,8 @@ impl MessageReader {
 }
 
 impl Limits {
-    fn too_long(&self, may_be_long: bool) -> ReadError {
-        if may_be_long && self.long_max > self.short_max {
+    fn too_long(&self, bound: MessageBound) -> ReadError {
+        if bound == MessageBound::Long && self.long_max > self.short_max {
             let setting = "pubsub.addresses_message_bytes_max";
             return ReadError::TooLong { limit: self.long_max, setting };
         }
@@ -421,28 +415,15 @@ impl Limits {
     }
 }
 
-impl LongMessages {
-    /// Whether a binary message is in a format of the API's own.
-    pub(super) fn has_marker(self, message: &[u8]) -> bool {
-        self.binary_marker.is_some_and(|marker| message.first() == Some(&marker))
-    }
-
-    /// Whether a message with this prefix may be long.
-    fn match_prefix(self, is_text: bool, prefix: &[u8]) -> bool {
-        if !is_text && self.has_marker(prefix) {
-            return true;
-        }
-        let text = String::from_utf8_lossy(prefix);
-        self.methods.iter().any(|method| text.contains(method))
-    }
-}
-
-fn received_data(is_text: bool, payload: BytesMut) -> Result<Received, ReadError> {
+fn received_data(kind: MessageKind, payload: BytesMut) -> Result<Received, ReadError> {
     let payload = payload.freeze();
-    if !is_text {
-        return Ok(Received::Binary(payload));
-    }
-    Utf8Bytes::try_from(payload).map(Received::Text).map_err(|_| ReadError::NotUtf8)
+    let message = match kind {
+        MessageKind::Binary => IncomingMessage::Binary(payload),
+        MessageKind::Text => {
+            IncomingMessage::Text(Utf8Bytes::try_from(payload).map_err(|_| ReadError::NotUtf8)?)
+        }
+    };
+    Ok(Received::Message(message))
 }
 
 fn received_control(control: Control, mut payload: Bytes) -> Result<Received, ReadError> {

@@ -5,11 +5,13 @@
 //! is written before the next message is read.
 //! A client learns the id of a subscription from the reply, often after it has read all messages of one burst. So the
 //! first notification follows the reply after `Config::hold_ms`; until then it waits in the queue.
+//! The parts of a streamed message are written as its task makes them. Notifications wait in the queue until its last
+//! part has been written: a client that reads such a message too slowly is closed when its queue is full.
 //! Bounds: the reader limits what comes in. What goes out waits in the client's queue; the writer has a buffer and one
-//! long text. Writing, closing and silence have time limits.
+//! long payload. Writing, closing and silence have time limits.
 //! Close codes: 1000 the client closed; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is not UTF-8;
-//! 1008 too slow, silent, a message that does not end, or an API key that was removed; 1009 too large; 1013 no memory, or events were lost. The
-//! reason names the limit. If a client is closed in the middle of a long message, and there is no memory to finish
+//! 1008 too slow, silent, a message that does not end, or an API key that was removed; 1009 too large; 1011 the protocol
+//! panicked; 1013 no memory, or events were lost. The reason names the limit. If a client is closed in the middle of a long message, and there is no memory to finish
 //! it, the stream ends without a close frame.
 
 use std::collections::VecDeque;
@@ -29,22 +31,22 @@ use subscriptions::{CloseReason, Hold, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval, sleep_until, timeout};
-use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
-use super::config::Config;
-use super::metrics::SessionEvent;
-use super::payload::{Payload, SplitPayload, split_suffix};
-use super::pubsub_server::PubSubServer;
-use super::reader::{LongMessages, MessageReader, ReadError, Received};
-use super::session::Session;
-use super::session_output::SessionOutput;
-use super::shared_text::SharedText;
-use super::subscription_api::SubscriptionApi;
-use super::subscription_types::SubscriptionTypes;
-use super::writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
-use super::{calls, session_task};
+use crate::config::Config;
+use crate::counters::SessionEvent;
+use crate::frame_writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
+use crate::message::{MessageKind, NOT_UTF8, OutgoingMessage};
+use crate::message_reader::{MessageReader, ReadError, Received};
+use crate::payload::{Payload, SplitPayload};
+use crate::protocol::{Protocol, Reply};
+use crate::protocol_types::ProtocolTypes;
+use crate::server::Server;
+use crate::session::Session;
+use crate::session_output::SessionOutput;
+use crate::session_task;
+use crate::shared_bytes::SharedBytes;
 
 /// Notifications that are written before the connection checks for a message from the client.
 const BURST_MESSAGES: usize = 256;
@@ -52,18 +54,16 @@ const BURST_MESSAGES: usize = 256;
 const DROPPED_HERE_MAX: usize = 2_000;
 /// Unanswered pings that a connection survives: a client may be busy for a while. At the next ping it is closed.
 const SILENT_PINGS_MAX: u32 = 2;
-/// Bytes of a text that the connection's own thread frees.
+/// Bytes of a payload that the connection's own thread frees.
 const FREED_HERE_BYTES_MAX: usize = 256 * 1024;
-/// Time limit of a task's wait until the API has published the blocks that the task follows.
+/// Time limit of a task's wait until the protocol has published the blocks that the task follows.
 const NOTIFIER_BACKOFF: Duration = Duration::from_millis(2);
 /// Maximum number of held subscriptions that are released in one poll.
 const RELEASED_MAX: usize = 64;
 /// Bytes of a close frame's payload after its code.
 const REASON_BYTES_MAX: usize = 123;
 
-const TEXT: OpCode = OpCode::Data(Data::Text);
-
-impl<A: SubscriptionApi> WebSocketHandler for PubSubServer<A> {
+impl<P: Protocol> WebSocketHandler for Server<P> {
     fn handle(
         self: Arc<Self>,
         socket: Socket,
@@ -75,21 +75,21 @@ impl<A: SubscriptionApi> WebSocketHandler for PubSubServer<A> {
 
 /// Serves a client until its connection ends. `io` is the stream after the handshake, `client_id` the client that the
 /// connection belongs to. The work of one poll is charged to the poll budget (`poll_budget`).
-pub async fn serve_connection<A, IO>(io: IO, client_id: ClientId, pubsub: Arc<PubSubServer<A>>)
+pub async fn serve_connection<P, IO>(io: IO, client_id: ClientId, server: Arc<Server<P>>)
 where
-    A: SubscriptionApi,
+    P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    Budgeted::new(serve(io, client_id, pubsub)).await;
+    Budgeted::new(serve(io, client_id, server)).await;
 }
 
-async fn serve<A, IO>(mut io: IO, client_id: ClientId, pubsub: Arc<PubSubServer<A>>)
+async fn serve<P, IO>(mut io: IO, client_id: ClientId, server: Arc<Server<P>>)
 where
-    A: SubscriptionApi,
+    P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut writer = FrameWriter::new(Arc::clone(&pubsub.unwritten));
-    let (end, rest) = run_session(&mut io, &mut writer, client_id, &pubsub).await;
+    let mut writer = FrameWriter::new(Arc::clone(&server.unwritten));
+    let (end, rest) = run_session(&mut io, &mut writer, client_id, &server).await;
     // The subscriptions have ended by now, however long closing takes.
     let close_frame = match end {
         ConnectionEnd::Gone => return,
@@ -101,7 +101,7 @@ where
         }
     };
     let closing = close(&mut io, &mut writer, rest, close_frame);
-    let _ = timeout(Duration::from_millis(pubsub.config.close_timeout_ms), closing).await;
+    let _ = timeout(Duration::from_millis(server.config.close_timeout_ms), closing).await;
 }
 
 enum ConnectionEnd {
@@ -113,63 +113,62 @@ enum ConnectionEnd {
     Close(CloseCode, String),
 }
 
-/// Serves a session. Returns how it ended, and the text that is partly written.
-async fn run_session<A, IO>(
+/// Serves a session. Returns how it ended, and the payload that is partly written.
+async fn run_session<P, IO>(
     io: &mut IO,
     writer: &mut FrameWriter,
     client_id: ClientId,
-    pubsub: &Arc<PubSubServer<A>>,
-) -> (ConnectionEnd, Option<SharedText>)
+    server: &Arc<Server<P>>,
+) -> (ConnectionEnd, Option<SharedBytes>)
 where
-    A: SubscriptionApi,
+    P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let pulse = Arc::new(Notify::new());
     let wake = Arc::clone(&pulse);
     let owner = OwnerId(client_id.0);
-    let listener = match pubsub.subscriptions.listen(owner, move || wake.notify_one()) {
+    let listener = match server.subscriptions.listen(owner, move || wake.notify_one()) {
         Ok(listener) => listener,
         Err(full) => {
-            pubsub.metrics.add(SessionEvent::Refused, 1);
+            server.counters.add(SessionEvent::Refused, 1);
             let reason = format!("{} connections are open (pubsub.connections_max)", full.limit);
             return (ConnectionEnd::Close(CloseCode::Again, reason), None);
         }
     };
-    let ping_every = Duration::from_millis(pubsub.config.ping_ms.max(1));
+    let ping_every = Duration::from_millis(server.config.ping_ms.max(1));
     let mut ping = interval(ping_every);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let clients = Arc::clone(&pubsub.clients);
-    let pool = Arc::clone(&pubsub.pool);
-    let session = Arc::new(Session::<A>::new(listener, client_id, clients, pool));
+    let clients = Arc::clone(&server.clients);
+    let pool = Arc::clone(&server.pool);
+    let session = Arc::new(Session::<P>::new(listener, client_id, clients, pool));
     if session.is_revoked() {
         // A reload that removed the key did not find this listener.
         return (end_for(CloseReason::Revoked), None);
     }
-    let long_messages = LongMessages { methods: A::LONG_METHODS, binary_marker: A::BINARY_MARKER };
-    let incoming = Arc::clone(&pubsub.incoming);
+    let incoming = Arc::clone(&server.incoming);
     let connection = Connection {
         io,
-        reader: MessageReader::new(&pubsub.config, long_messages, incoming, client_id),
-        long_messages,
+        reader: MessageReader::new(&server.config, P::message_bound, incoming, client_id),
         writer,
-        pubsub,
+        server,
         session: Arc::clone(&session),
         pulse,
         ping,
         silent_pings: 0,
         sequences: HashMap::default(),
+        streamed: None,
         holds: VecDeque::new(),
         hold_timer: None,
     };
     let end = connection.run().await.unwrap_or_else(|end| end);
     if let Some(reason) = session.closed() {
-        pubsub.metrics.record_close(reason);
+        server.counters.record_close(reason);
     }
     // Closing may take a while: half of the limit is left to the clients that are served.
-    let half = pubsub.config.limits.queues_bytes_max / 2;
-    let rest = text_of(session.finish_writing())
-        .filter(|_| pubsub.subscriptions.queue_memory().bytes() <= half);
+    let half = server.config.limits.queues_bytes_max / 2;
+    let rest = whole_bytes(session.finish_writing())
+        .filter(|_| server.subscriptions.queue_memory().bytes() <= half);
     if session.tracked_addresses() > DROPPED_HERE_MAX {
         // Releasing a large set takes as long as indexing it.
         let released = tokio::task::spawn_blocking(move || drop(session)).await;
@@ -180,13 +179,12 @@ where
     (end, rest)
 }
 
-struct Connection<'a, A: SubscriptionApi, IO> {
+struct Connection<'a, P: Protocol, IO> {
     io: &'a mut IO,
     reader: MessageReader,
-    long_messages: LongMessages,
     writer: &'a mut FrameWriter,
-    pubsub: &'a Arc<PubSubServer<A>>,
-    session: Arc<Session<A>>,
+    server: &'a Arc<Server<P>>,
+    session: Arc<Session<P>>,
     /// Notified when the client's queue has something, or is closed.
     pulse: Arc<Notify>,
     ping: Interval,
@@ -194,6 +192,8 @@ struct Connection<'a, A: SubscriptionApi, IO> {
     silent_pings: u32,
     /// The sequence number of each set's next message.
     sequences: HashMap<SubscriptionId, u64>,
+    /// The kind of the streamed message whose last part has not been written.
+    streamed: Option<MessageKind>,
     /// New subscriptions, and when their notifications start.
     holds: VecDeque<(Instant, Hold)>,
     /// Of the oldest hold. In a box: the state of a connection is small.
@@ -208,7 +208,7 @@ enum Event {
     Ping,
 }
 
-impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, IO> {
+impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
     async fn run(mut self) -> Result<ConnectionEnd, ConnectionEnd> {
         loop {
             let event = tokio::select! {
@@ -221,7 +221,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
             match event {
                 Event::Received(Ok(received)) => {
                     self.silent_pings = 0;
-                    self.pubsub.metrics.add(SessionEvent::Received, 1);
+                    self.server.counters.add(SessionEvent::Received, 1);
                     self.handle_received(received).await?;
                     if let Some(pause) = self.session.take_pause() {
                         // In a box: the state of a connection is small.
@@ -238,22 +238,22 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
     }
 
     fn end_of_reading(&self, err: &ReadError) -> ConnectionEnd {
-        let config = &self.pubsub.config;
+        let config = &self.server.config;
         match err {
             ReadError::Gone => ConnectionEnd::Gone,
             ReadError::Protocol(what) => {
                 ConnectionEnd::Close(CloseCode::Protocol, (*what).to_owned())
             }
-            ReadError::NotUtf8 => not_utf8(),
+            ReadError::NotUtf8 => ConnectionEnd::Close(CloseCode::Invalid, NOT_UTF8.to_owned()),
             ReadError::TooLong { limit, setting } => {
-                self.pubsub.metrics.add(SessionEvent::TooLong, 1);
+                self.server.counters.add(SessionEvent::TooLong, 1);
                 ConnectionEnd::Close(
                     CloseCode::Size,
                     format!("a message over {limit} bytes ({setting})"),
                 )
             }
             ReadError::Late => {
-                self.pubsub.metrics.add(SessionEvent::Late, 1);
+                self.server.counters.add(SessionEvent::Late, 1);
                 let limit = config.message_timeout_ms;
                 let reason = format!(
                     "a message was not whole within {limit} ms (pubsub.message_timeout_ms)"
@@ -261,7 +261,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
                 ConnectionEnd::Close(CloseCode::Policy, reason)
             }
             ReadError::IncomingFull => {
-                self.pubsub.metrics.add(SessionEvent::IncomingFull, 1);
+                self.server.counters.add(SessionEvent::IncomingFull, 1);
                 let limit = config.incoming_bytes_max;
                 let reason = format!(
                     "no room for a message: {limit} bytes of all clients, a share of each \
@@ -273,40 +273,32 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
     }
 
     async fn handle_received(&mut self, received: Received) -> Result<(), ConnectionEnd> {
-        let limit = self.pubsub.config.message_bytes_max;
-        let reply = match received {
-            Received::Text(text) if A::needs_task(&text, limit) => {
-                let task = A::text_task(self.pubsub, &self.session, text);
-                return self.run_task(task).await;
-            }
-            Received::Text(text) => self.call(&text),
-            Received::Binary(bytes) if self.long_messages.has_marker(&bytes) => {
-                match A::binary_task(self.pubsub, &self.session, bytes) {
-                    Some(task) => return self.run_task(task).await,
-                    None => None,
-                }
-            }
-            // Agave reads a binary message as text.
-            Received::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
-                Ok(text) if A::needs_task(&text, limit) => {
-                    let task = A::text_task(self.pubsub, &self.session, text);
-                    return self.run_task(task).await;
-                }
-                Ok(text) => self.call(&text),
-                Err(_) => return Err(not_utf8()),
-            },
+        let message = match received {
+            Received::Message(message) => message,
             Received::Close(frame) => return Err(ConnectionEnd::Closing(frame)),
             Received::Ping(payload) => {
                 self.feed_control(Control::Pong, &payload).await?;
                 return self.flush().await;
             }
-            Received::Pong => None,
+            Received::Pong => return Ok(()),
         };
+        let bytes = message.len();
+        let handle = || P::handle_message(self.server, &self.session, message);
+        let reply = catch_unwind(AssertUnwindSafe(handle)).map_err(|_| {
+            tracing::error!("a protocol panicked at a message; its connection is closed");
+            internal_error()
+        })?;
+        let reply = match reply {
+            Reply::Task(task) => return self.run_task(task).await,
+            Reply::Close(code, reason) => return Err(ConnectionEnd::Close(code, reason)),
+            Reply::Message(reply) => Some(reply),
+            Reply::Nothing => None,
+        };
+        poll_budget::charge_parsed(bytes);
+        poll_budget::charge(reply.as_ref().map_or(0, |reply| reply.as_bytes().len()));
+        self.session.count_subscriptions();
         let Some(reply) = reply else { return Ok(()) };
-        let Ok(reply) = String::from_utf8(reply) else {
-            unreachable!("replies are written as JSON")
-        };
-        self.feed_reply(reply).await?;
+        self.feed_message(data_opcode(reply.kind()), true, reply).await?;
         self.flush().await?;
         self.start_holds();
         Ok(())
@@ -318,9 +310,9 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         if new_holds.is_empty() {
             return;
         }
-        let until = Instant::now() + Duration::from_millis(self.pubsub.config.hold_ms);
+        let until = Instant::now() + Duration::from_millis(self.server.config.hold_ms);
         self.holds.extend(new_holds.into_iter().map(|hold| (until, hold)));
-        if self.pubsub.config.hold_ms == 0 {
+        if self.server.config.hold_ms == 0 {
             self.release_holds();
         } else if self.hold_timer.is_none() {
             self.hold_timer = Some(Box::pin(sleep_until(until)));
@@ -336,7 +328,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
             };
             if self.session.has_hold(hold) {
                 self.session.release(hold);
-                let catch_up = || A::catch_up(self.pubsub, &self.session, hold.subscription);
+                let catch_up = || P::catch_up(self.server, &self.session, hold.subscription);
                 if catch_unwind(AssertUnwindSafe(catch_up)).is_err() {
                     tracing::error!("a subscription panicked while it caught up");
                 }
@@ -347,22 +339,14 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         self.pulse.notify_one();
     }
 
-    fn call(&self, text: &str) -> Option<Vec<u8>> {
-        poll_budget::charge_parsed(text.len());
-        let reply = calls::handle_message(self.pubsub, &self.session, text);
-        poll_budget::charge(reply.as_ref().map_or(0, Vec::len));
-        self.session.count_subscriptions();
-        reply
-    }
-
     /// Runs the steps of a task on the pool. Queued notifications are written in between. Nothing
     /// more is read from the client meanwhile.
-    async fn run_task(&mut self, task: A::Task) -> Result<(), ConnectionEnd> {
+    async fn run_task(&mut self, task: P::Task) -> Result<(), ConnectionEnd> {
         let mut remaining = Some(task);
         while let Some(task) = remaining {
-            let permits_and_pool = (&self.pubsub.task_permits, &*self.pubsub.pool);
             let mut step = std::pin::pin!(session_task::run_until_output(
-                permits_and_pool,
+                &self.server.task_permits,
+                &self.server.pool,
                 self.session.task_client(),
                 task
             ));
@@ -384,7 +368,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
             }
             self.flush().await?;
             self.start_holds();
-            let hold = Duration::from_millis(self.pubsub.config.hold_ms);
+            let hold = Duration::from_millis(self.server.config.hold_ms);
             if is_new && next.is_some() && !hold.is_zero() {
                 Box::pin(self.pause(hold)).await?;
             }
@@ -392,6 +376,10 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
                 tokio::time::sleep(NOTIFIER_BACKOFF).await;
             }
             remaining = next;
+        }
+        if self.streamed.is_some() {
+            tracing::error!("a task ended within a streamed message; its connection is closed");
+            return Err(internal_error());
         }
         self.session.pause_delivery(None);
         self.session.count_subscriptions();
@@ -417,24 +405,37 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         Ok(())
     }
 
-    /// Closes the client if the messages of all clients exceed their limit. Text that was encoded for this client
-    /// alone is in no queue, so the queue does not check it.
+    /// Closes the client if the messages of all clients exceed their limit. Bytes that were encoded for this client
+    /// alone are in no queue, so the queue does not check it.
     fn enforce_memory_limit(&self) -> Result<(), ConnectionEnd> {
-        let limit = self.pubsub.config.limits.queues_bytes_max;
-        self.pubsub.subscriptions.enforce_memory_limit();
-        if self.pubsub.subscriptions.queue_memory().bytes() > limit {
+        let limit = self.server.config.limits.queues_bytes_max;
+        self.server.subscriptions.enforce_memory_limit();
+        if self.server.subscriptions.queue_memory().bytes() > limit {
             let reason = CloseReason::NodeBytesFull { limit };
-            self.pubsub.metrics.record_close(reason);
+            self.server.counters.record_close(reason);
             return Err(end_for(reason));
         }
         Ok(())
     }
 
-    async fn feed_output(&mut self, out: SessionOutput<A::Items>) -> Result<(), ConnectionEnd> {
+    async fn feed_output(&mut self, out: SessionOutput<P::Items>) -> Result<(), ConnectionEnd> {
+        let is_message = !matches!(
+            out,
+            SessionOutput::Part(_)
+                | SessionOutput::LastPart(_)
+                | SessionOutput::Backoff
+                | SessionOutput::Close(..)
+        );
+        if is_message && self.streamed.is_some() {
+            tracing::error!("a task wrote within a streamed message; its connection is closed");
+            return Err(internal_error());
+        }
         match out {
-            SessionOutput::Text(text) | SessionOutput::SubscribeReply(text) => {
-                self.feed_reply(text).await
+            SessionOutput::Message(message) | SessionOutput::SubscribeReply(message) => {
+                self.feed_message(data_opcode(message.kind()), true, message).await
             }
+            SessionOutput::Part(part) => self.feed_part(false, part).await,
+            SessionOutput::LastPart(part) => self.feed_part(true, part).await,
             SessionOutput::Split(id, payload) => self.feed_split(id, payload).await,
             SessionOutput::Prefix(id, prefix) => {
                 self.feed_split(id, SplitPayload { prefix, items: None }).await
@@ -445,26 +446,54 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         }
     }
 
+    /// Writes a part of a streamed message.
+    async fn feed_part(
+        &mut self,
+        is_last: bool,
+        part: OutgoingMessage,
+    ) -> Result<(), ConnectionEnd> {
+        let kind = part.kind();
+        let opcode = match self.streamed {
+            None => data_opcode(kind),
+            Some(first) if first == kind => OpCode::Data(Data::Continue),
+            Some(_) => {
+                tracing::error!("a streamed message is text and binary; its connection is closed");
+                return Err(internal_error());
+            }
+        };
+        self.streamed = Some(kind).filter(|_| !is_last);
+        self.feed_message(opcode, is_last, part).await?;
+        if is_last {
+            // Notifications have waited.
+            self.pulse.notify_one();
+        }
+        Ok(())
+    }
+
     async fn feed_split(
         &mut self,
         id: SubscriptionId,
-        payload: SplitPayload<A::Items>,
+        payload: SplitPayload<P::Items>,
     ) -> Result<(), ConnectionEnd> {
         let sequence = self.sequences.entry(id).or_default();
-        let suffix = split_suffix(id, *sequence);
+        let suffix = P::notification_suffix(id, *sequence);
         *sequence += 1;
-        self.feed_text(TEXT, false, payload.prefix).await?;
-        self.feed(OpCode::Data(Data::Continue), true, suffix.as_bytes()).await
+        let opcode = data_opcode(payload.prefix.kind());
+        self.feed_shared(opcode, suffix.is_empty(), payload.prefix).await?;
+        if suffix.is_empty() {
+            return Ok(());
+        }
+        self.feed(OpCode::Data(Data::Continue), true, &suffix).await
     }
 
     async fn feed_payload(
         &mut self,
         id: SubscriptionId,
-        payload: Payload<A::Items>,
+        payload: Payload<P::Items>,
     ) -> Result<(), ConnectionEnd> {
-        self.pubsub.metrics.add(SessionEvent::Sent, 1);
+        self.server.counters.add(SessionEvent::Sent, 1);
         match payload {
-            Payload::Whole(text) => self.feed_text(TEXT, true, text).await,
+            Payload::Whole(bytes) => self.feed_shared(data_opcode(bytes.kind()), true, bytes).await,
             Payload::Split(payload) => self.feed_split(id, payload).await,
         }
     }
@@ -480,8 +509,11 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         }
     }
 
-    /// Writes queued messages, except those that are conflated or paused.
+    /// Writes queued messages, except those that are conflated or paused. Writes none within a streamed message.
     async fn send_waiting(&mut self) -> Result<(), ConnectionEnd> {
+        if self.streamed.is_some() {
+            return self.session.closed().map_or(Ok(()), |reason| Err(end_for(reason)));
+        }
         for _ in 0..BURST_MESSAGES {
             match self.session.next_message() {
                 Next::Message(delivery) => {
@@ -502,10 +534,10 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
                     self.feed_payload(delivery.subscription, delivery.body).await?;
                 }
                 Next::Conflated(conflated) => {
-                    self.pubsub.metrics.add(SessionEvent::Conflated, conflated.messages);
+                    self.server.counters.add(SessionEvent::Conflated, conflated.messages);
                     self.flush().await?;
                     let id = conflated.subscription;
-                    let task = A::conflated_task(self.pubsub, &self.session, conflated);
+                    let task = P::conflated_task(self.server, &self.session, conflated);
                     if let Some(task) = task {
                         // Later notifications of it are newer, so they wait.
                         self.session.pause_delivery(Some(id));
@@ -526,7 +558,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
     /// Sends a ping. Ends the connection if nothing came since too many of them.
     async fn check_liveness(&mut self) -> Result<(), ConnectionEnd> {
         if self.silent_pings == SILENT_PINGS_MAX {
-            let ping_ms = self.pubsub.config.ping_ms;
+            let ping_ms = self.server.config.ping_ms;
             let reason = format!(
                 "no answer to {SILENT_PINGS_MAX} pings, one every {ping_ms} ms (pubsub.ping_ms)"
             );
@@ -549,37 +581,42 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         self.feed(OpCode::Control(control), true, payload).await
     }
 
-    /// Writes a reply. A long one counts as notification memory.
-    async fn feed_reply(&mut self, text: String) -> Result<(), ConnectionEnd> {
-        if text.len() <= COPIED_BYTES_MAX {
-            return self.feed(TEXT, true, text.as_bytes()).await;
-        }
-        let text = SharedText::new(text, self.pubsub.subscriptions.queue_memory());
-        self.enforce_memory_limit()?;
-        self.feed_text(TEXT, true, text).await
-    }
-
-    /// Writes a frame whose payload is shared. Returns only after the end of a long one.
-    async fn feed_text(
+    /// Writes a message of this client alone, or a part of one. A long one counts as notification memory.
+    async fn feed_message(
         &mut self,
         opcode: OpCode,
         is_final: bool,
-        text: SharedText,
+        message: OutgoingMessage,
     ) -> Result<(), ConnectionEnd> {
-        if text.len() <= COPIED_BYTES_MAX {
-            return self.feed(opcode, is_final, text.as_bytes()).await;
+        if message.as_bytes().len() <= COPIED_BYTES_MAX {
+            return self.feed(opcode, is_final, message.as_bytes()).await;
         }
-        self.session.charge(text.len());
-        let len = text.len();
-        self.session.start_writing(Payload::Whole(text)).map_err(end_for)?;
+        let bytes = SharedBytes::new(message, self.server.subscriptions.queue_memory());
+        self.enforce_memory_limit()?;
+        self.feed_shared(opcode, is_final, bytes).await
+    }
+
+    /// Writes a frame whose payload is shared. Returns only after the end of a long one.
+    async fn feed_shared(
+        &mut self,
+        opcode: OpCode,
+        is_final: bool,
+        bytes: SharedBytes,
+    ) -> Result<(), ConnectionEnd> {
+        if bytes.len() <= COPIED_BYTES_MAX {
+            return self.feed(opcode, is_final, &bytes).await;
+        }
+        let len = bytes.len();
+        self.session.charge(len);
+        self.session.start_writing(Payload::Whole(bytes)).map_err(end_for)?;
         self.writer.add_long(opcode, is_final, len);
         self.flush().await?;
-        if let Some(text) = text_of(self.session.finish_writing())
-            && text.is_last()
+        if let Some(bytes) = whole_bytes(self.session.finish_writing())
+            && bytes.is_last()
             && len > FREED_HERE_BYTES_MAX
         {
             // Freeing its pages takes as long as a write.
-            tokio::task::spawn_blocking(move || drop(text));
+            tokio::task::spawn_blocking(move || drop(bytes));
         }
         Ok(())
     }
@@ -601,8 +638,8 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
     async fn flush(&mut self) -> Result<(), ConnectionEnd> {
         loop {
             let session = &self.session;
-            let step = self.writer.advance(self.io, || text_of(session.writing()));
-            match with_write_timeout(session, &self.pulse, &self.pubsub.config, step).await? {
+            let step = self.writer.advance(self.io, || whole_bytes(session.writing()));
+            match with_write_timeout(session, &self.pulse, &self.server.config, step).await? {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(()) => {}
             }
@@ -618,17 +655,24 @@ async fn wait_for_timer(timer: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-/// The text of a message that is one frame.
-fn text_of<I>(writing: Option<Payload<I>>) -> Option<SharedText> {
+fn data_opcode(kind: MessageKind) -> OpCode {
+    OpCode::Data(match kind {
+        MessageKind::Text => Data::Text,
+        MessageKind::Binary => Data::Binary,
+    })
+}
+
+/// The bytes of a payload that is one frame.
+fn whole_bytes<I>(writing: Option<Payload<I>>) -> Option<SharedBytes> {
     match writing {
-        Some(Payload::Whole(text)) => Some(text),
+        Some(Payload::Whole(bytes)) => Some(bytes),
         Some(Payload::Split(_)) | None => None,
     }
 }
 
 /// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed.
-async fn with_write_timeout<A: SubscriptionTypes>(
-    session: &Session<A>,
+async fn with_write_timeout<P: ProtocolTypes>(
+    session: &Session<P>,
     pulse: &Notify,
     config: &Config,
     step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
@@ -666,7 +710,7 @@ async fn with_write_timeout<A: SubscriptionTypes>(
 /// The close of the connection if the pool ends a task.
 fn end_for_task_error(end: TaskEnd) -> ConnectionEnd {
     match end {
-        TaskEnd::Panicked => ConnectionEnd::Close(CloseCode::Error, "internal error".to_owned()),
+        TaskEnd::Panicked => internal_error(),
         TaskEnd::ExpiredWaiting | TaskEnd::Expired => ConnectionEnd::Close(
             CloseCode::Again,
             "the node is busy (pool.medium.deadline_ms)".to_owned(),
@@ -675,8 +719,8 @@ fn end_for_task_error(end: TaskEnd) -> ConnectionEnd {
     }
 }
 
-fn not_utf8() -> ConnectionEnd {
-    ConnectionEnd::Close(CloseCode::Invalid, "a message that is not UTF-8".to_owned())
+fn internal_error() -> ConnectionEnd {
+    ConnectionEnd::Close(CloseCode::Error, "internal error".to_owned())
 }
 
 fn end_for(reason: CloseReason) -> ConnectionEnd {
@@ -697,19 +741,19 @@ fn end_for(reason: CloseReason) -> ConnectionEnd {
     )
 }
 
-/// Sends the close frame after the rest of the text that is partly written. If the rest is gone, no frame can be sent.
+/// Sends the close frame after the rest of the payload that is partly written. If the rest is gone, no frame can be sent.
 async fn close<IO>(
     io: &mut IO,
     writer: &mut FrameWriter,
-    rest: Option<SharedText>,
+    rest: Option<SharedBytes>,
     close_frame: Option<CloseFrame>,
 ) -> Option<()>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     if !writer.withdraw_long() {
-        let text = || rest.clone();
-        while writer.advance(io, text).await.ok()?.is_continue() {}
+        let payload = || rest.clone();
+        while writer.advance(io, payload).await.ok()?.is_continue() {}
     }
     drop(rest);
     let payload = close_frame.map_or_else(Vec::new, |frame| {

@@ -1,23 +1,12 @@
-//! PubSub's metric families, and the memory of its parts.
-
-use std::sync::Arc;
+//! The metric families of connections and subscriptions, and the memory of their parts.
 
 use metrics::{Collector, Exposition, MetricKind};
 
-use super::metrics::SessionEvent;
-use super::pubsub_server::PubSubServer;
-use super::subscription_types::SubscriptionTypes;
-use crate::metrics::Metrics;
+use crate::counters::SessionEvent;
+use crate::protocol_types::ProtocolTypes;
+use crate::server::Server;
 
-impl<A: SubscriptionTypes> PubSubServer<A> {
-    /// Adds its metrics, and its calls, to those of a node.
-    pub fn add_metrics_to(self: &Arc<Self>, metrics: &Metrics) {
-        metrics.add_websocket(Arc::clone(self.metrics.calls()));
-        metrics.add(Arc::clone(self) as Arc<dyn Collector>);
-    }
-}
-
-impl<A: SubscriptionTypes> Collector for PubSubServer<A> {
+impl<P: ProtocolTypes> Collector for Server<P> {
     fn write(&self, exposition: &mut Exposition) {
         let stats = self.stats();
         let gauges = [
@@ -76,7 +65,7 @@ impl<A: SubscriptionTypes> Collector for PubSubServer<A> {
         for (name, help, value) in gauges {
             exposition.single(name, MetricKind::Gauge, help, value);
         }
-        let count = |event: SessionEvent| self.metrics.sum(event);
+        let count = |event: SessionEvent| self.counters.sum(event);
         let counters = [
             (
                 "hydrant_websocket_messages_received_total",

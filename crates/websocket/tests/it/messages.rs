@@ -1,0 +1,108 @@
+//! Messages of both kinds, whole and in frames, short and long, and the notifications in between.
+
+use metrics::{Collector, Exposition};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use crate::blob_protocol::{
+    BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, IGNORE, STORE, SUBSCRIBE, request,
+};
+use crate::world::{World, config, frame, read_frame};
+
+#[tokio::test]
+async fn binary_messages_and_texts_get_replies_of_their_kind() {
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    assert_eq!(client.call(ECHO, b"\xff\x00").await, b"\xff\x00");
+    assert_eq!(client.call(ECHO_ON_POOL, b"\xfe").await, b"\xfe");
+    client.send("déjà vu").await;
+    assert_eq!(client.receive().await, Ok(Message::text("déjà vu")));
+    let long = vec![0xff; 4_000];
+    assert_eq!(client.call(ECHO, &long).await, long);
+    let long = vec![0xfe; 4_000];
+    assert_eq!(client.call(ECHO_ON_POOL, &long).await, long);
+}
+
+#[tokio::test]
+async fn calls_of_a_connection_run_one_at_a_time_in_order() {
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    for id in 0..100 {
+        // Half of them run on the pool, and would overtake each other there.
+        let operation = [ECHO, ECHO_ON_POOL, IGNORE, ECHO_ON_POOL][id as usize % 4];
+        client.send(Bytes::from(request(id, operation, b""))).await;
+    }
+    for id in (0..100_u64).filter(|id| id % 4 != 2) {
+        assert_eq!(client.bytes().await[1..9], id.to_le_bytes());
+    }
+    assert_eq!(client.call(COUNT, b"").await, 100_u64.to_le_bytes());
+    assert_eq!(world.connect().await.call(COUNT, b"").await, [0; 8], "each connection has its own");
+}
+
+#[tokio::test]
+async fn a_binary_message_in_frames_with_pings_in_between_is_read_whole() {
+    use tokio::io::AsyncWriteExt;
+
+    let world = World::start(config()).await;
+    let mut socket = world.socket().await;
+    let message = request(9, ECHO, b"in three frames");
+    let sent = [
+        frame(0x02, &message[..5]),
+        frame(0x89, b"1"),
+        frame(0x00, &message[5..12]),
+        frame(0x89, b"2"),
+        frame(0x80, &message[12..]),
+    ];
+    // Byte by byte: no read ends where a frame does.
+    for byte in sent.concat() {
+        socket.write_u8(byte).await.expect("it is open");
+    }
+    assert_eq!(read_frame(&mut socket).await, (0x8a, b"1".to_vec()));
+    assert_eq!(read_frame(&mut socket).await, (0x8a, b"2".to_vec()));
+    assert_eq!(read_frame(&mut socket).await, (0x82, message));
+}
+
+#[tokio::test]
+async fn the_operation_of_a_long_message_decides_its_bound() {
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    let long = vec![7; 900_000];
+    assert_eq!(client.call(STORE, &long).await, 900_000_u64.to_le_bytes());
+    client.send(Bytes::from(request(1, ECHO, &long))).await;
+    let reason = "a message over 4096 bytes (pubsub.message_bytes_max)".to_owned();
+    assert_eq!(client.closed().await, (1009, reason.clone()));
+    // A text is never long, whatever its tenth byte is.
+    let mut client = world.connect().await;
+    client.send(String::from_utf8(vec![STORE; 5_000]).expect("ASCII")).await;
+    assert_eq!(client.closed().await, (1009, reason));
+    let mut client = world.connect().await;
+    client.send(Bytes::from(request(1, STORE, &vec![7; 1 << 20]))).await;
+    let reason = "a message over 1048576 bytes (pubsub.addresses_message_bytes_max)".to_owned();
+    assert_eq!(client.closed().await, (1009, reason));
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn each_listener_gets_what_was_encoded_once() {
+    let world = World::start(config()).await;
+    let mut clients = [world.connect().await, world.connect().await];
+    let id = clients[0].call(SUBSCRIBE, b"blob").await;
+    assert_eq!(clients[1].call(SUBSCRIBE, b"blob").await, id, "they share the subscription");
+    for is_split in [false, true, true] {
+        BlobProtocol::publish(&world.server, b"blob", is_split);
+    }
+    for client in &mut clients {
+        assert_eq!(client.bytes().await, b"blob"[..]);
+        for sequence in 0..2_u64 {
+            let expected = [b"blob", &id[..], &sequence.to_le_bytes()].concat();
+            assert_eq!(client.bytes().await, expected);
+        }
+    }
+    let mut exposition = Exposition::default();
+    world.server.write(&mut exposition);
+    let text = exposition.into_string();
+    for line in ["hydrant_websocket_connections 2\n", "hydrant_notifications_sent_total 6\n"] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    drop(clients);
+    world.wait_until_empty().await;
+}
