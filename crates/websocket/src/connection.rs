@@ -10,9 +10,9 @@
 //! Bounds: the reader limits what comes in. What goes out waits in the client's queue; the writer has a buffer and one
 //! long payload. Writing, closing and silence have time limits.
 //! Close codes: 1000 the client closed; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is not UTF-8;
-//! 1008 too slow, silent, a message that does not end, or an API key that was removed; 1009 too large; 1011 the protocol
-//! panicked; 1013 no memory, or events were lost. The reason names the limit. If a client is closed in the middle of a long message, and there is no memory to finish
-//! it, the stream ends without a close frame.
+//! 1008 too slow, silent, a message that does not end, or an API key that was removed; 1009 too large; 1011 the
+//! protocol failed; 1013 no memory, or events were lost. The reason names the limit. If a client is closed in the middle
+//! of a long message, and there is no memory to finish it, the stream ends without a close frame.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -37,7 +37,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control
 use crate::config::Config;
 use crate::counters::SessionEvent;
 use crate::frame_writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
-use crate::message::{MessageKind, NOT_UTF8, OutgoingMessage};
+use crate::message::{IncomingPart, MessageKind, NOT_UTF8, OutgoingMessage};
 use crate::message_reader::{MessageReader, ReadError, Received};
 use crate::payload::{Payload, SplitPayload};
 use crate::protocol::{Protocol, Reply};
@@ -45,7 +45,7 @@ use crate::protocol_types::ProtocolTypes;
 use crate::server::Server;
 use crate::session::Session;
 use crate::session_output::SessionOutput;
-use crate::session_task;
+use crate::session_task::{self, SessionTask};
 use crate::shared_bytes::SharedBytes;
 
 /// Notifications that are written before the connection checks for a message from the client.
@@ -158,6 +158,7 @@ where
         silent_pings: 0,
         sequences: HashMap::default(),
         streamed: None,
+        receiving: None,
         holds: VecDeque::new(),
         hold_timer: None,
     };
@@ -194,10 +195,20 @@ struct Connection<'a, P: Protocol, IO> {
     sequences: HashMap<SubscriptionId, u64>,
     /// The kind of the streamed message whose last part has not been written.
     streamed: Option<MessageKind>,
+    /// The client's streamed message whose last part has not been read.
+    receiving: Option<Receiving<P::Task>>,
     /// New subscriptions, and when their notifications start.
     holds: VecDeque<(Instant, Hold)>,
     /// Of the oldest hold. In a box: the state of a connection is small.
     hold_timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// A client's message that is read in parts.
+enum Receiving<T> {
+    /// The task that gets its parts. In a box: the state of a connection is small.
+    Task(Box<T>),
+    /// Its parts are dropped.
+    Discarded,
 }
 
 /// An event that a connection waits for.
@@ -221,7 +232,9 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             match event {
                 Event::Received(Ok(received)) => {
                     self.silent_pings = 0;
-                    self.server.counters.add(SessionEvent::Received, 1);
+                    if !matches!(&received, Received::Part(part) if !part.is_last) {
+                        self.server.counters.add(SessionEvent::Received, 1);
+                    }
                     self.handle_received(received).await?;
                     if let Some(pause) = self.session.take_pause() {
                         // In a box: the state of a connection is small.
@@ -275,6 +288,8 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
     async fn handle_received(&mut self, received: Received) -> Result<(), ConnectionEnd> {
         let message = match received {
             Received::Message(message) => message,
+            // In a box: the state of a connection is small.
+            Received::Part(part) => return Box::pin(self.handle_part(part)).await,
             Received::Close(frame) => return Err(ConnectionEnd::Closing(frame)),
             Received::Ping(payload) => {
                 self.feed_control(Control::Pong, &payload).await?;
@@ -288,19 +303,79 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             tracing::error!("a protocol panicked at a message; its connection is closed");
             internal_error()
         })?;
+        if !matches!(reply, Reply::Task(_)) {
+            poll_budget::charge_parsed(bytes);
+        }
+        self.write_reply(reply).await
+    }
+
+    /// Writes the reply to a message, or what its task writes.
+    async fn write_reply(&mut self, reply: Reply<P::Task>) -> Result<(), ConnectionEnd> {
         let reply = match reply {
-            Reply::Task(task) => return self.run_task(task).await,
+            Reply::Future(future) => {
+                // In boxes: the state of a connection is small.
+                let reply = Box::pin(self.wait_for_reply(future)).await?;
+                return Box::pin(self.write_reply(reply)).await;
+            }
+            Reply::Task(task) => {
+                if self.run_task(task).await?.is_some() {
+                    return Err(missing_part());
+                }
+                return Ok(());
+            }
             Reply::Close(code, reason) => return Err(ConnectionEnd::Close(code, reason)),
             Reply::Message(reply) => Some(reply),
             Reply::Nothing => None,
         };
-        poll_budget::charge_parsed(bytes);
         poll_budget::charge(reply.as_ref().map_or(0, |reply| reply.as_bytes().len()));
         self.session.count_subscriptions();
         let Some(reply) = reply else { return Ok(()) };
         self.feed_message(data_opcode(reply.kind()), true, reply).await?;
         self.flush().await?;
         self.start_holds();
+        Ok(())
+    }
+
+    /// Waits for a reply. Queued notifications are written in between.
+    async fn wait_for_reply(
+        &mut self,
+        mut reply: Pin<Box<dyn Future<Output = Reply<P::Task>> + Send>>,
+    ) -> Result<Reply<P::Task>, ConnectionEnd> {
+        let reply = loop {
+            tokio::select! {
+                biased;
+                reply = &mut reply => break reply,
+                () = self.pulse.notified() => self.send_waiting().await?,
+                () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
+                _ = self.ping.tick() => self.feed_ping().await?,
+            }
+        };
+        self.silent_pings = 0; // nothing was read meanwhile
+        self.pulse.notify_one();
+        Ok(reply)
+    }
+
+    /// Gives the next part of a streamed message to its task.
+    async fn handle_part(&mut self, part: IncomingPart) -> Result<(), ConnectionEnd> {
+        let is_last = part.is_last;
+        let task = match self.receiving.take() {
+            None => P::stream_task(self.server, &self.session, part.kind),
+            Some(Receiving::Task(task)) => Some(*task),
+            Some(Receiving::Discarded) => None,
+        };
+        let rest = match task {
+            None => None,
+            Some(mut task) => {
+                task.push_part(part);
+                self.run_task(task).await?
+            }
+        };
+        if !is_last {
+            let receiving = |task| Receiving::Task(Box::new(task));
+            self.receiving = Some(rest.map_or(Receiving::Discarded, receiving));
+        } else if rest.is_some() {
+            return Err(missing_part());
+        }
         Ok(())
     }
 
@@ -340,10 +415,10 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
     }
 
     /// Runs the steps of a task on the pool. Queued notifications are written in between. Nothing
-    /// more is read from the client meanwhile.
-    async fn run_task(&mut self, task: P::Task) -> Result<(), ConnectionEnd> {
+    /// more is read from the client meanwhile. Returns the task if it needs a part of its message.
+    async fn run_task(&mut self, task: P::Task) -> Result<Option<P::Task>, ConnectionEnd> {
         let mut remaining = Some(task);
-        while let Some(task) = remaining {
+        while let Some(task) = remaining.take_if(|task| !task.needs_part()) {
             let mut step = std::pin::pin!(session_task::run_until_output(
                 &self.server.task_permits,
                 &self.server.pool,
@@ -385,7 +460,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         self.session.count_subscriptions();
         self.silent_pings = 0; // nothing was read meanwhile
         self.pulse.notify_one();
-        Ok(())
+        Ok(remaining)
     }
 
     /// Reads nothing from the client for a while. Queued notifications are written.
@@ -541,7 +616,9 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                     if let Some(task) = task {
                         // Later notifications of it are newer, so they wait.
                         self.session.pause_delivery(Some(id));
-                        Box::pin(self.run_task(task)).await?;
+                        if Box::pin(self.run_task(task)).await?.is_some() {
+                            return Err(missing_part());
+                        }
                     }
                 }
                 Next::Empty => return self.flush().await,
@@ -719,6 +796,11 @@ fn end_for_task_error(end: TaskEnd) -> ConnectionEnd {
     }
 }
 
+fn missing_part() -> ConnectionEnd {
+    tracing::error!("a task needs a part after its message's end; its connection is closed");
+    internal_error()
+}
+
 fn internal_error() -> ConnectionEnd {
     ConnectionEnd::Close(CloseCode::Error, "internal error".to_owned())
 }
@@ -741,7 +823,7 @@ fn end_for(reason: CloseReason) -> ConnectionEnd {
     )
 }
 
-/// Sends the close frame after the rest of the payload that is partly written. If the rest is gone, no frame can be sent.
+/// Sends the close frame after the rest of the payload that is partly written. If the rest is gone, none can be sent.
 async fn close<IO>(
     io: &mut IO,
     writer: &mut FrameWriter,

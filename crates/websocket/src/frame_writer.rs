@@ -1,7 +1,7 @@
 //! Writes frames to a client.
 //!
-//! Shape: short frames are collected in a buffer. Of a long payload only the header goes into the buffer. The payload is
-//! written to the socket, in one frame, from the bytes that all listeners share: a server's frames are not masked, so
+//! Shape: short frames are collected in a buffer. Of a long payload only the header goes into the buffer. The payload
+//! is written to the socket, in one frame, from the bytes that all listeners share: a server's frames are not masked, so
 //! nothing has to be copied.
 //! Bounds: a buffer of [`BUFFER_BYTES`] and one short frame, and one long payload at a time. After [`CHUNK_BYTES`]
 //! the task yields to the thread's other sockets. All state is in the writer, so dropping a future loses nothing.

@@ -3,14 +3,14 @@
 //! In: a [`Protocol`], which says what a message means, and clients' connections ([`serve_connection`]). Out: replies,
 //! and the notifications that the protocol publishes to [`Server::subscriptions`], each encoded once for all listeners
 //! of a subscription.
-//! Shape: [`Protocol::handle_message`] gets each message of a client, text or binary, when it is whole. Its [`Reply`] is
-//! a message, or a [`SessionTask`]: steps on the CPU pool, whose outputs are written one after the other. A task may
-//! stream a long message in parts, each a frame; the next part is made when the socket has accepted the one before. The
-//! next message is read when the reply has been written, so there is one call at a time for each connection. Queued
-//! notifications are written in between, but not within a streamed message.
+//! Shape: [`Protocol::handle_message`] gets each message of a client, text or binary, when it is whole. Its [`Reply`]
+//! is a message, a future (the reply of another server), or a [`SessionTask`]: steps on the CPU pool, whose outputs are
+//! written one after the other. A task may stream a long message in parts, each a frame; the next part is made when the
+//! socket has accepted the one before. The next message is read when the reply has been written, so there is one call
+//! at a time for each connection. Queued notifications are written in between, but not within a streamed message.
 //! Bounds: [`Config`]. A message over the ordinary bound is read further only if the protocol says so from the
-//! message's beginning ([`Protocol::message_bound`]). A slow client is closed with a reason, or gets conflated
-//! notifications.
+//! message's beginning ([`Protocol::message_bound`]): as a whole, or in parts for a task ([`IncomingPart`]). A slow
+//! client is closed with a reason, or gets conflated notifications.
 //! Not here: the content of messages, matching and queues (`subscriptions`), the upgrade from HTTP (`http_server`).
 
 mod call_refused;
@@ -34,7 +34,7 @@ mod shared_bytes;
 pub use call_refused::CallRefused;
 pub use config::Config;
 pub use connection::serve_connection;
-pub use message::{IncomingMessage, MessageBound, MessageKind, OutgoingMessage};
+pub use message::{IncomingMessage, IncomingPart, MessageBound, MessageKind, OutgoingMessage};
 pub use payload::{ConflatableItems, Payload, SplitPayload};
 pub use protocol::{Protocol, Reply};
 pub use protocol_types::ProtocolTypes;

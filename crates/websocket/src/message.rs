@@ -23,6 +23,17 @@ pub enum IncomingMessage {
     Binary(Bytes),
 }
 
+/// A part of a client's message that is read in parts ([`MessageBound::Streamed`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncomingPart {
+    /// The kind of the message.
+    pub kind: MessageKind,
+    /// The next bytes. A part may end within a character: a text is not checked for UTF-8.
+    pub bytes: Bytes,
+    /// Whether it is the last one. Only the last one may be empty.
+    pub is_last: bool,
+}
+
 /// A message to a client, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutgoingMessage {
@@ -37,8 +48,11 @@ pub enum OutgoingMessage {
 pub enum MessageBound {
     /// `Config::message_bytes_max`.
     Short,
-    /// `Config::addresses_message_bytes_max`.
+    /// `Config::addresses_message_bytes_max`. The message is in memory as a whole.
     Long,
+    /// `Config::addresses_message_bytes_max`. The protocol gets the message in parts, of which one is in memory
+    /// ([`crate::Protocol::stream_task`]).
+    Streamed,
 }
 
 impl IncomingMessage {

@@ -4,7 +4,8 @@
 //! Bounds: a buffer of [`BUFFER_BYTES`]. A message that does not come in one read has its own buffer, which is
 //! reserved before it grows (`incoming_budget`) and is never longer than the message may be. A message over
 //! `Config::message_bytes_max` is read further only if the protocol says from its first `message_bytes_max` bytes that
-//! it may be long ([`FindBound`]). A message must be complete `Config::message_timeout_ms` after it began, not counting
+//! it may be long ([`FindBound`]). If the protocol wants it streamed, it is returned in parts, and only one part has a
+//! buffer. A message must be complete `Config::message_timeout_ms` after it began, not counting
 //! the time in which nothing is read from the client.
 //! Why not tungstenite's reader: it buffers each message twice, without a bound over all connections, and it writes
 //! pongs to a buffer without a bound.
@@ -25,12 +26,14 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control
 
 use crate::config::Config;
 use crate::incoming_budget::{IncomingBudget, Reservation};
-use crate::message::{IncomingMessage, MessageBound, MessageKind};
+use crate::message::{IncomingMessage, IncomingPart, MessageBound, MessageKind};
 
 /// Bytes that one read of short messages may return.
 const BUFFER_BYTES: usize = 4 * 1024;
 /// Bytes that are read before the task yields: some 50 microseconds.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes of a part of a streamed message.
+const PART_BYTES: usize = 64 * 1024;
 /// The most bytes in a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
 /// Delay before a message tries to reserve memory again: the first one, and the maximum.
@@ -41,6 +44,7 @@ const RESERVE_BACKOFF_MAX: Duration = Duration::from_millis(500);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     Message(IncomingMessage),
+    Part(IncomingPart),
     Ping(Bytes),
     Pong,
     /// With the close frame to send back.
@@ -80,7 +84,8 @@ pub(crate) struct MessageReader {
     buffer: BytesMut,
     frame: Option<Frame>,
     message: Option<PartialMessage>,
-    /// The reservation of the message that was returned last. The message is in memory until the next call of `next`.
+    /// The reservation of the message that was returned last, or of its last part. It is in memory until the next call
+    /// of `next`.
     last: Option<Reservation>,
     /// When the incomplete frame or message must be complete.
     deadline: Option<Instant>,
@@ -109,7 +114,10 @@ enum FrameKind {
 
 struct PartialMessage {
     kind: MessageKind,
+    /// The bytes that have not been returned.
     bytes: BytesMut,
+    /// Bytes that were returned in parts.
+    returned: usize,
     /// `None` until it is known.
     bound: Option<MessageBound>,
     reservation: Reservation,
@@ -323,11 +331,13 @@ impl MessageReader {
             (_, None) => PartialMessage {
                 kind: if data == Data::Text { MessageKind::Text } else { MessageKind::Binary },
                 bytes: BytesMut::new(),
+                returned: 0,
                 bound: None,
                 reservation: self.incoming.reserve(self.client),
             },
         };
-        let total = len.saturating_add(message.bytes.len() as u64);
+        let before = message.returned + message.bytes.len();
+        let total = len.saturating_add(before as u64);
         if total > self.limits.long_max as u64 {
             return Err(self.limits.too_long(MessageBound::Long));
         }
@@ -343,6 +353,9 @@ impl MessageReader {
         let (Some(frame), Some(message)) = (&mut self.frame, &mut self.message) else {
             unreachable!("a data frame is of a message")
         };
+        if message.bound == Some(MessageBound::Streamed) {
+            return Ok(self.progress_streamed());
+        }
         let missing = frame.len - frame.read;
         let total = message.bytes.len() + missing;
         let short_max = self.limits.short_max;
@@ -372,8 +385,10 @@ impl MessageReader {
         if total > short_max && message.bytes.len() >= short_max && message.bound.is_none() {
             let bound = (self.limits.find_bound)(message.kind, &message.bytes);
             message.bound = Some(bound);
-            if bound == MessageBound::Short {
-                return Err(self.limits.too_long(bound));
+            match bound {
+                MessageBound::Short => return Err(self.limits.too_long(bound)),
+                MessageBound::Long => {}
+                MessageBound::Streamed => return Ok(None),
             }
         }
         let may_be_long = message.bound == Some(MessageBound::Long);
@@ -385,29 +400,79 @@ impl MessageReader {
                 // More frames follow. Doubling avoids a copy for each of them.
                 false => until.max((message.bytes.capacity() * 2).min(limit)),
             };
-            if !message.reservation.grow(capacity) {
+            if !message.grow(capacity) {
                 return Ok(Some(Progress::Missing(Missing::Memory)));
             }
-            let mut bytes = BytesMut::with_capacity(capacity);
-            bytes.extend_from_slice(&message.bytes);
-            message.bytes = bytes;
         }
-        let before = message.bytes.len();
-        let buffered = self.buffer.len().min(until - before);
+        Ok(message.take_buffered(&mut self.buffer, frame, until).map(Progress::Missing))
+    }
+
+    /// Consumes the buffered part of a data frame of a streamed message. `None` if there may be more in the buffer.
+    fn progress_streamed(&mut self) -> Option<Progress> {
+        let (Some(frame), Some(message)) = (&mut self.frame, &mut self.message) else {
+            unreachable!("a data frame is of a message")
+        };
+        let part_max = PART_BYTES.max(self.limits.short_max);
+        let missing = frame.len - frame.read;
+        let is_last = missing == 0 && frame.is_final;
+        if is_last || message.bytes.len() >= part_max {
+            let bytes = std::mem::take(&mut message.bytes).freeze();
+            message.returned += bytes.len();
+            let part = IncomingPart { kind: message.kind, bytes, is_last };
+            if is_last {
+                self.frame = None;
+                self.last = self.message.take().map(|message| message.reservation);
+            }
+            return Some(Progress::Received(Received::Part(part)));
+        }
+        if missing == 0 {
+            self.frame = None;
+            return None;
+        }
+        if message.bytes.capacity() < part_max && !message.grow(part_max) {
+            return Some(Progress::Missing(Missing::Memory));
+        }
+        let until = part_max.min(message.bytes.len() + missing);
+        message.take_buffered(&mut self.buffer, frame, until).map(Progress::Missing)
+    }
+}
+
+impl PartialMessage {
+    /// Makes the buffer longer. Without enough free memory it returns false and changes nothing.
+    fn grow(&mut self, capacity: usize) -> bool {
+        if !self.reservation.grow(capacity) {
+            return false;
+        }
+        let mut bytes = BytesMut::with_capacity(capacity);
+        bytes.extend_from_slice(&self.bytes);
+        self.bytes = bytes;
+        true
+    }
+
+    /// Takes bytes of the frame's payload that were read already, until the message has `until` bytes. If there are
+    /// none, returns how many are missing.
+    fn take_buffered(
+        &mut self,
+        buffer: &mut BytesMut,
+        frame: &mut Frame,
+        until: usize,
+    ) -> Option<Missing> {
+        let before = self.bytes.len();
+        let buffered = buffer.len().min(until - before);
         if buffered == 0 {
-            return Ok(Some(Progress::Missing(Missing::Payload(until - before))));
+            return Some(Missing::Payload(until - before));
         }
-        message.bytes.extend_from_slice(&self.buffer[..buffered]);
-        unmask(&mut message.bytes[before..], frame.mask, frame.read);
-        self.buffer.advance(buffered);
+        self.bytes.extend_from_slice(&buffer[..buffered]);
+        unmask(&mut self.bytes[before..], frame.mask, frame.read);
+        buffer.advance(buffered);
         frame.read += buffered;
-        Ok(None)
+        None
     }
 }
 
 impl Limits {
     fn too_long(&self, bound: MessageBound) -> ReadError {
-        if bound == MessageBound::Long && self.long_max > self.short_max {
+        if bound != MessageBound::Short && self.long_max > self.short_max {
             let setting = "pubsub.addresses_message_bytes_max";
             return ReadError::TooLong { limit: self.long_max, setting };
         }

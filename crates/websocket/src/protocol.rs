@@ -4,6 +4,7 @@
 //! is a [`SessionTask`] on the CPU pool.
 //! Not here: publishing, which the protocol does through [`Server::subscriptions`].
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use subscriptions::{Conflated, SubscriptionId};
@@ -24,6 +25,9 @@ pub enum Reply<T> {
     Message(OutgoingMessage),
     /// Runs a task, and writes its outputs. Nothing more is read from the client meanwhile.
     Task(T),
+    /// Waits for the reply of another server. Nothing more is read from the client meanwhile. The protocol limits the
+    /// time. The future is dropped when the connection ends.
+    Future(Pin<Box<dyn Future<Output = Self> + Send>>),
     /// Closes the connection.
     Close(CloseCode, String),
 }
@@ -40,7 +44,7 @@ pub trait Protocol: ProtocolTypes {
     /// The work of a message that does not run where the socket is polled.
     type Task: SessionTask<Items = Self::Items>;
 
-    /// The bound of a message that is longer than `Config::message_bytes_max`, from its first `message_bytes_max` bytes.
+    /// The bound of a message that is over `Config::message_bytes_max`, from its first `message_bytes_max` bytes.
     fn message_bound(kind: MessageKind, prefix: &[u8]) -> MessageBound;
 
     /// Handles a whole message. Cost: microseconds, so a message over `Config::message_bytes_max` is for a task. It
@@ -50,6 +54,16 @@ pub trait Protocol: ProtocolTypes {
         session: &Arc<Session<Self>>,
         message: IncomingMessage,
     ) -> Reply<Self::Task>;
+
+    /// Returns the task that gets the parts of a message ([`MessageBound::Streamed`], [`SessionTask::push_part`]).
+    /// `None`: the message is discarded. If the task ends before the last part, the rest is discarded.
+    fn stream_task(
+        _server: &Arc<Server<Self>>,
+        _session: &Arc<Session<Self>>,
+        _kind: MessageKind,
+    ) -> Option<Self::Task> {
+        None
+    }
 
     /// The end of a notification whose beginning all its listeners share ([`crate::SplitPayload`]). `sequence` counts
     /// the listener's notifications of the subscription from 0. Empty: the beginning is the whole notification.

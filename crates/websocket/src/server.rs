@@ -63,8 +63,8 @@ pub struct Stats {
 }
 
 impl<P: ProtocolTypes> Server<P> {
-    /// A server without connections. Tasks run on the pool. Calls and sent bytes are charged to the rate limits of their
-    /// client.
+    /// A server without connections. Tasks run on the pool. Calls and sent bytes are charged to the rate limits of
+    /// their client.
     pub fn new(protocol: P, config: Config, pool: Arc<Pool>, clients: Arc<RateLimiter>) -> Self {
         Self {
             protocol,

@@ -16,6 +16,7 @@ use cpu_pool::{Class, Pool, TaskEnd, TaskPoll, TimeSlice};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::message::IncomingPart;
 use crate::payload::ConflatableItems;
 use crate::session_output::SessionOutput;
 
@@ -29,6 +30,14 @@ pub trait SessionTask: Sized + Send + 'static {
 
     /// The pool class of the next step.
     fn class(&self) -> Class;
+
+    /// Whether the next step needs a part of the client's message ([`crate::Protocol::stream_task`]).
+    fn needs_part(&self) -> bool {
+        false
+    }
+
+    /// Stores the next part of the message, for the next step. Cost: none; it runs where the socket is polled.
+    fn push_part(&mut self, _part: IncomingPart) {}
 
     /// Runs one step. Returns what to write now, and the task that is left after that.
     fn step(self) -> TaskOutput<Self>;
@@ -83,7 +92,7 @@ impl<T: SessionTask> cpu_pool::Task for TaskRunner<T> {
         loop {
             let (out, next) = task.step();
             task = match next {
-                Some(next) if out.is_empty() && next.class() == class => next,
+                Some(next) if out.is_empty() && next.class() == class && !next.needs_part() => next,
                 next => {
                     self.send_output(Ok((out, next)));
                     return TaskPoll::Done;

@@ -3,7 +3,7 @@
 //! In: a [`SubscriptionApi`], which says what a subscription is and runs its calls. Out: the protocol of a
 //! [`websocket::Server`]: replies, and the notifications that the API publishes to [`PubSubServer`]'s subscriptions.
 //! Shape: a call runs where the socket is polled, or as a [`websocket::SessionTask`] on the CPU pool.
-//! Not here: connections, frames, queues and limits (`websocket`), matching (`subscriptions`), any kind of subscription.
+//! Not here: connections, frames, queues and limits (`websocket`), matching (`subscriptions`), kinds of subscriptions.
 
 mod calls;
 mod json_rpc_protocol;

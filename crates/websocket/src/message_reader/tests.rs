@@ -12,9 +12,14 @@ use super::*;
 const CLIENT: ClientId = ClientId(7);
 
 const MARKER: u8 = 0xad;
+const STREAM_MARKER: u8 = 0xae;
 
-/// A binary message with the marker may be long, and so may a message that names a method.
+/// A binary message with the marker may be long, and so may a message that names a method. One with the other marker is
+/// streamed.
 fn find_bound(kind: MessageKind, prefix: &[u8]) -> MessageBound {
+    if kind == MessageKind::Binary && prefix.first() == Some(&STREAM_MARKER) {
+        return MessageBound::Streamed;
+    }
     let is_marked = kind == MessageKind::Binary && prefix.first() == Some(&MARKER);
     match is_marked || String::from_utf8_lossy(prefix).contains("addressesUpdate") {
         true => MessageBound::Long,
@@ -203,6 +208,78 @@ async fn a_message_reserves_its_length_and_no_more() {
     client.write_all(&frame(0x89, b"")).await.expect("the pipe has room");
     assert_eq!(reader.next(&mut server).await, Ok(Received::Ping(Bytes::new())));
     assert_eq!(incoming.bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_streamed_message_comes_in_parts_and_reserves_one_of_them() {
+    let mut rng = fastrand::Rng::with_seed(11);
+    for round in 0..40 {
+        // Some end where a part ends.
+        let len = [5_000, PART_BYTES, 2 * PART_BYTES, rng.usize(4_097..900_000)][round % 4];
+        let mut message: Vec<u8> = (0..len).map(|_| rng.u8(..)).collect();
+        message[0] = STREAM_MARKER;
+        let mut sent = Vec::new();
+        let mut rest = &message[..];
+        let mut opcode = 0x02;
+        while round % 2 == 0 && rng.u8(0..4) > 0 {
+            let (frame_bytes, after) = rest.split_at(rng.usize(0..=rest.len()));
+            sent.extend(frame(opcode, frame_bytes));
+            sent.extend(frame(0x89, b"!"));
+            (rest, opcode) = (after, 0x00);
+        }
+        sent.extend(frame(0x80 | opcode, rest));
+        sent.extend(frame(0x82, b"next"));
+        let (mut client, mut server) = duplex(1 + rng.usize(0..70_000));
+        let sending = async move { client.write_all(&sent).await.map(|()| client) };
+        let receiving = async {
+            let (mut reader, incoming) = reader(&config());
+            let mut received = Vec::new();
+            loop {
+                match reader.next(&mut server).await.expect("it is sent as it should be") {
+                    Received::Ping(_) => {}
+                    Received::Part(part) => {
+                        assert_eq!(part.kind, MessageKind::Binary);
+                        assert!(part.is_last || part.bytes.len() == PART_BYTES, "round {round}");
+                        assert_eq!(incoming.bytes(), PART_BYTES, "round {round}");
+                        received.extend_from_slice(&part.bytes);
+                        if part.is_last {
+                            break;
+                        }
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(received == message, "round {round}");
+            let next = IncomingMessage::Binary(Bytes::from_static(b"next"));
+            assert_eq!(reader.next(&mut server).await, Ok(Received::Message(next)));
+            assert_eq!(incoming.bytes(), 0);
+        };
+        let (sent, ()) = tokio::join!(sending, receiving);
+        sent.expect("it is read");
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_message_has_the_bound_of_long_ones_and_their_deadline() {
+    let config = Config { message_timeout_ms: 100, ..config() };
+    let too_long =
+        [frame(0x02, &[[STREAM_MARKER].as_slice(), &[7; 600_000]].concat()), header(0x00, 500_000)];
+    let (mut client, mut server) = duplex(4 << 20);
+    client.write_all(&too_long.concat()).await.expect("the pipe has room");
+    let (mut reader, _) = reader(&config);
+    let mut ended = reader.next(&mut server).await;
+    while matches!(ended, Ok(Received::Part(_))) {
+        ended = reader.next(&mut server).await;
+    }
+    let setting = "pubsub.addresses_message_bytes_max";
+    assert_eq!(ended, Err(ReadError::TooLong { limit: 1 << 20, setting }));
+
+    let (mut client, mut server) = duplex(4 << 20);
+    let cut = frame(0x02, &[[STREAM_MARKER].as_slice(), &[7; 100_000]].concat());
+    client.write_all(&cut).await.expect("the pipe has room");
+    let (mut reader, _) = self::reader(&config);
+    assert!(matches!(reader.next(&mut server).await, Ok(Received::Part(_))));
+    assert_eq!(reader.next(&mut server).await, Err(ReadError::Late));
 }
 
 #[tokio::test]

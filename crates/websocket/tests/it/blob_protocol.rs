@@ -1,7 +1,7 @@
 //! A protocol of binary messages, as wallets of other ledgers have it: a marker, an id, an operation, a payload. A text
 //! message is an echo.
 //!
-//! Bounds: only [`STORE`] may be long, which is known from the operation's byte.
+//! Bounds: [`STORE`] and the uploads may be long, which is known from the operation's byte.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,11 +10,12 @@ use cpu_pool::Class;
 use subscriptions::{
     AfterDelivery, ExactKey, Filter, Interest, Position, Publication, SubscriptionId, Topic,
 };
+use tokio::sync::Semaphore;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::{
-    ConflatableItems, IncomingMessage, MessageBound, MessageKind, OutgoingMessage, Payload,
-    Protocol, ProtocolTypes, Reply, Server, Session, SessionOutput, SessionTask, SharedBytes,
-    SplitPayload,
+    ConflatableItems, IncomingMessage, IncomingPart, MessageBound, MessageKind, OutgoingMessage,
+    Payload, Protocol, ProtocolTypes, Reply, Server, Session, SessionOutput, SessionTask,
+    SharedBytes, SplitPayload,
 };
 
 /// Replies with the payload.
@@ -31,6 +32,14 @@ pub(crate) const COUNT: u8 = 4;
 pub(crate) const IGNORE: u8 = 5;
 /// Replies with the payload from the pool.
 pub(crate) const ECHO_ON_POOL: u8 = 6;
+/// Replies with the length of the payload, which is streamed if it is long, and with the sum of its bytes.
+pub(crate) const UPLOAD: u8 = 7;
+/// Streamed as well. Replies at the first part, and needs no other.
+pub(crate) const REFUSE_UPLOAD: u8 = 8;
+/// Streamed, but nothing takes it.
+pub(crate) const IGNORE_UPLOAD: u8 = 9;
+/// Replies with the payload when the test lets it ([`BlobProtocol::forwarded`]).
+pub(crate) const FORWARD: u8 = 10;
 /// Closes the connection.
 pub(crate) const QUIT: u8 = 0x20;
 /// Panics where the socket is polled.
@@ -46,6 +55,9 @@ pub(crate) const MIX_KINDS: u8 = 0x25;
 /// Streams a part, then closes the connection.
 pub(crate) const GIVE_UP: u8 = 0x26;
 
+/// Streamed. Needs more parts than there are.
+pub(crate) const GREEDY: u8 = 0x27;
+
 /// First byte of each request and each reply.
 const MARKER: u8 = 1;
 /// Bytes before the payload of a message.
@@ -54,10 +66,11 @@ pub(crate) const HEAD_BYTES: usize = 10;
 const BLOBS: Topic = Topic(0);
 
 /// The protocol, and what its tasks did.
-#[derive(Default)]
 pub(crate) struct BlobProtocol {
     /// Parts of lists that have been made.
     pub(crate) list_parts: AtomicUsize,
+    /// Permits for replies of another server.
+    pub(crate) forwarded: Arc<Semaphore>,
 }
 
 /// The server of the protocol.
@@ -87,6 +100,12 @@ enum BlobStep {
         parts: u32,
         bytes: usize,
     },
+    /// A request that comes in parts: the sum so far, and the next part.
+    Upload {
+        len: u64,
+        sum: u64,
+        part: Option<IncomingPart>,
+    },
     Fail(u8),
 }
 
@@ -106,7 +125,7 @@ pub(crate) fn list_part(number: u32, bytes: usize) -> Vec<u8> {
 }
 
 impl BlobProtocol {
-    /// Publishes to all clients that subscribed to these bytes. With `is_split`, each client gets its numbers at the end.
+    /// Publishes to all clients that subscribed to these bytes. With `is_split`, each client gets its numbers, too.
     pub(crate) fn publish(server: &BlobServer, blob: &[u8], is_split: bool) {
         let matches = server.subscriptions.matches().matching_exact(BLOBS, blob);
         let publications = matches.into_iter().map(|to| {
@@ -138,10 +157,20 @@ impl Protocol for BlobProtocol {
     type Task = BlobTask;
 
     fn message_bound(kind: MessageKind, prefix: &[u8]) -> MessageBound {
-        match kind {
-            MessageKind::Binary if prefix.get(HEAD_BYTES - 1) == Some(&STORE) => MessageBound::Long,
+        match prefix.get(HEAD_BYTES - 1).filter(|_| kind == MessageKind::Binary) {
+            Some(&STORE) => MessageBound::Long,
+            Some(&(UPLOAD | REFUSE_UPLOAD | IGNORE_UPLOAD | GREEDY)) => MessageBound::Streamed,
             _ => MessageBound::Short,
         }
+    }
+
+    fn stream_task(
+        server: &Arc<BlobServer>,
+        _: &Arc<Session<Self>>,
+        _: MessageKind,
+    ) -> Option<BlobTask> {
+        let step = BlobStep::Upload { len: 0, sum: 0, part: None };
+        Some(BlobTask { server: Arc::clone(server), head: Vec::new(), step })
     }
 
     fn handle_message(
@@ -175,6 +204,14 @@ impl Protocol for BlobProtocol {
                 };
                 task(BlobStep::List { next: 0, parts: number(0), bytes: number(4) as usize })
             }
+            FORWARD => {
+                let forwarded = Arc::clone(&server.forwarded);
+                let reply = bytes.to_vec();
+                Reply::Future(Box::pin(async move {
+                    forwarded.acquire().await.expect("it is never closed").forget();
+                    Reply::Message(reply.into())
+                }))
+            }
             ECHO_ON_POOL => task(BlobStep::Echo(payload.to_vec())),
             SUBSCRIBE => {
                 let filter = Filter::Exact(ExactKey::from(payload));
@@ -198,6 +235,16 @@ impl SessionTask for BlobTask {
         Class::Medium
     }
 
+    fn needs_part(&self) -> bool {
+        matches!(self.step, BlobStep::Upload { part: None, .. })
+    }
+
+    fn push_part(&mut self, next: IncomingPart) {
+        if let BlobStep::Upload { part, .. } = &mut self.step {
+            *part = Some(next);
+        }
+    }
+
     fn step(self) -> (Vec<SessionOutput<NoItems>>, Option<Self>) {
         let Self { server, head, step } = self;
         let part = |bytes: &[u8]| SessionOutput::Part(bytes.to_vec().into());
@@ -214,6 +261,29 @@ impl SessionTask for BlobTask {
                 }
                 let step = BlobStep::List { next, parts, bytes };
                 (vec![SessionOutput::Part(part)], Some(Self { server, head: Vec::new(), step }))
+            }
+            BlobStep::Upload { len, sum, part } => {
+                let part = part.expect("the step has a part");
+                let mut bytes = &part.bytes[..];
+                let mut head = head;
+                if head.is_empty() {
+                    let (first, payload) = bytes.split_at(HEAD_BYTES);
+                    (head, bytes) = (first.to_vec(), payload);
+                }
+                let operation = head[HEAD_BYTES - 1];
+                let len = len + bytes.len() as u64;
+                let sum = sum + bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+                match operation {
+                    IGNORE_UPLOAD => return (Vec::new(), None),
+                    _ if part.is_last && operation != GREEDY => {}
+                    REFUSE_UPLOAD => {}
+                    _ => {
+                        let step = BlobStep::Upload { len, sum, part: None };
+                        return (Vec::new(), Some(Self { server, head, step }));
+                    }
+                }
+                let reply = [&head[..], &len.to_le_bytes(), &sum.to_le_bytes()].concat();
+                (vec![SessionOutput::Message(reply.into())], None)
             }
             BlobStep::Fail(PANIC_ON_POOL) => panic!("on purpose"),
             BlobStep::Fail(CUT) => (vec![part(&head)], None),

@@ -6,4 +6,5 @@ mod close_reasons;
 mod messages;
 mod slow_clients;
 mod streamed;
+mod uploads;
 mod world;

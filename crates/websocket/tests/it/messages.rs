@@ -4,9 +4,9 @@ use metrics::{Collector, Exposition};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::blob_protocol::{
-    BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, IGNORE, STORE, SUBSCRIBE, request,
+    BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, FORWARD, IGNORE, STORE, SUBSCRIBE, request,
 };
-use crate::world::{World, config, frame, read_frame};
+use crate::world::{World, config, exchange, frame, header, read_frame};
 
 #[tokio::test]
 async fn binary_messages_and_texts_get_replies_of_their_kind() {
@@ -39,6 +39,26 @@ async fn calls_of_a_connection_run_one_at_a_time_in_order() {
 }
 
 #[tokio::test]
+async fn a_reply_of_another_server_delays_later_calls_and_no_notifications() {
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    client.call(SUBSCRIBE, b"blob").await;
+    client.send(Bytes::from(request(1, FORWARD, b""))).await;
+    client.send(Bytes::from(request(2, ECHO, b""))).await;
+    for _ in 0..3 {
+        BlobProtocol::publish(&world.server, b"blob", false);
+        assert_eq!(client.bytes().await, b"blob"[..]);
+    }
+    world.server.forwarded.add_permits(1);
+    assert_eq!(client.bytes().await, request(1, FORWARD, b""));
+    assert_eq!(client.bytes().await, request(2, ECHO, b""));
+    client.send(Bytes::from(request(3, FORWARD, b""))).await;
+    world.server.shut_down();
+    assert_eq!(client.closed().await, (1001, "the node is shutting down".to_owned()));
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
 async fn a_binary_message_in_frames_with_pings_in_between_is_read_whole() {
     use tokio::io::AsyncWriteExt;
 
@@ -67,17 +87,23 @@ async fn the_operation_of_a_long_message_decides_its_bound() {
     let mut client = world.connect().await;
     let long = vec![7; 900_000];
     assert_eq!(client.call(STORE, &long).await, 900_000_u64.to_le_bytes());
-    client.send(Bytes::from(request(1, ECHO, &long))).await;
-    let reason = "a message over 4096 bytes (pubsub.message_bytes_max)".to_owned();
-    assert_eq!(client.closed().await, (1009, reason.clone()));
-    // A text is never long, whatever its tenth byte is.
-    let mut client = world.connect().await;
-    client.send(String::from_utf8(vec![STORE; 5_000]).expect("ASCII")).await;
-    assert_eq!(client.closed().await, (1009, reason));
-    let mut client = world.connect().await;
-    client.send(Bytes::from(request(1, STORE, &vec![7; 1 << 20]))).await;
-    let reason = "a message over 1048576 bytes (pubsub.addresses_message_bytes_max)".to_owned();
-    assert_eq!(client.closed().await, (1009, reason));
+    drop(client);
+    // The rest is never sent. A text is not long, whatever its tenth byte is.
+    let short = "a message over 4096 bytes (pubsub.message_bytes_max)";
+    let long = "a message over 1048576 bytes (pubsub.addresses_message_bytes_max)";
+    let cases = [
+        (0x82, ECHO, 900_000, short),
+        (0x81, STORE, 900_000, short),
+        (0x02, ECHO, 900_000, short),
+        (0x82, STORE, (1 << 20) + 1, long),
+    ];
+    for (first, operation, len, reason) in cases {
+        let mut socket = world.socket().await;
+        let beginning = request(1, operation, &[7; 5_000]);
+        let sent = [header(first, len), beginning].concat();
+        let ended = exchange(&mut socket, &sent).await;
+        assert_eq!(ended, (vec![], (1009, reason.to_owned())), "{first:x} {operation}");
+    }
     world.wait_until_empty().await;
 }
 

@@ -1,7 +1,7 @@
 //! A server of the test protocol on a loopback port, and its clients.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clients::{ClientId, RateLimiter};
@@ -10,6 +10,7 @@ use futures_util::{FutureExt, SinkExt, StreamExt};
 use subscriptions::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -80,7 +81,10 @@ impl World {
         let clock = Arc::new(TestClock(Instant::now()));
         let pool = Pool::new(cpu_pool::Config::default(), clock, || {}).expect("threads");
         let clients = Arc::new(RateLimiter::new(clients::Limits::default()));
-        let protocol = BlobProtocol::default();
+        let protocol = BlobProtocol {
+            list_parts: AtomicUsize::new(0),
+            forwarded: Arc::new(Semaphore::new(0)),
+        };
         let server = Arc::new(BlobServer::new(protocol, config, Arc::new(pool), clients));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
