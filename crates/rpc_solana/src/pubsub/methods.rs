@@ -26,6 +26,7 @@ use solana_rpc_client_types::config::{
 use solana_rpc_client_types::response::{RpcApiVersion, RpcVersionInfo};
 use solana_transaction_status::UiTransactionEncoding;
 use subscriptions::{Position, SubscriptionId};
+use websocket::Payload;
 
 /// Runs a call.
 pub(super) fn run_call(
