@@ -25,7 +25,7 @@ async fn what_a_protocol_does_wrong_closes_its_connection_only() {
     for (operation, code, reason) in cases {
         let mut client = world.connect().await;
         client.send(Bytes::from(request(1, operation, b""))).await;
-        assert_eq!(client.closed().await, (code, reason.to_owned()), "{operation}");
+        assert_eq!(client.read_close().await, (code, reason.to_owned()), "{operation}");
         assert_eq!(other.call(ECHO, b"served").await, b"served");
     }
     drop(other);
@@ -63,7 +63,7 @@ async fn a_node_closes_silent_clients_and_those_it_cannot_serve() {
     let mut silent = world.socket().await;
     world.wait_until(|stats| stats.connections == 1).await;
     let reason = "1 connections are open (pubsub.connections_max)".to_owned();
-    assert_eq!(world.connect().await.closed().await, (1013, reason));
+    assert_eq!(world.connect().await.read_close().await, (1013, reason));
     let (firsts, closed) = exchange(&mut silent, b"").await;
     let reason = "no answer to 2 pings, one every 50 ms (pubsub.ping_ms)".to_owned();
     assert_eq!((firsts, closed), (vec![0x89, 0x89], (1008, reason)));
@@ -72,5 +72,5 @@ async fn a_node_closes_silent_clients_and_those_it_cannot_serve() {
     let mut last = world.connect().await;
     assert_eq!(last.call(ECHO, b"").await, b"");
     world.server.shut_down();
-    assert_eq!(last.closed().await, (1001, "the node is shutting down".to_owned()));
+    assert_eq!(last.read_close().await, (1001, "the node is shutting down".to_owned()));
 }

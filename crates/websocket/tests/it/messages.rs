@@ -54,7 +54,7 @@ async fn a_reply_of_another_server_delays_later_calls_and_no_notifications() {
     assert_eq!(client.bytes().await, request(2, ECHO, b""));
     client.send(Bytes::from(request(3, FORWARD, b""))).await;
     world.server.shut_down();
-    assert_eq!(client.closed().await, (1001, "the node is shutting down".to_owned()));
+    assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
     world.wait_until_empty().await;
 }
 

@@ -33,7 +33,7 @@ async fn a_subscriber_that_never_reads_is_closed_and_the_publisher_does_not_wait
     }
     assert!(published > 10, "{published}");
     let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)".to_owned();
-    assert_eq!(client.closed().await, (1008, reason));
+    assert_eq!(client.read_close().await, (1008, reason));
     drop(client);
     world.wait_until_empty().await;
 }
@@ -72,7 +72,7 @@ async fn a_client_that_reads_no_end_of_a_stream_is_closed_when_its_queue_is_full
     }
     assert!(published > 10, "{published}");
     let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)".to_owned();
-    assert_eq!(client.closed().await, (1008, reason));
+    assert_eq!(client.read_close().await, (1008, reason));
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_flood_of_pings_without_a_reader_is_closed_before_it_uses_memory() {
 }
 
 #[tokio::test]
-async fn a_flood_of_pings_with_a_reader_gets_its_pongs_and_delays_nobody() {
+async fn a_flood_of_pings_with_a_reader_gets_its_pongs_and_delays_no_other() {
     use futures_util::{SinkExt, StreamExt};
 
     let world = World::start(config()).await;

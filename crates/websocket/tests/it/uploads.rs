@@ -1,4 +1,4 @@
-//! Messages that are read in parts: long ones of which one part is in memory.
+//! Messages that are read in parts: of a long one, only a part is in memory.
 
 use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::Bytes;
@@ -79,7 +79,7 @@ async fn the_rest_of_a_message_that_its_task_does_not_need_is_dropped() {
     client.send(Bytes::from(request(1, IGNORE_UPLOAD, &vec![7; 500_000]))).await;
     assert_eq!(client.call(ECHO, b"next").await, b"next");
     client.send(Bytes::from(request(1, GREEDY, &vec![7; 500_000]))).await;
-    assert_eq!(client.closed().await, (1011, "internal error".to_owned()));
+    assert_eq!(client.read_close().await, (1011, "internal error".to_owned()));
     world.wait_until_empty().await;
 }
 

@@ -184,7 +184,7 @@ impl Client {
     }
 
     /// The close frame, after all that was sent before it.
-    pub(crate) async fn closed(&mut self) -> Closed {
+    pub(crate) async fn read_close(&mut self) -> Closed {
         loop {
             if let Err(closed) = self.receive().await {
                 return closed;
