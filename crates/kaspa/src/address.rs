@@ -221,7 +221,7 @@ fn checksum(prefix: Prefix, payload: &[u8]) -> u64 {
     code ^ 1
 }
 
-/// Regroups values of `FROM` bits into values of `TO` bits, the last one filled up with zeros. `out` has room for them.
+/// Regroups values of `FROM` bits into values of `TO` bits, the last one filled up with zeros. `out` is long enough for them.
 fn regroup<'a, const FROM: u32, const TO: u32>(values: &[u8], out: &'a mut [u8]) -> &'a [u8] {
     let mut bits = 0_u32;
     let mut bit_count = 0;

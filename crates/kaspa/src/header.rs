@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_written_without_leading_zeros() {
+    fn leading_zeros_are_left_out() {
         let mut work = BlueWork::default();
         assert_eq!(work.significant_bytes(), [0_u8; 0]);
         work.0[22] = 1;

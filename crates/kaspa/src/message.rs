@@ -198,7 +198,7 @@ pub struct UtxoChanges {
     pub removed: Vec<AddressUtxo>,
 }
 
-/// A message of a node that no request asked for.
+/// A message that a node sends without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notification {
     /// A block was added. Its bytes are passed on as they came, in the encoding of the message.

@@ -170,7 +170,7 @@ impl StoredUtxo {
     }
 
     /// Reads what [`Self::pack_without_id`] appended.
-    fn take(transaction_id: Hash, rest: &mut &[u8]) -> Option<Self> {
+    fn unpack_after_id(transaction_id: Hash, rest: &mut &[u8]) -> Option<Self> {
         let (flags, after) = rest.split_first()?;
         *rest = after;
         let index = match flags >> flag::INDEX_SHIFT {
@@ -323,7 +323,7 @@ impl ScriptRecord {
         while !rest.is_empty() {
             let transaction_id = take_hash(&mut rest)?;
             record.inside.reserve_exact(1);
-            record.inside.push(StoredUtxo::take(transaction_id, &mut rest)?);
+            record.inside.push(StoredUtxo::unpack_after_id(transaction_id, &mut rest)?);
         }
         Some(record)
     }
@@ -377,7 +377,7 @@ impl Record for KaspaRecord {
         };
         let mut rest = packed;
         let transaction_id = take_hash(&mut rest)?;
-        let utxo = StoredUtxo::take(transaction_id, &mut rest)?;
+        let utxo = StoredUtxo::unpack_after_id(transaction_id, &mut rest)?;
         rest.is_empty().then(|| Self::overflow(*script, utxo))
     }
 
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(record.insert(with_covenant(51)), Ok(Location::Overflow));
         assert_eq!(record.outside(), Totals { amount: 12, count: 2, with_covenant: 1 });
         assert_eq!(record.totals(), Totals { amount: 52, count: 10, with_covenant: 1 });
-        // An overflow stays where it is when there is room inside again.
+        // An overflow stays where it is when the record has less than its limit again.
         assert_eq!(record.remove(&utxo(3, 5)), Ok(Location::Inside));
         assert_eq!(record.remove(&utxo(50, 7)), Ok(Location::Overflow));
         assert_eq!(record.totals(), Totals { amount: 40, count: 8, with_covenant: 1 });

@@ -34,7 +34,7 @@ fn bytes(digits: &str) -> Vec<u8> {
     digits.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
-/// Changes a message at a few places: a bit, a byte, a length, an end, a doubled part.
+/// Makes a few changes: a bit, a byte, a length, an end, a doubled part.
 fn change(message: &mut Vec<u8>, random: &mut fastrand::Rng) {
     for _ in 0..random.usize(1..4) {
         let Some(last) = message.len().checked_sub(1) else { return };
@@ -144,7 +144,7 @@ fn no_decoder_panics_or_allocates_without_bytes() {
     }
 }
 
-/// A reply's structure: its version, and a list of a million elements of so many bytes.
+/// A reply's structure: its version, and a list of a million elements of this length.
 fn list_of_zeros(element_bytes: u32) -> Vec<u8> {
     let count = 1_000_000_u32;
     let mut list = vec![1, 0];

@@ -49,7 +49,7 @@ pub struct BorshRequest<'a> {
 pub enum BorshServerMessage<'a> {
     /// The reply to a request.
     Reply(BorshReply<'a>),
-    /// A message that no request asked for. Its payload is read with `Notification::decode_borsh`.
+    /// A message without a request. Its payload is read with `Notification::decode_borsh`.
     Notification {
         /// The event.
         event: Event,
@@ -75,7 +75,7 @@ impl<'a> BorshRequest<'a> {
         let mut reader = Reader::new(frame);
         let id = reader.option(Reader::u64)?;
         let operation = read_operation(&mut reader)?;
-        Ok(Self { id, operation, payload: reader.rest() })
+        Ok(Self { id, operation, payload: reader.remaining() })
     }
 
     /// Returns the structure of the request: the payload without its length, which must be exact.
@@ -111,7 +111,7 @@ impl<'a> BorshServerMessage<'a> {
                 Ok(Self::Reply(BorshReply { id, operation, result }))
             }
             (None, kind::NOTIFICATION, Some(Operation::Notification(event))) => {
-                Ok(Self::Notification { event, payload: reader.rest() })
+                Ok(Self::Notification { event, payload: reader.remaining() })
             }
             (_, kind, _) => {
                 let field = "the kind of a node's message";
@@ -195,7 +195,7 @@ pub(crate) fn encode_notification(event: Event, write: impl FnOnce(&mut Vec<u8>)
     frame
 }
 
-/// Encodes the reply to a request whose method failed.
+/// Encodes the reply to a request if its method failed.
 pub fn encode_borsh_failure(id: u64, operation: Operation, error: &ServerError) -> Vec<u8> {
     let mut frame = Vec::with_capacity(64);
     put_id(&mut frame, id);

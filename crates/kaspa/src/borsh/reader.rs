@@ -66,12 +66,12 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The bytes that are left.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    /// The bytes that are not read yet.
+    pub(crate) fn remaining(&self) -> &'a [u8] {
         self.rest
     }
 
-    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], BorshError> {
+    pub(crate) fn take_bytes(&mut self, count: usize) -> Result<&'a [u8], BorshError> {
         let error = BorshError::Truncated { needed: count, left: self.rest.len() };
         let (taken, rest) = self.rest.split_at_checked(count).ok_or(error)?;
         self.rest = rest;
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     /// Bytes after their length.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], BorshError> {
         let len = self.u32()?;
-        self.take(len as usize)
+        self.take_bytes(len as usize)
     }
 
     pub(crate) fn string(&mut self, field: &'static str) -> Result<String, BorshError> {

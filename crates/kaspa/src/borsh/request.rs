@@ -1,4 +1,4 @@
-//! Requests in Borsh: those that Hydrant answers are decoded, those that it sends are encoded.
+//! Requests in Borsh: those that Hydrant serves are decoded, those that it sends are encoded.
 
 use super::frame::{BorshRequest, encode_request};
 use super::reader::{BorshError, Reader};

@@ -177,7 +177,7 @@ fn walk_fields(reader: &mut Reader<'_>, fields: &[Shape]) -> Result<(), BorshErr
 
 fn walk_field(reader: &mut Reader<'_>, field: &Shape) -> Result<(), BorshError> {
     match field {
-        Fixed(bytes) => reader.take(*bytes).map(drop),
+        Fixed(bytes) => reader.take_bytes(*bytes).map(drop),
         Version8 | Version16 | Since(..) => walk_fields(reader, std::slice::from_ref(field)),
         Bytes => reader.bytes().map(drop),
         Optional(field) => reader.option(|reader| walk_field(reader, field)).map(drop),
@@ -196,12 +196,12 @@ fn walk_field(reader: &mut Reader<'_>, field: &Shape) -> Result<(), BorshError> 
             None => Ok(()),
         },
         Address => {
-            reader.take(2)?;
+            reader.take_bytes(2)?;
             reader.bytes().map(drop)
         }
         IpAddress => match reader.u8()? {
-            0 => reader.take(4).map(drop),
-            1 => reader.take(16).map(drop),
+            0 => reader.take_bytes(4).map(drop),
+            1 => reader.take_bytes(16).map(drop),
             version => {
                 let field = "the version of an IP address";
                 Err(BorshError::UnknownValue { field, value: u64::from(version) })

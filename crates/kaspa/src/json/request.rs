@@ -1,4 +1,4 @@
-//! Parameters of requests in JSON that Hydrant answers.
+//! Parameters of the requests in JSON that Hydrant serves itself.
 
 use serde::Deserialize;
 

@@ -14,7 +14,7 @@ pub(crate) trait JsonBuffer {
     fn put_address(&mut self, address: &KaspaAddress);
     /// Appends a list of hashes.
     fn put_hashes(&mut self, hashes: &[Hash]);
-    /// Appends a list, whose elements `put` appends.
+    /// Appends a list. `put` appends each element.
     fn put_list<T>(&mut self, elements: &[T], put: impl FnMut(&mut Self, &T));
 }
 
