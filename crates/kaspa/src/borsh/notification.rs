@@ -29,11 +29,7 @@ impl Notification {
         let _version = reader.u16()?;
         Ok(match event {
             Event::BlockAdded => Self::BlockAdded(structure.to_vec()),
-            Event::VirtualChainChanged => Self::VirtualChainChanged(ChainChange {
-                removed: reader.hashes()?,
-                added: reader.hashes()?,
-                accepted: read_accepted(&mut reader)?,
-            }),
+            Event::VirtualChainChanged => Self::VirtualChainChanged(read_change(&mut reader)?),
             Event::FinalityConflict => Self::FinalityConflict { violating_block: reader.hash()? },
             Event::FinalityConflictResolved => {
                 Self::FinalityConflictResolved { finality_block: reader.hash()? }
@@ -119,9 +115,22 @@ fn encode_event(event: Event, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     })
 }
 
-fn read_accepted(reader: &mut Reader<'_>) -> Result<Vec<AcceptedIds>, BorshError> {
-    reader.list(ACCEPTED_BYTES_MIN, |reader| {
-        Ok(AcceptedIds { accepting_block: reader.hash()?, transaction_ids: reader.hashes()? })
+impl ChainChange {
+    /// Reads the structure of a reply to getVirtualChainFromBlock.
+    pub fn decode_borsh(structure: &[u8]) -> Result<Self, BorshError> {
+        let mut reader = Reader::new(structure);
+        let _version = reader.u16()?;
+        read_change(&mut reader)
+    }
+}
+
+fn read_change(reader: &mut Reader<'_>) -> Result<ChainChange, BorshError> {
+    Ok(ChainChange {
+        removed: reader.hashes()?,
+        added: reader.hashes()?,
+        accepted: reader.list(ACCEPTED_BYTES_MIN, |reader| {
+            Ok(AcceptedIds { accepting_block: reader.hash()?, transaction_ids: reader.hashes()? })
+        })?,
     })
 }
 

@@ -11,6 +11,8 @@ use crate::operation::{Event, Method, Operation};
 
 /// The version of most requests.
 const VERSION: u16 = 1;
+/// The version of getVirtualChainFromBlock with a count of confirmations.
+const CHAIN_IDS_VERSION: u16 = 2;
 
 /// How much getVirtualChainFromBlockV2 returns of each transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +95,15 @@ impl Method {
     /// Encodes a request of getUtxosByAddresses or getBalancesByAddresses.
     pub fn encode_borsh_addresses(self, id: u64, addresses: &[KaspaAddress]) -> Vec<u8> {
         self.encode_with(id, VERSION, |out| put_addresses(out, addresses))
+    }
+
+    /// Encodes a request of getVirtualChainFromBlock with the ids of accepted transactions.
+    pub fn encode_borsh_get_chain_ids(id: u64, start: &Hash) -> Vec<u8> {
+        Self::GetVirtualChainFromBlock.encode_with(id, CHAIN_IDS_VERSION, |out| {
+            out.put_hash(start);
+            out.put_u8(1);
+            out.put_u8(0);
+        })
     }
 
     /// Encodes a request of getVirtualChainFromBlockV2.

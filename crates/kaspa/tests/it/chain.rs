@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use kaspa::{
     AcceptedTransaction, BlockTemplate, BorshError, BorshReply, BorshRequest, BorshServerMessage,
-    ChainReply, Method, Network, Outpoint, UtxoEntry, VerbosityLevel, decode_borsh_utxos,
+    ChainChange, ChainReply, Method, Network, Outpoint, UtxoEntry, VerbosityLevel,
+    decode_borsh_utxos,
 };
 use muhash::MuHash;
 
@@ -93,6 +94,25 @@ fn a_reorganization_names_the_blocks_that_left() {
     assert_eq!(expected[14..], *request.structure().expect("a structure"));
     let block = reply.next_block().expect("a block").expect("a block");
     assert_eq!(reply.added, [block.header.hash()]);
+}
+
+#[test]
+fn both_versions_of_the_call_name_the_same_chain() {
+    let request = golden::borsh("getVirtualChainFromBlock", "request");
+    let id = BorshRequest::parse(&request).expect("a request").id.expect("an id");
+    let start = kaspa::Hash(request[16..48].try_into().expect("a hash"));
+    assert_eq!(Method::encode_borsh_get_chain_ids(id, &start), request);
+    let frame = golden::borsh("getVirtualChainFromBlock", "response");
+    let change = ChainChange::decode_borsh(structure(&frame)).expect("a change");
+    let frame = golden::borsh("getVirtualChainFromBlockV2_Full", "response");
+    let mut reply = ChainReply::parse(structure(&frame)).expect("a chain");
+    assert_eq!((&change.removed, &change.added), (&reply.removed, &reply.added));
+    for accepted in change.accepted {
+        let block = reply.next_block().expect("a block").expect("one for each");
+        let ids: Vec<kaspa::Hash> = block.transactions.iter().map(|tx| tx.id).collect();
+        assert_eq!(accepted.accepting_block, block.hash);
+        assert_eq!(accepted.transaction_ids, ids);
+    }
 }
 
 #[test]
