@@ -8,9 +8,9 @@ use crate::workspace::Crate;
 /// Layer by layer, the lowest first. A new crate is added here and in ARCHITECTURE.md.
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
-    &["address", "state", "index", "metrics", "lattice", "api_keys"],
+    &["address", "state", "index", "metrics", "lattice", "muhash", "api_keys"],
     &["subscriptions", "clients", "cache", "process_usage", "input_file", "store"],
-    &["cpu_pool", "query", "solana", "agave-precompiles"],
+    &["cpu_pool", "query", "solana", "kaspa", "agave-precompiles"],
     &["authentication", "chain_solana", "snapshot_solana", "verify", "feed"],
     &[
         "svm",
@@ -39,35 +39,40 @@ const ASYNC_PACKAGES: &[&str] =
 pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
-const CHAIN_CRATES: &[(&str, &[&str])] = &[(
-    "Solana",
-    &[
-        "agave-precompiles",
-        "chain_solana",
-        "feed",
-        "follow",
-        "grpc",
-        "ledger_store",
-        "loadgen_solana",
-        "localnet",
-        "rest_solana",
-        "rpc_solana",
-        "snapshot_ledger",
-        "snapshot_server",
-        "snapshot_solana",
-        "solana",
-        "stakes_solana",
-        "svm",
-        "tpu",
-        "upstream_fork",
-        "verify",
-        "web_console",
-    ],
-)];
+const CHAIN_CRATES: &[(&str, &[&str])] = &[
+    ("Kaspa", &["kaspa"]),
+    (
+        "Solana",
+        &[
+            "agave-precompiles",
+            "chain_solana",
+            "feed",
+            "follow",
+            "grpc",
+            "ledger_store",
+            "loadgen_solana",
+            "localnet",
+            "rest_solana",
+            "rpc_solana",
+            "snapshot_ledger",
+            "snapshot_server",
+            "snapshot_solana",
+            "solana",
+            "stakes_solana",
+            "svm",
+            "tpu",
+            "upstream_fork",
+            "verify",
+            "web_console",
+        ],
+    ),
+];
 
 /// Packages of one chain, by the prefix of their names.
-const CHAIN_PACKAGES: &[(&str, &[&str])] =
-    &[("Solana", &["solana-", "spl-", "agave-", "litesvm", "yellowstone-"])];
+const CHAIN_PACKAGES: &[(&str, &[&str])] = &[
+    ("Kaspa", &["kaspa-", "workflow-"]),
+    ("Solana", &["solana-", "spl-", "agave-", "litesvm", "yellowstone-"]),
+];
 
 /// Imports that the layers would allow and the design forbids: servers see state and indices only through `query`, and
 /// the ledger that makes blocks only through `chain_solana`.

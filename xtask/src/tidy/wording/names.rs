@@ -8,6 +8,8 @@ use super::rust_text::{is_word, tokens};
 
 /// Names that have such a word in the field's own sense, each with its reason.
 const STANDARD_NAMES: &[(&str, &str)] = &[
+    ("BlueWork", "GHOSTDAG: the proof of work of blue blocks"),
+    ("read_blue_work", "GHOSTDAG"),
     ("keep_alive", "HTTP keep-alive, RFC 9112"),
     ("KEEP_ALIVE_INTERVAL", "HTTP keep-alive, RFC 9112"),
     ("KEEP_ALIVE_MS", "HTTP keep-alive, RFC 9112"),

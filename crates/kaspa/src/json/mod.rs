@@ -1,0 +1,16 @@
+//! wRPC in JSON. Keys are sorted, as kaspad writes them. Numbers have 64 bits: most JavaScript clients round them above
+//! 2^53, and kaspad writes them all the same.
+
+mod frame;
+mod notification;
+mod reply;
+mod request;
+mod text;
+mod utxo;
+
+pub use frame::{JsonRequest, JsonServerMessage, encode_json_failure};
+pub use notification::encode_json_utxos_changed;
+pub use reply::{
+    JSON_UTXOS_TAIL, encode_json_balance, encode_json_balances, encode_json_pong,
+    encode_json_subscribed, encode_json_unsubscribed, encode_json_utxos_head,
+};

@@ -1,0 +1,127 @@
+//! Replies in JSON.
+
+use super::frame::{encode_reply, put_reply_head};
+use super::text::JsonBuffer;
+use crate::message::{AddressBalance, CoinSupply, NodeInfo, ServerInfo};
+use crate::operation::{Method, Operation};
+
+/// What follows the last UTXO of a reply to getUtxosByAddresses.
+pub const JSON_UTXOS_TAIL: &str = "]}}";
+
+/// Encodes the reply to getUtxosByAddresses up to its first UTXO. Then come UTXOs of
+/// [`crate::AddressUtxo::encode_json_into`] with commas between them, and [`JSON_UTXOS_TAIL`].
+pub fn encode_json_utxos_head(id: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(96);
+    put_reply_head(&mut out, id, Operation::Method(Method::GetUtxosByAddresses));
+    out.put_json(r#"{"entries":["#);
+    out
+}
+
+/// Encodes the reply to getBalanceByAddress.
+pub fn encode_json_balance(id: u64, balance: u64) -> Vec<u8> {
+    encode_method_reply(id, Method::GetBalanceByAddress, |out| {
+        out.put_json(r#"{"balance":"#);
+        out.put_number(balance);
+        out.push(b'}');
+    })
+}
+
+/// Encodes the reply to getBalancesByAddresses.
+pub fn encode_json_balances(id: u64, balances: &[AddressBalance]) -> Vec<u8> {
+    encode_method_reply(id, Method::GetBalancesByAddresses, |out| {
+        out.put_json(r#"{"entries":"#);
+        out.put_list(balances, |out, AddressBalance { address, balance }| {
+            out.put_json(r#"{"address":"#);
+            out.put_address(address);
+            out.put_json(r#","balance":"#);
+            match balance {
+                Some(balance) => out.put_number(*balance),
+                None => out.put_json("null"),
+            }
+            out.push(b'}');
+        });
+        out.push(b'}');
+    })
+}
+
+/// Encodes the reply to subscribe. kaspad numbers its listeners; no client reads the number.
+pub fn encode_json_subscribed(id: u64, listener: u64) -> Vec<u8> {
+    encode_reply(id, Operation::Subscribe, |out| {
+        out.put_json(r#"{"id":"#);
+        out.put_number(listener);
+        out.push(b'}');
+    })
+}
+
+/// Encodes the reply to unsubscribe.
+pub fn encode_json_unsubscribed(id: u64) -> Vec<u8> {
+    encode_reply(id, Operation::Unsubscribe, |out| out.put_json("{}"))
+}
+
+/// Encodes the reply to ping.
+pub fn encode_json_pong(id: u64) -> Vec<u8> {
+    encode_method_reply(id, Method::Ping, |out| out.put_json("{}"))
+}
+
+fn encode_method_reply(id: u64, method: Method, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    encode_reply(id, Operation::Method(method), write)
+}
+
+impl ServerInfo {
+    /// Encodes the reply to getServerInfo.
+    pub fn encode_json(&self, id: u64) -> Vec<u8> {
+        encode_method_reply(id, Method::GetServerInfo, |out| {
+            out.put_json(r#"{"hasUtxoIndex":"#);
+            out.put_flag(self.has_utxo_index);
+            out.put_json(r#","isSynced":"#);
+            out.put_flag(self.is_synced);
+            out.put_json(r#","networkId":"#);
+            out.put_string(&self.network.to_string());
+            out.put_json(r#","rpcApiRevision":"#);
+            out.put_number(u64::from(self.rpc_api_revision));
+            out.put_json(r#","rpcApiVersion":"#);
+            out.put_number(u64::from(self.rpc_api_version));
+            out.put_json(r#","serverVersion":"#);
+            out.put_string(&self.server_version);
+            out.put_json(r#","virtualDaaScore":"#);
+            out.put_number(self.virtual_daa_score);
+            out.push(b'}');
+        })
+    }
+}
+
+impl NodeInfo {
+    /// Encodes the reply to getInfo.
+    pub fn encode_json(&self, id: u64) -> Vec<u8> {
+        encode_method_reply(id, Method::GetInfo, |out| {
+            out.put_json(r#"{"hasMessageId":"#);
+            out.put_flag(self.has_message_id);
+            out.put_json(r#","hasNotifyCommand":"#);
+            out.put_flag(self.has_notify_command);
+            out.put_json(r#","isSynced":"#);
+            out.put_flag(self.is_synced);
+            out.put_json(r#","isUtxoIndexed":"#);
+            out.put_flag(self.is_utxo_indexed);
+            out.put_json(r#","mempoolSize":"#);
+            out.put_number(self.mempool_size);
+            out.put_json(r#","p2pId":"#);
+            out.put_string(&self.p2p_id);
+            out.put_json(r#","serverVersion":"#);
+            out.put_string(&self.server_version);
+            out.push(b'}');
+        })
+    }
+}
+
+impl CoinSupply {
+    /// Encodes the reply to getCoinSupply.
+    pub fn encode_json(&self, id: u64) -> Vec<u8> {
+        encode_method_reply(id, Method::GetCoinSupply, |out| {
+            out.put_json(r#"{"circulatingSompi":"#);
+            out.put_number(self.circulating_sompi);
+            out.put_json(r#","maxSompi":"#);
+            out.put_number(self.max_sompi);
+            out.push(b'}');
+        })
+    }
+}

@@ -1,0 +1,316 @@
+//! The operations of wRPC: their codes in Borsh and their names in JSON.
+
+/// Defines a list of operations, each with its code and its name.
+macro_rules! operations {
+    ($(#[$attribute:meta])* $list:ident { $($(#[$doc:meta])* $variant:ident = $code:literal $name:literal,)* }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum $list {
+            $($(#[$doc])* $variant = $code,)*
+        }
+
+        impl $list {
+            /// All of them, by code.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The code in Borsh.
+            pub fn code(self) -> u8 {
+                self as u8
+            }
+
+            /// The name in JSON.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// The one with this code.
+            pub fn from_code(code: u8) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The one with this name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// A method that returns a reply.
+    Method {
+        /// Tests the connection.
+        Ping = 110 "ping",
+        /// Counters of the node.
+        GetMetrics = 111 "getMetrics",
+        /// The machine.
+        GetSystemInfo = 112 "getSystemInfo",
+        /// The number of connections.
+        GetConnections = 113 "getConnections",
+        /// Versions, network, index and DAA score.
+        GetServerInfo = 114 "getServerInfo",
+        /// Whether the node is in sync.
+        GetSyncStatus = 115 "getSyncStatus",
+        /// The network.
+        GetCurrentNetwork = 116 "getCurrentNetwork",
+        /// Adds a block.
+        SubmitBlock = 117 "submitBlock",
+        /// A block without its proof of work.
+        GetBlockTemplate = 118 "getBlockTemplate",
+        /// Addresses of other nodes.
+        GetPeerAddresses = 119 "getPeerAddresses",
+        /// The tip of the selected chain.
+        GetSink = 120 "getSink",
+        /// A transaction in the mempool.
+        GetMempoolEntry = 121 "getMempoolEntry",
+        /// The mempool.
+        GetMempoolEntries = 122 "getMempoolEntries",
+        /// The connected nodes.
+        GetConnectedPeerInfo = 123 "getConnectedPeerInfo",
+        /// Connects to a node.
+        AddPeer = 124 "addPeer",
+        /// Adds a transaction to the mempool.
+        SubmitTransaction = 125 "submitTransaction",
+        /// A block.
+        GetBlock = 126 "getBlock",
+        /// Not implemented by kaspad.
+        GetSubnetwork = 127 "getSubnetwork",
+        /// Chain blocks with the ids of accepted transactions.
+        GetVirtualChainFromBlock = 128 "getVirtualChainFromBlock",
+        /// Blocks above one.
+        GetBlocks = 129 "getBlocks",
+        /// The number of blocks.
+        GetBlockCount = 130 "getBlockCount",
+        /// The state of the DAG.
+        GetBlockDagInfo = 131 "getBlockDagInfo",
+        /// Not implemented by kaspad.
+        ResolveFinalityConflict = 132 "resolveFinalityConflict",
+        /// Stops the node.
+        Shutdown = 133 "shutdown",
+        /// Not implemented by kaspad.
+        GetHeaders = 134 "getHeaders",
+        /// The UTXOs of addresses.
+        GetUtxosByAddresses = 135 "getUtxosByAddresses",
+        /// The balance of an address.
+        GetBalanceByAddress = 136 "getBalanceByAddress",
+        /// The balances of addresses.
+        GetBalancesByAddresses = 137 "getBalancesByAddresses",
+        /// The blue score of the tip.
+        GetSinkBlueScore = 138 "getSinkBlueScore",
+        /// Bans an IP address.
+        Ban = 139 "ban",
+        /// Allows a banned IP address.
+        Unban = 140 "unban",
+        /// Versions, mempool and capabilities.
+        GetInfo = 141 "getInfo",
+        /// The hash rate.
+        EstimateNetworkHashesPerSecond = 142 "estimateNetworkHashesPerSecond",
+        /// Transactions in the mempool by address.
+        GetMempoolEntriesByAddresses = 143 "getMempoolEntriesByAddresses",
+        /// The amounts in circulation.
+        GetCoinSupply = 144 "getCoinSupply",
+        /// Times of DAA scores.
+        GetDaaScoreTimestampEstimate = 145 "getDaaScoreTimestampEstimate",
+        /// Replaces a transaction in the mempool.
+        SubmitTransactionReplacement = 146 "submitTransactionReplacement",
+        /// Fee rates.
+        GetFeeEstimate = 147 "getFeeEstimate",
+        /// Fee rates with details.
+        GetFeeEstimateExperimental = 148 "getFeeEstimateExperimental",
+        /// Whether a block is blue.
+        GetCurrentBlockColor = 149 "getCurrentBlockColor",
+        /// The address that paid for a transaction.
+        GetUtxoReturnAddress = 150 "getUtxoReturnAddress",
+        /// Chain blocks with accepted transactions.
+        GetVirtualChainFromBlockV2 = 151 "getVirtualChainFromBlockV2",
+        /// The reward of a block.
+        GetBlockRewardInfo = 152 "getBlockRewardInfo",
+        /// A proof of a lane.
+        GetSeqCommitLaneProof = 153 "getSeqCommitLaneProof",
+    }
+}
+
+operations! {
+    /// What a client may be notified of. The code is that of the notification.
+    Event {
+        /// A block was added.
+        BlockAdded = 60 "blockAddedNotification",
+        /// The selected chain changed.
+        VirtualChainChanged = 61 "virtualChainChangedNotification",
+        /// A block violates finality.
+        FinalityConflict = 62 "finalityConflictNotification",
+        /// A conflict was resolved.
+        FinalityConflictResolved = 63 "finalityConflictResolvedNotification",
+        /// UTXOs were added and removed.
+        UtxosChanged = 64 "utxosChangedNotification",
+        /// The blue score of the tip changed.
+        SinkBlueScoreChanged = 65 "sinkBlueScoreChangedNotification",
+        /// The DAA score changed.
+        VirtualDaaScoreChanged = 66 "virtualDaaScoreChangedNotification",
+        /// The whole UTXO set was replaced.
+        PruningPointUtxoSetOverride = 67 "pruningPointUtxoSetOverrideNotification",
+        /// There is a new block template.
+        NewBlockTemplate = 68 "newBlockTemplateNotification",
+    }
+}
+
+operations! {
+    /// Names that kaspad knows and does not implement as methods: it replies that it has no such method.
+    Unserved {
+        /// Does nothing.
+        NoOp = 0 "noOp",
+        /// Of the connection.
+        Connect = 1 "connect",
+        /// Of the connection.
+        Disconnect = 2 "disconnect",
+        /// Of gRPC.
+        NotifyBlockAdded = 10 "notifyBlockAdded",
+        /// Of gRPC.
+        NotifyNewBlockTemplate = 11 "notifyNewBlockTemplate",
+        /// Of gRPC.
+        NotifyUtxosChanged = 12 "notifyUtxosChanged",
+        /// Of gRPC.
+        NotifyPruningPointUtxoSetOverride = 13 "notifyPruningPointUtxoSetOverride",
+        /// Of gRPC.
+        NotifyFinalityConflict = 14 "notifyFinalityConflict",
+        /// Of gRPC.
+        NotifyFinalityConflictResolved = 15 "notifyFinalityConflictResolved",
+        /// Of gRPC.
+        NotifyVirtualDaaScoreChanged = 16 "notifyVirtualDaaScoreChanged",
+        /// Of gRPC.
+        NotifyVirtualChainChanged = 17 "notifyVirtualChainChanged",
+        /// Of gRPC.
+        NotifySinkBlueScoreChanged = 18 "notifySinkBlueScoreChanged",
+    }
+}
+
+/// An operation that a client may name. kaspad closes a connection that names another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Starts notifications.
+    Subscribe,
+    /// Stops notifications.
+    Unsubscribe,
+    /// Calls a method.
+    Method(Method),
+    /// A notification, which only a node sends.
+    Notification(Event),
+    /// Known, and not a method.
+    Unserved(Unserved),
+}
+
+const SUBSCRIBE_CODE: u8 = 3;
+const UNSUBSCRIBE_CODE: u8 = 4;
+const SUBSCRIBE_NAME: &str = "subscribe";
+const UNSUBSCRIBE_NAME: &str = "unsubscribe";
+
+impl Operation {
+    /// The code in Borsh.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Subscribe => SUBSCRIBE_CODE,
+            Self::Unsubscribe => UNSUBSCRIBE_CODE,
+            Self::Method(method) => method.code(),
+            Self::Notification(event) => event.code(),
+            Self::Unserved(unserved) => unserved.code(),
+        }
+    }
+
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Subscribe => SUBSCRIBE_NAME,
+            Self::Unsubscribe => UNSUBSCRIBE_NAME,
+            Self::Method(method) => method.name(),
+            Self::Notification(event) => event.name(),
+            Self::Unserved(unserved) => unserved.name(),
+        }
+    }
+
+    /// The operation with this code.
+    pub fn from_code(code: u8) -> Option<Self> {
+        match code {
+            SUBSCRIBE_CODE => Some(Self::Subscribe),
+            UNSUBSCRIBE_CODE => Some(Self::Unsubscribe),
+            _ => Method::from_code(code)
+                .map(Self::Method)
+                .or_else(|| Event::from_code(code).map(Self::Notification))
+                .or_else(|| Unserved::from_code(code).map(Self::Unserved)),
+        }
+    }
+
+    /// The operation with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            SUBSCRIBE_NAME => Some(Self::Subscribe),
+            UNSUBSCRIBE_NAME => Some(Self::Unsubscribe),
+            _ => Method::from_name(name)
+                .map(Self::Method)
+                .or_else(|| Event::from_name(name).map(Self::Notification))
+                .or_else(|| Unserved::from_name(name).map(Self::Unserved)),
+        }
+    }
+}
+
+impl Event {
+    /// The number of the event in a notification, and of its scope in a subscription.
+    pub fn variant(self) -> u8 {
+        self.code() - Self::BlockAdded.code()
+    }
+
+    /// The event with this number.
+    pub fn from_variant(variant: u8) -> Option<Self> {
+        variant.checked_add(Self::BlockAdded.code()).and_then(Self::from_code)
+    }
+
+    /// The name in the JSON of a notification's parameters, and of a subscription's scope.
+    pub fn scope_name(self) -> &'static str {
+        match self {
+            Self::BlockAdded => "BlockAdded",
+            Self::VirtualChainChanged => "VirtualChainChanged",
+            Self::FinalityConflict => "FinalityConflict",
+            Self::FinalityConflictResolved => "FinalityConflictResolved",
+            Self::UtxosChanged => "UtxosChanged",
+            Self::SinkBlueScoreChanged => "SinkBlueScoreChanged",
+            Self::VirtualDaaScoreChanged => "VirtualDaaScoreChanged",
+            Self::PruningPointUtxoSetOverride => "PruningPointUtxoSetOverride",
+            Self::NewBlockTemplate => "NewBlockTemplate",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_found_by_code_and_by_name() {
+        let known: Vec<Operation> = (0..=u8::MAX).filter_map(Operation::from_code).collect();
+        assert_eq!(Method::ALL.len(), 44);
+        assert_eq!(known.len(), 44 + 9 + 12 + 2);
+        for operation in known {
+            assert_eq!(Operation::from_code(operation.code()), Some(operation));
+            assert_eq!(Operation::from_name(operation.name()), Some(operation));
+        }
+        assert_eq!(Operation::from_name("GetInfo"), None);
+    }
+
+    #[test]
+    fn events_are_numbered_from_zero() {
+        for (variant, event) in (0..).zip(Event::ALL) {
+            assert_eq!(event.variant(), variant);
+            assert_eq!(Event::from_variant(variant), Some(*event));
+        }
+        assert_eq!(Event::from_variant(9), None);
+        assert_eq!(Event::from_variant(255), None);
+    }
+}

@@ -1,0 +1,600 @@
+//! The records of a ledger of Kaspa: one for each script, with its first UTXOs inside, and one for each further UTXO.
+//!
+//! Shape: a [`ScriptRecord`] is at the script's address and has up to [`INSIDE_MAX`] UTXOs. The others are
+//! [`OverflowUtxo`] records at their outpoints, with the script as key, and the script's record has their [`Totals`]. So a
+//! balance, and the length of a response, are known without them.
+//! Invariant: a packed record unpacks to its exact content.
+//! Cost: 40 bytes for a script with one UTXO of 10,000 sompi, and 39 for each further one inside. Unpacked, as in a block
+//! that is not final, it has 144 bytes.
+//! Bounds: a script's record is packed up to [`PACKED_BYTES_MAX`] bytes. Longer ones, of scripts without an address, are
+//! stored unpacked.
+
+use ledger::{Address, KeyKind, Record};
+
+use crate::hash::Hash;
+use crate::script::ScriptPublicKey;
+use crate::utxo::{Outpoint, UtxoEntry};
+use crate::varint::{put_varint, take_varint};
+
+/// The key of an overflow record: the address of its script.
+pub const SCRIPT_KEY: KeyKind = KeyKind(0);
+
+/// The most UTXOs inside of a script's record.
+pub const INSIDE_MAX: usize = 8;
+
+/// A record is packed up to this length. It is below the limit of packed records in `state`, 512 bytes.
+pub const PACKED_BYTES_MAX: usize = 500;
+
+/// The longest packed UTXO: flags, two hashes, and varints of an index and two numbers of 64 bits.
+const PACKED_UTXO_BYTES_MAX: usize = 1 + 32 + 32 + 5 + 10 + 10;
+
+/// The longest packed record without a script and without UTXOs: its parts, and the totals of those outside.
+const PACKED_HEAD_BYTES_MAX: usize = 1 + 3 * 10;
+
+/// Flags of a packed UTXO, in its first byte. The other bits are the index.
+mod flag {
+    pub(super) const COINBASE: u8 = 1;
+    pub(super) const COVENANT: u8 = 1 << 1;
+    /// The position of the index.
+    pub(super) const INDEX_SHIFT: u32 = 2;
+    /// An index from here on follows the flags.
+    pub(super) const LONG_INDEX: u8 = 63;
+}
+
+/// Parts of a packed script record, in its first byte.
+mod part {
+    pub(super) const SCRIPT: u8 = 1;
+    pub(super) const OUTSIDE: u8 = 1 << 1;
+}
+
+/// A UTXO without its script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StoredUtxo {
+    /// Its name.
+    pub outpoint: Outpoint,
+    /// The amount in sompi.
+    pub amount: u64,
+    /// The DAA score of the block that accepted the transaction.
+    pub block_daa_score: u64,
+    /// Whether a block's reward made it.
+    pub is_coinbase: bool,
+    /// The covenant that the output belongs to.
+    pub covenant_id: Option<Hash>,
+}
+
+/// Sums over UTXOs of one script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The sum of the amounts, in sompi.
+    pub amount: u64,
+    /// The number of UTXOs.
+    pub count: u64,
+    /// The number of those with a covenant.
+    pub with_covenant: u64,
+}
+
+/// The record of a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptRecord {
+    /// The script, if its address in the ledger is a hash.
+    script: Option<Box<ScriptPublicKey>>,
+    /// Without spare capacity: a block that is not final has its records unpacked.
+    inside: Vec<StoredUtxo>,
+    outside: Totals,
+}
+
+/// A UTXO that has a record of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverflowUtxo {
+    /// The address of its script's record.
+    pub script: Address,
+    /// The UTXO.
+    pub utxo: StoredUtxo,
+}
+
+/// One record of a ledger of Kaspa. The length of its address tells which: 36 bytes are an outpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KaspaRecord {
+    /// At the address of a script.
+    Script(ScriptRecord),
+    /// At the address of an outpoint. Boxed, so that the more common kind stays small.
+    Overflow(Box<OverflowUtxo>),
+}
+
+/// Where a UTXO of a script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In the script's record.
+    Inside,
+    /// In a record of its own, at the address of its outpoint.
+    Overflow,
+}
+
+/// The totals of a script would be below zero, or above the largest number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a UTXO of {amount} sompi does not fit into the totals of its script: {totals:?}")]
+pub struct TotalsError {
+    /// The amount of the UTXO.
+    pub amount: u64,
+    /// The totals of UTXOs outside of the record, before the change.
+    pub totals: Totals,
+}
+
+impl StoredUtxo {
+    /// The stored form of an entry.
+    pub fn new(outpoint: Outpoint, entry: &UtxoEntry) -> Self {
+        Self {
+            outpoint,
+            amount: entry.amount,
+            block_daa_score: entry.block_daa_score,
+            is_coinbase: entry.is_coinbase,
+            covenant_id: entry.covenant_id,
+        }
+    }
+
+    /// The entry, with the script that the record is found by.
+    pub fn to_entry(&self, script_public_key: ScriptPublicKey) -> UtxoEntry {
+        UtxoEntry {
+            amount: self.amount,
+            script_public_key,
+            block_daa_score: self.block_daa_score,
+            is_coinbase: self.is_coinbase,
+            covenant_id: self.covenant_id,
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        Totals {
+            amount: self.amount,
+            count: 1,
+            with_covenant: u64::from(self.covenant_id.is_some()),
+        }
+    }
+
+    /// Appends everything but the transaction id.
+    fn pack_without_id(&self, packed: &mut Vec<u8>) {
+        let index = self.outpoint.index;
+        let short_index = u8::try_from(index).ok().filter(|index| *index < flag::LONG_INDEX);
+        let mut flags = short_index.unwrap_or(flag::LONG_INDEX) << flag::INDEX_SHIFT;
+        flags |= if self.is_coinbase { flag::COINBASE } else { 0 };
+        flags |= if self.covenant_id.is_some() { flag::COVENANT } else { 0 };
+        packed.push(flags);
+        if short_index.is_none() {
+            put_varint(packed, u64::from(index));
+        }
+        put_varint(packed, self.amount);
+        put_varint(packed, self.block_daa_score);
+        if let Some(Hash(covenant_id)) = &self.covenant_id {
+            packed.extend_from_slice(covenant_id);
+        }
+    }
+
+    /// Reads what [`Self::pack_without_id`] appended.
+    fn unpack_after_id(transaction_id: Hash, rest: &mut &[u8]) -> Option<Self> {
+        let (flags, after) = rest.split_first()?;
+        *rest = after;
+        let index = match flags >> flag::INDEX_SHIFT {
+            flag::LONG_INDEX => u32::try_from(take_varint(rest)?).ok()?,
+            index => u32::from(index),
+        };
+        let amount = take_varint(rest)?;
+        let block_daa_score = take_varint(rest)?;
+        let covenant_id = if flags & flag::COVENANT == 0 { None } else { Some(take_hash(rest)?) };
+        Some(Self {
+            outpoint: Outpoint { transaction_id, index },
+            amount,
+            block_daa_score,
+            is_coinbase: flags & flag::COINBASE != 0,
+            covenant_id,
+        })
+    }
+}
+
+impl Totals {
+    fn checked_add(self, other: Self) -> Option<Self> {
+        Some(Self {
+            amount: self.amount.checked_add(other.amount)?,
+            count: self.count.checked_add(other.count)?,
+            with_covenant: self.with_covenant.checked_add(other.with_covenant)?,
+        })
+    }
+
+    fn checked_sub(self, other: Self) -> Option<Self> {
+        Some(Self {
+            amount: self.amount.checked_sub(other.amount)?,
+            count: self.count.checked_sub(other.count)?,
+            with_covenant: self.with_covenant.checked_sub(other.with_covenant)?,
+        })
+    }
+}
+
+impl ScriptRecord {
+    /// The record of a script that has no UTXO yet.
+    pub fn new(script: &ScriptPublicKey) -> Self {
+        let script = script.payload().is_none().then(|| Box::new(script.clone()));
+        Self { script, ..Self::default() }
+    }
+
+    /// The script of the record at this address. `None` if the record is not one of this address.
+    pub fn script(&self, address: &Address) -> Option<ScriptPublicKey> {
+        match &self.script {
+            Some(script) => Some(script.as_ref().clone()),
+            None => ScriptPublicKey::from_ledger_address(address),
+        }
+    }
+
+    /// The UTXOs inside of the record, in no order.
+    pub fn inside(&self) -> &[StoredUtxo] {
+        &self.inside
+    }
+
+    /// The totals of the UTXOs outside of the record.
+    pub fn outside(&self) -> Totals {
+        self.outside
+    }
+
+    /// The totals of all UTXOs of the script.
+    pub fn totals(&self) -> Totals {
+        let sum = |sum: Totals, utxo: &StoredUtxo| Totals {
+            amount: sum.amount.saturating_add(utxo.amount),
+            count: sum.count + 1,
+            with_covenant: sum.with_covenant + u64::from(utxo.covenant_id.is_some()),
+        };
+        self.inside.iter().fold(self.outside, sum)
+    }
+
+    /// Whether the script has no UTXO, so that the record can be removed.
+    pub fn is_empty(&self) -> bool {
+        self.inside.is_empty() && self.outside.count == 0
+    }
+
+    /// Adds a UTXO. For [`Location::Overflow`] the caller writes its record.
+    pub fn insert(&mut self, utxo: StoredUtxo) -> Result<Location, TotalsError> {
+        if self.inside.len() < INSIDE_MAX && self.can_hold_another() {
+            self.inside.reserve_exact(1);
+            self.inside.push(utxo);
+            return Ok(Location::Inside);
+        }
+        let error = TotalsError { amount: utxo.amount, totals: self.outside };
+        self.outside = self.outside.checked_add(utxo.totals()).ok_or(error)?;
+        Ok(Location::Overflow)
+    }
+
+    /// Removes a UTXO. For [`Location::Overflow`] the caller removes its record, and knows that it was one.
+    pub fn remove(&mut self, utxo: &StoredUtxo) -> Result<Location, TotalsError> {
+        if let Some(at) = self.inside.iter().position(|inside| inside.outpoint == utxo.outpoint) {
+            self.inside.swap_remove(at);
+            return Ok(Location::Inside);
+        }
+        let error = TotalsError { amount: utxo.amount, totals: self.outside };
+        self.outside = self.outside.checked_sub(utxo.totals()).ok_or(error)?;
+        Ok(Location::Overflow)
+    }
+
+    /// Whether the record is packed even with the longest UTXO added. A record that has its script has no such limit.
+    fn can_hold_another(&self) -> bool {
+        let bytes_at_most = PACKED_HEAD_BYTES_MAX + (self.inside.len() + 1) * PACKED_UTXO_BYTES_MAX;
+        if bytes_at_most <= PACKED_BYTES_MAX || self.script.is_some() {
+            return true;
+        }
+        let mut packed = Vec::with_capacity(PACKED_BYTES_MAX);
+        self.pack_into(&mut packed);
+        packed.len() + PACKED_UTXO_BYTES_MAX <= PACKED_BYTES_MAX
+    }
+
+    fn pack_into(&self, packed: &mut Vec<u8>) {
+        let script_part = if self.script.is_some() { part::SCRIPT } else { 0 };
+        let outside_part = if self.outside == Totals::default() { 0 } else { part::OUTSIDE };
+        packed.push(script_part | outside_part);
+        if let Some(script) = &self.script {
+            put_varint(packed, u64::from(script.version));
+            put_varint(packed, script.script.len() as u64);
+            packed.extend_from_slice(&script.script);
+        }
+        if outside_part != 0 {
+            put_varint(packed, self.outside.amount);
+            put_varint(packed, self.outside.count);
+            put_varint(packed, self.outside.with_covenant);
+        }
+        for utxo in &self.inside {
+            packed.extend_from_slice(&utxo.outpoint.transaction_id.0);
+            utxo.pack_without_id(packed);
+        }
+    }
+
+    fn unpack_from(mut rest: &[u8]) -> Option<Self> {
+        let (parts, after) = rest.split_first()?;
+        rest = after;
+        let mut record = Self::default();
+        if parts & part::SCRIPT != 0 {
+            let version = u16::try_from(take_varint(&mut rest)?).ok()?;
+            let len = usize::try_from(take_varint(&mut rest)?).ok()?;
+            let (script, after) = rest.split_at_checked(len)?;
+            rest = after;
+            record.script = Some(Box::new(ScriptPublicKey { version, script: script.into() }));
+        }
+        if parts & part::OUTSIDE != 0 {
+            record.outside = Totals {
+                amount: take_varint(&mut rest)?,
+                count: take_varint(&mut rest)?,
+                with_covenant: take_varint(&mut rest)?,
+            };
+        }
+        while !rest.is_empty() {
+            let transaction_id = take_hash(&mut rest)?;
+            record.inside.reserve_exact(1);
+            record.inside.push(StoredUtxo::unpack_after_id(transaction_id, &mut rest)?);
+        }
+        Some(record)
+    }
+}
+
+impl KaspaRecord {
+    /// The record of a UTXO outside of its script's record.
+    pub fn overflow(script: Address, utxo: StoredUtxo) -> Self {
+        Self::Overflow(Box::new(OverflowUtxo { script, utxo }))
+    }
+
+    /// The script's record, if this is one.
+    pub fn as_script(&self) -> Option<&ScriptRecord> {
+        match self {
+            Self::Script(record) => Some(record),
+            Self::Overflow(_) => None,
+        }
+    }
+
+    /// The UTXO with a record of its own, if this is one.
+    pub fn as_overflow(&self) -> Option<&OverflowUtxo> {
+        match self {
+            Self::Overflow(overflow) => Some(overflow),
+            Self::Script(_) => None,
+        }
+    }
+}
+
+impl Record for KaspaRecord {
+    fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
+        if let Self::Overflow(overflow) = self {
+            key(SCRIPT_KEY, overflow.script);
+        }
+    }
+
+    fn pack(&self, packed: &mut Vec<u8>) -> bool {
+        let start = packed.len();
+        match self {
+            Self::Script(record) => record.pack_into(packed),
+            Self::Overflow(overflow) => {
+                packed.extend_from_slice(&overflow.utxo.outpoint.transaction_id.0);
+                overflow.utxo.pack_without_id(packed);
+            }
+        }
+        packed.len() - start <= PACKED_BYTES_MAX
+    }
+
+    fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self> {
+        let Some((_, script)) = keys.first() else {
+            return ScriptRecord::unpack_from(packed).map(Self::Script);
+        };
+        let mut rest = packed;
+        let transaction_id = take_hash(&mut rest)?;
+        let utxo = StoredUtxo::unpack_after_id(transaction_id, &mut rest)?;
+        rest.is_empty().then(|| Self::overflow(*script, utxo))
+    }
+
+    fn weight(&self) -> usize {
+        let on_heap = match self {
+            Self::Script(record) => {
+                let script = record.script.as_ref();
+                let script_bytes =
+                    |script: &ScriptPublicKey| size_of_val(script) + script.script.len();
+                script.map_or(0, |script| script_bytes(script))
+                    + record.inside.capacity() * size_of::<StoredUtxo>()
+            }
+            Self::Overflow(overflow) => size_of_val(overflow.as_ref()),
+        };
+        size_of_val(self) + on_heap
+    }
+
+    /// The balance of a script.
+    fn global_rank(&self) -> Option<u64> {
+        self.as_script().map(|record| record.totals().amount)
+    }
+}
+
+fn take_hash(rest: &mut &[u8]) -> Option<Hash> {
+    let (hash, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(Hash(*hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::address::AddressPayload;
+
+    fn utxo(number: u32, amount: u64) -> StoredUtxo {
+        StoredUtxo {
+            outpoint: Outpoint { transaction_id: Hash([number as u8; 32]), index: number },
+            amount,
+            block_daa_score: 100_000_000,
+            is_coinbase: false,
+            covenant_id: None,
+        }
+    }
+
+    fn with_covenant(number: u32) -> StoredUtxo {
+        StoredUtxo { covenant_id: Some(Hash([9; 32])), ..utxo(number, 5) }
+    }
+
+    fn p2pk() -> ScriptPublicKey {
+        ScriptPublicKey::from_payload(&AddressPayload::PublicKey([7; 32]))
+    }
+
+    /// Packs and unpacks; returns the packed length, or `None` if the record is not packed.
+    fn repack(record: &KaspaRecord) -> Option<usize> {
+        let mut keys = Vec::new();
+        record.keys(&mut |kind, address| keys.push((kind, address)));
+        let mut packed = vec![9; 3];
+        let is_packed = record.pack(&mut packed);
+        assert_eq!(packed[..3], [9; 3]);
+        if is_packed {
+            assert_eq!(KaspaRecord::unpack(&keys, &packed[3..]).as_ref(), Some(record));
+        }
+        is_packed.then_some(packed.len() - 3)
+    }
+
+    #[test]
+    fn a_script_with_one_small_utxo_takes_40_bytes() {
+        let mut record = ScriptRecord::new(&p2pk());
+        assert_eq!(record.insert(utxo(1, 10_000)), Ok(Location::Inside));
+        assert_eq!(repack(&KaspaRecord::Script(record)), Some(40));
+    }
+
+    #[test]
+    fn an_unpacked_script_with_one_utxo_takes_144_bytes() {
+        let mut record = ScriptRecord::new(&p2pk());
+        assert_eq!(record.insert(utxo(1, 10_000)), Ok(Location::Inside));
+        assert_eq!(KaspaRecord::Script(record.clone()).weight(), 144);
+        assert_eq!(record.insert(utxo(2, 10_000)), Ok(Location::Inside));
+        assert_eq!(KaspaRecord::Script(record).weight(), 144 + size_of::<StoredUtxo>());
+    }
+
+    #[test]
+    fn utxos_above_the_limit_overflow_and_count() {
+        let mut record = ScriptRecord::new(&p2pk());
+        for number in 0..INSIDE_MAX as u32 {
+            assert_eq!(record.insert(utxo(number, 5)), Ok(Location::Inside));
+        }
+        assert_eq!(record.insert(utxo(50, 7)), Ok(Location::Overflow));
+        assert_eq!(record.insert(with_covenant(51)), Ok(Location::Overflow));
+        assert_eq!(record.outside(), Totals { amount: 12, count: 2, with_covenant: 1 });
+        assert_eq!(record.totals(), Totals { amount: 52, count: 10, with_covenant: 1 });
+        // An overflow stays where it is when the record has less than its limit again.
+        assert_eq!(record.remove(&utxo(3, 5)), Ok(Location::Inside));
+        assert_eq!(record.remove(&utxo(50, 7)), Ok(Location::Overflow));
+        assert_eq!(record.totals(), Totals { amount: 40, count: 8, with_covenant: 1 });
+        assert_eq!(record.insert(utxo(52, 1)), Ok(Location::Inside));
+        assert_eq!(record.remove(&with_covenant(51)), Ok(Location::Overflow));
+        assert!(record.remove(&utxo(60, 1)).is_err(), "a UTXO that is not the script's");
+        assert_eq!(record.outside(), Totals::default());
+        assert!(!record.is_empty());
+    }
+
+    #[test]
+    fn covenants_do_not_make_a_record_too_long_to_pack() {
+        let mut record = ScriptRecord::new(&p2pk());
+        for number in 0..20 {
+            let huge = StoredUtxo {
+                outpoint: Outpoint { transaction_id: Hash([1; 32]), index: u32::MAX - number },
+                amount: u64::MAX / 32,
+                block_daa_score: u64::MAX,
+                is_coinbase: true,
+                covenant_id: Some(Hash([9; 32])),
+            };
+            assert!(record.insert(huge).is_ok());
+            assert!(repack(&KaspaRecord::Script(record.clone())).is_some());
+        }
+        assert_eq!(record.inside().len(), 5);
+        assert_eq!(record.outside().with_covenant, 15);
+    }
+
+    #[test]
+    fn a_script_without_an_address_is_in_its_record() {
+        for script_bytes in [0, 10, 200, 10_000] {
+            let script = ScriptPublicKey { version: 3, script: vec![7; script_bytes].into() };
+            let mut record = ScriptRecord::new(&script);
+            assert!(record.is_empty());
+            assert_eq!(record.insert(utxo(1, 5)), Ok(Location::Inside));
+            assert_eq!(record.script(&script.ledger_address()), Some(script.clone()));
+            let is_packed = repack(&KaspaRecord::Script(record)).is_some();
+            assert_eq!(is_packed, script_bytes <= 200);
+        }
+        let record = ScriptRecord::new(&p2pk());
+        assert_eq!(record.script(&p2pk().ledger_address()), Some(p2pk()));
+    }
+
+    #[test]
+    fn an_overflow_record_has_its_script_as_key() {
+        let script = p2pk().ledger_address();
+        let overflow = KaspaRecord::overflow(script, with_covenant(70));
+        let mut keys = Vec::new();
+        overflow.keys(&mut |kind, address| keys.push((kind, address)));
+        assert_eq!(keys, [(SCRIPT_KEY, script)]);
+        assert!(repack(&overflow).is_some());
+        let outpoint = with_covenant(70).outpoint;
+        assert_eq!(Outpoint::from_ledger_address(&outpoint.ledger_address()), Some(outpoint));
+        assert_eq!(Outpoint::from_ledger_address(&script), None);
+    }
+
+    #[test]
+    fn cut_records_are_refused() {
+        let script = p2pk().ledger_address();
+        let mut packed = Vec::new();
+        assert!(KaspaRecord::overflow(script, with_covenant(70)).pack(&mut packed));
+        let keys = [(SCRIPT_KEY, script)];
+        assert!((0..packed.len()).all(|len| KaspaRecord::unpack(&keys, &packed[..len]).is_none()));
+        packed.push(0);
+        assert_eq!(KaspaRecord::unpack(&keys, &packed), None);
+        assert_eq!(KaspaRecord::unpack(&[], &[]), None);
+        assert_eq!(KaspaRecord::unpack(&[], &[part::SCRIPT, 0, 200, 1]), None);
+    }
+
+    /// A number of any length.
+    fn number() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
+    }
+
+    fn any_utxo() -> impl Strategy<Value = StoredUtxo> {
+        let covenant = proptest::option::of(any::<[u8; 32]>());
+        (any::<[u8; 32]>(), number(), number(), number(), any::<bool>(), covenant).prop_map(
+            |(id, index, amount, block_daa_score, is_coinbase, covenant)| StoredUtxo {
+                outpoint: Outpoint { transaction_id: Hash(id), index: index as u32 },
+                amount: amount >> 8,
+                block_daa_score,
+                is_coinbase,
+                covenant_id: covenant.map(Hash),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_record_is_restored_exactly(
+            utxos in proptest::collection::vec(any_utxo(), 0..20),
+            script in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..60)),
+        ) {
+            let script = script.map_or_else(p2pk, |script| ScriptPublicKey { version: 1, script: script.into() });
+            let mut record = ScriptRecord::new(&script);
+            let mut overflow = Vec::new();
+            for utxo in &utxos {
+                if record.insert(*utxo) == Ok(Location::Overflow) {
+                    overflow.push(*utxo);
+                }
+                repack(&KaspaRecord::Script(record.clone()));
+            }
+            let all = [record.inside(), &overflow].concat();
+            prop_assert_eq!(all.len(), utxos.len());
+            let amount = utxos.iter().map(|utxo| utxo.amount).sum();
+            let covenants = utxos.iter().filter(|utxo| utxo.covenant_id.is_some()).count() as u64;
+            let totals = Totals { amount, count: utxos.len() as u64, with_covenant: covenants };
+            prop_assert_eq!(record.totals(), totals);
+            for utxo in &overflow {
+                let overflow = KaspaRecord::overflow(script.ledger_address(), *utxo);
+                prop_assert!(repack(&overflow).is_some());
+            }
+            for utxo in &utxos {
+                prop_assert!(record.remove(utxo).is_ok());
+            }
+            prop_assert!(record.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_unpacked_or_refused(packed in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let keys = [(SCRIPT_KEY, p2pk().ledger_address())];
+            let _ = KaspaRecord::unpack(&[], &packed);
+            let _ = KaspaRecord::unpack(&keys, &packed);
+        }
+    }
+}
