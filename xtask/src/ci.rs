@@ -125,6 +125,7 @@ const STEPS: &[Step] = &[
         let hydrant = target_dir().join(dir).join("hydrant");
         state.task(&["dist", "--check", "--binary", &hydrant.to_string_lossy()])
     }),
+    Step::if_it_fits("loom", 90, |_| loom_models()),
     Step::if_it_fits(PROFILE, 200, |state| {
         state.task(if state.is_measured_built { &["profile", "--built"] } else { &["profile"] })
     }),
@@ -252,6 +253,15 @@ fn default_features() -> Cmd {
     cargo_in_idle_time()
         .args(["check", "--locked"])
         .env("CARGO_PROFILE_DEV_DEBUG_ASSERTIONS", "false")
+}
+
+/// Tries the interleavings of threads that share memory without a lock. The flag compiles the dependencies of these crates
+/// once more, into a folder of their own.
+fn loom_models() -> Cmd {
+    cargo()
+        .args(["test", "--locked", "-p", "address", "-p", "index", "--lib", "loom", "--target-dir"])
+        .args([target_dir().join("loom").to_string_lossy()])
+        .env("RUSTFLAGS", "--cfg loom")
 }
 
 /// Builds the plugin. Its dependencies have the validator's versions, so all of them are built once more, into a folder

@@ -6,21 +6,22 @@
 //! address marks their ids.
 //! Invariant: an address changes only while no reader can have its id (see `epoch`), so that plain
 //! loads of its words belong together. A caller that passes an id that it does not own gets some
-//! address or none, never undefined behaviour.
+//! address or none, never undefined behaviour. A lookup, which owns no id yet, finds out that an id is
+//! recycled meanwhile (`recycling`).
 
 use std::hint::black_box;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 
 use crate::hash::words;
 use crate::refcount::RefState;
+use crate::sync::{AtomicU8, AtomicU64, Ordering, zeros};
 
 /// Ids in a chunk: 32 KiB, a size that allocators have without rounding.
-const CHUNK_LEN: usize = 1024;
+const CHUNK_LEN: usize = if cfg!(loom) { 4 } else { 1024 };
 /// Ids in a chunk of reference states: 32 KiB too, so that one kind can reuse the memory of the other.
-const REF_COUNTS_LEN: usize = 32 * CHUNK_LEN;
+const REF_COUNTS_LEN: usize = if cfg!(loom) { 4 } else { 32 * CHUNK_LEN };
 /// A length byte, then the longest address, in whole words.
 const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 
@@ -49,7 +50,7 @@ struct LongArena {
 }
 
 /// A bit for every id of a chunk.
-struct LongAddressBits([AtomicU64; CHUNK_LEN / 64]);
+struct LongAddressBits([AtomicU64; CHUNK_LEN.div_ceil(64)]);
 
 /// An address of any length, after its length byte.
 #[derive(Default)]
@@ -248,7 +249,7 @@ impl Arena {
         let chunk = id.0 as usize / CHUNK_LEN;
         let at = id.0 as usize % CHUNK_LEN;
         let long = self.long.get_or_init(|| LongArena::new(self.chunks.len()));
-        let empty = || Box::new(LongAddressBits([const { AtomicU64::new(0) }; CHUNK_LEN / 64]));
+        let empty = || Box::new(LongAddressBits(zeros![AtomicU64::new(0); CHUNK_LEN.div_ceil(64)]));
         let word = &long.long_bits[chunk].get_or_init(empty).0[at / 64];
         word.store(word.load(Ordering::Relaxed) ^ 1 << (at % 64), Ordering::Relaxed);
     }
@@ -290,13 +291,13 @@ impl LongArena {
 
 impl RefCounts {
     fn new() -> Box<Self> {
-        Box::new(Self([const { AtomicU8::new(0) }; REF_COUNTS_LEN]))
+        Box::new(Self(zeros![AtomicU8::new(0); REF_COUNTS_LEN]))
     }
 }
 
 impl Chunk {
     fn new() -> Box<Self> {
-        Box::new(Self([const { [const { AtomicU64::new(0) }; 4] }; CHUNK_LEN]))
+        Box::new(Self(zeros![zeros![AtomicU64::new(0); 4]; CHUNK_LEN]))
     }
 
     fn words(&self, at: usize) -> [u64; 4] {
@@ -311,6 +312,7 @@ impl Chunk {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -77,7 +77,7 @@ impl HashShard {
     }
 
     /// Returns the id with this hash for which `is_it` holds.
-    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let pattern = ONES * u64::from(tag(hash));
         for group in self.path(hash) {
             let mut has_empty = false;

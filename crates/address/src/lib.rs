@@ -17,6 +17,7 @@ mod arena;
 mod epoch;
 mod hash;
 mod hash_shard;
+mod recycling;
 mod refcount;
 mod retired;
 mod sync;

@@ -16,6 +16,7 @@ use crate::arena::{Arena, LongFreeList};
 use crate::epoch::{Epoch, Epochs};
 use crate::hash::KeyedHash;
 use crate::hash_shard::HashShard;
+use crate::recycling::Recycling;
 use crate::refcount::{RefOverflow, RefState, RetireEpoch};
 use crate::retired::RetiredIds;
 
@@ -62,6 +63,8 @@ pub struct AddressTable {
     shards: Box<[ArcSwap<Shard>]>,
     /// From id to address and reference state. Changed under the lock of `writer`, read without it.
     arena: Arena,
+    /// Changed under the lock of `writer`, read without it.
+    recycling: Recycling,
     hash: KeyedHash,
     writer: Mutex<WriterState>,
     limit: u32,
@@ -111,6 +114,7 @@ impl AddressTable {
         Self {
             shards: shards.map(ArcSwap::new).collect(),
             arena: Arena::new(limit),
+            recycling: Recycling::new(),
             hash: KeyedHash::new(seed),
             writer: Mutex::default(),
             limit,
@@ -291,7 +295,8 @@ impl AddressTable {
 
     fn find(&self, hash: u64, address: &Address) -> Option<AddressId> {
         let shard = self.shards[self.directory_index(hash)].load();
-        shard.hash_shard.find(hash, |id| self.arena.matches(AddressId(id), address)).map(AddressId)
+        let found = self.recycling.find(&shard.hash_shard, &self.arena, hash, address);
+        found.map(AddressId)
     }
 
     /// Inserts an id into the shard of its hash. The caller holds the lock of `writer`.
@@ -375,12 +380,14 @@ impl AddressTable {
                 RefState::Idle { retired_again: None } => {}
                 RefState::Free => continue, // it would not be queued
             }
+            self.recycling.start(id);
             if let Some(address) = self.arena.address(id) {
                 let hash = self.hash.hash(address.as_bytes());
                 self.shards[self.directory_index(hash)].load().hash_shard.remove(hash, id.0);
             }
             self.arena.set_ref_state(id, RefState::Free);
             self.arena.clear(id, writer.free.map_or(0, |next| next.0), &mut writer.long_free_list);
+            self.recycling.end();
             writer.free = Some(id);
             writer.free_len += 1;
         }

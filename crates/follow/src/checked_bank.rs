@@ -1,6 +1,7 @@
-//! The result of the checks of a bank's transactions, and the time that they take.
+//! The result of the checks of a bank's transactions, and what the checks take.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use chain_solana::ResultOrigin;
 use ledger::BlockId;
@@ -13,10 +14,29 @@ pub(crate) struct CheckedBank {
     pub(crate) results: ResultOrigin,
 }
 
-/// Time of the threads by check, in nanoseconds.
+/// The time that the threads take by check, and what waits for them.
 #[derive(Debug, Default)]
-pub(crate) struct CheckTimes {
-    pub(crate) signatures: AtomicU64,
-    pub(crate) entries: AtomicU64,
-    pub(crate) balances: AtomicU64,
+pub(crate) struct CheckMetrics {
+    pub(crate) signature_nanos: AtomicU64,
+    pub(crate) entry_nanos: AtomicU64,
+    pub(crate) balance_nanos: AtomicU64,
+    /// Tasks that wait for a thread.
+    pub(crate) queued_tasks: AtomicU64,
+    /// Bytes of tasks that are not done, without the transactions and blocks, which history has.
+    pub(crate) task_bytes: AtomicU64,
+    /// Banks whose checks have started and are not done.
+    pub(crate) open_banks: AtomicU64,
+    /// Banks above the root whose transactions are not proven.
+    pub(crate) unproven_banks: AtomicU64,
+}
+
+/// The time in which transactions were checked, by check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckTimes {
+    /// Signatures of transactions.
+    pub signatures: Duration,
+    /// Entries: the hashes between them, and the Merkle trees of their signatures.
+    pub entries: Duration,
+    /// Balances, transfers and failed writes, compared with accounts.
+    pub balances: Duration,
 }

@@ -35,7 +35,7 @@ use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channe
 use crate::transaction_checks::TransactionChecks;
 use crate::trust::{NamedBanks, TrustedBank, TrustedBanks};
 use crate::verification::{self, OnMismatch, Verification, VerifyMode};
-use crate::votes::VoteThread;
+use crate::votes::VoteFilter;
 use crate::writer::{Storage, Writer, WriterParts};
 
 /// Independent sources, at most.
@@ -240,9 +240,11 @@ impl Follower {
         let verifier = needs_approval
             .then(|| verification::from_snapshot(root.0.id, &fields, verifier_config));
         let needs_proof = needs_approval && config.verify_entries;
-        let check_times = Arc::clone(&status.proof.check_times);
-        let checks = needs_approval
-            .then(|| TransactionChecks::start(messages.downgrade(), needs_proof, check_times));
+        let votes = (config.verify == VerifyMode::Votes).then(|| Arc::new(VoteFilter::default()));
+        let checks = needs_approval.then(|| {
+            let metrics = Arc::clone(&status.proof.checks);
+            TransactionChecks::start(messages.downgrade(), needs_proof, votes.clone(), metrics)
+        });
         let checks = checks.transpose()?;
         let proof = Arc::clone(status.proof());
         let verification =
@@ -253,9 +255,6 @@ impl Follower {
             proof: Arc::clone(status.proof()),
             messages: messages.downgrade(),
         };
-        let vote_thread = (config.verify == VerifyMode::Votes)
-            .then(|| VoteThread::start(messages.downgrade()))
-            .transpose()?;
         let nodes = nodes::follow_nodes(
             config.sources.clone(),
             config.stream.clone(),
@@ -282,7 +281,7 @@ impl Follower {
             gaps,
             verification,
             cluster,
-            vote_thread,
+            votes,
             storage: Storage { queue: store.transpose()?, last_jump: jump },
             free_thread: FreeThread::start().map_err(FollowError::Thread)?,
             sinks,

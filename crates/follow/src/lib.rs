@@ -58,6 +58,7 @@ mod votes;
 mod writer;
 
 pub use base::Base;
+pub use checked_bank::CheckTimes;
 pub use cluster::{FollowedCluster, UpstreamFacts, cluster_info};
 pub use convert::ConvertError;
 pub use download::{

@@ -18,7 +18,7 @@ use ledger::{BlockId, Slot};
 use solana::{BankMismatch, TransactionProof, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
-use crate::checked_bank::CheckTimes;
+use crate::checked_bank::{CheckMetrics, CheckTimes};
 
 /// Number of banks with a stored proof: almost two hours of 400 ms slots.
 const BANKS_MAX: usize = 16_384;
@@ -118,8 +118,8 @@ pub struct ProofStatus {
     /// Nanoseconds in which accounts were hashed.
     pub(crate) hash_nanos: AtomicU64,
     pub(crate) verifier_bytes: AtomicU64,
-    /// Time of the checks of transactions.
-    pub(crate) check_times: Arc<CheckTimes>,
+    /// The checks of transactions.
+    pub(crate) checks: Arc<CheckMetrics>,
     first_mismatch: ArcSwapOption<BankMismatch>,
     /// The one that is not resolved, after the slot of the bank that has to be verified.
     mismatch: ArcSwapOption<(Slot, Arc<BankMismatch>)>,
@@ -138,6 +138,17 @@ impl ProofStatus {
         Duration::from_nanos(self.hash_nanos.load(Ordering::Relaxed))
     }
 
+    /// The time of the threads that checked transactions so far.
+    pub fn check_times(&self) -> CheckTimes {
+        let time = |nanos: &AtomicU64| Duration::from_nanos(nanos.load(Ordering::Relaxed));
+        let CheckMetrics { signature_nanos, entry_nanos, balance_nanos, .. } = &*self.checks;
+        CheckTimes {
+            signatures: time(signature_nanos),
+            entries: time(entry_nanos),
+            balances: time(balance_nanos),
+        }
+    }
+
     /// Nothing is proven yet. A bank needs `required` to be shown as confirmed. `sources` are the servers of
     /// independent sources.
     pub(crate) fn new(required: Option<VerificationLevel>, sources: Vec<String>) -> Self {
@@ -151,7 +162,7 @@ impl ProofStatus {
             repairs: AtomicU64::new(0),
             hash_nanos: AtomicU64::new(0),
             verifier_bytes: AtomicU64::new(0),
-            check_times: Arc::default(),
+            checks: Arc::default(),
             first_mismatch: ArcSwapOption::empty(),
             mismatch: ArcSwapOption::empty(),
             limitation: ArcSwapOption::empty(),

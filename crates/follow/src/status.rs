@@ -41,8 +41,6 @@ pub struct FollowStatus {
     /// The lowest slot that a detached stream can be joined at; 0 if there is none.
     pub(crate) joinable_from: AtomicU64,
     pub(crate) late_writes: AtomicU64,
-    /// Banks with uncounted votes, because too many banks waited.
-    pub(crate) dropped_votes: AtomicU64,
     pub(crate) reverted: AtomicU64,
     pub(crate) open_banks: AtomicU64,
     pub(crate) open_bytes: AtomicU64,
@@ -178,6 +176,7 @@ impl Collector for FollowStatus {
             ("follow_queue", bytes(&self.queued_bytes)),
             ("follow_verifier", bytes(&self.proof.verifier_bytes)),
             ("follow_proofs", self.proof.bytes() as u64),
+            ("follow_checks", bytes(&self.proof.checks.task_bytes)),
             ("follow_cluster", bytes(&self.cluster_bytes)),
             ("follow_store", bytes(&self.store_bytes)),
             ("follow_archive", bytes(&self.archive_bytes)),
@@ -217,13 +216,23 @@ impl Collector for FollowStatus {
         let help = "Time of the threads that check transactions, by check.";
         let name = "hydrant_follow_check_microseconds_total";
         let mut family = out.family(name, MetricKind::Counter, help);
-        let times = &self.proof.check_times;
+        let checks = &self.proof.checks;
         for (check, nanos) in [
-            ("signatures", &times.signatures),
-            ("entries", &times.entries),
-            ("balances", &times.balances),
+            ("signatures", &checks.signature_nanos),
+            ("entries", &checks.entry_nanos),
+            ("balances", &checks.balance_nanos),
         ] {
             family.put(&[("check", check)], count(nanos) / 1_000);
+        }
+        let help = "Banks whose transactions are being checked, tasks of these checks that wait for a thread, and banks \
+                    above the root whose transactions are not proven.";
+        let mut family = out.family("hydrant_follow_check_queue", MetricKind::Gauge, help);
+        for (of, counter) in [
+            ("banks", &checks.open_banks),
+            ("tasks", &checks.queued_tasks),
+            ("unproven_banks", &checks.unproven_banks),
+        ] {
+            family.put(&[("of", of)], count(counter));
         }
         let help = "Banks that lack something or wait for their parents.";
         out.single("hydrant_follow_open_banks", MetricKind::Gauge, help, count(&self.open_banks));
@@ -241,7 +250,6 @@ impl Collector for FollowStatus {
             ("jump", &self.jumps),
             ("refused_jump", &self.refused_jumps),
             ("late_write", &self.late_writes),
-            ("uncounted_votes_bank", &self.dropped_votes),
             ("reverted_bank", &self.reverted),
             ("verified_bank", &self.proof.verified_banks),
             ("mismatched_bank", &self.proof.mismatched_banks),

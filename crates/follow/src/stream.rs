@@ -551,14 +551,23 @@ pub(crate) async fn connect(
     source: &SourceConfig,
     config: &StreamConfig,
 ) -> Result<GeyserClient<Channel>, StreamEnd> {
+    connect_within(CONNECT_TIMEOUT, source, config).await
+}
+
+/// Connects to a source. `timeout` limits the TCP handshake and the TLS handshake, each.
+async fn connect_within(
+    timeout: Duration,
+    source: &SourceConfig,
+    config: &StreamConfig,
+) -> Result<GeyserClient<Channel>, StreamEnd> {
     let endpoint = Endpoint::from_shared(source.url.clone()).map_err(StreamEnd::Connect)?;
     let mut endpoint = endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
+        .connect_timeout(timeout)
         .tcp_nodelay(true)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     if source.url.starts_with("https://") {
-        let tls = ClientTlsConfig::new().with_native_roots();
+        let tls = ClientTlsConfig::new().with_native_roots().timeout(timeout);
         endpoint = endpoint.tls_config(tls).map_err(StreamEnd::Connect)?;
     }
     let channel = endpoint.connect().await.map_err(StreamEnd::Connect)?;
@@ -666,4 +675,23 @@ async fn poll_other(source: SourceConfig, config: StreamConfig, slots: SourceSlo
         return;
     };
     poll_slot(client, token, slots, at).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_source_that_never_answers_the_tls_handshake_is_left() {
+        // The system accepts the connection, and no program reads it.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let source = SourceConfig { url: format!("https://{address}"), x_token: None };
+        let config = StreamConfig::default();
+        let connecting = connect_within(Duration::from_millis(20), &source, &config);
+        let connected = tokio::time::timeout(Duration::from_secs(120), connecting).await;
+        let end = connected.expect("it ends").expect_err("the source is silent");
+        let text = describe_error(&end);
+        assert!(text.contains("TLS handshake timeout"), "{text}");
+    }
 }

@@ -34,6 +34,8 @@ use crate::transaction_checks::TransactionChecks;
 use crate::trust::{TrustError, TrustedBank, TrustedBanks};
 use crate::unchecked_banks::UncheckedBanks;
 
+#[cfg(test)]
+mod tests;
 mod transactions;
 
 /// The method of verifying banks, which decides the commitment of a bank. The docs of the variants are the help of

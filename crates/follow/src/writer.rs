@@ -40,7 +40,7 @@ use crate::stored_rows::{BankRow, JumpRow, LatticeRow};
 use crate::stream::{Message, source_update};
 use crate::verification::Verification;
 use crate::vote_accounts::VoteAccounts;
-use crate::votes::{LandedVotes, StakeTables, VoteThread};
+use crate::votes::{LandedVotes, StakeTables, VoteFilter};
 
 mod jump;
 mod prepare_banks;
@@ -72,8 +72,8 @@ pub(crate) struct WriterParts {
     pub(crate) gaps: watch::Sender<u64>,
     pub(crate) verification: Verification,
     pub(crate) cluster: ClusterTracker,
-    /// Verifies the signatures of votes, if they are counted.
-    pub(crate) vote_thread: Option<VoteThread>,
+    /// Selects votes, if they are counted.
+    pub(crate) votes: Option<Arc<VoteFilter>>,
     pub(crate) storage: Storage,
     pub(crate) free_thread: FreeThread,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
@@ -91,7 +91,7 @@ pub(crate) struct Storage {
 struct Voting {
     /// The stakes of the known epochs.
     stakes: StakeTables,
-    thread: Option<VoteThread>,
+    filter: Option<Arc<VoteFilter>>,
     accounts: VoteAccounts,
     /// The votes in the newest bank, until it is the tip.
     newest: Option<(BlockId, LandedVotes)>,
@@ -141,13 +141,13 @@ pub(crate) struct Writer {
 impl Writer {
     /// Creates a writer.
     pub(crate) fn new(parts: WriterParts) -> Self {
-        let WriterParts { root, root_info, sinks, gaps, vote_thread, .. } = parts;
+        let WriterParts { root, root_info, sinks, gaps, votes, .. } = parts;
         let id = root.id;
         let info = Arc::new(root_info);
         let root = Frozen { block: root, info, is_executed: true, is_confirmed: true };
         let voting = Voting {
             stakes: StakeTables::new(),
-            thread: vote_thread,
+            filter: votes,
             accounts: VoteAccounts::default(),
             newest: None,
         };
@@ -213,8 +213,8 @@ impl Writer {
                 }
                 Message::Votes(votes) => {
                     let decided = self.verification.count_votes(&votes, self.now);
-                    if let (Some(slot), Some(thread)) = (decided, &self.voting.thread) {
-                        thread.decide(slot);
+                    if let (Some(slot), Some(filter)) = (decided, &self.voting.filter) {
+                        filter.decide(slot);
                     }
                     self.take_events()?;
                 }
@@ -336,6 +336,8 @@ impl Writer {
         set(&status.joinable_from, feed.joinable_from.unwrap_or_default());
         let verifier_bytes = self.verification.bytes() + self.voting.accounts.bytes();
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
+        let unproven_banks = self.verification.unproven_banks();
+        set(&status.proof.checks.unproven_banks, unproven_banks as u64);
     }
 
     /// Reports the whole banks of the open stream, unless no more are accepted, which is not a fault of the source.
@@ -385,8 +387,8 @@ impl Writer {
         if self.voting.stakes.len() > EPOCHS_MAX {
             self.voting.stakes.remove(0);
         }
-        if let Some(thread) = &self.voting.thread {
-            thread.set_stakes(self.voting.stakes.clone());
+        if let Some(filter) = &self.voting.filter {
+            filter.set_stakes(self.voting.stakes.clone());
         }
     }
 

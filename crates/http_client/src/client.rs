@@ -124,7 +124,8 @@ impl Client {
 async fn with_timeout<T>(
     response: impl Future<Output = Result<T, HttpClientError>>,
 ) -> Result<T, HttpClientError> {
-    tokio::time::timeout(RESPONSE_TIMEOUT, response)
-        .await
-        .unwrap_or_else(|_| Err(HttpClientError::Broken(std::io::ErrorKind::TimedOut.into())))
+    tokio::time::timeout(RESPONSE_TIMEOUT, response).await.unwrap_or_else(|_| {
+        let why = format!("no response within {RESPONSE_TIMEOUT:?}");
+        Err(HttpClientError::Broken(std::io::Error::new(std::io::ErrorKind::TimedOut, why)))
+    })
 }

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use crate::socket::Socket;
+use crate::socket::{ConnectTimeouts, Socket};
 use crate::{Endpoint, HttpClientError};
 
 /// Bytes to reserve for a read: at first, and for a body that is known to be long.
@@ -62,7 +62,7 @@ impl Connection {
         endpoint: impl Into<Endpoint>,
         body_bytes_max: usize,
     ) -> Result<Self, HttpClientError> {
-        let socket = Socket::connect(&endpoint.into()).await?;
+        let socket = Socket::connect(&endpoint.into(), ConnectTimeouts::default()).await?;
         let buffer = Vec::with_capacity(READ_BYTES);
         let head = Vec::new();
         let body = Vec::new();

@@ -2,6 +2,7 @@
 //!
 //! Shape: connecting is the TCP handshake, and the TLS handshake if the URL has https. After that
 //! both are read and written alike.
+//! Bounds: each handshake has a time limit ([`ConnectTimeouts`]).
 //! Not here: trust (`tls`).
 
 use std::io;
@@ -17,8 +18,26 @@ use tokio_rustls::client::TlsStream;
 use crate::tls::Tls;
 use crate::{Endpoint, HttpClientError};
 
-/// Timeout of a connection attempt if there are more addresses: some never answer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time limits of a connection attempt: some servers never answer, or accept and never answer.
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectTimeouts {
+    /// Of the TCP handshake with an address after which there is another one.
+    pub(crate) next_address: Duration,
+    /// Of the TCP handshake with the last address. The system's own limit is some two minutes.
+    pub(crate) last_address: Duration,
+    /// Of the TLS handshake.
+    pub(crate) tls: Duration,
+}
+
+impl Default for ConnectTimeouts {
+    fn default() -> Self {
+        Self {
+            next_address: Duration::from_secs(3),
+            last_address: Duration::from_secs(10),
+            tls: Duration::from_secs(10),
+        }
+    }
+}
 
 /// A connection's bytes.
 pub(crate) enum Socket {
@@ -28,11 +47,15 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Self, HttpClientError> {
-        let (address, socket) = connect_any(endpoint).await?;
+    pub(crate) async fn connect(
+        endpoint: &Endpoint,
+        timeouts: ConnectTimeouts,
+    ) -> Result<Self, HttpClientError> {
+        let (address, socket) = connect_any(endpoint, timeouts).await?;
         socket.set_nodelay(true).map_err(HttpClientError::Broken)?;
         let Some(Tls { config, name }) = endpoint.tls() else { return Ok(Self::Plain(socket)) };
-        let session = TlsConnector::from(Arc::clone(config)).connect(name.clone(), socket).await;
+        let handshake = TlsConnector::from(Arc::clone(config)).connect(name.clone(), socket);
+        let session = with_timeout("TLS handshake", timeouts.tls, handshake).await;
         Ok(Self::Tls(Box::new(session.map_err(|err| HttpClientError::Tls { address, err })?)))
     }
 
@@ -58,19 +81,17 @@ impl Socket {
 
 /// Connects to the first of a server's addresses that accepts a connection. Returns the last
 /// address's error if none does.
-async fn connect_any(endpoint: &Endpoint) -> Result<(SocketAddr, TcpStream), HttpClientError> {
+async fn connect_any(
+    endpoint: &Endpoint,
+    timeouts: ConnectTimeouts,
+) -> Result<(SocketAddr, TcpStream), HttpClientError> {
     // There is at least one address, so this error is never returned.
     let mut error = HttpClientError::NoAddress;
     let mut addresses = endpoint.addresses();
     while let Some((index, address)) = addresses.next() {
-        let connecting = TcpStream::connect(address);
-        let connected = match addresses.len() {
-            0 => connecting.await,
-            _ => tokio::time::timeout(CONNECT_TIMEOUT, connecting)
-                .await
-                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
-        };
-        match connected {
+        let is_last = addresses.len() == 0;
+        let timeout = if is_last { timeouts.last_address } else { timeouts.next_address };
+        match with_timeout("TCP handshake", timeout, TcpStream::connect(address)).await {
             Ok(socket) => {
                 endpoint.prefer(index);
                 return Ok((address, socket));
@@ -79,6 +100,19 @@ async fn connect_any(endpoint: &Endpoint) -> Result<(SocketAddr, TcpStream), Htt
         }
     }
     Err(error)
+}
+
+/// Returns the result of a handshake, or an error that names its time limit.
+async fn with_timeout<T>(
+    handshake: &str,
+    timeout: Duration,
+    connecting: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let connected = tokio::time::timeout(timeout, connecting).await;
+    connected.unwrap_or_else(|_| {
+        let why = format!("the server did not complete the {handshake} within {timeout:?}");
+        Err(io::Error::new(io::ErrorKind::TimedOut, why))
+    })
 }
 
 #[cfg(test)]
@@ -93,7 +127,7 @@ mod tests {
 
     use super::*;
     use crate::Client;
-    use crate::testing::respond_to;
+    use crate::testing::{block_on, respond_to};
 
     /// A server with a certificate for 127.0.0.1, and the file of this certificate, which drop
     /// deletes.
@@ -172,6 +206,37 @@ mod tests {
             }
             err => panic!("{err}"),
         }
+    }
+
+    #[test]
+    fn a_server_that_accepts_and_never_answers_ends_the_tls_handshake() {
+        // The system accepts the connection, and no program reads it.
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let trusted = Server::start("silent");
+        let url = format!("https://{address}/rpc");
+        let endpoint = Endpoint::parse_trusting(&url, Some(&trusted.ca)).expect("a URL");
+        let tls = Duration::from_millis(20);
+        let timeouts = ConnectTimeouts { tls, ..ConnectTimeouts::default() };
+        let connecting = async { Socket::connect(&endpoint, timeouts).await.err() };
+        match block_on(connecting).expect("the server is silent") {
+            HttpClientError::Tls { address: silent, err } => {
+                assert_eq!(silent, address);
+                assert_eq!(err.kind(), io::ErrorKind::TimedOut);
+                let text = err.to_string();
+                assert!(text.contains("the TLS handshake within 20ms"), "{text}");
+            }
+            err => panic!("{err}"),
+        }
+    }
+
+    #[test]
+    fn an_address_that_never_answers_ends_the_tcp_handshake() {
+        let never = std::future::pending::<io::Result<()>>();
+        let timeout = Duration::from_millis(20);
+        let err = block_on(with_timeout("TCP handshake", timeout, never)).expect_err("too long");
+        assert_eq!(err.kind(), io::ErrorKind::TimedOut);
+        assert!(err.to_string().contains("the TCP handshake within 20ms"), "{err}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The configuration file of a node: the settings of every node as keys, and a table for each producer.
 //!
 //! One file serves both commands: each reads its own table, and only checks the keys of the other one. The settings of
-//! `hydrant dev` are also keys outside of a table.
+//! `hydrant dev` are also keys outside of a table. A setting is a key of its table or of the file, and not of both.
 
 use serde::Deserialize;
 use toml::de::Error;
@@ -27,6 +27,7 @@ impl DevFlags {
         let tables: ProducerTables = file.part()?;
         let keys = Self { node: NodeFlags::from_file(&mut file)?, ..file.part()? };
         file.check_keys()?;
+        file.check_repeated_keys("dev")?;
         Ok(tables.dev.merge(keys))
     }
 }
@@ -77,6 +78,23 @@ mod tests {
         }
         let wrong = DevFlags::from_toml("[dev]\nslot-ms = \"x\"").expect_err("a text").to_string();
         assert!(wrong.contains("line 2"), "{wrong}");
+    }
+
+    #[test]
+    fn a_key_of_the_file_that_is_also_in_the_table_of_dev_is_refused() {
+        for (file, key) in [
+            ("slot-ms = 50\nio-threads = 2\n[dev]\nwarp-slot = 7\nslot-ms = 50", "slot-ms"),
+            ("account = []\n[quic]\n[dev]\n\naccount = []", "account"),
+            ("slot-ms = 1\n\n\n\ndev.slot-ms = 2", "slot-ms"),
+        ] {
+            let err = DevFlags::from_toml(file).expect_err(file).to_string();
+            let places = format!(
+                "`{key}` is set in [dev] and at the top of the file: remove one of the two"
+            );
+            assert!(err.contains(&places) && err.contains("line 5"), "{err}");
+        }
+        let both = "slot-ms = 1\n[dev]\nwarp-slot = 2\n[follow]\nsource = []\nsnapshot = \"a\"";
+        assert!(DevFlags::from_toml(both).is_ok());
     }
 
     #[test]

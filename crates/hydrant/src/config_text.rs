@@ -5,8 +5,10 @@
 //! is read from the whole text, so errors have both.
 //! Not here: the file (`config_file`), the structs (`node::flags`, `local::flags`, `follow::flags`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::value::Error as NoValue;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, IntoDeserializer,
@@ -37,6 +39,14 @@ impl<'a> ConfigText<'a> {
     /// Refuses the first key that is a field of no struct.
     pub(crate) fn check_keys(&self) -> Result<(), Error> {
         toml::Deserializer::parse(self.text)?.deserialize_map(KnownKeys(&self.keys))
+    }
+
+    /// Refuses the first key of a table that is also a key of the file.
+    pub(crate) fn check_repeated_keys(&self, table: &str) -> Result<(), Error> {
+        let file: BTreeMap<String, IgnoredAny> =
+            BTreeMap::deserialize(toml::Deserializer::parse(self.text)?)?;
+        let other_keys = OtherKeys { file: &file, table };
+        toml::Deserializer::parse(self.text)?.deserialize_map(TablesVisitor(other_keys))
     }
 }
 
@@ -257,10 +267,92 @@ impl<'de> DeserializeSeed<'de> for KnownKey<'_> {
     }
 }
 
+/// The keys of a file, which a table of it must not have.
+#[derive(Clone, Copy)]
+struct OtherKeys<'a> {
+    file: &'a BTreeMap<String, IgnoredAny>,
+    table: &'a str,
+}
+
+/// A visitor of a file that finds its table.
+struct TablesVisitor<'a>(OtherKeys<'a>);
+
+impl<'de> Visitor<'de> for TablesVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of settings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == self.0.table {
+                map.next_value_seed(self.0)?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for OtherKeys<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, table: D) -> Result<(), D::Error> {
+        table.deserialize_map(OtherKeysVisitor(self))
+    }
+}
+
+/// A visitor of the table.
+struct OtherKeysVisitor<'a>(OtherKeys<'a>);
+
+impl<'de> Visitor<'de> for OtherKeysVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of settings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while map.next_key_seed(OtherKey(self.0))?.is_some() {
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
+/// A visitor of one key of the table. Its error has the line.
+struct OtherKey<'a>(OtherKeys<'a>);
+
+impl Visitor<'_> for OtherKey<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a setting")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<(), E> {
+        let OtherKeys { file, table } = self.0;
+        if file.contains_key(key) {
+            return Err(E::custom(format!(
+                "`{key}` is set in [{table}] and at the top of the file: remove one of the two"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for OtherKey<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<(), D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
 
     #[derive(Debug, Default, Deserialize, PartialEq)]

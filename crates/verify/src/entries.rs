@@ -50,21 +50,36 @@ pub fn verify_entries<'a>(
     let mut last = start;
     for (index, entry) in entries.iter().enumerate() {
         let is_tick = entry.transaction_count == 0;
-        // A tick without hashes repeats the hash before it.
-        let plain = match is_tick {
-            true => entry.num_hashes,
-            false => entry.num_hashes.saturating_sub(1),
-        };
-        last = repeat_hash(last, plain, is_cancelled)?;
-        if !is_tick {
-            let root = signatures_root(&signatures(entry));
-            last = hashv(&[last.as_ref(), root.as_ref()]);
-        }
+        let signatures = if is_tick { None } else { Some(signatures(entry)) };
+        last = next_hash(last, entry.num_hashes, signatures.as_deref(), is_cancelled)?;
         if last != entry.hash {
             return Err(EntryError::Hash { index });
         }
     }
     Ok(())
+}
+
+/// Returns the hash of an entry after the entry with the hash `last`. `signatures` are those of its transactions; `None`
+/// is a tick.
+///
+/// Cost: that of [`verify_entries`].
+pub fn next_entry_hash(last: Hash, num_hashes: u64, signatures: Option<&[&Signature]>) -> Hash {
+    let never = AtomicBool::new(false);
+    next_hash(last, num_hashes, signatures, &never).unwrap_or_default()
+}
+
+fn next_hash(
+    last: Hash,
+    num_hashes: u64,
+    signatures: Option<&[&Signature]>,
+    is_cancelled: &AtomicBool,
+) -> Result<Hash, EntryError> {
+    let Some(signatures) = signatures else {
+        // A tick without hashes repeats the hash before it.
+        return repeat_hash(last, num_hashes, is_cancelled);
+    };
+    let last = repeat_hash(last, num_hashes.saturating_sub(1), is_cancelled)?;
+    Ok(hashv(&[last.as_ref(), signatures_root(signatures).as_ref()]))
 }
 
 /// Returns the root of the Merkle tree of the signatures of an entry.

@@ -29,7 +29,7 @@ mod vote;
 pub use bank::{
     AccountChange, AccountHash, ArchivedBank, FrozenBank, LatticeChange, RootBank, SummedBank,
 };
-pub use entries::{ENTRY_HASHES_MAX, EntryError, verify_entries};
+pub use entries::{ENTRY_HASHES_MAX, EntryError, next_entry_hash, verify_entries};
 pub use error::VerifierError;
 pub use reports::SourceId;
 pub use slot_hashes::{newest_slot_hash, slot_hashes};

@@ -74,6 +74,11 @@ impl UnverifiedVote {
         if is_valid { Ok(SignedVote(self)) } else { Err(VoteError::Signature) }
     }
 
+    /// Returns it as a signed vote: the caller has verified all signatures of the transaction that it was read from.
+    pub fn with_verified_signatures(self) -> SignedVote {
+        SignedVote(self)
+    }
+
     /// The vote account.
     pub fn vote_account(&self) -> &Pubkey {
         &self.vote_account

@@ -1,7 +1,8 @@
 //! A synthetic chain of mainnet's shape, slot by slot, with right bank hashes.
 //!
 //! Shape of a slot: Clock and SlotHashes; votes, which write the vote account and the payer; swaps, which write some eight
-//! accounts each, most of them hot; stake rewards in some slots; RecentBlockhashes and SlotHistory; the metadata.
+//! accounts each, most of them hot; stake rewards in some slots; RecentBlockhashes and SlotHistory; the metadata. The
+//! entries are apart, because not every follower requests them: 64 ticks, and one with transactions before each tick.
 //! The hashes are computed by `verify`, whose CPU time is a measurement too.
 //! Bounds: all slots are in memory, encoded.
 
@@ -15,14 +16,16 @@ use cpu_time::ThreadTime;
 use ledger::BlockId;
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::Progress;
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::{ReadableAccount, WritableAccount};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
+use solana_signature::Signature;
 use testkit::synthetic::{Synthetic, Updates};
-use verify::{AccountChange, FrozenBank, RootBank, Verifier, VerifierConfig};
+use verify::{AccountChange, FrozenBank, RootBank, Verifier, VerifierConfig, next_entry_hash};
 use yellowstone_grpc_proto::geyser::SlotStatus;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 
 use super::messages;
 use super::shape::Shape;
@@ -32,6 +35,8 @@ use super::snapshot::{self, SLOT, SnapshotFile};
 const CHUNK_BYTES: usize = 128 << 10;
 /// Slots from a bank to the one that makes it the root.
 const ROOT_AFTER: u64 = 32;
+/// Ticks of a slot.
+const TICKS: usize = 64;
 /// Slots in the SlotHashes sysvar.
 const SLOT_HASHES_MAX: usize = 512;
 const RECENT_BLOCKHASHES_BYTES: usize = 6_008;
@@ -45,16 +50,19 @@ pub(super) struct Slot {
     pub(super) transactions: usize,
     /// Frames up to the last account. The first chunk begins with the bank's creation, Clock and SlotHashes.
     pub(super) content: Vec<Bytes>,
+    /// The entries.
+    pub(super) entries: Bytes,
     /// The metadata and the statuses that follow.
     pub(super) end: Bytes,
 }
 
 impl Slot {
+    /// Bytes without entries.
     pub(super) fn bytes(&self) -> usize {
         self.content.iter().chain([&self.end]).map(Bytes::len).sum()
     }
 
-    /// The messages, without the heads of their frames.
+    /// The messages, without the heads of their frames and without entries.
     pub(super) fn messages(&self) -> impl Iterator<Item = &[u8]> {
         self.content.iter().chain([&self.end]).flat_map(|chunk| {
             let mut rest = &chunk[..];
@@ -95,16 +103,60 @@ struct OpenSlot {
     frames: BytesMut,
     content: Vec<Bytes>,
     updates: usize,
-    transactions: u64,
+    /// The signature of each transaction.
+    signatures: Vec<Signature>,
     changes: HashMap<Pubkey, AccountChange>,
 }
 
 impl OpenSlot {
-    fn put(&mut self, update: yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof) {
+    fn put(&mut self, update: UpdateOneof) {
+        if let UpdateOneof::Transaction(update) = &update
+            && let Some(info) = &update.transaction
+        {
+            // The messages are made here: each has 64 bytes.
+            self.signatures.push(Signature::try_from(&info.signature[..]).unwrap_or_default());
+        }
         messages::put(&mut self.frames, update);
         if self.frames.len() >= CHUNK_BYTES {
             self.content.push(self.frames.split().freeze());
         }
+    }
+}
+
+impl OpenSlot {
+    /// The index of the next transaction.
+    fn next_index(&self) -> u64 {
+        self.signatures.len() as u64
+    }
+
+    /// The entries after those of the parent, with this number of hashes for each tick.
+    fn entries(&self, blockhash: Hash, tick_hashes: u64) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut last = blockhash;
+        let mut rest = &self.signatures[..];
+        for tick in 0..TICKS {
+            let taken = rest.len().div_ceil(TICKS - tick);
+            let starting_transaction_index = (self.signatures.len() - rest.len()) as u64;
+            let of_entry = rest.split_off(..taken).unwrap_or_default();
+            let before_tick = if taken > 0 { tick_hashes / 2 } else { 0 };
+            let mut push = |num_hashes, signatures: Option<&[&Signature]>| {
+                last = next_entry_hash(last, num_hashes, signatures);
+                let count = signatures.map_or(0, <[_]>::len) as u64;
+                let first = starting_transaction_index + if count > 0 { 0 } else { taken as u64 };
+                entries.push(Entry {
+                    num_hashes,
+                    hash: last,
+                    transaction_count: count,
+                    starting_transaction_index: first,
+                });
+            };
+            if taken > 0 {
+                let signatures: Vec<&Signature> = of_entry.iter().collect();
+                push(before_tick, Some(&signatures));
+            }
+            push(tick_hashes - before_tick, None);
+        }
+        entries
     }
 }
 
@@ -150,7 +202,7 @@ impl Chain {
             frames: BytesMut::new(),
             content: Vec::new(),
             updates: 0,
-            transactions: 0,
+            signatures: Vec::new(),
             changes: HashMap::new(),
         };
         self.slot_hashes.push_front((self.block.slot, self.bank_hash));
@@ -191,7 +243,7 @@ impl Chain {
             if n % 7 < 4 {
                 self.updates.transaction(&mut changes);
             }
-            let index = open.transactions;
+            let index = open.next_index();
             let mut keys: Vec<Pubkey> = Vec::with_capacity(changes.len() + 1);
             for change in changes.drain(..).rev() {
                 let pubkey = Pubkey::try_from(change.address.as_bytes()).context("an address")?;
@@ -200,14 +252,13 @@ impl Chain {
             }
             keys.push(spl_token_interface::ID);
             open.put(messages::swap(open.slot, index, &keys));
-            open.transactions += 1;
         }
         Ok(())
     }
 
     fn vote(&mut self, open: &mut OpenSlot, n: usize) -> Result<()> {
         let [identity, vote_account] = snapshot::voter(n);
-        let index = open.transactions;
+        let index = open.next_index();
         let mut vote = snapshot::vote_state(n)?;
         // A timestamp in unused bytes of the account: every vote changes it.
         if let Some((_, end)) = vote.0.data_as_mut_slice().split_last_chunk_mut::<8>() {
@@ -218,7 +269,6 @@ impl Chain {
         self.write(open, vote_account, Some(Arc::new(vote)), Some(index));
         let keys = [identity, vote_account, solana_sdk_ids::vote::ID];
         open.put(messages::vote(open.slot, index, &keys));
-        open.transactions += 1;
         Ok(())
     }
 
@@ -258,11 +308,10 @@ impl Chain {
 
     fn freeze(&mut self, mut open: OpenSlot, pays_rewards: bool) -> Result<Slot> {
         let slot = open.slot;
-        let transactions = open.transactions;
+        let transactions = open.next_index();
         let block = BlockId { slot, version: slot };
-        let mut bytes = [6; 32];
-        bytes[..8].copy_from_slice(&slot.to_le_bytes());
-        let blockhash = Hash::new_from_array(bytes);
+        let entries = open.entries(self.blockhash, self.shape.tick_hashes);
+        let blockhash = entries.last().context("a tick")?.hash;
         let changes: Vec<AccountChange> = open.changes.into_values().collect();
         let frozen = FrozenBank {
             block,
@@ -286,7 +335,8 @@ impl Chain {
         }
         let mut end = BytesMut::new();
         let hashes = [&self.blockhash, &blockhash];
-        messages::put(&mut end, messages::block_meta(slot, hashes, transactions));
+        let entries_len = entries.len() as u64;
+        messages::put(&mut end, messages::block_meta(slot, hashes, transactions, entries_len));
         for status in [SlotStatus::SlotProcessed, SlotStatus::SlotConfirmed] {
             messages::put(&mut end, messages::status(slot, status));
         }
@@ -294,12 +344,17 @@ impl Chain {
             messages::put(&mut end, messages::status(rooted, SlotStatus::SlotFinalized));
         }
         (self.block, self.blockhash) = (block, blockhash);
+        let mut entry_frames = BytesMut::new();
+        for (index, entry) in (0..).zip(&entries) {
+            messages::put(&mut entry_frames, messages::entry(slot, index, entry));
+        }
         Ok(Slot {
             slot,
             updates: open.updates,
             accounts: changes.len(),
             transactions: usize::try_from(transactions)?,
             content: open.content,
+            entries: entry_frames.freeze(),
             end: end.freeze(),
         })
     }

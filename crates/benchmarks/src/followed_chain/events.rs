@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use chain_solana::{EventSink, LedgerEvent};
+use follow::CheckTimes;
 use hdrhistogram::Histogram;
 use parking_lot::{Condvar, Mutex};
 use testkit::clock::now;
@@ -17,6 +18,8 @@ use super::source::Pace;
 
 /// The threads that receive and decode.
 pub(super) const STREAM_THREAD: &str = "streams";
+/// How the names of the threads begin that check transactions.
+const CHECK_THREADS: &str = "follow-check";
 
 /// A sink that records when a slot was the tip first, and when it was confirmed.
 #[derive(Clone)]
@@ -75,6 +78,8 @@ pub(super) struct Times {
     pub(super) memory: AboveRoot,
     /// In which the follower hashed accounts.
     pub(super) hash_time: Duration,
+    /// In which it checked transactions.
+    pub(super) check_times: CheckTimes,
 }
 
 impl Times {
@@ -113,6 +118,13 @@ impl Times {
             verdicts.record(confirmed.saturating_duration_since(due).as_micros() as u64)?;
         }
         Ok(verdicts)
+    }
+
+    /// Cores that the threads used that check transactions.
+    pub(super) fn check_cores(&self) -> Result<f64> {
+        let is_check = |(name, _): &(&String, &u64)| name.starts_with(CHECK_THREADS);
+        let used: u64 = self.cpu.iter().filter(is_check).map(|(_, used)| used).sum();
+        Ok(used as f64 / 1e9 / self.seconds()?)
     }
 
     /// Cores that threads used from the first byte to the last bank.

@@ -4,10 +4,12 @@
 //! Measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other lines for people.
 //! A synthetic chain ([`chain`]) is made and encoded before anything is measured. Each slot has the updates of 400 ms of
 //! mainnet: 18,000 account updates and 3,300 transactions a second. A source in this process sends them over a socket to
-//! a follower, as fast as it takes them, and then once more at their own rate to another one. Both verify every bank.
+//! a follower, as fast as it takes them, and then once more at their own rate to another one. Both verify every bank with
+//! the signatures of its transactions. A third one verifies entries, too, at mainnet's number of hashes.
 //! Measured: updates a second from the first byte to the tip's event, beside prost's decoding of the same messages in
 //! this run; at mainnet's rate the time from when block metadata is due until the bank is the tip, also while stake
-//! rewards are paid; from when the child's SlotHashes is due until the bank is confirmed; the time in which the follower hashes accounts;
+//! rewards are paid; from when the child's SlotHashes is due until the bank is confirmed, also with entries; the time in which the follower hashes accounts
+//! and checks transactions;
 //! and what the follower holds above the rooted state ([`memory`]).
 //! Source, decoding and writer share the machine's cores.
 //! Not here: the bars (`follow.rs`).
@@ -31,8 +33,8 @@ use anyhow::{Context, Result, ensure};
 use chain_solana::HistoryLimits;
 use feed::FeedConfig;
 use follow::{
-    AgreementConfig, Base, Follower, FollowerConfig, OnMismatch, SourceConfig, StreamConfig,
-    VerifyMode,
+    AgreementConfig, Base, CheckTimes, Follower, FollowerConfig, OnMismatch, SourceConfig,
+    StreamConfig, VerifyMode,
 };
 use hdrhistogram::Histogram;
 use prost::Message;
@@ -46,7 +48,7 @@ use self::chain::{Chain, Slot};
 use self::events::Times;
 use self::memory::AboveRoot;
 use self::snapshot::SnapshotFile;
-use self::source::Pace;
+use self::source::{Pace, Script};
 use crate::arguments::value_of;
 
 // The binary's allocator.
@@ -75,7 +77,12 @@ const FULL: Size = Size {
     slots: 120,
     rewards_from: 80,
     rewards: 10,
-    shape: shape::Shape { votes: 520, transactions: 800, rewarded_stakes: 4_096 },
+    shape: shape::Shape {
+        votes: 520,
+        transactions: 800,
+        rewarded_stakes: 4_096,
+        tick_hashes: 62_500,
+    },
     slot_time: Duration::from_millis(400),
 };
 
@@ -84,7 +91,7 @@ const TOY: Size = Size {
     slots: 8,
     rewards_from: 4,
     rewards: 2,
-    shape: shape::Shape { votes: 5, transactions: 8, rewarded_stakes: 10 },
+    shape: shape::Shape { votes: 5, transactions: 8, rewarded_stakes: 10, tick_hashes: 20 },
     slot_time: Duration::from_millis(20),
 };
 
@@ -111,7 +118,8 @@ fn main() -> Result<()> {
 
     let (updates, bytes) = (sum(&slots, |slot| slot.updates), sum(&slots, |slot| slot.bytes()));
     let decode_s = decode_all(&slots)?;
-    let fast = follow_chain(&snapshot, &slots, Pace::Unlimited)?;
+    let script = |pace, has_entries| Script { slots: Arc::clone(&slots), pace, has_entries };
+    let fast = follow_chain(&snapshot, script(Pace::Unlimited, false))?;
     let applied_s = fast.seconds()?;
     let decoded = updates as f64 / decode_s;
     let applied = updates as f64 / applied_s;
@@ -122,17 +130,21 @@ fn main() -> Result<()> {
     }
     println!("applied to prost alone: {:.3}", applied / decoded);
 
-    let paced = follow_chain(&snapshot, &slots, Pace::PerSlot(size.slot_time))?;
+    let pace = Pace::PerSlot(size.slot_time);
+    let paced = follow_chain(&snapshot, script(pace, false))?;
+    let with_entries = follow_chain(&snapshot, script(pace, true))?;
     // The slot after the last rewards has what is left of them in the queue.
     let is_rewarding = |n: usize| (rewards.start..=rewards.end).contains(&n);
     let lags = paced.lags(&slots, |n| !is_rewarding(n))?;
     let reward_lags = paced.lags(&slots, is_rewarding)?;
     let verdicts = paced.verdicts(&slots)?;
+    let entry_verdicts = with_entries.verdicts(&slots)?;
     println!("\nat mainnet's rate, ms                        p50      p99      max");
     for (name, of) in [
         ("block metadata to visible", &lags),
         ("the same, while rewards are paid", &reward_lags),
         ("SlotHashes of the child to confirmed", &verdicts),
+        ("the same, with --verify-entries", &entry_verdicts),
     ] {
         let ms = |quantile: f64| of.value_at_quantile(quantile) as f64 / 1e3;
         println!("{name:38} {:9.2} {:8.2} {:8.2}", ms(0.5), ms(0.99), of.max() as f64 / 1e3);
@@ -149,6 +161,19 @@ fn main() -> Result<()> {
         paced.cores(&["follow"])? * 100.0,
         paced.cores(&["follow", events::STREAM_THREAD])? * 100.0
     );
+
+    for (name, of) in [("signatures", &paced), ("with --verify-entries", &with_entries)] {
+        let share = |time: Duration| time.as_secs_f64() * 100.0 / slots.len() as f64 / slot_s;
+        let CheckTimes { signatures, entries, balances } = of.check_times;
+        println!(
+            "checks of transactions, {name}: {:.1} % of a core; of their time, in % of a slot, signatures {:.1}, entries \
+             {:.1}, balances {:.1}",
+            of.check_cores()? * 100.0,
+            share(signatures),
+            share(entries),
+            share(balances),
+        );
+    }
 
     println!("above the rooted state, at most, at mainnet's rate: {}", paced.memory);
 
@@ -199,8 +224,10 @@ fn decode_all(slots: &[Slot]) -> Result<f64> {
 }
 
 /// Follows the chain from its snapshot until its last bank is the tip and the bank before it is confirmed.
-fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Result<Times> {
-    let source = source::start(Arc::clone(slots), pace)?;
+fn follow_chain(snapshot: &SnapshotFile, script: Script) -> Result<Times> {
+    let Script { pace, has_entries, .. } = script;
+    let last = script.slots.last().context("a slot")?.slot;
+    let source = source::start(script)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name(events::STREAM_THREAD)
@@ -213,7 +240,7 @@ fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Res
         feed: FeedConfig::default(),
         history: HistoryLimits { blocks_max: 64, bytes_max: 1 << 30 },
         verify: VerifyMode::Sequence,
-        verify_entries: false,
+        verify_entries: has_entries,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
         trusted_banks: Vec::new(),
@@ -228,7 +255,6 @@ fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Res
     let follower = Follower::new(config, Base::from_snapshot(loaded)?)?;
     let status = Arc::clone(follower.status());
     let mut memory = AboveRoot::new(follower.reader());
-    let last = slots.last().context("a slot")?.slot;
     let recorder = events::Recorder::new(last);
     let handle = follower.start(vec![Box::new(recorder.clone())])?;
     let started = now();
@@ -253,5 +279,6 @@ fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Res
     handle.stop()?;
     source.stop();
     let hash_time = status.proof().hash_time();
-    Ok(Times { moments: recorder, began, pace, cpu, memory, hash_time })
+    let check_times = status.proof().check_times();
+    Ok(Times { moments: recorder, began, pace, cpu, memory, hash_time, check_times })
 }

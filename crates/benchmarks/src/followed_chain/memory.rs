@@ -16,8 +16,13 @@ use metrics::Collector;
 /// Between two observations.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);
 /// Parts of the follower's memory that are above the root.
-const PARTS: [&str; 4] =
-    ["follow_open_banks", "follow_prepared_banks", "follow_queue", "follow_verifier"];
+const PARTS: [&str; 5] = [
+    "follow_open_banks",
+    "follow_prepared_banks",
+    "follow_queue",
+    "follow_verifier",
+    "follow_checks",
+];
 
 /// The most that was observed.
 pub(super) struct AboveRoot {

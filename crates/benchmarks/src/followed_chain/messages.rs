@@ -5,7 +5,7 @@
 
 use bytes::{BufMut, BytesMut};
 use prost::Message;
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_keypair::Keypair;
@@ -16,8 +16,8 @@ use solana_signer::Signer;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     SlotStatus, SubscribeUpdate, SubscribeUpdateAccount, SubscribeUpdateAccountInfo,
-    SubscribeUpdateBlockMeta, SubscribeUpdateSlot, SubscribeUpdateTransaction,
-    SubscribeUpdateTransactionInfo,
+    SubscribeUpdateBlockMeta, SubscribeUpdateEntry, SubscribeUpdateSlot,
+    SubscribeUpdateTransaction, SubscribeUpdateTransactionInfo,
 };
 use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
 
@@ -216,7 +216,25 @@ fn token_balance(account_index: u32, owner: &Pubkey) -> proto::TokenBalance {
     }
 }
 
-pub(super) fn block_meta(slot: u64, hashes: [&Hash; 2], transactions: u64) -> UpdateOneof {
+/// An entry of a block, and the transactions before it.
+pub(super) fn entry(slot: u64, index: u64, entry: &Entry) -> UpdateOneof {
+    UpdateOneof::Entry(SubscribeUpdateEntry {
+        slot,
+        index,
+        num_hashes: entry.num_hashes,
+        hash: entry.hash.to_bytes().to_vec(),
+        executed_transaction_count: entry.transaction_count,
+        starting_transaction_index: entry.starting_transaction_index,
+        bank_id: slot,
+    })
+}
+
+pub(super) fn block_meta(
+    slot: u64,
+    hashes: [&Hash; 2],
+    transactions: u64,
+    entries: u64,
+) -> UpdateOneof {
     let [parent, own] = hashes;
     UpdateOneof::BlockMeta(SubscribeUpdateBlockMeta {
         slot,
@@ -226,6 +244,7 @@ pub(super) fn block_meta(slot: u64, hashes: [&Hash; 2], transactions: u64) -> Up
         parent_slot: slot - 1,
         parent_blockhash: parent.to_string(),
         executed_transaction_count: transactions,
+        entries_count: entries,
         bank_id: slot,
         ..Default::default()
     })

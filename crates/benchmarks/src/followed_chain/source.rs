@@ -21,6 +21,15 @@ use super::chain::Slot;
 /// A timer of tokio fires up to this much late.
 const TIMER_STEP: Duration = Duration::from_millis(2);
 
+/// What is sent.
+#[derive(Clone)]
+pub(super) struct Script {
+    pub(super) slots: Arc<[Slot]>,
+    pub(super) pace: Pace,
+    /// Whether the entries of a slot come before its end.
+    pub(super) has_entries: bool,
+}
+
 /// How fast slots are sent.
 #[derive(Clone, Copy)]
 pub(super) enum Pace {
@@ -54,10 +63,10 @@ impl Source {
     }
 }
 
-pub(super) fn start(slots: Arc<[Slot]>, pace: Pace) -> Result<Source> {
+pub(super) fn start(script: Script) -> Result<Source> {
     let began = Arc::new(OnceLock::new());
     let moment = Arc::clone(&began);
-    let body = move || chunks(Arc::clone(&slots), pace, Arc::clone(&moment)).boxed();
+    let body = move || chunks(script.clone(), Arc::clone(&moment)).boxed();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = oneshot::channel();
     let address = runtime.block_on(RawSource::new(None, body).serve());
@@ -72,24 +81,24 @@ pub(super) fn start(slots: Arc<[Slot]>, pace: Pace) -> Result<Source> {
 }
 
 /// All chunks; then the stream stays open.
-fn chunks(
-    slots: Arc<[Slot]>,
-    pace: Pace,
-    began: Arc<OnceLock<Instant>>,
-) -> impl Stream<Item = Bytes> + Send {
+fn chunks(script: Script, began: Arc<OnceLock<Instant>>) -> impl Stream<Item = Bytes> + Send {
+    let Script { slots, pace, has_entries } = script;
     let sent = futures_util::stream::unfold((slots, 0, 0), move |(slots, number, at)| {
         let began = Arc::clone(&began);
         async move {
             let began = *began.get_or_init(now);
             let slot = slots.get(number)?;
-            let (chunk, next) = match slot.content.get(at) {
-                Some(chunk) => (chunk.clone(), (number, at + 1)),
-                None => (slot.end.clone(), (number + 1, 0)),
+            let before_end = slot.content.len() + usize::from(has_entries);
+            let is_end = at == before_end;
+            let next = if is_end { (number + 1, 0) } else { (number, at + 1) };
+            let chunk = match slot.content.get(at) {
+                Some(chunk) => chunk.clone(),
+                None if is_end => slot.end.clone(),
+                None => slot.entries.clone(),
             };
             if let Pace::PerSlot(slot_time) = pace {
-                let share = slot_time.mul_f64(at as f64 / slot.content.len() as f64);
+                let share = slot_time.mul_f64(at as f64 / before_end as f64);
                 let due = pace.slot_begin(began, number) + share;
-                let is_end = at == slot.content.len();
                 let wake = if is_end { due - TIMER_STEP } else { due };
                 tokio::time::sleep_until(wake.into()).await;
                 if is_end {

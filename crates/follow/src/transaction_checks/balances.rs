@@ -105,6 +105,11 @@ impl AccountKind {
 }
 
 impl BankBalances {
+    /// Heap bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.written.capacity() * size_of::<(Pubkey, WrittenBalance)>()
+    }
+
     /// Compares a block with the accounts that it has written. Returns whether the balances of all transactions were
     /// compared with accounts.
     ///

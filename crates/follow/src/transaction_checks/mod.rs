@@ -1,11 +1,12 @@
 //! Checks the transactions of banks on threads of their own: signatures, entries, balances and failed writes.
 //!
 //! In: the transactions of open banks as the writer prepares them, and whole banks. Out: a message to the writer for each
-//! bank once all of its checks are done, with the first contradiction if there is one.
+//! bank once all of its checks are done, with the first contradiction if there is one; and the votes among the transactions
+//! with valid signatures, as soon as these are verified, also of open banks: a signed vote proves whatever bank it is in.
 //! Shape: a bank is split into tasks, which any thread takes: [`CHUNK_MAX`] transactions, or entries with some
 //! [`TASK_HASHES`] hashes. The last task of a bank sends the result.
-//! Bounds: a task holds transactions that history has too, and there are no more banks than the verifier has above the root.
-//! The tasks of a bank that is dropped are removed.
+//! Bounds: a task holds transactions that history has too, and there are no more banks than the verifier has above the root,
+//! and those that are prepared while they are open. The tasks of a bank that is dropped are removed.
 //! Not here: what follows from a contradiction (`verification`), the rule of entries (`verify`).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,14 +21,17 @@ use parking_lot::{Condvar, Mutex};
 use solana::{Entry, TransactionCheck, TransactionFault, TransactionProof};
 use solana_hash::Hash;
 use tokio::sync::mpsc::WeakSender;
-use verify::{ENTRY_HASHES_MAX, EntryError, verify_entries};
+use verify::{ENTRY_HASHES_MAX, EntryError, SignedVote, verify_entries};
 
-use crate::checked_bank::{CheckTimes, CheckedBank};
+use crate::checked_bank::{CheckMetrics, CheckedBank};
 use crate::clock::now;
 use crate::error::FollowError;
 use crate::stream::Message;
+use crate::votes::VoteFilter;
 
 mod balances;
+#[cfg(test)]
+mod tests;
 mod transfers;
 
 pub(crate) use balances::{BankBalances, WrittenBalance};
@@ -87,7 +91,9 @@ struct Shared {
     queue: Mutex<Queue>,
     is_filled: Condvar,
     messages: WeakSender<Message>,
-    times: Arc<CheckTimes>,
+    /// The votes to send; `None` if votes prove nothing.
+    votes: Option<Arc<VoteFilter>>,
+    metrics: Arc<CheckMetrics>,
 }
 
 #[derive(Default)]
@@ -97,15 +103,15 @@ struct Queue {
 }
 
 impl TransactionChecks {
-    /// Starts the threads. With `needs_entries` a bank without all of its entries is a contradiction.
+    /// Starts the threads. With `needs_entries` a bank without all of its entries is a contradiction. With `votes` the
+    /// votes that it selects are sent.
     pub(crate) fn start(
         messages: WeakSender<Message>,
         needs_entries: bool,
-        times: Arc<CheckTimes>,
+        votes: Option<Arc<VoteFilter>>,
+        metrics: Arc<CheckMetrics>,
     ) -> Result<Self, FollowError> {
-        let queue = Mutex::new(Queue::default());
-        let shared = Arc::new(Shared { queue, is_filled: Condvar::new(), messages, times });
-        let started = Self { shared, needs_entries, banks: BTreeMap::new() };
+        let started = Self::new(messages, needs_entries, votes, metrics);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         for number in 0..cores.min(THREADS_MAX) {
             let shared = Arc::clone(&started.shared);
@@ -114,6 +120,19 @@ impl TransactionChecks {
             thread.spawn(move || shared.run()).map_err(FollowError::Thread)?;
         }
         Ok(started)
+    }
+
+    /// Creates the queue, without a thread.
+    fn new(
+        messages: WeakSender<Message>,
+        needs_entries: bool,
+        votes: Option<Arc<VoteFilter>>,
+        metrics: Arc<CheckMetrics>,
+    ) -> Self {
+        let queue = Mutex::new(Queue::default());
+        let is_filled = Condvar::new();
+        let shared = Arc::new(Shared { queue, is_filled, messages, votes, metrics });
+        Self { shared, needs_entries, banks: BTreeMap::new() }
     }
 
     /// Queues those of the bank's transactions that were not queued yet. They are in order, and `from` is how many are
@@ -130,6 +149,7 @@ impl TransactionChecks {
         let tasks = new.chunks(CHUNK_MAX).map(|chunk| TaskKind::Signatures(chunk.to_vec()));
         let tasks: Vec<_> = tasks.map(|kind| open.new_task(kind)).collect();
         open.queued += new.len();
+        self.shared.metrics.open_banks.store(self.banks.len() as u64, Ordering::Relaxed);
         self.shared.push(tasks);
     }
 
@@ -161,8 +181,9 @@ impl TransactionChecks {
     /// Removes a bank that ended or was dropped, or whose result is known.
     pub(crate) fn remove(&mut self, id: BlockId) {
         let Some(open) = self.banks.remove(&id) else { return };
+        self.shared.metrics.open_banks.store(self.banks.len() as u64, Ordering::Relaxed);
         open.bank.is_cancelled.store(true, Ordering::Relaxed);
-        self.shared.queue.lock().tasks.retain(|task| task.bank.id != id);
+        self.shared.remove_tasks(|task| task.bank.id == id);
     }
 }
 
@@ -171,9 +192,9 @@ impl Drop for TransactionChecks {
         for open in self.banks.values() {
             open.bank.is_cancelled.store(true, Ordering::Relaxed);
         }
-        let mut queue = self.shared.queue.lock();
-        queue.is_closed = true;
-        queue.tasks.clear();
+        self.shared.queue.lock().is_closed = true;
+        self.shared.remove_tasks(|_| true);
+        self.shared.metrics.open_banks.store(0, Ordering::Relaxed);
         self.shared.is_filled.notify_all();
     }
 }
@@ -206,6 +227,26 @@ impl BankCheck {
         let mut known = self.fault.lock();
         *known = Some(known.map_or(fault, |known| known.min(fault)));
     }
+
+    /// Verifies signatures up to the first wrong one. Returns the selected votes among the transactions before it.
+    fn check_signatures(
+        &self,
+        transactions: &[Arc<ExecutedTransaction>],
+        votes: Option<&VoteFilter>,
+    ) -> Vec<SignedVote> {
+        let mut found = Vec::new();
+        for executed in transactions {
+            if self.is_cancelled.load(Ordering::Relaxed) {
+                break;
+            }
+            if verify_signatures(&executed.transaction).is_err() {
+                self.report(TransactionCheck::Signature, Some(executed.index));
+                break;
+            }
+            found.extend(votes.and_then(|votes| votes.find_vote(executed)));
+        }
+        found
+    }
 }
 
 impl Shared {
@@ -213,7 +254,12 @@ impl Shared {
         if tasks.is_empty() {
             return;
         }
-        self.queue.lock().tasks.extend(tasks);
+        let bytes: usize = tasks.iter().map(Task::bytes).sum();
+        self.metrics.task_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let mut queue = self.queue.lock();
+        queue.tasks.extend(tasks);
+        self.count_queued(&queue);
+        drop(queue);
         self.is_filled.notify_all();
     }
 
@@ -225,35 +271,70 @@ impl Shared {
                 return None;
             }
             match queue.tasks.pop_front() {
-                Some(task) => return Some(task),
+                Some(task) => {
+                    self.count_queued(&queue);
+                    return Some(task);
+                }
                 None => self.is_filled.wait(&mut queue),
             }
         }
     }
 
+    /// Removes queued tasks.
+    fn remove_tasks(&self, is_removed: impl Fn(&Task) -> bool) {
+        let mut queue = self.queue.lock();
+        let mut bytes = 0;
+        queue.tasks.retain(|task| {
+            let is_removed = is_removed(task);
+            bytes += if is_removed { task.bytes() } else { 0 };
+            !is_removed
+        });
+        self.count_queued(&queue);
+        self.metrics.task_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn count_queued(&self, queue: &Queue) {
+        self.metrics.queued_tasks.store(queue.tasks.len() as u64, Ordering::Relaxed);
+    }
+
     fn run(&self) {
-        while let Some(Task { bank, kind }) = self.pop() {
-            let started = now();
-            let (check, nanos) = match &kind {
-                TaskKind::Signatures(_) => (TransactionCheck::Signature, &self.times.signatures),
-                TaskKind::Entries { .. } => (TransactionCheck::Entries, &self.times.entries),
-                TaskKind::Balances(..) => (TransactionCheck::Balance, &self.times.balances),
-            };
-            let done = catch_unwind(AssertUnwindSafe(|| kind.run(&bank)));
-            nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            if done.is_err() {
-                // The panic hook has logged it. What cannot be checked is not proven.
-                bank.report(check, None);
-            }
-            let is_last = bank.open_tasks.fetch_sub(1, Ordering::AcqRel) == 1;
-            if is_last && !self.send(&bank) {
+        while let Some(task) = self.pop() {
+            if !self.run_task(task) {
                 return;
             }
         }
     }
 
+    /// Runs a task, and sends what it finds. False if the writer has ended.
+    fn run_task(&self, task: Task) -> bool {
+        let bytes = task.bytes() as u64;
+        let Task { bank, kind } = task;
+        let metrics = &self.metrics;
+        let (check, nanos) = match &kind {
+            TaskKind::Signatures(_) => (TransactionCheck::Signature, &metrics.signature_nanos),
+            TaskKind::Entries { .. } => (TransactionCheck::Entries, &metrics.entry_nanos),
+            TaskKind::Balances(..) => (TransactionCheck::Balance, &metrics.balance_nanos),
+        };
+        let started = now();
+        let votes = self.votes.as_deref();
+        let done = catch_unwind(AssertUnwindSafe(|| kind.run(&bank, votes)));
+        nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        metrics.task_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let votes = done.unwrap_or_else(|_| {
+            // The panic hook has logged it. What cannot be checked is not proven.
+            bank.report(check, None);
+            Vec::new()
+        });
+        // The votes come before the result of their bank.
+        if !votes.is_empty() && !self.send(Message::Votes(votes)) {
+            return false;
+        }
+        let is_last = bank.open_tasks.fetch_sub(1, Ordering::AcqRel) == 1;
+        !is_last || self.send_result(&bank)
+    }
+
     /// Sends the result of a bank. False if the writer has ended.
-    fn send(&self, bank: &BankCheck) -> bool {
+    fn send_result(&self, bank: &BankCheck) -> bool {
         if bank.is_cancelled.load(Ordering::Relaxed) {
             return true;
         }
@@ -263,25 +344,35 @@ impl Shared {
             fault: *bank.fault.lock(),
             results: if is_compared { ResultOrigin::Compared } else { ResultOrigin::Source },
         };
+        self.send(Message::Checked(checked))
+    }
+
+    /// Sends a message to the writer. False if it has ended.
+    fn send(&self, message: Message) -> bool {
         let messages = self.messages.upgrade();
-        messages.is_some_and(|it| it.blocking_send(Message::Checked(checked)).is_ok())
+        messages.is_some_and(|messages| messages.blocking_send(message).is_ok())
+    }
+}
+
+impl Task {
+    /// Bytes of a task, without what history has.
+    fn bytes(&self) -> usize {
+        let list = match &self.kind {
+            TaskKind::Signatures(transactions) => size_of_val(&**transactions),
+            TaskKind::Entries { .. } => 0,
+            TaskKind::Balances(_, balances) => balances.bytes(),
+        };
+        size_of::<Self>() + list
     }
 }
 
 impl TaskKind {
-    fn run(self, bank: &BankCheck) {
+    /// Runs the check. Returns the votes among the transactions with valid signatures.
+    fn run(self, bank: &BankCheck, votes: Option<&VoteFilter>) -> Vec<SignedVote> {
         match self {
-            Self::Signatures(transactions) => {
-                let wrong = transactions.iter().find(|executed| {
-                    let is_cancelled = bank.is_cancelled.load(Ordering::Relaxed);
-                    !is_cancelled && verify_signatures(&executed.transaction).is_err()
-                });
-                if let Some(executed) = wrong {
-                    bank.report(TransactionCheck::Signature, Some(executed.index));
-                }
-            }
+            Self::Signatures(transactions) => return bank.check_signatures(&transactions, votes),
             Self::Entries { block, start, entries } => {
-                let Some(entries) = block.entries.get(entries) else { return };
+                let Some(entries) = block.entries.get(entries) else { return Vec::new() };
                 let signatures = |entry: &Entry| {
                     let transactions = transactions_of(&block, entry).iter();
                     transactions.flat_map(|executed| &executed.transaction.signatures).collect()
@@ -298,6 +389,7 @@ impl TaskKind {
                 Err(fault) => bank.report_fault(fault),
             },
         }
+        Vec::new()
     }
 }
 

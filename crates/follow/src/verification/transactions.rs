@@ -41,6 +41,11 @@ impl Verification {
         }
     }
 
+    /// Number of banks above the root whose transactions are not proven.
+    pub(crate) fn unproven_banks(&self) -> usize {
+        self.unchecked.all.len()
+    }
+
     /// Whether the transactions of a bank, or of an ancestor, are not checked.
     pub(super) fn awaits_transactions(&self, bank: BlockId) -> bool {
         self.is_above_any(bank, &self.unchecked.all)

@@ -6,7 +6,6 @@
 //! is written from the beginning.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use chain_solana::{
     AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, ExecutedTransaction,
@@ -107,11 +106,6 @@ impl Writer {
                 .collect(),
         });
         self.verification.check_block(&block, balances);
-        if let Some(thread) = &self.voting.thread
-            && !thread.send(&block.transactions)
-        {
-            self.status.dropped_votes.fetch_add(1, Ordering::Relaxed);
-        }
         let timestamp_ms = unix_ms();
         let root = self.ledger.root().slot;
         self.output.unsent.push(LedgerEvent::BankCreated {

@@ -24,6 +24,7 @@ mod follow_joins;
 mod follow_of_follow;
 mod follow_settings;
 mod follow_sources;
+mod follow_trust;
 mod followed_ledger;
 mod followed_methods;
 mod follower;

@@ -95,6 +95,10 @@ fn subscribe(
     session: &SolanaSession,
     subscription: Subscription,
 ) -> Result<SubscriptionId, RpcError> {
+    if matches!(subscription, Subscription::Signature { .. }) {
+        // Its notification may come from history at once.
+        pubsub.check_state()?;
+    }
     let interests = subscription.interests(pubsub.api.reader.addresses());
     let interests = interests.map_err(|full| subscribe_error(&full.into()))?;
     let position = Position(pubsub.api.events.sent());

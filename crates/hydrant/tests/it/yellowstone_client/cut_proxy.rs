@@ -16,7 +16,14 @@ pub(crate) struct CutProxy {
 impl CutProxy {
     /// Starts a proxy on a free port.
     pub(crate) async fn start(node: SocketAddr) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        Self::serve(listener, node).await
+    }
+
+    /// Starts a proxy on a port that connections may wait for.
+    pub(crate) async fn serve(listener: std::net::TcpListener, node: SocketAddr) -> Result<Self> {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
         let (cuts, is_cut) = watch::channel(0);
         tokio::spawn(async move {

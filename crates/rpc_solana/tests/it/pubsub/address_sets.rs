@@ -5,6 +5,7 @@ use std::sync::Arc;
 use testkit::test_ledger::empty_block;
 
 use chain_solana::{AccountWrite, Block, LedgerEvent, RevertReason};
+use jsonrpc::Health;
 use ledger::BlockId;
 use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
@@ -75,6 +76,20 @@ async fn a_set_is_notified_about_its_addresses_only() {
     assert!(node.notifications(&mut client).await.is_empty());
     drop(client);
     node.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn a_set_of_a_withheld_state_is_refused() {
+    let node = Node::start(Config::default()).await;
+    let health = Arc::new(Health::default());
+    node.pubsub.set_health(Arc::clone(&health));
+    let mut client = node.connect().await;
+    health.withhold_state(true);
+    let params = json!([keys(1..4), { "commitment": "finalized" }]);
+    let refused = client.call("addressesSubscribe", params.clone()).await;
+    assert_eq!(refused.expect_err("it is withheld")["code"], -32005);
+    health.withhold_state(false);
+    assert!(client.call("addressesSubscribe", params).await.is_ok());
 }
 
 #[tokio::test]

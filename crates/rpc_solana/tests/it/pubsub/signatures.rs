@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chain_solana::LedgerEvent;
+use jsonrpc::Health;
 use serde_json::{Value, json};
 use solana_transaction_error::TransactionError;
 
@@ -88,6 +89,24 @@ async fn a_signature_that_is_there_already_is_notified() {
     node.finalize();
     assert_eq!(values(&node.notifications(&mut client).await), [(finalized, done)]);
     assert_eq!(node.pubsub.stats().subscriptions, 1, "the one to slots");
+}
+
+#[tokio::test]
+async fn a_signature_of_a_withheld_state_is_not_notified() {
+    let mut node = Node::start(Default::default()).await;
+    let health = Arc::new(Health::default());
+    node.pubsub.set_health(Arc::clone(&health));
+    let mut client = node.connect().await;
+    node.block(Tx::new(1));
+    node.finalize();
+    health.withhold_state(true);
+    let params = json!([signature(1).to_string(), { "commitment": "finalized" }]);
+    let refused = client.call("signatureSubscribe", params).await.expect_err("it is withheld");
+    assert_eq!(refused["code"], -32005, "{refused}");
+    health.withhold_state(false);
+    let finalized = subscribe(&mut client, 1, "finalized", false).await;
+    let done = json!({ "err": null });
+    assert_eq!(values(&node.notifications(&mut client).await), [(finalized, done)]);
 }
 
 /// The reply with the id comes first: without it a client cannot assign the notification.
