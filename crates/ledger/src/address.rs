@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// The longest address of any ledger we mean to serve: a Kaspa script with its version.
+/// The longest address of any ledger we mean to serve: a transaction's hash with the number of an output.
 pub const ADDRESS_BYTES_MAX: usize = 36;
 
 /// An address: opaque bytes of bounded length. Solana's are 32 bytes.

@@ -124,19 +124,30 @@ impl BlockWrites {
         self.version
     }
 
-    /// Marks the writes from the last published block to `tip`; `None` if `tip` is not a descendant of it.
+    /// Marks the difference between the views of the last published block and of `tip`: the writes of each block that
+    /// is on one of their chains only, and those that the published block has got since. `None` if their chains do not
+    /// meet.
+    ///
+    /// Cost: O(writes of those blocks).
     fn mark(&self, commitment: Commitment, shown: PublishedUpTo, tip: BlockId) -> Option<()> {
-        let mut at = tip;
-        loop {
-            let block = self.blocks.get(&at)?;
-            let known = if at == shown.tip { shown.len } else { 0 };
-            for number in &block.numbers[known..] {
-                self.change_tracker.mark(commitment, *number, self.version);
-            }
-            if at == shown.tip {
-                return Some(());
-            }
-            at = block.parent?;
+        let mut left = shown.tip;
+        let mut entered = tip;
+        while left != entered {
+            // Go back from the block in the later slot; in the same slot from either.
+            let later = if left.slot > entered.slot { &mut left } else { &mut entered };
+            let block = self.blocks.get(later)?;
+            self.mark_numbers(commitment, &block.numbers);
+            *later = block.parent?;
+        }
+        if entered == shown.tip {
+            self.mark_numbers(commitment, &self.blocks.get(&entered)?.numbers[shown.len..]);
+        }
+        Some(())
+    }
+
+    fn mark_numbers(&self, commitment: Commitment, numbers: &[u64]) {
+        for number in numbers {
+            self.change_tracker.mark(commitment, *number, self.version);
         }
     }
 

@@ -53,7 +53,7 @@ pub struct ChangeTracker {
     /// Locked to assign a slot. Contains the number of the next victim.
     next_victim: Mutex<usize>,
     blocks: [AtomicU64; 3],
-    /// The version at which everything changed: mainly a switch to another fork.
+    /// The version at which everything changed: the publish after the root was filled.
     floors: [AtomicU64; 3],
 }
 

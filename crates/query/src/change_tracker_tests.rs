@@ -191,3 +191,105 @@ fn watch_more(reader: &Reader<Purse, u64>, known: &mut Vec<Observation>, random:
         });
     }
 }
+
+/// A ledger whose tip is a block on the root that is replaced by a sibling at each step.
+struct ReplacedTip {
+    ledger: Ledger<Purse, u64>,
+    reader: Reader<Purse, u64>,
+    tip: BlockId,
+}
+
+impl ReplacedTip {
+    /// Ten purses, of owners 100 to 104.
+    fn new() -> Self {
+        let root = BlockId { slot: 0, version: 0 };
+        let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), root, Arc::new(0));
+        let purses = (0..10).map(|n| change(n, 100 + n % 5, 1)).collect();
+        ledger.apply(root, purses, Arc::new(0)).expect("the root is open");
+        ledger.publish();
+        Self { ledger, reader, tip: root }
+    }
+
+    /// Replaces the tip by a block on the root with these changes, as one publish.
+    fn replace(&mut self, version: u64, changes: Vec<Change<Purse>>) {
+        let root = self.ledger.root();
+        // Some replacements are in the same slot.
+        let block = BlockId { slot: root.slot + 1 + version % 2, version };
+        self.ledger.open_hidden(block, root, Arc::new(version)).expect("the root is complete");
+        self.ledger.apply(block, changes, Arc::new(version)).expect("it is open");
+        self.ledger.complete(block, Arc::new(version)).expect("it is open");
+        self.ledger.set_tip(block).expect("it is complete");
+        if self.tip != root {
+            self.ledger.drop_fork(self.tip).expect("it is above the root");
+        }
+        self.tip = block;
+        self.ledger.publish();
+    }
+
+    /// Watches an item, and returns its number with the version of the current view.
+    fn watch(&self, item: Item) -> (u64, u64) {
+        let number = item.watch(&self.reader);
+        (number, self.reader.view(Commitment::Processed).version())
+    }
+
+    fn has_changed(&self, (number, version): (u64, u64)) -> bool {
+        self.reader.change_tracker().changed_at(Commitment::Processed, number) > version
+    }
+}
+
+fn change(n: u64, owner: u64, amount: u64) -> Change<Purse> {
+    let purse = Purse { owner: address(owner), amount };
+    Change { address: address(n), record: Some(Arc::new(purse)) }
+}
+
+#[test]
+fn a_tip_that_moves_to_a_sibling_changes_only_what_the_forks_wrote() {
+    let mut ledger = ReplacedTip::new();
+    ledger.replace(1, vec![change(0, 100, 2), change(1, 103, 1)]);
+    let items = [
+        (Item::Record(0), true),  // the first fork wrote it
+        (Item::Record(1), true),  // the first fork gave it to another owner
+        (Item::Record(2), true),  // the second fork writes it
+        (Item::Record(3), false), // none does
+        (Item::Record(30), false),
+        (Item::Owner(100), true),
+        (Item::Owner(101), true), // it owned purse 1 at the root, and does again
+        (Item::Owner(102), true),
+        (Item::Owner(103), true), // it owned purse 1 in the first fork
+        (Item::Owner(104), false),
+        (Item::Block, true),
+    ];
+    let watched = items.map(|(item, _)| ledger.watch(item));
+    ledger.replace(2, vec![change(2, 102, 2)]);
+    let changed = watched.map(|watched| ledger.has_changed(watched));
+    assert_eq!(changed, items.map(|(_, is_changed)| is_changed));
+    // The second fork is left for the root: its writes are gone.
+    let watched = items.map(|(item, _)| ledger.watch(item));
+    ledger.ledger.drop_fork(ledger.tip).expect("it is above the root");
+    ledger.ledger.publish();
+    let changed: Vec<usize> =
+        (0..items.len()).filter(|at| ledger.has_changed(watched[*at])).collect();
+    assert_eq!(changed, [2, 7, 10], "purse 2, its owner and the block");
+}
+
+#[test]
+fn each_replaced_tip_changes_what_it_and_the_tip_before_wrote() {
+    let mut random = Rng::with_seed(3);
+    let mut ledger = ReplacedTip::new();
+    let mut before: BTreeSet<u64> = BTreeSet::new();
+    for version in 1..2_000 {
+        let watched: Vec<(u64, u64)> = (0..10).map(|n| ledger.watch(Item::Record(n))).collect();
+        let confirmed = ledger.reader.view(Commitment::Confirmed).version();
+        let written: BTreeSet<u64> = (0..random.u64(..4)).map(|_| random.u64(..10)).collect();
+        let changes = written.iter().map(|n| change(*n, 100 + random.u64(..5), version)).collect();
+        ledger.replace(version, changes);
+        let changed: BTreeSet<u64> =
+            (0..10).filter(|n| ledger.has_changed(watched[*n as usize])).collect();
+        assert_eq!(changed, &before | &written, "step {version}");
+        let tracker = ledger.reader.change_tracker();
+        for (number, _) in watched {
+            assert!(tracker.changed_at(Commitment::Confirmed, number) <= confirmed);
+        }
+        before = written;
+    }
+}

@@ -18,6 +18,7 @@ mod packed_leaf;
 mod persistent_array;
 mod snapshot;
 mod state;
+mod unpacked_versions;
 mod version;
 
 pub use fork_tree::{BlockError, UNROOTED_MAX};

@@ -8,19 +8,25 @@
 //! together `bytes_max` bytes of blocks, each block counted once. Beyond that the oldest step of any cursor is
 //! evicted, so that all cursors reach back as far. If no listener that could resume existed for `steps_max` steps,
 //! only [`STEPS_IDLE`] are retained: steps own all that their blocks wrote. At most `unrooted_max` blocks wait for a
-//! root.
+//! root. A root drops the blocks that do not descend from it, [`BlockLog::drop_fork`] those that the ledger has dropped.
+//! Cost: a step each for the blocks that a cursor passes, and for the blocks that a root or a dropped fork removes. It
+//! does not grow with the blocks above the root.
 //! Invariant: after a step of a commitment its cursor is on the block of the step, or, if the step reverted it, on that
 //! block's parent.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use ledger::{BlockId, Commitment};
 
 /// Steps of each cursor that are retained although no listener could resume: a new subscription's view may be that far
 /// behind its cursor.
 const STEPS_IDLE: usize = 8;
+
+/// The bounds of all blocks, in their order.
+const FIRST_BLOCK: BlockId = BlockId { slot: 0, version: 0 };
+const LAST_BLOCK: BlockId = BlockId { slot: u64::MAX, version: u64::MAX };
 
 /// One step of a commitment's cursor.
 pub struct BlockStep<B> {
@@ -53,6 +59,16 @@ pub struct MissingParent {
     pub block: BlockId,
 }
 
+/// A block cannot be dropped, because a commitment is on it or on a descendant of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("block {block:?} is on the published chain at {commitment:?}")]
+pub struct BlockInUse {
+    /// The block that was to be dropped.
+    pub block: BlockId,
+    /// The highest commitment that is on it.
+    pub commitment: Commitment,
+}
+
 /// The position of a cursor at a block, for a listener that resumes from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumePoint {
@@ -67,6 +83,8 @@ pub(crate) enum ResumePoint {
 /// The blocks, and the cursors of the commitments.
 pub(crate) struct BlockLog<B> {
     blocks: HashMap<BlockId, Node<B>>,
+    /// Each block behind its parent, which may be absent: the root, or a gap.
+    children: BTreeSet<(BlockId, BlockId)>,
     cursors: [CommitmentCursor<B>; 3],
     next_number: u64,
     retention: Retention,
@@ -91,6 +109,9 @@ struct Node<B> {
     parent: BlockId,
     body: Arc<B>,
     bytes: usize,
+    /// By commitment: whether its cursor has applied the block, and not reverted it. A cursor may also be above a block
+    /// without having applied it.
+    is_applied: [bool; 3],
 }
 
 struct RetainedBlock {
@@ -122,6 +143,7 @@ impl<B> BlockLog<B> {
         };
         Self {
             blocks: HashMap::default(),
+            children: BTreeSet::new(),
             cursors: [cursor(), cursor(), cursor()],
             next_number: 1,
             retention,
@@ -134,6 +156,7 @@ impl<B> BlockLog<B> {
 
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
+        self.children.clear();
     }
 
     /// Sets one cursor to a block; the blocks after it must be added.
@@ -145,7 +168,7 @@ impl<B> BlockLog<B> {
         cursor.base_step = self.next_number - 1;
     }
 
-    /// Adds a block, and the bytes that it counts. No cursor moves.
+    /// Adds a block, in a later slot than its parent, and the bytes that it counts. No cursor moves.
     pub(crate) fn add(
         &mut self,
         block: BlockId,
@@ -156,7 +179,11 @@ impl<B> BlockLog<B> {
         if self.blocks.len() >= self.unrooted_max {
             return Err(MissingParent { block });
         }
-        self.blocks.insert(block, Node { parent, body, bytes });
+        let node = Node { parent, body, bytes, is_applied: [false; 3] };
+        if let Some(replaced) = self.blocks.insert(block, node) {
+            self.children.remove(&(replaced.parent, block));
+        }
+        self.children.insert((parent, block));
         Ok(())
     }
 
@@ -195,8 +222,12 @@ impl<B> BlockLog<B> {
     ) -> Result<Vec<BlockStep<B>>, MissingParent> {
         let mut steps = Vec::new();
         for level in Commitment::ALL.into_iter().take_while(|level| *level <= commitment) {
-            let is_reached = |tip| tip == to || (level != commitment && self.leads_to(tip, to));
-            if !self.tip(level).is_some_and(is_reached) {
+            let is_reached = if level == commitment {
+                self.tip(level) == Some(to)
+            } else {
+                self.is_on_chain(level, to)
+            };
+            if !is_reached {
                 self.advance_cursor(level, to, &mut steps)?;
             }
         }
@@ -205,6 +236,16 @@ impl<B> BlockLog<B> {
             self.set_root(to);
         }
         Ok(steps)
+    }
+
+    /// Drops a block and its descendants. Steps that are retained for listeners keep their bodies.
+    pub(crate) fn drop_fork(&mut self, block: BlockId) -> Result<(), BlockInUse> {
+        let mut commitments = Commitment::ALL.into_iter().rev();
+        if let Some(commitment) = commitments.find(|level| self.is_on_chain(*level, block)) {
+            return Err(BlockInUse { block, commitment });
+        }
+        self.remove_fork(block);
+        Ok(())
     }
 
     /// Returns the position of a cursor at a block.
@@ -242,6 +283,14 @@ impl<B> BlockLog<B> {
     /// Whether every step of a cursor after a number is retained.
     fn reaches(&self, cursor: &CommitmentCursor<B>, number: u64) -> bool {
         number >= cursor.base_step
+    }
+
+    /// Whether a cursor is on a block or on a descendant of it. Cost: O(1) if it has applied the block, and otherwise
+    /// O(blocks between them).
+    fn is_on_chain(&self, commitment: Commitment, block: BlockId) -> bool {
+        let is_applied = |node: &Node<B>| node.is_applied[commitment as usize];
+        self.blocks.get(&block).is_some_and(is_applied)
+            || self.tip(commitment).is_some_and(|tip| self.leads_to(tip, block))
     }
 
     /// Whether `from` is `to` or a descendant of it.
@@ -288,6 +337,9 @@ impl<B> BlockLog<B> {
         let reverted = reverted.into_iter().map(|block| (Direction::Reverted, block));
         let applied = applied.into_iter().rev().map(|block| (Direction::Applied, block));
         for (direction, (block, bytes, body)) in reverted.chain(applied) {
+            if let Some(node) = self.blocks.get_mut(&block) {
+                node.is_applied[commitment as usize] = direction == Direction::Applied;
+            }
             let number = self.next_number;
             let step = BlockStep { number, commitment, direction, block, body };
             self.next_number += 1;
@@ -344,17 +396,46 @@ impl<B> BlockLog<B> {
         true
     }
 
-    /// Drops the blocks that do not descend from the root.
+    /// Drops the blocks that do not descend from the root. Blocks behind a gap stay until a root passes the gap's slot.
+    ///
+    /// Cost: O(dropped blocks).
     fn set_root(&mut self, root: BlockId) {
-        let blocks = self.blocks.keys().copied();
-        let descendants: HashSet<BlockId> =
-            blocks.filter(|block| block.slot > root.slot && self.leads_to(*block, root)).collect();
-        self.blocks.retain(|block, _| descendants.contains(block));
+        let last = BlockId { slot: root.slot, version: u64::MAX };
+        let up_to_root = self.children.range(..=(last, LAST_BLOCK));
+        let dropped: Vec<BlockId> =
+            up_to_root.filter(|(parent, _)| *parent != root).map(|(_, block)| *block).collect();
+        for block in dropped {
+            if block.slot <= root.slot {
+                // Its children are in the list, unless it is the root.
+                self.remove_block(block);
+            } else {
+                self.remove_fork(block);
+            }
+        }
+    }
+
+    /// Removes a block and its descendants.
+    fn remove_fork(&mut self, block: BlockId) {
+        let mut fork = vec![block];
+        while let Some(block) = fork.pop() {
+            self.remove_block(block);
+            let children = self.children.range((block, FIRST_BLOCK)..=(block, LAST_BLOCK));
+            fork.extend(children.map(|(_, child)| *child));
+        }
+    }
+
+    fn remove_block(&mut self, block: BlockId) {
+        if let Some(node) = self.blocks.remove(&block) {
+            self.children.remove(&(node.parent, block));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
 
     fn id(slot: u64, version: u64) -> BlockId {
@@ -522,5 +603,144 @@ mod tests {
         assert_eq!(log.add(id(7, 0), id(6, 0), Arc::new(()), 1), Ok(()));
         let gap = log.advance(Processed, id(7, 0)).err();
         assert_eq!(gap, Some(MissingParent { block: id(7, 0) }));
+    }
+
+    #[test]
+    fn a_dropped_fork_leaves_the_log_with_its_bodies_at_once() -> Result<(), MissingParent> {
+        let mut log: BlockLog<u64> =
+            BlockLog::new(Retention { steps_max: 0, bytes_max: 1_000 }, 100);
+        Commitment::ALL.into_iter().for_each(|commitment| log.start_at(commitment, id(0, 0)));
+        log.add(id(1, 0), id(0, 0), Arc::new(1), 1)?;
+        log.advance(Confirmed, id(1, 0))?;
+        // The tip is replaced by a sibling at each step, now and then by one with a descendant.
+        let mut replaced = id(1, 0);
+        let mut body = std::sync::Weak::new();
+        for version in 1..1_000 {
+            let first = id(2 + version % 2, version);
+            let tip = if version % 10 == 0 { id(4, version) } else { first };
+            let new_body = Arc::new(version);
+            let weak = Arc::downgrade(&new_body);
+            log.add(first, id(1, 0), new_body, 1)?;
+            if tip != first {
+                log.add(tip, first, Arc::new(version), 1)?;
+            }
+            log.advance(Processed, tip)?;
+            if replaced != id(1, 0) {
+                log.drop_fork(replaced).expect("no commitment is on it");
+            }
+            assert_eq!(body.strong_count(), 0, "step {version}");
+            assert_eq!(log.blocks.len(), if tip == first { 2 } else { 3 });
+            assert_eq!(log.blocks.len(), log.children.len());
+            (replaced, body) = (first, weak);
+        }
+        assert_eq!(body.strong_count(), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_block_that_a_commitment_is_on_is_not_dropped() -> Result<(), MissingParent> {
+        let mut log = block_log(100);
+        for slot in 1..=3 {
+            log.add(id(slot, 0), id(slot - 1, 0), Arc::new(()), 1)?;
+        }
+        log.add(id(3, 1), id(2, 0), Arc::new(()), 1)?;
+        log.advance(Processed, id(3, 0))?;
+        log.advance(Confirmed, id(1, 0))?;
+        let in_use = |slot, commitment| Err(BlockInUse { block: id(slot, 0), commitment });
+        assert_eq!(log.drop_fork(id(0, 0)), in_use(0, Finalized));
+        assert_eq!(log.drop_fork(id(1, 0)), in_use(1, Confirmed));
+        assert_eq!(log.drop_fork(id(2, 0)), in_use(2, Processed));
+        assert_eq!(log.drop_fork(id(3, 0)), in_use(3, Processed));
+        assert_eq!(log.blocks.len(), 4);
+        // The sibling has not been applied, and the tip moves to it.
+        assert_eq!(
+            summary(&log.advance(Processed, id(3, 1))?),
+            [(Processed, Reverted, 3), (Processed, Applied, 3)]
+        );
+        assert_eq!(log.drop_fork(id(3, 0)), Ok(()));
+        assert_eq!(log.drop_fork(id(3, 0)), Ok(()), "it has left the log");
+        assert_eq!(log.advance(Processed, id(3, 0)).err(), Some(MissingParent { block: id(3, 0) }));
+        // A restored block has no cursor that applied it, and all of them are on it.
+        log.advance(Finalized, id(3, 1))?;
+        log.add(id(3, 1), id(2, 0), Arc::new(()), 1)?;
+        let finalized = Err(BlockInUse { block: id(3, 1), commitment: Finalized });
+        assert_eq!(log.drop_fork(id(3, 1)), finalized);
+        log.add(id(3, 2), id(2, 0), Arc::new(()), 1)?;
+        let steps = log.advance(Finalized, id(3, 2))?;
+        assert_eq!(summary(&steps)[..2], [(Processed, Reverted, 3), (Processed, Applied, 3)]);
+        assert!(log.blocks.is_empty() && log.children.is_empty());
+        Ok(())
+    }
+
+    /// Random chains with forks, jumps, dropped forks and restored blocks, compared with a log that walks back from
+    /// every block at each root.
+    #[test]
+    fn a_root_leaves_its_descendants_only() -> Result<(), MissingParent> {
+        for seed in 0..200 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut log = block_log(100);
+            let mut parents: HashMap<BlockId, BlockId> = HashMap::default();
+            let mut tips = [id(0, 0); 3];
+            let leads_to = |parents: &HashMap<BlockId, BlockId>, from: BlockId, to: BlockId| {
+                std::iter::successors(Some(from), |at| parents.get(at).copied()).any(|at| at == to)
+            };
+            for version in 1..300 {
+                let known = |parents: &HashMap<BlockId, BlockId>, root: BlockId| {
+                    let mut known: Vec<BlockId> = parents.keys().copied().collect();
+                    known.push(root);
+                    known.sort_unstable();
+                    known
+                };
+                let any = known(&parents, tips[2]);
+                let block = any[rng.random_range(..any.len())];
+                match rng.random_range(0..10) {
+                    0..5 if parents.len() < 90 => {
+                        let new = id(block.slot + 1 + rng.random_range(0..3), version);
+                        log.add(new, block, Arc::new(()), 1)?;
+                        parents.insert(new, block);
+                    }
+                    5..8 => {
+                        // Each commitment stays on the chain of the more certain ones.
+                        let level = rng.random_range(0..3);
+                        let safer = tips[(level + 1).min(2)];
+                        if !leads_to(&parents, block, safer) {
+                            continue;
+                        }
+                        log.advance(Commitment::ALL[level], block)?;
+                        for lower in tips.iter_mut().take(level) {
+                            if !leads_to(&parents, *lower, block) {
+                                *lower = block;
+                            }
+                        }
+                        tips[level] = block;
+                        if level == 2 {
+                            let above =
+                                |from: &BlockId| *from != block && leads_to(&parents, *from, block);
+                            let above: Vec<BlockId> =
+                                parents.keys().copied().filter(above).collect();
+                            parents.retain(|from, _| above.contains(from));
+                        }
+                    }
+                    8 => {
+                        let is_in_use = tips.iter().any(|tip| leads_to(&parents, *tip, block));
+                        assert_eq!(log.drop_fork(block).is_err(), is_in_use, "seed {seed}");
+                        if !is_in_use {
+                            let fork = |from: &BlockId| leads_to(&parents, *from, block);
+                            let fork: Vec<BlockId> = parents.keys().copied().filter(fork).collect();
+                            parents.retain(|from, _| !fork.contains(from));
+                        }
+                    }
+                    _ => {}
+                }
+                assert_eq!(log.cursors.each_ref().map(|cursor| cursor.tip), tips.map(Some));
+                let mut left: Vec<BlockId> = log.blocks.keys().copied().collect();
+                let mut expected: Vec<BlockId> = parents.keys().copied().collect();
+                left.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!(left, expected, "seed {seed} step {version}");
+                assert_eq!(log.children.len(), left.len());
+            }
+        }
+        Ok(())
     }
 }

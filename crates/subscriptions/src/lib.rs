@@ -43,7 +43,7 @@ mod set_update;
 
 pub use address_set::AddressSet;
 pub use address_set_subscription::{CatchUp, ResumeFrom, SetSubscription, SlowConsumerPolicy};
-pub use block_log::{BlockStep, Direction, MissingParent};
+pub use block_log::{BlockInUse, BlockStep, Direction, MissingParent};
 pub use error::{ListenError, SubscribeError};
 pub use filter::{ExactKey, Filter, Interest, Position, Topic};
 pub use ids::SubscriptionId;

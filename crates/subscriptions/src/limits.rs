@@ -25,7 +25,7 @@ pub struct Limits {
     /// Bytes of the blocks of those steps, each block counted once. Beyond that the oldest steps are evicted, of any
     /// commitment.
     pub retained_bytes: usize,
-    /// Blocks that may wait for a root.
+    /// Blocks that may wait for a root, without those that were dropped.
     pub unrooted_max: usize,
     /// Messages that may wait for one listener.
     pub queue_messages_max: usize,

@@ -18,7 +18,7 @@ use ledger::{BlockId, Commitment, Key, KeyKind};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::address_set::AddressSet;
-use crate::block_log::{BlockLog, BlockStep, Direction, MissingParent, Retention};
+use crate::block_log::{BlockInUse, BlockLog, BlockStep, Direction, MissingParent, Retention};
 use crate::error::ListenError;
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::IdSet;
@@ -311,6 +311,14 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
             return Ok(());
         }
         log.add(block, parent, Arc::clone(body), bytes())
+    }
+
+    /// Drops a block and its descendants, which the ledger has dropped: no commitment will reach them. Their memory is
+    /// freed at once, except for what is retained for listeners that resume. A block that is not there is not an error.
+    ///
+    /// Cost: O(dropped blocks), and the blocks above them on the chain of a commitment.
+    pub fn drop_fork(&self, block: BlockId) -> Result<(), BlockInUse> {
+        self.shared.registry.lock().block_log.drop_fork(block)
     }
 
     /// Advances a commitment to a block. The caller publishes the steps, in order, and then drops them, which marks

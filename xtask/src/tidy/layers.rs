@@ -3,6 +3,8 @@
 //! Invariant: a crate imports only from layers below its own. ARCHITECTURE.md describes each layer;
 //! `docs` checks that both list the same crates on the same layers.
 
+use std::collections::BTreeSet;
+
 use crate::workspace::Crate;
 
 /// Layer by layer, the lowest first. A new crate is added here and in ARCHITECTURE.md.
@@ -73,6 +75,9 @@ const CHAIN_PACKAGES: &[(&str, &[&str])] = &[
     ("Kaspa", &["kaspa-", "workflow-"]),
     ("Solana", &["solana-", "spl-", "agave-", "litesvm", "yellowstone-"]),
 ];
+
+/// The crates that may import more than one chain.
+const MULTI_CHAIN_CRATES: &[&str] = &["hydrant", "benchmarks", "testkit"];
 
 /// Imports that the layers would allow and the design forbids: servers see state and indices only through `query`, and
 /// the ledger that makes blocks only through `chain_solana`.
@@ -148,17 +153,11 @@ fn check_crate(krate: &Crate, layer: usize, complaints: &mut Vec<String>) {
                 "{name} (L{layer}): async ({imported}) is for L{FIRST_ASYNC_LAYER} and up"
             ));
         }
-        let chain = chain_of_import(imported).filter(|_| !is_tool);
-        if chain.is_some() && layer <= LAST_NEUTRAL_LAYER {
-            complaints.push(format!(
-                "{name} (L{layer}): knows a chain ({imported}); that is for L{} and up",
-                LAST_NEUTRAL_LAYER + 1
-            ));
-        } else if let Some(chain) = chain.filter(|chain| chain_of_crate(name) != Some(*chain)) {
-            complaints.push(format!(
-                "{name}: imports {imported}, which is {chain}'s, and is not in CHAIN_CRATES"
-            ));
-        }
+        complaints.extend(
+            chain_of_import(imported)
+                .filter(|_| !is_tool)
+                .and_then(|chain| check_chain(name, layer, imported, chain)),
+        );
         if FORBIDDEN_IMPORTS
             .iter()
             .any(|(importer, forbidden)| importer == name && forbidden.contains(&imported))
@@ -172,6 +171,35 @@ fn check_crate(krate: &Crate, layer: usize, complaints: &mut Vec<String>) {
                 "{name} (L{layer}): imports {imported} (L{below}), which is not below it"
             ));
         }
+    }
+    let imported = krate.dependencies.iter().map(|dependency| dependency.name.as_str());
+    let chains: BTreeSet<&str> = imported.filter_map(chain_of_import).collect();
+    if is_tool && chains.len() > 1 && !MULTI_CHAIN_CRATES.contains(&name.as_str()) {
+        let chains: Vec<&str> = chains.into_iter().collect();
+        complaints.push(format!(
+            "{name}: imports {}; only {} may import two chains",
+            chains.join(" and "),
+            MULTI_CHAIN_CRATES.join(", ")
+        ));
+    }
+}
+
+/// Returns a complaint if a crate below the programs may not import something of a chain.
+fn check_chain(name: &str, layer: usize, imported: &str, chain: &str) -> Option<String> {
+    if layer <= LAST_NEUTRAL_LAYER {
+        return Some(format!(
+            "{name} (L{layer}): knows a chain ({imported}); that is for L{} and up",
+            LAST_NEUTRAL_LAYER + 1
+        ));
+    }
+    match chain_of_crate(name) {
+        Some(own) if own == chain => None,
+        Some(own) => {
+            Some(format!("{name}, which is {own}'s: imports {imported}, which is {chain}'s"))
+        }
+        None => Some(format!(
+            "{name}: imports {imported}, which is {chain}'s, and is not in CHAIN_CRATES"
+        )),
     }
 }
 
@@ -292,5 +320,40 @@ mod tests {
         assert_eq!(check_with("response_cache", &["verify"]), complaint);
         assert_eq!(check_with("follow", &["verify", "yellowstone-grpc-proto"]), [""; 0]);
         assert_eq!(check_with("benchmarks", &["verify"]), [""; 0]);
+    }
+
+    #[test]
+    fn two_chains_meet_in_the_programs_and_in_testkit_only() {
+        for name in MULTI_CHAIN_CRATES {
+            assert_eq!(check_with(name, &["solana", "kaspa-hashes"]), [""; 0], "{name}");
+        }
+        assert_eq!(
+            check_with("fuzz", &["solana", "dev:kaspa-hashes"]),
+            [
+                "fuzz: imports Kaspa and Solana; only hydrant, benchmarks, testkit may import two chains"
+            ]
+        );
+        assert_eq!(check_with("fuzz", &["solana", "solana-pubkey"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_crate_of_one_chain_does_not_import_another() {
+        assert_eq!(
+            check_with("rpc_solana", &["solana", "kaspa-hashes"]),
+            ["rpc_solana, which is Solana's: imports kaspa-hashes, which is Kaspa's"]
+        );
+    }
+
+    #[test]
+    fn neutral_layers_query_and_the_serving_crates_are_of_no_chain() {
+        let neutral = LAYERS.iter().take(LAST_NEUTRAL_LAYER + 1).copied().flatten().copied();
+        let serving =
+            ["query", "cpu_pool", "authentication", "http_server", "http_client", "response_cache"];
+        for name in neutral.chain(serving).chain(["jsonrpc", "rest", "loadgen"]) {
+            assert_eq!(chain_of_crate(name), None, "{name}");
+            for import in ["solana-pubkey", "kaspa-hashes"] {
+                assert_eq!(check_with(name, &[import]).len(), 1, "{name} imports {import}");
+            }
+        }
     }
 }

@@ -143,6 +143,41 @@ fn a_ledger_of_another_kind_is_served_over_http() {
 }
 
 #[test]
+fn a_cached_response_survives_replaced_tips_that_do_not_write_its_counter() {
+    let toy = Toy::start();
+    toy.ok("counterAdd", json!(["a", 5]));
+    let [a, b] = ["a", "b"].map(|name| ledger::Address::try_from(name.as_bytes()).expect("a name"));
+    let replace_tip = |counter: ledger::Address, value: u64| {
+        toy.server.api.counters.replace_tip(&[(counter, value)]).expect("there is space");
+    };
+    let value = |name: &str| {
+        let mut response = toy.ok("counterGet", json!([name, "processed"]));
+        assert_eq!(response["height"], json!(2));
+        response["value"].take()
+    };
+    let hits = || toy.server.context.response_cache.counters().hits;
+    replace_tip(b, 100);
+    assert_eq!(value("a"), json!(5));
+    for step in 0..50 {
+        replace_tip(b, step);
+        let before = hits();
+        assert_eq!(value("a"), json!(5));
+        assert_eq!(hits(), before + 1, "step {step}");
+        assert_eq!(value("b"), json!(step));
+    }
+    // A tip that writes it, and its replacement by one that does not.
+    replace_tip(a, 9);
+    assert_eq!([value("a"), value("b")], [json!(9), json!(null)]);
+    replace_tip(b, 1);
+    assert_eq!([value("a"), value("b")], [json!(5), json!(1)]);
+    let of_b = json!({ "height": 1, "value": null });
+    assert_eq!(toy.ok("counterGet", json!(["b"])), of_b, "no tip is final");
+    // A final block takes the tip's place.
+    toy.ok("counterAdd", json!(["a", 1]));
+    assert_eq!([value("a"), value("b")], [json!(6), json!(null)]);
+}
+
+#[test]
 fn a_list_that_runs_on_the_pool_is_streamed() {
     let toy = Toy::start();
     for number in 0..30 {

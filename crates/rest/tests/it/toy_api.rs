@@ -154,6 +154,30 @@ fn an_etag_leads_to_304_until_the_value_changes() {
 }
 
 #[test]
+fn an_etag_survives_replaced_tips_that_do_not_write_its_value() {
+    let toy = Toy::with_counters(&[("a", 1)]);
+    let replace_tip = |name: &str, value: u64| {
+        let name = Address::try_from(name.as_bytes()).expect("a name");
+        toy.server.api.counters.replace_tip(&[(name, value)]).expect("there is space");
+    };
+    let path = "/v1/counters/a?commitment=processed";
+    replace_tip("b", 7);
+    let first = toy.get(path, "");
+    assert_eq!((first.status, first.header("hydrant-slot")), (200, Some("2")));
+    let condition = format!("if-none-match: {}\r\n", first.header("etag").expect("an ETag"));
+    for value in 0..20 {
+        replace_tip("b", value);
+        let same = toy.get(path, &condition);
+        assert_eq!((same.status, same.header("hydrant-slot")), (304, Some("2")), "tip {value}");
+    }
+    replace_tip("a", 3);
+    let changed = toy.get(path, &condition);
+    assert_eq!((changed.status, changed.body.as_slice()), (200, &b"3"[..]));
+    replace_tip("b", 1);
+    assert_eq!(toy.get(path, &condition).body, b"1");
+}
+
+#[test]
 fn raw_bytes_are_those_that_the_method_returns() {
     // Its bytes look like the JSON of a value that does not exist.
     let null = u64::from_be_bytes(*b"\0\0\0\0null");

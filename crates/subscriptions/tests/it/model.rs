@@ -111,6 +111,8 @@ struct World {
     refused: usize,
     /// Refusals because of the distinct addresses.
     full: usize,
+    /// Blocks of dropped forks.
+    dropped: usize,
 }
 
 fn address(n: u8) -> Address {
@@ -138,6 +140,7 @@ impl World {
             conflated: 0,
             refused: 0,
             full: 0,
+            dropped: 0,
         }
     }
 
@@ -153,7 +156,8 @@ impl World {
     fn step(&mut self) {
         match self.rng.random_range(0..100) {
             0..30 => self.add_block(),
-            30..58 => self.advance(),
+            30..55 => self.advance(),
+            55..58 => self.drop_fork(),
             58..64 => self.connect(),
             64..66 => self.disconnect(),
             66..74 => self.subscribe_set(),
@@ -248,6 +252,19 @@ impl World {
                 .collect();
             self.tree.retain(|block, _| descendants.contains(block));
             self.tree.insert(to, to);
+        }
+    }
+
+    /// Drops a block with its descendants, unless a commitment is on it.
+    fn drop_fork(&mut self) {
+        let Some(block) = self.tree.keys().copied().choose(&mut self.rng) else { return };
+        let is_in_use = self.tips.iter().any(|tip| self.chain(*tip).contains(&block));
+        assert_eq!(self.subscriptions.drop_fork(block).is_err(), is_in_use);
+        if !is_in_use {
+            let fork = self.tree.keys().copied();
+            let fork: Vec<_> = fork.filter(|from| self.chain(*from).contains(&block)).collect();
+            self.tree.retain(|from, _| !fork.contains(from));
+            self.dropped += fork.len();
         }
     }
 
@@ -632,6 +649,7 @@ fn every_listener_gets_what_a_scan_of_all_sets_says_and_nothing_is_left() {
     let mut conflated = 0;
     let mut refused = 0;
     let mut full = 0;
+    let mut dropped = 0;
     let narrow = Limits { addresses_max: 90, addresses_per_owner_max: 300, ..LIMITS };
     for seed in 0..90 {
         let mut world = World::new(seed, if seed % 3 == 0 { narrow } else { LIMITS });
@@ -642,6 +660,7 @@ fn every_listener_gets_what_a_scan_of_all_sets_says_and_nothing_is_left() {
             }
         }
         full += world.full;
+        dropped += world.dropped;
         let counts = world.subscriptions.stats();
         let subscriptions = || world.clients.iter().flat_map(|client| &client.subscriptions);
         assert_eq!(counts.listeners, world.clients.len());
@@ -656,7 +675,7 @@ fn every_listener_gets_what_a_scan_of_all_sets_says_and_nothing_is_left() {
         assert!(world.subscriptions.is_idle() && world.table.is_empty(), "seed {seed}");
     }
     assert!(closed > 10 && conflated > 10 && refused > 10, "{closed} {conflated} {refused}");
-    assert!(full > 10, "{full}");
+    assert!(full > 10 && dropped > 100, "{full} {dropped}");
 }
 
 /// Limits of addresses that only `addresses_max` may reach.

@@ -1,4 +1,5 @@
-//! The ledger of counters: one writer, many readers, a block for each write.
+//! The ledger of counters: one writer, many readers, a final block for each write. Above the newest final block there may
+//! be a tip that another block replaces.
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,8 +24,16 @@ impl Record for Counter {
 pub struct Counters {
     /// Reads the counters.
     pub reader: Reader<Counter, ()>,
-    writer: Arc<Mutex<Ledger<Counter, ()>>>,
+    writer: Arc<Mutex<Writer>>,
     listener: Arc<OnceLock<BlockListener>>,
+}
+
+struct Writer {
+    ledger: Ledger<Counter, ()>,
+    /// The block above the newest final one, if there is one.
+    tip: Option<BlockId>,
+    /// Versions of blocks so far.
+    versions: u64,
 }
 
 /// A block, which changes one counter.
@@ -43,8 +52,9 @@ impl Counters {
     pub(super) fn new() -> Self {
         let root = BlockId { slot: 0, version: 0 };
         let config = LedgerConfig::new(1_000);
-        let (mut writer, reader) = Ledger::new(config, root, Arc::new(()));
-        writer.publish();
+        let (mut ledger, reader) = Ledger::new(config, root, Arc::new(()));
+        ledger.publish();
+        let writer = Writer { ledger, tip: None, versions: 0 };
         Self { reader, writer: Arc::new(Mutex::new(writer)), listener: Arc::default() }
     }
 
@@ -60,24 +70,52 @@ impl Counters {
 
     /// Adds to a counter in a block of its own; returns the new value and its slot. `None` if the ledger is full.
     pub fn add(&self, name: &Address, amount: u64) -> Option<(u64, u64)> {
-        let mut ledger = self.writer.lock();
-        let parent = ledger.root();
-        let block = BlockId { slot: parent.slot + 1, version: 0 };
-        let value = ledger.record(name).map_or(0, |counter| counter.0).wrapping_add(amount);
-        let change = Change { address: *name, record: Some(Arc::new(Counter(value))) };
-        let meta = || Arc::new(());
-        ledger.open(block, parent, meta()).ok()?;
-        if ledger.apply(block, vec![change], meta()).is_err() {
-            ledger.drop_fork(block).ok()?;
-            return None;
-        }
-        ledger.complete(block, meta()).ok()?;
-        ledger.confirm(block).ok()?;
-        ledger.finalize(block).ok()?;
-        ledger.publish();
+        let mut writer = self.writer.lock();
+        let before = writer.ledger.record_at(writer.ledger.root(), name);
+        let value = before.map_or(0, |counter| counter.0).wrapping_add(amount);
+        let block = writer.add_block(&[(*name, value)])?;
+        writer.ledger.confirm(block).ok()?;
+        writer.ledger.finalize(block).ok()?; // it drops the tip
+        writer.tip = None;
+        writer.ledger.publish();
         if let Some(listener) = self.listener.get() {
             listener(&NewBlock { slot: block.slot, counter: *name, value });
         }
         Some((value, block.slot))
+    }
+
+    /// Replaces the tip by a block on the newest final one, in which these counters have these values: readers of the
+    /// processed state see it instead of the tip before. Returns it; `None` if the ledger is full.
+    pub fn replace_tip(&self, counters: &[(Address, u64)]) -> Option<BlockId> {
+        let mut writer = self.writer.lock();
+        let block = writer.add_block(counters)?;
+        writer.ledger.set_tip(block).ok()?;
+        if let Some(before) = writer.tip.replace(block) {
+            writer.ledger.drop_fork(before).ok()?;
+        }
+        writer.ledger.publish();
+        Some(block)
+    }
+}
+
+impl Writer {
+    /// Adds a complete block on the newest final one. Readers do not see it. `None` if the ledger is full.
+    fn add_block(&mut self, counters: &[(Address, u64)]) -> Option<BlockId> {
+        let parent = self.ledger.root();
+        let block = BlockId { slot: parent.slot + 1, version: self.versions };
+        self.versions += 1;
+        let change = |(address, value): &(Address, u64)| Change {
+            address: *address,
+            record: Some(Arc::new(Counter(*value))),
+        };
+        let changes = counters.iter().map(change).collect();
+        let meta = || Arc::new(());
+        self.ledger.open_hidden(block, parent, meta()).ok()?;
+        if self.ledger.apply(block, changes, meta()).is_err() {
+            self.ledger.drop_fork(block).ok()?;
+            return None;
+        }
+        self.ledger.complete(block, meta()).ok()?;
+        Some(block)
     }
 }

@@ -44,6 +44,17 @@ fn view(api: &ToyApi) -> View<Counter, ()> {
     api.counters.reader.view(Commitment::Finalized)
 }
 
+/// The counter and the commitment of `counterGet`. Default: finalized.
+fn name_and_commitment(params: Params<'_>) -> Result<(Address, Commitment), RpcError> {
+    let (name, commitment): (String, Option<String>) = params.parse(1)?;
+    let commitment = match commitment.as_deref() {
+        Some("processed") => Commitment::Processed,
+        None | Some("finalized") => Commitment::Finalized,
+        Some(_) => return Err(RpcError::invalid_params("processed or finalized")),
+    };
+    Ok((address(&name)?, commitment))
+}
+
 fn context(view: &View<Counter, ()>) -> ResultContext {
     static FRAME: LazyLock<ContextFrame> =
         LazyLock::new(|| ContextFrame::new(r#"{"height":"#, r#","value":"#));
@@ -66,9 +77,9 @@ fn echo(_: &ToyApi, params: Params<'_>) -> MethodResult {
 }
 
 fn get(api: &ToyApi, params: Params<'_>) -> MethodResult {
-    let (name,): (String,) = params.parse(1)?;
-    let view = view(api);
-    let value = view.record(&address(&name)?).map(|counter| counter.0);
+    let (name, commitment) = name_and_commitment(params)?;
+    let view = api.counters.reader.view(commitment);
+    let value = view.record(&name).map(|counter| counter.0);
     match value.filter(|_| params.wants_raw()) {
         Some(value) => {
             let slot = view.block().slot;
@@ -80,9 +91,8 @@ fn get(api: &ToyApi, params: Params<'_>) -> MethodResult {
 }
 
 fn dependencies(_: &ToyApi, params: Params<'_>) -> Option<Dependencies> {
-    let (name,): (String,) = params.parse(1).ok()?;
-    let name = address(&name).ok()?;
-    Dependencies::none(Commitment::Finalized, None).with_records([name])
+    let (name, commitment) = name_and_commitment(params).ok()?;
+    Dependencies::none(commitment, None).with_records([name])
 }
 
 fn get_many(api: &ToyApi, params: Params<'_>) -> MethodResult {

@@ -3,7 +3,7 @@
 //!
 //! Shape: [`ToyApi`] is a table of methods over a real `query::Ledger`; [`ToyRest`] is the table that serves them over
 //! REST; [`ToySubscriptions`] serves calls and two subscriptions over WebSocket. Each write is a block of its own, final at
-//! once.
+//! once. [`Counters::replace_tip`] makes a tip that is not final, and replaces the one before.
 
 mod ledger;
 mod methods;

@@ -45,6 +45,13 @@ const NAME: Param =
     Param::new("name", ParamLocation::Path, ParamType::Text(&NAME_FORMAT), "The counter's name.")
         .with_example(|| "a".into());
 
+const COMMITMENT: Param = Param::new(
+    "commitment",
+    ParamLocation::Query,
+    ParamType::OneOf(&["processed", "finalized"]),
+    "The state that is read. Default: finalized.",
+);
+
 const NAMES: Param = Param::required(
     "names",
     ParamLocation::Body,
@@ -109,7 +116,7 @@ const ROUTES: &[Route] = &[
         path: "/v1/counters/{name}",
         id: "getCounter",
         summary: "Get a counter",
-        params: &[NAME],
+        params: &[NAME, COMMITMENT],
         body: RequestBody::None,
         schema: "Value",
         response: ResponseKind::Value(ValueResponse {
@@ -117,7 +124,10 @@ const ROUTES: &[Route] = &[
             ..ValueResponse::for_state("counter")
         }),
         links: &[],
-        build_call: |params| Ok(MethodCall::Single("counterGet", json!([params.json("name")]))),
+        build_call: |params| {
+            let params = json!([params.json("name"), params.text("commitment")]);
+            Ok(MethodCall::Single("counterGet", params))
+        },
     },
 ];
 
