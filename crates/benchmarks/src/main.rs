@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
 mod arguments;
+mod blocks;
 mod console;
 mod follow;
 mod forks;
@@ -66,6 +67,7 @@ const BENCHMARKS: &[Benchmark] = &[
     ("console", "the console: its bytes, and what open pages cost their node", console::run),
     ("forks", "snapshots and reverts of a local ledger, as it grows", forks::run),
     ("subs", "subscriptions to sets of addresses: memory, publishing, completeness", subs::run),
+    ("blocks", "tips that are replaced, and deep chains: a virtual block, a root", blocks::run),
     ("grpc", "Yellowstone gRPC: publishing to 100 clients compared with one", grpc::run),
     ("follow", "a followed chain of mainnet's shape: updates a second, lag, verdicts", follow::run),
     ("store", "the ledger on disk, over our storage engine and over a rival", store::run),

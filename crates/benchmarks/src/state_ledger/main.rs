@@ -1,5 +1,6 @@
 //! One synthetic ledger in a process of its own, with the binary's allocator, for `bench state`:
-//! `state-ledger memory|rival|serve|again SHAPE ACCOUNTS [SLOTS]`; `again` is for `bench load`.
+//! `state-ledger memory|rival|serve|again SHAPE ACCOUNTS [SLOTS]`; `again` is for `bench load`. `state-ledger blocks`
+//! is for `bench blocks`.
 //!
 //! Shape: measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other
 //! lines for people. `serve` reports its JSON-RPC address, and starts the stream of writes when a line comes on
@@ -9,7 +10,10 @@
 #![expect(clippy::print_stdout, reason = "measurements go to the caller")]
 
 mod baseline;
+mod blocks;
 mod fixture;
+#[path = "../median.rs"]
+mod median;
 mod metric;
 mod protocol;
 mod reads;
@@ -31,6 +35,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, rest @ ..] = args.as_slice()
+        && mode == "blocks"
+    {
+        return blocks::run(rest);
+    }
     let [mode, shape, accounts, rest @ ..] = args.as_slice() else {
         bail!("usage: state-ledger memory|rival|serve|again mainnet|tokens ACCOUNTS [SLOTS]");
     };
