@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 
-use crate::hash::words;
+use crate::hash::{KeyedHash, words};
 use crate::refcount::RefState;
 use crate::sync::{AtomicU8, AtomicU64, Ordering, zeros};
 
@@ -101,6 +101,16 @@ impl Arena {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
         Some(Address::from(bytes))
+    }
+
+    /// Returns the hash of the address of `id`, which must have one.
+    pub(crate) fn hash(&self, id: AddressId, hash: &KeyedHash) -> Option<u64> {
+        let (chunk, at) = self.locate(id)?;
+        let words = chunk.words(at);
+        if self.is_long(id) {
+            return Some(hash.hash(self.long_address(words[0] as u32)?.as_bytes()));
+        }
+        Some(hash.hash_words(words))
     }
 
     /// Appends the addresses of `ids` that have 32 bytes.

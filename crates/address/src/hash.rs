@@ -36,7 +36,8 @@ impl KeyedHash {
         hash
     }
 
-    fn hash_words(&self, words: [u64; 4]) -> u64 {
+    /// Returns the hash of an address of 32 bytes.
+    pub(crate) fn hash_words(&self, words: [u64; 4]) -> u64 {
         let secrets = &self.0;
         let low = fold_multiply(words[0] ^ secrets[0], words[1] ^ secrets[1]);
         let high = fold_multiply(words[2] ^ secrets[2], words[3] ^ secrets[3]);

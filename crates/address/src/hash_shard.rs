@@ -1,9 +1,9 @@
-//! One shard of the table from hash to id: groups of 16 slots, each a tag byte and an id.
+//! One shard of the table from hash to id: groups of 16 slots, each a tag of two bytes and an id.
 //!
-//! Shape: a lookup starts in the group that the hash names and continues with the next while groups are
+//! Shape: a lookup starts in the group that the tag names and continues with the next while groups are
 //! full. Slots hold no key: the caller compares the address of the id.
 //! Bounds: at most 15 of 16 slots are used, so every search ends. A full shard does not grow: its ids are inserted
-//! into a larger one, which replaces it.
+//! into a larger one, which replaces it. They are placed by their tags; no address is read and hashed again.
 //! Invariant: a group that was full once is never seen with an empty slot again (a removal
 //! leaves a tombstone). So a search that passes it misses no id that was inserted behind it.
 //! Invariant: one thread changes slots; others may search meanwhile. A search finds an id that is in the shard
@@ -12,13 +12,22 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const GROUP_LEN: usize = 16;
-const EMPTY: u8 = 0;
-const TOMBSTONE: u8 = 1;
+/// Tags in a word.
+const TAGS_PER_WORD: usize = 4;
+const TAG_WIDTH: u32 = 16;
+const EMPTY: u16 = 0;
+const TOMBSTONE: u16 = 1;
 /// Set in the tag of every slot that holds an id.
-const OCCUPIED: u8 = 0x80;
+const OCCUPIED: u16 = 0x8000;
+/// Bits of a hash in its tag.
+const TAG_BITS: u32 = 15;
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = ONES << 7;
+const ONES: u64 = 0x0001_0001_0001_0001;
+const HIGHS: u64 = ONES << 15;
+
+/// The part of a hash that places its id in any shard.
+#[derive(Clone, Copy)]
+pub(crate) struct Tag(u16);
 
 /// A shard of the hash table. It has a fixed size.
 pub(crate) struct HashShard {
@@ -30,7 +39,7 @@ pub(crate) struct HashShard {
 }
 
 struct Group {
-    tags: [AtomicU64; 2],
+    tags: [AtomicU64; GROUP_LEN / TAGS_PER_WORD],
     ids: [AtomicU32; GROUP_LEN],
 }
 
@@ -66,7 +75,6 @@ impl HashShard {
     }
 
     /// Returns the number of ids in the shard.
-    #[cfg(all(test, not(loom)))]
     pub(crate) fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed) as usize
     }
@@ -78,22 +86,23 @@ impl HashShard {
 
     /// Returns the id with this hash for which `is_it` holds.
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let pattern = ONES * u64::from(tag(hash));
-        for group in self.path(hash) {
+        let tag = Tag::from_hash(hash);
+        let pattern = ONES * u64::from(tag.0);
+        for group in self.path(tag) {
             let mut has_empty = false;
-            for (half, tags) in group.tags.iter().enumerate() {
+            for (word, tags) in group.tags.iter().enumerate() {
                 // Pairs with the release in `set_tag`: the tag's id, and its address, are visible.
                 let tags = tags.load(Ordering::Acquire);
-                let mut hits = zero_bytes(tags ^ pattern);
+                let mut hits = zero_tags(tags ^ pattern);
                 while hits != 0 {
-                    let at = half * 8 + hits.trailing_zeros() as usize / 8;
+                    let at = word * TAGS_PER_WORD + (hits.trailing_zeros() / TAG_WIDTH) as usize;
                     let id = group.ids[at].load(Ordering::Relaxed);
                     if is_it(id) {
                         return Some(id);
                     }
                     hits &= hits - 1;
                 }
-                has_empty |= zero_bytes(tags) != 0;
+                has_empty |= zero_tags(tags) != 0;
             }
             if has_empty {
                 return None;
@@ -103,20 +112,20 @@ impl HashShard {
     }
 
     /// Inserts an id that is not in the shard. The shard must not be full. Writer only.
-    pub(crate) fn insert(&self, hash: u64, id: u32) {
+    pub(crate) fn insert(&self, tag: Tag, id: u32) {
         debug_assert!(!self.is_full());
-        for group in self.path(hash) {
-            for (half, tags) in group.tags.iter().enumerate() {
+        for group in self.path(tag) {
+            for (word, tags) in group.tags.iter().enumerate() {
                 let now = tags.load(Ordering::Relaxed);
                 let free = !now & HIGHS;
                 if free == 0 {
                     continue;
                 }
-                let at = free.trailing_zeros() / 8;
-                let shift = at * 8;
-                let was = (now >> shift) as u8;
-                group.ids[half * 8 + at as usize].store(id, Ordering::Relaxed);
-                set_tag(tags, shift, tag(hash));
+                let at = free.trailing_zeros() / TAG_WIDTH;
+                let shift = at * TAG_WIDTH;
+                let was = (now >> shift) as u16;
+                group.ids[word * TAGS_PER_WORD + at as usize].store(id, Ordering::Relaxed);
+                set_tag(tags, shift, tag.0);
                 self.live.store(self.live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 if was == EMPTY {
                     self.used.store(self.used.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -129,18 +138,19 @@ impl HashShard {
 
     /// Removes an id from the shard. Writer only.
     pub(crate) fn remove(&self, hash: u64, id: u32) {
-        let pattern = ONES * u64::from(tag(hash));
-        for group in self.path(hash) {
+        let tag = Tag::from_hash(hash);
+        let pattern = ONES * u64::from(tag.0);
+        for group in self.path(tag) {
             let tags = group.tags.each_ref().map(|tags| tags.load(Ordering::Relaxed));
-            let has_empty = tags.iter().any(|tags| zero_bytes(*tags) != 0);
-            for (half, tags) in tags.into_iter().enumerate() {
-                let mut hits = zero_bytes(tags ^ pattern);
+            let has_empty = tags.iter().any(|tags| zero_tags(*tags) != 0);
+            for (word, tags) in tags.into_iter().enumerate() {
+                let mut hits = zero_tags(tags ^ pattern);
                 while hits != 0 {
-                    let at = hits.trailing_zeros() / 8;
-                    if group.ids[half * 8 + at as usize].load(Ordering::Relaxed) == id {
+                    let at = hits.trailing_zeros() / TAG_WIDTH;
+                    if group.ids[word * TAGS_PER_WORD + at as usize].load(Ordering::Relaxed) == id {
                         set_tag(
-                            &group.tags[half],
-                            at * 8,
+                            &group.tags[word],
+                            at * TAG_WIDTH,
                             if has_empty { EMPTY } else { TOMBSTONE },
                         );
                         self.live.store(self.live.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
@@ -162,37 +172,44 @@ impl HashShard {
 
     /// Returns all ids. Writer only.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
+        self.tagged_ids().map(|(_, id)| id)
+    }
+
+    /// Returns all ids with the tags that place them. Writer only.
+    pub(crate) fn tagged_ids(&self) -> impl Iterator<Item = (Tag, u32)> {
         self.groups.iter().flat_map(|group| {
             group.ids.iter().enumerate().filter_map(|(at, id)| {
-                let tags = group.tags[at / 8].load(Ordering::Relaxed);
-                let is_occupied = (tags >> (at % 8 * 8)) as u8 & OCCUPIED != 0;
-                is_occupied.then(|| id.load(Ordering::Relaxed))
+                let tags = group.tags[at / TAGS_PER_WORD].load(Ordering::Relaxed);
+                let tag = (tags >> (at % TAGS_PER_WORD * TAG_WIDTH as usize)) as u16;
+                (tag & OCCUPIED != 0).then(|| (Tag(tag), id.load(Ordering::Relaxed)))
             })
         })
     }
 
-    /// Returns the groups in the order in which a lookup of this hash visits them, each once.
-    fn path(&self, hash: u64) -> impl Iterator<Item = &Group> {
-        // The middle bits: the highest choose the shard, the lowest are the tag.
-        let first = (((hash >> 8) & 0xffff_ffff) * self.groups.len() as u64) >> 32;
-        let (before, from) = self.groups.split_at(first as usize);
+    /// Returns the groups in the order in which a lookup of this tag visits them, each once.
+    fn path(&self, tag: Tag) -> impl Iterator<Item = &Group> {
+        let first = (usize::from(tag.0 & !OCCUPIED) * self.groups.len()) >> TAG_BITS;
+        let (before, from) = self.groups.split_at(first);
         from.iter().chain(before)
     }
 }
 
-fn tag(hash: u64) -> u8 {
-    OCCUPIED | hash as u8
+impl Tag {
+    /// Takes bits from the middle of a hash: the highest choose the shard.
+    pub(crate) fn from_hash(hash: u64) -> Self {
+        Self(OCCUPIED | (hash >> 8) as u16)
+    }
 }
 
 /// Sets one tag. A reader that sees the tag also sees all earlier writes.
-fn set_tag(tags: &AtomicU64, shift: u32, tag: u8) {
-    let others = tags.load(Ordering::Relaxed) & !(0xff << shift);
+fn set_tag(tags: &AtomicU64, shift: u32, tag: u16) {
+    let others = tags.load(Ordering::Relaxed) & !(0xffff << shift);
     tags.store(others | u64::from(tag) << shift, Ordering::Release);
 }
 
-/// Returns the high bit of every byte that is zero. Above a zero byte it may name one that is 1 as well.
-fn zero_bytes(bytes: u64) -> u64 {
-    bytes.wrapping_sub(ONES) & !bytes & HIGHS
+/// Returns the high bit of every tag that is zero. Above a zero tag it may name one that is 1 as well.
+fn zero_tags(tags: u64) -> u64 {
+    tags.wrapping_sub(ONES) & !tags & HIGHS
 }
 
 #[cfg(test)]
@@ -219,7 +236,7 @@ mod tests {
             if model.remove(&id).is_some() {
                 shard.remove(crowded_hash(id), id);
             } else if !shard.is_full() {
-                shard.insert(crowded_hash(id), id);
+                shard.insert(Tag::from_hash(crowded_hash(id)), id);
                 model.insert(id, ());
             }
             assert_eq!(shard.len(), model.len());
@@ -238,7 +255,7 @@ mod tests {
         assert!(shard.is_full());
         assert_eq!(shard.find(7, |_| true), None);
         let shard = HashShard::with_capacity(1);
-        (0..15).for_each(|id| shard.insert(0, id));
+        (0..15).for_each(|id| shard.insert(Tag::from_hash(0), id));
         assert!(shard.is_full());
         assert_eq!(shard.find(0, |id| id == 99), None);
     }
@@ -258,14 +275,14 @@ mod loom_tests {
         loom::model(|| {
             let shard = Arc::new(HashShard::with_capacity(20));
             // The first group is full; 15 is in the second.
-            (0..16).for_each(|id| shard.insert(0, id));
-            shard.insert(0, 99);
+            (0..16).for_each(|id| shard.insert(Tag::from_hash(0), id));
+            shard.insert(Tag::from_hash(0), 99);
             let reader = {
                 let shard = Arc::clone(&shard);
                 thread::spawn(move || shard.find(0, |id| id == 99))
             };
             shard.remove(0, 3);
-            shard.insert(0, 50);
+            shard.insert(Tag::from_hash(0), 50);
             assert_eq!(reader.join().ok(), Some(Some(99)));
         });
     }
@@ -281,7 +298,7 @@ mod loom_tests {
                 thread::spawn(move || shard.find(7, |_| address.load(Ordering::Relaxed) == 5))
             };
             address.store(5, Ordering::Relaxed);
-            shard.insert(7, 1);
+            shard.insert(Tag::from_hash(7), 1);
             // Found, or not inserted yet; never with another address.
             assert!(matches!(reader.join().ok(), Some(None | Some(1))));
             assert_eq!(shard.find(7, |_| address.load(Ordering::Relaxed) == 5), Some(1));

@@ -6,9 +6,9 @@
 //! Invariant: an id is reused for another address only when no reader can still have it. Readers
 //! hold an [`Epoch`]; a freed id waits until every epoch that knew it is dropped.
 //! Invariant: lookups take no lock. Registering and releasing take a short one.
-//! Memory: 32 bytes for the address, 1 for its reference count, 5.3 to 6.7 in the hash table. The hash table holds
-//! only ids and grows by fifths, in small shards that are split as they grow. At most one shard of a few KiB exists
-//! twice at a time.
+//! Memory: 32 bytes for the address, 1 for its reference count, 6.4 to 7.7 in the hash table. The hash table holds
+//! only ids and two bytes of their hashes, and grows by fifths, in small shards that are split as they grow. At most one
+//! shard of a few KiB exists twice at a time.
 //! Not here: the record of an address (`state`), the records found by it (`index`), randomness (the
 //! caller passes the hash seed).
 #![forbid(unsafe_code)]

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::arena::{Arena, LongFreeList};
 use crate::epoch::{Epoch, Epochs};
 use crate::hash::KeyedHash;
-use crate::hash_shard::HashShard;
+use crate::hash_shard::{HashShard, Tag};
 use crate::recycling::Recycling;
 use crate::refcount::{RefOverflow, RefState, RetireEpoch};
 use crate::retired::RetiredIds;
@@ -99,7 +99,7 @@ impl AddressTable {
     /// Creates an empty table for at most `limit` addresses. `seed` keys the hash: it must be unknown to
     /// anyone that may choose addresses.
     ///
-    /// Memory: about 25 bytes for every 1,024 of `limit` at once, and 39 to 40 bytes per address in
+    /// Memory: about 25 bytes for every 1,024 of `limit` at once, and 40 to 41 bytes per address in
     /// use; 40 more for an address of another length than 32 bytes.
     pub fn new(limit: u32, seed: u64) -> Self {
         let directory_len = limit.div_ceil(SHARD_LEN).next_power_of_two() as usize;
@@ -121,7 +121,7 @@ impl AddressTable {
         }
     }
 
-    /// Allocates memory for `addresses` more addresses, at most up to the limit: about 43 bytes each.
+    /// Allocates memory for `addresses` more addresses, at most up to the limit: about 44 bytes each.
     ///
     /// Cost: O(addresses), with registrations locked out; for the start.
     pub fn reserve(&self, addresses: usize) {
@@ -147,10 +147,11 @@ impl AddressTable {
 
     /// Replaces a part of a shard by one for `capacity` ids.
     fn reserve_shard(&self, entries: Range<usize>, capacity: usize, old: &Shard) {
-        let hash_of = |id| Some(self.hash.hash(self.arena.address(AddressId(id))?.as_bytes()));
-        let hashed = old.hash_shard.ids().filter_map(|id| Some((hash_of(id)?, id)));
-        let own: Vec<(u64, u32)> =
-            hashed.filter(|(hash, _)| entries.contains(&self.directory_index(*hash))).collect();
+        let hash_of = |id| self.arena.hash(AddressId(id), &self.hash);
+        let is_own =
+            |id| hash_of(id).is_some_and(|hash| entries.contains(&self.directory_index(hash)));
+        let own: Vec<(Tag, u32)> =
+            old.hash_shard.tagged_ids().filter(|(_, id)| is_own(*id)).collect();
         self.store_shard(entries, capacity.max(own.len()), own.into_iter());
     }
 
@@ -304,26 +305,35 @@ impl AddressTable {
         let index = self.directory_index(hash);
         let full = self.shards[index].load();
         if !full.hash_shard.is_full() {
-            full.hash_shard.insert(hash, id.0);
+            full.hash_shard.insert(Tag::from_hash(hash), id.0);
             return;
         }
         let len = full.directory_entries as usize;
         let first = index & !(len - 1);
         let old = &full.hash_shard;
-        self.arena.prefetch(old.ids().map(AddressId));
-        // An id in a shard has an address: both are set and cleared together.
-        let hash_of = |id| Some(self.hash.hash(self.arena.address(AddressId(id))?.as_bytes()));
-        let hashed = || old.ids().filter_map(|id| Some((hash_of(id)?, id))).chain([(hash, id.0)]);
-        let count = old.ids().count() + 1;
+        let added = (Tag::from_hash(hash), id.0);
+        let count = old.len() + 1;
         if count <= SHARD_SPLIT_LEN || len == 1 {
-            return self.store_shard(first..first + len, count, hashed());
+            return self.store_shard(first..first + len, count, old.tagged_ids().chain([added]));
         }
+        // The tags do not have the bit that separates the halves: the addresses are hashed again.
+        self.arena.prefetch(old.ids().map(AddressId));
         let middle = first + len / 2;
-        let is_upper = |(hash, _): &(u64, u32)| self.directory_index(*hash) >= middle;
-        let upper = hashed().filter(is_upper).count();
-        let lower = hashed().filter(|id| !is_upper(id));
-        self.store_shard(first..middle, count - upper, lower);
-        self.store_shard(middle..first + len, upper, hashed().filter(is_upper));
+        let is_upper = |hash: u64| self.directory_index(hash) >= middle;
+        let mut lower = Vec::with_capacity(count);
+        let mut upper = Vec::with_capacity(count);
+        for (tag, id) in old.tagged_ids() {
+            // An id in a shard has an address: both are set and cleared together.
+            let Some(hash) = self.arena.hash(AddressId(id), &self.hash) else { continue };
+            if is_upper(hash) { upper.push((tag, id)) } else { lower.push((tag, id)) }
+        }
+        if is_upper(hash) {
+            upper.push(added)
+        } else {
+            lower.push(added)
+        }
+        self.store_shard(first..middle, lower.len(), lower.into_iter());
+        self.store_shard(middle..first + len, upper.len(), upper.into_iter());
     }
 
     /// Stores a new shard in these directory entries.
@@ -331,10 +341,10 @@ impl AddressTable {
         &self,
         entries: Range<usize>,
         count: usize,
-        ids: impl Iterator<Item = (u64, u32)>,
+        ids: impl Iterator<Item = (Tag, u32)>,
     ) {
         let hash_shard = HashShard::with_capacity(count);
-        ids.for_each(|(hash, id)| hash_shard.insert(hash, id));
+        ids.for_each(|(tag, id)| hash_shard.insert(tag, id));
         let shard = Arc::new(Shard { hash_shard, directory_entries: entries.len() as u32 });
         self.shards[entries].iter().for_each(|entry| entry.store(Arc::clone(&shard)));
     }

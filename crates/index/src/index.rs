@@ -96,13 +96,16 @@ impl Index {
             Some(removed) => !std::mem::replace(&mut removed.is_back, true),
             None => false,
         };
-        if comes_back {
+        let len = if comes_back {
             self.uncount_retired(key);
-        } else if !self.insert_entry(key, record) {
-            return false;
-        }
+            self.postings.count_entries(key)
+        } else {
+            let Some(len) = self.insert_entry(key, record) else { return false };
+            len
+        };
+        let retired = self.retired_by_key.get(&key).copied().unwrap_or(0);
         self.entries += 1;
-        self.keys += usize::from(self.count_entries(key) == 1);
+        self.keys += usize::from(len - retired == 1);
         true
     }
 
@@ -198,20 +201,19 @@ impl Index {
         }
     }
 
-    /// Inserts an entry into the set of its key; false if it is there.
-    fn insert_entry(&mut self, key: Key, record: AddressId) -> bool {
+    /// Inserts an entry into the set of its key. Returns the number of entries of the set; `None` if it is there.
+    fn insert_entry(&mut self, key: Key, record: AddressId) -> Option<usize> {
         assert!(key.id.0 <= ID_MAX, "key id {} is above {ID_MAX}", key.id.0);
         let postings = Arc::clone(&self.postings);
         let table = postings.key_table(key.kind);
         let entry = table.allocate_entry(key.id.0);
         let mut ids = [0; BLOCK_MAX + 1];
-        let (len, old) = match entry.word().map(SetRef::from_word) {
-            None => {
-                table.set(entry, SetRef::One(record.0).to_word());
-                return true;
-            }
+        let word = table.word_or_insert(entry, SetRef::One(record.0).to_word());
+        let (len, old) = match word.map(SetRef::from_word) {
+            None => return Some(1),
             Some(SetRef::Large(at)) => {
-                return postings.large_set(at).is_some_and(|large| large.insert(record.0));
+                let large = postings.large_set(at)?;
+                return large.insert(record.0).then(|| large.len());
             }
             Some(SetRef::One(other)) => {
                 ids[0] = other;
@@ -224,7 +226,7 @@ impl Index {
                 (len, Some(offset))
             }
         };
-        let Err(at) = ids[..len].binary_search(&record.0) else { return false };
+        let Err(at) = ids[..len].binary_search(&record.0) else { return None };
         ids.copy_within(at..len, at + 1);
         ids[at] = record.0;
         let set = self.store_set(&ids[..=len]);
@@ -233,7 +235,7 @@ impl Index {
         if let Some(offset) = old {
             postings.small_sets().free(&mut self.slab_allocator, offset);
         }
-        true
+        Some(len + 1)
     }
 
     /// Removes an entry, which must be there, from the set of its key.

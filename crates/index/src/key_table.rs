@@ -106,12 +106,30 @@ impl KeyTable {
     /// Sets the word of a key. Writer only.
     pub(crate) fn set(&self, key_entry: KeyEntry<'_>, word: u32) {
         let buckets = key_entry.shard.buckets.load();
-        if let Some((at, _)) = buckets.find(key_entry) {
-            buckets.buckets[at].store(entry(key_entry.key, word), Ordering::Release);
-            return;
+        match buckets.search(key_entry) {
+            Ok((at, _)) => {
+                buckets.buckets[at].store(entry(key_entry.key, word), Ordering::Release);
+            }
+            Err(free) => self.insert(key_entry, word, &buckets, free),
         }
-        if !buckets.is_full() {
-            buckets.insert(key_entry.hash, entry(key_entry.key, word));
+    }
+
+    /// Returns the word of a key. If it is not in the table, it is inserted with `word`. Writer only.
+    pub(crate) fn word_or_insert(&self, key_entry: KeyEntry<'_>, word: u32) -> Option<u32> {
+        let buckets = key_entry.shard.buckets.load();
+        match buckets.search(key_entry) {
+            Ok((_, entry)) => Some(entry as u32),
+            Err(free) => {
+                self.insert(key_entry, word, &buckets, free);
+                None
+            }
+        }
+    }
+
+    /// Inserts a key that is not in the table. `free` is the bucket where a search for it has found a free one.
+    fn insert(&self, key_entry: KeyEntry<'_>, word: u32, buckets: &Buckets, free: Option<usize>) {
+        if let Some(free) = free.filter(|_| !buckets.is_full()) {
+            buckets.insert_at(free, entry(key_entry.key, word));
             return;
         }
         let live = buckets.live.load(Ordering::Relaxed) as usize;
@@ -169,17 +187,25 @@ impl Buckets {
 
     /// Returns the bucket of the key, and the entry that was read there.
     fn find(&self, key_entry: KeyEntry<'_>) -> Option<(usize, u64)> {
+        self.search(key_entry).ok()
+    }
+
+    /// Returns the bucket of the key and the entry that was read there, or the first free bucket on its path.
+    fn search(&self, key_entry: KeyEntry<'_>) -> Result<(usize, u64), Option<usize>> {
+        let mut free = None;
         for at in self.path(key_entry.hash) {
             // Pairs with the release of an entry: what its word refers to is visible.
             let entry = self.buckets[at].load(Ordering::Acquire);
             if entry == EMPTY {
-                return None;
+                return Err(free.or(Some(at)));
             }
-            if (entry >> 32) as u32 == key_entry.key {
-                return Some((at, entry));
+            if entry == TOMBSTONE {
+                free = free.or(Some(at));
+            } else if (entry >> 32) as u32 == key_entry.key {
+                return Ok((at, entry));
             }
         }
-        None
+        Err(free)
     }
 
     /// Inserts an entry of a key that is not in the table. There must be a free bucket.
@@ -189,12 +215,18 @@ impl Buckets {
             if was != EMPTY && was != TOMBSTONE {
                 continue;
             }
-            self.buckets[at].store(entry, Ordering::Release);
-            add(&self.live, 1);
-            add(&self.used, u32::from(was == EMPTY));
+            self.insert_at(at, entry);
             return;
         }
         unreachable!("a shard that is not full has a free bucket");
+    }
+
+    /// Stores an entry in a free bucket.
+    fn insert_at(&self, at: usize, entry: u64) {
+        let was = self.buckets[at].load(Ordering::Relaxed);
+        self.buckets[at].store(entry, Ordering::Release);
+        add(&self.live, 1);
+        add(&self.used, u32::from(was == EMPTY));
     }
 
     fn remove(&self, key_entry: KeyEntry<'_>) {
