@@ -6,6 +6,8 @@
 //! BENCHMARKS.md.
 //! Not here: the measurements (`crates/benchmarks`).
 
+mod age;
+mod headings;
 pub(crate) mod markers;
 pub(crate) mod result_page;
 pub(crate) mod summary;
@@ -34,16 +36,21 @@ pub(crate) fn bench(args: &[String]) -> Result<()> {
         return measured::bench()?.args(args).run();
     }
     build()?;
-    program().args(args).run()
+    program()?.args(args).run()
 }
 
-/// Runs every benchmark at toy size: proof that none has rotted, without results.
+/// Runs every benchmark at toy size: proof that none has rotted, without results. The tables of `docs/benchmarks` must
+/// have the headings that the benchmarks print.
 pub(crate) fn run_toys() -> Result<()> {
     let dir = measured::build()?;
+    let pages = ResultPage::read_all(&root())?;
+    let mut complaints = Vec::new();
     for name in names(measured::bench_in(&dir))? {
         let lines = measured::bench_in(&dir).args([name.as_str(), "--toy"]).run_captured()?;
         parse_thresholds(&lines)?;
+        complaints.extend(headings::check(&name, &lines, &pages));
     }
+    ensure!(complaints.is_empty(), "{}", complaints.join("\n"));
     Ok(())
 }
 
@@ -58,12 +65,16 @@ pub(crate) fn profile(args: &[String]) -> Result<()> {
 /// Runs `cargo xtask bars [--write] [NAME...]` and `cargo xtask bars --summary`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     if args.iter().any(|arg| arg == "--summary") {
-        return summary::write(&root(), &ResultPage::read_all(&root())?);
+        let mut pages = ResultPage::read_all(&root())?;
+        for page in &mut pages {
+            page.write_ages(&root(), age::commits_since)?;
+        }
+        return summary::write(&root(), &pages);
     }
     let write = args.iter().any(|arg| arg == "--write");
     let mut selected: Vec<String> = args.iter().filter(|arg| *arg != "--write").cloned().collect();
     build()?;
-    let all = names(program())?;
+    let all = names(program()?)?;
     if selected.is_empty() {
         selected = all.clone();
     }
@@ -74,9 +85,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             find_page(&mut ResultPage::read_all(&root())?, name)?;
         }
     }
+    let rewritten = if write { &selected[..] } else { &[] };
+    let old = age::check(&ResultPage::read_all(&root())?, rewritten, age::commits_since)?;
+    ensure!(old.is_empty(), "{}", old.join("\n"));
     let mut thresholds = Vec::new();
     for name in &selected {
-        let lines = program().args([name]).run_captured()?;
+        let lines = program()?.args([name]).run_captured()?;
         let of_benchmark = parse_thresholds(&lines)?;
         if write {
             record(&root(), name, &section(&provenance()?, &of_benchmark, &lines))?;
@@ -106,9 +120,12 @@ fn build() -> Result<()> {
     cargo().args(["build", "--release", "--package", "hydrant", "--package", "benchmarks"]).run()
 }
 
-fn program() -> Cmd {
+fn program() -> Result<Cmd> {
     let release = target_dir().join("release");
-    Cmd::new(&release.join("benchmarks").to_string_lossy()).env("HYDRANT", release.join("hydrant"))
+    let program = Cmd::new(&release.join("benchmarks").to_string_lossy());
+    // Commit and machine: for the benchmarks that write documents of their own.
+    let program = program.env("HYDRANT_BENCH_SOURCE", provenance()?);
+    Ok(program.env("HYDRANT", release.join("hydrant")))
 }
 
 fn names(program: Cmd) -> Result<Vec<String>> {
@@ -243,7 +260,7 @@ mod tests {
             file("docs/benchmarks/rpc.md"),
             format!("{}<!-- begin load -->\n{text}<!-- end load -->\n", empty("start"))
         );
-        let row = "| `a` | - | 3 ms | <= 2 | **missed** | 1 | 2026-11-23 |\n";
+        let row = "| `a` | - | 3 ms | <= 2 | **missed** | 1 | 2026-11-23 | 0 |\n";
         assert!(file("BENCHMARKS.md").contains(row), "{}", file("BENCHMARKS.md"));
         assert!(record(&root, "other", &text).is_err());
         fs::remove_dir_all(&root).unwrap();

@@ -51,6 +51,8 @@ pub(super) struct Origin {
     pub(super) commit: String,
     /// The date of the commit, as `2026-11-23`.
     pub(super) date: String,
+    /// Commits since then, when the page was written last.
+    pub(super) age: u32,
 }
 
 impl ResultPage {
@@ -90,6 +92,51 @@ impl ResultPage {
         self.text = replace_section(&self.text, benchmark, text)
             .with_context(|| format!("{} has no section `{benchmark}`", path.display()))?;
         fs::write(root.join(&path), &self.text).with_context(|| format!("write {}", path.display()))
+    }
+
+    /// Returns the recorded output of a benchmark, if it has results.
+    pub(super) fn recorded_output(&self, benchmark: &str) -> Option<&str> {
+        let section = sections(&self.text).into_iter().find(|section| section.name == benchmark)?;
+        Some(section.text.split_once("```text\n")?.1)
+    }
+
+    /// Returns the commit of each benchmark that has results.
+    pub(super) fn origins(&self) -> Result<Vec<(&str, Origin)>> {
+        let with_results = sections(&self.text);
+        let with_results = with_results.iter().filter(|section| section.text.contains(TABLE_HEAD));
+        with_results
+            .map(|section| Ok((section.name, Origin::from_section(section.text)?)))
+            .collect()
+    }
+
+    /// Writes the age of each result into the page and its file. `commits_since` counts the commits since an id.
+    pub(super) fn write_ages(
+        &mut self,
+        root: &Path,
+        commits_since: impl Fn(&str) -> Result<u32>,
+    ) -> Result<()> {
+        let path = self.path();
+        self.set_ages(commits_since)?;
+        fs::write(root.join(&path), &self.text).with_context(|| format!("write {}", path.display()))
+    }
+
+    /// Sets the ages in the lines `Commit <id> of <date>...`.
+    pub(super) fn set_ages(&mut self, commits_since: impl Fn(&str) -> Result<u32>) -> Result<()> {
+        let mut text = String::new();
+        for line in self.text.split_inclusive('\n') {
+            let Some(origin) = Origin::parse(line) else {
+                text.push_str(line);
+                continue;
+            };
+            let age = commits_since(origin.id())?;
+            let line = line.replace(&age_mark(origin.age), "");
+            let end = line.find([',', ';']).unwrap_or(line.len());
+            text.push_str(&line[..end]);
+            text.push_str(&age_mark(age));
+            text.push_str(&line[end..]);
+        }
+        self.text = text;
+        Ok(())
     }
 
     /// Returns the results of all benchmarks of the page.
@@ -146,8 +193,8 @@ fn section_results(
     section: &Section<'_>,
     descriptions: &BTreeMap<&str, Description>,
 ) -> Result<Vec<FigureResult>> {
-    let Some((head, table)) = section.text.split_once(TABLE_HEAD) else { return Ok(Vec::new()) };
-    let origin = head.lines().find_map(Origin::parse).context("no `Commit <id> of <date>`")?;
+    let Some((_, table)) = section.text.split_once(TABLE_HEAD) else { return Ok(Vec::new()) };
+    let origin = Origin::from_section(section.text)?;
     let rows = table.lines().take_while(|line| line.starts_with('|'));
     let results = rows.map(|row| {
         let threshold =
@@ -169,14 +216,31 @@ impl Description {
 }
 
 impl Origin {
-    /// Parses `Commit 5bde72a of 2026-11-23 with changes; 2 cores of ...`.
+    /// Finds the line of a section.
+    fn from_section(section: &str) -> Result<Self> {
+        let head = section.split(TABLE_HEAD).next().unwrap_or_default();
+        head.lines().find_map(Self::parse).context("no `Commit <id> of <date>`")
+    }
+
+    /// Parses `Commit 5bde72a of 2026-11-23 with changes, 12 commits old; 2 cores of ...`.
     fn parse(line: &str) -> Option<Self> {
-        let commit = line.strip_prefix("Commit ")?.split([',', ';']).next()?;
-        let (id, dated) = commit.split_once(" of ")?;
+        let mut parts = line.strip_prefix("Commit ")?.split([',', ';']);
+        let (id, dated) = parts.next()?.split_once(" of ")?;
         let (date, changes) = dated.split_once(' ').unwrap_or((dated, ""));
         let commit = format!("{id} {changes}").trim_end().to_owned();
-        Some(Self { commit, date: date.to_owned() })
+        let age = parts.find_map(|part| part.trim().strip_suffix(" commits old")?.parse().ok());
+        Some(Self { commit, date: date.to_owned(), age: age.unwrap_or(0) })
     }
+
+    /// Returns the short id.
+    pub(super) fn id(&self) -> &str {
+        self.commit.split(' ').next().unwrap_or_default()
+    }
+}
+
+/// Formats the age behind a commit.
+fn age_mark(age: u32) -> String {
+    format!(", {age} commits old")
 }
 
 #[cfg(test)]
@@ -192,6 +256,26 @@ pub(super) mod tests {
                     | rate | 0.6 | x | >= 0.7 | **missed** |\n| new | 1 | ms | <= 2 | yes |\n\n\
                     ```text\n| not | a | row |\n```\n<!-- end rpc -->\n";
         ResultPage { name: "rpc".to_owned(), text: text.to_owned() }
+    }
+
+    /// Makes a page whose only benchmark printed `output`.
+    pub(crate) fn page_with_output(output: &str) -> ResultPage {
+        let page = page();
+        ResultPage { text: page.text.replace("| not | a | row |\n", output), ..page }
+    }
+
+    #[test]
+    fn the_age_of_a_result_is_written_once_and_read_back() {
+        let mut page = page();
+        assert_eq!(page.results().unwrap()[0].origin.age, 0);
+        for age in [7, 512] {
+            page.set_ages(|_| Ok(age)).unwrap();
+            let results = page.results().unwrap();
+            assert_eq!(results[0].origin.age, age);
+            assert_eq!(results[0].origin.commit, "5bde72a with changes");
+        }
+        let line = "Commit 5bde72a of 2026-11-23 with changes, 512 commits old; 2 cores of X.";
+        assert!(page.text.contains(line), "{}", page.text);
     }
 
     #[test]

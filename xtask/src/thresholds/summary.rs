@@ -17,8 +17,7 @@ const FILE: &str = "BENCHMARKS.md";
 /// The section that lists the missed bars.
 const MISSED: &str = "missed";
 
-const HEAD: &str =
-    "| what | against | result | bar | met | commit | date |\n|---|---|---|---|---|---|---|\n";
+const HEAD: &str = "| what | against | result | bar | met | commit | date | age |\n|---|---|---|---|---|---|---|---|\n";
 
 /// Lines of BENCHMARKS.md. A longer document is not read as one page.
 const LINES_MAX: usize = 300;
@@ -83,14 +82,15 @@ fn table(results: &[FigureResult]) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             table,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             description.what,
             description.against,
             threshold.value_with_unit(),
             threshold.bar(),
             threshold.verdict(),
             origin.commit,
-            origin.date
+            origin.date,
+            origin.age
         );
     }
     table
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(
             lines[10..12],
             [
-                "| Rate of `getSlot` | constant | 0.6 x | >= 0.7 | **missed** | 5bde72a with changes | 2026-11-23 |",
-                "| `new` | - | 1 ms | <= 2 | yes | 5bde72a with changes | 2026-11-23 |",
+                "| Rate of `getSlot` | constant | 0.6 x | >= 0.7 | **missed** | 5bde72a with changes | 2026-11-23 | 0 |",
+                "| `new` | - | 1 ms | <= 2 | yes | 5bde72a with changes | 2026-11-23 | 0 |",
             ]
         );
     }

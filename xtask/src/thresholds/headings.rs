@@ -1,0 +1,67 @@
+//! The headings of the tables in `docs/benchmarks`: those that the programs print today.
+//!
+//! Input: the lines that a benchmark printed at toy size, and the pages. Output: complaints about headings that the
+//! benchmark's recorded output does not have. Values of an old commit are marked by their age; a heading that changed
+//! since then is corrected by hand.
+
+use super::result_page::ResultPage;
+
+/// A heading has at least as many columns.
+const COLUMNS_MIN: usize = 3;
+
+/// Returns complaints about printed headings that the recorded output of a benchmark lacks.
+pub(super) fn check(benchmark: &str, printed: &[String], pages: &[ResultPage]) -> Vec<String> {
+    let Some((page, recorded)) =
+        pages.iter().find_map(|page| Some((page, page.recorded_output(benchmark)?)))
+    else {
+        return Vec::new();
+    };
+    let recorded: Vec<String> = recorded.lines().filter_map(heading).collect();
+    let missing = printed.iter().filter_map(|line| heading(line));
+    let missing = missing.filter(|heading| !recorded.contains(heading));
+    missing
+        .map(|heading| {
+            format!(
+                "{}, section `{benchmark}`: lacks the printed heading `{heading}`",
+                page.path().display()
+            )
+        })
+        .collect()
+}
+
+/// Returns a line of column names with single spaces: words without a digit, in columns that are two spaces apart.
+fn heading(line: &str) -> Option<String> {
+    if line.contains(|character: char| character.is_ascii_digit() || "|.:,".contains(character)) {
+        return None;
+    }
+    let columns = line.split("  ").filter(|column| !column.trim().is_empty()).count();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    (columns >= COLUMNS_MIN).then(|| words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::result_page::tests::page_with_output;
+    use super::*;
+
+    #[test]
+    fn a_heading_that_the_program_does_not_print_any_more_is_caught() {
+        let page = || page_with_output("what    rate   CPU us\nours      5       2\n");
+        let check = |line: &str| check("rpc", &[line.to_owned()], &[page()]);
+        assert_eq!(check("what   rate        CPU us"), [""; 0]);
+        assert_eq!(check("a sentence has no columns"), [""; 0]);
+        assert_eq!(check("ours      7       3"), [""; 0]);
+        assert_eq!(
+            check("what    rate   allocations"),
+            [
+                "docs/benchmarks/rpc.md, section `rpc`: lacks the printed heading `what rate allocations`"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_benchmark_without_recorded_output_has_no_headings_to_compare() {
+        let printed = ["what    rate   CPU us".to_owned()];
+        assert_eq!(check("start", &printed, &[page_with_output("")]), [""; 0]);
+    }
+}
