@@ -7,11 +7,11 @@
 //! Bounds: a candidate whose heap exceeds `--bound-gib` is stopped there, and the table has the number of keys at
 //! that point. The bars are in the lines `bar`.
 
-mod baselines;
+pub(crate) mod baselines;
 mod cores;
 pub(crate) mod heap;
 mod hot_key;
-mod keys;
+pub(crate) mod keys;
 mod memory;
 mod size;
 

@@ -10,6 +10,7 @@
 mod arguments;
 mod blocks;
 mod console;
+mod contention;
 mod follow;
 mod forks;
 mod grpc;
@@ -18,12 +19,14 @@ mod ledger_process;
 mod median;
 mod neighbour;
 mod node;
+mod report;
 mod rpc;
 mod serving;
 mod snapshot;
 mod start;
 mod state;
 mod store;
+mod streams;
 mod subs;
 mod threshold;
 mod tpu;
@@ -48,9 +51,19 @@ const BENCHMARKS: &[Benchmark] = &[
         index::run,
     ),
     (
+        "contention",
+        "one key under reads and writes: the grid of accounts-db PR 34955, and like for like",
+        contention::run,
+    ),
+    (
         "quic",
         "transactions over QUIC, compared with three rivals, and all the way to the ledger",
         tpu::run,
+    ),
+    (
+        "streams",
+        "allocations of streams: the experiment of quinn PR 1999, warm, by site, stalls",
+        streams::run,
     ),
     (
         "load",
@@ -91,7 +104,7 @@ fn run(args: &[String]) -> Result<()> {
     };
     if name == "list" {
         for (name, about, _) in BENCHMARKS {
-            println!("{name:8} {about}");
+            println!("{name:10} {about}");
         }
         return Ok(());
     }

@@ -12,9 +12,9 @@ pub(crate) mod generator;
 mod ledger;
 mod memory;
 mod misbehaving;
-mod process;
+pub(crate) mod process;
 mod size;
-mod stream_cost;
+pub(crate) mod stream_cost;
 
 use anyhow::{Context, Result, ensure};
 
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let names: &[&'static str] =
         if is_toy { &["ours", "quinn"] } else { &["ours", "quinn", "quinn-old", "streamer"] };
     if !is_toy {
-        process::build_baselines()?;
+        process::build_baselines(names)?;
     }
     if is_selected("allocations") {
         stream_cost::allocations(&size, names)?;

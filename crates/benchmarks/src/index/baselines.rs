@@ -18,6 +18,8 @@ pub(crate) trait Baseline: Send + Sync {
     fn remove(&self, key: &Pubkey, record: &Pubkey);
     /// Visits all records of a key. Returns their number.
     fn scan(&self, key: &Pubkey) -> usize;
+    /// Copies all records of a key, as Agave's reads do.
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>);
 }
 
 /// `HashMap<Pubkey, RwLock<HashMap<Pubkey, ()>>>`.
@@ -44,6 +46,12 @@ impl Baseline for Locked {
     fn scan(&self, key: &Pubkey) -> usize {
         let Some(records) = self.0.get(key) else { return 0 };
         records.read().keys().map(seen).sum()
+    }
+
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
+        if let Some(records) = self.0.get(key) {
+            into.extend(records.read().keys());
+        }
     }
 }
 
@@ -103,6 +111,14 @@ impl Baseline for Agave {
         let Some(records) = self.index.get(key) else { return 0 };
         records.read().map_or(0, |records| records.iter().map(seen).sum())
     }
+
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
+        if let Some(records) = self.index.get(key)
+            && let Ok(records) = records.read()
+        {
+            into.extend(records.iter());
+        }
+    }
 }
 
 /// `HashMap<Pubkey, DashMap<Pubkey, ()>>` with a number of shards.
@@ -139,6 +155,45 @@ impl Baseline for Dash {
     fn scan(&self, key: &Pubkey) -> usize {
         let Some(records) = self.index.get(key) else { return 0 };
         records.iter().map(|record| seen(record.key())).sum()
+    }
+
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
+        if let Some(records) = self.index.get(key) {
+            into.extend(records.iter().map(|record| *record.key()));
+        }
+    }
+}
+
+/// `DashMap<Pubkey, HashMap<Pubkey, ()>>`: a write locks the shard of the key.
+#[derive(Default)]
+pub(crate) struct DashOutside(DashMap<Pubkey, HashMap<Pubkey, ()>>);
+
+impl Baseline for DashOutside {
+    fn put(&mut self, key: Pubkey, record: Pubkey) {
+        self.0.entry(key).or_default().insert(record, ());
+    }
+
+    fn insert(&self, key: &Pubkey, record: Pubkey) {
+        if let Some(mut records) = self.0.get_mut(key) {
+            records.insert(record, ());
+        }
+    }
+
+    fn remove(&self, key: &Pubkey, record: &Pubkey) {
+        if let Some(mut records) = self.0.get_mut(key) {
+            records.remove(record);
+        }
+    }
+
+    fn scan(&self, key: &Pubkey) -> usize {
+        let Some(records) = self.0.get(key) else { return 0 };
+        records.keys().map(seen).sum()
+    }
+
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
+        if let Some(records) = self.0.get(key) {
+            into.extend(records.keys());
+        }
     }
 }
 

@@ -18,6 +18,24 @@ pub(crate) fn pubkey(n: u32) -> Pubkey {
     Pubkey::new_from_array(bytes)
 }
 
+/// The numbers of `bits` bits in another order, each once.
+#[derive(Clone, Copy)]
+pub(crate) struct Shuffled {
+    pub(crate) bits: u32,
+}
+
+impl Shuffled {
+    /// The `nth` of them. Multiplying by an odd number and folding the high half into the low one
+    /// are both invertible, so no two results are equal.
+    pub(crate) fn at(self, nth: u32) -> u32 {
+        let mask = (1 << self.bits) - 1;
+        [0x9e37_79b1, 0x85eb_ca6b, 0xc2b2_ae35].iter().fold(nth & mask, |number, odd| {
+            let number = number.wrapping_mul(*odd) & mask;
+            number ^ (number >> (self.bits / 2))
+        })
+    }
+}
+
 /// Random numbers below a bound.
 pub(crate) struct Numbers(pub(crate) u64);
 

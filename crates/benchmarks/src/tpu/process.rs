@@ -23,14 +23,21 @@ pub(crate) struct ServerMetrics(serde_json::Value);
 impl Server {
     /// Starts `ours`, `quinn` or one of the rivals with workspaces of their own.
     pub(crate) fn start(name: &str, args: &[&str]) -> Result<Self> {
-        let mut command = if BASELINES.contains(&name) {
-            Command::new(target(name)?.join("release").join(name))
-        } else {
-            let mut command = Command::new(sibling_binary("quic_server")?);
-            command.arg(name);
-            command
-        };
-        let mut process = Child::start(command.args(args))?;
+        let (program, name) = Self::program(name)?;
+        Self::start_command(Command::new(program).args(name).args(args))
+    }
+
+    /// The program of a server, and its first argument.
+    pub(crate) fn program(name: &str) -> Result<(PathBuf, Option<&str>)> {
+        if BASELINES.contains(&name) {
+            return Ok((target(name)?.join("release").join(name), None));
+        }
+        Ok((sibling_binary("quic_server")?, Some(name)))
+    }
+
+    /// Starts a server by a command, which may be one that runs its program.
+    pub(crate) fn start_command(command: &mut Command) -> Result<Self> {
+        let mut process = Child::start(command)?;
         let port = expect_line(&mut process)?.parse().context("a server prints its port first")?;
         Ok(Self { process, port })
     }
@@ -38,6 +45,16 @@ impl Server {
     pub(crate) fn metrics(&mut self) -> Result<ServerMetrics> {
         self.process.send_line("")?;
         Ok(ServerMetrics(serde_json::from_str(&expect_line(&mut self.process)?)?))
+    }
+}
+
+impl Server {
+    /// Ends the server as a program that returns from `main`.
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.process.send_line("end")?;
+        let status = self.process.wait()?;
+        ensure!(status.success(), "the server: {status}");
+        Ok(())
     }
 }
 
@@ -103,9 +120,9 @@ fn expect_line(process: &mut Child) -> Result<String> {
     process.line()?.context("a process ended early")
 }
 
-/// Builds the rivals that have workspaces of their own.
-pub(crate) fn build_baselines() -> Result<()> {
-    for name in BASELINES {
+/// Builds the rivals among `names` that have workspaces of their own.
+pub(crate) fn build_baselines(names: &[&str]) -> Result<()> {
+    for name in BASELINES.iter().filter(|name| names.contains(name)) {
         let folder = format!("{BASELINES_DIR}/{name}");
         let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .args(["build", "--release", "--locked", "--quiet"])

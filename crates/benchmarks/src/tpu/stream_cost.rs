@@ -11,37 +11,37 @@ use crate::median::median;
 use crate::threshold;
 
 /// Sizes of transactions up to a packet, 0 for the real mix; and the size that only version 1 allows.
-const SIZES: [usize; 3] = [200, 0, 1_232];
-const LARGE: usize = 4_096;
+pub(crate) const SIZES: [usize; 3] = [200, 0, 1_232];
+pub(crate) const LARGE: usize = 4_096;
 
 /// A server with its generator, both up for all cells of a table.
-struct Contender {
-    name: String,
+pub(crate) struct Contender {
+    pub(crate) name: String,
     server: Server,
     generator: Generator,
 }
 
 /// The cost of a run for a server.
-struct Cost {
-    seconds: f64,
+pub(crate) struct Cost {
+    pub(crate) seconds: f64,
     /// Streams that the server received whole.
-    streams: f64,
-    cpu_us: f64,
-    allocations: f64,
-    allocated: f64,
+    pub(crate) streams: f64,
+    pub(crate) cpu_us: f64,
+    pub(crate) allocations: f64,
+    pub(crate) allocated: f64,
     rejected: BTreeMap<String, u64>,
-    after: ServerMetrics,
+    pub(crate) after: ServerMetrics,
 }
 
 /// A load. All contenders get the same.
 #[derive(Clone, Copy)]
-struct Cell {
-    bytes: usize,
-    offload: bool,
+pub(crate) struct Cell {
+    pub(crate) bytes: usize,
+    pub(crate) offload: bool,
 }
 
 impl Cell {
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let with = if self.offload { "with" } else { "without" };
         match self.bytes {
             0 => format!("the mix, {with} offload"),
@@ -49,7 +49,7 @@ impl Cell {
         }
     }
 
-    fn load(self, seconds: f64) -> String {
+    pub(crate) fn load(self, seconds: f64) -> String {
         format!("bytes={} offload={} seconds={seconds}", self.bytes, u8::from(self.offload))
     }
 }
@@ -67,7 +67,12 @@ impl Cost {
 
 impl Contender {
     /// `bytes` is a rival's window for a stream: the size of a transaction, as in Agave.
-    fn start(name: &'static str, window: usize, connections: usize, bytes: usize) -> Result<Self> {
+    pub(crate) fn start(
+        name: &'static str,
+        window: usize,
+        connections: usize,
+        bytes: usize,
+    ) -> Result<Self> {
         let window = window.to_string();
         let bytes = bytes.to_string();
         let server = Server::start(name, &["--bytes", &bytes, "--window", &window])?;
@@ -77,7 +82,7 @@ impl Contender {
         Ok(Self { name: name.to_owned(), server, generator })
     }
 
-    fn measure(&mut self, load: &str) -> Result<Cost> {
+    pub(crate) fn measure(&mut self, load: &str) -> Result<Cost> {
         let before = self.server.metrics()?;
         let outcome = self.generator.run(load)?;
         let after = self.server.metrics()?;
@@ -96,6 +101,13 @@ impl Contender {
             rejected: refused,
             after,
         })
+    }
+}
+
+impl Contender {
+    /// Closes the connections.
+    pub(crate) fn end(self) -> Result<()> {
+        self.generator.end()
     }
 }
 
@@ -176,7 +188,7 @@ pub(super) fn allocations(size: &Size, names: &[&'static str]) -> Result<()> {
             }
         }
     }
-    contenders.into_iter().try_for_each(|contender| contender.generator.end())
+    contenders.into_iter().try_for_each(|contender| contender.end())
 }
 
 /// Streams a second of the server's CPU time, against each rival in the same round.
@@ -212,7 +224,7 @@ pub(super) fn rates(size: &Size, names: &[&'static str]) -> Result<()> {
                     }
                 }
             }
-            contenders.into_iter().try_for_each(|contender| contender.generator.end())?;
+            contenders.into_iter().try_for_each(|contender| contender.end())?;
         }
         for (name, (ratio, which)) in names.iter().zip(worst).skip(1) {
             println!("least with {connections} connections over {name}: {ratio:.3}, {which}");
@@ -243,7 +255,7 @@ pub(super) fn windows(size: &Size, names: &[&'static str]) -> Result<()> {
                 row(&contender.name, &format!("window {window}, {}", which.name()), costs);
             }
         }
-        contenders.into_iter().try_for_each(|contender| contender.generator.end())?;
+        contenders.into_iter().try_for_each(|contender| contender.end())?;
     }
     Ok(())
 }

@@ -1,0 +1,317 @@
+//! The tables and plots of the grid.
+//!
+//! Shape: nine tables and plots as `parse.py` of dashmap-benchmark makes them: for each profile and each variable the
+//! mean duration at each value of the variable, over the cells whose other variables are in the profile.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
+use anyhow::Result;
+
+use super::candidate::{CANDIDATES, NamedCandidate, OURS};
+use super::cell::{Cell, LEVELS, PROFILES, Profile, TO_THE_END, VARIABLES, Variable, short};
+use super::results::{Measure, Part, Results, Seconds};
+use crate::report::Report;
+
+/// Times within this factor count as equal.
+const NOISE: f64 = 1.05;
+
+const MEASURES: [(Measure, &str); 4] = [
+    (Measure::Whole, "both done"),
+    (Measure::Reads, "reads"),
+    (Measure::Writes, "writes"),
+    (Measure::Cpu, "CPU"),
+];
+
+/// Writes README.md and the plots, and prints the comparison.
+pub(super) fn write(report: &Report, results: &Results, like: &str, level_max: u32) -> Result<()> {
+    let cells = Cell::all(level_max);
+    let comparison = comparison(results, &cells);
+    println!("{comparison}{like}");
+    let mut text = format!(
+        "# Benchmarks: contention grid\n\nWritten by `cargo xtask bench contention`. {}\nRows by commit: {}.\n\n\
+         Seconds until the work of a second is done: `~` marks values with an extrapolated cell. Each candidate has \
+         one hot key. A read copies all of its entries, in the form that the lookup of their records needs. \
+         [grid.csv](grid.csv) has every cell with its commit, [like.csv](like.csv) the rounds of the last tables.\n",
+        report.source(),
+        results.rows.commits()
+    );
+    text.push_str(&comparison);
+    for profile in &PROFILES {
+        profile_tables(&mut text, report, results, &cells, profile)?;
+    }
+    separate_timers(&mut text, results, &cells);
+    focused_runs(&mut text, results, level_max);
+    ends(&mut text, results, level_max);
+    text.push_str(like);
+    report.write("README.md", &text)
+}
+
+/// A value by each level of a variable, for each candidate.
+type ByLevel = Vec<(u32, Vec<Option<Seconds>>)>;
+
+fn profile_tables(
+    text: &mut String,
+    report: &Report,
+    results: &Results,
+    cells: &[Cell],
+    profile: &Profile,
+) -> Result<()> {
+    let mut plots = Vec::new();
+    for variable in VARIABLES {
+        let by_level = by_level(results, cells, profile, variable);
+        if by_level.is_empty() {
+            continue;
+        }
+        let name = variable.name();
+        heading(text, &format!("{} load, by {name}", profile.name), name);
+        for (level, means) in &by_level {
+            row(text, &short(*level), means.iter().map(|mean| format_seconds(*mean)));
+        }
+        plots.push((format!("by {name}"), plot(variable, &by_level)));
+    }
+    if plots.is_empty() {
+        return Ok(());
+    }
+    let title = format!("{} load: seconds for a second's work", profile.name);
+    let document = Document { title: &title, columns: VARIABLES.len(), plots };
+    let file = format!("{}.svg", profile.name);
+    report.write(&file, &document.svg())?;
+    // Writing to a string never fails.
+    let _ = writeln!(text, "\n![{title}]({file})");
+    Ok(())
+}
+
+fn by_level(results: &Results, cells: &[Cell], profile: &Profile, variable: Variable) -> ByLevel {
+    let levels: BTreeSet<u32> = cells.iter().map(|cell| cell.value(variable)).collect();
+    let mut by_level = Vec::new();
+    for level in levels {
+        let is_in =
+            |cell: &&Cell| cell.value(variable) == level && profile.contains_except(variable, cell);
+        let of_level: Vec<&Cell> = cells.iter().filter(is_in).collect();
+        let means = CANDIDATES.map(|(name, _)| {
+            let seconds = of_level
+                .iter()
+                .filter_map(|cell| results.seconds(Part::Grid, name, cell, Measure::Whole));
+            mean(seconds)
+        });
+        if means.iter().any(Option::is_some) {
+            by_level.push((level, means.to_vec()));
+        }
+    }
+    by_level
+}
+
+fn plot(variable: Variable, by_level: &ByLevel) -> Plot<'static> {
+    let position = |level| LEVELS.iter().position(|other| *other == level).unwrap_or(0) as f64;
+    let line = |(at, &(name, _)): (usize, &NamedCandidate)| {
+        let point = |(level, means): &(u32, Vec<Option<Seconds>>)| {
+            let y = means[at]?.value;
+            Some(Point { x: position(*level), y, label: short(*level) })
+        };
+        Line { name, points: by_level.iter().filter_map(point).collect() }
+    };
+    let x = Axis::linear(variable.name(), -0.5, LEVELS.len() as f64 - 0.5)
+        .with_marks(LEVELS.map(|level| (position(level), short(level))));
+    let lines = CANDIDATES.iter().enumerate().map(line).collect();
+    Plot { x, y_scale: Scale::Logarithmic, unit: "s", lines }
+}
+
+/// For each profile the means of each side's own timer.
+fn separate_timers(text: &mut String, results: &Results, cells: &[Cell]) {
+    for profile in &PROFILES {
+        let of_profile = || cells.iter().filter(|cell| profile.contains(cell));
+        let means = |measure| {
+            CANDIDATES.map(|(name, _)| {
+                mean(
+                    of_profile()
+                        .filter_map(|cell| results.seconds(Part::Grid, name, cell, measure)),
+                )
+            })
+        };
+        if means(Measure::Whole).iter().all(Option::is_none) {
+            continue;
+        }
+        heading(text, &format!("{} load, separate timers", profile.name), "timer");
+        for (measure, name) in MEASURES {
+            row(text, name, means(measure).into_iter().map(format_seconds));
+        }
+    }
+}
+
+fn focused_runs(text: &mut String, results: &Results, level_max: u32) {
+    let parts = [
+        (Part::FocusedReads, Measure::Reads, "Reads while writes continue"),
+        (Part::FocusedWrites, Measure::Writes, "Writes while reads continue"),
+    ];
+    for (part, measure, name) in parts {
+        cell_table(text, results, part, measure, name, &Cell::all_focused(level_max));
+    }
+}
+
+fn ends(text: &mut String, results: &Results, level_max: u32) {
+    let cells: Vec<Cell> = TO_THE_END.into_iter().filter(|cell| cell.reads <= level_max).collect();
+    for (measure, name) in [(Measure::Reads, "reads"), (Measure::Writes, "writes")] {
+        let title = format!("Four cells to their end, {name}");
+        cell_table(text, results, Part::End, measure, &title, &cells);
+    }
+}
+
+fn cell_table(
+    text: &mut String,
+    results: &Results,
+    part: Part,
+    measure: Measure,
+    title: &str,
+    cells: &[Cell],
+) {
+    let measured: Vec<&Cell> =
+        cells.iter().filter(|cell| results.seconds(part, OURS, cell, measure).is_some()).collect();
+    if measured.is_empty() {
+        return;
+    }
+    heading(text, title, "prior / writes / reads");
+    for cell in measured {
+        let seconds = CANDIDATES.map(|(name, _)| results.seconds(part, name, cell, measure));
+        row(text, &cell_name(cell), seconds.into_iter().map(format_seconds));
+    }
+}
+
+/// Where ours is faster and where it is slower than the best rival.
+fn comparison(results: &Results, cells: &[Cell]) -> String {
+    let mut text = String::new();
+    let mut regions = String::new();
+    for (measure, name) in MEASURES {
+        let ratios: Vec<(&Cell, f64)> = cells
+            .iter()
+            .filter_map(|cell| Some((cell, results.ratio(Part::Grid, cell, measure)?)))
+            .collect();
+        if ratios.is_empty() {
+            continue;
+        }
+        let part = |is_in: &dyn Fn(f64) -> bool| {
+            let cells = ratios.iter().filter(|(_, ratio)| is_in(*ratio));
+            cells.copied().collect::<Vec<_>>()
+        };
+        let faster = part(&|ratio| ratio < 1.0 / NOISE);
+        let slower = part(&|ratio| ratio > NOISE);
+        let same = ratios.len() - faster.len() - slower.len();
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} | {same} | {} |",
+            ratios.len(),
+            faster.len(),
+            slower.len()
+        );
+        for (cells, is) in [(faster, "faster"), (slower, "slower")] {
+            regions.push_str(&region(name, is, cells));
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!(
+        "\n## Ours compared with the best rival of each cell\n\n\
+         | timer | cells | faster | same, within {:.0} % | slower |\n|---|---|---|---|---|\n{text}\n{regions}",
+        (NOISE - 1.0) * 100.0
+    )
+}
+
+/// A line that names a region of the grid, and its extreme cells.
+fn region(timer: &str, is: &str, mut cells: Vec<(&Cell, f64)>) -> String {
+    if cells.is_empty() {
+        return String::new();
+    }
+    let range = |variable| {
+        let values = || cells.iter().map(|(cell, _)| cell.value(variable));
+        let [least, most] = [values().min(), values().max()].map(|it| short(it.unwrap_or(0)));
+        format!("{} {least} to {most}", Variable::name(variable))
+    };
+    let ranges = VARIABLES.map(range).join(", ");
+    // The most extreme first, by the ratio in either direction.
+    cells.sort_by(|one, other| other.1.ln().abs().total_cmp(&one.1.ln().abs()));
+    let middle = cells[cells.len() / 2].1;
+    let extremes = cells.iter().take(6);
+    let extremes = extremes.map(|(cell, ratio)| format!("{} {ratio:.3}", cell_name(cell)));
+    format!(
+        "* {timer}: ours is {is} in {} cells ({ranges}); the median ratio is {middle:.3}. Furthest, as prior / writes \
+         / reads: {}.\n",
+        cells.len(),
+        extremes.collect::<Vec<_>>().join("; ")
+    )
+}
+
+fn cell_name(cell: &Cell) -> String {
+    format!("{} / {} / {}", short(cell.prior), short(cell.writes), short(cell.reads))
+}
+
+fn heading(text: &mut String, title: &str, first: &str) {
+    let names = CANDIDATES.map(|(name, _)| name);
+    let rules = "|---".repeat(names.len() + 1);
+    let _ = writeln!(
+        text,
+        "\n## {}\n\n| {first} | {} |\n{rules}|",
+        capitalize(title),
+        names.join(" | ")
+    );
+}
+
+fn row(text: &mut String, first: &str, cells: impl Iterator<Item = String>) {
+    let _ = writeln!(text, "| {first} | {} |", cells.collect::<Vec<_>>().join(" | "));
+}
+
+fn capitalize(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().collect::<String>() + characters.as_str()
+    })
+}
+
+/// The arithmetic mean, as in `parse.py`.
+fn mean(seconds: impl Iterator<Item = Seconds>) -> Option<Seconds> {
+    let all: Vec<Seconds> = seconds.collect();
+    (!all.is_empty()).then(|| Seconds {
+        value: all.iter().map(|seconds| seconds.value).sum::<f64>() / all.len() as f64,
+        is_extrapolated: all.iter().any(|seconds| seconds.is_extrapolated),
+    })
+}
+
+fn format_seconds(seconds: Option<Seconds>) -> String {
+    let Some(Seconds { value, is_extrapolated }) = seconds else { return "-".to_owned() };
+    let mark = if is_extrapolated { "~" } else { "" };
+    match value {
+        ..10.0 => format!("{mark}{value:.3}"),
+        ..100.0 => format!("{mark}{value:.1}"),
+        _ => format!("{mark}{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Side;
+    use super::super::results::{COLUMNS, KEY_LEN, Measured};
+    use super::*;
+
+    #[test]
+    fn a_profile_has_the_mean_of_its_cells_at_each_value() -> Result<()> {
+        let report = Report::open("contention", &[], true)?;
+        let mut results = Results { rows: report.rows("a.csv", KEY_LEN, COLUMNS)?, offered: 1.0 };
+        let side = |served, seconds| Side { offered: 10, served, seconds, cpu: 0.0, thread_max: 0 };
+        // Two light cells by prior entries, and one that is not light.
+        for (writes, reads, served, seconds) in
+            [(10, 10, 10, 2.0), (10, 100, 5, 3.0), (10, 10_000, 10, 90.0)]
+        {
+            let measured = Measured { reads: side(served, seconds), writes: side(10, 1.0) };
+            let cell = Cell { prior: 100_000, writes, reads };
+            results.push(Part::Grid, OURS, &cell, &measured)?;
+        }
+        let by_prior = by_level(&results, &Cell::all(100_000), &PROFILES[0], Variable::Prior);
+        assert_eq!(by_prior.len(), 1);
+        assert_eq!(by_prior[0].0, 100_000);
+        let mean = by_prior[0].1.last().copied().flatten();
+        assert_eq!(mean, Some(Seconds { value: 4.0, is_extrapolated: true }));
+        assert_eq!(format_seconds(mean), "~4.000");
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! What every part of the benchmark gets, and how its tables begin.
+
+use crate::report::{Progress, Report};
+
+/// The servers, ours first.
+pub(super) const SERVERS: [&str; 3] = ["ours", "quinn", "quinn-old"];
+
+/// The size of the measurements.
+pub(super) struct Size {
+    /// Streams into a fresh server.
+    pub(super) cold: u64,
+    /// Streams into a server under Valgrind.
+    pub(super) sites: u64,
+    pub(super) connections: [usize; 3],
+    pub(super) warm_streams: u64,
+    pub(super) warm_rounds: usize,
+    pub(super) cell_seconds: f64,
+    pub(super) cell_rounds: usize,
+    pub(super) stall_seconds: f64,
+}
+
+pub(super) const FULL: Size = Size {
+    cold: 100_000,
+    sites: 20_000,
+    connections: [1, 100, 2_000],
+    warm_streams: 400_000,
+    warm_rounds: 5,
+    cell_seconds: 0.25,
+    cell_rounds: 7,
+    stall_seconds: 20.0,
+};
+
+pub(super) const TOY: Size = Size {
+    cold: 1_000,
+    sites: 200,
+    connections: [1, 4, 20],
+    warm_streams: 2_000,
+    warm_rounds: 1,
+    cell_seconds: 0.01,
+    cell_rounds: 1,
+    stall_seconds: 0.05,
+};
+
+/// What every part of the benchmark gets.
+pub(super) struct Measurement<'a> {
+    pub(super) size: Size,
+    pub(super) report: &'a Report,
+    /// The servers that are measured: at toy size those that need no build of their own.
+    pub(super) servers: &'a [&'static str],
+    pub(super) progress: Progress,
+}
+
+impl Measurement<'_> {
+    /// The servers that are compared with ours.
+    pub(super) fn rivals(&self) -> &[&'static str] {
+        &self.servers[1..]
+    }
+}
+
+/// The name of a size of transactions.
+pub(super) fn size_name(bytes: usize) -> String {
+    if bytes == 0 { "the mix".to_owned() } else { bytes.to_string() }
+}
+
+/// A table's heading and rule.
+pub(super) fn table_head(title: &str, about: &str, columns: &[&str]) -> String {
+    let rule = "|---".repeat(columns.len());
+    format!("\n## {title}\n\n{about}\n\n| {} |\n{rule}|\n", columns.join(" | "))
+}

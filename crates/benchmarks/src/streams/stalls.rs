@@ -1,0 +1,106 @@
+//! What allocations cost the other threads of a process: stops of a thread that only reads the clock, page faults, time
+//! in the kernel; with glibc's allocator and with jemalloc.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::measurement::{Measurement, table_head};
+use crate::tpu::process::{Generator, Server};
+
+/// Debian's libjemalloc2.
+const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+
+const METRICS: [&str; 8] = [
+    "stop_p50_us",
+    "stop_p99_us",
+    "stop_p999_us",
+    "stop_max_us",
+    "faults",
+    "kernel_ticks",
+    "cpu_us",
+    "streams",
+];
+
+pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
+    let columns = [&["allocator", "server"][..], &METRICS].concat();
+    let mut rows = run.report.rows("stalls.csv", 2, &columns)?;
+    let jemalloc =
+        std::env::var_os("HYDRANT_JEMALLOC").map_or_else(|| JEMALLOC.into(), PathBuf::from);
+    let mut table = String::new();
+    for allocator in ["glibc", "jemalloc"] {
+        for name in run.servers.iter().rev() {
+            let key = [allocator.to_owned(), (*name).to_owned()];
+            let preload = (allocator == "jemalloc").then_some(&jemalloc);
+            let can_run = preload.is_none_or(|library| library.exists());
+            if is_selected && can_run && rows.find(&key).is_none() {
+                let values = measure(run, name, preload)?;
+                rows.push(&key, &values.map(|value| value.to_string()))?;
+            }
+            let number = |at: usize| rows.number(&key, at);
+            let [Some(half), Some(most), Some(tail), Some(max)] = [0, 1, 2, 3].map(number) else {
+                continue;
+            };
+            let [faults, ticks, cpu, streams] = [4, 5, 6, 7].map(|at| number(at).unwrap_or(0.0));
+            table.push_str(&format!(
+                "| {allocator} | {name} | {half:.1} | {most:.1} | {tail:.1} | {max:.0} | {:.2} | {:.1} % | {streams:.0} |\n",
+                faults * 1e3 / streams,
+                ticks * 1e6 / cpu
+            ));
+        }
+    }
+    if table.is_empty() {
+        return Ok(table);
+    }
+    if is_selected && !jemalloc.exists() {
+        table.push_str("\nWithout jemalloc: Debian's package libjemalloc2 is not installed.\n");
+    }
+    let columns = [
+        "allocator",
+        "server",
+        "stop p50, us",
+        "p99",
+        "p99.9",
+        "longest",
+        "page faults a 1,000 streams",
+        "CPU in the kernel",
+        "streams",
+    ];
+    let about = format!(
+        "{} connections, the mix, without offload, {} s. A thread of the server does nothing but read the clock; a \
+         stop is the longest time between two of its reads in a millisecond. Its own CPU time, which has no part in \
+         the kernel, is included. Commits: {}.",
+        run.size.connections[1],
+        run.size.stall_seconds,
+        rows.commits()
+    );
+    Ok(table_head("Stops of other threads", &about, &columns) + &table)
+}
+
+fn measure(
+    run: &Measurement<'_>,
+    name: &str,
+    preload: Option<&PathBuf>,
+) -> Result<[f64; METRICS.len()]> {
+    let (program, argument) = Server::program(name)?;
+    let mut command = Command::new(program);
+    command.args(argument).args(["--bytes", "1232", "--window", "512"]);
+    command.env("HYDRANT_WATCH_CLOCK", "1");
+    if let Some(library) = preload {
+        command.env("LD_PRELOAD", library);
+    }
+    let mut server = Server::start_command(&mut command)?;
+    let plan = format!("connections={} under-way=2048 one-identity=1", run.size.connections[1]);
+    let mut generator = Generator::start(server.port, &plan)?;
+    let load = |seconds: f64| format!("bytes=0 seconds={seconds}");
+    generator.run(&load(run.size.stall_seconds / 10.0))?;
+    let before = server.metrics()?;
+    generator.run(&load(run.size.stall_seconds))?;
+    let after = server.metrics()?;
+    generator.end()?;
+    // Stops are those since the last report; the others count from the start.
+    Ok(METRICS.map(|key| {
+        if key.starts_with("stop") { after.get(key) } else { after.get(key) - before.get(key) }
+    }))
+}
