@@ -88,6 +88,7 @@ mod loom_tests {
 
     use super::*;
     use crate::arena::LongFreeList;
+    use crate::hash_shard::Tag;
 
     /// Times that a thread is interrupted. Relaxed loads see every value that they may, in addition.
     const PREEMPTIONS_MAX: usize = 2;
@@ -113,7 +114,7 @@ mod loom_tests {
 
         fn insert(&self, id: AddressId, address: &Address) {
             self.arena.set(id, address, &mut LongFreeList::default());
-            self.shard.insert(HASH, id.0);
+            self.shard.insert(Tag::from_hash(HASH), id.0);
         }
 
         fn recycle(&self, id: AddressId) {

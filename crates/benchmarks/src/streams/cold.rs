@@ -63,7 +63,7 @@ fn measure(name: &str, bytes: usize, streams: u64) -> Result<[String; 3]> {
     let mut generator =
         Generator::start(server.port, "connections=1 under-way=2048 one-identity=1")?;
     generator.run(&format!("bytes={bytes} streams={streams}"))?;
-    let after = server.metrics()?;
+    let after = server.wait_for_streams(streams)?;
     generator.end()?;
     server.end()?;
     let delta = |key: &str| after.get(key) - before.get(key);

@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use testkit::child_process::{Child, sibling_binary};
+use testkit::clock::{now, sleep_for};
 
 /// Rivals with workspaces of their own, in a folder of this crate.
 const BASELINES: &[&str] = &["quinn-old", "streamer"];
 const BASELINES_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rivals");
+
+/// Time limit of [`Server::wait_for_streams`], long enough for a server under Valgrind.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
+const RECEIVE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A server under measurement.
 pub(crate) struct Server {
@@ -49,6 +55,20 @@ impl Server {
 }
 
 impl Server {
+    /// Waits until the server has received this many streams in all: a stream is acknowledged before it is read.
+    pub(crate) fn wait_for_streams(&mut self, streams: u64) -> Result<ServerMetrics> {
+        let end = now() + RECEIVE_TIMEOUT;
+        loop {
+            let metrics = self.metrics()?;
+            let received = metrics.get("streams") as u64;
+            if received >= streams {
+                return Ok(metrics);
+            }
+            ensure!(now() < end, "{received} of {streams} streams in {RECEIVE_TIMEOUT:?}");
+            sleep_for(RECEIVE_POLL_INTERVAL);
+        }
+    }
+
     /// Ends the server as a program that returns from `main`.
     pub(crate) fn end(mut self) -> Result<()> {
         self.process.send_line("end")?;
