@@ -40,6 +40,7 @@ mod queue_memory;
 mod registry;
 mod set_change;
 mod set_update;
+mod stats;
 
 pub use address_set::AddressSet;
 pub use address_set_subscription::{CatchUp, ResumeFrom, SetSubscription, SlowConsumerPolicy};
@@ -51,8 +52,7 @@ pub use limits::Limits;
 pub use listener::{Listener, UnsubscribeTask};
 pub use queue::{CloseReason, Conflated, Delivery, Hold, Message, Next};
 pub use queue_memory::{Charge, OwnerId, QueueMemory};
-pub use registry::{
-    AfterDelivery, Match, Matches, MemoryUsage, Publication, Stats, Steps, Subscriptions,
-};
+pub use registry::{AfterDelivery, Match, Matches, Publication, Steps, Subscriptions};
 pub use set_change::{Activation, AddedIds, SetChange, SetChangeResult};
 pub use set_update::SetUpdate;
+pub use stats::{MemoryUsage, Stats};

@@ -28,38 +28,7 @@ use crate::limits::Limits;
 use crate::posting_lists::INDEX_SLOT_MAX;
 use crate::queue::{CloseReason, Delivery, Message, Queue};
 use crate::queue_memory::{OwnerId, QueueMemory};
-
-/// Current numbers of listeners, subscriptions and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Number of open listeners.
-    pub listeners: usize,
-    /// Subscriptions; a shared one counts for each listener.
-    pub subscriptions: usize,
-    /// Distinct subscriptions; a shared one counts once.
-    pub distinct: usize,
-    /// Distinct addresses of all sets ([`Limits::addresses_max`]).
-    pub tracked_addresses: usize,
-    /// Pairs of a distinct subscription and an address ([`Limits::address_pairs_max`]).
-    pub tracked_pairs: usize,
-    /// Messages that wait in all queues.
-    pub queue_messages: usize,
-    /// Bytes that wait in all queues; a shared message counts in each.
-    pub queue_bytes: usize,
-    /// Bytes of all messages that wait or are being written; a shared message counts once.
-    pub queue_memory: usize,
-    /// Bytes of the blocks that are retained for clients that resume.
-    pub retained_bytes: usize,
-}
-
-/// Heap bytes of the addresses of sets, without the address table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryUsage {
-    /// The index from addresses to subscriptions.
-    pub index: usize,
-    /// The sets; equal ones count once.
-    pub sets: usize,
-}
+use crate::stats::{MemoryUsage, Stats};
 
 /// A subscription that matches a publication.
 #[derive(Debug)]
