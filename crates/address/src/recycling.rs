@@ -20,9 +20,9 @@ pub(crate) struct Recycling(AtomicU64);
 
 /// The number of recyclings in the upper half, and in the lower one the id of the open one and 1, or 0.
 #[derive(Clone, Copy)]
-struct Stamp(u64);
+struct RecyclingState(u64);
 
-impl Stamp {
+impl RecyclingState {
     fn count(self) -> u64 {
         self.0 >> 32
     }
@@ -39,15 +39,15 @@ impl Recycling {
 
     /// Starts to recycle an id. Writer only.
     pub(crate) fn start(&self, id: AddressId) {
-        let count = Stamp(self.0.load(Ordering::Relaxed)).count().wrapping_add(1);
+        let count = RecyclingState(self.0.load(Ordering::Relaxed)).count().wrapping_add(1);
         self.0.store(count << 32 | (u64::from(id.0) + 1), Ordering::Relaxed);
-        // A reader that sees a word of the address that is stored from here on sees the stamp.
+        // A reader that sees a word of the address that is stored from here on sees this state.
         fence(Ordering::Release);
     }
 
     /// Ends the recycling of an id, which has no address and is in no shard. Writer only.
     pub(crate) fn end(&self) {
-        let count = Stamp(self.0.load(Ordering::Relaxed)).count();
+        let count = RecyclingState(self.0.load(Ordering::Relaxed)).count();
         self.0.store(count << 32, Ordering::Release);
     }
 
@@ -60,14 +60,14 @@ impl Recycling {
         address: &Address,
     ) -> Option<u32> {
         loop {
-            let before = Stamp(self.0.load(Ordering::Acquire));
+            let before = RecyclingState(self.0.load(Ordering::Acquire));
             let mut has_changed = false;
             let found = shard.find(hash, |id| {
                 if !arena.matches(AddressId(id), address) {
                     return false;
                 }
                 fence(Ordering::Acquire);
-                let after = Stamp(self.0.load(Ordering::Relaxed));
+                let after = RecyclingState(self.0.load(Ordering::Relaxed));
                 has_changed = after.count() != before.count();
                 // An id that is being recycled has no address.
                 has_changed || !(before.is_of(id) || after.is_of(id))

@@ -134,7 +134,7 @@ operations! {
         GetVirtualChainFromBlockV2 = 151 "getVirtualChainFromBlockV2",
         /// The reward of a block.
         GetBlockRewardInfo = 152 "getBlockRewardInfo",
-        /// A proof of a lane.
+        /// A proof of the sequencing commitment of one subnetwork.
         GetSeqCommitLaneProof = 153 "getSeqCommitLaneProof",
     }
 }

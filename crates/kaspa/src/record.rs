@@ -50,7 +50,7 @@ mod part {
 /// A UTXO without its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoredUtxo {
-    /// Its name.
+    /// The transaction and the output that made the UTXO.
     pub outpoint: Outpoint,
     /// The amount in sompi.
     pub amount: u64,

@@ -91,7 +91,7 @@ impl SubnetworkId {
     /// The reward of a block.
     pub const COINBASE: Self = Self::from_byte(1);
 
-    /// An id of which only the first byte is not zero.
+    /// Returns the id that has this first byte, and zeros after it.
     const fn from_byte(byte: u8) -> Self {
         let mut bytes = [0; 20];
         bytes[0] = byte;

@@ -192,6 +192,13 @@ fn watch_more(reader: &Reader<Purse, u64>, known: &mut Vec<Observation>, random:
     }
 }
 
+/// The number of an item, and the version of the view in which it was read.
+#[derive(Clone, Copy)]
+struct Watched {
+    number: u64,
+    version: u64,
+}
+
 /// A ledger whose tip is a block on the root that is replaced by a sibling at each step.
 struct ReplacedTip {
     ledger: Ledger<Purse, u64>,
@@ -226,14 +233,15 @@ impl ReplacedTip {
         self.ledger.publish();
     }
 
-    /// Watches an item, and returns its number with the version of the current view.
-    fn watch(&self, item: Item) -> (u64, u64) {
+    /// Watches an item in the current view.
+    fn watch(&self, item: Item) -> Watched {
         let number = item.watch(&self.reader);
-        (number, self.reader.view(Commitment::Processed).version())
+        Watched { number, version: self.reader.view(Commitment::Processed).version() }
     }
 
-    fn has_changed(&self, (number, version): (u64, u64)) -> bool {
-        self.reader.change_tracker().changed_at(Commitment::Processed, number) > version
+    fn has_changed(&self, watched: Watched) -> bool {
+        let tracker = self.reader.change_tracker();
+        tracker.changed_at(Commitment::Processed, watched.number) > watched.version
     }
 }
 
@@ -278,7 +286,7 @@ fn each_replaced_tip_changes_what_it_and_the_tip_before_wrote() {
     let mut ledger = ReplacedTip::new();
     let mut before: BTreeSet<u64> = BTreeSet::new();
     for version in 1..2_000 {
-        let watched: Vec<(u64, u64)> = (0..10).map(|n| ledger.watch(Item::Record(n))).collect();
+        let watched: Vec<Watched> = (0..10).map(|n| ledger.watch(Item::Record(n))).collect();
         let confirmed = ledger.reader.view(Commitment::Confirmed).version();
         let written: BTreeSet<u64> = (0..random.u64(..4)).map(|_| random.u64(..10)).collect();
         let changes = written.iter().map(|n| change(*n, 100 + random.u64(..5), version)).collect();
@@ -287,8 +295,8 @@ fn each_replaced_tip_changes_what_it_and_the_tip_before_wrote() {
             (0..10).filter(|n| ledger.has_changed(watched[*n as usize])).collect();
         assert_eq!(changed, &before | &written, "step {version}");
         let tracker = ledger.reader.change_tracker();
-        for (number, _) in watched {
-            assert!(tracker.changed_at(Commitment::Confirmed, number) <= confirmed);
+        for item in watched {
+            assert!(tracker.changed_at(Commitment::Confirmed, item.number) <= confirmed);
         }
         before = written;
     }

@@ -272,7 +272,7 @@ mod tests {
         fn keys(&self, _: &mut dyn FnMut(KeyKind, Address)) {}
     }
 
-    fn unpacked(slot: u64) -> UnpackedVersion<Nothing> {
+    fn unpacked_version(slot: u64) -> UnpackedVersion<Nothing> {
         let version = Version { record: Some(Arc::new(Nothing)), keys: Arc::default() };
         let written_by = BlockId { slot, version: slot };
         UnpackedVersion::new(false, written_by, SharedVersion::new(version, None))
@@ -288,11 +288,11 @@ mod tests {
         let mut versions = UnpackedVersions::default();
         for slot in 1..=32 {
             for position in (0..64).rev() {
-                versions.change(position, |versions| versions.push(unpacked(slot)));
+                versions.change(position, |versions| versions.push(unpacked_version(slot)));
             }
         }
         let copy = versions.clone();
-        versions.change(7, |versions| versions.push(unpacked(33)));
+        versions.change(7, |versions| versions.push(unpacked_version(33)));
         let changed = allocations(&versions);
         let before = allocations(&copy);
         assert_eq!((0..64).filter(|at| changed[*at] != before[*at]).collect::<Vec<_>>(), [7]);
@@ -312,7 +312,7 @@ mod tests {
             let position = rng.u8(..64);
             let of_model = &mut model[usize::from(position)];
             if of_model.is_empty() || rng.u8(..100) < 45 {
-                versions.change(position, |versions| versions.push(unpacked(slot)));
+                versions.change(position, |versions| versions.push(unpacked_version(slot)));
                 of_model.push(slot);
             } else {
                 let at = rng.usize(..of_model.len());

@@ -13,6 +13,7 @@
 //! 1008 too slow, silent, a message that does not end, or an API key that was removed; 1009 too large; 1011 the
 //! protocol failed; 1013 no memory, or events were lost. The reason names the limit. If a client is closed in the middle
 //! of a long message, and there is no memory to finish it, the stream ends without a close frame.
+//! Long because one task reads, writes and closes: all of them share the socket, its budget and its time limits.
 
 use std::collections::VecDeque;
 use std::future::pending;

@@ -71,7 +71,7 @@ impl IncomingMessage {
 }
 
 impl OutgoingMessage {
-    /// Its kind.
+    /// Whether the message is text or binary.
     pub fn kind(&self) -> MessageKind {
         match self {
             Self::Text(_) => MessageKind::Text,
@@ -79,7 +79,7 @@ impl OutgoingMessage {
         }
     }
 
-    /// Its bytes.
+    /// The content of the message, without frames.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text.as_bytes(),

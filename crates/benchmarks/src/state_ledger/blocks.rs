@@ -20,8 +20,11 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use subscriptions::{Limits, Message, Subscriptions};
 
-use crate::median::median;
+use self::median::median;
 use crate::metric::print_metric;
+
+#[path = "../median.rs"]
+mod median;
 
 struct Size {
     scripts: u32,

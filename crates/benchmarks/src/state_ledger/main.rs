@@ -12,8 +12,6 @@
 mod baseline;
 mod blocks;
 mod fixture;
-#[path = "../median.rs"]
-mod median;
 mod metric;
 mod protocol;
 mod reads;

@@ -48,14 +48,14 @@ impl World {
     }
 
     /// Banks, tasks and bytes of tasks.
-    fn counted(&self) -> [u64; 3] {
+    fn counters(&self) -> [u64; 3] {
         let CheckMetrics { open_banks, queued_tasks, task_bytes, .. } = &*self.metrics;
         [open_banks, queued_tasks, task_bytes].map(|counter| counter.load(Ordering::Relaxed))
     }
 
     /// Runs the queued tasks, and returns the vote accounts whose votes they sent.
     fn run_tasks(&mut self) -> Vec<Pubkey> {
-        while self.counted()[1] > 0 {
+        while self.counters()[1] > 0 {
             let task = self.checks.shared.pop().expect("it is not closed");
             assert!(self.checks.shared.run_task(task), "the writer has not ended");
         }
@@ -92,14 +92,14 @@ fn vote(n: u8, index: u32) -> ExecutedTransaction {
     }
 }
 
-fn shared(transactions: Vec<ExecutedTransaction>) -> Vec<Arc<ExecutedTransaction>> {
+fn share_transactions(transactions: Vec<ExecutedTransaction>) -> Vec<Arc<ExecutedTransaction>> {
     transactions.into_iter().map(Arc::new).collect()
 }
 
 #[test]
 fn votes_with_stake_and_valid_signatures_are_sent_while_the_bank_is_open() {
     let mut world = World::new();
-    let first = shared(vec![vote(1, 0), vote(0, 1)]);
+    let first = share_transactions(vec![vote(1, 0), vote(0, 1)]);
     world.checks.add_transactions(BANK, 0, &first);
     assert_eq!(world.run_tasks(), [vote_account(0)], "the other account has no stake");
     let mut forged = vote(0, 2);
@@ -107,34 +107,34 @@ fn votes_with_stake_and_valid_signatures_are_sent_while_the_bank_is_open() {
     let mut other = vote(0, 3);
     other.is_vote = false;
     for transaction in [forged, other] {
-        let next = shared(vec![transaction]);
+        let next = share_transactions(vec![transaction]);
         world.checks.add_transactions(BANK, world.checks.banks[&BANK].queued, &next);
         assert_eq!(world.run_tasks(), []);
     }
     world.votes.decide(VOTED);
-    world.checks.add_transactions(BANK, 4, &shared(vec![vote(0, 4)]));
+    world.checks.add_transactions(BANK, 4, &share_transactions(vec![vote(0, 4)]));
     assert_eq!(world.run_tasks(), [], "it is for a slot that is decided");
 }
 
 #[test]
 fn checks_are_counted_until_they_are_done_or_removed() {
     let mut world = World::new();
-    assert_eq!(world.counted(), [0, 0, 0]);
+    assert_eq!(world.counters(), [0, 0, 0]);
     let transactions: Vec<_> = (0..CHUNK_MAX as u32 + 1).map(|index| vote(1, index)).collect();
-    let transactions = shared(transactions);
+    let transactions = share_transactions(transactions);
     let other = BlockId { version: 2, ..BANK };
     world.checks.add_transactions(BANK, 0, &transactions);
     world.checks.add_transactions(other, 0, &transactions);
     let list_bytes = transactions.len() * size_of::<Arc<ExecutedTransaction>>();
     let bytes = (2 * size_of::<Task>() + list_bytes) as u64;
-    assert_eq!(world.counted(), [2, 4, 2 * bytes]);
+    assert_eq!(world.counters(), [2, 4, 2 * bytes]);
     world.checks.remove(other);
-    assert_eq!(world.counted(), [1, 2, bytes]);
+    assert_eq!(world.counters(), [1, 2, bytes]);
     let task = world.checks.shared.pop().expect("it is not closed");
-    assert_eq!(world.counted(), [1, 1, bytes], "it is not done");
+    assert_eq!(world.counters(), [1, 1, bytes], "it is not done");
     assert!(world.checks.shared.run_task(task));
     assert_eq!(world.run_tasks(), []);
-    assert_eq!(world.counted(), [1, 0, 0], "the end of the bank is awaited");
+    assert_eq!(world.counters(), [1, 0, 0], "the end of the bank is awaited");
     world.checks.add_transactions(other, 0, &transactions);
     let metrics = Arc::clone(&world.metrics);
     drop(world);

@@ -30,13 +30,13 @@ pub enum BorshError {
     UnknownValue {
         /// What the field is.
         field: &'static str,
-        /// Its value.
+        /// The value that was read.
         value: u64,
     },
     /// Bytes are left after the message.
     #[error("{bytes} bytes are left after the message")]
     TrailingBytes {
-        /// Their number.
+        /// The number of bytes that are left.
         bytes: usize,
     },
     /// An optional field is missing that the node sends at the requested level.

@@ -28,7 +28,7 @@ pub struct BorshUtxosReply {
 pub struct ReplyTooLong {
     /// UTXOs of the reply.
     pub count: u64,
-    /// Their bytes.
+    /// The encoded length of all of them, in bytes.
     pub bytes: u64,
 }
 

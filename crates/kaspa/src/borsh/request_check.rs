@@ -12,7 +12,7 @@ use crate::operation::{Method, Operation};
 
 /// The shape of one field.
 enum Shape {
-    /// So many bytes.
+    /// A field of this length in bytes.
     Fixed(usize),
     /// The version of the structure: 8 bits.
     Version8,
