@@ -45,8 +45,6 @@ pub(super) trait Candidate {
     fn writers(&self, first: u32) -> Vec<Box<dyn Worker>>;
     /// Removes records by their numbers.
     fn remove(&self, numbers: Range<u32>);
-    /// Number of records.
-    fn len(&self) -> usize;
 }
 
 /// The order in which records are taken from all possible ones.
@@ -93,10 +91,6 @@ impl Candidate for BaselineKey {
 
     fn remove(&self, numbers: Range<u32>) {
         numbers.for_each(|number| self.baseline.remove(&self.key, &record(number)));
-    }
-
-    fn len(&self) -> usize {
-        self.baseline.scan(&self.key)
     }
 }
 
@@ -183,10 +177,6 @@ impl Candidate for HydrantKey {
             }
             index.reclaim(u64::MAX);
         });
-    }
-
-    fn len(&self) -> usize {
-        self.key().map_or(0, |key| self.postings.records(key).count())
     }
 }
 

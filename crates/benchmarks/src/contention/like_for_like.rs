@@ -183,7 +183,8 @@ fn writes(rounds: &mut Rounds<'_>) -> Result<()> {
         ("write_four_a_key_unregistered", 4, false),
     ] {
         // The accounts of a key come one after the other seldom.
-        let key_of = |n: u32| pubkey(1 << 31 | order.at(n) % (accounts / per_key.min(accounts)));
+        let key_of =
+            |n: u32| pubkey((1 << 31) | (order.at(n) % (accounts / per_key.min(accounts))));
         for round in 0..rounds.size.rounds {
             for (name, make) in RIVALS {
                 rounds.measure(work, accounts as usize, name, round, || {
