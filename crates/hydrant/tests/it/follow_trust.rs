@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures_util::{FutureExt, StreamExt};
 use http_client::{Client, Endpoint};
 use serde_json::{Value, json};
@@ -172,6 +172,24 @@ async fn next_update(updates: &mut Streaming<SubscribeUpdate>) -> Result<Subscri
     }
 }
 
+/// Whether the node jumped to an archive: it closes every client, because no bank leads there.
+fn is_jump(err: &anyhow::Error) -> bool {
+    err.downcast_ref().is_some_and(|status: &Status| status.code() == Code::DataLoss)
+}
+
+/// Returns the next update of a client that subscribes again after a jump.
+async fn next_final_update(
+    node: &Node,
+    updates: &mut Streaming<SubscribeUpdate>,
+) -> Result<SubscribeUpdate> {
+    loop {
+        match next_update(updates).await {
+            Err(err) if is_jump(&err) => *updates = subscribe_to_final(node).await?,
+            next => return next,
+        }
+    }
+}
+
 fn is_verified(node: &Node) -> Result<bool> {
     Ok(call(node, "hydrantGetVerification", json!([]))?["verifiedSlot"].is_u64())
 }
@@ -246,11 +264,18 @@ fn check_start(dev: &Node, dir: &Path, mode: &str) -> Result<()> {
         wait_until("banks that are not verified", TIMEOUT, has_more)?;
         check_withheld(&follower, &runtime)?;
     }
-    let early = runtime.block_on(async { next_update(&mut updates).now_or_never() });
-    ensure!(early.is_none(), "{early:?} is final, and nothing is verified");
+    match runtime.block_on(async { next_update(&mut updates).now_or_never() }) {
+        None => {}
+        // The stored state was older than the banks that the ledger still has.
+        Some(Err(err)) if is_jump(&err) => {
+            updates = runtime.block_on(subscribe_to_final(&follower))?;
+        }
+        Some(early) => bail!("{early:?} is final, and nothing is verified"),
+    }
     let _proxy = gate.open(&runtime, grpc)?;
-    let first =
-        runtime.block_on(async { tokio::time::timeout(TIMEOUT, next_update(&mut updates)).await });
+    let first = runtime.block_on(async {
+        tokio::time::timeout(TIMEOUT, next_final_update(&follower, &mut updates)).await
+    });
     let first = first.context("nothing became final")??;
     ensure!(is_verified(&follower)?, "{first:?} is final, and nothing is verified");
     check_served(&follower, &runtime)
