@@ -70,10 +70,11 @@ pub fn load(
     sink.start(newer.as_ref().unwrap_or(&bank)).map_err(SnapshotError::AccountSink)?;
     let accounts = VersionResolver::new(sink);
     let mut loading = Loader { accounts, files: 0, threads: threads.max(1), progress };
-    loading.load(&mut archive, &mut bank)?;
+    loading.load(&mut archive, &mut bank, None)?;
+    let base = Some(bank.slot);
     let mut newest = bank;
     if let (Some(archive), Some(mut bank)) = (&mut incremental, newer) {
-        loading.load(archive, &mut bank)?;
+        loading.load(archive, &mut bank, base)?;
         newest = bank;
     }
     let VersionResolver { sum, len, .. } = loading.accounts;
@@ -126,10 +127,8 @@ pub fn load_on_top(
     let mut archive = Archive::open(incremental, progress)?;
     let mut bank = read_bank(&mut archive)?;
     let name = || archive.name().to_owned();
-    let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
-    let base_in_name = ArchiveName::parse(archive.name()).and_then(|name| name.base);
-    // If the file was renamed, its oldest account shows the base: everything in it is newer.
-    let base = base_in_name.unwrap_or_else(|| lowest.saturating_sub(1));
+    // The base of a renamed file is not known: if it is above the state, storage files are missing.
+    let base = ArchiveName::parse(archive.name()).and_then(|name| name.base).unwrap_or(state.slot);
     if base > state.slot {
         return Err(SnapshotError::AboveLedger { archive: name(), base, slot: state.slot });
     }
@@ -140,7 +139,7 @@ pub fn load_on_top(
     let LoadedState { lt_hash, accounts_len, lamports, .. } = state;
     let accounts = VersionResolver::on_top(sink, lt_hash, accounts_len, lamports.into());
     let mut loading = Loader { accounts, files: 0, threads: threads.max(1), progress };
-    loading.load(&mut archive, &mut bank)?;
+    loading.load(&mut archive, &mut bank, Some(base))?;
     let VersionResolver { sum, len, .. } = loading.accounts;
     Ok(Snapshot {
         lamports: bank.capitalization,
@@ -155,21 +154,16 @@ fn read_bank_on_top(
     archive: &mut Archive<'_>,
     full: &BankFields,
 ) -> Result<BankFields, SnapshotError> {
-    let name = ArchiveName::parse(archive.name());
+    let base_in_name = ArchiveName::parse(archive.name()).and_then(|name| name.base);
     let bank = read_bank(archive)?;
     let full = full.slot;
-    let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
-    let base_in_name = name.and_then(|name| name.base);
-    // If the file was renamed, its oldest account shows the base: everything in it is newer.
-    let base = base_in_name.unwrap_or_else(|| full.min(lowest.saturating_sub(1)));
+    // The base of a renamed file is not known: if it is above the full one, storage files are missing.
+    let base = base_in_name.unwrap_or(full);
     if base != full {
         return Err(SnapshotError::NotOnTop { archive: archive.name().to_owned(), base, full });
     }
-    if bank.slot <= full || lowest <= full {
-        let slot = bank.slot;
-        let oldest = lowest.min(bank.slot);
-        let reason = format!("of slot {slot} with accounts of {oldest}, on top of {full}");
-        return Err(archive.damaged(reason));
+    if bank.slot <= full {
+        return Err(archive.damaged(format!("of slot {}, on top of {full}", bank.slot)));
     }
     Ok(bank)
 }
@@ -184,13 +178,14 @@ struct Loader<'a, T> {
 }
 
 impl<T: AccountSink> Loader<'_, T> {
-    /// Loads one archive and checks the result.
+    /// Loads one archive, which is full or on top of `base`, and checks the result.
     fn load(
         &mut self,
         archive: &mut Archive<'_>,
         bank: &mut BankFields,
+        base: Option<u64>,
     ) -> Result<(), SnapshotError> {
-        let files = Files::new(&bank.storages, self.files);
+        let files = Files::new(&bank.storages, self.files, base);
         if let Some(status_cache) = self.read_storages(archive, files)? {
             bank.status_cache = Arc::new(status_cache);
         }
@@ -273,16 +268,34 @@ impl<T: AccountSink> Loader<'_, T> {
     }
 }
 
-/// The expected storage files of an archive, by slot, each with its number.
-struct Files(HashMap<u64, (u32, StorageFile)>);
+/// The storage files that an archive may still contain.
+struct Files {
+    /// By slot, each with its number.
+    listed: HashMap<u64, (u32, StorageFile)>,
+    /// The bank of an incremental archive lists the files of its base too, and the archive does not contain them.
+    base: Option<u64>,
+}
 
 impl Files {
     /// `before` is the number of files in other archives, all of older slots.
-    fn new(storages: &HashMap<u64, StorageFile>, before: u32) -> Self {
+    fn new(storages: &HashMap<u64, StorageFile>, before: u32, base: Option<u64>) -> Self {
         let mut slots: Vec<u64> = storages.keys().copied().collect();
         slots.sort_unstable();
         let numbered = slots.into_iter().zip(before + 1..);
-        Self(numbered.map(|(slot, number)| (slot, (number, storages[&slot]))).collect())
+        let listed = numbered.map(|(slot, number)| (slot, (number, storages[&slot]))).collect();
+        Self { listed, base }
+    }
+
+    /// Takes the file of a slot, and returns its number.
+    fn take(&mut self, slot: u64, id: u64) -> Option<(u32, StorageFile)> {
+        self.listed.remove(&slot).filter(|(_, file)| file.id == id)
+    }
+
+    /// The files that should have been in the archive.
+    fn missing(&self) -> impl Iterator<Item = (u64, StorageFile)> {
+        let is_above_base = |slot: u64| self.base.is_none_or(|base| slot > base);
+        let files = self.listed.iter().filter(move |(slot, _)| is_above_base(**slot));
+        files.map(|(slot, (_, file))| (*slot, *file))
     }
 }
 
@@ -333,10 +346,10 @@ fn check_version(archive: &mut Archive<'_>, entry: &Entry) -> Result<(), Snapsho
 /// Sends all accounts in the rest of the archive. Returns the status cache, if it is there. Returns early if the receivers have ended.
 fn unpack(
     archive: &mut Archive<'_>,
-    files: Files,
+    mut files: Files,
     batches: &SyncSender<Batch>,
 ) -> Result<Option<StatusCache>, SnapshotError> {
-    let (Files(mut missing), mut status_cache) = (files, None);
+    let mut status_cache = None;
     while let Some(entry) = archive.next_file()? {
         if entry.name == STATUS_CACHE {
             status_cache = Some(StatusCache::read(archive)?);
@@ -346,8 +359,7 @@ fn unpack(
         let Some((slot, id)) = name else {
             return Err(archive.unsupported("no such file belongs here"));
         };
-        let file = missing.remove(&slot).filter(|(_, file)| file.id == id);
-        let Some((number, file)) = file else {
+        let Some((number, file)) = files.take(slot, id) else {
             return Err(archive.damaged("the bank lists no such file, or it stood here before"));
         };
         if entry.size < file.bytes {
@@ -359,10 +371,9 @@ fn unpack(
             return Ok(None);
         }
     }
-    match missing.iter().next() {
-        Some((slot, (_, file))) => {
-            let left = missing.len();
-            let id = file.id;
+    match files.missing().next() {
+        Some((slot, StorageFile { id, .. })) => {
+            let left = files.missing().count();
             Err(archive.damaged(format!("{left} storage files are missing: accounts/{slot}.{id}")))
         }
         None => Ok(status_cache),

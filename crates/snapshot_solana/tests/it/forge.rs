@@ -14,6 +14,8 @@ pub(crate) struct Forge {
     pub(crate) base: Option<u64>,
     /// Accounts of the full snapshot: in the hash, not in the archive.
     pub(crate) below: BTreeMap<String, Vec<u8>>,
+    /// Storage files of the full snapshot, which a validator lists in an incremental archive too.
+    pub(crate) listed_below: Vec<StorageFile>,
     /// Storage files by slot, in the order in which they are written.
     pub(crate) storages: Vec<(u64, Vec<u8>)>,
     /// Bytes after the accounts of each storage file that are not accounts.
@@ -28,11 +30,36 @@ impl Forge {
     pub(crate) fn full(slot: u64, storages: Vec<(u64, Vec<u8>)>) -> Self {
         let below = BTreeMap::new();
         let unhashed = UnhashedFields::default();
-        Self { slot, base: None, below, storages, slack: 0, lamports_off: 0, unhashed }
+        let listed_below = Vec::new();
+        Self {
+            slot,
+            base: None,
+            below,
+            listed_below,
+            storages,
+            slack: 0,
+            lamports_off: 0,
+            unhashed,
+        }
     }
 
     pub(crate) fn on_top_of(full: &Self, slot: u64, storages: Vec<(u64, Vec<u8>)>) -> Self {
-        Self { base: Some(full.slot), below: full.files(), ..Self::full(slot, storages) }
+        Self {
+            base: Some(full.slot),
+            below: full.files(),
+            listed_below: full.listed(),
+            ..Self::full(slot, storages)
+        }
+    }
+
+    /// The storage files that the bank lists.
+    fn listed(&self) -> Vec<StorageFile> {
+        let file = |(slot, bytes): &(u64, Vec<u8>)| StorageFile {
+            slot: *slot,
+            id: slot + 7,
+            bytes: bytes.len() as u64,
+        };
+        self.storages.iter().map(file).chain(self.listed_below.iter().copied()).collect()
     }
 
     /// Storage files by name.
@@ -69,12 +96,7 @@ impl Forge {
         for files in [&self.below, &self.files()] {
             accounts.add(files).expect("whole files");
         }
-        let file = |(slot, bytes): &(u64, Vec<u8>)| StorageFile {
-            slot: *slot,
-            id: slot + 7,
-            bytes: bytes.len() as u64,
-        };
-        let files: Vec<_> = self.storages.iter().map(file).collect();
+        let files = self.listed();
         let lattice = accounts.lt_hash();
         let lamports = accounts.lamports() + self.lamports_off;
         let hashed = HashedFields::at(self.slot);

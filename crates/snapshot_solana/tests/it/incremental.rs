@@ -141,6 +141,33 @@ fn an_incremental_snapshot_above_the_state_or_not_newer_or_altered_is_refused() 
 }
 
 #[test]
+fn a_renamed_incremental_snapshot_is_complete_above_the_state_or_refused() {
+    let dir = dir();
+    let full = full();
+    let mut above = full.clone();
+    above.slot = 13;
+    above.storages.push((12, stored(5, 50, b"")));
+    let right = Forge::on_top_of(&full, 15, vec![(12, stored(1, 91, b""))]).write(dir.path());
+    let above = Forge::on_top_of(&above, 15, vec![(14, stored(1, 91, b""))]).write(dir.path());
+    let path = full.write(dir.path());
+    let renamed = dir.path().join("incremental.tar.zst");
+    std::fs::copy(&right, &renamed).expect("copy");
+    let (at, mut map) = load(&path, None, 1, &Progress::default()).expect("it loads");
+    let at = on_top_of(&mut map, &at, &renamed).expect("it loads on top");
+    assert_eq!((at.bank.slot, map.accounts.len()), (15, at.accounts_len));
+    load(&path, Some(&renamed), 1, &Progress::default()).expect("both load");
+    std::fs::copy(&above, &renamed).expect("copy");
+    let (at, mut map) = load(&path, None, 1, &Progress::default()).expect("it loads");
+    for refused in [
+        on_top_of(&mut map, &at, &renamed).expect_err("it lacks slot 12"),
+        load(&path, Some(&renamed), 1, &Progress::default()).map(drop).expect_err("it lacks it"),
+    ] {
+        let text = refused.to_string();
+        assert!(text.contains("1 storage files are missing: accounts/12.19"), "{text}");
+    }
+}
+
+#[test]
 fn an_incremental_snapshot_of_another_full_one_is_refused() {
     let dir = dir();
     let full = full();
