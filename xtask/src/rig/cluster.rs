@@ -39,16 +39,24 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "spl_associated_token_account-1.1.1.so"),
     ("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "spl_memo-4.0.0.so"),
 ];
-/// A validator does not start where the limit of open files is below a million. It needs some thousands.
+/// A validator does not start where the limit of open files is below a million. It needs some thousands. Other limits are
+/// the system's: io_uring, which writes its archives, needs locked memory.
 const OPEN_FILES_SHIM: &str = "\
+#include <sys/syscall.h>
 enum { OPEN_FILES = 7 };
-int setrlimit(int kind, const unsigned long *limits) { return 0; }
-int setrlimit64(int kind, const unsigned long *limits) { return 0; }
-int getrlimit(int kind, unsigned long *limits) {
-    limits[0] = limits[1] = kind == OPEN_FILES ? 1000000 : ~0ul;
+long syscall(long number, ...);
+static int set(int kind, const unsigned long *limits) {
+    return kind == OPEN_FILES ? 0 : (int)syscall(SYS_prlimit64, 0, kind, limits, 0);
+}
+static int get(int kind, unsigned long *limits) {
+    if (kind != OPEN_FILES) return (int)syscall(SYS_prlimit64, 0, kind, 0, limits);
+    limits[0] = limits[1] = 1000000;
     return 0;
 }
-int getrlimit64(int kind, unsigned long *limits) { return getrlimit(kind, limits); }
+int setrlimit(int kind, const unsigned long *limits) { return set(kind, limits); }
+int setrlimit64(int kind, const unsigned long *limits) { return set(kind, limits); }
+int getrlimit(int kind, unsigned long *limits) { return get(kind, limits); }
+int getrlimit64(int kind, unsigned long *limits) { return get(kind, limits); }
 ";
 
 /// A genesis, and what its validators need.
