@@ -157,15 +157,6 @@ pub(crate) fn avoid_huge_pages() {
     }
 }
 
-/// Writes a file so that a reader never sees a part of it.
-pub(crate) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = PathBuf::from(temporary);
-    std::fs::write(&temporary, text)?;
-    std::fs::rename(&temporary, path)
-}
-
 /// An IP address, or the first one of a name.
 pub(crate) fn resolve_address(text: &str) -> Result<IpAddr, String> {
     if let Ok(address) = text.parse() {

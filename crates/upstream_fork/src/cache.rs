@@ -21,7 +21,7 @@ use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use store::{ByteReader, ByteWriter, DecodeError, Directory};
+use store::{ByteReader, ByteWriter, DecodeError, Directory, durable_file};
 
 use crate::error::{UpstreamForkError, file_error};
 
@@ -102,7 +102,8 @@ impl DiskCache {
         if length < HEADER_BYTES {
             // New, or its creation was interrupted.
             let written = file.set_len(0).and_then(|()| file.write_all_at(&header, 0));
-            written.and_then(|()| file.sync_all()).map_err(file_error("write", path))?;
+            let synced = written.and_then(|()| file.sync_all());
+            synced.and_then(|()| durable_file::sync_entry(path)).map_err(file_error("write", path))?;
             *bytes = HEADER_BYTES;
             return Ok(());
         }
