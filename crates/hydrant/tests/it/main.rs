@@ -30,6 +30,7 @@ mod followed_methods;
 mod follower;
 #[path = "../../../../xtask/src/foreign_programs.rs"]
 mod foreign_programs;
+mod fork_shares;
 mod fork_upstream;
 mod forks;
 mod free_ports;
@@ -37,6 +38,7 @@ mod from_snapshot;
 mod genesis;
 mod grpc;
 mod grpc_tls;
+mod hostile_upstream;
 mod launch_lines;
 mod memory;
 mod memory_of_ports;
