@@ -83,3 +83,20 @@ fn a_flood_of_absent_addresses_uses_its_rate_and_no_more() -> Result<()> {
     drop(flood);
     Ok(())
 }
+
+#[test]
+fn an_error_of_an_upstream_reaches_the_client_in_a_bounded_form() -> Result<()> {
+    let url = hostile(HostileResponse::LongError)?;
+    let fork = start_node(&["--fork-url", &url, "--slot-ms", "0"])?;
+    for (method, params) in [
+        ("getBalance", json!([pubkey(1).to_string()])),
+        ("requestAirdrop", json!([pubkey(1).to_string(), 5])),
+    ] {
+        let response = call(&fork, method, &params)?;
+        let message = response["error"]["message"].as_str().with_context(|| response.to_string())?;
+        ensure!(message.contains("refused the request: -32602: xxx"), "{message:.200}");
+        ensure!(message.len() < 1_000, "{method}: {} bytes", message.len());
+    }
+    ensure!(fork.log().len() < 10_000, "the log: {} bytes", fork.log().len());
+    Ok(())
+}
