@@ -50,6 +50,7 @@ mod packaged_settings;
 mod programs;
 mod raw_http;
 mod recorded_validator;
+mod refused_archives;
 mod resuming_subscriber;
 mod runtime_limits;
 mod rust_client;
