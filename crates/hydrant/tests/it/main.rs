@@ -51,6 +51,7 @@ mod programs;
 mod raw_http;
 mod recorded_validator;
 mod refused_archives;
+mod replay_after_restart;
 mod resuming_subscriber;
 mod runtime_limits;
 mod rust_client;
