@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};

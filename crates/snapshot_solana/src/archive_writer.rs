@@ -8,7 +8,7 @@
 //! validator does not start from such an archive.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

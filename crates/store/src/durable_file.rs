@@ -1,7 +1,7 @@
 //! Files and directories that survive a power failure: their content is synced, and then the directory that names them.
 //!
 //! Shape: [`replace`] and [`replace_with_secret`] write a whole file. [`rename`] publishes a file that the caller wrote
-//! under another name. [`sync_entry`] is for a new file that grows in place, [`create_dir_all`] for directories.
+//! under another name. [`sync_entry`] is for a new file that is appended to, [`create_dir_all`] for directories.
 //! Invariant: after a power failure a replaced file has its old or its new content, and never a part of either.
 //! Cost: two syncs of the disk for a file, one for a directory.
 //! Not here: the engine's files (`engine`), and files that each start writes again.

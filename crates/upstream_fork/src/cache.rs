@@ -2,12 +2,12 @@
 //!
 //! Shape: `DIR/GENESIS/accounts`, a header and then records, each with its length and checksum. A record has the slot as
 //! of which the upstream answered. With a pin the newest record up to that slot counts.
-//! Invariant: a record is returned as it was written. A start skips a record whose checksum is wrong, and cuts off the end
-//! of the file if it is not a record: the machine stopped during a write, or a length is damaged. Both are fetched again.
-//! The end is first copied to `accounts.damaged`, over an older copy. An error of reading ends the start, and changes
-//! nothing.
-//! Bounds: `bytes_max` for the file, and as much for the copy; what does not fit is not stored. About 80 bytes of memory
-//! for an address.
+//! Invariant: a record is returned as it was written. A start skips a record whose checksum is wrong, and cuts off the
+//! end of the file if it is not a record: the machine stopped during a write, or a length is damaged. Both are fetched
+//! again. The end is first copied to `accounts.damaged`, over an older copy. An error of reading ends the start, and
+//! changes nothing.
+//! Bounds: `bytes_max` for the file, and as much for the copy; records that do not fit are not stored. About 80 bytes of
+//! memory for an address.
 //! Not here: which records are stored (`worker`).
 
 use std::collections::HashMap;
@@ -107,7 +107,9 @@ impl DiskCache {
             // New, or its creation was interrupted.
             let written = file.set_len(0).and_then(|()| file.write_all_at(&header, 0));
             let synced = written.and_then(|()| file.sync_all());
-            synced.and_then(|()| durable_file::sync_entry(path)).map_err(file_error("write", path))?;
+            synced
+                .and_then(|()| durable_file::sync_entry(path))
+                .map_err(file_error("write", path))?;
             *bytes = HEADER_BYTES;
             return Ok(());
         }
@@ -236,8 +238,8 @@ impl DiskCache {
     }
 }
 
-/// Copies the end of a damaged file before it is cut off. Without the copy, for example on a full disk, the cache is used
-/// all the same: its accounts can be fetched again.
+/// Copies the end of a damaged file before it is cut off. Without the copy, for example on a full disk, the cache is
+/// used all the same: its accounts can be fetched again.
 fn save_end(file: &File, path: &Path, start: u64) {
     let copy = path.with_file_name(CUT_FILE);
     let mut end = file;

@@ -1,9 +1,9 @@
 //! The requests that wait for the upstream.
 //!
 //! Shape: one queue for each client; the fetching threads take from them round robin.
-//! Bounds: [`FETCHES_MAX`] fetches, half of them for one client. With one more the client gets an error at once. A client
-//! has at most [`ClientLimits::running_max`] threads, and [`ClientLimits::calls_per_s`] calls of the upstream. Its next
-//! fetches wait for that, and those of other clients do not.
+//! Bounds: [`FETCHES_MAX`] fetches, half of them for one client. With one more the client gets an error at once. A
+//! client has at most [`ClientLimits::running_max`] threads, and [`ClientLimits::calls_per_s`] calls of the upstream.
+//! Its next fetches wait for that, and those of other clients do not.
 //! Invariant: a fetch leaves the queue at its deadline, whatever its client may have.
 
 use std::collections::{HashMap, VecDeque};
@@ -67,7 +67,7 @@ pub(crate) struct QueuedFetch {
     pub(crate) end: FetchReply,
 }
 
-/// The fetches of a client, and what it has used of the upstream.
+/// The fetches of a client, and its use of the upstream.
 #[derive(Default)]
 struct ClientQueue {
     waiting: VecDeque<QueuedFetch>,
@@ -136,7 +136,8 @@ impl FetchQueue {
         Ok(())
     }
 
-    /// Waits for a fetch and removes it. Returns `None` once the queue is closed. The caller calls [`Self::finish`] after it.
+    /// Waits for a fetch and removes it. Returns `None` once the queue is closed. The caller ends the fetch with
+    /// [`Self::finish`].
     pub(crate) fn pop(&self) -> Option<QueuedFetch> {
         let mut queues = self.queues.lock();
         loop {

@@ -268,10 +268,10 @@ mod tests {
     fn a_rename_without_a_sync_is_caught_in_the_crates_of_a_node() {
         let text = "//! X.\nfs::rename(from, to)?;\n#[cfg(test)]\nfs::rename(a, b);\n";
         let at = |path: &str| check(&Source { path: path.into(), text: text.to_owned() });
-        let complaint =
-            "crates/x/src/lib.rs:2: `fs::rename`; use store::durable_file (crates/store/src/durable_file.rs)";
+        let complaint = "crates/x/src/lib.rs:2: `fs::rename`; use store::durable_file (crates/store/src/durable_file.rs)";
         assert_eq!(at("crates/x/src/lib.rs"), [complaint]);
-        for path in [RENAMES, "crates/x/tests/it/a.rs", "crates/testkit/src/a.rs", "xtask/src/a.rs"] {
+        for path in [RENAMES, "crates/x/tests/it/a.rs", "crates/testkit/src/a.rs", "xtask/src/a.rs"]
+        {
             assert_eq!(at(path), [""; 0], "{path}");
         }
     }

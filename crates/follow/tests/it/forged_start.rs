@@ -1,5 +1,5 @@
-//! A forged snapshot whose source, independent source and voters are the liar's: no level detects it, and a trusted bank
-//! does.
+//! A forged snapshot whose source, independent source and voters are the liar's: no level detects it, and a trusted
+//! bank does.
 
 use follow::{AgreementConfig, Follower, FollowerConfig, TrustedBank, VerifyMode};
 use ledger::{Address, Commitment};
@@ -16,7 +16,7 @@ const FORGED: [u8; 32] = [77; 32];
 /// Writes a snapshot whose hashes are right for its accounts, and whose stakes are those of the liars.
 fn forge(liars: &Validators, dir: &std::path::Path) -> std::path::PathBuf {
     let state = State::at(BASE_SLOT).with(FORGED, 123);
-    state.with_stakes(0, liars.archived([100; 3])).write_full(dir)
+    state.with_stakes(0, liars.archived_voters([100; 3])).write_full(dir)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -157,7 +157,7 @@ async fn forge_stakes(rng: &mut Rng, text: &str) {
     world.chain.add_account(victim, rng.u64(1..1 << 50));
     let liars = Validators::new();
     let stakes = std::array::from_fn(|_| rng.u64(1..1 << 50));
-    world.serve(&world.chain.state().with_stakes(0, liars.archived(stakes)));
+    world.serve(&world.chain.state().with_stakes(0, liars.archived_voters(stakes)));
     let last = ARCHIVED + rng.u64(2..8);
     for slot in ARCHIVED + 1..=last {
         let voted = (world.chain.slot, world.chain.hash);

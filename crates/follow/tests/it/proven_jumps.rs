@@ -289,7 +289,7 @@ async fn a_source_in_league_with_the_archive_is_not_enough_to_agree() {
 #[tokio::test(flavor = "multi_thread")]
 async fn votes_of_stakes_that_the_archive_brings_do_not_prove_it() {
     let liars = Validators::new();
-    let lie = |state: State| state.with_stakes(0, liars.archived([100; 3]));
+    let lie = |state: State| state.with_stakes(0, liars.archived_voters([100; 3]));
     let mut world = in_league(VerifyMode::Votes, lie).await;
     for slot in ARCHIVED + 2..ARCHIVED + 10 {
         let voted = (world.chain.slot, world.chain.hash);

@@ -46,7 +46,7 @@ impl Validators {
     }
 
     /// Their stakes as an archive states them.
-    pub(crate) fn archived(&self, stakes: [u64; 3]) -> Vec<ArchivedVoter> {
+    pub(crate) fn archived_voters(&self, stakes: [u64; 3]) -> Vec<ArchivedVoter> {
         let voter = |(n, key): (usize, &Keypair)| ArchivedVoter {
             vote_account: Self::vote_account(n).to_bytes(),
             node: key.pubkey().to_bytes(),

@@ -1,4 +1,4 @@
-//! The share of a client of a fork's upstream: floods of one client beside another one, and errors of any length.
+//! The shares of clients in a fork's upstream: one client floods it, and another one is served. Errors of any length.
 
 use std::time::Instant;
 
@@ -74,7 +74,9 @@ fn a_flood_of_absent_addresses_uses_its_rate_and_no_more() -> Result<()> {
     let before = metric(&fork, CALLS)?;
     let started = Instant::now();
     let flood = start_flood(&fork, 100);
-    wait_until("the burst", WAIT_TIMEOUT, || Ok((metric(&fork, CALLS)? >= before + 10).then_some(())))?;
+    wait_until("the burst", WAIT_TIMEOUT, || {
+        Ok((metric(&fork, CALLS)? >= before + 10).then_some(()))
+    })?;
     ensure!(balance_for_other_client(&fork, &known)? == 5 * LAMPORTS_PER_SOL);
     let calls = metric(&fork, CALLS)? - before;
     // The burst, one fetch of each other thread, the genesis hash of four connections, and the other client's account.
@@ -93,7 +95,8 @@ fn an_error_of_an_upstream_reaches_the_client_in_a_bounded_form() -> Result<()> 
         ("requestAirdrop", json!([pubkey(1).to_string(), 5])),
     ] {
         let response = call(&fork, method, &params)?;
-        let message = response["error"]["message"].as_str().with_context(|| response.to_string())?;
+        let message =
+            response["error"]["message"].as_str().with_context(|| response.to_string())?;
         ensure!(message.contains("refused the request: -32602: xxx"), "{message:.200}");
         ensure!(message.len() < 1_000, "{method}: {} bytes", message.len());
     }

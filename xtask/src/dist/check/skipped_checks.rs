@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// The file in which the process with its own mounts lists what it skipped, in its directory.
+/// The list of the process with its own mounts, in its directory.
 const FILE: &str = "skipped";
 
 /// The skipped checks, each with its reason.
