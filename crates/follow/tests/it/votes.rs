@@ -47,13 +47,13 @@ impl Validators {
 
     /// Their stakes as an archive states them.
     pub(crate) fn archived_voters(&self, stakes: [u64; 3]) -> Vec<ArchivedVoter> {
-        let voter = |(n, key): (usize, &Keypair)| ArchivedVoter {
+        let voter = |n: usize| ArchivedVoter {
             vote_account: Self::vote_account(n).to_bytes(),
-            node: key.pubkey().to_bytes(),
-            authorized_voter: key.pubkey().to_bytes(),
+            node: self.0[n].pubkey().to_bytes(),
+            authorized_voter: self.0[n].pubkey().to_bytes(),
             stake: stakes[n],
         };
-        self.0.iter().enumerate().map(voter).collect()
+        (0..stakes.len()).map(voter).collect()
     }
 
     /// The vote of the n-th validator that is the transaction with this index of a bank.
