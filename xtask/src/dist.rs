@@ -37,7 +37,7 @@ const TIME: &str = "SOURCE_DATE_EPOCH";
 
 /// Makes the packages that the options select, and checks them.
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let Options { binary, out, release_url, is_checked } = Options::parse(args)?;
+    let Options { binary, out, release_url, is_checked, is_strict } = Options::parse(args)?;
     let binary = match binary {
         Some(binary) => binary,
         None => {
@@ -59,10 +59,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     for (name, bytes) in packages.files().filter(|(name, _)| !name.contains('/')) {
         println!("{:>10}  {}  {name}", bytes.len(), sha256(bytes));
     }
-    if is_checked {
-        check::run(&sources, &packages, &out)?;
-    }
-    remove_directory(&sources.scratch)
+    let skipped = if is_checked { Some(check::run(&sources, &packages, &out)?) } else { None };
+    remove_directory(&sources.scratch)?;
+    skipped.map_or(Ok(()), |skipped| skipped.report(is_strict))
 }
 
 fn time() -> Result<u64> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use http_client::{Connection, Endpoint, HttpClientError, shorten_message};
 use snapshot_solana::ArchiveName;
+use store::durable_file;
 
 /// Redirects that are followed.
 const REDIRECTS_MAX: usize = 4;
@@ -184,13 +185,15 @@ pub async fn download(
         let write_error = |err| DownloadError::Write { path: part.0.clone(), err };
         let mut file = BufWriter::new(File::create(&part.0).map_err(write_error)?);
         let received = get(upstream, &path, limits, progress, &mut file).await;
-        let stored = file.flush().and_then(|()| file.get_ref().sync_all());
+        let stored = file.flush();
         match received? {
             Received { too_large: Some(bytes), .. } => {
                 return Err(DownloadError::TooLarge { path, bytes, limit: limits.bytes_max });
             }
             Received { status: 200, .. } if name.is_some() => {
-                stored.and_then(|()| std::fs::rename(&part.0, &target)).map_err(write_error)?;
+                let renamed =
+                    stored.and_then(|()| durable_file::rename(file.get_ref(), &part.0, &target));
+                renamed.map_err(write_error)?;
                 return Ok(target);
             }
             Received { status, location: Some(location), .. } if is_redirect(status) => {

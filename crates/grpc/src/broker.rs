@@ -27,7 +27,8 @@ use crate::config::Config;
 use crate::counters::{Event, GrpcCounters};
 use crate::encode::Encoder;
 use crate::filter::{FilterId, FilterSet, TransactionKeys};
-use crate::index::{Index, ListenerId, SetId};
+use crate::ids::{ListenerId, SetId};
+use crate::index::Index;
 use crate::indexed_set::IndexedSet;
 use crate::line_limit::LineLimit;
 use crate::log::{BankContent, Cursor, Log, LogPart};
@@ -346,8 +347,11 @@ impl Broker {
         if state.indices[commitment as usize].is_empty() {
             return;
         }
+        let index = &state.indices[commitment as usize];
+        let mut candidates = Vec::new();
+        index.find_shared(update, state.cost_period, &mut candidates);
         let started = monotonic();
-        let candidates = state.indices[commitment as usize].candidates(update);
+        index.find_postings(update, &mut candidates);
         let Ok(count @ 1..) = u32::try_from(candidates.len()) else { return };
         let lookup = (monotonic() - started) / count;
         let keys = TransactionKeys::from_update(update);
@@ -428,6 +432,12 @@ impl Broker {
         let state = &*self.state.lock();
         let live = state.listeners.values().filter(|listener| listener.filters.is_some());
         let costs = live.map(|listener| (listener.client, listener.cost.spent(state.cost_period)));
+        let shared = state.indices.iter().flat_map(|index| index.shared_costs(state.cost_period));
+        let shared = shared.filter_map(|(set, spent)| {
+            let listener = state.listeners.get(state.live.get(&set)?)?;
+            Some((listener.client, spent))
+        });
+        let costs = costs.chain(shared);
         let Some((client, spent)) = costliest_client(costs, period) else { return };
         tracing::warn!(%client, ?spent, ?period, "a gRPC client is closed, its filters delay all");
         self.counters.record(Event::Shed);

@@ -19,7 +19,7 @@ use crate::counters::Event;
 use crate::encode::Encoder;
 use crate::filter::{FilterSet, MessageSpec};
 use crate::filter_index::IndexedFilters;
-use crate::index::ListenerId;
+use crate::ids::ListenerId;
 use crate::log::{Cursor, LogPart, LoggedUpdate};
 use crate::queue::{Message, Queue};
 use crate::update::Update;

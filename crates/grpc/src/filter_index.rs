@@ -13,7 +13,7 @@ use tonic::Status;
 use crate::broker::Broker;
 use crate::counters::Event;
 use crate::filter::FilterSet;
-use crate::index::ListenerId;
+use crate::ids::ListenerId;
 use crate::indexed_set::IndexedSet;
 use crate::log::Cursor;
 use crate::shares;

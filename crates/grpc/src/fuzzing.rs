@@ -13,7 +13,8 @@ use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeRequest, SubscribeUpda
 use crate::config::Config;
 use crate::encode::Encoder;
 use crate::filter::{FilterId, FilterSet, IndexKey, TransactionKeys, check_lists};
-use crate::index::{Index, SetId};
+use crate::ids::SetId;
+use crate::index::Index;
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
 
 /// Updates of each kind, to match requests against.
@@ -74,7 +75,8 @@ pub fn subscribe_request(bytes: &[u8], updates: &Updates) -> Option<usize> {
     let mut count = 0;
     for update in &updates.0 {
         let all = filters.all_messages(update);
-        let found: Vec<FilterId> = index.candidates(update).into_iter().map(|(_, id)| id).collect();
+        let found: Vec<FilterId> =
+            index.candidates(update, 0).into_iter().map(|(_, id)| id).collect();
         let transaction = TransactionKeys::from_update(update);
         let indexed = filters.messages(update, transaction.as_ref(), &found);
         assert!(all == indexed, "the index finds other filters: {all:?}, {indexed:?}");

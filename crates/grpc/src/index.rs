@@ -1,27 +1,24 @@
 //! From an update to the filters that may match it, for all clients of a commitment.
 //!
 //! Shape: postings by address, owner, transaction account and signature. A filter has one posting for each address of
-//! its most selective list. Filters without a list are in one posting of their kind.
-//! Invariant: a lookup finds every filter that matches. It costs the keys of the update, the filters under them, and
-//! the filters of the kind that have no list.
+//! its most selective list. Filters of accounts and transactions without a list are tried before (`shared_tests`);
+//! other filters without an address to look up are in one posting of their kind.
+//! Invariant: a lookup finds every filter that matches. It costs the keys of the update, the filters under them, the
+//! different tests of the kind, and its other filters without an address.
 //! Bounds: the postings are in [`SHARDS`] tables, so that one that grows is copied in some milliseconds.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
+use std::time::Duration;
 
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use solana_account::ReadableAccount;
 
 use crate::filter::{FilterId, FilterKind, FilterSet, IndexKey, token_owners};
+use crate::ids::SetId;
+use crate::shared_tests::SharedTests;
 use crate::update::{Update, UpdateKind};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ListenerId(pub(crate) u64);
-
-/// A set of filters, which one client has from one request to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SetId(pub(crate) u64);
 
 type Postings = HashMap<IndexKey, BTreeSet<(SetId, FilterId)>>;
 
@@ -36,12 +33,19 @@ pub(crate) struct Index {
     sets: usize,
     /// Those with filters that match owners of token balances.
     expansions: usize,
+    shared: SharedTests,
 }
 
 impl Index {
     pub(crate) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Postings::default()).collect();
-        Self { shards, hasher: RandomState::default(), sets: 0, expansions: 0 }
+        Self {
+            shards,
+            hasher: RandomState::default(),
+            sets: 0,
+            expansions: 0,
+            shared: SharedTests::default(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -62,6 +66,10 @@ impl Index {
 
     pub(crate) fn insert(&mut self, set: SetId, keys: &[(IndexKey, FilterId)]) {
         for (key, id) in keys {
+            if let IndexKey::Shared(test) = key {
+                self.shared.insert(test, (set, *id));
+                continue;
+            }
             let shard = self.shard(key);
             self.shards[shard].entry(key.clone()).or_default().insert((set, *id));
         }
@@ -69,6 +77,10 @@ impl Index {
 
     pub(crate) fn remove(&mut self, set: SetId, keys: &[(IndexKey, FilterId)]) {
         for (key, id) in keys {
+            if let IndexKey::Shared(test) = key {
+                self.shared.remove(test, (set, *id));
+                continue;
+            }
             let shard = self.shard(key);
             let postings = &mut self.shards[shard];
             let Some(posting) = postings.get_mut(key) else { continue };
@@ -84,11 +96,39 @@ impl Index {
         (self.hasher.hash_one(key) >> 32) as usize % SHARDS
     }
 
-    /// The filters that may match, sorted by set.
-    pub(crate) fn candidates(&self, update: &Update) -> Vec<(SetId, FilterId)> {
+    /// Returns the parts that sets have in the time of shared tests in a period.
+    pub(crate) fn shared_costs(&self, period: u64) -> impl Iterator<Item = (SetId, Duration)> {
+        self.shared.costs(period)
+    }
+
+    /// Number of different shared tests.
+    #[cfg(test)]
+    pub(crate) fn shared_tests(&self) -> usize {
+        self.shared.len()
+    }
+
+    /// Returns the filters that may match, sorted by set. The time of shared tests is charged to a period.
+    pub(crate) fn candidates(&self, update: &Update, period: u64) -> Vec<(SetId, FilterId)> {
         let mut found = Vec::new();
+        self.find_shared(update, period, &mut found);
+        self.find_postings(update, &mut found);
+        found
+    }
+
+    /// Adds the filters whose shared tests match an update, and charges the time to a period.
+    pub(crate) fn find_shared(
+        &self,
+        update: &Update,
+        period: u64,
+        found: &mut Vec<(SetId, FilterId)>,
+    ) {
+        self.shared.find(update, period, found);
+    }
+
+    /// Adds the other filters that may match, and sorts all by set.
+    pub(crate) fn find_postings(&self, update: &Update, found: &mut Vec<(SetId, FilterId)>) {
         if self.is_empty() {
-            return found;
+            return;
         }
         let mut add = |key: IndexKey| {
             if let Some(posting) = self.shards[self.shard(&key)].get(&key) {
@@ -120,6 +160,5 @@ impl Index {
         }
         found.sort_unstable();
         found.dedup();
-        found
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clients::Share;
 
 use crate::filter::FilterSet;
-use crate::index::SetId;
+use crate::ids::SetId;
 
 /// Filters that the index has, and what they count for their client.
 pub(crate) struct IndexedSet {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::index::ListenerId;
+use crate::ids::ListenerId;
 use crate::sending::Sending;
 
 /// The ended subscriptions of one connection with bytes that may not be written.

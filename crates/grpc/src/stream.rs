@@ -16,7 +16,7 @@ use crate::counters::Event;
 use crate::delivery::Delivery;
 use crate::encode;
 use crate::filter_index::IndexedFilters;
-use crate::index::ListenerId;
+use crate::ids::ListenerId;
 use crate::queue::{Message, Queue};
 use crate::request_reader::{RequestReader, StreamRequest};
 use crate::requests::Requests;

@@ -1,19 +1,18 @@
 //! The file with the requests of the day by API key, so that daily quotas survive a restart.
 //!
-//! Shape: written whole to another name, synced, and renamed, if the requests have changed since.
+//! Shape: replaced whole, as a durable file, if the requests have changed since.
 //! Bounds: [`FILE_BYTES_MAX`]; 84 bytes for each key that was used today.
 //! Invariant: a file that cannot be read, is not valid or cannot be written does not prevent the node from serving. The
 //! loss is logged.
 //! Not here: the format of the file (`api_keys`), the times of its writes (`api_key_file`).
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use api_keys::ApiKeys;
+use store::durable_file;
 
 /// Bytes of a file: those of 100,000 keys.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -80,7 +79,7 @@ impl UsageFile {
         if state.checksum == checksum {
             return;
         }
-        match write_synced(&self.path, &text) {
+        match durable_file::replace(&self.path, text.as_bytes()) {
             Ok(()) => *state = StoreState { checksum: checksum.to_owned(), has_failed: false },
             Err(err) => {
                 if !std::mem::replace(&mut state.has_failed, true) {
@@ -95,19 +94,9 @@ impl UsageFile {
     }
 }
 
-/// Replaces the content of a file atomically, even if the power fails.
-fn write_synced(path: &Path, text: &str) -> io::Result<()> {
-    let mut temporary = OsString::from(path);
-    temporary.push(".new");
-    let temporary = PathBuf::from(temporary);
-    let mut file = File::create(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::Duration;
 
     use api_keys::{Caller, Charge, Credentials, KeyFile, KeyHash};

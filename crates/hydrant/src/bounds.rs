@@ -123,6 +123,7 @@ pub(crate) fn local(flags: &DevFlags) -> Vec<Setting> {
     let units = localnet::QUEUE_COMPUTE_UNITS_MAX_MIN..=MILLION * BILLION;
     let locks = flags.transaction_account_lock_limit.map(|locks| locks as u64);
     let requests = flags.fork_requests_max.map(|requests| requests as u64);
+    let calls = flags.fork_client_calls_per_s.map(u64::from);
     let shreds = 0..=TIB / SHRED_BYTES;
     let protocol = ", the most that the protocol allows";
     [
@@ -141,6 +142,7 @@ pub(crate) fn local(flags: &DevFlags) -> Vec<Setting> {
         flag("--fork-slot", flags.fork_slot, 0..=u64::MAX - 1, ""),
         flag("--fork-bytes-max", flags.fork_bytes_max, 1_024..=TIB, ", a tebibyte"),
         flag("--fork-requests-max", requests, 1..=64, ": a thread each"),
+        flag("--fork-client-calls-per-s", calls, 1..=MILLION, ""),
         flag("--fork-timeout-ms", flags.fork_timeout_ms, 1..=DAY_MS, ", a day"),
     ]
     .into_iter()

@@ -38,6 +38,7 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<ForkSettings>> {
             (flags.fork_genesis.is_some(), "--fork-genesis"),
             (flags.fork_bytes_max.is_some(), "--fork-bytes-max"),
             (flags.fork_requests_max.is_some(), "--fork-requests-max"),
+            (flags.fork_client_calls_per_s.is_some(), "--fork-client-calls-per-s"),
             (flags.fork_timeout_ms.is_some(), "--fork-timeout-ms"),
             (flags.fork_from_genesis, "--fork-from-genesis"),
         ] {
@@ -68,6 +69,9 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<ForkSettings>> {
         cache_dir: flags.fork_cache.clone(),
         bytes_max: flags.fork_bytes_max.unwrap_or(Config::BYTES_MAX_DEFAULT),
         requests_max: flags.fork_requests_max.unwrap_or(Config::REQUESTS_MAX_DEFAULT),
+        client_calls_per_s: flags
+            .fork_client_calls_per_s
+            .unwrap_or(Config::CLIENT_CALLS_PER_S_DEFAULT),
         timeout_ms: flags.fork_timeout_ms.unwrap_or(Config::TIMEOUT_MS_DEFAULT),
         ..Config::new(url)
     };

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -155,15 +154,6 @@ pub(crate) fn avoid_huge_pages() {
     if let Err(err) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::debug!(%err, "huge pages stay as the system gives them");
     }
-}
-
-/// Writes a file so that a reader never sees a part of it.
-pub(crate) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = PathBuf::from(temporary);
-    std::fs::write(&temporary, text)?;
-    std::fs::rename(&temporary, path)
 }
 
 /// An IP address, or the first one of a name.

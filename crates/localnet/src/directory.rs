@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use ledger_store::LedgerStore;
+use store::durable_file;
 
 use crate::error::LocalnetError;
 use crate::keypairs::NodeKeypairs;
@@ -50,7 +51,7 @@ impl DirectoryLock {
     /// Locks a directory, which is created if needed. Fails if it has the state of a followed chain.
     pub(crate) fn acquire(dir: &Path) -> Result<Self, LocalnetError> {
         check_directory(dir)?;
-        fs::create_dir_all(dir).map_err(dir_error(dir))?;
+        durable_file::create_dir_all(dir).map_err(dir_error(dir))?;
         let path = dir.join(LOCK_FILE);
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(dir_error(dir))?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use solana_keypair::Keypair;
+use store::durable_file;
 
 /// The node's keypairs.
 pub struct NodeKeypairs {
@@ -165,20 +166,9 @@ fn parse_numbers(text: &[u8]) -> Option<[u8; KEYPAIR_BYTES]> {
     numbers.try_into().ok()
 }
 
-/// Writes a keypair under another name first, so that no file has half of one.
 fn write_keypair(path: &Path, keypair: &Keypair) -> Result<(), KeyError> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
     let text = serde_json::to_vec(&keypair.to_bytes().to_vec()).unwrap_or_default();
-    let unfinished = path.with_extension("json.new");
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&unfinished)
-        .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&unfinished, path))
+    durable_file::replace_with_secret(path, &text)
         .map_err(|err| KeyError::Io { path: path.to_path_buf(), err })
 }
 

@@ -8,7 +8,7 @@
 //! validator does not start from such an archive.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use solana::{Account, lt_hash};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
+use store::durable_file;
 use tar::Header;
 use zstd::stream::write::Encoder;
 
@@ -98,7 +99,11 @@ where
     let fields = fields_writer::encode(bank, &totals);
     let storage = AccountsReader { accounts: accounts(), buffer: Vec::new(), position: 0 };
     let written = write_files(&part, bank, &fields, (totals.bytes, storage));
-    let written = written.and_then(|bytes| std::fs::rename(&part, &path).map(|()| bytes));
+    let written = written.and_then(|file| {
+        let bytes = file.metadata()?.len();
+        durable_file::rename(&file, &part, &path)?;
+        Ok(bytes)
+    });
     match written {
         Ok(bytes) => Ok(WrittenArchive { slot, name, path, bytes }),
         Err(err) => {
@@ -119,13 +124,13 @@ fn check_hash(fields: &BankFields, lt_hash: &LtHash) -> Result<(), ArchiveWriteE
     Err(ArchiveWriteError::BankHash { slot, stated, found })
 }
 
-/// Writes the files of an archive. Returns its bytes.
+/// Writes the files of an archive. Returns the archive.
 fn write_files(
     path: &Path,
     bank: &ArchivedBank,
     fields: &[u8],
     (storage_bytes, storage): (u64, impl Read),
-) -> io::Result<u64> {
+) -> io::Result<File> {
     let slot = bank.fields.slot;
     let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
     let mut archive = tar::Builder::new(Encoder::new(file, ZSTD_LEVEL)?);
@@ -140,9 +145,8 @@ fn write_files(
     }
     let name = format!("accounts/{slot}.{STORAGE_ID}");
     archive.append_data(&mut header(storage_bytes), name, storage)?;
-    let mut file = archive.into_inner()?.finish()?;
-    file.flush()?;
-    Ok(file.get_ref().metadata()?.len())
+    let file = archive.into_inner()?.finish()?;
+    file.into_inner().map_err(|err| err.into_error())
 }
 
 fn header(bytes: u64) -> Header {

@@ -12,7 +12,8 @@ use solana_pubkey::Pubkey;
 use crate::bincode_reader::{BincodeReader, PUBKEY};
 use crate::error::SnapshotError;
 
-/// Maximum number of epochs; Agave stores six.
+/// Maximum number of epochs. Agave 4.2 stores five (`MAX_LEADER_SCHEDULE_STAKES` in `solana-runtime`), and older releases
+/// stored six.
 const EPOCHS_MAX: usize = 64;
 /// Maximum number of vote accounts with stake in an epoch. Mainnet has about 1,000.
 const VOTERS_MAX: usize = 65_536;

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use ledger::Slot;
 
 use crate::disk::{self, PROBE};
+use crate::durable_file;
 use crate::error::StoreError;
 
 /// The format that this version writes to the mark. Raised when the layout changes.
@@ -74,7 +75,7 @@ impl Directory {
 
     /// Locks a directory, which is created if needed.
     pub fn lock(dir: &Path) -> Result<Self, StoreError> {
-        fs::create_dir_all(dir).map_err(io_error("create", dir))?;
+        durable_file::create_dir_all(dir).map_err(io_error("create", dir))?;
         let path = dir.join(LOCK);
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
@@ -122,7 +123,8 @@ impl Directory {
         let write = || {
             let mut file = File::create(&path)?;
             writeln!(file, "{MARK_TEXT}{FORMAT}")?;
-            file.sync_all()
+            file.sync_all()?;
+            durable_file::sync_entry(&path)
         };
         write().map_err(io_error("write", &path))
     }

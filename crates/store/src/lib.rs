@@ -1,4 +1,5 @@
-//! A ledger's directory on disk: a key-value engine, a lock, and values with checksums. Independent of any chain.
+//! A ledger's directory on disk: a key-value engine, a lock, values with checksums, and durable files. Independent of
+//! any chain.
 //!
 //! Shape: a [`Directory`] is locked and opens an [`Engine`], which holds sorted tables. The caller declares each
 //! [`Table`] and its [`Key`]s, writes its records with a [`ByteWriter`], and seals each as a [`Row`] with a
@@ -46,6 +47,7 @@
 mod byte_codec;
 mod directory;
 mod disk;
+pub mod durable_file;
 mod engine;
 mod error;
 mod guard;

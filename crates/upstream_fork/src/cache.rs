@@ -2,15 +2,17 @@
 //!
 //! Shape: `DIR/GENESIS/accounts`, a header and then records, each with its length and checksum. A record has the slot as
 //! of which the upstream answered. With a pin the newest record up to that slot counts.
-//! Invariant: a record is returned as it was written. A start skips a record whose checksum is wrong, and drops the end of
-//! the file if it is not a record: the machine stopped during a write, or a length is damaged. Both are fetched again. An
-//! error of the disk ends the start, and changes nothing.
-//! Bounds: `bytes_max` for the file; what does not fit is not stored. About 80 bytes of memory for an address.
+//! Invariant: a record is returned as it was written. A start skips a record whose checksum is wrong, and cuts off the
+//! end of the file if it is not a record: the machine stopped during a write, or a length is damaged. Both are fetched
+//! again. The end is first copied to `accounts.damaged`, over an older copy. An error of reading ends the start, and
+//! changes nothing.
+//! Bounds: `bytes_max` for the file, and as much for the copy; records that do not fit are not stored. About 80 bytes of
+//! memory for an address.
 //! Not here: which records are stored (`worker`).
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use store::{ByteReader, ByteWriter, DecodeError, Directory};
+use store::{ByteReader, ByteWriter, DecodeError, Directory, durable_file};
 
 use crate::error::{UpstreamForkError, file_error};
 
@@ -29,6 +31,8 @@ use crate::error::{UpstreamForkError, file_error};
 const MAGIC: &[u8; 8] = b"HYFORK01";
 const HEADER_BYTES: u64 = 40;
 const FILE: &str = "accounts";
+/// The end of a damaged file that was cut off last.
+const CUT_FILE: &str = "accounts.damaged";
 /// Length and checksum of a record.
 const FRAME_BYTES: u64 = 8;
 /// Bytes of a record at most: an account with its address, its fields and its lengths.
@@ -102,7 +106,10 @@ impl DiskCache {
         if length < HEADER_BYTES {
             // New, or its creation was interrupted.
             let written = file.set_len(0).and_then(|()| file.write_all_at(&header, 0));
-            written.and_then(|()| file.sync_all()).map_err(file_error("write", path))?;
+            let synced = written.and_then(|()| file.sync_all());
+            synced
+                .and_then(|()| durable_file::sync_entry(path))
+                .map_err(file_error("write", path))?;
             *bytes = HEADER_BYTES;
             return Ok(());
         }
@@ -142,10 +149,11 @@ impl DiskCache {
                 skipped_bytes,
                 end = valid_end,
                 end_bytes,
-                "the cache of the fork is damaged: skipped records stay in the file, and its end is dropped"
+                "the cache of the fork is damaged: skipped records stay in the file, and its end is cut off"
             );
         }
         if end_bytes > 0 {
+            save_end(file, path, valid_end);
             file.set_len(valid_end).map_err(file_error("write", path))?;
         }
         Ok(())
@@ -227,6 +235,20 @@ impl DiskCache {
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.newest.capacity() * (size_of::<(Pubkey, Position)>() + 1)) as u64
+    }
+}
+
+/// Copies the end of a damaged file before it is cut off. Without the copy, for example on a full disk, the cache is
+/// used all the same: its accounts can be fetched again.
+fn save_end(file: &File, path: &Path, start: u64) {
+    let copy = path.with_file_name(CUT_FILE);
+    let mut end = file;
+    let saved = end.seek(SeekFrom::Start(start)).and_then(|_| durable_file::replace(&copy, end));
+    match saved {
+        Ok(()) => tracing::warn!(file = %copy.display(), "the end that is cut off is in this file"),
+        Err(err) => {
+            tracing::error!(file = %copy.display(), %err, "the end that is cut off could not be saved");
+        }
     }
 }
 
@@ -406,6 +428,37 @@ mod tests {
             fs::write(&path, &whole[..at]).expect("it is written");
             assert_eq!(open(dir.path(), LARGE).len(), 0, "its creation was interrupted");
         }
+    }
+
+    #[test]
+    fn a_damaged_end_is_saved_in_one_file_before_it_is_cut_off() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let records: Vec<_> = (1..=3).map(|n| record(n, 10, &[n; 100])).collect();
+        let mut cache = open(dir.path(), LARGE);
+        cache.put(&records[..1]).expect("it writes");
+        let first_end = cache.bytes() as usize;
+        cache.put(&records[1..]).expect("it writes");
+        let path = cache.path.clone();
+        drop(cache);
+        let saved = path.with_file_name(CUT_FILE);
+        assert!(!saved.exists(), "nothing is damaged yet");
+        let whole = fs::read(&path).expect("it is there");
+        // The second record's length is impossible, and then the third one is torn.
+        let mut damaged = whole.clone();
+        damaged[first_end + 3] ^= 0x80;
+        for (bytes, end) in [(&damaged[..], first_end), (&whole[..whole.len() - 1], first_end)] {
+            fs::write(&path, bytes).expect("it is written");
+            let cut = open(dir.path(), LARGE).bytes() as usize;
+            assert!(cut >= end && cut < bytes.len());
+            assert_eq!(fs::read(&saved).expect("it is saved"), bytes[cut..]);
+        }
+        let files = fs::read_dir(path.parent().expect("a directory")).expect("it is read");
+        assert_eq!(files.count(), 3, "the cache, its lock and one copy");
+        // A copy that cannot be written does not prevent a start.
+        fs::remove_file(&saved).expect("it is there");
+        fs::create_dir(&saved).expect("it is created");
+        fs::write(&path, &damaged).expect("it is written");
+        assert_eq!(open(dir.path(), LARGE).bytes() as usize, first_end);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Config {
     pub bytes_max: u64,
     /// Requests at the upstream at once. Each may occupy three times the largest response.
     pub requests_max: usize,
+    /// Requests of one client a second at the upstream; those of ten seconds may come at once.
+    pub client_calls_per_s: u32,
     /// How long a client waits for the upstream, in milliseconds.
     pub timeout_ms: u64,
 }
@@ -28,6 +30,8 @@ impl Config {
     pub const BYTES_MAX_DEFAULT: u64 = 1 << 30;
     /// Default of [`Self::requests_max`].
     pub const REQUESTS_MAX_DEFAULT: usize = 4;
+    /// Default of [`Self::client_calls_per_s`].
+    pub const CLIENT_CALLS_PER_S_DEFAULT: u32 = 100;
     /// Default of [`Self::timeout_ms`]: shorter than the deadline of a light task (`pool.light.deadline_ms`).
     pub const TIMEOUT_MS_DEFAULT: u64 = 8_000;
 
@@ -40,6 +44,7 @@ impl Config {
             cache_dir: None,
             bytes_max: Self::BYTES_MAX_DEFAULT,
             requests_max: Self::REQUESTS_MAX_DEFAULT,
+            client_calls_per_s: Self::CLIENT_CALLS_PER_S_DEFAULT,
             timeout_ms: Self::TIMEOUT_MS_DEFAULT,
         }
     }

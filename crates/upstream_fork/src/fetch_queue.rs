@@ -1,20 +1,41 @@
 //! The requests that wait for the upstream.
 //!
 //! Shape: one queue for each client; the fetching threads take from them round robin.
-//! Bounds: [`FETCHES_MAX`] fetches, half of them for one client. With one more the client gets an error at once.
+//! Bounds: [`FETCHES_MAX`] fetches, half of them for one client. With one more the client gets an error at once. A
+//! client has at most [`ClientLimits::running_max`] threads, and [`ClientLimits::calls_per_s`] calls of the upstream.
+//! Its next fetches wait for that, and those of other clients do not.
+//! Invariant: a fetch leaves the queue at its deadline, whatever its client may have.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chain_solana::{AccountsRequest, FetchError, PendingSender};
-use clients::ClientId;
+use clients::{ClientId, TokenBucket};
 use foldhash::quality::RandomState;
 use parking_lot::{Condvar, Mutex};
 
+use crate::upstream::now;
+
 /// Requests that wait, of all clients.
 pub(crate) const FETCHES_MAX: usize = 512;
+/// Calls that a client may send at once, measured by the time in which its rate allows them. A larger value lets a new
+/// client use more of the upstream's quota.
+const CALLS_BURST: Duration = Duration::from_secs(10);
+/// Debt of a client whose last fetch needed more calls than it had left.
+const CALLS_DEBT_MAX: Duration = Duration::from_secs(20);
+/// Number of clients above which those that use nothing are removed.
+const CLIENTS_MIN: usize = 256;
 
 pub(crate) type Fetched = Result<(), FetchError>;
+
+/// The part of the upstream that one client may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClientLimits {
+    /// Calls a second. Those of [`CALLS_BURST`] may come at once.
+    pub(crate) calls_per_s: u32,
+    /// Fetches that run at the same time.
+    pub(crate) running_max: usize,
+}
 
 /// The receiver of a fetch's result.
 pub(crate) enum FetchReply {
@@ -40,34 +61,69 @@ impl FetchReply {
 
 /// A request with the end of its wait.
 pub(crate) struct QueuedFetch {
+    pub(crate) client: ClientId,
     pub(crate) request: AccountsRequest,
     pub(crate) deadline: Instant,
     pub(crate) end: FetchReply,
 }
 
+/// The fetches of a client, and its use of the upstream.
 #[derive(Default)]
+struct ClientQueue {
+    waiting: VecDeque<QueuedFetch>,
+    running: usize,
+    calls: TokenBucket,
+}
+
 struct Queues {
-    by_client: HashMap<ClientId, VecDeque<QueuedFetch>, RandomState>,
-    /// The clients with fetches, in the order in which they are served.
+    by_client: HashMap<ClientId, ClientQueue, RandomState>,
+    /// The clients with fetches that wait, in the order in which they are served.
     order: VecDeque<ClientId>,
     len: usize,
     is_closed: bool,
+    limits: ClientLimits,
+    /// The origin of the times in [`ClientQueue::calls`].
+    started: Instant,
+    /// Number of clients above which unused ones are removed next.
+    prune_above: usize,
 }
 
-#[derive(Default)]
 pub(crate) struct FetchQueue {
     queues: Mutex<Queues>,
     arrived: Condvar,
 }
 
+/// The result of a search for the next fetch.
+enum Next {
+    Fetch(QueuedFetch),
+    /// None may start before this delay.
+    After(Duration),
+    /// The queue is empty.
+    Empty,
+}
+
 impl FetchQueue {
+    pub(crate) fn new(limits: ClientLimits) -> Self {
+        let queues = Queues {
+            by_client: HashMap::default(),
+            order: VecDeque::new(),
+            len: 0,
+            is_closed: false,
+            limits,
+            started: now(),
+            prune_above: CLIENTS_MIN,
+        };
+        Self { queues: Mutex::new(queues), arrived: Condvar::new() }
+    }
+
     /// Queues a fetch. Fails at a bound, and once the queue is closed.
-    pub(crate) fn push(&self, client: ClientId, fetch: QueuedFetch) -> Result<(), FetchError> {
-        let mut queues = self.queues.lock();
+    pub(crate) fn push(&self, fetch: QueuedFetch) -> Result<(), FetchError> {
+        let queues = &mut *self.queues.lock();
         if queues.is_closed {
             return Err(FetchError::Closed);
         }
-        let own = queues.by_client.get(&client).map_or(0, VecDeque::len);
+        let client = fetch.client;
+        let own = queues.by_client.get(&client).map_or(0, |own| own.waiting.len());
         if queues.len >= FETCHES_MAX || own >= FETCHES_MAX / 2 {
             return Err(FetchError::TooMany { waiting: queues.len, limit: FETCHES_MAX });
         }
@@ -75,24 +131,39 @@ impl FetchQueue {
         if own == 0 {
             queues.order.push_back(client);
         }
-        queues.by_client.entry(client).or_default().push_back(fetch);
-        drop(queues);
+        queues.by_client.entry(client).or_default().waiting.push_back(fetch);
         self.arrived.notify_one();
         Ok(())
     }
 
-    /// Waits for a fetch and removes it. Returns `None` once the queue is closed.
+    /// Waits for a fetch and removes it. Returns `None` once the queue is closed. The caller ends the fetch with
+    /// [`Self::finish`].
     pub(crate) fn pop(&self) -> Option<QueuedFetch> {
         let mut queues = self.queues.lock();
         loop {
             if queues.is_closed {
                 return None;
             }
-            if let Some(fetch) = queues.next() {
-                return Some(fetch);
+            match queues.next(now()) {
+                Next::Fetch(fetch) => return Some(fetch),
+                Next::After(delay) => {
+                    self.arrived.wait_for(&mut queues, delay);
+                }
+                Next::Empty => self.arrived.wait(&mut queues),
             }
-            self.arrived.wait(&mut queues);
         }
+    }
+
+    /// Charges calls of the upstream to a client before they are sent.
+    pub(crate) fn charge_calls(&self, client: ClientId, calls: usize) {
+        self.queues.lock().charge_calls(client, calls, now());
+    }
+
+    /// Ends a fetch that [`Self::pop`] returned.
+    pub(crate) fn finish(&self, client: ClientId) {
+        self.queues.lock().finish(client, now());
+        // Another fetch of the client may start now.
+        self.arrived.notify_one();
     }
 
     /// Ends all waits. The clients get an error.
@@ -104,29 +175,74 @@ impl FetchQueue {
         let waiting = std::mem::take(&mut queues.by_client);
         drop(queues);
         self.arrived.notify_all();
-        for fetch in waiting.into_values().flatten() {
+        for fetch in waiting.into_values().flat_map(|own| own.waiting) {
             fetch.end.send(Err(FetchError::Closed));
         }
     }
 
-    /// FetchQueue that wait.
+    /// Number of fetches that wait.
     pub(crate) fn len(&self) -> usize {
         self.queues.lock().len
     }
 }
 
 impl Queues {
-    fn next(&mut self) -> Option<QueuedFetch> {
-        let client = self.order.pop_front()?;
-        let fetches = self.by_client.get_mut(&client)?;
-        let fetch = fetches.pop_front();
-        if fetches.is_empty() {
-            self.by_client.remove(&client);
-        } else {
-            self.order.push_back(client);
+    /// Removes the next fetch that may start: the first one of the first client that is within its limits.
+    fn next(&mut self, now: Instant) -> Next {
+        let since_start = now - self.started;
+        let mut earliest = Duration::MAX;
+        for _ in 0..self.order.len() {
+            let Some(client) = self.order.pop_front() else { break };
+            let Some(own) = self.by_client.get_mut(&client) else { continue };
+            let delay = own.delay(&self.limits, now, since_start);
+            let fetch = if delay.is_zero() { own.waiting.pop_front() } else { None };
+            if !own.waiting.is_empty() {
+                self.order.push_back(client);
+            }
+            if let Some(fetch) = fetch {
+                own.running += 1;
+                self.len -= 1;
+                return Next::Fetch(fetch);
+            }
+            earliest = earliest.min(delay);
         }
-        self.len -= usize::from(fetch.is_some());
-        fetch
+        if self.order.is_empty() { Next::Empty } else { Next::After(earliest) }
+    }
+
+    fn charge_calls(&mut self, client: ClientId, calls: usize, now: Instant) {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let cost = Duration::from_secs(1).saturating_mul(calls) / self.limits.calls_per_s.max(1);
+        let own = self.by_client.entry(client).or_default();
+        own.calls.take_up_to(cost, CALLS_DEBT_MAX, now - self.started);
+    }
+
+    fn finish(&mut self, client: ClientId, now: Instant) {
+        let since_start = now - self.started;
+        if let Some(own) = self.by_client.get_mut(&client) {
+            own.running -= 1;
+        }
+        if self.by_client.len() > self.prune_above {
+            self.by_client.retain(|_, own| own.is_used(since_start));
+            self.prune_above = CLIENTS_MIN.max(2 * self.by_client.len());
+        }
+    }
+}
+
+impl ClientQueue {
+    /// Returns the time until the first fetch may start; zero also at its deadline, when it only gets its error.
+    fn delay(&self, limits: &ClientLimits, now: Instant, since_start: Duration) -> Duration {
+        let deadline = self.waiting.front().map_or(now, |fetch| fetch.deadline);
+        let until_deadline = deadline.saturating_duration_since(now);
+        if self.running >= limits.running_max {
+            return until_deadline;
+        }
+        // With less than a whole call left, the last call is charged as a debt.
+        let until_call = self.calls.time_to_full(since_start).saturating_sub(CALLS_BURST);
+        until_call.min(until_deadline)
+    }
+
+    fn is_used(&self, since_start: Duration) -> bool {
+        !self.waiting.is_empty() || self.running > 0 || !self.calls.is_full(since_start)
     }
 }
 
@@ -137,45 +253,101 @@ mod tests {
 
     use super::*;
 
-    #[expect(clippy::disallowed_methods, reason = "a deadline that is not used")]
-    fn fetch(n: u8) -> (QueuedFetch, Pending<Fetched>) {
+    const GREEDY: ClientId = ClientId(1);
+    const OTHER: ClientId = ClientId(2);
+    /// Two calls a second, twenty at once, on two of the threads.
+    const LIMITS: ClientLimits = ClientLimits { calls_per_s: 2, running_max: 2 };
+
+    fn fetch(client: ClientId) -> (QueuedFetch, Pending<Fetched>) {
         let (result, reply) = pending();
-        let keys = vec![Pubkey::new_from_array([n; 32])];
+        let keys = vec![Pubkey::new_from_array([7; 32])];
         let request = AccountsRequest { keys, ..AccountsRequest::default() };
-        (QueuedFetch { request, deadline: Instant::now(), end: FetchReply::Reply(reply) }, result)
+        let deadline = now() + Duration::from_secs(1_000);
+        (QueuedFetch { client, request, deadline, end: FetchReply::Reply(reply) }, result)
+    }
+
+    fn push_some(fetches: &FetchQueue, client: ClientId, count: usize) -> Vec<Pending<Fetched>> {
+        let push_one = |_| {
+            let (fetch, result) = fetch(client);
+            fetches.push(fetch).expect("it has space");
+            result
+        };
+        (0..count).map(push_one).collect()
+    }
+
+    /// The client of the next fetch that may start.
+    fn next_client(fetches: &FetchQueue, now: Instant) -> Result<ClientId, Duration> {
+        match fetches.queues.lock().next(now) {
+            Next::Fetch(fetch) => Ok(fetch.client),
+            Next::After(delay) => Err(delay),
+            Next::Empty => Err(Duration::MAX),
+        }
     }
 
     #[test]
     fn clients_are_served_round_robin_and_each_has_half() {
-        let fetches = FetchQueue::default();
-        let greedy = ClientId(1);
-        let other = ClientId(2);
-        let mut waiting = Vec::new();
-        let mut push = |client, n| {
-            let (fetch, result) = fetch(n);
-            waiting.push(result);
-            fetches.push(client, fetch)
-        };
-        for _ in 0..FETCHES_MAX / 2 {
-            push(greedy, 1).expect("it has space");
-        }
+        let fetches = FetchQueue::new(LIMITS);
+        let _waiting = push_some(&fetches, GREEDY, FETCHES_MAX / 2);
         let full = FetchError::TooMany { waiting: FETCHES_MAX / 2, limit: FETCHES_MAX };
-        assert_eq!(push(greedy, 1), Err(full));
-        push(other, 2).expect("another client has its half");
-        let next = || fetches.pop().map(|fetch| fetch.request.keys[0].to_bytes()[0]);
-        assert_eq!([next(), next(), next()], [Some(1), Some(2), Some(1)]);
+        assert_eq!(fetches.push(fetch(GREEDY).0), Err(full));
+        let _another = push_some(&fetches, OTHER, 1);
+        let next = || fetches.pop().map(|fetch| fetch.client);
+        assert_eq!([next(), next(), next()], [Some(GREEDY), Some(OTHER), Some(GREEDY)]);
         assert_eq!(fetches.len(), FETCHES_MAX / 2 - 2);
     }
 
     #[test]
+    fn a_client_leaves_a_thread_to_the_others() {
+        let fetches = FetchQueue::new(LIMITS);
+        let _waiting = push_some(&fetches, GREEDY, 5);
+        let start = now();
+        assert_eq!([(); 2].map(|()| next_client(&fetches, start)), [Ok(GREEDY); 2]);
+        let delay = next_client(&fetches, start).expect_err("it has its two threads");
+        assert!(delay > Duration::from_secs(900), "until its deadline: {delay:?}");
+        let _another = push_some(&fetches, OTHER, 1);
+        assert_eq!(next_client(&fetches, start), Ok(OTHER));
+        fetches.finish(GREEDY);
+        assert_eq!(next_client(&fetches, start), Ok(GREEDY));
+        // A fetch that is too late leaves the queue to get its error.
+        assert_eq!(next_client(&fetches, start + Duration::from_secs(1_001)), Ok(GREEDY));
+    }
+
+    #[test]
+    fn calls_beyond_the_rate_of_a_client_wait_and_those_of_another_do_not() {
+        let fetches = FetchQueue::new(LIMITS);
+        let start = fetches.queues.lock().started;
+        let _waiting = push_some(&fetches, GREEDY, 2);
+        fetches.queues.lock().charge_calls(GREEDY, 21, start);
+        let half = Duration::from_millis(500);
+        assert_eq!(next_client(&fetches, start), Err(half));
+        let _another = push_some(&fetches, OTHER, 1);
+        assert_eq!(next_client(&fetches, start), Ok(OTHER));
+        assert_eq!(next_client(&fetches, start + half), Ok(GREEDY));
+        // However many calls a fetch needed, its client is served again.
+        fetches.queues.lock().charge_calls(GREEDY, 1_000_000, start);
+        assert_eq!(next_client(&fetches, start), Err(CALLS_DEBT_MAX - CALLS_BURST));
+    }
+
+    #[test]
+    fn clients_that_use_nothing_are_removed() {
+        let fetches = FetchQueue::new(LIMITS);
+        for client in 0..10 * CLIENTS_MIN as u128 {
+            let (one, _result) = fetch(ClientId(client));
+            fetches.push(one).expect("it has space");
+            let next = fetches.pop().expect("it is open");
+            fetches.finish(next.client);
+        }
+        assert!(fetches.queues.lock().by_client.len() <= CLIENTS_MIN + 1);
+    }
+
+    #[test]
     fn the_end_reaches_every_client() {
-        let fetches = FetchQueue::default();
-        let (first, result) = fetch(1);
-        fetches.push(ClientId(1), first).expect("it has space");
+        let fetches = FetchQueue::new(LIMITS);
+        let (first, result) = fetch(GREEDY);
+        fetches.push(first).expect("it has space");
         fetches.close();
         assert_eq!(result.wait(), Some(Err(FetchError::Closed)));
         assert!(fetches.pop().is_none());
-        let (late, _result) = fetch(1);
-        assert_eq!(fetches.push(ClientId(1), late), Err(FetchError::Closed));
+        assert_eq!(fetches.push(fetch(GREEDY).0), Err(FetchError::Closed));
     }
 }

@@ -23,7 +23,7 @@ use crate::cache::{self, DiskCache};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::UpstreamForkError;
-use crate::fetch_queue::{FetchQueue, FetchReply, Fetched, QueuedFetch};
+use crate::fetch_queue::{ClientLimits, FetchQueue, FetchReply, Fetched, QueuedFetch};
 use crate::needs::Scan;
 use crate::registry::Registry;
 use crate::start::{self, StartError};
@@ -93,7 +93,7 @@ impl UpstreamFork {
         end: FetchReply,
     ) -> Result<(), FetchError> {
         let deadline = now() + self.shared.timeout;
-        self.shared.fetches.push(client, QueuedFetch { request, deadline, end })
+        self.shared.fetches.push(QueuedFetch { client, request, deadline, end })
     }
 
     /// Reads accounts of the ledger. A view of an older block sees fetched accounts as they were fetched.
@@ -115,10 +115,14 @@ impl ConnectedFork {
     ) -> Result<Arc<UpstreamFork>, UpstreamForkError> {
         let Self { upstream, cache, config, .. } = self;
         let registry = Arc::new(Registry::new(config.bytes_max));
+        let limits = ClientLimits {
+            calls_per_s: config.client_calls_per_s,
+            running_max: config.requests_max.saturating_sub(1).max(1),
+        };
         let base = Arc::clone(&registry) as Arc<dyn query::BaseRecords<solana::Account>>;
         let shared = Arc::new(Shared {
             registry,
-            fetches: FetchQueue::default(),
+            fetches: FetchQueue::new(limits),
             upstream,
             cache: cache.map(Mutex::new),
             reader: reader.with_base(base),

@@ -26,7 +26,7 @@ use crate::response::{self, AccountsAt, CallError};
 /// Bytes of a response: two of the largest accounts in base64.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 32 << 20;
 /// Addresses of a call. Public endpoints accept 100.
-const ADDRESSES_PER_CALL: usize = 100;
+pub(crate) const ADDRESSES_PER_CALL: usize = 100;
 /// How often a call is tried again after a broken connection.
 const BROKEN_MAX: u32 = 2;
 /// The first pause before a call is tried again, and the longest.

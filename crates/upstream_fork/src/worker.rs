@@ -25,7 +25,7 @@ use crate::fetch_queue::{FetchQueue, Fetched, QueuedFetch};
 use crate::localize::localize;
 use crate::needs::Scan;
 use crate::registry::Registry;
-use crate::upstream::{Link, Upstream, now};
+use crate::upstream::{ADDRESSES_PER_CALL, Link, Upstream, now};
 
 /// Fetches of one request, each of what the one before showed to be missing: accounts, then what tables list, then code
 /// and mints. Other requests may forget accounts meanwhile.
@@ -89,6 +89,7 @@ impl Drop for Claim<'_> {
 pub(crate) fn run(shared: &Shared, mut link: Link) {
     while let Some(fetch) = shared.fetches.pop() {
         if fetch.end.is_abandoned() {
+            shared.fetches.finish(fetch.client);
             continue;
         }
         // A bug of ours ends only this request.
@@ -98,6 +99,7 @@ pub(crate) fn run(shared: &Shared, mut link: Link) {
             shared.counters.count_failed_request();
             tracing::warn!(%err, "accounts of the upstream could not be fetched");
         }
+        shared.fetches.finish(fetch.client);
         fetch.end.send(result);
     }
 }
@@ -129,6 +131,10 @@ impl Shared {
             if is_complete {
                 return Ok(());
             }
+            if now() >= fetch.deadline && rounds == 0 {
+                let why = "the client exceeds --fork-client-calls-per-s, or its other requests took as long";
+                return Err(self.timed_out(why));
+            }
             if now() >= fetch.deadline || rounds >= ROUNDS_MAX {
                 return Err(self.timed_out("other requests for the same accounts took as long"));
             }
@@ -141,14 +147,15 @@ impl Shared {
                         self.registry.knowledge(key) == crate::registry::Knowledge::Unknown
                     };
                     let keys: Vec<_> = claim.keys.iter().filter(unknown).copied().collect();
-                    self.take_over(&keys, fetch.deadline, link)?;
+                    self.take_over(&keys, fetch, link)?;
                 }
             }
         }
     }
 
     /// Fetches accounts, and waits until the ledger has written them.
-    fn take_over(&self, keys: &[Pubkey], deadline: Instant, link: &mut Link) -> Fetched {
+    fn take_over(&self, keys: &[Pubkey], fetch: &QueuedFetch, link: &mut Link) -> Fetched {
+        let deadline = fetch.deadline;
         let mut found: Vec<CachedAccount> = match &self.cache {
             Some(cache) => {
                 let cache = cache.lock();
@@ -160,6 +167,7 @@ impl Shared {
         let cached: HashSet<Pubkey, RandomState> = found.iter().map(|it| it.pubkey).collect();
         let keys: Vec<_> = keys.iter().filter(|key| !cached.contains(key)).copied().collect();
         if !keys.is_empty() {
+            self.fetches.charge_calls(fetch.client, keys.len().div_ceil(ADDRESSES_PER_CALL));
             let fetched = self.upstream.accounts(link, &self.counters, deadline, &keys)?;
             self.store(&fetched);
             found.extend(fetched);

@@ -3,7 +3,7 @@
 //! Shape: everything happens below a scratch directory, and nothing on the machine is changed. The Debian package is
 //! installed in an overlay of the machine's root, and the image is started in a root of its own. Both need mounts, so
 //! they are in a process with its own mounts, which end with it.
-//! Invariant: what could not be run is printed, with the reason.
+//! Invariant: a check that could not be run is printed with the reason, and listed again at the end.
 
 mod action;
 mod binstall;
@@ -14,6 +14,7 @@ mod materials;
 mod npm_install;
 mod running_node;
 mod scripted_install;
+mod skipped_checks;
 mod tarball;
 mod wheel_install;
 
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use self::skipped_checks::SkippedChecks;
 use crate::dist::debian;
 use crate::dist::file_tree::FileTree;
 use crate::dist::packages::PackageSources;
@@ -35,8 +37,13 @@ pub(crate) const MOUNTED: &str = "dist-mounted";
 const PROBE: &str = "mount -t tmpfs none \"$0\" && mkdir \"$0/upper\" \"$0/work\" \"$0/root\" && \
                      mount -t overlay overlay -o lowerdir=/,upperdir=\"$0/upper\",workdir=\"$0/work\" \"$0/root\"";
 
-/// Checks `packages`, which have been written to `out`.
-pub(crate) fn run(sources: &PackageSources, packages: &FileTree, out: &Path) -> Result<()> {
+/// Checks `packages`, which have been written to `out`. Returns the checks that this machine cannot run.
+pub(crate) fn run(
+    sources: &PackageSources,
+    packages: &FileTree,
+    out: &Path,
+) -> Result<SkippedChecks> {
+    let mut skipped = SkippedChecks::default();
     ensure!(sources.make()? == *packages, "a second run made other bytes");
     println!("a second run made the same bytes");
     let scratch = &sources.scratch;
@@ -44,15 +51,15 @@ pub(crate) fn run(sources: &PackageSources, packages: &FileTree, out: &Path) -> 
     tarball::check(&archive, &sources.tarball_dir(), scratch)?;
     action::check(&archive, scratch)?;
     scripted_install::check(sources, packages, scratch)?;
-    binstall::check(sources, packages, scratch)?;
-    npm_install::check(sources, packages, out)?;
-    wheel_install::check(sources, out)?;
+    binstall::check(sources, packages, scratch, &mut skipped)?;
+    npm_install::check(sources, packages, out, &mut skipped)?;
+    wheel_install::check(sources, out, &mut skipped)?;
     materials::check(&fs::read(out.join(sources.sbom_name()))?, &sources.program.bytes)?;
     let mounted = scratch.join("mounted");
     fs::create_dir_all(&mounted)?;
     if let Err(err) = can_mount(&mounted) {
-        println!("not run: the Debian package and the image, which need mounts: {err:#}");
-        return Ok(());
+        skipped.add("the Debian package and the image", &format!("they need mounts: {err:#}"));
+        return Ok(skipped);
     }
     let newer = format!("{VERSION}+1");
     let upgrade = scratch.join(debian::file_name(&sources.program, &newer));
@@ -61,7 +68,9 @@ pub(crate) fn run(sources: &PackageSources, packages: &FileTree, out: &Path) -> 
     let image = out.join(sources.image_dir());
     let program = std::env::current_exe().context("this program")?;
     let paths: [&Path; 6] = [&program, Path::new(MOUNTED), &package, &upgrade, &image, &mounted];
-    Cmd::new("unshare").args(["--mount"]).args(paths.map(Path::to_string_lossy)).run()
+    Cmd::new("unshare").args(["--mount"]).args(paths.map(Path::to_string_lossy)).run()?;
+    skipped.add_written(&mounted)?;
+    Ok(skipped)
 }
 
 /// Runs the checks that need mounts of their own.
@@ -70,12 +79,14 @@ pub(crate) fn run_mounted(args: &[String]) -> Result<()> {
     let [package, upgrade, image, scratch] = paths.as_slice() else {
         bail!("{MOUNTED} is a part of `cargo xtask dist --check`");
     };
+    let mut skipped = SkippedChecks::default();
     if Cmd::new("dpkg").args(["--version"]).output().is_ok() {
-        debian_install::check(package, upgrade, &scratch.join("debian"))?;
+        debian_install::check(package, upgrade, &scratch.join("debian"), &mut skipped)?;
     } else {
-        println!("not run: the Debian package: this machine has no dpkg");
+        skipped.add("the Debian package", "this machine has no dpkg");
     }
-    container::check(image, &scratch.join("image"))
+    container::check(image, &scratch.join("image"))?;
+    skipped.write(scratch)
 }
 
 fn can_mount(dir: &Path) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace::target_dir;
 
@@ -16,7 +16,8 @@ materials. The same program gives the same bytes: what has a time is of SOURCE_D
   --out DIR          write there [default: target/dist]
   --release-url URL  the files will be at URL/vVERSION/: the npm launcher and the install script download from there,
                      and a Homebrew formula is written
-  --check            then install and run each package, as far as this machine allows";
+  --check            then install and run each package, as far as this machine allows
+  --strict           with --check: fail if this machine cannot run one of the checks";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -24,6 +25,7 @@ pub(crate) struct Options {
     pub(crate) out: PathBuf,
     pub(crate) release_url: Option<String>,
     pub(crate) is_checked: bool,
+    pub(crate) is_strict: bool,
 }
 
 impl Options {
@@ -33,6 +35,7 @@ impl Options {
             out: target_dir().join("dist"),
             release_url: None,
             is_checked: false,
+            is_strict: false,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -44,9 +47,11 @@ impl Options {
                     options.release_url = Some(value()?.trim_end_matches('/').to_owned());
                 }
                 "--check" => options.is_checked = true,
+                "--strict" => options.is_strict = true,
                 _ => bail!("no option is named `{arg}`\n\n{USAGE}"),
             }
         }
+        ensure!(options.is_checked || !options.is_strict, "--strict needs --check");
         Ok(options)
     }
 }
@@ -68,8 +73,11 @@ mod tests {
             out: "b".into(),
             release_url: Some("u".to_owned()),
             is_checked: true,
+            is_strict: false,
         };
         assert_eq!(options.unwrap(), expected);
+        assert!(parse(&["--strict", "--check"]).unwrap().is_strict);
+        assert!(parse(&["--strict"]).unwrap_err().to_string().contains("--strict needs --check"));
         assert!(parse(&["--out"]).unwrap_err().to_string().contains("--out needs a value"));
         assert!(parse(&["--docker"]).unwrap_err().to_string().contains("--release-url"));
     }

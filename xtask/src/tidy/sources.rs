@@ -35,6 +35,12 @@ const IMPURE: &[&str] = &[
 const CONSTRUCTED_ONCE: &[(&str, &str, &str)] =
     &[("SolanaApi", "crates/rpc_solana/src/solana_api_builder.rs", "SolanaApi::builder")];
 
+/// The only file of a node that renames files: it syncs their directories too.
+const RENAMES: &str = "crates/store/src/durable_file.rs";
+
+/// The crates whose files need not survive a power failure.
+const WITHOUT_DURABLE_FILES: &[&str] = &["crates/benchmarks", "crates/testkit"];
+
 /// Checks the rules for every file.
 pub(crate) fn check(source: &Source) -> Vec<String> {
     let path = source.path.display();
@@ -82,14 +88,37 @@ pub(crate) fn check(source: &Source) -> Vec<String> {
             }
         }
     }
+    complaints.extend(check_renames(source));
     complaints
+}
+
+/// Finds renames that may be lost when the power fails. They do not apply to tests and tools.
+fn check_renames(source: &Source) -> Vec<String> {
+    let path = &source.path;
+    let is_exempt = is_test(source)
+        || !path.starts_with("crates")
+        || WITHOUT_DURABLE_FILES.iter().any(|exempt| path.starts_with(exempt))
+        || path == Path::new(RENAMES);
+    if is_exempt {
+        return Vec::new();
+    }
+    code_lines(before_tests(&source.text))
+        .filter(|(_, line)| line.contains("fs::rename"))
+        .map(|(number, _)| {
+            let path = path.display();
+            format!("{path}:{number}: `fs::rename`; use store::durable_file ({RENAMES})")
+        })
+        .collect()
+}
+
+fn is_test(source: &Source) -> bool {
+    source.path.iter().any(|part| part == "tests" || part == "tests.rs")
 }
 
 /// Rules for the lowest layers. They do not apply to tests.
 pub(crate) fn check_for_layer(source: &Source, layer: Option<usize>) -> Vec<String> {
     let Some(layer) = layer else { return Vec::new() };
-    let is_test = source.path.iter().any(|part| part == "tests" || part == "tests.rs");
-    if layer > LAST_NEUTRAL_LAYER || is_test {
+    if layer > LAST_NEUTRAL_LAYER || is_test(source) {
         return Vec::new();
     }
     let path = source.path.display();
@@ -232,6 +261,18 @@ mod tests {
         ] {
             let text = format!("//! X.\n{}\n", code.replacen("{}", name, 1));
             assert_eq!(check(&source(&text)), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rename_without_a_sync_is_caught_in_the_crates_of_a_node() {
+        let text = "//! X.\nfs::rename(from, to)?;\n#[cfg(test)]\nfs::rename(a, b);\n";
+        let at = |path: &str| check(&Source { path: path.into(), text: text.to_owned() });
+        let complaint = "crates/x/src/lib.rs:2: `fs::rename`; use store::durable_file (crates/store/src/durable_file.rs)";
+        assert_eq!(at("crates/x/src/lib.rs"), [complaint]);
+        for path in [RENAMES, "crates/x/tests/it/a.rs", "crates/testkit/src/a.rs", "xtask/src/a.rs"]
+        {
+            assert_eq!(at(path), [""; 0], "{path}");
         }
     }
 

@@ -77,7 +77,7 @@ impl State {
         Self::at(BASE_SLOT).with(GONE, 700)
     }
 
-    fn bank_hash(&self) -> Hash {
+    pub(crate) fn bank_hash(&self) -> Hash {
         let HashedFields { parent_hash, signature_count, last_blockhash, .. } = self.hashed;
         let mut lt_hash = LtHash::EMPTY;
         for (address, (lamports, data)) in &self.accounts {

@@ -12,7 +12,9 @@ use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
-use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate, SubscribeUpdateTransactionInfo};
+use yellowstone_grpc_proto::geyser::{
+    SlotStatus, SubscribeUpdate, SubscribeUpdateBlockMeta, SubscribeUpdateTransactionInfo,
+};
 use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
 
 use crate::proofs::{Rig, config, source_config};
@@ -62,13 +64,21 @@ pub(crate) enum Lie {
     ForgedRewards,
     LostBalances,
     ForgedLogs,
+    ForgedInnerInstructions,
+    ForgedTokenBalances,
+    ForgedReturnData,
+    ForgedComputeUnits,
+    /// A reward of an epoch that was not paid.
+    ForgedInflationReward,
+    ForgedBlockTime,
+    ForgedBlockHeight,
     ForgedEntries,
     LostEntries,
 }
 
 use Lie::*;
 
-pub(crate) const LIES: [Lie; 17] = [
+pub(crate) const LIES: [Lie; 24] = [
     Nothing,
     InventedSignature,
     Reordered,
@@ -84,6 +94,13 @@ pub(crate) const LIES: [Lie; 17] = [
     ForgedRewards,
     LostBalances,
     ForgedLogs,
+    ForgedInnerInstructions,
+    ForgedTokenBalances,
+    ForgedReturnData,
+    ForgedComputeUnits,
+    ForgedInflationReward,
+    ForgedBlockTime,
+    ForgedBlockHeight,
     ForgedEntries,
     LostEntries,
 ];
@@ -100,7 +117,17 @@ impl Lie {
             ErrRemoved => Some("transfer"),
             Reordered | Replaced | LeftOut | ForgedEntries => has_entries.then_some("entries"),
             LostEntries => has_entries.then_some("missing_entries"),
-            Nothing | ErrOfCallRemoved | LostBalances | ForgedLogs => None,
+            Nothing
+            | ErrOfCallRemoved
+            | LostBalances
+            | ForgedLogs
+            | ForgedInnerInstructions
+            | ForgedTokenBalances
+            | ForgedReturnData
+            | ForgedComputeUnits
+            | ForgedInflationReward
+            | ForgedBlockTime
+            | ForgedBlockHeight => None,
         }
     }
 
@@ -160,7 +187,7 @@ impl Lie {
                 }
                 let payer = Keypair::new_from_array([43; 32]).pubkey();
                 for (key, lamports) in [(payer, 50), (Pubkey::from(DATA), -50)] {
-                    add_reward(bank, key, lamports);
+                    add_reward(bank, key, lamports, proto::RewardType::Fee);
                 }
             }
             LostBalances => {
@@ -169,6 +196,52 @@ impl Lie {
                 meta.post_balances.clear();
             }
             ForgedLogs => meta_mut(bank, TRANSFER).log_messages = vec!["paid all".to_owned()],
+            ForgedInnerInstructions => {
+                let instruction = proto::InnerInstruction {
+                    program_id_index: 2,
+                    accounts: vec![1, 0],
+                    data: transfer(1_000_000),
+                    stack_height: Some(2),
+                };
+                let all = proto::InnerInstructions { index: 0, instructions: vec![instruction] };
+                meta_mut(bank, DATA_CHANGE).inner_instructions.push(all);
+            }
+            ForgedTokenBalances => {
+                let amount = proto::UiTokenAmount {
+                    ui_amount: 1_000_000.0,
+                    decimals: 0,
+                    amount: "1000000".to_owned(),
+                    ui_amount_string: "1000000".to_owned(),
+                };
+                let address = Pubkey::from(PROGRAM).to_string();
+                meta_mut(bank, DATA_CHANGE).post_token_balances.push(proto::TokenBalance {
+                    account_index: 1,
+                    mint: address.clone(),
+                    ui_token_amount: Some(amount),
+                    owner: address.clone(),
+                    program_id: address,
+                });
+            }
+            ForgedReturnData => {
+                let data = vec![1; 8];
+                let returned = proto::ReturnData { program_id: PROGRAM.to_vec(), data };
+                meta_mut(bank, DATA_CHANGE).return_data = Some(returned);
+            }
+            ForgedComputeUnits => {
+                meta_mut(bank, DATA_CHANGE).compute_units_consumed = Some(1_399_999);
+            }
+            ForgedInflationReward => {
+                let rewarded = Pubkey::from(DATA);
+                add_reward(bank, rewarded, 1_000_000, proto::RewardType::Staking);
+            }
+            ForgedBlockTime => {
+                let time = proto::UnixTimestamp { timestamp: 1_900_000_000 };
+                block_meta_mut(bank).block_time = Some(time);
+            }
+            ForgedBlockHeight => {
+                let height = proto::BlockHeight { block_height: 1 };
+                block_meta_mut(bank).block_height = Some(height);
+            }
             ForgedEntries => {
                 for update in bank {
                     if let Some(UpdateOneof::Entry(entry)) = &mut update.update_oneof {
@@ -178,27 +251,32 @@ impl Lie {
             }
             LostEntries => {
                 bank.retain(|it| !matches!(it.update_oneof, Some(UpdateOneof::Entry(_))));
-                for update in bank {
-                    if let Some(UpdateOneof::BlockMeta(meta)) = &mut update.update_oneof {
-                        meta.entries_count = 0;
-                    }
-                }
+                block_meta_mut(bank).entries_count = 0;
             }
         }
     }
 }
 
-fn add_reward(bank: &mut [SubscribeUpdate], pubkey: Pubkey, lamports: i64) {
-    for update in bank {
-        if let Some(UpdateOneof::BlockMeta(meta)) = &mut update.update_oneof {
-            meta.rewards.get_or_insert_default().rewards.push(proto::Reward {
-                pubkey: pubkey.to_string(),
-                lamports,
-                reward_type: proto::RewardType::Fee.into(),
-                ..proto::Reward::default()
-            });
-        }
-    }
+fn block_meta_mut(bank: &mut [SubscribeUpdate]) -> &mut SubscribeUpdateBlockMeta {
+    let mut metas = bank.iter_mut().filter_map(|update| match &mut update.update_oneof {
+        Some(UpdateOneof::BlockMeta(meta)) => Some(meta),
+        _ => None,
+    });
+    metas.next().expect("the meta is there")
+}
+
+fn add_reward(
+    bank: &mut [SubscribeUpdate],
+    pubkey: Pubkey,
+    lamports: i64,
+    kind: proto::RewardType,
+) {
+    block_meta_mut(bank).rewards.get_or_insert_default().rewards.push(proto::Reward {
+        pubkey: pubkey.to_string(),
+        lamports,
+        reward_type: kind.into(),
+        ..proto::Reward::default()
+    });
 }
 
 fn transaction_mut(update: &mut SubscribeUpdate) -> Option<&mut SubscribeUpdateTransactionInfo> {

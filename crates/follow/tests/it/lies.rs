@@ -5,7 +5,7 @@
 
 use fastrand::Rng;
 use follow::{AgreementConfig, FollowerConfig, VerifyMode};
-use ledger::Address;
+use ledger::{Address, Commitment};
 use solana::VerificationLevel;
 use solana_keypair::Keypair;
 use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
@@ -144,14 +144,41 @@ async fn forge_archive(mode: VerifyMode, rng: &mut Rng, text: &str) {
     world.wait_for_slots([confirmed, confirmed, 100]).await;
     let is_shown =
         |commitment| world.rig.reader.view(commitment).record(&Address::from(victim)).is_some();
-    assert!(!ledger::Commitment::ALL.into_iter().any(is_shown), "{text}");
+    assert!(!Commitment::ALL.into_iter().any(is_shown), "{text}");
+    world.rig.stop().await;
+}
+
+/// An archive closes a gap with an altered account and stakes of the liar, and the source is in league with it.
+async fn forge_stakes(rng: &mut Rng, text: &str) {
+    let mut world = World::cut_off(VerifyMode::Votes).await;
+    let archived = world.bank(ARCHIVED);
+    world.source.send(archived);
+    let victim: [u8; 32] = std::array::from_fn(|_| rng.u8(1..));
+    world.chain.add_account(victim, rng.u64(1..1 << 50));
+    let liars = Validators::new();
+    let stakes = std::array::from_fn(|_| rng.u64(1..1 << 50));
+    world.serve(&world.chain.state().with_stakes(0, liars.archived_voters(stakes)));
+    let last = ARCHIVED + rng.u64(2..8);
+    for slot in ARCHIVED + 1..=last {
+        let voted = (world.chain.slot, world.chain.hash);
+        let votes = liars.votes(slot, voted);
+        let bank = votes::bank(&mut world.chain, slot, votes);
+        world.source.send(bank);
+    }
+    let confirmed = world.confirmed_slot();
+    world.wait_for_slots([last, confirmed, 100]).await;
+    assert_eq!(world.rig.status.unproven_jump(), Some(ARCHIVED), "{text}");
+    for commitment in [Commitment::Confirmed, Commitment::Finalized] {
+        let view = world.rig.reader.view(commitment);
+        assert!(view.record(&Address::from(victim)).is_none(), "{text}");
+    }
     world.rig.stop().await;
 }
 
 async fn check_lie(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let mode = MODES[rng.usize(..MODES.len())];
-    let kind = rng.u8(..10);
+    let kind = rng.u8(..11);
     let text = format!("seed {seed}, {mode:?}, kind {kind}");
     match kind {
         0..4 => damage(mode, &mut rng, &text).await,
@@ -159,6 +186,7 @@ async fn check_lie(seed: u64) {
         5 => forge(mode, League::WithSource, &mut rng, &text).await,
         6 => forge(VerifyMode::Votes, League::WithVotes, &mut rng, &text).await,
         7 => forge_archive(mode, &mut rng, &text).await,
+        8 => forge_stakes(&mut rng, &text).await,
         _ => {
             let has_entries = rng.bool();
             let lie = liars::LIES[rng.usize(..liars::LIES.len())];

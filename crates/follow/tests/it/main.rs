@@ -5,6 +5,7 @@ mod corruptions;
 mod entries;
 mod follows;
 mod footers;
+mod forged_start;
 mod frames;
 mod hostile;
 mod http;

@@ -1,5 +1,6 @@
 //! The commitments of a chain of verified banks, and the reactions to a wrong hash.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,13 @@ pub(crate) fn config(sources: Vec<SourceConfig>, verify: VerifyMode) -> Follower
     }
 }
 
+/// Loads the state of an archive.
+pub(crate) fn load_base(archive: &Path) -> Base {
+    let limits = LedgerConfig::new(100_000);
+    let loaded = snapshot_ledger::load_snapshot(&limits, archive, None, 1, &Progress::default());
+    Base::from_snapshot(loaded.expect("the archive loads")).expect("a base")
+}
+
 /// A follower of scripted sources.
 pub(crate) struct Rig {
     pub(crate) reader: Reader,
@@ -68,12 +76,16 @@ impl Rig {
     pub(crate) fn start(config: FollowerConfig) -> (Self, Proven) {
         let dir = tempfile::tempdir().expect("a directory");
         let archive = snapshot::write(dir.path());
-        let limits = LedgerConfig::new(100_000);
-        let loaded =
-            snapshot_ledger::load_snapshot(&limits, &archive, None, 1, &Progress::default())
-                .expect("the archive loads");
-        let base = Base::from_snapshot(loaded).expect("a base");
-        let follower = Follower::new(config, base).expect("a follower");
+        Self::start_from(config, &archive, dir)
+    }
+
+    /// Starts a follower from an archive in a directory.
+    pub(crate) fn start_from(
+        config: FollowerConfig,
+        archive: &Path,
+        dir: TempDir,
+    ) -> (Self, Proven) {
+        let follower = Follower::new(config, load_base(archive)).expect("a follower");
         let reader = follower.reader().clone();
         let history = Arc::clone(follower.history());
         let view = reader.view(Commitment::Finalized);

@@ -8,9 +8,7 @@ use follow::{
 };
 use ledger::{Address, Commitment};
 use solana_hash::Hash;
-use solana_signer::Signer;
 use tempfile::TempDir;
-use testkit::archive::ArchivedVoter;
 use testkit::archive_server::ArchiveServer;
 use testkit::eventually::eventually;
 use testkit::geyser_source::Source;
@@ -291,13 +289,7 @@ async fn a_source_in_league_with_the_archive_is_not_enough_to_agree() {
 #[tokio::test(flavor = "multi_thread")]
 async fn votes_of_stakes_that_the_archive_brings_do_not_prove_it() {
     let liars = Validators::new();
-    let voter = |n: usize| ArchivedVoter {
-        vote_account: Validators::vote_account(n).to_bytes(),
-        node: liars.0[n].pubkey().to_bytes(),
-        authorized_voter: liars.0[n].pubkey().to_bytes(),
-        stake: 100,
-    };
-    let lie = |state: State| state.with_stakes(0, (0..3).map(voter).collect());
+    let lie = |state: State| state.with_stakes(0, liars.archived_voters([100; 3]));
     let mut world = in_league(VerifyMode::Votes, lie).await;
     for slot in ARCHIVED + 2..ARCHIVED + 10 {
         let voted = (world.chain.slot, world.chain.hash);

@@ -16,7 +16,7 @@ use ledger::Commitment;
 use ledger_store::{CallerRows, LedgerStore, NewLedger};
 use parking_lot::Mutex;
 use query::LedgerConfig;
-use snapshot_solana::{BankFields, Progress};
+use snapshot_solana::BankFields;
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
@@ -26,7 +26,7 @@ use testkit::geyser_source::Source;
 use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
 
 use crate::follows::Words;
-use crate::proofs::{config, source_config};
+use crate::proofs::{config, load_base, source_config};
 use crate::proven::Proven;
 use crate::script::{account, status};
 use crate::snapshot;
@@ -101,9 +101,7 @@ pub(crate) fn accounts(reader: &Reader, commitment: Commitment) -> Accounts {
 }
 
 pub(crate) fn snapshot_base(dir: &Path) -> Base {
-    let archive = snapshot::write(dir);
-    let loaded = snapshot_ledger::load_snapshot(&limits(), &archive, None, 1, &Progress::default());
-    Base::from_snapshot(loaded.expect("the archive loads")).expect("a base")
+    load_base(&snapshot::write(dir))
 }
 
 /// The chain above the snapshot, with all that a restart must bring back.

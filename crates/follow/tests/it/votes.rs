@@ -19,6 +19,7 @@ use crate::proofs::{Rig, config, source_config};
 use crate::proven::Proven;
 use crate::script::{account, new_update, status};
 use crate::snapshot::WALLET;
+use testkit::archive::ArchivedVoter;
 use testkit::geyser_source::Source;
 
 /// Three validators with a third of the stake each.
@@ -42,6 +43,17 @@ impl Validators {
             stake: 100,
         });
         StakedVoters::new(0..=last_slot, voters.collect())
+    }
+
+    /// Their stakes as an archive states them.
+    pub(crate) fn archived_voters(&self, stakes: [u64; 3]) -> Vec<ArchivedVoter> {
+        let voter = |n: usize| ArchivedVoter {
+            vote_account: Self::vote_account(n).to_bytes(),
+            node: self.0[n].pubkey().to_bytes(),
+            authorized_voter: self.0[n].pubkey().to_bytes(),
+            stake: stakes[n],
+        };
+        (0..stakes.len()).map(voter).collect()
     }
 
     /// The vote of the n-th validator that is the transaction with this index of a bank.

@@ -1,47 +1,27 @@
-//! Filters of accounts: by address, owner, data and lamports.
+//! Filters of accounts: by address and owner.
+//! Not here: conditions on data, lamports and signature (`content_test`).
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use std::sync::Arc;
+
 use chain_solana::AccountUpdate;
 use foldhash::HashSet;
-use solana_account::{AccountSharedData, ReadableAccount};
+use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
-use spl_generic_token::token::GenericTokenAccount;
-use spl_generic_token::token_2022;
 use tonic::Status;
-use yellowstone_grpc_proto::geyser::subscribe_request_filter_accounts_filter::Filter;
-use yellowstone_grpc_proto::geyser::subscribe_request_filter_accounts_filter_lamports::Cmp;
-use yellowstone_grpc_proto::geyser::subscribe_request_filter_accounts_filter_memcmp::Data;
-use yellowstone_grpc_proto::geyser::{
-    SubscribeRequestFilterAccounts, SubscribeRequestFilterAccountsFilter,
-    SubscribeRequestFilterAccountsFilterMemcmp,
-};
+use yellowstone_grpc_proto::geyser::SubscribeRequestFilterAccounts;
 
-use super::common::{
-    ADDRESS_BYTES, AddressFilter, CUCKOO_COST, FILTER_BYTES, addresses, check_count,
-};
+use super::common::{ADDRESS_BYTES, AddressFilter, CUCKOO_COST, FILTER_BYTES, addresses};
+use super::content_test::ContentTest;
 use super::key::{FilterKind, IndexKey};
+use super::shared_test::SharedTest;
 use crate::config::Config;
-
-/// Bytes of a memcmp filter, as in Agave.
-const MEMCMP_BYTES_MAX: usize = 128;
 
 /// One filter: its fields must all match, the values of a list are alternatives.
 #[derive(Debug)]
 pub(super) struct AccountFilter {
     accounts: AddressFilter,
     owners: HashSet<Pubkey>,
-    data: Vec<DataFilter>,
-    has_signature: Option<bool>,
-}
-
-/// A condition on the account's content.
-#[derive(Debug)]
-enum DataFilter {
-    Memcmp { offset: usize, bytes: Vec<u8> },
-    DataSize(u64),
-    TokenAccount,
-    Lamports(Cmp),
+    content: Arc<ContentTest>,
 }
 
 impl AccountFilter {
@@ -50,21 +30,17 @@ impl AccountFilter {
         config: &Config,
     ) -> Result<Self, Status> {
         let cuckoo = filter.cuckoo_accounts_filter.as_ref();
-        check_count("filters", filter.filters.len(), config.data_filters_max, None)?;
         Ok(Self {
             accounts: AddressFilter::new("account", &filter.account, cuckoo, config)?,
             owners: addresses("owner", &filter.owner, config)?,
-            data: filter.filters.iter().map(DataFilter::new).collect::<Result<_, _>>()?,
-            has_signature: filter.nonempty_txn_signature,
+            content: Arc::new(ContentTest::new(filter, config)?),
         })
     }
 
     pub(super) fn matches(&self, update: &AccountUpdate) -> bool {
-        let account = &update.account.0;
         self.accounts.matches(&update.pubkey)
-            && (self.owners.is_empty() || self.owners.contains(account.owner()))
-            && self.has_signature.is_none_or(|wanted| wanted == update.signature.is_some())
-            && self.data.iter().all(|filter| filter.matches(account))
+            && (self.owners.is_empty() || self.owners.contains(update.account.0.owner()))
+            && self.content.matches(update)
     }
 
     pub(super) fn index_keys(&self) -> Vec<IndexKey> {
@@ -72,6 +48,8 @@ impl AccountFilter {
             self.accounts.list.iter().map(|key| IndexKey::Account(*key)).collect()
         } else if !self.owners.is_empty() {
             self.owners.iter().map(|key| IndexKey::Owner(*key)).collect()
+        } else if self.accounts.is_any() {
+            vec![IndexKey::Shared(SharedTest::Account(Arc::clone(&self.content)))]
         } else {
             vec![IndexKey::All(FilterKind::Account)]
         }
@@ -82,78 +60,11 @@ impl AccountFilter {
         if self.accounts.is_exact() || !self.owners.is_empty() {
             return 0;
         }
-        1 + self.data.len() + usize::from(!self.accounts.is_any()) * CUCKOO_COST
+        self.content.cost() + usize::from(!self.accounts.is_any()) * CUCKOO_COST
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let data = self.data.len() * (size_of::<DataFilter>() + MEMCMP_BYTES_MAX);
-        FILTER_BYTES + self.accounts.bytes() + self.owners.len() * ADDRESS_BYTES + data
+        let owners = self.owners.len() * ADDRESS_BYTES;
+        FILTER_BYTES + self.accounts.bytes() + owners + self.content.bytes()
     }
-}
-
-impl DataFilter {
-    fn new(filter: &SubscribeRequestFilterAccountsFilter) -> Result<Self, Status> {
-        match &filter.filter {
-            None => Err(Status::invalid_argument("filters: an entry has no filter")),
-            Some(Filter::Memcmp(memcmp)) => {
-                let offset = usize::try_from(memcmp.offset);
-                let offset = offset.map_err(|_| Status::invalid_argument("memcmp: offset"))?;
-                Ok(Self::Memcmp { offset, bytes: memcmp_bytes(memcmp)? })
-            }
-            Some(Filter::Datasize(size)) => Ok(Self::DataSize(*size)),
-            Some(Filter::TokenAccountState(true)) => Ok(Self::TokenAccount),
-            Some(Filter::TokenAccountState(false)) => {
-                Err(Status::invalid_argument("token_account_state can only be true"))
-            }
-            Some(Filter::Lamports(lamports)) => {
-                let cmp = lamports.cmp.ok_or_else(|| {
-                    Status::invalid_argument("lamports: one of eq, ne, lt and gt is required")
-                })?;
-                Ok(Self::Lamports(cmp))
-            }
-        }
-    }
-
-    fn matches(&self, account: &AccountSharedData) -> bool {
-        let data = account.data();
-        match self {
-            Self::Memcmp { offset, bytes } => {
-                data.get(*offset..).is_some_and(|rest| rest.starts_with(bytes))
-            }
-            Self::DataSize(size) => data.len() as u64 == *size,
-            Self::TokenAccount => token_2022::Account::valid_account_data(data),
-            Self::Lamports(cmp) => {
-                let lamports = account.lamports();
-                match cmp {
-                    Cmp::Eq(value) => lamports == *value,
-                    Cmp::Ne(value) => lamports != *value,
-                    Cmp::Lt(value) => lamports < *value,
-                    Cmp::Gt(value) => lamports > *value,
-                }
-            }
-        }
-    }
-}
-
-fn memcmp_bytes(memcmp: &SubscribeRequestFilterAccountsFilterMemcmp) -> Result<Vec<u8>, Status> {
-    let invalid = |what: &str| Status::invalid_argument(format!("memcmp: {what}"));
-    // Base58 and base64 need at most twice the bytes.
-    let is_long = match &memcmp.data {
-        None => return Err(invalid("one of bytes, base58 and base64 is required")),
-        Some(Data::Bytes(bytes)) => bytes.len() > MEMCMP_BYTES_MAX,
-        Some(Data::Base58(text) | Data::Base64(text)) => text.len() > 2 * MEMCMP_BYTES_MAX,
-    };
-    let bytes = match &memcmp.data {
-        _ if is_long => None,
-        None => None,
-        Some(Data::Bytes(bytes)) => Some(bytes.clone()),
-        Some(Data::Base58(text)) => {
-            Some(bs58::decode(text).into_vec().map_err(|_| invalid("base58 is invalid"))?)
-        }
-        Some(Data::Base64(text)) => {
-            Some(STANDARD.decode(text).map_err(|_| invalid("base64 is invalid"))?)
-        }
-    };
-    let fits = |bytes: &Vec<u8>| bytes.len() <= MEMCMP_BYTES_MAX;
-    bytes.filter(fits).ok_or_else(|| invalid("at most 128 bytes are allowed"))
 }

@@ -3,6 +3,8 @@
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
+use super::shared_test::SharedTest;
+
 /// A filter of one client: its kind, and its number among those of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FilterId {
@@ -32,6 +34,8 @@ pub(crate) enum IndexKey {
     TransactionAccount(Pubkey),
     /// A transaction's first signature.
     Signature(Signature),
+    /// Every update that matches this test.
+    Shared(SharedTest),
     /// Every update that filters of this kind match.
     All(FilterKind),
 }

@@ -8,8 +8,10 @@
 mod accounts;
 mod blocks;
 mod common;
+mod content_test;
 mod key;
 mod lists;
+mod shared_test;
 mod transactions;
 
 use std::collections::HashMap;
@@ -29,6 +31,7 @@ pub(crate) use blocks::BlockFilter;
 use common::check_count;
 pub(crate) use key::{FilterId, FilterKind, IndexKey};
 pub(crate) use lists::check_lists;
+pub(crate) use shared_test::SharedTest;
 use transactions::TransactionFilter;
 pub(crate) use transactions::{TransactionKeys, token_owners};
 

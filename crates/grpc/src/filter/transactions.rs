@@ -14,6 +14,7 @@ use yellowstone_grpc_proto::geyser::{
 
 use super::common::{ADDRESS_BYTES, AddressFilter, CUCKOO_COST, FILTER_BYTES, addresses};
 use super::key::{FilterKind, IndexKey};
+use super::shared_test::{OutcomeTest, SharedTest};
 use crate::config::Config;
 use crate::update::{Update, UpdateKind};
 
@@ -23,8 +24,7 @@ const ACCOUNTS_COST: usize = 8;
 /// One filter: its fields must all match.
 #[derive(Debug)]
 pub(super) struct TransactionFilter {
-    vote: Option<bool>,
-    failed: Option<bool>,
+    outcome: OutcomeTest,
     signature: Option<Signature>,
     /// The transaction must mention at least one of them.
     include: AddressFilter,
@@ -78,8 +78,7 @@ impl TransactionFilter {
         let cuckoo = filter.cuckoo_account_include.as_ref();
         let include = &filter.account_include;
         Ok(Self {
-            vote: filter.vote,
-            failed: filter.failed,
+            outcome: OutcomeTest::new(filter),
             signature: signature.transpose()?,
             include: AddressFilter::new("account_include", include, cuckoo, config)?,
             exclude: addresses("account_exclude", &filter.account_exclude, config)?,
@@ -94,8 +93,7 @@ impl TransactionFilter {
 
     pub(super) fn matches(&self, keys: &TransactionKeys<'_>) -> bool {
         let executed = keys.executed;
-        if self.vote.is_some_and(|vote| vote != executed.is_vote)
-            || self.failed.is_some_and(|failed| failed != executed.meta.status.is_err())
+        if !self.outcome.matches(executed)
             || self.signature.is_some_and(|signature| signature != executed.signature())
         {
             return false;
@@ -117,6 +115,8 @@ impl TransactionFilter {
             vec![IndexKey::TransactionAccount(*key)]
         } else if self.include.is_exact() {
             self.include.list.iter().map(|key| IndexKey::TransactionAccount(*key)).collect()
+        } else if self.include.is_any() && self.exclude.is_empty() {
+            vec![IndexKey::Shared(SharedTest::Transaction(self.outcome))]
         } else {
             vec![IndexKey::All(kind)]
         }

@@ -150,6 +150,10 @@ pub(crate) struct DevFlags {
     /// Send at most this many requests to the cluster at a time [default: 4].
     #[arg(long, value_name = "COUNT", requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_requests_max: Option<usize>,
+    /// Send at most this many requests of one client to the cluster a second, those of ten seconds at once
+    /// [default: 100].
+    #[arg(long, value_name = "COUNT", requires = "fork_source", help_heading = "Fork")]
+    pub(crate) fork_client_calls_per_s: Option<u32>,
     /// Fail a request that has waited this many milliseconds for the cluster [default: 8000].
     #[arg(long, value_name = "MS", requires = "fork_source", help_heading = "Fork")]
     pub(crate) fork_timeout_ms: Option<u64>,
@@ -221,7 +225,7 @@ merge_by_field! {
         bpf_program, upgradeable_program, url, clone, maybe_clone, clone_upgradeable_program,
         deep_clone_address_lookup_table, clone_feature_set, fork_url, fork_slot,
         fork_from_genesis, fork_cache, fork_genesis, fork_bytes_max, fork_requests_max,
-        fork_timeout_ms, node, faucet_port, no_cheatcodes, queue_compute_units_max,
+        fork_client_calls_per_s, fork_timeout_ms, node, faucet_port, no_cheatcodes, queue_compute_units_max,
         account_bytes_max, compute_unit_limit, transaction_account_lock_limit, log_messages_bytes_limit,
     }
 }

@@ -17,6 +17,7 @@ use rpc_solana::pubsub::SolanaPubSub;
 use rpc_solana::{SolanaApi, SolanaServer};
 use snapshot_server::{SnapshotArchives, WithSnapshots};
 use solana_signer::Signer;
+use store::durable_file;
 use tokio::signal::unix::Signal;
 use web_console::LedgerKind;
 
@@ -32,7 +33,7 @@ use crate::node::parts::{BoxFuture, GrpcPart, HttpPart, Parts, PubSubPart, RestP
 use crate::node::producer::{LedgerHandles, OpenedLedger, RunningLedger, archive_dir};
 use crate::node::{NodeAddresses, NodeConfig};
 use crate::otlp::export_spans;
-use crate::process_setup::{BoundListeners, cpu_pool, tokio_listener, with_console, write_atomic};
+use crate::process_setup::{BoundListeners, cpu_pool, tokio_listener, with_console};
 use crate::service_manager::ServiceManager;
 use crate::signals::EndSignals;
 use crate::tls_setup::start_tls;
@@ -292,7 +293,8 @@ impl RunningNode {
             })?;
         }
         let Some(path) = &config.endpoints_file else { return Ok(()) };
-        write_atomic(path, &self.addresses.to_json().to_string())
+        let addresses = self.addresses.to_json().to_string();
+        durable_file::replace(path, addresses.as_bytes())
             .with_context(|| format!("--endpoints-file {}", path.display()))
     }
 

@@ -56,7 +56,7 @@ fn follow_command(source: SocketAddr, dev: &Node, dir: &Path) -> Command {
     command
 }
 
-fn start(command: Command, flags: &[&str]) -> Result<Node> {
+pub(crate) fn start(command: Command, flags: &[&str]) -> Result<Node> {
     NodeCommand::new(command).args(flags).logged().watched().start()
 }
 
@@ -64,7 +64,7 @@ fn call(node: &Node, method: &str, params: Value) -> Result<Value> {
     JsonRpcClient::open(node.rpc)?.call(method, params)
 }
 
-fn get(node: &Node, path: &str) -> Result<(u16, String)> {
+pub(crate) fn get(node: &Node, path: &str) -> Result<(u16, String)> {
     let endpoint = Endpoint::from(node.rpc);
     let mut client = Client::open(endpoint.clone())?;
     let response = client.exchange(&endpoint.request("GET", path, None))?;

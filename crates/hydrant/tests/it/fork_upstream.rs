@@ -2,10 +2,8 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
@@ -29,12 +27,13 @@ use testkit::node::Node;
 use crate::cheatcodes::{call, ok, post};
 use crate::clients::ProgramElves;
 use crate::follower::FollowedDev;
+use crate::hostile_upstream::{HostileResponse, hostile};
 use crate::node::{HYDRANT, start_node};
 use crate::observability::metrics;
 use crate::tpu_client;
 use crate::world::{LAMPORTS_PER_SOL, WAIT_TIMEOUT, World, wait_until};
 
-fn pubkey(n: u8) -> Pubkey {
+pub(crate) fn pubkey(n: u8) -> Pubkey {
     Pubkey::new_from_array([n; 32])
 }
 
@@ -44,7 +43,7 @@ fn wallet(n: u8) -> Keypair {
 }
 
 /// An account in the format of `solana account --output json`.
-fn account_json(address: &Pubkey, owner: &Pubkey, data: &[u8]) -> Value {
+pub(crate) fn account_json(address: &Pubkey, owner: &Pubkey, data: &[u8]) -> Value {
     json!({
         "pubkey": address.to_string(),
         "account": {
@@ -59,7 +58,7 @@ fn account_json(address: &Pubkey, owner: &Pubkey, data: &[u8]) -> Value {
 }
 
 /// An upstream with these accounts, and with other flags.
-fn upstream_with(accounts: &[Value], flags: &[&str]) -> Result<Node> {
+pub(crate) fn upstream_with(accounts: &[Value], flags: &[&str]) -> Result<Node> {
     let files = TempDir::new()?;
     for (n, account) in accounts.iter().enumerate() {
         fs::write(files.path().join(format!("{n}.json")), account.to_string())?;
@@ -69,7 +68,7 @@ fn upstream_with(accounts: &[Value], flags: &[&str]) -> Result<Node> {
 }
 
 /// A fork of a node, with other flags.
-fn start_fork(upstream: &Node, flags: &[&str]) -> Result<Node> {
+pub(crate) fn start_fork(upstream: &Node, flags: &[&str]) -> Result<Node> {
     let url = upstream.rpc_url();
     start_node(&[&["--fork-url", &url], flags].concat())
 }
@@ -80,7 +79,7 @@ fn balance(node: &Node, key: &Pubkey, commitment: &str) -> Result<u64> {
 }
 
 /// The value of a metric without labels.
-fn metric(node: &Node, name: &str) -> Result<u64> {
+pub(crate) fn metric(node: &Node, name: &str) -> Result<u64> {
     let text = metrics(node)?;
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
     Ok(line.with_context(|| format!("{name} in {text}"))?.trim().parse()?)
@@ -484,106 +483,6 @@ fn a_fork_without_its_upstream_does_not_start() -> Result<()> {
     ensure!(run.status.code() == Some(1), "{text}");
     ensure!(text.contains(&format!("--fork-genesis is {other}")), "{text}");
     Ok(())
-}
-
-/// The response of a hostile upstream to a request for accounts.
-#[derive(Clone, Copy, Debug)]
-enum HostileResponse {
-    Body(&'static str),
-    Raw(&'static str),
-    /// A response that does not end.
-    Flood,
-    /// No response, on an open connection.
-    Stall,
-    /// Status 429 for the first requests, and then an account.
-    Limited,
-    /// Another cluster on the next connection.
-    OtherCluster,
-}
-
-const GENESIS: &str = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d";
-const ACCOUNT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"context":{"slot":1000},"value":[{"lamports":7,"owner":"11111111111111111111111111111111","executable":false,"rentEpoch":0,"data":["","base64"],"space":0}]}}"#;
-
-/// An upstream whose start is as it should be, and whose accounts are not. Each connection is one request.
-fn hostile(response: HostileResponse) -> Result<String> {
-    let listener = TcpListener::bind(("127.0.0.1", 0))?;
-    let url = format!("http://{}/secret-key", listener.local_addr()?);
-    let asked = Arc::new(AtomicUsize::new(0));
-    std::thread::spawn(move || {
-        for socket in listener.incoming().flatten() {
-            let asked = Arc::clone(&asked);
-            std::thread::spawn(move || serve(socket, response, &asked));
-        }
-    });
-    Ok(url)
-}
-
-/// Serves a connection until it is closed, by either side.
-fn serve(mut socket: TcpStream, response: HostileResponse, asked: &AtomicUsize) -> Result<()> {
-    loop {
-        let request = read_request(&mut socket)?;
-        let ok =
-            |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        if request.contains("getGenesisHash") {
-            let is_other = matches!(response, HostileResponse::OtherCluster)
-                && asked.load(Ordering::Relaxed) > 0;
-            let genesis = if is_other { "11111111111111111111111111111111" } else { GENESIS };
-            let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{genesis}"}}"#);
-            socket.write_all(ok(&body).as_bytes())?;
-            continue;
-        }
-        if request.contains("getSlot") {
-            socket.write_all(ok(r#"{"jsonrpc":"2.0","id":1,"result":1000}"#).as_bytes())?;
-            asked.fetch_add(1, Ordering::Relaxed);
-            continue;
-        }
-        let count = asked.fetch_add(1, Ordering::Relaxed);
-        match response {
-            HostileResponse::Body(body) => socket.write_all(ok(body).as_bytes())?,
-            HostileResponse::Raw(bytes) => {
-                socket.write_all(bytes.as_bytes())?;
-                return Ok(());
-            }
-            HostileResponse::Flood => {
-                socket.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
-                loop {
-                    socket.write_all(b"10000\r\n")?;
-                    socket.write_all(&[b' '; 0x10000])?;
-                    socket.write_all(b"\r\n")?;
-                }
-            }
-            HostileResponse::Stall => {
-                socket.read_to_end(&mut Vec::new())?;
-                return Ok(());
-            }
-            HostileResponse::Limited if count < 3 => {
-                socket.write_all(b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n")?;
-            }
-            HostileResponse::Limited | HostileResponse::OtherCluster => {
-                socket.write_all(ok(ACCOUNT).as_bytes())?
-            }
-        }
-    }
-}
-
-/// A request with its whole body.
-fn read_request(socket: &mut TcpStream) -> Result<String> {
-    let mut bytes = Vec::new();
-    loop {
-        let mut chunk = [0; 4096];
-        let read = socket.read(&mut chunk)?;
-        ensure!(read > 0, "the connection is closed");
-        bytes.extend_from_slice(&chunk[..read]);
-        let text = String::from_utf8_lossy(&bytes);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
-        });
-        if body.len() >= length.context("a length")?? {
-            return Ok(text.into_owned());
-        }
-    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use crate::dist::check::file_server::FileServer;
+use crate::dist::check::skipped_checks::SkippedChecks;
 use crate::dist::file_tree::FileTree;
 use crate::dist::packages::PackageSources;
 use crate::dist::program::{Architecture, VERSION};
@@ -33,7 +34,12 @@ struct Metadata {
 }
 
 /// Checks the metadata with the tarball, which has been unpacked in `scratch`.
-pub(crate) fn check(sources: &PackageSources, packages: &FileTree, scratch: &Path) -> Result<()> {
+pub(crate) fn check(
+    sources: &PackageSources,
+    packages: &FileTree,
+    scratch: &Path,
+    skipped: &mut SkippedChecks,
+) -> Result<()> {
     let manifest = fs::read_to_string(root().join(MANIFEST)).context(MANIFEST)?;
     let metadata = Metadata::parse(&manifest).with_context(|| format!("{MANIFEST}: binstall"))?;
     let architecture = sources.program.architecture;
@@ -48,9 +54,7 @@ pub(crate) fn check(sources: &PackageSources, packages: &FileTree, scratch: &Pat
 
     let help = Cmd::new("cargo-binstall").args(["--help"]).output();
     if !help.is_ok_and(|help| help.contains(PLAIN_HTTP)) {
-        println!(
-            "not run: cargo-binstall, which this machine does not have in version 1.22 or newer"
-        );
+        skipped.add("cargo-binstall", "this machine does not have version 1.22 or newer");
         return Ok(());
     }
     install(&metadata, packages, &scratch.join("binstall"))

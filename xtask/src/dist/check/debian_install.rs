@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::dist::check::running_node::RunningNode;
+use crate::dist::check::skipped_checks::SkippedChecks;
 use crate::dist::debian::{SETTINGS, STATE_DIR, UNIT};
 use crate::shell::Cmd;
 
@@ -25,7 +26,12 @@ const EXPOSURE_MAX: &str = "25";
 const SETTING: (&str, &str) = ("--log --quiet", "--log --rpc-port 0");
 
 /// Installs `package` in an overlay below `scratch`, upgrades it to `upgrade`, removes and purges it.
-pub(crate) fn check(package: &Path, upgrade: &Path, scratch: &Path) -> Result<()> {
+pub(crate) fn check(
+    package: &Path,
+    upgrade: &Path,
+    scratch: &Path,
+    skipped: &mut SkippedChecks,
+) -> Result<()> {
     let root = OverlayRoot::mount(scratch)?;
     root.install(package)?;
     let [environment, _] = SETTINGS.map(|(_, path)| root.path(path));
@@ -33,7 +39,7 @@ pub(crate) fn check(package: &Path, upgrade: &Path, scratch: &Path) -> Result<()
     ensure!(settings.contains(SETTING.1), "{settings}");
     fs::write(&environment, &settings)?;
     root.check_owners()?;
-    root.check_unit()?;
+    root.check_unit(skipped)?;
     let node = root.start_unit()?;
     node.check_health()?;
     let genesis = node.call("getGenesisHash")?;
@@ -120,9 +126,9 @@ impl OverlayRoot {
         Ok(())
     }
 
-    fn check_unit(&self) -> Result<()> {
+    fn check_unit(&self, skipped: &mut SkippedChecks) -> Result<()> {
         if !self.path("usr/bin/systemd-analyze").exists() {
-            println!("not run: systemd-analyze, which this machine does not have");
+            skipped.add("the systemd unit", "this machine has no systemd-analyze");
             return Ok(());
         }
         let unit = format!("/{UNIT}");

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::dist::check::file_server::FileServer;
 use crate::dist::check::running_node::RunningNode;
+use crate::dist::check::skipped_checks::SkippedChecks;
 use crate::dist::file_tree::FileTree;
 use crate::dist::npm::{self, LAUNCHER};
 use crate::dist::packages::PackageSources;
@@ -28,9 +29,14 @@ struct Project {
 }
 
 /// Installs the packages, which have been written to `out`, and runs their command.
-pub(crate) fn check(sources: &PackageSources, packages: &FileTree, out: &Path) -> Result<()> {
+pub(crate) fn check(
+    sources: &PackageSources,
+    packages: &FileTree,
+    out: &Path,
+    skipped: &mut SkippedChecks,
+) -> Result<()> {
     if Cmd::new("npm").args(["--version"]).output().is_err() {
-        println!("not run: the npm packages: this machine has no npm");
+        skipped.add("the npm packages", "this machine has no npm");
         return Ok(());
     }
     let scratch = sources.scratch.join("npm");

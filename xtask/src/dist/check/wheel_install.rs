@@ -6,15 +6,20 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 
 use crate::dist::check::running_node::RunningNode;
+use crate::dist::check::skipped_checks::SkippedChecks;
 use crate::dist::packages::PackageSources;
 use crate::dist::program::VERSION;
 use crate::dist::wheel::{self, DISTRIBUTION};
 use crate::shell::Cmd;
 
 /// Installs the wheel in `out` in an environment of its own, and runs its command.
-pub(crate) fn check(sources: &PackageSources, out: &Path) -> Result<()> {
+pub(crate) fn check(
+    sources: &PackageSources,
+    out: &Path,
+    skipped: &mut SkippedChecks,
+) -> Result<()> {
     if Cmd::new("python3").args(["-c", "import ensurepip, venv"]).output().is_err() {
-        println!("not run: the wheel: this machine has no Python with ensurepip and venv");
+        skipped.add("the wheel", "this machine has no Python with ensurepip and venv");
         return Ok(());
     }
     let environment = sources.scratch.join("wheel");
