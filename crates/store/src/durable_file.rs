@@ -84,7 +84,7 @@ pub fn rename(file: &File, from: &Path, to: &Path) -> io::Result<()> {
 /// Those of the disk.
 pub fn sync_entry(path: &Path) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(dir.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 /// Creates a directory and its missing parents.
