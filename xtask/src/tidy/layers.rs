@@ -13,7 +13,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["address", "state", "index", "metrics", "lattice", "muhash", "api_keys"],
     &["subscriptions", "clients", "cache", "process_usage", "input_file", "store"],
     &["cpu_pool", "query", "solana", "kaspa", "agave-precompiles"],
-    &["authentication", "chain_solana", "snapshot_solana", "verify", "feed"],
+    &["authentication", "chain_solana", "chain_kaspa", "snapshot_solana", "verify", "feed"],
     &[
         "svm",
         "snapshot_ledger",
@@ -42,7 +42,7 @@ pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
 const CHAIN_CRATES: &[(&str, &[&str])] = &[
-    ("Kaspa", &["kaspa"]),
+    ("Kaspa", &["chain_kaspa", "kaspa"]),
     (
         "Solana",
         &[

@@ -1,0 +1,38 @@
+//! The readers' access to a chain.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::block_info::Reader;
+use crate::history::{History, HistorySnapshot};
+use crate::status::ChainStatus;
+
+/// The readers' access to a chain. Cheap to clone, usable from any thread, never waits for the writer.
+#[derive(Clone)]
+pub struct ChainReader {
+    /// The UTXO set at each commitment: the virtual block, the sink, the newest final block.
+    pub utxos: Reader,
+    history: Arc<History>,
+    status: Arc<ArcSwap<ChainStatus>>,
+}
+
+impl ChainReader {
+    pub(crate) fn new(
+        utxos: Reader,
+        history: Arc<History>,
+        status: Arc<ArcSwap<ChainStatus>>,
+    ) -> Self {
+        Self { utxos, history, status }
+    }
+
+    /// Returns the recent transactions of the selected chain. Cost: a reference count.
+    pub fn history(&self) -> Arc<HistorySnapshot> {
+        self.history.snapshot()
+    }
+
+    /// Returns the state of the chain and its counters as of the last publication. Cost: a reference count.
+    pub fn status(&self) -> Arc<ChainStatus> {
+        self.status.load_full()
+    }
+}

@@ -1,0 +1,52 @@
+//! The events of a publication of the chain, in order.
+
+use std::sync::Arc;
+
+use kaspa::{ChainChange, Hash};
+use ledger::BlockId;
+
+use crate::ledger_block::LedgerBlock;
+
+/// An event of the chain. A reader that gets it sees at least that state.
+///
+/// Events of one publication come in this order: blocks, tips, the UTXO set's replacement, scores, the chain's change,
+/// dropped blocks. kaspad's notifications have the same order.
+#[derive(Clone, Debug)]
+pub enum ChainEvent {
+    /// A chain block or a virtual block was added. No tip is on it yet.
+    BlockAdded(Arc<LedgerBlock>),
+    /// Readers see other blocks.
+    TipsMoved(Tips),
+    /// The source replaced its whole UTXO set: clients read theirs again.
+    UtxoSetReplaced,
+    /// The blue score of the sink changed.
+    SinkBlueScoreChanged {
+        /// The new score.
+        blue_score: u64,
+    },
+    /// The DAA score of the virtual block changed.
+    VirtualDaaScoreChanged {
+        /// The new score.
+        daa_score: u64,
+    },
+    /// Chain blocks left or joined the chain. The ids of accepted transactions are included.
+    ChainChanged(Arc<ChainChange>),
+    /// A block and its descendants were dropped. No tip is on one of them.
+    BlockDropped(BlockId),
+    /// A block of the source was refused. Nothing of the source is applied until [`crate::Chain::change_source`].
+    BlockRefused {
+        /// The hash that the source has for the block.
+        hash: Hash,
+    },
+}
+
+/// The blocks that readers see at each commitment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tips {
+    /// Processed: the virtual block, or the sink if there is none.
+    pub processed: BlockId,
+    /// Confirmed: the sink.
+    pub confirmed: BlockId,
+    /// Finalized: the newest block that no reorganization may remove.
+    pub finalized: BlockId,
+}

@@ -1,0 +1,305 @@
+//! Bounds: the depth of reorganizations, the memory of the history, the differences of the virtual state, a script with a
+//! million UTXOs, a full ledger.
+
+use chain_kaspa::{
+    Chain, ChainConfig, ChainLoader, HistoryLimits, LoadError, StepError, UtxoCursor, UtxoScan,
+    VirtualLimits, VirtualMode, hash_utxos, page_script_utxos, script_totals,
+};
+use kaspa::{
+    AddressPayload, AddressUtxo, Hash, Header, Network, Outpoint, ScriptPublicKey, Totals,
+    UtxoChanges, UtxoEntry,
+};
+use ledger::Commitment;
+use query::{LedgerConfig, LedgerError};
+
+use crate::follower::{Follower, assert_same};
+use crate::node::Node;
+
+const DEPTH: usize = 8;
+/// UTXOs of one script.
+const ACCOUNT_UTXOS: u32 = 1_000_000;
+
+fn config() -> ChainConfig {
+    ChainConfig { depth_max: DEPTH, ..ChainConfig::new(10_000) }
+}
+
+fn p2pk(key: u8) -> ScriptPublicKey {
+    ScriptPublicKey::from_payload(&AddressPayload::PublicKey([key; 32]))
+}
+
+fn utxo(number: u32, script_public_key: &ScriptPublicKey, amount: u64) -> (Outpoint, UtxoEntry) {
+    let mut transaction_id = Hash([5; 32]);
+    transaction_id.0[..4].copy_from_slice(&number.to_le_bytes());
+    let entry = UtxoEntry {
+        amount,
+        script_public_key: script_public_key.clone(),
+        block_daa_score: 1_000,
+        is_coinbase: false,
+        covenant_id: None,
+    };
+    (Outpoint { transaction_id, index: number % 3 }, entry)
+}
+
+/// Starts a chain with a UTXO set.
+fn load(config: ChainConfig, utxos: &[(Outpoint, UtxoEntry)]) -> Result<Chain, LoadError> {
+    let product = hash_utxos(utxos);
+    let utxo_commitment = Hash(product.finalize());
+    let header = Header { utxo_commitment, ..Network::Simnet.genesis() };
+    let mut loader = ChainLoader::new(config, header);
+    loader.insert_hashed(utxos, &product)?;
+    loader.finish()
+}
+
+#[test]
+fn a_deeper_reorganization_is_reported_and_changes_nothing() {
+    let mut node = Node::new(3, 4 * DEPTH);
+    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    for _ in 0..3 * DEPTH {
+        node.mine();
+    }
+    follower.poll(&node).expect("an honest node");
+    follower.publish();
+    assert_eq!(follower.chain.usage().unrooted_blocks, DEPTH);
+    let sink = follower.chain.sink();
+    let before = follower.read(Commitment::Confirmed);
+    node.reorganize(DEPTH + 1, DEPTH + 2);
+    let too_deep = StepError::TooDeep { removed: DEPTH + 1, depth_max: DEPTH };
+    assert_eq!(follower.poll(&node), Err(too_deep));
+    assert_eq!(follower.chain.sink(), sink);
+    assert!(follower.chain.refused_block().is_none(), "the source is honest");
+    follower.publish();
+    assert_same(&before, &follower.read(Commitment::Confirmed), "the chain before");
+}
+
+#[test]
+fn a_reorganization_of_the_whole_depth_is_followed() {
+    let mut node = Node::new(4, DEPTH);
+    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    for _ in 0..3 * DEPTH {
+        node.mine();
+        follower.poll(&node).expect("an honest node");
+        follower.publish();
+    }
+    let root = follower.chain.root();
+    for round in 1..=5 {
+        node.reorganize(DEPTH, DEPTH);
+        follower.poll(&node).expect("an honest node");
+        follower.publish();
+        assert_same(&node.sink().utxos, &follower.read(Commitment::Confirmed), "the new branch");
+        assert_eq!(follower.chain.root(), root);
+        assert_eq!(follower.chain.usage().unrooted_blocks, DEPTH);
+        let counters = follower.reader.status().counters;
+        assert_eq!(counters.reorganizations, round);
+        assert_eq!(counters.deepest_reorganization, DEPTH);
+    }
+}
+
+#[test]
+fn removed_blocks_that_are_not_the_newest_are_refused() {
+    let mut node = Node::new(5, DEPTH);
+    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    for _ in 0..DEPTH {
+        node.mine();
+    }
+    follower.poll(&node).expect("an honest node");
+    let hashes: Vec<Hash> = node.newest_blocks(2).map(|block| block.accepting.hash).collect();
+    let not_on_chain = StepError::NotOnChain { removed: hashes[0], expected: hashes[1] };
+    assert_eq!(follower.apply(&[hashes[0]], Vec::new()), Err(not_on_chain));
+    assert!(follower.chain.refused_block().is_none());
+}
+
+#[test]
+fn a_step_that_is_dropped_leaves_nothing() {
+    let mut node = Node::new(6, DEPTH);
+    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    for _ in 0..DEPTH {
+        node.mine();
+    }
+    follower.poll(&node).expect("an honest node");
+    follower.publish();
+    let usage = follower.chain.usage();
+    node.reorganize(3, 5);
+    let (removed, added) = node.chain_from(follower.chain.sink().hash).expect("our sink");
+    let mut step = follower.chain.start_step(&removed).expect("a step");
+    for block in added {
+        step.add_block(block).expect("an honest node");
+    }
+    drop(step);
+    follower.publish();
+    assert_eq!(follower.chain.usage(), usage);
+    follower.poll(&node).expect("the same blocks again");
+    follower.publish();
+    assert_same(&node.sink().utxos, &follower.read(Commitment::Confirmed), "the new branch");
+}
+
+#[test]
+fn the_history_stays_within_its_bytes() {
+    let bytes_max = 40_000;
+    let history = HistoryLimits { blocks_max: usize::MAX, bytes_max };
+    let config = ChainConfig { history, ..config() };
+    let mut node = Node::new(8, DEPTH);
+    let mut follower = Follower::new(config, node.sink().accepting.header.clone());
+    let mut first_ids = Vec::new();
+    for round in 0..200 {
+        node.mine();
+        if round % 9 == 8 {
+            node.reorganize(DEPTH / 2, DEPTH / 2 + 1);
+        }
+        follower.poll(&node).expect("an honest node");
+        follower.publish();
+        let history = follower.reader.history();
+        assert!(history.bytes() <= bytes_max, "{} bytes", history.bytes());
+        assert!(history.blocks_len() > 0);
+        if round == 1 {
+            let sink = &node.sink().accepting;
+            first_ids.extend(sink.transactions.iter().map(|accepted| accepted.id));
+        }
+    }
+    let history = follower.reader.history();
+    assert!(history.bytes() > bytes_max / 2, "{} bytes", history.bytes());
+    assert!(!first_ids.is_empty());
+    assert!(first_ids.iter().all(|id| history.transaction(id).is_none()));
+    assert!(history.first_daa_score().is_some_and(|score| score > 100));
+}
+
+#[test]
+fn differences_of_the_virtual_state_are_bounded() {
+    let virtual_limits = VirtualLimits { differences_max: 100, ..VirtualLimits::default() };
+    let config = ChainConfig { virtual_limits, ..config() };
+    let mut follower = Follower::new(config, Network::Simnet.genesis());
+    follower.chain.join_virtual();
+    let script = p2pk(1);
+    for number in 0..1_000 {
+        let (outpoint, entry) = utxo(number, &script, u64::MAX / 4);
+        let added = vec![AddressUtxo { address: None, outpoint, entry }];
+        let changes = UtxoChanges { added, removed: Vec::new() };
+        follower.chain.apply_utxos_changed(&changes);
+        assert!(follower.chain.status().virtual_state.differences <= 100);
+        if number % 50 == 0 {
+            follower.publish();
+        }
+    }
+    // Amounts that do not fit together are left out.
+    let view = follower.reader.utxos.view(Commitment::Processed);
+    assert!(script_totals(&view, &script.ledger_address()).count <= 4);
+    assert_eq!(follower.chain.virtual_mode(), VirtualMode::Joining);
+    assert!(follower.chain.status().virtual_state.losses > 0);
+}
+
+#[test]
+fn a_full_ledger_shows_the_sink_and_recovers() {
+    let config = ChainConfig { ledger: LedgerConfig::new(40), ..config() };
+    let mut follower = Follower::new(config, Network::Simnet.genesis());
+    follower.chain.join_virtual();
+    let message = |numbers: std::ops::Range<u32>| {
+        let utxos = numbers.map(|number| utxo(number, &p2pk(number as u8), 1));
+        utxos.map(|(outpoint, entry)| AddressUtxo { address: None, outpoint, entry }).collect()
+    };
+    let added: Vec<AddressUtxo> = message(0..60);
+    let changes = UtxoChanges { added: added.clone(), removed: Vec::new() };
+    follower.chain.apply_utxos_changed(&changes);
+    follower.publish();
+    let status = follower.reader.status();
+    assert!(matches!(status.virtual_error, Some(LedgerError::TableFull(_))));
+    assert!(follower.read(Commitment::Processed).is_empty());
+    let removed = added[20..].to_vec();
+    follower.chain.apply_utxos_changed(&UtxoChanges { added: Vec::new(), removed });
+    // The addresses of the refused block are free after some publications.
+    for _ in 0..4 {
+        follower.publish();
+    }
+    assert_eq!(follower.reader.status().virtual_error, None);
+    assert_eq!(follower.read(Commitment::Processed).len(), 20);
+}
+
+#[test]
+fn a_set_that_its_block_does_not_commit_to_is_refused() {
+    let script = p2pk(1);
+    let utxos: Vec<_> = (0..100).map(|number| utxo(number, &script, 5)).collect();
+    let header = Header {
+        utxo_commitment: Hash(hash_utxos(&utxos).finalize()),
+        ..Network::Simnet.genesis()
+    };
+    let load = |utxos: &[(Outpoint, UtxoEntry)]| {
+        let mut loader = ChainLoader::new(config(), header.clone());
+        loader.insert(utxos)?;
+        loader.finish()
+    };
+    assert!(load(&utxos).is_ok());
+    let wrong = load(&utxos[1..]).map(|_| ());
+    assert!(matches!(wrong, Err(LoadError::WrongCommitment { .. })), "{wrong:?}");
+    let mut changed = utxos.clone();
+    changed[50].1.amount ^= 1;
+    let wrong = load(&changed).map(|_| ());
+    assert!(matches!(wrong, Err(LoadError::WrongCommitment { .. })), "{wrong:?}");
+    let doubled = [&utxos[..], &utxos[..1]].concat();
+    let wrong = load(&doubled).map(|_| ());
+    assert!(matches!(wrong, Err(LoadError::Utxo(_))), "{wrong:?}");
+}
+
+#[test]
+fn an_account_of_a_million_utxos_is_read_in_pages() {
+    let script = p2pk(1);
+    let address = script.ledger_address();
+    let utxos: Vec<_> =
+        (0..ACCOUNT_UTXOS).map(|number| utxo(number, &script, u64::from(number))).collect();
+    let config = ChainConfig::new(ACCOUNT_UTXOS + 1_000);
+    let mut chain = load(config, &utxos).expect("the set of the header");
+    drop(utxos);
+    let amount = u64::from(ACCOUNT_UTXOS) * u64::from(ACCOUNT_UTXOS - 1) / 2;
+    let totals = Totals { amount, count: u64::from(ACCOUNT_UTXOS), with_covenant: 0 };
+    let reader = chain.reader();
+    let view = reader.utxos.view(Commitment::Confirmed);
+    assert_eq!(script_totals(&view, &address), totals);
+
+    // In steps, on one view.
+    let mut scan = UtxoScan::new(address);
+    let mut count = 0;
+    let mut sum = 0;
+    let mut longest_step = 0;
+    loop {
+        let before = count;
+        let has_more = scan.step(&view, 1_000, |utxo| {
+            count += 1;
+            sum += utxo.amount;
+        });
+        longest_step = longest_step.max(count - before);
+        if !has_more {
+            break;
+        }
+    }
+    assert_eq!((count, sum), (totals.count, totals.amount));
+    assert!(longest_step <= 1_000);
+
+    // In pages, while the virtual state changes: each that stays is on one page.
+    chain.join_virtual();
+    let mut seen = vec![false; ACCOUNT_UTXOS as usize];
+    let mut after: Option<UtxoCursor> = None;
+    let mut pages = 0_u32;
+    loop {
+        let view = reader.utxos.view(Commitment::Processed);
+        let page = page_script_utxos(&view, &address, after, 10_000).expect("the same run");
+        assert!(page.utxos.len() <= 10_000);
+        for utxo in &page.utxos {
+            if let Some(seen) = seen.get_mut(utxo.amount as usize) {
+                assert!(!*seen, "{} is on two pages", utxo.amount);
+                *seen = true;
+            }
+        }
+        pages += 1;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+        // A new one, and one of the first ten, is spent.
+        let new = utxo(ACCOUNT_UTXOS + pages, &script, u64::MAX / 1_000);
+        let spent = utxo(pages % 10, &script, u64::from(pages % 10));
+        let to_utxo = |(outpoint, entry)| AddressUtxo { address: None, outpoint, entry };
+        let changes = UtxoChanges { added: vec![to_utxo(new)], removed: vec![to_utxo(spent)] };
+        chain.apply_utxos_changed(&changes);
+        drop(chain.publish().expect("a publication"));
+    }
+    assert!(pages >= 100);
+    let missed = seen[10..].iter().filter(|seen| !**seen).count();
+    assert_eq!(missed, 0);
+}

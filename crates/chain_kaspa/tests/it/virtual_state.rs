@@ -1,0 +1,168 @@
+//! The virtual state at its start, after losses, and its scores.
+
+use chain_kaspa::{ChainConfig, ChainEvent, TemplateCheck, VirtualLimits, VirtualMode};
+use kaspa::UtxoChanges;
+use ledger::Commitment;
+
+use crate::follower::{Follower, assert_same};
+use crate::node::Node;
+
+const DEPTH: usize = 10;
+const MESSAGES_MAX: u64 = 5;
+
+fn world() -> (Node, Follower) {
+    let node = Node::new(11, DEPTH);
+    let virtual_limits = VirtualLimits {
+        contradiction_messages_max: MESSAGES_MAX,
+        difference_steps_max: 10,
+        ..VirtualLimits::default()
+    };
+    let config = ChainConfig { depth_max: DEPTH, virtual_limits, ..ChainConfig::new(10_000) };
+    let follower = Follower::new(config, node.sink().accepting.header.clone());
+    (node, follower)
+}
+
+#[test]
+fn a_quiet_chain_is_seeded_by_the_sinks_own_transactions() {
+    let (mut node, mut follower) = world();
+    let mut spends = 0;
+    for _ in 0..30 {
+        node.mine();
+        follower.poll(&node).expect("an honest node");
+        follower.chain.join_virtual();
+        let block = node.sink_with_body();
+        spends += block.transactions.len() - 1;
+        let unknown = follower.chain.seed_virtual(&block, node.virtual_daa_score());
+        assert_eq!(unknown, Some(0), "the history has all transactions");
+        assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+        follower.publish();
+        let processed = follower.read(Commitment::Processed);
+        assert_same(node.virtual_utxos(), &processed, "the virtual state");
+    }
+    assert!(spends > 10);
+    let older = node.sink_with_body();
+    node.mine();
+    follower.poll(&node).expect("an honest node");
+    follower.chain.join_virtual();
+    assert_eq!(follower.chain.seed_virtual(&older, 0), None, "it is not the sink");
+}
+
+#[test]
+fn the_virtual_state_joins_a_running_chain() {
+    let (mut node, mut follower) = world();
+    for _ in 0..20 {
+        node.mine();
+    }
+    node.merge();
+    follower.poll(&node).expect("an honest node");
+    follower.chain.join_virtual();
+    let mut checks = 0;
+    while follower.chain.check_template(&node.template()) != TemplateCheck::Matched {
+        assert_eq!(follower.chain.virtual_mode(), VirtualMode::Joining);
+        checks += 1;
+        assert!(checks < 20, "it does not become exact");
+        let message = node.mine();
+        follower.chain.apply_utxos_changed(&message);
+        follower.poll(&node).expect("an honest node");
+    }
+    assert!(checks > 0);
+    assert_eq!(follower.chain.virtual_mode(), VirtualMode::Exact);
+    assert_eq!(follower.chain.status().virtual_state.losses, 0);
+}
+
+#[test]
+fn a_doubled_message_is_found_by_its_contradiction() {
+    let (mut node, mut follower) = world();
+    follower.chain.join_virtual();
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    let message = node.mine();
+    follower.poll(&node).expect("an honest node");
+    follower.chain.apply_utxos_changed(&message);
+    assert_eq!(follower.chain.status().virtual_state.contradictions, 0);
+    follower.chain.apply_utxos_changed(&message);
+    let contradictions = follower.chain.status().virtual_state.contradictions;
+    assert_eq!(contradictions, message.added.len() + message.removed.len());
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::NotComparable);
+    for _ in 0..=MESSAGES_MAX {
+        assert_eq!(follower.chain.virtual_mode(), VirtualMode::Exact);
+        follower.chain.apply_utxos_changed(&UtxoChanges::default());
+    }
+    let status = follower.chain.status().virtual_state;
+    assert_eq!((status.mode, status.losses), (VirtualMode::Joining, 1));
+    assert_eq!(status.contradictions, 0);
+}
+
+#[test]
+fn changes_with_contradictions_wait_for_the_missing_message() {
+    let (mut node, mut follower) = world();
+    follower.chain.join_virtual();
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    let (first, second) = loop {
+        let first = node.mine();
+        let second = node.mine();
+        let added: Vec<_> = first.added.iter().map(|utxo| utxo.outpoint).collect();
+        if second.removed.iter().any(|utxo| added.contains(&utxo.outpoint)) {
+            break (first, second);
+        }
+        follower.chain.apply_utxos_changed(&first);
+        follower.chain.apply_utxos_changed(&second);
+    };
+    follower.publish();
+    let before = follower.read(Commitment::Processed);
+    follower.chain.apply_utxos_changed(&second);
+    assert!(
+        follower.chain.status().virtual_state.contradictions > 0,
+        "it removes what is not there"
+    );
+    follower.publish();
+    assert_same(&before, &follower.read(Commitment::Processed), "the state before");
+    follower.chain.apply_utxos_changed(&first);
+    assert_eq!(follower.chain.status().virtual_state.contradictions, 0);
+    follower.publish();
+    let processed = follower.read(Commitment::Processed);
+    assert_same(node.virtual_utxos(), &processed, "the virtual state, before the chain");
+    follower.poll(&node).expect("an honest node");
+    follower.publish();
+    let processed = follower.read(Commitment::Processed);
+    assert_same(node.virtual_utxos(), &processed, "the virtual state, on the chain");
+}
+
+#[test]
+fn an_announced_score_is_sent_after_its_message() {
+    let (mut node, mut follower) = world();
+    follower.chain.join_virtual();
+    let scores = |follower: &mut Follower| -> Vec<u64> {
+        let publication = follower.chain.publish().expect("a publication");
+        let events = publication.events.iter();
+        let scores = events.filter_map(|event| match event {
+            ChainEvent::VirtualDaaScoreChanged { daa_score } => Some(*daa_score),
+            _ => None,
+        });
+        scores.collect()
+    };
+    let message = node.mine();
+    follower.chain.apply_utxos_changed(&message);
+    assert_eq!(scores(&mut follower), [node.virtual_daa_score()]);
+    let message = node.mine();
+    follower.chain.announce_virtual_daa_score(node.virtual_daa_score());
+    assert_eq!(scores(&mut follower), [0; 0]);
+    follower.chain.apply_utxos_changed(&message);
+    assert_eq!(scores(&mut follower), [node.virtual_daa_score()]);
+    follower.chain.announce_virtual_daa_score(node.virtual_daa_score() + 1);
+    assert_eq!(scores(&mut follower), [0; 0]);
+    follower.chain.release_virtual_daa_score();
+    assert_eq!(scores(&mut follower), [node.virtual_daa_score() + 1]);
+}
+
+#[test]
+fn a_replaced_utxo_set_is_reported_and_joined_again() {
+    let (mut node, mut follower) = world();
+    follower.chain.join_virtual();
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    follower.chain.apply_utxos_changed(&node.mine());
+    follower.chain.handle_utxo_set_override();
+    let publication = follower.chain.publish().expect("a publication");
+    let is_replaced = |event: &ChainEvent| matches!(event, ChainEvent::UtxoSetReplaced);
+    assert!(publication.events.iter().any(is_replaced));
+    assert_eq!(follower.chain.virtual_mode(), VirtualMode::Joining);
+}
