@@ -169,7 +169,7 @@ mod tests {
             index.start_set(&filters);
             index.insert(SetId(set), &filters.index_keys());
         }
-        // No filter matches. So many updates that the rounding of the parts is far below a percent.
+        // No filter matches. With 10,000 updates the rounding of the parts is far below a percent.
         let update = account_update(99);
         assert!((0..10_000).all(|_| index.candidates(&update, 5).is_empty()));
         let mut spent = [Duration::ZERO; 4];

@@ -286,8 +286,8 @@ impl Files {
         Self { listed, base }
     }
 
-    /// Takes the file of a slot, and returns its number.
-    fn take(&mut self, slot: u64, id: u64) -> Option<(u32, StorageFile)> {
+    /// Removes the file of a slot from the list. Returns it with its number.
+    fn remove_listed(&mut self, slot: u64, id: u64) -> Option<(u32, StorageFile)> {
         self.listed.remove(&slot).filter(|(_, file)| file.id == id)
     }
 
@@ -359,7 +359,7 @@ fn unpack(
         let Some((slot, id)) = name else {
             return Err(archive.unsupported("no such file belongs here"));
         };
-        let Some((number, file)) = files.take(slot, id) else {
+        let Some((number, file)) = files.remove_listed(slot, id) else {
             return Err(archive.damaged("the bank lists no such file, or it stood here before"));
         };
         if entry.size < file.bytes {

@@ -100,7 +100,7 @@ impl SendWindows {
         usize::try_from(self.stream.min(self.connection)).unwrap_or_default()
     }
 
-    fn take(&mut self, bytes: usize) {
+    fn spend(&mut self, bytes: usize) {
         let bytes = i64::try_from(bytes).expect("short");
         self.stream -= bytes;
         self.connection -= bytes;
@@ -181,7 +181,7 @@ impl RawClient {
             while sent < message.len() && windows.available() > 0 {
                 let bytes = windows.available().min(FRAME_BYTES_MAX).min(message.len() - sent);
                 self.send(&frame(DATA, 0, 1, &message[sent..sent + bytes])).await;
-                windows.take(bytes);
+                windows.spend(bytes);
                 sent += bytes;
             }
             idle_rounds = if sent == before { idle_rounds + 1 } else { 0 };

@@ -39,7 +39,7 @@ fn balance_for_other_client(node: &Node, key: &Pubkey) -> Result<u64> {
     response["result"]["value"].as_u64().with_context(|| response.to_string())
 }
 
-/// Sends requests of one client for addresses that nobody has, and does not wait for the responses.
+/// Sends requests of one client for addresses that do not exist, and does not wait for the responses.
 fn start_flood(node: &Node, requests: u8) -> Vec<Client> {
     let start_one = |n| {
         let mut client = Client::connect(node.rpc);

@@ -47,13 +47,13 @@ impl Forge {
         Self {
             base: Some(full.slot),
             below: full.files(),
-            listed_below: full.listed(),
+            listed_below: full.list_files(),
             ..Self::full(slot, storages)
         }
     }
 
     /// The storage files that the bank lists.
-    fn listed(&self) -> Vec<StorageFile> {
+    fn list_files(&self) -> Vec<StorageFile> {
         let file = |(slot, bytes): &(u64, Vec<u8>)| StorageFile {
             slot: *slot,
             id: slot + 7,
@@ -96,7 +96,7 @@ impl Forge {
         for files in [&self.below, &self.files()] {
             accounts.add(files).expect("whole files");
         }
-        let files = self.listed();
+        let files = self.list_files();
         let lattice = accounts.lt_hash();
         let lamports = accounts.lamports() + self.lamports_off;
         let hashed = HashedFields::at(self.slot);
