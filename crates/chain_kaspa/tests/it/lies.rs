@@ -219,7 +219,7 @@ fn left_out_doubled_and_invented_transactions_are_refused() {
 }
 
 #[test]
-fn a_lie_after_honest_blocks_of_a_reorganization_removes_nothing() {
+fn a_lie_at_the_end_of_a_reorganization_removes_nothing() {
     let World { mut node, mut follower, .. } = World::new();
     let before = follower.read(Commitment::Confirmed);
     node.reorganize(4, 6);
