@@ -22,7 +22,6 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
 const ACK: u8 = 1;
@@ -31,13 +30,6 @@ const END_HEADERS: u8 = 4;
 const FRAME_SIZE_ERROR: u8 = 6;
 const REFUSED_STREAM: u8 = 7;
 const CANCEL: u8 = 8;
-
-/// Each window before settings and updates.
-const INITIAL_WINDOW: i64 = 65_535;
-/// The longest frame that every server accepts.
-const FRAME_BYTES_MAX: usize = 16_384;
-/// The memory of a connection in the metrics, without bytes of its requests.
-const CONNECTION_BYTES: u64 = 100 * 1_024;
 
 /// A setting: the window of each stream.
 const INITIAL_WINDOW_SIZE: u8 = 4;
@@ -81,47 +73,6 @@ struct Frame {
     flags: u8,
     stream: u32,
     payload: Vec<u8>,
-}
-
-/// Bytes that a client may send: on its stream, and on the connection.
-struct SendWindows {
-    stream: i64,
-    connection: i64,
-}
-
-impl Default for SendWindows {
-    fn default() -> Self {
-        Self { stream: INITIAL_WINDOW, connection: INITIAL_WINDOW }
-    }
-}
-
-impl SendWindows {
-    fn available(&self) -> usize {
-        usize::try_from(self.stream.min(self.connection)).unwrap_or_default()
-    }
-
-    fn spend(&mut self, bytes: usize) {
-        let bytes = i64::try_from(bytes).expect("short");
-        self.stream -= bytes;
-        self.connection -= bytes;
-    }
-
-    /// Takes the server's settings and window updates.
-    fn update(&mut self, frame: &Frame) {
-        let number = |bytes: &[u8]| i64::from(u32::from_be_bytes(bytes.try_into().expect("four")));
-        match (frame.kind, frame.stream) {
-            (SETTINGS, _) => {
-                for setting in frame.payload.chunks_exact(6) {
-                    if setting[..2] == [0, INITIAL_WINDOW_SIZE] {
-                        self.stream += number(&setting[2..]) - INITIAL_WINDOW;
-                    }
-                }
-            }
-            (WINDOW_UPDATE, 0) => self.connection += number(&frame.payload),
-            (WINDOW_UPDATE, _) => self.stream += number(&frame.payload),
-            _ => {}
-        }
-    }
 }
 
 /// A client that writes frames as they are.
@@ -168,33 +119,6 @@ impl RawClient {
     async fn goaway(&mut self) -> Option<u8> {
         let frame = self.next_frame(GOAWAY).await?;
         frame.payload.get(7).copied()
-    }
-
-    /// Sends the bytes of a call's message as far as the server's windows allow. Returns their number.
-    async fn push_within_windows(&mut self, message: &[u8]) -> usize {
-        let mut windows = SendWindows::default();
-        let mut sent = 0;
-        let mut idle_rounds = 0;
-        // The server's one thread has handled its work when it has answered many times.
-        while sent < message.len() && idle_rounds < 50 {
-            let before = sent;
-            while sent < message.len() && windows.available() > 0 {
-                let bytes = windows.available().min(FRAME_BYTES_MAX).min(message.len() - sent);
-                self.send(&frame(DATA, 0, 1, &message[sent..sent + bytes])).await;
-                windows.spend(bytes);
-                sent += bytes;
-            }
-            idle_rounds = if sent == before { idle_rounds + 1 } else { 0 };
-            self.send(&frame(PING, 0, 0, b"finished")).await;
-            loop {
-                let frame = self.next().await.expect("the connection works");
-                windows.update(&frame);
-                if frame.kind == PING && frame.flags & ACK != 0 {
-                    break;
-                }
-            }
-        }
-        sent
     }
 
     /// Waits until the server has handled the sent frames.
@@ -390,31 +314,6 @@ async fn a_call_that_crosses_the_goaway_of_an_idle_connection_is_served() {
     assert_eq!(update.stream, 1);
     client.send(&frame(RST_STREAM, 0, 1, &[0, 0, 0, CANCEL])).await;
     wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn bytes_of_requests_behind_a_closed_response_window_are_counted() {
-    const CONNECTIONS: u64 = 8;
-    let ledger = ScriptedLedger::start(Config::default());
-    let mut other = connect(ledger.address()).await;
-    is_served(&mut other).await;
-    // A message that never ends: the bytes of it that the server accepts stay in memory.
-    let mut message = vec![0; 1 << 20];
-    message[1..5].copy_from_slice(&(2_u32 << 20).to_be_bytes());
-    let mut clients = Vec::new();
-    let mut accepted = 0;
-    for _ in 0..CONNECTIONS {
-        let mut client = RawClient::connect(&ledger, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
-        client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
-        accepted += client.push_within_windows(&message).await as u64;
-        clients.push(client);
-    }
-    let own = (CONNECTIONS + 1) * CONNECTION_BYTES;
-    wait_until(|| memory(&ledger, "grpc_connections") >= own + accepted).await;
-    is_served(&mut other).await;
-    drop(clients);
-    wait_until(|| memory(&ledger, "grpc_connections") < 2 * CONNECTION_BYTES).await;
-    is_served(&mut other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
