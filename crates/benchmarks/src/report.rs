@@ -4,7 +4,7 @@
 //! Shape: every measured row is appended to its CSV at once, with the commit that it was measured at. A benchmark that
 //! was stopped continues with the rows that the files lack. Rows of another commit are dropped, or with `--keep` used;
 //! `--fresh` drops all.
-//! Not here: the rows and tables (`contention`, `tpu/streams`), the bars (`threshold`).
+//! Not here: the rows and tables (`agave`, `contention`, `streams`), the bars (`threshold`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -161,6 +161,11 @@ impl Progress {
         Self { name, total, done: 0.0, began: now(), printed_at: now() }
     }
 
+    /// Takes work out that an earlier run has done.
+    pub(crate) fn skip(&mut self, work: f64) {
+        self.total -= work;
+    }
+
     /// Counts work, and prints the time left from time to time. Not on standard output, which has the results.
     #[expect(clippy::print_stderr, reason = "progress is not a result")]
     pub(crate) fn add(&mut self, work: f64) {
@@ -180,6 +185,23 @@ impl Progress {
             );
         }
     }
+}
+
+/// Returns the part that `--only` selects. Errors: it is none of `parts`.
+pub(crate) fn selected_part<'a>(args: &'a [String], parts: &[&str]) -> Result<Option<&'a str>> {
+    let only = value_of(args, "--only")?;
+    ensure!(
+        only.is_none_or(|only| parts.contains(&only)),
+        "--only takes one of {}",
+        parts.join(", ")
+    );
+    Ok(only)
+}
+
+/// A table's heading and rule, in Markdown.
+pub(crate) fn table_head(title: &str, about: &str, columns: &[&str]) -> String {
+    let rule = "|---".repeat(columns.len());
+    format!("\n## {title}\n\n{about}\n\n| {} |\n{rule}|\n", columns.join(" | "))
 }
 
 /// The short id in `Commit 5bde72a of ...`, with `+` if files were changed.
