@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
+mod agave;
 mod arguments;
 mod blocks;
 mod console;
@@ -69,6 +70,11 @@ const BENCHMARKS: &[Benchmark] = &[
         "load",
         "serving under load: isolation, ladder, large responses, overload, thread sweep, suites",
         serving::run,
+    ),
+    (
+        "agave",
+        "solana-test-validator beside `hydrant dev`: the suites and thread counts of Agave PR 3242",
+        agave::run,
     ),
     ("keys", "a key at its limit, and the latency of another key's requests", neighbour::run),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
