@@ -45,6 +45,9 @@ pub(super) trait Candidate {
     fn writers(&self, first: u32) -> Vec<Box<dyn Worker>>;
     /// Removes records by their numbers.
     fn remove(&self, numbers: Range<u32>);
+    /// Number of records.
+    #[cfg(test)]
+    fn len(&self) -> usize;
 }
 
 /// The order in which records are taken from all possible ones.
@@ -91,6 +94,11 @@ impl Candidate for BaselineKey {
 
     fn remove(&self, numbers: Range<u32>) {
         numbers.for_each(|number| self.baseline.remove(&self.key, &record(number)));
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.baseline.scan(&self.key)
     }
 }
 
@@ -177,6 +185,11 @@ impl Candidate for HydrantKey {
             }
             index.reclaim(u64::MAX);
         });
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.key().map_or(0, |key| self.postings.records(key).count())
     }
 }
 
