@@ -161,6 +161,11 @@ impl Progress {
         Self { name, total, done: 0.0, began: now(), printed_at: now() }
     }
 
+    /// Leaves out work that an earlier run has done.
+    pub(crate) fn skip(&mut self, work: f64) {
+        self.total -= work;
+    }
+
     /// Counts work, and prints the time left from time to time. Not on standard output, which has the results.
     #[expect(clippy::print_stderr, reason = "progress is not a result")]
     pub(crate) fn add(&mut self, work: f64) {
@@ -180,6 +185,12 @@ impl Progress {
             );
         }
     }
+}
+
+/// Returns the heading of a table, a paragraph about it, its columns and their rule.
+pub(crate) fn table_head(title: &str, about: &str, columns: &[&str]) -> String {
+    let rule = "|---".repeat(columns.len());
+    format!("\n## {title}\n\n{about}\n\n| {} |\n{rule}|\n", columns.join(" | "))
 }
 
 /// The short id in `Commit 5bde72a of ...`, with `+` if files were changed.
