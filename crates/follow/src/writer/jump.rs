@@ -121,11 +121,12 @@ impl Writer {
             Frozen { block: Arc::clone(&block), info, is_executed: true, is_confirmed: false };
         self.banks.insert(to, frozen);
         self.output.unsent.push(LedgerEvent::Jumped { block });
+        // Before a view shows the block.
+        self.status.unproven_jump.store(slot, Ordering::Relaxed);
         self.publish();
         // From the published accounts.
         self.cluster.jump(&fields, &self.reader.view(Commitment::Processed));
         self.voting.accounts = VoteAccounts::default();
-        self.status.unproven_jump.store(slot, Ordering::Relaxed);
         let row = JumpRow { slot, parent_slot: fields.parent_slot };
         let lattice = LatticeRow { lt_hash: *fields.lt_hash, hard_forks: fields.hard_forks };
         let since = self.now;
