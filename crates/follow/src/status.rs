@@ -55,6 +55,7 @@ pub struct FollowStatus {
     pub(crate) store_waits: AtomicU64,
     /// Accounts that an archive changes, while it is loaded.
     pub(crate) archive_bytes: AtomicU64,
+    pub(crate) deferred_roots: AtomicU64,
     pub(crate) handled_stream: Mutex<Option<HandledStream>>,
     pub(crate) last_gap: Mutex<Option<String>>,
     pub(crate) last_archive_error: Mutex<Option<String>>,
@@ -234,6 +235,9 @@ impl Collector for FollowStatus {
         ] {
             family.put(&[("of", of)], count(counter));
         }
+        let help = "Roots that wait for the child of the newest bank, for 50 ms at most.";
+        let roots = count(&self.deferred_roots);
+        out.single("hydrant_follow_deferred_roots", MetricKind::Gauge, help, roots);
         let help = "Banks that lack something or wait for their parents.";
         out.single("hydrant_follow_open_banks", MetricKind::Gauge, help, count(&self.open_banks));
         let help =

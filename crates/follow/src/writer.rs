@@ -327,7 +327,6 @@ impl Writer {
         set(&status.processed, feed.tip.slot);
         set(&status.confirmed, self.ledger.tip(Commitment::Confirmed).slot);
         set(&status.root, self.ledger.root().slot);
-        set(&status.updates, stats.updates);
         set(&status.banks, stats.banks);
         set(&status.duplicates, stats.duplicates);
         set(&status.banks_without_entries, stats.banks_without_entries);
@@ -338,6 +337,9 @@ impl Writer {
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
         let unproven_banks = self.verification.unproven_banks();
         set(&status.proof.checks.unproven_banks, unproven_banks as u64);
+        set(&status.deferred_roots, self.deferred.roots.len() as u64);
+        // Last, so that the others are of these updates.
+        set(&status.updates, stats.updates);
     }
 
     /// Reports the whole banks of the open stream, unless no more are accepted, which is not a fault of the source.

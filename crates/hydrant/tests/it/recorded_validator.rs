@@ -171,16 +171,24 @@ impl Replay {
         });
         assert_eq!((status.mismatch(), status.last_gap()), (None, None));
         assert_eq!(self.handled_updates(), self.sent);
+        // Other threads check a bank, and its root is applied later.
+        wait("all roots are applied", || {
+            self.metric("hydrant_follow_check_queue{of=\"unproven_banks\"}") == 0
+                && self.metric("hydrant_follow_deferred_roots") == 0
+        });
     }
 
     /// Updates that the follower has handled.
     fn handled_updates(&self) -> u64 {
+        self.metric("hydrant_follow_events_total{event=\"update\"}")
+    }
+
+    fn metric(&self, name: &str) -> u64 {
         let mut out = metrics::Exposition::default();
         metrics::Collector::write(&*self.following.status, &mut out);
         let text = out.into_string();
-        let name = "hydrant_follow_events_total{event=\"update\"} ";
-        let count = text.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
-        count.expect("the metric")
+        let value = |line: &str| line.strip_prefix(name)?.trim().parse().ok();
+        text.lines().find_map(value).expect(name)
     }
 
     /// The parts of the newest bank's hash.
