@@ -99,6 +99,7 @@ pub struct Follower {
     reader: Reader,
     history: Arc<History>,
     status: Arc<FollowStatus>,
+    older_statuses: Arc<SnapshotStatusCache>,
     fields: BankFields,
     ledger: Ledger<Account, BlockInfo>,
     root: (Arc<Block>, BlockInfo),
@@ -160,6 +161,8 @@ impl Follower {
         for counter in [&status.processed, &status.confirmed, &status.root] {
             counter.store(block.id.slot, Ordering::Relaxed);
         }
+        let statuses = Arc::clone(&fields.status_cache);
+        let older_statuses = SnapshotStatusCache::new(statuses, fields.slot, Arc::clone(&status));
         let view = reader.view(Commitment::Finalized);
         let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
         let root = (block, info);
@@ -168,6 +171,7 @@ impl Follower {
             reader,
             history,
             status,
+            older_statuses,
             fields,
             ledger,
             root,
@@ -198,10 +202,10 @@ impl Follower {
         self.cluster.cluster()
     }
 
-    /// The transactions that were executed before the snapshot.
+    /// Returns the statuses of the transactions that were executed before the snapshot, and later those of the gap
+    /// before the archive of a jump.
     pub fn older_statuses(&self) -> Arc<SnapshotStatusCache> {
-        let cache = Arc::clone(&self.fields.status_cache);
-        SnapshotStatusCache::new(cache, self.fields.slot, Arc::clone(&self.status))
+        Arc::clone(&self.older_statuses)
     }
 
     /// The fields of the base's bank.
@@ -216,6 +220,7 @@ impl Follower {
             reader,
             history,
             status,
+            older_statuses,
             fields,
             ledger,
             root,
@@ -278,6 +283,7 @@ impl Follower {
             root,
             root_info,
             status: Arc::clone(&status),
+            older_statuses,
             gaps,
             verification,
             cluster,

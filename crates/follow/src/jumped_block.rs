@@ -1,8 +1,10 @@
 //! The block of an archive that the ledger has jumped to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::BlockId;
+use snapshot_solana::StatusCache;
 use tokio::sync::oneshot;
 
 use crate::jump::JumpRefusal;
@@ -14,6 +16,8 @@ pub(crate) struct JumpedBlock {
     pub(crate) row: JumpRow,
     /// It has a hash whatever is verified, so a start from it is verified too.
     pub(crate) lattice: LatticeRow,
+    /// The results of transactions up to it. They count once it is confirmed.
+    pub(crate) statuses: Arc<StatusCache>,
     /// When the ledger jumped, since the start.
     pub(crate) since: Duration,
     pub(crate) is_proven: bool,

@@ -1,7 +1,11 @@
-//! The status cache of the snapshot from which a chain is followed: transactions that were executed before.
+//! The status cache of the archive from which a chain is followed: transactions that are in no block of the history.
 //!
-//! Bounds: those of [`StatusCache`]. It is dropped once the root is so far above the snapshot that no blockhash of
+//! Shape: the cache of the snapshot at first. Once the ledger has jumped to a newer archive, whose block is confirmed,
+//! that archive's cache replaces it. It has the last 300 blocks up to the archive, so it covers the gap, and as much of
+//! the time before as Agave knows at that block.
+//! Bounds: those of one [`StatusCache`]. It is dropped once the root is so far above the archive that no blockhash of
 //! these transactions is valid, and Agave no longer knows their status.
+//! Trust: no hash covers it. It is the word of the one who made the archive.
 
 use std::sync::Arc;
 
@@ -15,36 +19,53 @@ use solana_transaction_error::TransactionError;
 
 use crate::status::FollowStatus;
 
-/// The results of transactions before a snapshot.
+/// The results of transactions up to an archive.
 pub struct SnapshotStatusCache {
-    cache: ArcSwapOption<StatusCache>,
-    snapshot: Slot,
+    archived: ArcSwapOption<ArchivedStatuses>,
     status: Arc<FollowStatus>,
 }
 
+/// The status cache of the archive at a slot.
+struct ArchivedStatuses {
+    slot: Slot,
+    cache: Arc<StatusCache>,
+}
+
 impl SnapshotStatusCache {
-    /// Makes the cache of the snapshot at slot `snapshot`.
+    /// Makes the cache of the snapshot at a slot.
     pub(crate) fn new(
         cache: Arc<StatusCache>,
-        snapshot: Slot,
+        slot: Slot,
         status: Arc<FollowStatus>,
     ) -> Arc<Self> {
+        let statuses = Self { archived: ArcSwapOption::empty(), status };
+        statuses.replace(cache, slot);
+        Arc::new(statuses)
+    }
+
+    /// Replaces the cache by that of an archive whose block is confirmed.
+    pub(crate) fn replace(&self, cache: Arc<StatusCache>, slot: Slot) {
         if cache.left_out() > 0 {
             let left_out = cache.left_out();
             tracing::warn!(
+                slot,
                 left_out,
-                "the snapshot's status cache is too long: some transactions are not known"
+                "the archive's status cache is too long: some transactions are not known"
             );
         }
-        Arc::new(Self { cache: ArcSwapOption::new(Some(cache)), snapshot, status })
+        self.archived.store(Some(Arc::new(ArchivedStatuses { slot, cache })));
     }
 
-    /// The cache, as long as it counts.
+    /// Returns the cache, as long as it counts.
     fn cache(&self) -> Option<Arc<StatusCache>> {
-        if self.status.root() > self.snapshot + RECENT_BLOCKHASHES_MAX as u64 {
-            self.cache.store(None);
+        let current = self.archived.load();
+        let archived = current.as_ref()?;
+        if self.status.root() > archived.slot + RECENT_BLOCKHASHES_MAX as u64 {
+            // The writer may have replaced it meanwhile.
+            self.archived.compare_and_swap(&current, None);
+            return None;
         }
-        self.cache.load_full()
+        Some(Arc::clone(&archived.cache))
     }
 }
 

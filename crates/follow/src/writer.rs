@@ -33,6 +33,7 @@ use crate::free_thread::FreeThread;
 use crate::jump::Jump;
 use crate::jumped_block::JumpedBlock;
 use crate::open_banks::OpenBanks;
+use crate::snapshot_status_cache::SnapshotStatusCache;
 use crate::source_slots::HandledStream;
 use crate::status::FollowStatus;
 use crate::store_thread::{RootedBank, StoreQueue};
@@ -68,6 +69,7 @@ pub(crate) struct WriterParts {
     pub(crate) root: Arc<Block>,
     pub(crate) root_info: BlockInfo,
     pub(crate) status: Arc<FollowStatus>,
+    pub(crate) older_statuses: Arc<SnapshotStatusCache>,
     /// Gets the session of each gap.
     pub(crate) gaps: watch::Sender<u64>,
     pub(crate) verification: Verification,
@@ -119,6 +121,8 @@ pub(crate) struct Writer {
     reader: Reader,
     history: Arc<History>,
     status: Arc<FollowStatus>,
+    /// The statuses of transactions up to an archive.
+    older_statuses: Arc<SnapshotStatusCache>,
     verification: Verification,
     cluster: ClusterTracker,
     voting: Voting,
@@ -158,6 +162,7 @@ impl Writer {
             reader: parts.reader,
             history: parts.history,
             status: parts.status,
+            older_statuses: parts.older_statuses,
             verification: parts.verification,
             cluster: parts.cluster,
             voting,

@@ -5,7 +5,8 @@
 //! The banks that waited for it prove it or contradict it.
 //! Bounds: one such block at a time, which must be proven within [`PROOF_WAIT_MAX`].
 //! Invariant: the changes are from the confirmed block to the archive's. If the ledger was confirmed further meanwhile,
-//! it does not jump. Before the proof nothing of the archive is confirmed, final or stored, and its stakes do not count.
+//! it does not jump. Before the proof nothing of the archive is confirmed, final or stored, and its stakes and its status
+//! cache do not count.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -129,9 +130,10 @@ impl Writer {
         self.voting.accounts = VoteAccounts::default();
         let row = JumpRow { slot, parent_slot: fields.parent_slot };
         let lattice = LatticeRow { lt_hash: *fields.lt_hash, hard_forks: fields.hard_forks };
+        let statuses = fields.status_cache;
         let since = self.now;
         let is_proven = false;
-        self.jumped = Some(JumpedBlock { id: to, row, lattice, since, is_proven, done });
+        self.jumped = Some(JumpedBlock { id: to, row, lattice, statuses, since, is_proven, done });
         Ok(())
     }
 
@@ -139,6 +141,8 @@ impl Writer {
     pub(super) fn confirm_jump(&mut self, bank: BlockId) {
         let Some(jumped) = self.jumped.as_mut().filter(|jumped| jumped.id == bank) else { return };
         jumped.is_proven = true;
+        // The transactions of the gap are in no block of the history.
+        self.older_statuses.replace(std::mem::take(&mut jumped.statuses), bank.slot);
         self.status.unproven_jump.store(0, Ordering::Relaxed);
         self.status.jumps.fetch_add(1, Ordering::Relaxed);
         tracing::info!(slot = bank.slot, "the archive's block is confirmed");

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use lattice::{BankHashInputs, LtHash};
+use snapshot_solana::StatusKey;
 use solana_account::{Account, AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 use solana_sdk_ids::sysvar;
+use solana_signature::Signature;
+use solana_transaction_error::TransactionError;
 use testkit::archive::{
     self, Accounts, ArchivedVoter, HashedFields, StorageFile, Stored, UnhashedFields,
     bank_fields_with,
@@ -33,7 +36,12 @@ pub(crate) struct State {
     accounts: BTreeMap<Address, (u64, Vec<u8>)>,
     /// The stakes of epochs, which no hash covers.
     epoch_stakes: Vec<(u64, Vec<ArchivedVoter>)>,
+    /// The status cache, which no hash covers either.
+    statuses: Vec<SlotStatuses>,
 }
+
+/// A slot of a status cache: its number, whether it is a root, and by blockhash the offset and the keys of statuses.
+type SlotStatuses = (u64, bool, Vec<(Address, (u64, Vec<(StatusKey, Result<(), TransactionError>)>))>);
 
 impl State {
     /// A bank and its accounts, which have the owners of `script::account`.
@@ -46,7 +54,7 @@ impl State {
             (pubkey.to_bytes(), (account.lamports(), account.data().to_vec()))
         };
         let accounts = accounts.iter().map(state).collect();
-        Self { slot, hashed, accounts, epoch_stakes: Vec::new() }
+        Self { slot, hashed, accounts, epoch_stakes: Vec::new(), statuses: Vec::new() }
     }
 
     /// Returns the accounts that the banks of `script::chain` write up to a slot; the wallet has `10 * slot` lamports.
@@ -69,7 +77,7 @@ impl State {
         accounts.insert(WALLET, (slot * 10, Vec::new()));
         let last_blockhash = blockhash(slot, 0).to_bytes();
         let hashed = HashedFields { last_blockhash, ..HashedFields::at(slot) };
-        Self { slot, hashed, accounts, epoch_stakes: Vec::new() }
+        Self { slot, hashed, accounts, epoch_stakes: Vec::new(), statuses: Vec::new() }
     }
 
     /// The state of the archive that the followers of the script's chain start from.
@@ -100,6 +108,19 @@ impl State {
     /// Adds the stakes of an epoch.
     pub(crate) fn with_stakes(mut self, epoch: u64, voters: Vec<ArchivedVoter>) -> Self {
         self.epoch_stakes.push((epoch, voters));
+        self
+    }
+
+    /// Adds the result of a transaction in a slot to the status cache.
+    pub(crate) fn with_status(
+        mut self,
+        slot: u64,
+        signature: &Signature,
+        result: Result<(), TransactionError>,
+    ) -> Self {
+        let key = *signature.as_array().first_chunk().expect("64 bytes");
+        let statuses = vec![(key, result)];
+        self.statuses.push((slot, true, vec![(blockhash(slot, 0).to_bytes(), (0, statuses))]));
         self
     }
 
@@ -139,10 +160,11 @@ impl State {
         let epoch_stakes = self.epoch_stakes.clone();
         let unhashed = UnhashedFields { epoch_stakes, ..UnhashedFields::default() };
         let bank = bank_fields_with(slot, self.hashed, &unhashed, &files, lamports, &lattice);
+        let statuses = bincode::serialize(&self.statuses).expect("a wire form");
         let mut tar = tar::Builder::new(Vec::new());
         for (name, bytes) in [
             ("version".to_owned(), b"1.2.0".to_vec()),
-            ("snapshots/status_cache".to_owned(), vec![0; 8]),
+            ("snapshots/status_cache".to_owned(), statuses),
             (format!("snapshots/{slot}/{slot}"), bank),
             (storage, file),
         ] {

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use chain_solana::PreSnapshotStatuses;
 use follow::{
     AgreementConfig, ArchiveSource, FollowerConfig, SourceConfig, TrustedBank, VerifyMode,
 };
 use ledger::{Address, Commitment};
 use solana_hash::Hash;
+use solana_signature::Signature;
+use solana_transaction_error::TransactionError;
 use tempfile::TempDir;
 use testkit::archive_server::ArchiveServer;
 use testkit::eventually::eventually;
@@ -226,6 +229,43 @@ async fn an_altered_archive_with_right_sums_is_refused_and_never_confirmed() {
         for level in ["confirmed", "rooted"] {
             assert!(!words.contains(&format!("{level} {ARCHIVED}")), "{words:?}");
         }
+        world.rig.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_of_a_gap_are_known_once_the_archive_is_proven() {
+    let succeeded = Signature::from([1; 64]);
+    let failed = Signature::from([2; 64]);
+    let err = TransactionError::AccountNotFound;
+    let with_statuses = |state: State| {
+        let state = state.with_status(BEFORE + 3, &succeeded, Ok(()));
+        state.with_status(BEFORE + 4, &failed, Err(err.clone()))
+    };
+    for mode in VERIFYING {
+        let mut world = World::cut_off(mode).await;
+        let find = |world: &World| {
+            [succeeded, failed].map(|signature| world.rig.older_statuses.find(&signature))
+        };
+        let archived = world.bank(ARCHIVED);
+        world.source.send(archived);
+        // Refused: its status cache never counts.
+        world.serve(&with_statuses(world.chain.state().with(VICTIM, 123)));
+        let confirmed = world.confirmed_slot();
+        world.wait_for_slots([ARCHIVED, confirmed, 100]).await;
+        world.prove(ARCHIVED + 1);
+        world.wait_for_refusal(&format!("the bank hash of slot {ARCHIVED} is")).await;
+        assert_eq!(find(&world), [None, None], "{mode:?}");
+        world.prove(ARCHIVED + 2);
+        world.serve(&with_statuses(world.chain.state()));
+        let unproven = Some(ARCHIVED + 2);
+        let is_there = || world.rig.status.unproven_jump() == unproven;
+        eventually(is_there, || format!("{mode:?}: {:?}", world.slots())).await;
+        assert_eq!(find(&world), [None, None], "{mode:?}");
+        world.prove(ARCHIVED + 3);
+        eventually(|| world.rig.status.jumps() == 1, || format!("{:?}", world.slots())).await;
+        let known = [Some((BEFORE + 3, Ok(()))), Some((BEFORE + 4, Err(err.clone())))];
+        assert_eq!(find(&world), known, "{mode:?}");
         world.rig.stop().await;
     }
 }

@@ -10,7 +10,7 @@ use chain_solana::{History, Reader, Verification};
 use fastrand::Rng;
 use follow::{
     Base, FollowError, FollowHandle, FollowStatus, Follower, FollowerConfig, LedgerDirectory,
-    StoredLedger, VerifyMode,
+    SnapshotStatusCache, StoredLedger, VerifyMode,
 };
 use ledger::Commitment;
 use ledger_store::{CallerRows, LedgerStore, NewLedger};
@@ -54,6 +54,7 @@ pub(crate) struct Rig {
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) status: Arc<FollowStatus>,
+    pub(crate) older_statuses: Arc<SnapshotStatusCache>,
     pub(crate) fields: BankFields,
     /// The accounts from which it started.
     pub(crate) base: Accounts,
@@ -74,11 +75,12 @@ impl Rig {
         let reader = follower.reader().clone();
         let history = Arc::clone(follower.history());
         let status = Arc::clone(follower.status());
+        let older_statuses = follower.older_statuses();
         let fields = follower.snapshot_fields().clone();
         let base = accounts(&reader, Commitment::Finalized);
         let words = Words::default();
         let handle = follower.start(vec![Box::new(words.clone())]).expect("it starts");
-        Self { reader, history, status, fields, base, words, handle }
+        Self { reader, history, status, older_statuses, fields, base, words, handle }
     }
 
     pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&FollowStatus) -> bool) {

@@ -5,11 +5,11 @@
 //! one.
 //!
 //! A transaction has no status before a client was notified of it or its block is complete
-//! ([`ExecutedTransaction::has_status`]). Clients subscribe to a signature and then request its status once. On Agave
-//! the request arrives before the transaction is executed; here it arrives afterwards. A status at that time would make
-//! web3.js resolve below the commitment that it waits for, or reject with the raw error.
+//! ([`chain_solana::ExecutedTransaction::has_status`]). Clients subscribe to a signature and then request its status
+//! once. On Agave the request arrives before the transaction is executed; here it arrives afterwards. A status at that
+//! time would make web3.js resolve below the commitment that it waits for, or reject with the raw error.
 
-use chain_solana::{ExecutedTransaction, HistorySnapshot, RECENT_BLOCKHASHES_MAX};
+use chain_solana::{HistorySnapshot, RECENT_BLOCKHASHES_MAX};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
@@ -18,6 +18,7 @@ use response_cache::Dependencies;
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
 use solana_signature::Signature;
+use solana_transaction_error::TransactionError;
 use solana_transaction_status::{TransactionConfirmationStatus, TransactionStatus};
 use solana_vote_interface::state::MAX_LOCKOUT_HISTORY;
 
@@ -84,8 +85,8 @@ impl StatusQuery {
                         *searches || is_recent(&history, executed.slot, oldest_known)
                     })
                     .filter(|executed| executed.has_status())
-                    .map(|executed| status(&history, executed))
-                    .or_else(|| older_status(api, signature, oldest_known))
+                    .map(|executed| status(&history, executed.slot, executed.meta.status.clone()))
+                    .or_else(|| older_status(api, &history, signature, oldest_known))
             })
             .collect()
     }
@@ -112,26 +113,24 @@ fn blocks_above(history: &HistorySnapshot, slot: Slot) -> u64 {
     history.height_difference(slot, newest).unwrap_or(slots)
 }
 
-/// Returns the status of a transaction that was executed before the history starts, if Agave would still know it.
+/// Returns the status of a transaction that was executed before the history starts, or in a gap of it, if Agave would
+/// still know it. In a gap it is final once the block of the archive that closes the gap is.
 fn older_status(
     api: &SolanaApi,
+    history: &HistorySnapshot,
     signature: &Signature,
     oldest_known: Slot,
 ) -> Option<TransactionStatus> {
-    let (slot, status) = api.older_statuses.as_ref()?.find(signature)?;
-    let err = status.clone().err();
-    (slot >= oldest_known).then_some(TransactionStatus {
-        slot,
-        confirmations: None,
-        status,
-        err,
-        confirmation_status: Some(TransactionConfirmationStatus::Finalized),
-    })
+    let (slot, result) = api.older_statuses.as_ref()?.find(signature)?;
+    (slot >= oldest_known).then(|| status(history, slot, result))
 }
 
-/// Returns the status of a transaction on the chain of the processed block.
-fn status(history: &HistorySnapshot, executed: &ExecutedTransaction) -> TransactionStatus {
-    let slot = executed.slot;
+/// Returns the status of a transaction in a slot of the chain of the processed block.
+fn status(
+    history: &HistorySnapshot,
+    slot: Slot,
+    result: Result<(), TransactionError>,
+) -> TransactionStatus {
     let (confirmations, confirmation_status) = match history.commitment(slot) {
         Commitment::Finalized => (None, TransactionConfirmationStatus::Finalized),
         Commitment::Confirmed => {
@@ -143,8 +142,8 @@ fn status(history: &HistorySnapshot, executed: &ExecutedTransaction) -> Transact
     TransactionStatus {
         slot,
         confirmations,
-        status: executed.meta.status.clone(),
-        err: executed.meta.status.clone().err(),
+        err: result.clone().err(),
+        status: result,
         confirmation_status: Some(confirmation_status),
     }
 }

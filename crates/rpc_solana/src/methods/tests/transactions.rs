@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use chain_solana::{Block, ExecutedTransaction, History, HistoryLimits};
-use ledger::{BlockId, Commitment};
+use chain_solana::{Block, ExecutedTransaction, History, HistoryLimits, PreSnapshotStatuses};
+use ledger::{BlockId, Commitment, Slot};
 use serde_json::{Value, json};
 use solana_signature::Signature;
 use solana_signer::Signer;
+use solana_transaction_error::TransactionError;
 
 use super::world::{CONFIRMED, GENESIS_TIME, PROCESSED, World, keypair};
 
@@ -281,6 +282,28 @@ fn a_transaction_without_notification_has_no_status() {
     world.tx("refused").show_status();
     assert_eq!(statuses()[0]["err"], "AccountNotFound");
     assert_eq!(statuses()[0]["confirmationStatus"], "processed");
+}
+
+/// Statuses of an archive: each transaction succeeded in the slot that its signature starts with.
+struct ArchivedStatuses;
+
+impl PreSnapshotStatuses for ArchivedStatuses {
+    fn find(&self, signature: &Signature) -> Option<(Slot, Result<(), TransactionError>)> {
+        Some((signature.as_array()[0].into(), Ok(())))
+    }
+}
+
+#[test]
+fn an_archived_status_is_final_only_once_its_slot_is() {
+    let mut world = World::new();
+    world.api.older_statuses = Some(Arc::new(ArchivedStatuses));
+    // The history has no block of these slots.
+    let signatures = [46, 64].map(|slot| Signature::from([slot; 64]).to_string());
+    let statuses = world.value(PROCESSED, "getSignatureStatuses", json!([signatures]));
+    assert_eq!(statuses[0]["confirmationStatus"], "finalized");
+    assert_eq!((&statuses[0]["slot"], &statuses[0]["confirmations"]), (&json!(46), &Value::Null));
+    assert_eq!(statuses[1]["confirmationStatus"], "confirmed");
+    assert_eq!(statuses[1]["confirmations"], CONFIRMED - 64);
 }
 
 #[test]
