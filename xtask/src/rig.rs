@@ -144,12 +144,12 @@ fn compare(
     Ok("the time is over".to_owned())
 }
 
-/// Returns the rooted slots that the first validator stores; empty if it does not respond.
+/// Returns the rooted slots that the compared validator stores; empty if it does not respond.
 fn rooted_slots(rig: &Rig) -> Vec<u64> {
-    let first = json_rpc::call(rig.rpc(), "getFirstAvailableBlock", &json!([]));
+    let first = json_rpc::call(rig.compared_rpc(), "getFirstAvailableBlock", &json!([]));
     let first = first.ok().and_then(|it| it["result"].as_u64()).unwrap_or_default();
     let params = json!([first, null, {"commitment": "finalized"}]);
-    let Ok(response) = json_rpc::call(rig.rpc(), "getBlocks", &params) else { return Vec::new() };
+    let Ok(response) = json_rpc::call(rig.compared_rpc(), "getBlocks", &params) else { return Vec::new() };
     response["result"].as_array().into_iter().flatten().filter_map(|it| it.as_u64()).collect()
 }
 
@@ -191,7 +191,7 @@ fn table(banks: &FrozenBanks, status: &Status, rooted: &[u64], slots_per_epoch: 
          | banks whose components all equal a validator's | {} |\n\
          | banks that differ | {} |\n\
          | banks of the follower that the validators' logs lack | {} |\n\
-         | slots of the first validator between the first and the last, without a bank of the follower | {} |\n\
+         | slots of the compared validator between the first and the last, without a bank of the follower | {} |\n\
          | banks of the follower on forks that were not rooted | {} |\n\
          | most neighbouring ones of them | {} |\n\
          | epochs begun | {} |\n\

@@ -153,7 +153,7 @@ impl FrozenBanks {
         self.count(|outcome| outcome.is_none())
     }
 
-    /// Counts the first validator's slots between the follower's first and last for which the follower has no bank.
+    /// Counts the slots of the first log's validator between the follower's first and last for which the follower has no bank.
     pub(crate) fn count_missed(&self) -> usize {
         let banks = &self.follower.banks;
         let (Some((first, _)), Some((last, _))) = (banks.first_key_value(), banks.last_key_value())

@@ -262,15 +262,20 @@ impl Rig {
         self.dir.join("addresses.json")
     }
 
-    /// Returns the first validator and a follower, which are compared.
+    /// Returns the validator and a follower that are compared.
     pub(crate) fn nodes(&self, follower: &Follower) -> Nodes {
-        Nodes { validator: self.rpc(), follower: follower.rpc }
+        Nodes { validator: self.compared_rpc(), follower: follower.rpc }
     }
 
-    /// Returns the RPC address of the first validator.
-    pub(crate) fn rpc(&self) -> SocketAddr {
+    /// Returns the RPC address of the first validator, which the load sends to.
+    fn rpc(&self) -> SocketAddr {
         self.validators.first().rpc
     }
+    /// Returns the RPC address of the validator that is compared.
+    pub(crate) fn compared_rpc(&self) -> SocketAddr {
+        self.validators.compared().rpc
+    }
+
 
     /// Returns the counters of each follower.
     pub(crate) fn follower_statuses(&self) -> Vec<Status> {

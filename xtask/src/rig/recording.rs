@@ -1,5 +1,5 @@
 //! A recorded run, for a test that replays it: the archive, the stream after it, the validator's log of the same banks,
-//! and its responses.
+//! and its responses. All but the archive are of the validator that is compared.
 //!
 //! Shape: a program of the plugin's workspace reads the stream alongside the follower (`geyser/examples/record.rs`),
 //! while the rig compares responses. It packs the files too.
@@ -56,7 +56,7 @@ impl Recording {
         let first = rig.followers().first().context("no follower")?;
         let (archive, slot) = archive(&first.archive_dir())?;
         fs::copy(&archive, to.join(archive.file_name().context("an archive without a name")?))?;
-        let source = format!("http://{}", rig.validators().first().grpc()?);
+        let source = format!("http://{}", rig.validators().compared().grpc()?);
         let child = Command::new(&recorder)
             .args(["stream", &source, &(slot + 1).to_string(), &slots.to_string()])
             .arg(to.join("stream"))
@@ -81,7 +81,7 @@ impl Recording {
         let first = self.first;
         let last = self.last;
         let to = std::mem::take(&mut self.to);
-        let log = fs::read_to_string(rig.validators().first_log())?;
+        let log = fs::read_to_string(rig.validators().compared_log())?;
         let lines = frozen_banks(&log, first, last);
         ensure!(!lines.is_empty(), "the validator's log has none of the slots {first} to {last}");
         fs::write(to.join("frozen_banks.log"), lines)?;

@@ -19,6 +19,10 @@ use crate::rig::validator::{VERSION_0_REFUSED, Validator};
 const SHREDS_MAX: u32 = 1_000_000;
 /// Levels of the validators' log.
 const LOG: &str = "warn,solana_runtime::bank=info,hydrant_geyser=info,grpc=info";
+/// The validator of a cluster that is compared and recorded: no fault kills it. After a restart a validator lacks blocks
+/// of before, and their fees.
+pub(crate) const COMPARED_IN_CLUSTER: usize = 1;
+
 /// All validators of a run.
 pub(crate) struct Validators {
     dir: PathBuf,
@@ -55,9 +59,18 @@ impl Validators {
         self.cluster.is_some()
     }
 
-    /// Returns the validator that is followed and compared.
+    /// Returns the validator that the load sends to, and whose archives the followers load.
     pub(crate) fn first(&self) -> &Validator {
         &self.all[0]
+    }
+
+    /// Returns the number of the validator that is compared and recorded.
+    pub(crate) fn compared_at(&self) -> usize {
+        if self.is_cluster() { COMPARED_IN_CLUSTER } else { 0 }
+    }
+
+    pub(crate) fn compared(&self) -> &Validator {
+        &self.all[self.compared_at()]
     }
 
     pub(crate) fn all(&self) -> &[Validator] {
@@ -69,15 +82,17 @@ impl Validators {
         self.all.iter().filter_map(Validator::source).collect()
     }
 
-    /// Returns the logs of the validators that are followed.
+    /// Returns the logs of the validators that are followed, that of the compared one first.
     pub(crate) fn logs(&self) -> Vec<PathBuf> {
-        let followed = self.all.iter().filter(|it| it.plugin.is_some());
-        followed.map(|it| self.log(it)).collect()
+        let compared = self.compared_at();
+        let others = self.all.iter().enumerate().filter(|(at, _)| *at != compared);
+        let others = others.map(|(_, it)| it).filter(|it| it.plugin.is_some());
+        [self.compared()].into_iter().chain(others).map(|it| self.log(it)).collect()
     }
 
-    /// Returns the log of the first validator.
-    pub(crate) fn first_log(&self) -> PathBuf {
-        self.log(self.first())
+    /// Returns the log of the validator that is compared.
+    pub(crate) fn compared_log(&self) -> PathBuf {
+        self.log(self.compared())
     }
 
     fn log(&self, validator: &Validator) -> PathBuf {
