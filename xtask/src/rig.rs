@@ -14,9 +14,11 @@ mod calls;
 pub(crate) mod clock;
 mod cluster;
 mod cuts;
+mod faults;
 mod followers;
 mod frozen_banks;
 pub(crate) mod json_rpc;
+mod leader_turn;
 mod nodes;
 mod options;
 pub(crate) mod ports;
@@ -34,6 +36,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::rig::clock::{now, pause};
+use crate::rig::faults::Faults;
 use crate::rig::followers::Status;
 use crate::rig::frozen_banks::FrozenBanks;
 use crate::rig::options::Options;
@@ -104,7 +107,7 @@ fn compare(
     let started = now();
     let mut last_report = started;
     let mut last_fault = started;
-    let mut faults = 0;
+    let mut faults = Faults::new(options.is_cluster);
     while started.elapsed() < options.time {
         pause(POLL_INTERVAL);
         for comparison in &mut *comparisons {
@@ -125,14 +128,18 @@ fn compare(
         }
         if recording.as_mut().is_some_and(|it| it.is_finished().unwrap_or(true)) {
             // The comparisons of this round are recorded too.
-            let responses = &mut comparisons[0].responses;
+            let Comparison { banks, responses, .. } = &mut comparisons[0];
             responses.round();
+            let forks = banks.forks(&rooted_slots(rig));
+            println!("recorded {} banks on forks, {} of them in a row", forks.banks, forks.longest);
             recording.take().map(|it| it.finish(rig, responses)).transpose()?;
-        }
-        if options.faults.is_some_and(|interval| last_fault.elapsed() > interval) {
-            println!("{}", rig.make_fault(faults)?);
             last_fault = now();
-            faults += 1;
+        }
+        if options.faults.is_some_and(|interval| last_fault.elapsed() > interval)
+            && let Some(fault) = faults.next(recording.is_some())
+        {
+            println!("{}", rig.make_fault(fault)?);
+            last_fault = now();
         }
         if last_report.elapsed() > REPORT_INTERVAL {
             last_report = now();

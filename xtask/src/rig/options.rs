@@ -23,7 +23,8 @@ cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyse
   --genesis FILE     a solana-genesis 4.2.2 that is there, for a cluster
   --plugin FILE      a libhydrant_geyser.so that is there, of the same rustc
   --hydrant FILE     a hydrant that is there
-  --record SLOTS     store the archive, and the stream of this many slots after it with the responses, for a test
+  --record SLOTS     store the archive, and the stream of this many slots after it with the responses, for a test; with
+                     --faults the only ones meanwhile are, in a cluster, three stops of the leader, which make forks
   --recorder FILE    the recorder that is there
   --faults SECONDS   every so often, in turns [default: none]: cut the stream, kill the follower, kill the validator; in
                      a cluster also stop the leader for a while, let a validator lag, kill one that is not followed

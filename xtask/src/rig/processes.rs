@@ -14,8 +14,10 @@ use serde_json::json;
 use crate::directories::remove_directory;
 use crate::rig::build::{Programs, program_dir};
 use crate::rig::clock::{now, pause};
+use crate::rig::faults::Fault;
 use crate::rig::followers::{Follower, Status, followers};
 use crate::rig::json_rpc;
+use crate::rig::leader_turn::LeaderTurn;
 use crate::rig::nodes::{Nodes, final_slot};
 use crate::rig::options::Options;
 use crate::rig::validators::Validators;
@@ -32,8 +34,6 @@ const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(300);
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time between two polls of a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// For this long a leader is stopped: more than its four slots.
-const LEADER_STOP: Duration = Duration::from_secs(3);
 /// For this long the validator that lags is stopped.
 const LAG: Duration = Duration::from_secs(12);
 /// The name of the load's process.
@@ -87,13 +87,13 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Cuts the streams, stops a process for a while, or kills and restarts one: the fault with number `fault`. Returns
-    /// a description of it.
-    pub(crate) fn make_fault(&mut self, fault: usize) -> Result<String> {
-        let kinds = if self.validators.is_cluster() { 6 } else { 3 };
-        match fault % kinds {
-            0 => Ok(format!("{} connections to plugins were cut", self.validators.cut())),
-            1 => {
+    /// Cuts the streams, stops a process for a while, or kills and restarts one. Returns a description of it.
+    pub(crate) fn make_fault(&mut self, fault: Fault) -> Result<String> {
+        match fault {
+            Fault::CutStreams => {
+                Ok(format!("{} connections to plugins were cut", self.validators.cut()))
+            }
+            Fault::KillFollowers => {
                 for at in 0..self.followers.len() {
                     self.followers[at].add_counters();
                     let name = self.followers[at].name.clone();
@@ -102,10 +102,9 @@ impl Rig {
                 }
                 Ok("the followers were killed and started again".to_owned())
             }
-            2 => self.restart_validator(0),
-            3 => self.stop_leader(),
-            4 => self.pause_validator(2, LAG),
-            _ => self.restart_validator(2),
+            Fault::Restart(at) => self.restart_validator(at),
+            Fault::StopLeader => self.stop_leader(),
+            Fault::Lag(at) => self.pause_validator(at, LAG),
         }
     }
 
@@ -125,12 +124,12 @@ impl Rig {
         Ok(format!("{name} was killed and started again"))
     }
 
-    /// Stops the leader while it makes blocks. It continues with them when the others have gone past: a fork.
+    /// Stops the leader in its turn until the others skip it. It continues with its slots: a fork.
     fn stop_leader(&mut self) -> Result<String> {
-        let leader = json_rpc::call(self.rpc(), "getSlotLeader", &json!([]))?;
-        let identity = leader["result"].as_str().context("no leader")?;
-        let at = self.validators.with_identity(identity).context("an unknown leader")?;
-        self.pause_validator(at, LEADER_STOP)
+        let turn = LeaderTurn::wait(self.compared_rpc())?;
+        let leader = self.validators.with_identity(&turn.leader).context("an unknown leader")?;
+        let stopped = self.pause_validator(leader, turn.stop_time())?;
+        Ok(format!("{stopped}, in its slots from {} to {}", turn.made, turn.last))
     }
 
     fn pause_validator(&mut self, at: usize, time: Duration) -> Result<String> {
@@ -138,7 +137,7 @@ impl Rig {
         self.signal(&name, "STOP")?;
         pause(time);
         self.signal(&name, "CONT")?;
-        Ok(format!("{name} was stopped for {} s", time.as_secs()))
+        Ok(format!("{name} was stopped for {:.1} s", time.as_secs_f64()))
     }
 
     fn signal(&self, name: &str, signal: &str) -> Result<()> {
@@ -271,11 +270,11 @@ impl Rig {
     fn rpc(&self) -> SocketAddr {
         self.validators.first().rpc
     }
+
     /// Returns the RPC address of the validator that is compared.
     pub(crate) fn compared_rpc(&self) -> SocketAddr {
         self.validators.compared().rpc
     }
-
 
     /// Returns the counters of each follower.
     pub(crate) fn follower_statuses(&self) -> Vec<Status> {

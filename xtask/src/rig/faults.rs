@@ -1,0 +1,95 @@
+//! The order of faults.
+//!
+//! Shape: the kinds follow each other in turns. While a run is recorded, the recorder must not lose its source: the only
+//! faults of a cluster are then [`FORKS_MAX`] stops of a leader, which make forks, and a single validator has none.
+//! Not here: what a fault does (`processes`).
+
+/// Stops of a leader while a run is recorded.
+pub(crate) const FORKS_MAX: usize = 3;
+
+/// The validator that a cluster needs least.
+const THIRD: usize = 2;
+
+const SINGLE: [Fault; 3] = [Fault::CutStreams, Fault::KillFollowers, Fault::Restart(0)];
+const CLUSTER: [Fault; 6] = [
+    Fault::CutStreams,
+    Fault::KillFollowers,
+    Fault::Restart(0),
+    Fault::StopLeader,
+    Fault::Lag(THIRD),
+    Fault::Restart(THIRD),
+];
+
+/// A kind of fault. Those of one validator have its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// All connections to plugins are cut.
+    CutStreams,
+    /// All followers are killed, and started again.
+    KillFollowers,
+    /// A validator is killed, and started again.
+    Restart(usize),
+    /// The leader is stopped in its turn until the others skip it. It continues on a fork.
+    StopLeader,
+    /// A validator is stopped for a while.
+    Lag(usize),
+}
+
+/// The faults of a run.
+pub(crate) struct Faults {
+    is_cluster: bool,
+    recorded: usize,
+    made: usize,
+}
+
+impl Faults {
+    pub(crate) fn new(is_cluster: bool) -> Self {
+        Self { is_cluster, recorded: 0, made: 0 }
+    }
+
+    /// Returns the next fault; `None` if there must be none while the run is recorded.
+    pub(crate) fn next(&mut self, is_recorded: bool) -> Option<Fault> {
+        if is_recorded {
+            let is_possible = self.is_cluster && self.recorded < FORKS_MAX;
+            self.recorded += usize::from(is_possible);
+            return is_possible.then_some(Fault::StopLeader);
+        }
+        let kinds: &[Fault] = if self.is_cluster { &CLUSTER } else { &SINGLE };
+        let fault = kinds[self.made % kinds.len()];
+        self.made += 1;
+        Some(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::validators::COMPARED_IN_CLUSTER;
+
+    #[test]
+    fn a_recording_has_forks_and_no_other_faults() {
+        let mut faults = Faults::new(true);
+        for _ in 0..FORKS_MAX {
+            assert_eq!(faults.next(true), Some(Fault::StopLeader));
+        }
+        assert_eq!(faults.next(true), None);
+        assert_eq!(faults.next(false), Some(Fault::CutStreams));
+        assert_eq!(Faults::new(false).next(true), None);
+    }
+
+    #[test]
+    fn faults_follow_each_other_in_turns() {
+        let mut faults = Faults::new(false);
+        let all: Vec<Fault> = (0..4).filter_map(|_| faults.next(false)).collect();
+        assert_eq!(all[..3], SINGLE);
+        assert_eq!(all[3], SINGLE[0]);
+    }
+
+    #[test]
+    fn no_fault_kills_the_validator_of_a_cluster_that_is_compared() {
+        for at in [0, THIRD] {
+            assert!(CLUSTER.contains(&Fault::Restart(at)));
+        }
+        assert!(!CLUSTER.contains(&Fault::Restart(COMPARED_IN_CLUSTER)));
+    }
+}
