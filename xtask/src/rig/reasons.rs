@@ -35,7 +35,7 @@ pub(crate) fn reason(method: &str) -> Option<&'static str> {
 
 /// Removes parts about the node or the time of the call from a response about a final slot: signatures below the
 /// follower's first block, the processed slot that statuses are read at, and the fees of blocks that are not final,
-/// with as many of the oldest ones.
+/// with as many of the oldest ones. Lists in the order of a hash map are sorted.
 pub(crate) fn comparable(
     method: &str,
     first_slot: u64,
@@ -46,6 +46,17 @@ pub(crate) fn comparable(
         "getSignaturesForAddress" => {
             if let Some(all) = response.pointer_mut("/result").and_then(Value::as_array_mut) {
                 all.retain(|it| it["slot"].as_u64().is_none_or(|slot| slot >= first_slot));
+            }
+        }
+        "getVoteAccounts" => {
+            for list in ["/result/current", "/result/delinquent"] {
+                sort(&mut response, list, "votePubkey");
+            }
+        }
+        "getProgramAccounts" => {
+            // The second one is that of a response with its context.
+            for list in ["/result", "/result/value"] {
+                sort(&mut response, list, "pubkey");
             }
         }
         "getSignatureStatuses" => {
@@ -67,11 +78,40 @@ pub(crate) fn comparable(
     response
 }
 
+/// Sorts a list by the text of a key that each of its elements has. Agave's lists are in the order of a hash map, which
+/// differs from run to run.
+fn sort(response: &mut Value, list: &str, key: &str) {
+    if let Some(all) = response.pointer_mut(list).and_then(Value::as_array_mut) {
+        all.sort_by(|one, two| one[key].as_str().cmp(&two[key].as_str()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn lists_in_the_order_of_a_hash_map_are_sorted() {
+        let votes = |current: [&str; 3]| {
+            let list = current.map(|key| json!({"votePubkey": key}));
+            json!({"result": {"current": list, "delinquent": list}})
+        };
+        let sorted = |current| comparable("getVoteAccounts", 5, None, votes(current));
+        assert_eq!(sorted(["b", "c", "a"]), votes(["a", "b", "c"]));
+        assert_ne!(sorted(["b", "c", "d"]), votes(["a", "b", "c"]));
+        let accounts = |keys: [&str; 2]| json!(keys.map(|key| json!({"pubkey": key})));
+        for form in [
+            |list: Value| json!({"result": list}),
+            |list: Value| json!({"result": {"context": {"slot": 7}, "value": list}}),
+        ] {
+            let response = form(accounts(["b", "a"]));
+            let expected = form(accounts(["a", "b"]));
+            assert_eq!(comparable("getProgramAccounts", 5, None, response.clone()), expected);
+            assert_eq!(comparable("getLargestAccounts", 5, None, response.clone()), response);
+        }
+    }
 
     #[test]
     fn only_what_is_below_the_archive_is_removed() {
