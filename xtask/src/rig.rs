@@ -25,6 +25,7 @@ pub(crate) mod ports;
 mod processes;
 mod reasons;
 mod recording;
+mod repeats;
 pub(crate) mod response_comparison;
 mod system_libraries;
 mod validator;

@@ -3,7 +3,7 @@
 //! Shape: a response with a context names its slot. One without is requested between two calls of getSlot: if both name
 //! the same slot, the response is about it. The node that is behind is called again until both responses are about one
 //! slot.
-//! Bounds: [`TRIES`].
+//! Bounds: [`TRIES`], and [`NEWER_TRIES`] until both have a newer final slot.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,6 +18,9 @@ use crate::rig::json_rpc::call;
 const TRIES: u32 = 60;
 /// Pause between two of these calls.
 const PAUSE: Duration = Duration::from_millis(4);
+/// Maximum number of looks for a newer final slot, and the pause between two of them: 20 s.
+const NEWER_TRIES: u32 = 400;
+const NEWER_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Nodes {
@@ -26,10 +29,17 @@ pub(crate) struct Nodes {
 }
 
 /// Both responses to a call, and the final slot that they are about.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) slot: Option<u64>,
     pub(crate) validator: Value,
     pub(crate) follower: Value,
+}
+
+impl Pair {
+    pub(crate) fn is_equal(&self) -> bool {
+        self.validator == self.follower
+    }
 }
 
 /// Returns the newest final slot of a node.
@@ -64,6 +74,17 @@ impl Nodes {
     pub(crate) fn both(&self, method: &str, params: &Value) -> Result<Pair> {
         let validator = call(self.validator, method, params)?;
         Ok(Pair { slot: None, validator, follower: call(self.follower, method, params)? })
+    }
+
+    /// Waits until both nodes have a final slot above `slot`.
+    pub(crate) fn wait_above(&self, slot: u64) -> Result<()> {
+        for _ in 0..NEWER_TRIES {
+            if final_slot(self.validator)? > slot && final_slot(self.follower)? > slot {
+                return Ok(());
+            }
+            pause(NEWER_PAUSE);
+        }
+        anyhow::bail!("no final slot above {slot}")
     }
 
     /// Returns responses about the same final slot, or `None` if there were none in [`TRIES`].

@@ -2,7 +2,7 @@
 //!
 //! Shape: while a run is recorded, only the validator is called, so that there are many responses. Afterwards, the
 //! blocks and transactions of each slot are requested once both have the slot as final. Calls about the current state
-//! are made on both about the same final slot (`nodes`).
+//! are made on both about the same final slot (`nodes`), and again if they differ (`repeats`).
 //! Bounds: a round compares the slots that became final, for at most [`ROUND_TIME`], and [`CALLS_PER_ROUND`] calls
 //! about now. If it is [`SLOTS_BEHIND_MAX`] slots behind, it leaves slots out, and counts them. Of a method, the first
 //! [`EXAMPLES_MAX`] differences are stored.
@@ -20,6 +20,7 @@ use crate::rig::clock::now;
 use crate::rig::json_rpc::call;
 use crate::rig::nodes::{Nodes, Pair, final_slot};
 use crate::rig::reasons::{comparable, reason};
+use crate::rig::repeats::{Outcome, REPEATS_MAX, compare_repeatedly, repeated_params};
 
 /// Calls about now, in one round.
 const CALLS_PER_ROUND: usize = 6;
@@ -38,10 +39,14 @@ const EXAMPLES_MAX: usize = 3;
 #[derive(Default)]
 struct Method {
     equal: usize,
+    /// The responses differed, and were equal at a newer slot.
+    equal_later: usize,
     different: usize,
     /// The nodes were never at the same slot.
     not_compared: usize,
     examples: Vec<Value>,
+    /// Differences that vanished at a newer slot.
+    examples_equal_later: Vec<Value>,
 }
 
 /// A response of the validator for the recording.
@@ -152,39 +157,54 @@ impl ResponseComparison {
             }
             return Ok(());
         }
-        for (method, params) in calls::permanent_calls(slot, &block) {
-            let pair = self.nodes.both(method, &params)?;
-            self.record(method, &params, pair);
-        }
+        self.compare_block(slot, &block)?;
         for (method, params) in calls::changing_calls(slot, &block, &base64) {
             self.compare_now(method, &params)?;
         }
         Ok(())
     }
 
-    /// Compares the responses about one final slot.
-    fn compare_now(&mut self, method: &'static str, params: &Value) -> Result<()> {
-        match self.nodes.both_at_one_slot(method, params)? {
-            Some(pair) => self.record(method, params, pair),
-            None => self.methods.entry(method).or_default().not_compared += 1,
+    /// Compares the calls about a block and its transactions.
+    fn compare_block(&mut self, slot: u64, block: &Value) -> Result<()> {
+        for (method, params) in calls::permanent_calls(slot, block) {
+            let pair = self.nodes.both(method, &params)?;
+            let pair = comparable_pair(self.first_slot, method, pair);
+            let outcome =
+                if pair.is_equal() { Outcome::Equal } else { Outcome::Different(pair) };
+            self.count(method, &params, outcome);
         }
         Ok(())
     }
 
-    fn record(&mut self, method: &'static str, params: &Value, pair: Pair) {
+    /// Compares the responses about one final slot, and about newer ones if they differ without a reason.
+    fn compare_now(&mut self, method: &'static str, params: &Value) -> Result<()> {
+        let nodes = self.nodes;
+        let first_slot = self.first_slot;
+        let repeats_max = if reason(method).is_some() { 0 } else { REPEATS_MAX };
+        let outcome = compare_repeatedly(repeats_max, |repeat, above| {
+            if let Some(slot) = above {
+                nodes.wait_above(slot)?;
+            }
+            let params = repeated_params(method, params, repeat);
+            let pair = nodes.both_at_one_slot(method, &params)?;
+            Ok(pair.map(|pair| comparable_pair(first_slot, method, pair)))
+        })?;
+        self.count(method, params, outcome);
+        Ok(())
+    }
+
+    fn count(&mut self, method: &'static str, params: &Value, outcome: Outcome) {
         let entry = self.methods.entry(method).or_default();
-        let theirs = comparable(method, self.first_slot, pair.slot, pair.validator);
-        let ours = comparable(method, self.first_slot, pair.slot, pair.follower);
-        if theirs == ours {
-            entry.equal += 1;
-        } else {
-            entry.different += 1;
-            if entry.examples.len() < EXAMPLES_MAX {
-                let first = difference(&theirs, &ours, String::new());
-                entry.examples.push(json!({
-                    "slot": pair.slot, "params": params, "first_difference": first,
-                    "validator": theirs, "follower": ours,
-                }));
+        match outcome {
+            Outcome::Equal => entry.equal += 1,
+            Outcome::NotCompared => entry.not_compared += 1,
+            Outcome::EqualLater(pair) => {
+                entry.equal_later += 1;
+                store_example(&mut entry.examples_equal_later, params, &pair);
+            }
+            Outcome::Different(pair) => {
+                entry.different += 1;
+                store_example(&mut entry.examples, params, &pair);
             }
         }
     }
@@ -231,8 +251,10 @@ impl ResponseComparison {
     pub(crate) fn line(&self) -> String {
         let sum = |count: fn(&Method) -> usize| self.methods.values().map(count).sum::<usize>();
         format!(
-            "responses: {} equal, {} differ ({}), {} not at one slot, {} failed calls; {} slots, {} left out",
+            "responses: {} equal, {} equal when asked again, {} differ ({}), {} not at one slot, \
+             {} failed calls; {} slots, {} left out",
             sum(|it| it.equal),
+            sum(|it| it.equal_later),
             sum(|it| it.different),
             self.list_unexplained().join(" "),
             sum(|it| it.not_compared),
@@ -245,29 +267,56 @@ impl ResponseComparison {
     /// Formats a table with a line for each method.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
-            "\nBlocks and transactions of {} slots were compared, and {} slots were left out. {} calls failed{}{}.\n\n\
-             | method | equal | differ | not at one slot | why, or the first difference |\n|---|---|---|---|---|\n",
+            "\nBlocks and transactions of {} slots were compared, and {} slots were left out. {} calls \
+             failed{}{}.\n\n\
+             | method | equal | equal when asked again | differ | not at one slot | why, or the first \
+             difference |\n|---|---|---|---|---|---|\n",
             self.slots,
             self.slots_left_out,
             self.failures,
             if self.last_failure.is_empty() { "" } else { ", the last one: " },
             self.last_failure,
         );
-        for (name, Method { equal, different, not_compared, examples }) in &self.methods {
-            let first = examples.first().and_then(|it| it["first_difference"].as_str());
+        for (name, method) in &self.methods {
+            let Method { equal, equal_later, different, not_compared, .. } = method;
+            let first = method.examples.first().and_then(|it| it["first_difference"].as_str());
             let why = first.map_or("", |first| reason(name).unwrap_or(first));
             // Writing to a String does not fail.
-            let _ = writeln!(text, "| {name} | {equal} | {different} | {not_compared} | {why} |");
+            let _ = writeln!(
+                text,
+                "| {name} | {equal} | {equal_later} | {different} | {not_compared} | {why} |"
+            );
         }
         text
     }
 
-    /// Returns the stored differences, as JSON.
+    /// Returns the stored differences of each method as JSON: those that remained, and those that did not.
     pub(crate) fn differences(&self) -> String {
-        let of = |(name, method): (&&str, &Method)| {
-            (!method.examples.is_empty()).then(|| ((*name).to_owned(), json!(method.examples)))
+        let list = |examples: fn(&Method) -> &Vec<Value>| {
+            let methods = self.methods.iter().map(|(name, method)| (*name, examples(method)));
+            let differing = methods.filter(|(_, examples)| !examples.is_empty());
+            let entry = |(name, examples): (&str, &Vec<Value>)| (name.to_owned(), json!(examples));
+            Value::Object(differing.map(entry).collect())
         };
-        Value::Object(self.methods.iter().filter_map(of).collect()).to_string()
+        let different = list(|it| &it.examples);
+        let equal_later = list(|it| &it.examples_equal_later);
+        json!({"different": different, "equal_when_asked_again": equal_later}).to_string()
+    }
+}
+
+fn comparable_pair(first_slot: u64, method: &str, pair: Pair) -> Pair {
+    let Pair { slot, validator, follower } = pair;
+    let validator = comparable(method, first_slot, slot, validator);
+    Pair { slot, validator, follower: comparable(method, first_slot, slot, follower) }
+}
+
+fn store_example(examples: &mut Vec<Value>, params: &Value, pair: &Pair) {
+    if examples.len() < EXAMPLES_MAX {
+        let first = difference(&pair.validator, &pair.follower, String::new());
+        examples.push(json!({
+            "slot": pair.slot, "params": params, "first_difference": first,
+            "validator": pair.validator, "follower": pair.follower,
+        }));
     }
 }
 
