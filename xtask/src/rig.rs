@@ -18,6 +18,7 @@ mod faults;
 mod followers;
 mod frozen_banks;
 pub(crate) mod json_rpc;
+mod known_slots;
 mod leader_turn;
 mod nodes;
 mod options;
@@ -37,9 +38,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::rig::clock::{now, pause};
-use crate::rig::faults::Faults;
+use crate::rig::faults::{Fault, Faults};
 use crate::rig::followers::Status;
 use crate::rig::frozen_banks::FrozenBanks;
+use crate::rig::nodes::final_slot;
 use crate::rig::options::Options;
 pub(crate) use crate::rig::options::USAGE;
 use crate::rig::processes::Rig;
@@ -122,15 +124,15 @@ fn compare(
         if recording.is_none() && comparisons.iter().all(has_all) {
             return Ok("the slots are done".to_owned());
         }
-        for comparison in &mut *comparisons {
+        for (comparison, follower) in comparisons.iter_mut().zip(rig.followers()) {
             if comparison.banks.equal() > 0 {
-                comparison.responses.round();
+                comparison.responses.round(follower);
             }
         }
         if recording.as_mut().is_some_and(|it| it.is_finished().unwrap_or(true)) {
             // The comparisons of this round are recorded too.
             let Comparison { banks, responses, .. } = &mut comparisons[0];
-            responses.round();
+            responses.round(&rig.followers()[0]);
             let forks = banks.forks(&rooted_slots(rig));
             println!("recorded {} banks on forks, {} of them in a row", forks.banks, forks.longest);
             recording.take().map(|it| it.finish(rig, responses)).transpose()?;
@@ -140,6 +142,12 @@ fn compare(
             && let Some(fault) = faults.next(recording.is_some())
         {
             println!("{}", rig.make_fault(fault)?);
+            if fault == Fault::Restart(rig.validators().compared_at()) {
+                let slot = final_slot(rig.compared_rpc())?;
+                for comparison in &mut *comparisons {
+                    comparison.responses.restart_validator(slot);
+                }
+            }
             last_fault = now();
         }
         if last_report.elapsed() > REPORT_INTERVAL {

@@ -119,7 +119,11 @@ impl Follower {
 
     /// Adds the counters of the process to those of its predecessors: it is killed next.
     pub(crate) fn add_counters(&mut self) {
-        self.past = self.status();
+        let status = self.status();
+        // A process that does not serve would take away those of its predecessors.
+        if status.jumps.is_some() {
+            self.past = status;
+        }
     }
 
     /// Returns the counters of all its processes so far; unknown if the last one does not serve.

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::rig::known_slots::KnownSlots;
+
 /// Number of final slots for which fees are compared: a node has those of 150 blocks, up to its newest one.
 const FEES_SLOTS: u64 = 100;
 
@@ -34,18 +36,19 @@ pub(crate) fn reason(method: &str) -> Option<&'static str> {
 }
 
 /// Removes parts about the node or the time of the call from a response about a final slot: signatures below the
-/// follower's first block, the processed slot that statuses are read at, and the fees of blocks that are not final,
-/// with as many of the oldest ones. Lists in the order of a hash map are sorted.
+/// follower's last gap, the processed slot that statuses are read at, and the fees of blocks that a node lacks or that
+/// are not final, with as many of the oldest ones. Lists in the order of a hash map are sorted.
 pub(crate) fn comparable(
     method: &str,
-    first_slot: u64,
+    known: &KnownSlots,
     final_slot: Option<u64>,
     mut response: Value,
 ) -> Value {
     match method {
         "getSignaturesForAddress" => {
+            let first = known.first_in_history();
             if let Some(all) = response.pointer_mut("/result").and_then(Value::as_array_mut) {
-                all.retain(|it| it["slot"].as_u64().is_none_or(|slot| slot >= first_slot));
+                all.retain(|it| it["slot"].as_u64().is_none_or(|slot| slot >= first));
             }
         }
         "getVoteAccounts" => {
@@ -68,7 +71,7 @@ pub(crate) fn comparable(
         }
         "getRecentPrioritizationFees" => {
             let newest = final_slot.unwrap_or(u64::MAX);
-            let slots = first_slot.max(newest.saturating_sub(FEES_SLOTS))..=newest;
+            let slots = known.first_known().max(newest.saturating_sub(FEES_SLOTS))..=newest;
             if let Some(all) = response.pointer_mut("/result").and_then(Value::as_array_mut) {
                 all.retain(|it| it["slot"].as_u64().is_some_and(|slot| slots.contains(&slot)));
             }
@@ -91,6 +94,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn comparable(method: &str, first: u64, final_slot: Option<u64>, response: Value) -> Value {
+        let mut known = KnownSlots::default();
+        known.start_at(first);
+        super::comparable(method, &known, final_slot, response)
+    }
 
     #[test]
     fn lists_in_the_order_of_a_hash_map_are_sorted() {

@@ -2,7 +2,8 @@
 //!
 //! Shape: while a run is recorded, only the validator is called, so that there are many responses. Afterwards, the
 //! blocks and transactions of each slot are requested once both have the slot as final. Calls about the current state
-//! are made on both about the same final slot (`nodes`), and again if they differ (`repeats`).
+//! are made on both about the same final slot (`nodes`), and again if they differ (`repeats`). Slots that a node lacks
+//! are left out (`known_slots`).
 //! Bounds: a round compares the slots that became final, for at most [`ROUND_TIME`], and [`CALLS_PER_ROUND`] calls
 //! about now. If it is [`SLOTS_BEHIND_MAX`] slots behind, it leaves slots out, and counts them. Of a method, the first
 //! [`EXAMPLES_MAX`] differences are stored.
@@ -12,12 +13,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::rig::calls::{self, Call};
 use crate::rig::clock::now;
+use crate::rig::followers::Follower;
 use crate::rig::json_rpc::call;
+use crate::rig::known_slots::{KnownSlots, REACH};
 use crate::rig::nodes::{Nodes, Pair, final_slot};
 use crate::rig::reasons::{comparable, reason};
 use crate::rig::repeats::{Outcome, REPEATS_MAX, compare_repeatedly, repeated_params};
@@ -44,9 +47,20 @@ struct Method {
     different: usize,
     /// The nodes were never at the same slot.
     not_compared: usize,
+    /// Calls about slots that a node lacks.
+    left_out: usize,
     examples: Vec<Value>,
     /// Differences that vanished at a newer slot.
     examples_equal_later: Vec<Value>,
+}
+
+/// Slots that were not compared, by reason.
+#[derive(Default)]
+struct SlotsLeftOut {
+    /// The comparison was too far behind.
+    behind: u64,
+    in_gaps: u64,
+    before_restart: u64,
 }
 
 /// A response of the validator for the recording.
@@ -65,12 +79,11 @@ pub(crate) struct ResponseComparison {
     nodes: Nodes,
     addresses: PathBuf,
     methods: BTreeMap<&'static str, Method>,
-    /// The first slot after the follower's archive; 0 until it is known.
-    first_slot: u64,
+    known: KnownSlots,
     next_slot: Option<u64>,
     next_call: usize,
     slots: u64,
-    slots_left_out: u64,
+    left_out: SlotsLeftOut,
     failures: usize,
     last_failure: String,
     /// The validator's responses, while a run is recorded.
@@ -84,11 +97,11 @@ impl ResponseComparison {
             nodes,
             addresses,
             methods: BTreeMap::new(),
-            first_slot: 0,
+            known: KnownSlots::default(),
             next_slot: None,
             next_call: 0,
             slots: 0,
-            slots_left_out: 0,
+            left_out: SlotsLeftOut::default(),
             failures: 0,
             last_failure: String::new(),
             recorded: is_recorded.then(Vec::new),
@@ -96,8 +109,8 @@ impl ResponseComparison {
     }
 
     /// Compares slots and some calls about now. A node that does not respond is counted, but not as a difference.
-    pub(crate) fn round(&mut self) {
-        if let Err(err) = self.compare_slots() {
+    pub(crate) fn round(&mut self, follower: &Follower) {
+        if let Err(err) = self.compare_slots(follower) {
             self.fail(&err);
         }
         let calls = calls::about_now(&self.addresses);
@@ -119,28 +132,50 @@ impl ResponseComparison {
         self.last_failure = format!("{err:#}");
     }
 
-    fn compare_slots(&mut self) -> Result<()> {
-        if self.first_slot == 0 {
+    /// Leaves out the slots up to the first final one of the validator that was killed and started again.
+    pub(crate) fn restart_validator(&mut self, slot: u64) {
+        self.known.restart_validator(slot);
+    }
+
+    fn compare_slots(&mut self, follower: &Follower) -> Result<()> {
+        if self.known.first() == 0 {
             let first = call(self.nodes.follower, "getFirstAvailableBlock", &json!([]))?;
             // The first one is the archive's. The follower does not have its transactions.
-            self.first_slot = first["result"].as_u64().unwrap_or_default() + 1;
+            self.known.start_at(first["result"].as_u64().unwrap_or_default() + 1);
         }
         let newest = final_slot(self.nodes.validator)?.min(final_slot(self.nodes.follower)?);
         let behind = if self.recorded.is_some() { 0 } else { SLOTS_BEHIND };
         let newest = newest.saturating_sub(behind);
-        let mut slot = self.next_slot.unwrap_or(self.first_slot + 3);
+        self.record_jumps(follower)?;
+        let mut slot = self.next_slot.unwrap_or(self.known.first() + REACH);
+        let first = self.known.first_after_restart();
+        if slot < first {
+            self.left_out.before_restart += first - slot;
+            slot = first;
+            self.next_slot = Some(slot);
+        }
         if slot + SLOTS_BEHIND_MAX < newest {
-            self.slots_left_out += newest - slot;
+            self.left_out.behind += newest - slot;
             slot = newest;
         }
         let started = now();
         while slot <= newest && started.elapsed() < ROUND_TIME {
             self.next_slot = Some(slot + 1);
             self.compare_slot(slot)?;
-            self.slots += 1;
             slot += 1;
         }
         Ok(())
+    }
+
+    /// Reads the follower's counter of jumps. A jump is counted before its block is final, so the counter is read after
+    /// the newest slot that is compared.
+    fn record_jumps(&mut self, follower: &Follower) -> Result<()> {
+        let Some(jumps) = follower.status().jumps else { return Ok(()) };
+        let node = self.nodes.follower;
+        self.known.record_jumps(jumps, || {
+            let tip = call(node, "getSlot", &json!([{"commitment": "processed"}]))?;
+            tip["result"].as_u64().context("no processed slot")
+        })
     }
 
     fn compare_slot(&mut self, slot: u64) -> Result<()> {
@@ -155,9 +190,18 @@ impl ResponseComparison {
             for (method, params) in calls::changing_calls(slot, &block, &base64) {
                 self.record_now(method, params, Some(slot))?;
             }
+            self.slots += 1;
             return Ok(());
         }
-        self.compare_block(slot, &block)?;
+        let (get_block, params) = calls::block(slot, "json");
+        let ours = call(self.nodes.follower, get_block, &params)?;
+        if self.known.is_in_gap(slot, &block, &ours) {
+            self.left_out.in_gaps += 1;
+        } else {
+            self.compare_block(slot, &block)?;
+            self.slots += 1;
+        }
+        // Those of a gap are known too: the archive has the statuses of its transactions, and its blockhashes.
         for (method, params) in calls::changing_calls(slot, &block, &base64) {
             self.compare_now(method, &params)?;
         }
@@ -168,7 +212,11 @@ impl ResponseComparison {
     fn compare_block(&mut self, slot: u64, block: &Value) -> Result<()> {
         for (method, params) in calls::permanent_calls(slot, block) {
             let pair = self.nodes.both(method, &params)?;
-            let pair = comparable_pair(self.first_slot, method, pair);
+            if self.known.reaches_missing(slot, method, &pair.validator) {
+                self.methods.entry(method).or_default().left_out += 1;
+                continue;
+            }
+            let pair = comparable_pair(&self.known, method, pair);
             let outcome =
                 if pair.is_equal() { Outcome::Equal } else { Outcome::Different(pair) };
             self.count(method, &params, outcome);
@@ -178,8 +226,12 @@ impl ResponseComparison {
 
     /// Compares the responses about one final slot, and about newer ones if they differ without a reason.
     fn compare_now(&mut self, method: &'static str, params: &Value) -> Result<()> {
+        if self.known.needs_gap(method) {
+            self.methods.entry(method).or_default().left_out += 1;
+            return Ok(());
+        }
         let nodes = self.nodes;
-        let first_slot = self.first_slot;
+        let known = &self.known;
         let repeats_max = if reason(method).is_some() { 0 } else { REPEATS_MAX };
         let outcome = compare_repeatedly(repeats_max, |repeat, above| {
             if let Some(slot) = above {
@@ -187,7 +239,7 @@ impl ResponseComparison {
             }
             let params = repeated_params(method, params, repeat);
             let pair = nodes.both_at_one_slot(method, &params)?;
-            Ok(pair.map(|pair| comparable_pair(first_slot, method, pair)))
+            Ok(pair.map(|pair| comparable_pair(known, method, pair)))
         })?;
         self.count(method, params, outcome);
         Ok(())
@@ -224,7 +276,7 @@ impl ResponseComparison {
         block_slot: Option<u64>,
         response: Value,
     ) {
-        let response = comparable(method, self.first_slot, slot, response);
+        let response = comparable(method, &self.known, slot, response);
         // Its slot was removed: the response is the same at each later one.
         let slot = slot.filter(|_| method != "getSignatureStatuses");
         if let Some(recorded) =
@@ -251,40 +303,44 @@ impl ResponseComparison {
     pub(crate) fn line(&self) -> String {
         let sum = |count: fn(&Method) -> usize| self.methods.values().map(count).sum::<usize>();
         format!(
-            "responses: {} equal, {} equal when asked again, {} differ ({}), {} not at one slot, \
+            "responses: {} equal, {} equal when asked again, {} differ ({}), {} not at one slot, {} left out, \
              {} failed calls; {} slots, {} left out",
             sum(|it| it.equal),
             sum(|it| it.equal_later),
             sum(|it| it.different),
             self.list_unexplained().join(" "),
             sum(|it| it.not_compared),
+            sum(|it| it.left_out),
             self.failures,
             self.slots,
-            self.slots_left_out,
+            self.left_out.behind + self.left_out.in_gaps + self.left_out.before_restart,
         )
     }
 
     /// Formats a table with a line for each method.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
-            "\nBlocks and transactions of {} slots were compared, and {} slots were left out. {} calls \
+            "\nBlocks and transactions of {} slots were compared. Left out were {} slots in gaps of the follower, {} up \
+             to the first final slot of a restarted validator, and {} because the comparison was behind. {} calls \
              failed{}{}.\n\n\
-             | method | equal | equal when asked again | differ | not at one slot | why, or the first \
-             difference |\n|---|---|---|---|---|---|\n",
+             | method | equal | equal when asked again | differ | not at one slot | left out | why, or the first \
+             difference |\n|---|---|---|---|---|---|---|\n",
             self.slots,
-            self.slots_left_out,
+            self.left_out.in_gaps,
+            self.left_out.before_restart,
+            self.left_out.behind,
             self.failures,
             if self.last_failure.is_empty() { "" } else { ", the last one: " },
             self.last_failure,
         );
         for (name, method) in &self.methods {
-            let Method { equal, equal_later, different, not_compared, .. } = method;
+            let Method { equal, equal_later, different, not_compared, left_out, .. } = method;
             let first = method.examples.first().and_then(|it| it["first_difference"].as_str());
             let why = first.map_or("", |first| reason(name).unwrap_or(first));
             // Writing to a String does not fail.
             let _ = writeln!(
                 text,
-                "| {name} | {equal} | {equal_later} | {different} | {not_compared} | {why} |"
+                "| {name} | {equal} | {equal_later} | {different} | {not_compared} | {left_out} | {why} |"
             );
         }
         text
@@ -304,10 +360,10 @@ impl ResponseComparison {
     }
 }
 
-fn comparable_pair(first_slot: u64, method: &str, pair: Pair) -> Pair {
+fn comparable_pair(known: &KnownSlots, method: &str, pair: Pair) -> Pair {
     let Pair { slot, validator, follower } = pair;
-    let validator = comparable(method, first_slot, slot, validator);
-    Pair { slot, validator, follower: comparable(method, first_slot, slot, follower) }
+    let validator = comparable(method, known, slot, validator);
+    Pair { slot, validator, follower: comparable(method, known, slot, follower) }
 }
 
 fn store_example(examples: &mut Vec<Value>, params: &Value, pair: &Pair) {

@@ -1,0 +1,224 @@
+//! The slots that both nodes have blocks of. The others are not compared, and counted.
+//!
+//! Shape: a follower has no blocks of slots that it jumped over: it responds as Agave does after a ledger jump (-32007).
+//! That counts as a gap only if the follower's counter of jumps has grown, in slots below its tip at that moment, and
+//! once for each jump. A validator that was killed lacks blocks of the time before, and their fees.
+//! Not here: the calls (`response_comparison`).
+
+use serde_json::Value;
+
+/// Code of "Slot was skipped, or missing due to ledger jump to recent snapshot".
+const SKIPPED_OR_MISSING: i64 = -32_007;
+/// Slots before a block's that calls about the block reach back to.
+pub(crate) const REACH: u64 = 3;
+
+/// The slots that both nodes have.
+#[derive(Default)]
+pub(crate) struct KnownSlots {
+    /// The first slot after the follower's archive; 0 until it is known.
+    first: u64,
+    /// The newest slot of the follower's last gap.
+    gap_end: Option<u64>,
+    is_in_gap: bool,
+    /// Jumps that the follower has counted.
+    jumps: u64,
+    pending: Option<PendingJumps>,
+    /// The first final slot of the validator after its last restart.
+    restarted_at: Option<u64>,
+}
+
+/// Jumps whose gaps were not found yet.
+struct PendingJumps {
+    gaps: u64,
+    /// The follower's tip when the counter had grown: the gaps are below it.
+    below: u64,
+}
+
+impl KnownSlots {
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Sets the first slot after the follower's archive.
+    pub(crate) fn start_at(&mut self, first: u64) {
+        self.first = first;
+    }
+
+    /// Takes the follower's counter of jumps. `tip` is called if it has grown, after the counter was read.
+    pub(crate) fn record_jumps<E>(
+        &mut self,
+        jumps: u64,
+        tip: impl FnOnce() -> Result<u64, E>,
+    ) -> Result<(), E> {
+        if jumps > self.jumps {
+            let below = tip()?;
+            let gaps = self.pending.as_ref().map_or(0, |pending| pending.gaps);
+            self.pending = Some(PendingJumps { gaps: gaps + jumps - self.jumps, below });
+            self.jumps = jumps;
+        }
+        Ok(())
+    }
+
+    /// Notes the first final slot after a restart of the validator.
+    pub(crate) fn restart_validator(&mut self, slot: u64) {
+        self.restarted_at = self.restarted_at.max(Some(slot));
+    }
+
+    /// Returns the first slot that a restarted validator has a block of.
+    pub(crate) fn first_after_restart(&self) -> u64 {
+        self.restarted_at.map_or(0, |slot| slot + 1)
+    }
+
+    /// Returns whether a slot is in a gap of the follower, by both responses to getBlock. Slots are asked in order.
+    pub(crate) fn is_in_gap(&mut self, slot: u64, validator: &Value, follower: &Value) -> bool {
+        if self.pending.as_ref().is_some_and(|pending| slot > pending.below) {
+            self.pending = None;
+        }
+        let is_missing = follower["error"]["code"] == SKIPPED_OR_MISSING;
+        // A slot that both call skipped does not start a gap.
+        if is_missing
+            && !self.is_in_gap
+            && !validator["result"].is_null()
+            && let Some(pending) = self.pending.as_mut().filter(|pending| pending.gaps > 0)
+        {
+            pending.gaps -= 1;
+            self.is_in_gap = true;
+        }
+        self.is_in_gap &= is_missing;
+        if self.is_in_gap {
+            self.gap_end = Some(slot);
+        }
+        self.is_in_gap
+    }
+
+    /// Returns whether a response to a call about a block of `slot` is about slots that a node lacks: below the block,
+    /// or, while a gap is still ahead, above it.
+    pub(crate) fn reaches_missing(&self, slot: u64, method: &str, validator: &Value) -> bool {
+        match method {
+            "getBlocks" => slot.saturating_sub(REACH) < self.first_known(),
+            "getBlocksWithLimit" => {
+                let newest = validator["result"].as_array().and_then(|all| all.last()?.as_u64());
+                slot.saturating_sub(REACH) < self.first_known()
+                    || (self.has_gap_ahead() && newest.is_some_and(|newest| newest > slot))
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether a call about now is about slots of a gap that was not found yet.
+    pub(crate) fn needs_gap(&self, method: &str) -> bool {
+        self.has_gap_ahead()
+            && ["getRecentPrioritizationFees", "getSignaturesForAddress"].contains(&method)
+    }
+
+    fn has_gap_ahead(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| pending.gaps > 0)
+    }
+
+    /// Returns the first slot from which on the follower's history has all blocks.
+    pub(crate) fn first_in_history(&self) -> u64 {
+        self.gap_end.map_or(self.first, |end| self.first.max(end + 1))
+    }
+
+    /// Returns the first slot from which on both nodes have all blocks, and fees of them.
+    pub(crate) fn first_known(&self) -> u64 {
+        self.first_in_history().max(self.first_after_restart())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn known() -> KnownSlots {
+        let mut known = KnownSlots::default();
+        known.start_at(10);
+        known
+    }
+
+    fn jump(known: &mut KnownSlots, jumps: u64, tip: u64) {
+        known.record_jumps(jumps, || Ok::<u64, Infallible>(tip)).unwrap();
+    }
+
+    fn block() -> Value {
+        json!({"result": {"blockhash": "x"}})
+    }
+
+    fn missing() -> Value {
+        json!({"error": {"code": SKIPPED_OR_MISSING}})
+    }
+
+    #[test]
+    fn a_gap_of_a_jump_lasts_until_the_follower_has_a_block() {
+        let mut known = known();
+        jump(&mut known, 1, 50);
+        assert!(!known.is_in_gap(20, &block(), &block()));
+        assert!(!known.is_in_gap(21, &missing(), &missing()), "skipped by the chain");
+        assert!(known.is_in_gap(22, &block(), &missing()));
+        assert!(known.is_in_gap(23, &missing(), &missing()), "skipped, within the gap");
+        assert!(known.is_in_gap(24, &block(), &missing()));
+        assert!(!known.is_in_gap(25, &block(), &block()));
+        assert_eq!((known.first_in_history(), known.first_known()), (25, 25));
+        assert!(!known.is_in_gap(30, &block(), &missing()), "one gap for each jump");
+    }
+
+    #[test]
+    fn a_missing_block_without_a_jump_is_a_difference() {
+        let mut known = known();
+        assert!(!known.is_in_gap(20, &block(), &missing()));
+        jump(&mut known, 1, 30);
+        assert!(!known.is_in_gap(31, &block(), &missing()), "above the jump");
+        assert!(!known.is_in_gap(32, &block(), &missing()));
+        // Another error is not a gap either.
+        jump(&mut known, 2, 50);
+        assert!(!known.is_in_gap(33, &block(), &json!({"error": {"code": -32_004}})));
+        assert!(known.is_in_gap(34, &block(), &missing()));
+        jump(&mut known, 2, 90);
+        assert!(!known.is_in_gap(35, &block(), &block()));
+        assert!(!known.is_in_gap(60, &block(), &missing()), "the counter has not grown");
+    }
+
+    #[test]
+    fn calls_that_reach_into_a_gap_are_left_out() {
+        let mut known = known();
+        let blocks = |slots: [u64; 3]| json!({"result": slots});
+        let reaches = |known: &KnownSlots, slot| {
+            let limited = blocks([slot - 3, slot - 2, slot - 1]);
+            let methods = ["getBlocks", "getBlocksWithLimit"];
+            methods.map(|method| known.reaches_missing(slot, method, &limited))
+        };
+        assert_eq!(reaches(&known, 13), [false; 2]);
+        assert!(!known.reaches_missing(19, "getBlocksWithLimit", &blocks([19, 22, 23])));
+        assert!(!known.needs_gap("getRecentPrioritizationFees"));
+        jump(&mut known, 1, 50);
+        assert!(known.needs_gap("getRecentPrioritizationFees"));
+        assert!(!known.needs_gap("getSupply"));
+        assert_eq!(reaches(&known, 19), [false; 2]);
+        assert!(known.reaches_missing(19, "getBlocksWithLimit", &blocks([19, 22, 23])));
+        assert!(known.is_in_gap(22, &block(), &missing()));
+        assert!(!known.is_in_gap(23, &block(), &block()));
+        assert!(!known.needs_gap("getRecentPrioritizationFees"));
+        for slot in 23..26 {
+            assert_eq!(reaches(&known, slot), [true; 2]);
+            assert!(!known.reaches_missing(slot, "getBlock", &block()));
+        }
+        assert_eq!(reaches(&known, 26), [false; 2]);
+    }
+
+    #[test]
+    fn a_restarted_validator_is_known_above_its_first_final_slot() {
+        let mut known = known();
+        assert_eq!((known.first_after_restart(), known.first_known()), (0, 10));
+        known.restart_validator(40);
+        known.restart_validator(30);
+        assert_eq!((known.first_after_restart(), known.first_known()), (41, 41));
+        assert_eq!(known.first_in_history(), 10);
+        let blocks = json!({"result": [40, 41, 42]});
+        assert!(known.reaches_missing(43, "getBlocks", &blocks));
+        assert!(!known.reaches_missing(44, "getBlocks", &blocks));
+    }
+}
