@@ -165,7 +165,9 @@ fn rooted_slots(rig: &Rig) -> Vec<u64> {
     let first = json_rpc::call(rig.compared_rpc(), "getFirstAvailableBlock", &json!([]));
     let first = first.ok().and_then(|it| it["result"].as_u64()).unwrap_or_default();
     let params = json!([first, null, {"commitment": "finalized"}]);
-    let Ok(response) = json_rpc::call(rig.compared_rpc(), "getBlocks", &params) else { return Vec::new() };
+    let Ok(response) = json_rpc::call(rig.compared_rpc(), "getBlocks", &params) else {
+        return Vec::new();
+    };
     response["result"].as_array().into_iter().flatten().filter_map(|it| it.as_u64()).collect()
 }
 

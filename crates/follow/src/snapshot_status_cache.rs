@@ -33,11 +33,7 @@ struct ArchivedStatuses {
 
 impl SnapshotStatusCache {
     /// Makes the cache of the snapshot at a slot.
-    pub(crate) fn new(
-        cache: Arc<StatusCache>,
-        slot: Slot,
-        status: Arc<FollowStatus>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(cache: Arc<StatusCache>, slot: Slot, status: Arc<FollowStatus>) -> Arc<Self> {
         let statuses = Self { archived: ArcSwapOption::empty(), status };
         statuses.replace(cache, slot);
         Arc::new(statuses)

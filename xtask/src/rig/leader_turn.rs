@@ -48,7 +48,10 @@ impl LeaderTurn {
         let first = processed_slot(node)?;
         let mut last_slot = first;
         loop {
-            ensure!(started.elapsed() < WAIT_MAX, "no turn of a leader started within {WAIT_MAX:?}");
+            ensure!(
+                started.elapsed() < WAIT_MAX,
+                "no turn of a leader started within {WAIT_MAX:?}"
+            );
             let slot = processed_slot(node)?;
             let is_measured = slot >= first + MEASURED_SLOTS;
             if slot > last_slot && is_measured && slot.is_multiple_of(SLOTS_PER_TURN) {

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_difference_that_vanishes_at_a_newer_slot_is_excused() {
-        let pairs = vec![Ok(Some(pair(5, false))), Ok(Some(pair(6, false))), Ok(Some(pair(8, true)))];
+        let pairs =
+            vec![Ok(Some(pair(5, false))), Ok(Some(pair(6, false))), Ok(Some(pair(8, true)))];
         let (outcome, above) = compare(pairs);
         assert_eq!(outcome.unwrap(), Outcome::EqualLater(pair(5, false)));
         assert_eq!(above, [None, Some(5), Some(6)]);

@@ -217,8 +217,7 @@ impl ResponseComparison {
                 continue;
             }
             let pair = comparable_pair(&self.known, method, pair);
-            let outcome =
-                if pair.is_equal() { Outcome::Equal } else { Outcome::Different(pair) };
+            let outcome = if pair.is_equal() { Outcome::Equal } else { Outcome::Different(pair) };
             self.count(method, &params, outcome);
         }
         Ok(())

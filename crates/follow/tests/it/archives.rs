@@ -41,7 +41,8 @@ pub(crate) struct State {
 }
 
 /// A slot of a status cache: its number, whether it is a root, and by blockhash the offset and the keys of statuses.
-type SlotStatuses = (u64, bool, Vec<(Address, (u64, Vec<(StatusKey, Result<(), TransactionError>)>))>);
+type SlotStatuses =
+    (u64, bool, Vec<(Address, (u64, Vec<(StatusKey, Result<(), TransactionError>)>))>);
 
 impl State {
     /// A bank and its accounts, which have the owners of `script::account`.
