@@ -1,45 +1,37 @@
 //! The postings of ids: from an id to the subscriptions that match it, for one topic and one key kind.
 //!
 //! Shape: one posting for each id (`posting_lists`). Postings of dense ids are in pages of 256
-//! (`posting_page`); the others are in an open hash table, in shards so that growing one is quick. A page is created
-//! where it needs less memory than its ids in the table.
-//! Memory: an eighth of a byte to 11 bytes for an id with subscriptions, whatever their number; an id without
+//! (`posting_page`); the others are in a hash table (`scattered_postings`). A page is created where it needs less memory
+//! than its ids in the table.
+//! Memory: an eighth of a byte to 7 bytes for an id with subscriptions, whatever their number; an id without
 //! subscriptions costs nothing.
-//! Cost: a lookup is one hash and two cache misses. Inserting a set is O(set); each list of
+//! Cost: a lookup is one or two hashes and two to four cache misses. Inserting a set is O(set); each list of
 //! subscriptions is created once for all ids that share it.
 
 use foldhash::HashMap;
 
 use crate::posting_lists::{MergeMemo, PostingLists, PostingRef};
 use crate::posting_page::{PAGE_IDS, PostingPage};
+use crate::scattered_postings::ScatteredPostings;
 
 /// Ids of one page that change at once for which it is worth checking whether a page needs less memory.
 const PAGE_CHECK_MIN: usize = 16;
-/// One id in this many, chosen by its hash, triggers the check when it is added. A power of two.
-const PAGE_CHECK_INTERVAL: u64 = 32;
+/// One id in this many, chosen by its hash, triggers the check when it is added. A power of two. The check costs as much
+/// as adding a hundred ids.
+const PAGE_CHECK_INTERVAL: u32 = 128;
 /// Bytes of a page without its postings.
 const PAGE_BYTES: usize = 40;
 /// The approximate bytes of an id in the table.
-const SLOT_BYTES: usize = 9;
-const SHARDS: usize = 256;
+const SLOT_BYTES: usize = 7;
 
+#[derive(Default)]
 pub(crate) struct IdPostings {
     pages: HashMap<u32, PostingPage>,
-    shards: Vec<Shard>,
+    /// Postings of ids that are in no page.
+    scattered: ScatteredPostings,
     lists: PostingLists,
     /// Number of ids with a posting.
     ids: usize,
-    /// Ids with a posting in a shard.
-    scattered: usize,
-}
-
-impl Default for IdPostings {
-    fn default() -> Self {
-        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        let pages = HashMap::default();
-        let lists = PostingLists::default();
-        Self { pages, shards, lists, ids: 0, scattered: 0 }
-    }
 }
 
 impl IdPostings {
@@ -69,14 +61,11 @@ impl IdPostings {
 
     /// Allocates memory for `ids` scattered ids, which is never freed.
     pub(crate) fn reserve(&mut self, ids: usize) {
-        for shard in &mut self.shards {
-            shard.reserved = slots_for(ids.div_ceil(SHARDS));
-            shard.resize(shard.reserved);
-        }
+        self.scattered.reserve(ids);
     }
 
     pub(crate) fn is_reserved(&self) -> bool {
-        self.shards.iter().any(|shard| shard.reserved > 0)
+        self.scattered.is_reserved()
     }
 
     /// Inserts a subscription under sorted ids that do not have it.
@@ -95,18 +84,17 @@ impl IdPostings {
         }
     }
 
-    /// Its heap bytes. Cost: O(pages).
+    /// Its heap bytes. Cost: O(pages + shards of the table).
     pub(crate) fn bytes(&self) -> usize {
         let pages = self.pages.values().map(|page| page.bytes() + PAGE_BYTES).sum::<usize>();
-        let slots = self.shards.iter().map(|shard| size_of_val(&*shard.slots)).sum::<usize>();
-        pages + slots + self.shards.capacity() * size_of::<Shard>() + self.lists.bytes()
+        pages + self.scattered.bytes() + self.lists.bytes()
     }
 
     fn posting(&self, id: u32) -> PostingRef {
         if let Some(page) = self.pages.get(&page_number(id)) {
             return page.get(offset_in_page(id));
         }
-        if self.scattered == 0 { PostingRef::EMPTY } else { self.shards[shard_index(id)].get(id) }
+        self.scattered.get(id)
     }
 
     /// Changes the postings of some ids of one page.
@@ -147,19 +135,15 @@ impl IdPostings {
             }
             if !self.create_page(number, &old, &new) {
                 for id in part {
-                    let at = offset_in_page(*id);
-                    self.put_scattered(*id, old[at], new[at]);
+                    self.change_scattered(*id, |_, _| new[offset_in_page(*id)]);
                 }
             }
             return;
         }
         let mut must_check = false;
         for id in part {
-            let old = self.shards[shard_index(*id)].get(*id);
-            let new = change(&mut self.lists, old);
-            self.put_scattered(*id, old, new);
-            must_check |=
-                old == PostingRef::EMPTY && hash(*id) >> 32 & (PAGE_CHECK_INTERVAL - 1) == 0;
+            let old = self.change_scattered(*id, |lists, word| change(lists, word));
+            must_check |= old == PostingRef::EMPTY && hash(*id) & (PAGE_CHECK_INTERVAL - 1) == 0;
         }
         if must_check {
             let words = self.scattered_postings(number);
@@ -167,25 +151,24 @@ impl IdPostings {
         }
     }
 
-    fn put_scattered(&mut self, id: u32, old: PostingRef, new: PostingRef) {
-        let shard = &mut self.shards[shard_index(id)];
-        if new == PostingRef::EMPTY {
-            shard.remove(id);
-        } else if old != new {
-            shard.set(id, new);
-        }
-        let more = usize::from(new != PostingRef::EMPTY);
-        let less = usize::from(old != PostingRef::EMPTY);
-        self.ids = self.ids + more - less;
-        self.scattered = self.scattered + more - less;
+    /// Changes the posting of an id that is in no page. Returns the old one.
+    fn change_scattered(
+        &mut self,
+        id: u32,
+        change: impl FnOnce(&mut PostingLists, PostingRef) -> PostingRef,
+    ) -> PostingRef {
+        let before = self.scattered.len();
+        let old = self.scattered.change(id, |word| change(&mut self.lists, word));
+        self.ids = self.ids - before + self.scattered.len();
+        old
     }
 
     /// The postings of a page's ids in the table.
     fn scattered_postings(&self, number: u32) -> [PostingRef; PAGE_IDS] {
         let mut words = [PostingRef::EMPTY; PAGE_IDS];
-        if self.scattered > 0 {
+        if self.scattered.len() > 0 {
             for (id, word) in page_ids(number).zip(&mut words) {
-                *word = self.shards[shard_index(id)].get(id);
+                *word = self.scattered.get(id);
             }
         }
         words
@@ -206,11 +189,10 @@ impl IdPostings {
         let mut removed = 0;
         for (id, word) in page_ids(number).zip(old) {
             if *word != PostingRef::EMPTY {
-                self.shards[shard_index(id)].remove(id);
+                self.scattered.set(id, PostingRef::EMPTY);
                 removed += 1;
             }
         }
-        self.scattered -= removed;
         self.ids = self.ids - removed + page.count_ids();
         self.pages.insert(number, page);
         true
@@ -220,8 +202,7 @@ impl IdPostings {
         let Some(page) = self.pages.remove(&number) else { return };
         for (id, word) in page_ids(number).zip(page.postings()) {
             if word != PostingRef::EMPTY {
-                self.shards[shard_index(id)].set(id, word);
-                self.scattered += 1;
+                self.scattered.set(id, word);
             }
         }
         if self.pages.is_empty() {
@@ -243,106 +224,9 @@ fn page_ids(number: u32) -> impl Iterator<Item = u32> {
     first..=first + (PAGE_IDS as u32 - 1)
 }
 
-/// One shard of the table: open addressing, linear probing, no tombstones.
-#[derive(Default)]
-struct Shard {
-    slots: Box<[(u32, PostingRef)]>,
-    used: usize,
-    /// Number of slots that it retains, however few are used.
-    reserved: usize,
-}
-
-fn hash(id: u32) -> u64 {
-    u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-fn shard_index(id: u32) -> usize {
-    (hash(id) >> 56) as usize
-}
-
-/// Slots for `ids` ids: at most seven of eight are used.
-fn slots_for(ids: usize) -> usize {
-    (ids * 8).div_ceil(7)
-}
-
-impl Shard {
-    fn ideal(&self, id: u32) -> usize {
-        let spread = (hash(id) >> 24) & 0xffff_ffff;
-        ((spread * self.slots.len() as u64) >> 32) as usize
-    }
-
-    fn next(&self, at: usize) -> usize {
-        if at + 1 == self.slots.len() { 0 } else { at + 1 }
-    }
-
-    /// The slot of an id, or the free slot where it would be. Some slot is always free.
-    fn find(&self, id: u32) -> usize {
-        let mut at = self.ideal(id);
-        while self.slots[at].1 != PostingRef::EMPTY && self.slots[at].0 != id {
-            at = self.next(at);
-        }
-        at
-    }
-
-    fn get(&self, id: u32) -> PostingRef {
-        if self.used == 0 { PostingRef::EMPTY } else { self.slots[self.find(id)].1 }
-    }
-
-    fn set(&mut self, id: u32, word: PostingRef) {
-        if slots_for(self.used + 1) > self.slots.len() {
-            self.resize(slots_for(self.used + self.used / 4 + 2));
-        }
-        let at = self.find(id);
-        self.used += usize::from(self.slots[at].1 == PostingRef::EMPTY);
-        self.slots[at] = (id, word);
-    }
-
-    fn remove(&mut self, id: u32) -> PostingRef {
-        if self.used == 0 {
-            return PostingRef::EMPTY;
-        }
-        let mut hole = self.find(id);
-        let word = self.slots[hole].1;
-        if word == PostingRef::EMPTY {
-            return word;
-        }
-        self.used -= 1;
-        let mut at = hole;
-        loop {
-            at = self.next(at);
-            let (next_id, next_word) = self.slots[at];
-            if next_word == PostingRef::EMPTY {
-                break;
-            }
-            // It may fill the hole unless that would put it before its ideal slot.
-            let len = self.slots.len();
-            let distance = |from: usize, to: usize| (to + len - from) % len;
-            if distance(self.ideal(next_id), at) >= distance(hole, at) {
-                self.slots[hole] = (next_id, next_word);
-                hole = at;
-            }
-        }
-        self.slots[hole] = (0, PostingRef::EMPTY);
-        if self.slots.len() > self.reserved.max(16) && self.used * 4 < self.slots.len() {
-            self.resize(slots_for(self.used + self.used / 4 + 2));
-        }
-        word
-    }
-
-    fn resize(&mut self, slots: usize) {
-        // Never full: at least one more slot than ids.
-        let slots = slots.max(slots_for(self.used + 1)).max(self.reserved);
-        let old = std::mem::replace(
-            &mut self.slots,
-            vec![(0, PostingRef::EMPTY); slots].into_boxed_slice(),
-        );
-        for (id, word) in old {
-            if word != PostingRef::EMPTY {
-                let at = self.find(id);
-                self.slots[at] = (id, word);
-            }
-        }
-    }
+/// Chooses the ids that trigger a check.
+fn hash(id: u32) -> u32 {
+    id.wrapping_mul(0x9e37_79b1) >> 16
 }
 
 #[cfg(test)]
@@ -396,7 +280,7 @@ mod tests {
             postings.remove(&set.into_iter().collect::<Vec<_>>(), index_slot);
         }
         assert!(postings.is_empty() && postings.pages.is_empty() && postings.lists.is_empty());
-        assert_eq!(postings.scattered, 0);
+        assert_eq!(postings.scattered.len(), 0);
     }
 
     #[test]

@@ -14,9 +14,9 @@
 //! ends, in whichever way.
 //! Invariant: a listener gets what is published after the position at which it subscribed, and nothing from before it,
 //! however late the publisher is.
-//! Memory: at most 16 bytes for each address of each distinct set, in addition to the address table: less than one to
-//! eleven for an id that is in any set, shared among the sets that it is in; four for each further set that it is in,
-//! or far less if many ids have the same sets; four or less in the set.
+//! Memory: at most 12 bytes for each address of each distinct set, in addition to the address table: less than one to
+//! seven for an id that is in any set, shared among the sets that it is in; four or five for each set if it is in
+//! several, or far less if many ids have the same sets; four or less in the set.
 //! Not here: sockets, wire formats, time, tasks. The caller decides about publications and their time.
 #![forbid(unsafe_code)]
 
@@ -38,6 +38,7 @@ mod posting_page;
 mod queue;
 mod queue_memory;
 mod registry;
+mod scattered_postings;
 mod set_change;
 mod set_update;
 mod stats;

@@ -14,7 +14,7 @@ pub struct Limits {
     /// address table.
     pub addresses_max: usize,
     /// Pairs of a distinct subscription and an address of its sets; a shared subscription counts once. Memory: at most
-    /// 16 bytes each.
+    /// 12 bytes each.
     pub address_pairs_max: usize,
     /// Addresses in the sets of all listeners of one owner; each set counts, also a shared one.
     pub addresses_per_owner_max: usize,

@@ -1,10 +1,16 @@
 //! Lists of subscriptions that many ids share.
 //!
 //! Shape: a [`PostingRef`] is empty, one subscription, or refers to a list. Ids that got the same subscriptions
-//! together share one list, with a reference count. Lists of two to eight are in slabs; each longer one is a `Vec`.
-//! Memory: an id with one subscription needs no list; an unshared list costs four bytes a subscription
-//! and four for its count. Subscribing to a million ids creates as many lists as the ids had distinct ones before.
+//! together share one list, with a reference count. Lists of two to fourteen are in slabs; each longer one is a `Vec`.
+//! Most lists are shared by few ids or by very many, so a slab has a byte for each count, and the rest of the great ones
+//! is in a map.
+//! Memory: an id with one subscription needs no list; an unshared list costs four bytes a subscription and one for its
+//! count. Subscribing to a million ids creates as many lists as the ids had distinct ones before.
 //! Invariant: the count of a list is the number of ids that refer to it; at zero it is free.
+
+use std::ops::Range;
+
+use foldhash::HashMap;
 
 /// The subscriptions of an id: none, one, or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,8 +22,8 @@ pub(crate) const INDEX_SLOT_MAX: u32 = (1 << TAG_SHIFT) - 1;
 const TAG_SHIFT: u32 = 28;
 const ONE: u32 = 1;
 /// Tags from 2 to this are the lengths of lists in slabs.
-const SLAB_LEN_MAX: u32 = 8;
-const LONG: u32 = 9;
+const SLAB_LEN_MAX: u32 = 14;
+const LONG: u32 = 15;
 /// The number of lists by which a slab grows.
 const BLOCK_LISTS: usize = 512;
 /// Ends the chain of free lists.
@@ -52,17 +58,25 @@ impl PostingRef {
 pub(crate) struct PostingLists {
     /// Indexed by length minus two.
     slabs: [ListSlab; SLAB_LEN_MAX as usize - 1],
+    /// The part of a slab's counts above [`u8::MAX`].
+    counts_above: HashMap<PostingRef, u32>,
     long: Vec<LongList>,
     long_free: Vec<u32>,
 }
 
 #[derive(Default)]
 struct ListSlab {
-    /// Each has [`BLOCK_LISTS`] lists: a count, then the subscriptions. In a free list the first
-    /// subscription is the next free list.
-    blocks: Vec<Box<[u32]>>,
+    blocks: Vec<ListBlock>,
     free: Option<u32>,
     used: usize,
+}
+
+/// [`BLOCK_LISTS`] lists of one length.
+struct ListBlock {
+    /// The subscriptions of each list. In a free list the first one is the number of the next free list.
+    index_slots: Box<[u32]>,
+    /// References to each list, up to [`u8::MAX`].
+    counts: Box<[u8]>,
 }
 
 struct LongList {
@@ -92,21 +106,26 @@ impl PostingLists {
         index_slot: u32,
         memo: &mut MergeMemo,
     ) -> PostingRef {
-        match word.tag() {
-            0 => return PostingRef::with_tag(ONE, index_slot),
-            LONG if self.long[word.number() as usize].count == 1 => {
-                self.long[word.number() as usize].index_slots.push(index_slot);
-                return word;
-            }
-            _ => {}
+        if word == PostingRef::EMPTY {
+            return PostingRef::with_tag(ONE, index_slot);
         }
         if let Some(new) = memo.get(word) {
             self.count_one_more(new);
             self.release(word);
             return new;
         }
+        if word.tag() == LONG && self.long[word.number() as usize].count == 1 {
+            let list = &mut self.long[word.number() as usize].index_slots;
+            if list.len() == list.capacity() {
+                list.reserve_exact(list.len() / 8);
+            }
+            list.push(index_slot);
+            return word;
+        }
         let mut one = 0;
-        let mut index_slots = self.index_slots(&word, &mut one).to_vec();
+        let old = self.index_slots(&word, &mut one);
+        let mut index_slots = Vec::with_capacity(old.len() + 1);
+        index_slots.extend_from_slice(old);
         index_slots.push(index_slot);
         self.replace(word, index_slots, memo)
     }
@@ -121,22 +140,24 @@ impl PostingLists {
         match word.tag() {
             0 => return word,
             ONE => return if word.number() == index_slot { PostingRef::EMPTY } else { word },
-            LONG if self.long[word.number() as usize].count == 1 => {
-                let list = &mut self.long[word.number() as usize].index_slots;
-                if list.len() > SLAB_LEN_MAX as usize + 1 {
-                    if let Some(at) = list.iter().position(|slot| *slot == index_slot) {
-                        list.swap_remove(at);
-                        list.shrink_to(list.len() * 2);
-                    }
-                    return word;
-                }
-            }
             _ => {}
         }
         if let Some(new) = memo.get(word) {
             self.count_one_more(new);
             self.release(word);
             return new;
+        }
+        if word.tag() == LONG && self.long[word.number() as usize].count == 1 {
+            let list = &mut self.long[word.number() as usize].index_slots;
+            if list.len() > SLAB_LEN_MAX as usize + 1 {
+                if let Some(at) = list.iter().position(|slot| *slot == index_slot) {
+                    list.swap_remove(at);
+                    if list.capacity() > list.len() + list.len() / 4 {
+                        list.shrink_to(list.len() + list.len() / 8);
+                    }
+                }
+                return word;
+            }
         }
         let mut one = 0;
         let mut index_slots = self.index_slots(&word, &mut one).to_vec();
@@ -151,7 +172,8 @@ impl PostingLists {
     pub(crate) fn bytes(&self) -> usize {
         let blocks = self.slabs.iter().flat_map(|slab| &slab.blocks);
         let long = self.long.iter().map(|long| long.index_slots.capacity() * 4);
-        blocks.map(|block| size_of_val(&**block)).sum::<usize>()
+        blocks.map(ListBlock::bytes).sum::<usize>()
+            + self.counts_above.capacity() * size_of::<(PostingRef, u32)>()
             + long.sum::<usize>()
             + self.long.capacity() * size_of::<LongList>()
             + self.long_free.capacity() * 4
@@ -159,7 +181,9 @@ impl PostingLists {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.long.is_empty() && self.slabs.iter().all(|slab| slab.blocks.is_empty())
+        self.long.is_empty()
+            && self.counts_above.is_empty()
+            && self.slabs.iter().all(|slab| slab.blocks.is_empty())
     }
 
     fn replace(
@@ -190,6 +214,9 @@ impl PostingLists {
                         at
                     }
                     None => {
+                        if self.long.len() == self.long.capacity() {
+                            self.long.reserve_exact(self.long.len() / 8 + 1);
+                        }
                         self.long.push(list);
                         self.long.len() as u32 - 1
                     }
@@ -203,7 +230,13 @@ impl PostingLists {
         match word.tag() {
             0 | ONE => {}
             LONG => self.long[word.number() as usize].count += 1,
-            len => *self.slabs[slab_index(len)].count(len, word.number()) += 1,
+            len => {
+                let count = self.slabs[slab_index(len)].count(word.number());
+                match count.checked_add(1) {
+                    Some(more) => *count = more,
+                    None => *self.counts_above.entry(word).or_default() += 1,
+                }
+            }
         }
     }
 
@@ -222,7 +255,22 @@ impl PostingLists {
                     (self.long, self.long_free) = (Vec::new(), Vec::new());
                 }
             }
-            len => self.slabs[slab_index(len)].release(len, word.number()),
+            len => {
+                let slab = &mut self.slabs[slab_index(len)];
+                if *slab.count(word.number()) == u8::MAX
+                    && let Some(above) = self.counts_above.get_mut(&word)
+                {
+                    *above -= 1;
+                    if *above == 0 {
+                        self.counts_above.remove(&word);
+                        if self.counts_above.is_empty() {
+                            self.counts_above = HashMap::default();
+                        }
+                    }
+                } else {
+                    slab.release(len, word.number());
+                }
+            }
         }
     }
 }
@@ -231,42 +279,52 @@ fn slab_index(len: u32) -> usize {
     len as usize - 2
 }
 
+impl ListBlock {
+    /// Returns the positions of a list in its block.
+    fn range(len: u32, number: u32) -> Range<usize> {
+        let start = number as usize % BLOCK_LISTS * len as usize;
+        start..start + len as usize
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.index_slots) + size_of_val(&*self.counts)
+    }
+}
+
 impl ListSlab {
-    fn locate(len: u32, number: u32) -> (usize, usize) {
-        let number = number as usize;
-        (number / BLOCK_LISTS, number % BLOCK_LISTS * (len as usize + 1))
-    }
-
     fn list(&self, len: u32, number: u32) -> &[u32] {
-        let (block, at) = Self::locate(len, number);
-        &self.blocks[block][at + 1..=at + len as usize]
+        &self.blocks[number as usize / BLOCK_LISTS].index_slots[ListBlock::range(len, number)]
     }
 
-    fn count(&mut self, len: u32, number: u32) -> &mut u32 {
-        let (block, at) = Self::locate(len, number);
-        &mut self.blocks[block][at]
+    fn list_mut(&mut self, len: u32, number: u32) -> &mut [u32] {
+        let block = &mut self.blocks[number as usize / BLOCK_LISTS];
+        &mut block.index_slots[ListBlock::range(len, number)]
+    }
+
+    fn count(&mut self, number: u32) -> &mut u8 {
+        let number = number as usize;
+        &mut self.blocks[number / BLOCK_LISTS].counts[number % BLOCK_LISTS]
     }
 
     fn insert(&mut self, len: u32, index_slots: &[u32]) -> u32 {
         let number = self.free.unwrap_or_else(|| self.grow(len));
-        let (block, at) = Self::locate(len, number);
-        let list = &mut self.blocks[block][at..=at + len as usize];
-        self.free = Some(list[1]).filter(|next| *next != NONE);
-        list[0] = 1;
-        list[1..].copy_from_slice(index_slots);
+        *self.count(number) = 1;
+        let list = self.list_mut(len, number);
+        let next = Some(list[0]).filter(|next| *next != NONE);
+        list.copy_from_slice(index_slots);
+        self.free = next;
         self.used += 1;
         number
     }
 
     fn release(&mut self, len: u32, number: u32) {
-        let next = self.free.unwrap_or(NONE);
-        let (block, at) = Self::locate(len, number);
-        let list = &mut self.blocks[block][at..=at + len as usize];
-        list[0] -= 1;
-        if list[0] > 0 {
+        let count = self.count(number);
+        *count -= 1;
+        if *count > 0 {
             return;
         }
-        list[1] = next;
+        let next = self.free.unwrap_or(NONE);
+        self.list_mut(len, number)[0] = next;
         self.free = Some(number);
         self.used -= 1;
         if self.used == 0 {
@@ -277,13 +335,14 @@ impl ListSlab {
     /// Adds a block of free lists. Returns the first.
     fn grow(&mut self, len: u32) -> u32 {
         let first = (self.blocks.len() * BLOCK_LISTS) as u32;
-        let mut block = vec![0; BLOCK_LISTS * (len as usize + 1)].into_boxed_slice();
+        let mut index_slots = vec![0; BLOCK_LISTS * len as usize].into_boxed_slice();
         for at in 0..BLOCK_LISTS {
             let is_last = at + 1 == BLOCK_LISTS;
             let next = if is_last { NONE } else { first + at as u32 + 1 };
-            block[at * (len as usize + 1) + 1] = next;
+            index_slots[at * len as usize] = next;
         }
-        self.blocks.push(block);
+        let counts = vec![0; BLOCK_LISTS].into_boxed_slice();
+        self.blocks.push(ListBlock { index_slots, counts });
         first
     }
 }
@@ -292,7 +351,7 @@ impl ListSlab {
 #[derive(Default)]
 pub(crate) struct MergeMemo {
     last: Option<(PostingRef, PostingRef)>,
-    all: foldhash::HashMap<PostingRef, PostingRef>,
+    all: HashMap<PostingRef, PostingRef>,
 }
 
 impl MergeMemo {
@@ -310,5 +369,57 @@ impl MergeMemo {
     fn put(&mut self, old: PostingRef, new: PostingRef) {
         self.last = Some((old, new));
         self.all.insert(old, new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sort_slots(lists: &PostingLists, word: PostingRef) -> Vec<u32> {
+        let mut one = 0;
+        let mut index_slots = lists.index_slots(&word, &mut one).to_vec();
+        index_slots.sort_unstable();
+        index_slots
+    }
+
+    #[test]
+    fn a_list_that_very_many_ids_share_lives_until_the_last_has_left() {
+        let mut lists = PostingLists::default();
+        let mut words = vec![PostingRef::EMPTY; 1_000];
+        for index_slot in 0..20 {
+            let mut memo = MergeMemo::default();
+            for word in &mut words {
+                *word = lists.with_slot(*word, index_slot, &mut memo);
+            }
+            assert!(words.iter().all(|word| *word == words[0]), "all share one list");
+            let expected: Vec<u32> = (0..=index_slot).collect();
+            assert_eq!(sort_slots(&lists, words[0]), expected);
+        }
+        for index_slot in 0..20 {
+            // In two passes, so that the old list is shared by fewer and fewer ids.
+            for part in words.chunks_mut(600) {
+                let mut memo = MergeMemo::default();
+                for word in part {
+                    *word = lists.without_slot(*word, index_slot, &mut memo);
+                    let expected: Vec<u32> = (index_slot + 1..20).collect();
+                    assert_eq!(sort_slots(&lists, *word), expected);
+                }
+            }
+        }
+        assert!(words.iter().all(|word| *word == PostingRef::EMPTY) && lists.is_empty());
+    }
+
+    #[test]
+    fn an_unshared_list_takes_little_more_than_its_subscriptions() {
+        for (len, bytes_max) in [(2, 10.0), (8, 34.0), (14, 60.0), (15, 120.0), (40, 240.0)] {
+            let mut lists = PostingLists::default();
+            for _ in 0..10 * BLOCK_LISTS {
+                let index_slots = (0..len).collect();
+                lists.insert(index_slots);
+            }
+            let bytes = lists.bytes() as f64 / (10 * BLOCK_LISTS) as f64;
+            assert!(bytes <= bytes_max, "{bytes} of {len}");
+        }
     }
 }
