@@ -147,7 +147,7 @@ impl ResponseComparison {
         let behind = if self.recorded.is_some() { 0 } else { SLOTS_BEHIND };
         let newest = newest.saturating_sub(behind);
         self.record_jumps(follower)?;
-        let mut slot = self.next_slot.unwrap_or(self.known.first() + REACH);
+        let mut slot = self.next_slot.unwrap_or_else(|| self.known.first() + REACH);
         let first = self.known.first_after_restart();
         if slot < first {
             self.left_out.before_restart += first - slot;
