@@ -15,6 +15,7 @@
 //! and clients around it in [`scenario`] (feature `scenario`).
 //! Sources of Geyser updates that do what a test says are in [`geyser_source`], and in bytes in [`raw_geyser_source`];
 //! an upstream's archives are in [`archive_server`] (feature `geyser`).
+//! A model of kaspad, which a Kaspa ledger follows in tests, is in [`kaspa_node`] (feature `kaspa-node`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
@@ -39,6 +40,8 @@ pub mod forked_chain;
 pub mod geyser_source;
 #[cfg(feature = "scenario")]
 pub mod json_rpc_client;
+#[cfg(feature = "kaspa-node")]
+pub mod kaspa_node;
 mod model;
 #[cfg(feature = "scenario")]
 pub mod node;
