@@ -7,3 +7,4 @@ mod examples;
 mod page_access;
 mod pubsub;
 mod toy_api;
+mod toy_binary;

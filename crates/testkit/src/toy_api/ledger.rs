@@ -1,10 +1,10 @@
 //! The ledger of counters: one writer, many readers, a final block for each write. Above the newest final block there may
 //! be a tip that another block replaces.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use ledger::{Address, BlockId, Change, KeyKind, Record};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use query::{Ledger, LedgerConfig, Reader};
 
 /// A named number.
@@ -25,7 +25,7 @@ pub struct Counters {
     /// Reads the counters.
     pub reader: Reader<Counter, ()>,
     writer: Arc<Mutex<Writer>>,
-    listener: Arc<OnceLock<BlockListener>>,
+    listeners: Arc<RwLock<Vec<BlockListener>>>,
 }
 
 struct Writer {
@@ -55,12 +55,12 @@ impl Counters {
         let (mut ledger, reader) = Ledger::new(config, root, Arc::new(()));
         ledger.publish();
         let writer = Writer { ledger, tip: None, versions: 0 };
-        Self { reader, writer: Arc::new(Mutex::new(writer)), listener: Arc::default() }
+        Self { reader, writer: Arc::new(Mutex::new(writer)), listeners: Arc::default() }
     }
 
-    /// Sets the function that is called with each new block.
-    pub(super) fn set_listener(&self, listener: BlockListener) {
-        assert!(self.listener.set(listener).is_ok(), "a ledger has one listener");
+    /// Adds a function that is called with each new block.
+    pub(super) fn add_listener(&self, listener: BlockListener) {
+        self.listeners.write().push(listener);
     }
 
     /// Returns the counters at the current block, for as long as the value lives.
@@ -78,9 +78,8 @@ impl Counters {
         writer.ledger.finalize(block).ok()?; // it drops the tip
         writer.tip = None;
         writer.ledger.publish();
-        if let Some(listener) = self.listener.get() {
-            listener(&NewBlock { slot: block.slot, counter: *name, value });
-        }
+        let block = NewBlock { slot: block.slot, counter: *name, value };
+        self.listeners.read().iter().for_each(|listener| listener(&block));
         Some((value, block.slot))
     }
 

@@ -47,8 +47,8 @@ pub struct MethodTask {
     text: Utf8Bytes,
 }
 
-const HEIGHTS: Topic = Topic(0);
-const VALUES: Topic = Topic(1);
+pub(super) const HEIGHTS: Topic = Topic(0);
+pub(super) const VALUES: Topic = Topic(1);
 
 /// Limits like those of a node, for few clients.
 pub fn pubsub_config() -> Config {
@@ -89,7 +89,7 @@ impl ToySubscriptions {
         let pubsub = Arc::new(PubSubServer::new(protocol, config, pool, clients));
         add_metrics(&pubsub, &server.context.metrics);
         let publisher = Arc::downgrade(&pubsub);
-        server.api.counters.set_listener(Box::new(move |block| {
+        server.api.counters.add_listener(Box::new(move |block| {
             if let Some(pubsub) = publisher.upgrade() {
                 publish_block(&pubsub, block);
             }
@@ -189,7 +189,7 @@ impl ConflatableItems for NoItems {
 }
 
 impl ToySubscription {
-    fn interest(self) -> Interest {
+    pub(super) fn interest(self) -> Interest {
         match self {
             Self::Height => Interest { topic: HEIGHTS, filter: Filter::All },
             Self::Counter(name) => {
