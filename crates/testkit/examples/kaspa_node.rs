@@ -1,7 +1,7 @@
 //! Serves the model of kaspad for clients in other languages, and obeys commands on stdin, one a line.
 //!
-//! `cargo run -p testkit --example kaspa_node`. The first line of stdout has both addresses. Each command replies with a
-//! line: `mine N` and `siblings N` with the sink, `reorganize DEPTH` with the number of blocks that left and joined.
+//! `cargo run -p testkit --example kaspa_node`. The first line of stdout has both addresses. Each command replies with
+//! a line: `mine N` and `siblings N` with the sink, `reorganize DEPTH` with the number of blocks that left and joined.
 #![expect(clippy::print_stdout, reason = "the replies to commands")]
 
 use std::error::Error;

@@ -1,5 +1,6 @@
 //! The toy ledger in binary messages: one ledger in two encodings over the same connections.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use clients::ClientId;
@@ -23,6 +24,8 @@ use crate::toy_api::Toy;
 struct BinaryClient {
     socket: WebSocketStream<DuplexStream>,
     next_id: u64,
+    /// Notifications that came before a reply.
+    early: VecDeque<Vec<u8>>,
 }
 
 impl BinaryClient {
@@ -30,7 +33,7 @@ impl BinaryClient {
         let (client, io) = duplex(4_096);
         tokio::spawn(serve_connection(io, ClientId(1), Arc::clone(server)));
         let socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
-        Self { socket, next_id: 1 }
+        Self { socket, next_id: 1, early: VecDeque::new() }
     }
 
     /// The next message, whole.
@@ -50,7 +53,11 @@ impl BinaryClient {
         self.next_id += 1;
         let request = encode_request(id, operation, payload);
         self.socket.send(Message::Binary(request.into())).await.expect("it reads");
-        let reply = self.receive().await;
+        let mut reply = self.receive().await;
+        while reply[8] == KIND_NOTIFICATION {
+            self.early.push_back(reply);
+            reply = self.receive().await;
+        }
         assert_eq!(reply[..8], id.to_le_bytes());
         (reply[8], reply[HEAD_BYTES..].to_vec())
     }
@@ -63,7 +70,10 @@ impl BinaryClient {
 
     /// The value, the subscription and the sequence of a notification.
     async fn notification(&mut self) -> [u64; 3] {
-        let message = self.receive().await;
+        let message = match self.early.pop_front() {
+            Some(message) => message,
+            None => self.receive().await,
+        };
         assert_eq!(message[..HEAD_BYTES], encode_request(0, KIND_NOTIFICATION, &[]));
         let number = |at: usize| {
             let at = HEAD_BYTES + 8 * at;

@@ -1,7 +1,7 @@
 //! The sockets of a model node: one task for each connection.
 //!
-//! Requests of a connection run one after another, as in kaspad; notifications are written meanwhile. A message without a
-//! known operation ends the connection without a close frame.
+//! Requests of a connection run one after another, as in kaspad; notifications are written meanwhile. A message
+//! without a known operation ends the connection without a close frame.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

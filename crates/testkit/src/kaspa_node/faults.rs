@@ -16,8 +16,8 @@ pub enum Lie {
         /// The number of the bit.
         bit: u32,
     },
-    /// A bit of a header's commitment. The header no longer matches the block's hash; for a false commitment with a correct
-    /// hash see `KaspaNode::mine_with_false_commitment`.
+    /// A bit of a header's commitment. The header no longer matches the block's hash; for a false commitment with a
+    /// correct hash see `KaspaNode::mine_with_false_commitment`.
     Commitment {
         /// The block.
         block: Hash,

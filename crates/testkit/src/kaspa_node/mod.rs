@@ -2,8 +2,8 @@
 //!
 //! In: requests of clients, and calls of a test that mine blocks, siblings and reorganizations, or submit transactions.
 //! Out: replies and notifications in kaspad's shapes and order. Header hashes, links and commitments are real.
-//! Faults on request: lies in one bit, false commitments, lost, doubled and late notifications, cut connections, delayed
-//! replies.
+//! Faults on request: lies in one bit, false commitments, lost, doubled and late notifications, cut connections,
+//! delayed replies.
 //! The behaviour was recorded from kaspad 2.1.0, or read in its source. The heads of `dag` and `mempool` list the
 //! simplifications. The encoders are independent of the crate `kaspa`, so that tests compare two implementations. The
 //! sockets are those of tungstenite and not of `websocket`, because kaspad ends connections without a close frame.
@@ -150,8 +150,8 @@ impl KaspaNode {
         add_with_nonce(&mut state, block)
     }
 
-    /// Mines a block with one wrong bit in its commitment. Its hash and its link are correct, and the node accepts it as its
-    /// sink.
+    /// Mines a block with one wrong bit in its commitment. Its hash and its link are correct, and the node accepts it
+    /// as its sink.
     pub fn mine_with_false_commitment(&self, bit: usize) -> Hash {
         let mut state = self.shared.state.lock();
         let mut block = state.dag.build_template(&default_miner());
@@ -195,7 +195,8 @@ impl KaspaNode {
         self.shared.state.lock().is_synced = is_synced;
     }
 
-    /// Deletes all blocks above the first one and cuts all connections, as if the node had restarted without its database.
+    /// Deletes all blocks above the first one and cuts all connections, as if the node had restarted without its
+    /// database.
     pub fn reset(&self) {
         let mut state = self.shared.state.lock();
         state.dag = Dag::new(COINBASE_MATURITY);

@@ -12,7 +12,12 @@ const P2P_ID: &str = "91204467-c4b8-4428-9af9-df755dc7c391";
 /// A fee estimate of an idle node, as it was recorded.
 const FEE_ESTIMATE_BORSH: &str = "4a00000001000000000000005940822fdc10f8383b3f020000000000000000005940822fdc10f8\
     383b3f0000000000005940822fdc10f8383b3f010000000000000000005940822fdc10f8383b3f";
-const FEE_ESTIMATE_JSON: &str = r#"{"lowBuckets":[{"estimatedSeconds":0.0004153829221287196,"feerate":100.0}],"normalBuckets":[{"estimatedSeconds":0.0004153829221287196,"feerate":100.0},{"estimatedSeconds":0.0004153829221287196,"feerate":100.0}],"priorityBucket":{"estimatedSeconds":0.0004153829221287196,"feerate":100.0}}"#;
+const FEE_ESTIMATE_JSON: &str = concat!(
+    r#"{"lowBuckets":[{"estimatedSeconds":0.0004153829221287196,"feerate":100.0}],"#,
+    r#""normalBuckets":[{"estimatedSeconds":0.0004153829221287196,"feerate":100.0},"#,
+    r#"{"estimatedSeconds":0.0004153829221287196,"feerate":100.0}],"#,
+    r#""priorityBucket":{"estimatedSeconds":0.0004153829221287196,"feerate":100.0}}"#
+);
 
 impl Replies<'_> {
     /// The reply to a method without parameters.

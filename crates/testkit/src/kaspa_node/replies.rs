@@ -20,6 +20,7 @@ pub const CHAIN_BATCH_MAX: usize = 2_480;
 const BLOCKS_MAX: usize = 249;
 /// The selected parent that kaspad reports for the first block.
 const ORIGIN: Hash = Hash([0xfe; 32]);
+
 /// The state that replies are made from.
 pub(crate) struct Replies<'a> {
     pub(crate) dag: &'a Dag,
@@ -243,8 +244,8 @@ impl Replies<'_> {
             .field("chainBlockAcceptedTransactions", Value::structures(blocks)))
     }
 
-    /// Returns a chain block with the transactions that it accepts. If a script has no address, the call fails, as in kaspad
-    /// at every level above None.
+    /// Returns a chain block with the transactions that it accepts. If a script has no address, the call fails, as in
+    /// kaspad at every level above None.
     fn accepting_block(&self, block: &DagBlock) -> MethodResult {
         let header = self.faults.report_header(&block.hash, &block.header);
         let accepted = block.state.as_ref().map_or(&[][..], |state| &state.accepted);

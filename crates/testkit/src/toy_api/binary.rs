@@ -3,7 +3,8 @@
 //! In: a client's message, `id u64 | operation u8 | payload`, numbers in little-endian order. Out: `id u64 | kind u8 |
 //! payload`, where a kind is [`KIND_OK`], [`KIND_ERROR`] with a text, or [`KIND_NOTIFICATION`], which has no id but 0:
 //! `value u64 | subscription u64 | sequence u64`.
-//! Shape: calls that write, and lists, are tasks of the pool; a list is streamed in parts. A text closes the connection.
+//! Shape: calls that write, and lists, are tasks of the pool; a list is streamed in parts. A text closes the
+//! connection.
 //! Bounds: those of the server's `Config`; a name has from 1 to 36 bytes.
 
 use std::sync::Arc;
@@ -184,7 +185,7 @@ fn run_operation(
             let name = Address::try_from(name).ok()?;
             Outcome::Work(Work::Add { counters, name, amount: u64::from_le_bytes(*amount) })
         }
-        OP_LIST => Outcome::Work(Work::List { view: server.view(Commitment::Finalized) }),
+        OP_LIST => Outcome::Work(Work::List { counters: server.0.api.counters.clone() }),
         OP_SUBSCRIBE_HEIGHT => return Some(subscribe(ToySubscription::Height)),
         OP_SUBSCRIBE_COUNTER => {
             let name = Address::try_from(payload).ok()?;
@@ -216,7 +217,8 @@ impl SessionTask for BinaryTask {
                 };
                 (vec![SessionOutput::Message(reply.into())], None)
             }
-            Work::List { view } => {
+            Work::List { counters } => {
+                let view = counters.reader.view(Commitment::Finalized);
                 let mut counters: Vec<(Address, u64)> =
                     view.all().map(|(name, counter)| (name, counter.0)).collect();
                 counters.sort_unstable_by(|left, right| left.0.as_bytes().cmp(right.0.as_bytes()));

@@ -1,10 +1,10 @@
-//! A ledger of named counters, served by the serving layer: the proof that `http_server`, `response_cache`, `jsonrpc` and
-//! `rest` name no chain, and that `websocket` knows no encoding.
+//! A ledger of named counters, served by the serving layer: the proof that `http_server`, `response_cache`, `jsonrpc`
+//! and `rest` name no chain, and that `websocket` knows no encoding.
 //!
 //! Shape: [`ToyApi`] is a table of methods over a real `query::Ledger`; [`ToyRest`] is the table that serves them over
 //! REST; [`ToySubscriptions`] serves calls and two subscriptions over WebSocket, and [`ToyBinary`] the same in binary
-//! messages. Each write is a block of its own, final at once. [`Counters::replace_tip`] makes a tip that is not final, and
-//! replaces the one before.
+//! messages. Each write is a block of its own, final at once. [`Counters::replace_tip`] makes a tip that is not final,
+//! and replaces the one before.
 
 pub mod binary;
 mod ledger;

@@ -145,6 +145,10 @@ async fn siblings_are_merged_by_the_next_block() {
     // The figures of kaspad 2.1.0 after the same calls.
     assert_eq!((info.block_count, info.virtual_daa_score), (6, 6));
     assert_eq!(info.tip_hashes.len(), 3);
+    node.with_dag(|dag| {
+        let first = dag.block(&dag.genesis()).expect("the first block");
+        assert_eq!(first.transactions[0].hash(), first.header.hash_merkle_root);
+    });
     assert_eq!(info.sink, *siblings.iter().max().expect("three"), "equal work: by hash");
     let [next] = node.mine(1)[..] else { panic!("one block") };
     let header = node.with_dag(|dag| dag.block(&next).expect("it is there").header.clone());

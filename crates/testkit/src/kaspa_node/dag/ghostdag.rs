@@ -1,8 +1,8 @@
 //! GHOSTDAG: from a block's parents to its selected parent, the blocks that it merges, their colours, and its scores.
 //!
-//! Simplification: a merged block is blue if its own anticone has at most K blocks, red ones included. kaspad counts only
-//! blue ones, and also checks the anticones of earlier blue blocks. Both give the same colours while all parallel branches
-//! together have at most K blocks. Colours change scores and rewards, but not the acceptance of transactions.
+//! Simplification: a merged block is blue if its own anticone has at most K blocks, red ones included. kaspad counts
+//! only blue ones, and also checks the anticones of earlier blue blocks. Both give the same colours while all parallel
+//! branches together have at most K blocks. Colours change scores and rewards, but not the acceptance of transactions.
 
 use kaspa::Hash;
 

@@ -1,11 +1,11 @@
 //! A small DAG of simnet's blocks: headers with their real hashes, commitments over the UTXO set, the virtual block.
 //!
 //! In: blocks and transactions. Out: the [`BlockEffects`] of each block, from which a node makes its notifications.
-//! Shape: a block is checked when it is added. A block with a wrong commitment or invalid transactions stays in the DAG,
-//! but off the selected chain. The virtual block merges the tips, and its selected parent is the sink.
-//! Scores, the order of acceptance, coinbases, Merkle roots and differences follow kaspad 2.1.0. Simplifications: colours
-//! (`ghostdag`), timestamps, parents on higher levels, and `accepted_id_merkle_root`, which is a hash over the accepted ids
-//! instead of the commitment of KIP-21. There is no pruning and no finality.
+//! Shape: a block is checked when it is added. A block with a wrong commitment or invalid transactions stays in the
+//! DAG, but off the selected chain. The virtual block merges the tips, and its selected parent is the sink.
+//! Scores, the order of acceptance, coinbases, Merkle roots and differences follow kaspad 2.1.0. Simplifications:
+//! colours (`ghostdag`), timestamps, parents on higher levels, and `accepted_id_merkle_root`, which is a hash over the
+//! accepted ids instead of the commitment of KIP-21. There is no pruning and no finality.
 
 mod acceptance;
 mod blocks;

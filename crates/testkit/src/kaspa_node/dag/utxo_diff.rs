@@ -1,7 +1,7 @@
 //! The difference between two UTXO sets, composed by the rules of kaspad.
 //!
-//! An output that is removed and added cancels out only if both entries have the same DAA score. Otherwise the outpoint is
-//! in both lists, and clients of a node see it twice.
+//! An output that is removed and added cancels out only if both entries have the same DAA score. Otherwise the
+//! outpoint is in both lists, and clients of a node see it twice.
 
 use std::collections::BTreeMap;
 

@@ -9,8 +9,8 @@ use super::ghostdag::MERGE_SET_MAX;
 use super::new_block::PARENTS_MAX;
 
 impl Blocks {
-    /// Returns the sink, then other tips while the merge set is within its limit. A tip over the limit is left out, where
-    /// kaspad would try its ancestors.
+    /// Returns the sink, then other tips while the merge set is within its limit. A tip over the limit is left out,
+    /// where kaspad would try its ancestors.
     pub(crate) fn pick_virtual_parents(&self) -> Vec<Hash> {
         let tips = self.tips().iter();
         let mut heap: BinaryHeap<_> = tips.map(|tip| self.work_order(tip)).collect();

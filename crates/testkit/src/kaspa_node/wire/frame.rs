@@ -59,7 +59,8 @@ impl Encoding {
         }
     }
 
-    /// Encodes the reply to a request that is not dispatched: the operation is not a method, or the payload is malformed.
+    /// Encodes the reply to a request that is not dispatched: the operation is not a method, or the payload is
+    /// malformed.
     pub(crate) fn rejection(self, id: u64, operation: Operation, error: &ServerError) -> Frame {
         let code = match error {
             ServerError::NotFound => NOT_FOUND_CODE,

@@ -1,7 +1,7 @@
 //! The shapes of headers, transactions, blocks and UTXOs, as kaspad 2.1.0 writes them.
 //!
-//! There are two families: plain shapes in most messages, and optional ones in getVirtualChainFromBlockV2, where each field
-//! has a tag.
+//! There are two families: plain shapes in most messages, and optional ones in getVirtualChainFromBlockV2, where each
+//! field has a tag.
 
 use kaspa::{
     AddressUtxo, CovenantBinding, Hash, Header, Outpoint, Prefix, ScriptPublicKey, Transaction,
