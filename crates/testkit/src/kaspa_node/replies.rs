@@ -2,8 +2,11 @@
 //!
 //! A method that is not modelled fails with a text that says so.
 
+use std::collections::BTreeSet;
+
 use kaspa::{
-    Hash, Header, KaspaAddress, Method, Outpoint, Prefix, ScriptPublicKey, Transaction, UtxoEntry,
+    AddressPayload, Hash, Header, KaspaAddress, Method, Outpoint, Prefix, ScriptPublicKey,
+    Transaction, UtxoEntry,
 };
 
 use super::dag::{Accepted, ChainPath, Dag, DagBlock, MempoolEntry, Miner};
@@ -112,8 +115,12 @@ impl Replies<'_> {
         own.map(|(outpoint, entry)| self.faults.report_amount(outpoint, entry.amount)).sum()
     }
 
+    /// Returns the transactions in the mempool by address, each address once.
     fn mempool_by_addresses(&self, addresses: &[KaspaAddress]) -> Structure {
-        let entries = addresses.iter().map(|address| {
+        let payloads: BTreeSet<AddressPayload> =
+            addresses.iter().map(|address| address.payload).collect();
+        let entries = payloads.into_iter().map(|payload| {
+            let address = &KaspaAddress { prefix: Prefix::Simnet, payload };
             let script = to_script(address);
             let select = |is_own: &dyn Fn(&MempoolEntry) -> bool| {
                 let own = self.dag.mempool().iter().filter(|entry| is_own(entry));
@@ -125,9 +132,8 @@ impl Replies<'_> {
                 let mut outputs = entry.transaction.outputs.iter();
                 outputs.any(|output| output.script_public_key == script)
             });
-            let address = KaspaAddress { prefix: Prefix::Simnet, ..*address };
             Structure::without_version()
-                .field("address", Value::Address(address))
+                .field("address", Value::Address(*address))
                 .field("sending", sending)
                 .field("receiving", receiving)
         });
