@@ -122,13 +122,17 @@ impl Listener {
             }
             Scope::UtxosChanged { addresses } => {
                 let UtxoScope::Scripts(known) = &mut self.utxos else { return };
-                scripts(&addresses).for_each(|script| drop(known.remove(&script)));
+                for script in scripts(&addresses) {
+                    known.remove(&script);
+                }
                 if known.is_empty() {
                     self.utxos = UtxoScope::None;
                 }
             }
             Scope::VirtualChainChanged { .. } => self.chain_with_ids = None,
-            Scope::Other(event) => drop(self.events.remove(&event)),
+            Scope::Other(event) => {
+                self.events.remove(&event);
+            }
         }
     }
 

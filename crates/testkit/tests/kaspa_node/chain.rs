@@ -130,7 +130,7 @@ async fn balances_supply_and_utxos_agree() {
 
     let supply = client.call(|id| Method::GetCoinSupply.encode_borsh_request(id)).await;
     let supply = CoinSupply::decode_borsh(&supply.expect("the supply")).expect("the supply");
-    let all = known.values().map(|entry| entry.amount).sum();
+    let all: u64 = known.values().map(|entry| entry.amount).sum();
     assert_eq!(supply.circulating_sompi, all);
 }
 

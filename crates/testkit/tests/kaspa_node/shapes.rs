@@ -24,7 +24,13 @@ pub(crate) fn assert_shape(value: &Value, golden: &Value) {
             fields.iter().for_each(|(name, field)| assert_shape(field, &expected[name]));
         }
         (Value::Array(elements), Value::Array(expected)) => {
-            if let Some(expected) = expected.first() {
+            let is_tuple = expected.len() > 1
+                && std::mem::discriminant(&expected[0]) != std::mem::discriminant(&expected[1]);
+            if is_tuple {
+                assert_eq!(elements.len(), expected.len(), "{value} {golden}");
+                let pairs = elements.iter().zip(expected);
+                pairs.for_each(|(element, expected)| assert_shape(element, expected));
+            } else if let Some(expected) = expected.first() {
                 elements.iter().for_each(|element| assert_shape(element, expected));
             }
         }

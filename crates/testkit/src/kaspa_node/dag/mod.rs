@@ -27,6 +27,7 @@ use self::acceptance::{accept_merged, check_spend};
 use self::blocks::Blocks;
 pub use self::blocks::{Accepted, ChainPath, ChainState, DagBlock, Ghostdag, Reward};
 pub use self::coinbase::Miner;
+#[cfg(test)]
 pub(crate) use self::coinbase::merkle_root;
 use self::coinbase::{CoinbasePayload, coinbase};
 pub use self::mempool::MempoolEntry;
@@ -89,7 +90,6 @@ impl Dag {
     pub fn new(coinbase_maturity: u64) -> Self {
         let header = Network::Simnet.genesis();
         let coinbase = Transaction {
-            version: 1,
             subnetwork_id: SubnetworkId::COINBASE,
             payload: GENESIS_PAYLOAD.to_vec(),
             ..Transaction::default()

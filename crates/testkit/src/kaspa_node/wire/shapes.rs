@@ -307,9 +307,14 @@ pub(crate) fn compute_mass(tx: &Transaction) -> u64 {
     if tx.is_coinbase() {
         return 0;
     }
-    let input_bytes = |input: &TransactionInput| 36 + 8 + input.signature_script.len() + 8;
-    let output_bytes =
-        |output: &TransactionOutput| 8 + 2 + 8 + output.script_public_key.script.len();
+    // From version 1 on, an input has a budget, and an output may have a covenant.
+    let budget_bytes = if tx.version > 0 { 2 } else { 0 };
+    let input_bytes =
+        |input: &TransactionInput| 36 + 8 + input.signature_script.len() + 8 + budget_bytes;
+    let output_bytes = |output: &TransactionOutput| {
+        let covenant_bytes = if output.covenant.is_some() { 2 + 32 } else { 0 };
+        8 + 2 + 8 + output.script_public_key.script.len() + covenant_bytes
+    };
     let inputs: usize = tx.inputs.iter().map(input_bytes).sum();
     let outputs: usize = tx.outputs.iter().map(output_bytes).sum();
     let bytes = 2 + 8 + inputs + 8 + outputs + 8 + 20 + 8 + 32 + 8 + tx.payload.len();
