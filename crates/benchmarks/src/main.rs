@@ -22,6 +22,7 @@ mod node;
 mod report;
 mod rpc;
 mod serving;
+mod sets;
 mod snapshot;
 mod start;
 mod state;
@@ -80,6 +81,11 @@ const BENCHMARKS: &[Benchmark] = &[
     ("console", "the console: its bytes, and what open pages cost their node", console::run),
     ("forks", "snapshots and reverts of a local ledger, as it grows", forks::run),
     ("subs", "subscriptions to sets of addresses: memory, publishing, completeness", subs::run),
+    (
+        "sets",
+        "500 clients that subscribe to 3.4 M addresses and leave: the experiment of Kaspa PR 427",
+        sets::run,
+    ),
     ("blocks", "tips that are replaced, and deep chains: a virtual block, a root", blocks::run),
     ("grpc", "Yellowstone gRPC: publishing to 100 clients compared with one", grpc::run),
     ("follow", "a followed chain of mainnet's shape: updates a second, lag, verdicts", follow::run),

@@ -4,7 +4,7 @@
 //! Shape: every measured row is appended to its CSV at once, with the commit that it was measured at. A benchmark that
 //! was stopped continues with the rows that the files lack. Rows of another commit are dropped, or with `--keep` used;
 //! `--fresh` drops all.
-//! Not here: the rows and tables (`contention`, `tpu/streams`), the bars (`threshold`).
+//! Not here: the rows and tables (`contention`, `streams`, `sets`), the bars (`threshold`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -180,6 +180,12 @@ impl Progress {
             );
         }
     }
+}
+
+/// A table's heading and rule.
+pub(crate) fn table_head(title: &str, about: &str, columns: &[&str]) -> String {
+    let rule = "|---".repeat(columns.len());
+    format!("\n## {title}\n\n{about}\n\n| {} |\n{rule}|\n", columns.join(" | "))
 }
 
 /// The short id in `Commit 5bde72a of ...`, with `+` if files were changed.

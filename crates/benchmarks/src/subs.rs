@@ -1,25 +1,24 @@
-//! Subscriptions to sets of addresses: `subs [--toy] [--only PART] [--seconds N] [--csv FILE]`.
+//! Subscriptions to sets of addresses: `subs [--toy] [--only PART] [--csv FILE]`.
 //!
-//! Parts: `engine` (bytes and publishing, without a node), `sets` (a node with 500 clients of 3.4 M
-//! pairs, in five set-ups), `million` (one client of a million addresses alongside others), `hot` (one
-//! account, thousands of connections, compared with a plain WebSocket broadcast), `latency` (from a confirmed
-//! block to clients' sockets, at 1 % to 100 % of capacity). `bare` is that broadcast. With `--csv`,
-//! memory (`sets`) and latency are written as CSV and SVG.
-//! The set-ups are those of Kaspa's `subscribe_benchmarks` (500 clients, every hundredth a
-//! monitor of up to a million addresses, the others wallets of 800), with transactions that hit them.
+//! Parts: `engine` (bytes and publishing, without a node), `million` (one client of a million addresses alongside
+//! others), `hot` (one account, thousands of connections, compared with a plain WebSocket broadcast), `latency` (from a
+//! confirmed block to clients' sockets, at 1 % to 100 % of capacity). `bare` is that broadcast. With `--csv`, latency is
+//! written as CSV and SVG.
+//! Not here: a node with 500 clients (`sets`).
 
-mod addresses;
+pub(crate) mod addresses;
 mod broadcast;
+pub(crate) mod client_sets;
 mod hot_account;
 mod latency;
 mod million;
+pub(crate) mod observations;
 mod registry;
-mod runtime;
-mod sets;
+pub(crate) mod runtime;
 mod size;
-mod transfers;
+pub(crate) mod transfers;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use self::size::{FULL, Size, TOY};
 use crate::arguments::value_of;
@@ -28,10 +27,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if args.first().is_some_and(|arg| arg == "bare") {
         return broadcast::run(args);
     }
-    let mut size = if args.iter().any(|arg| arg == "--toy") { TOY } else { FULL };
-    if let Some(seconds) = value_of(args, "--seconds")? {
-        size.seconds = seconds.parse().context("--seconds")?;
-    }
+    let size = if args.iter().any(|arg| arg == "--toy") { TOY } else { FULL };
     let only = value_of(args, "--only")?;
     let csv = value_of(args, "--csv")?;
     let mut parts = 0;
@@ -49,18 +45,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         latency::run(&size, csv)?;
         parts += 1;
     }
-    if only.is_none_or(|only| only.starts_with("sets")) {
-        // `sets-abe` runs those three.
-        let all = if size.is_toy { "be" } else { "abcde" };
-        let which = only.and_then(|only| only.strip_prefix("sets-")).unwrap_or(all);
-        sets::run(&size, which, csv)?;
-        parts += 1;
-    }
     if parts == 0 {
-        bail!(
-            "usage: subs [--toy] [--only engine|sets|sets-abe|million|hot|latency] [--seconds N] \
-             [--csv FILE]"
-        );
+        bail!("usage: subs [--toy] [--only engine|million|hot|latency] [--csv FILE]");
     }
     Ok(())
 }

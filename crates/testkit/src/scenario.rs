@@ -3,15 +3,13 @@
 //!
 //! ```text
 //! let node = NodeCommand::dev(program).args(["--slot-ms", "200"]).start()?;
-//! let memory = MemorySampler::new(&node, Duration::from_secs(1));
 //! let mut scenario = Scenario::default();
-//! scenario.add(memory.task());
 //! scenario.add(send_at(node.rpc, 100.0, transfers));
 //! for n in 0..500 {
 //!     scenario.add(wallet(&node, n));
 //! }
 //! scenario.run(tokio::time::sleep(Duration::from_secs(30))).await?;
-//! println!("{} bytes", memory.mean_of_last(0.7));
+//! println!("{} bytes", node.resident_bytes()?);
 //! ```
 //!
 //! Shape: a task is a future with a [`Stop`] signal. The first error of a task ends the scenario with that error.
@@ -19,7 +17,6 @@
 //! Not here: measurements and their bars (`benchmarks`), the parts of a node.
 
 mod client;
-mod memory;
 mod metrics;
 mod sender;
 mod storm;
@@ -32,7 +29,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use client::{Client, SeenNotification};
-pub use memory::MemorySampler;
 pub use metrics::ScrapedMetrics;
 pub use sender::{SendStats, send_at_rate};
 pub use storm::Storm;

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, ensure};
 
-use super::measurement::{Measurement, size_name, table_head};
+use super::measurement::{Measurement, size_name};
+use crate::report::table_head;
 use crate::tpu::process::{Generator, Server};
 
 /// Sizes of transactions; 0 for the mix.

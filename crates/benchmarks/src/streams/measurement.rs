@@ -1,4 +1,4 @@
-//! What every part of the benchmark gets, and how its tables begin.
+//! The size, servers and report that each part of the benchmark gets.
 
 use crate::report::{Progress, Report};
 
@@ -60,10 +60,4 @@ impl Measurement<'_> {
 /// The name of a size of transactions.
 pub(super) fn size_name(bytes: usize) -> String {
     if bytes == 0 { "the mix".to_owned() } else { bytes.to_string() }
-}
-
-/// A table's heading and rule.
-pub(super) fn table_head(title: &str, about: &str, columns: &[&str]) -> String {
-    let rule = "|---".repeat(columns.len());
-    format!("\n## {title}\n\n{about}\n\n| {} |\n{rule}|\n", columns.join(" | "))
 }

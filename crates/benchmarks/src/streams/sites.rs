@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 
 use super::dhat::{Allocations, Dhat};
-use super::measurement::{Measurement, table_head};
+use super::measurement::Measurement;
+use crate::report::table_head;
 use crate::tpu::process::{Generator, Server};
 
 /// Sites with fewer allocations in a thousand streams are summed up in one row.

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::measurement::{Measurement, table_head};
+use super::measurement::Measurement;
+use crate::report::table_head;
 use crate::tpu::process::{Generator, Server};
 
 /// Debian's libjemalloc2.

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
-use super::measurement::{Measurement, size_name, table_head};
+use super::measurement::{Measurement, size_name};
 use crate::median::median;
-use crate::report::Rows;
+use crate::report::{Rows, table_head};
 use crate::threshold;
 use crate::tpu::stream_cost::{Cell, Contender, SIZES};
 

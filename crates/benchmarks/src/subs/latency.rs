@@ -1,27 +1,22 @@
 //! Latency of notifications: from the confirmation of a block to its clients' sockets, at several shares of the
 //! node's highest rate of transactions.
 //!
-//! Shape: wallets of 800 addresses, one for each connection; transfers that each hit one of them. The time of
-//! confirmation comes from the node (`slotsUpdatesSubscribe`). A thread that does only that takes the arrival times.
-//! The node truncates its times to whole milliseconds, so latencies are up to 1 ms too large.
+//! Shape: wallets of 800 addresses, one for each connection; transfers that each hit one of them. The node truncates
+//! the times of confirmation to whole milliseconds, so latencies are up to 1 ms too large (`observations`).
 //! Capacity is the rate that the node executes when four connections send as fast as they get responses.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::{Context, Result, ensure};
-use parking_lot::Mutex;
-use serde_json::{Value, json};
 use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::Node;
-use testkit::scenario::{Client, Scenario, SendStats, Task, send_at_rate, task};
+use testkit::scenario::{Scenario, SendStats, send_at_rate};
 use testkit::transfers::fund_payers;
 
-use super::addresses::address_of;
+use super::observations::{ListenerThread, Observations};
 use super::runtime::runtime;
 use super::size::Size;
 use super::transfers::Transfers;
@@ -37,17 +32,6 @@ const SIGNED_MAX: f64 = 15_000.0;
 const WALLET: u32 = 800;
 /// Percent of capacity.
 const LOADS: [u32; 5] = [1, 10, 50, 90, 100];
-
-/// A message: its slot, its arrival time (microseconds since 1970), its number of accounts.
-type Arrival = (u64, u64, usize);
-
-/// The shared observations of a run's clients.
-#[derive(Clone, Default)]
-struct Observations {
-    arrivals: Arc<Mutex<Vec<Arrival>>>,
-    /// Confirmation time of each slot, in milliseconds since 1970.
-    confirmed: Arc<Mutex<HashMap<u64, u64>>>,
-}
 
 struct Row {
     load: u32,
@@ -68,7 +52,8 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
     let mut caller = JsonRpcClient::open(node.rpc)?;
     let transfers = Transfers::new(fund_payers(&mut caller, 64)?, caller.latest_blockhash()?);
     let heard = Observations::default();
-    let listening = listen(&node, clients, &heard)?;
+    let wallets = (0..clients as u32).map(|number| number * WALLET..(number + 1) * WALLET);
+    let listening = ListenerThread::start(node.ws, wallets.collect(), &heard)?;
     let addresses = clients as u32 * WALLET;
     let mut next = 0;
     let mut numbers = move |count: f64| {
@@ -108,87 +93,6 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
     }
 }
 
-/// The clients, on a thread of their own. They end with the returned value.
-fn listen(node: &Node, clients: usize, heard: &Observations) -> Result<ListenerThread> {
-    let ws = node.ws;
-    let heard = heard.clone();
-    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
-    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
-    let run = async move {
-        let mut scenario = Scenario::default();
-        let subscribed = async {
-            let mut slots = Client::connect(ws).await?;
-            slots.call("slotsUpdatesSubscribe", json!([])).await?;
-            scenario.add(confirmations(slots, heard.clone()));
-            for number in 0..clients as u32 {
-                let mut client = Client::connect(ws).await?;
-                let set = number * WALLET..(number + 1) * WALLET;
-                client.subscribe_set("confirmed", set.map(address_of)).await?;
-                scenario.add(arrivals(client, heard.clone()));
-            }
-            Ok::<_, anyhow::Error>(())
-        };
-        // The receiver is dropped only after an earlier error.
-        let _ = ready.send(subscribed.await);
-        scenario.run(async { drop(is_over.await) }).await
-    };
-    let thread = std::thread::Builder::new().name("clients".to_owned()).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(run)
-    })?;
-    is_ready.recv().context("no clients")??;
-    Ok(ListenerThread { over: Some(over), thread: Some(thread) })
-}
-
-/// Clients that listen. Dropping it ends them, and prints their errors.
-struct ListenerThread {
-    over: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<Result<()>>>,
-}
-
-impl Drop for ListenerThread {
-    fn drop(&mut self) {
-        drop(self.over.take());
-        match self.thread.take().map(std::thread::JoinHandle::join) {
-            Some(Ok(Err(err))) => println!("  a client ended early: {err:#}"),
-            Some(Err(_)) => println!("  a client panicked"),
-            Some(Ok(Ok(()))) | None => {}
-        }
-    }
-}
-
-fn arrivals(mut client: Client, heard: Observations) -> Task {
-    task(async move |mut stop| {
-        loop {
-            let text = tokio::select! {
-                () = stop.stopped() => return Ok(()),
-                text = client.notification() => text?,
-            };
-            let at = unix_us();
-            let seen = Client::parse_notification(&text)?;
-            heard.arrivals.lock().push((seen.slot, at, seen.pubkeys.len()));
-        }
-    })
-}
-
-fn confirmations(mut client: Client, heard: Observations) -> Task {
-    task(async move |mut stop| {
-        loop {
-            let text = tokio::select! {
-                () = stop.stopped() => return Ok(()),
-                text = client.notification() => text?,
-            };
-            let message: Value = serde_json::from_str(&text)?;
-            let update = &message["params"]["result"];
-            if update["type"] == "optimisticConfirmation" {
-                let slot = update["slot"].as_u64().context("no slot")?;
-                let at = update["timestamp"].as_u64().context("no timestamp")?;
-                heard.confirmed.lock().insert(slot, at);
-            }
-        }
-    })
-}
-
 struct OfferedLoad {
     /// In percent of the capacity.
     load: u32,
@@ -223,7 +127,7 @@ async fn step(
     scenario.run(tokio::time::sleep(Duration::from_secs_f64(seconds))).await?;
     let cores = (node.cpu_time()? - cpu).as_secs_f64() / seconds;
     let delivered =
-        || heard.arrivals.lock().iter().map(|(_, _, count)| count).sum::<usize>() as u64;
+        || heard.arrivals.lock().iter().map(|arrival| arrival.accounts).sum::<usize>() as u64;
     let all_delivered = async {
         while delivered() < sent.count() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -234,10 +138,11 @@ async fn step(
     let arrivals = std::mem::take(&mut *heard.arrivals.lock());
     let confirmed = heard.confirmed.lock();
     let mut late_ms = Vec::new();
-    for (slot, at, _) in &arrivals {
+    for arrival in &arrivals {
+        let slot = arrival.slot;
         let confirmed_at =
-            confirmed.get(slot).with_context(|| format!("slot {slot} was not confirmed"))?;
-        late_ms.push((*at as f64 / 1e3) - *confirmed_at as f64);
+            confirmed.get(&slot).with_context(|| format!("slot {slot} was not confirmed"))?;
+        late_ms.push((arrival.at_us as f64 / 1e3) - *confirmed_at as f64);
     }
     late_ms.sort_by(f64::total_cmp);
     let at = |part: f64| {
@@ -253,11 +158,6 @@ async fn step(
         p99_ms: at(0.99),
         cores,
     })
-}
-
-#[expect(clippy::disallowed_methods, reason = "the node reports times of day")]
-fn unix_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros() as u64)
 }
 
 /// Latency over load, as numbers and as a drawing next to the one of memory.

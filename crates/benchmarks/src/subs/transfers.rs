@@ -1,5 +1,4 @@
-//! Transfers to chosen addresses at a rate, and the blocks that have them: the truth that clients' notifications are
-//! compared with.
+//! Transfers to chosen addresses, and the recipient of each by its signature.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,7 +16,7 @@ use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_system_interface::instruction as system;
 use solana_transaction::Transaction;
-use testkit::scenario::{Client, Task, task};
+use testkit::scenario::{Task, task};
 use testkit::transfers::send_params;
 
 use super::addresses::address_of;
@@ -27,29 +26,26 @@ const LAMPORTS: u64 = 1_000_000;
 /// How often a new blockhash is requested; one is valid for a minute.
 const BLOCKHASH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Transfers, and the blocks that have them.
+/// Transfers that are signed when they are sent.
 #[derive(Clone)]
-pub(super) struct Transfers {
+pub(crate) struct Transfers {
     payers: Arc<Vec<Keypair>>,
     blockhash: Arc<Mutex<Hash>>,
-    /// The recipient of each transaction.
-    to: Arc<Mutex<HashMap<String, u32>>>,
-    /// Slot and address of those that are in blocks, in their order.
-    included: Arc<Mutex<Vec<(u64, u32)>>>,
+    /// The recipient of each transaction, by its signature.
+    recipients: Arc<Mutex<HashMap<String, u32>>>,
 }
 
 impl Transfers {
-    pub(super) fn new(payers: Vec<Keypair>, blockhash: Hash) -> Self {
+    pub(crate) fn new(payers: Vec<Keypair>, blockhash: Hash) -> Self {
         Self {
             payers: Arc::new(payers),
             blockhash: Arc::new(Mutex::new(blockhash)),
-            to: Arc::default(),
-            included: Arc::default(),
+            recipients: Arc::default(),
         }
     }
 
     /// A request for each number: a transfer to its address.
-    pub(super) fn requests(
+    pub(crate) fn requests(
         &self,
         numbers: impl Iterator<Item = u32> + Send + 'static,
     ) -> impl Iterator<Item = String> + Send + 'static {
@@ -64,7 +60,7 @@ impl Transfers {
             let message =
                 Message::new_with_blockhash(&[transfer], Some(&payer.pubkey()), &blockhash);
             let transaction = Transaction::new(&[payer], message, blockhash);
-            all.to.lock().insert(transaction.signatures[0].to_string(), number);
+            all.recipients.lock().insert(transaction.signatures[0].to_string(), number);
             let params = send_params(&transaction, true).ok()?;
             let call =
                 json!({ "jsonrpc": "2.0", "id": 1, "method": "sendTransaction", "params": params });
@@ -72,7 +68,7 @@ impl Transfers {
         })
     }
 
-    pub(super) fn refresh(&self, rpc: SocketAddr) -> Task {
+    pub(crate) fn refresh(&self, rpc: SocketAddr) -> Task {
         let all = self.clone();
         task(async move |mut stop| {
             let endpoint = Endpoint::from(rpc);
@@ -92,43 +88,8 @@ impl Transfers {
         })
     }
 
-    /// Listens for the blocks of the transfers.
-    pub(super) async fn observe(&self, ws: SocketAddr) -> Result<Task> {
-        let mut client = Client::connect(ws).await?;
-        let payers: Vec<String> =
-            self.payers.iter().map(|payer| payer.pubkey().to_string()).collect();
-        let options = json!({ "commitment": "confirmed", "transactionDetails": "signatures" });
-        let filter = json!({ "accountInclude": payers, "failed": false });
-        client.call("transactionSubscribe", json!([filter, options])).await?;
-        let all = self.clone();
-        Ok(task(async move |mut stop| {
-            loop {
-                let text = tokio::select! {
-                    () = stop.stopped() => return Ok(()),
-                    text = client.notification() => text?,
-                };
-                let message: Value = serde_json::from_str(&text)?;
-                let result = &message["params"]["result"];
-                let slot = result["slot"].as_u64().context("no slot")?;
-                let signature = result["signature"].as_str().context("no signature")?;
-                if let Some(number) = all.to.lock().get(signature) {
-                    all.included.lock().push((slot, *number));
-                }
-            }
-        }))
-    }
-
-    /// The transfers in blocks so far.
-    pub(super) fn included(&self) -> Vec<(u64, u32)> {
-        self.included.lock().clone()
-    }
-
-    /// The newest block that has any.
-    pub(super) fn last_slot(&self) -> u64 {
-        self.included.lock().last().map_or(0, |(slot, _)| *slot)
-    }
-
-    pub(super) fn included_len(&self) -> usize {
-        self.included.lock().len()
+    /// Removes and returns the recipient of the transaction with this signature.
+    pub(crate) fn take_recipient(&self, signature: &str) -> Option<u32> {
+        self.recipients.lock().remove(signature)
     }
 }

@@ -19,6 +19,14 @@ use super::{Accounts, PlainLtHash, StorageFile, Stored, append, bank_fields, fil
 const TOKEN_BYTES: usize = 165;
 const RENT: u64 = 2_039_280;
 const ZSTD_LEVEL: i32 = 1;
+/// An account of one SOL without data, of the system program.
+const WALLET: Stored<'_> = Stored {
+    lamports: 1_000_000_000,
+    owner: [0; 32],
+    executable: false,
+    rent_epoch: u64::MAX,
+    data: &[],
+};
 
 /// The contents of an archive.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,17 +72,50 @@ impl Sample {
     }
 }
 
-/// Writes the archive into `dir`. Returns its path and its contents.
+/// Writes an archive with token accounts into `dir`. Returns its path and its contents.
 pub fn write(dir: &Path, sample: &Sample, accounts: u64, seed: u64) -> Result<(PathBuf, Contents)> {
-    ensure!(sample.slot > 2, "the sample's slot leaves no room for older files");
     let forge = Forge { sample, accounts, seed };
+    write_archive(dir, sample.slot, seed, |slot, see| forge.each(slot, see))
+}
+
+/// Writes an archive with all accounts of the sample and `accounts` wallets with one SOL each into `dir`. `address`
+/// gives the address of each. Returns its path and its contents.
+pub fn write_wallets(
+    dir: &Path,
+    sample: &Sample,
+    accounts: u64,
+    address: impl Fn(u64) -> [u8; 32],
+) -> Result<(PathBuf, Contents)> {
+    let last = sample.slot;
+    write_archive(dir, last, 0, |slot, see| {
+        if slot == last {
+            let of_sample = sample.accounts.open();
+            of_sample.for_each(|(key, placed)| see(&key.to_bytes(), &placed.stored(), true));
+        }
+        for n in numbers_in_slot(slot, last, accounts) {
+            see(&address(n), &WALLET, true);
+        }
+    })
+}
+
+/// Receives an account, and whether it is the newest version.
+type SeeAccount<'a> = &'a mut dyn FnMut(&[u8; 32], &Stored<'_>, bool);
+
+/// Writes the archive of a slot. `each_account` passes every account in the file of a slot on, twice the same ones.
+fn write_archive(
+    dir: &Path,
+    last: u64,
+    seed: u64,
+    each_account: impl Fn(u64, SeeAccount<'_>),
+) -> Result<(PathBuf, Contents)> {
+    ensure!(last > 2, "the sample's slot leaves no room for older files");
     let mut lattice = PlainLtHash::default();
     let mut contents =
         Contents { accounts: 0, lamports: 0, hash: String::new(), written: 0, bytes: 0 };
     let mut storage = Vec::new();
-    for slot in 1..=sample.slot {
+    for slot in 1..=last {
         let mut bytes = 0;
-        forge.each(slot, |key, stored, is_newest| {
+        each_account(slot, &mut |key, stored, is_newest| {
             contents.written += 1;
             bytes += stored.bytes();
             if is_newest && stored.lamports > 0 {
@@ -89,19 +130,26 @@ pub fn write(dir: &Path, sample: &Sample, accounts: u64, seed: u64) -> Result<(P
     contents.hash = lattice.checksum().to_string();
     storage.shuffle(&mut StdRng::seed_from_u64(seed));
 
-    let path = dir.join(format!("snapshot-{}-{}.tar.zst", sample.slot, contents.hash));
+    let path = dir.join(format!("snapshot-{last}-{}.tar.zst", contents.hash));
     let packed = zstd::stream::write::Encoder::new(File::create(&path)?, ZSTD_LEVEL)?;
     let mut builder = tar::Builder::new(packed);
-    let bank = bank_fields(sample.slot, &storage, contents.lamports, &lattice);
+    let bank = bank_fields(last, &storage, contents.lamports, &lattice);
     append(&mut builder, "version", b"1.2.0")?;
-    append(&mut builder, &format!("snapshots/{0}/{0}", sample.slot), &bank)?;
+    append(&mut builder, &format!("snapshots/{last}/{last}"), &bank)?;
     for StorageFile { slot, bytes, .. } in storage {
         let mut file = Vec::with_capacity(bytes as usize);
-        forge.each(slot, |key, stored, _| put(&mut file, key, stored));
+        each_account(slot, &mut |key, stored, _| put(&mut file, key, stored));
         append(&mut builder, &format!("accounts/{slot}.{slot}"), &file)?;
     }
     builder.into_inner()?.finish()?.sync_all()?;
     Ok((path, contents))
+}
+
+/// Returns the numbers of the accounts that have their newest version in the file of a slot: each slot but the first has
+/// a share of them.
+fn numbers_in_slot(slot: u64, last: u64, accounts: u64) -> impl Iterator<Item = u64> {
+    let first = if slot < 2 { accounts } else { slot - 2 };
+    (first..accounts).step_by(last as usize - 1)
 }
 
 struct Forge<'a> {
@@ -112,7 +160,7 @@ struct Forge<'a> {
 
 impl Forge<'_> {
     /// Every account in the file of `slot`, and whether it is the newest version.
-    fn each(&self, slot: u64, mut see: impl FnMut(&[u8; 32], &Stored<'_>, bool)) {
+    fn each(&self, slot: u64, see: SeeAccount<'_>) {
         let last = self.sample.slot;
         if slot == last {
             let accounts = self.sample.accounts.open();
@@ -122,12 +170,10 @@ impl Forge<'_> {
         }
         // The account `n` is newest in the slot 2 + n % (last - 1), and older in the one before.
         let mut data = [0; TOKEN_BYTES];
-        for n in (slot.saturating_sub(2)..self.accounts).step_by(last as usize - 1) {
-            if slot >= 2 {
-                let key = self.token(n, &mut data);
-                let lamports = if is_closed(n) { 0 } else { RENT + n % 3 };
-                see(&key, &token(lamports, &data), true);
-            }
+        for n in numbers_in_slot(slot, last, self.accounts) {
+            let key = self.token(n, &mut data);
+            let lamports = if is_closed(n) { 0 } else { RENT + n % 3 };
+            see(&key, &token(lamports, &data), true);
         }
         for n in (slot - 1..self.accounts).step_by(last as usize - 1) {
             if slot < last && (is_closed(n) || n % 20 == 3) {

@@ -33,6 +33,14 @@ impl ScrapedMetrics {
         Ok(value.with_context(|| format!("no metric `{name}`"))?.trim().parse()?)
     }
 
+    /// The bytes of each part of `hydrant_memory_bytes`, by the part's name.
+    pub fn memory_parts(&self) -> Result<Vec<(String, f64)>> {
+        let parts = self.0.lines().filter_map(|line| {
+            line.strip_prefix("hydrant_memory_bytes{part=\"")?.split_once("\"} ")
+        });
+        parts.map(|(part, bytes)| Ok((part.to_owned(), bytes.trim().parse()?))).collect()
+    }
+
     /// Waits until these metrics have these values.
     pub async fn wait_until(rpc: SocketAddr, expected: &[(&str, f64)]) -> Result<()> {
         let mut last = String::new();
