@@ -19,7 +19,7 @@ struct Zipf {
     sums: Vec<f64>,
 }
 
-/// Methods with their weights, and calls for each.
+/// Kinds of requests with their weights, and the requests of each.
 #[derive(Clone, Debug, Default)]
 pub struct Mix {
     kinds: Vec<Kind>,
@@ -29,8 +29,7 @@ pub struct Mix {
 #[derive(Clone, Debug)]
 struct Kind {
     weight: f64,
-    method: String,
-    params: Vec<Value>,
+    requests: Vec<LogEntry>,
     zipf: Zipf,
 }
 
@@ -62,9 +61,16 @@ impl Mix {
     /// Adds a method with a weight. Its parameters are drawn by Zipf's law, the first ones most
     /// often. A method without parameters or weight is left out.
     pub fn add(&mut self, weight: f64, method: &str, params: Vec<Value>) {
-        if weight > 0.0 && !params.is_empty() {
-            let zipf = Zipf::new(params.len());
-            self.kinds.push(Kind { weight, method: method.to_owned(), params, zipf });
+        let call = |params: &Value| LogEntry::call(Duration::ZERO, method, params);
+        self.add_requests(weight, params.iter().map(call).collect());
+    }
+
+    /// Adds a kind of requests with a weight. Each is drawn by Zipf's law, the first ones most often. A kind without
+    /// requests or weight is left out. Their times are not used.
+    pub fn add_requests(&mut self, weight: f64, requests: Vec<LogEntry>) {
+        if weight > 0.0 && !requests.is_empty() {
+            let zipf = Zipf::new(requests.len());
+            self.kinds.push(Kind { weight, requests, zipf });
         }
     }
 
@@ -76,8 +82,7 @@ impl Mix {
     /// Its calls in a fixed order, for any arrival process.
     pub fn requests(&self, endpoint: &Endpoint) -> Vec<Vec<u8>> {
         let log = self.log(SEQUENCE_CALLS, Duration::from_secs(1));
-        let bodies = log.iter().filter_map(|entry| entry.body.as_ref());
-        bodies.map(|body| endpoint.body(&body.to_string())).collect()
+        log.iter().map(|entry| entry.request(endpoint)).collect()
     }
 
     /// Calls at `rate` per second during `span`, as from independent clients: the times between
@@ -98,8 +103,8 @@ impl Mix {
                 draw < 0.0
             });
             let Some(kind) = kind.or_else(|| self.kinds.last()) else { continue };
-            let params = &kind.params[kind.zipf.pick(chance.draw())];
-            entries.push(LogEntry::call(Duration::from_secs_f64(at), &kind.method, params));
+            let request = &kind.requests[kind.zipf.pick(chance.draw())];
+            entries.push(LogEntry { at_ms: at * 1e3, ..request.clone() });
         }
     }
 }

@@ -122,6 +122,12 @@ impl Replay {
         })
     }
 
+    /// Returns a stream that sends the requests in a closed loop, not at their times.
+    pub fn closed_loop(self, name: &str, connections: usize) -> Stream {
+        let classifiers = Some(Arc::new(self.classifiers));
+        Stream { classifiers, ..Stream::closed_loop(name, self.requests, connections) }
+    }
+
     /// The stream of the replay, for [`RunLength::Once`](crate::RunLength::Once).
     pub fn stream(self, name: &str, connections: usize, threads: usize) -> Stream {
         let arrival = Arrival::At(Arc::new(self.times));
@@ -143,6 +149,11 @@ impl LogEntry {
         Self { at_ms: at.as_secs_f64() * 1e3, method: None, path: None, body: Some(body) }
     }
 
+    /// Makes a request to a path at the time 0: POST with a body, otherwise GET.
+    pub fn with_path(path: String, body: Option<Value>) -> Self {
+        Self { at_ms: 0.0, method: None, path: Some(path), body }
+    }
+
     /// The classifier of this request. A body without a path is JSON-RPC.
     fn classifier(&self, json_rpc: Classifier) -> Classifier {
         let is_call = |body: &Value| body.get("jsonrpc").is_some();
@@ -160,7 +171,7 @@ impl LogEntry {
         if has_calls || self.path.is_none() { json_rpc } else { status_ok }
     }
 
-    fn request(&self, endpoint: &Endpoint) -> Vec<u8> {
+    pub(crate) fn request(&self, endpoint: &Endpoint) -> Vec<u8> {
         let body = self.body.as_ref().map(|body| match body {
             Value::String(text) => text.clone(),
             body => body.to_string(),

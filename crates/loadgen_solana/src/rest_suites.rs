@@ -14,8 +14,9 @@ use serde_json::json;
 use crate::addresses::TOKEN_PROGRAM;
 use crate::{InputKinds, Inputs, SuiteError};
 
-/// Accounts in one request for several accounts.
+/// Accounts in one request for several accounts, and in the longest one that every node accepts.
 const MULTIPLE_ACCOUNTS: usize = 10;
+const MULTIPLE_ACCOUNTS_MAX: usize = 100;
 
 /// Entries of a page.
 const PAGE_LIMIT: usize = 100;
@@ -124,6 +125,18 @@ const SIMULATE: RestSuite = with_inputs(
     }),
 );
 
+/// Requests for `each` accounts at a time.
+fn get_accounts(endpoint: &Endpoint, accounts: &[String], each: usize) -> Vec<Vec<u8>> {
+    let path = |list: &[String]| format!("/v1/accounts?addresses={}", list.join(","));
+    accounts.chunks(each).map(|list| get(endpoint, &path(list))).collect()
+}
+
+/// Requests for `each` accounts at a time, with the addresses in the body.
+fn post_accounts(endpoint: &Endpoint, accounts: &[String], each: usize) -> Vec<Vec<u8>> {
+    let body = |list: &[String]| json!({ "addresses": list }).to_string();
+    accounts.chunks(each).map(|list| endpoint.post("/v1/accounts", &body(list))).collect()
+}
+
 fn account(address: &String) -> String {
     format!("/v1/accounts/{address}")
 }
@@ -147,15 +160,16 @@ impl RestSuite {
             requests.map(|path| to.request_with("GET", &path, &raw, None)).collect()
         }),
         state("rest-accounts", "GET /v1/accounts", |to, found| {
-            let lists = found.accounts.chunks(MULTIPLE_ACCOUNTS);
-            lists
-                .map(|list| get(to, &format!("/v1/accounts?addresses={}", list.join(","))))
-                .collect()
+            get_accounts(to, &found.accounts, MULTIPLE_ACCOUNTS)
         }),
         state("rest-accounts-post", "POST /v1/accounts", |to, found| {
-            let bodies =
-                found.accounts.chunks(MULTIPLE_ACCOUNTS).map(|list| json!({ "addresses": list }));
-            bodies.map(|body| to.post("/v1/accounts", &body.to_string())).collect()
+            post_accounts(to, &found.accounts, MULTIPLE_ACCOUNTS)
+        }),
+        state("rest-accounts-100", "GET /v1/accounts of 100", |to, found| {
+            get_accounts(to, &found.accounts, MULTIPLE_ACCOUNTS_MAX)
+        }),
+        state("rest-accounts-post-100", "POST /v1/accounts of 100", |to, found| {
+            post_accounts(to, &found.accounts, MULTIPLE_ACCOUNTS_MAX)
         }),
         state("rest-owner-tokens", "GET /v1/owners/{address}/tokens", |to, found| {
             each(to, &found.owners, |owner| format!("/v1/owners/{owner}/tokens?limit={PAGE_LIMIT}"))

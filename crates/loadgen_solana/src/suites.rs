@@ -109,7 +109,8 @@ impl Suite {
         }
     }
 
-    /// Its share of a realistic mix, in percent; the default of the generator.
+    /// Its share of a mix, in percent: an estimate without a source ([`crate::PUBLISHED_MIX`] has one), and the default
+    /// of the generator.
     pub fn weight(self) -> f64 {
         match self {
             Self::AccountInfo => 40.0,

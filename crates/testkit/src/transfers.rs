@@ -109,10 +109,14 @@ pub fn signed_transfers(
     let least = rent(client, 0)?;
     let transfers = (0..count).map(|number| {
         let payer = &payers[number % payers.len()];
-        let transfer = system::transfer(&payer.pubkey(), &to, least + number as u64);
-        sign(&[transfer], &[payer], blockhash)
+        sign_transfer(payer, &to, least + number as u64, blockhash)
     });
     Ok(transfers.collect())
+}
+
+/// Signs a transfer. Two transfers with the same arguments are the same transaction.
+pub fn sign_transfer(payer: &Keypair, to: &Pubkey, lamports: u64, blockhash: Hash) -> Transaction {
+    sign(&[system::transfer(&payer.pubkey(), to, lamports)], &[payer], blockhash)
 }
 
 /// Calls that send transfers without preflight, without end, each with a recent blockhash. A thread signs them ahead.
