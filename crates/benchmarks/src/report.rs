@@ -161,6 +161,11 @@ impl Progress {
         Self { name, total, done: 0.0, began: now(), printed_at: now() }
     }
 
+    /// Leaves out work that an earlier run has done.
+    pub(crate) fn skip(&mut self, work: f64) {
+        self.total -= work;
+    }
+
     /// Counts work, and prints the time left from time to time. Not on standard output, which has the results.
     #[expect(clippy::print_stderr, reason = "progress is not a result")]
     pub(crate) fn add(&mut self, work: f64) {

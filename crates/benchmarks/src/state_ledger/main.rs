@@ -1,6 +1,6 @@
 //! One synthetic ledger in a process of its own, with the binary's allocator, for `bench state`:
 //! `state-ledger memory|rival|serve|again SHAPE ACCOUNTS [SLOTS]`; `again` is for `bench load`. `state-ledger blocks`
-//! is for `bench blocks`.
+//! is for `bench blocks`, `state-ledger constant IO_THREADS` for `bench ladder`.
 //!
 //! Shape: measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other
 //! lines for people. `serve` reports its JSON-RPC address, and starts the stream of writes when a line comes on
@@ -11,6 +11,7 @@
 
 mod baseline;
 mod blocks;
+mod constant;
 mod fixture;
 mod metric;
 mod protocol;
@@ -33,10 +34,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [mode, rest @ ..] = args.as_slice()
-        && mode == "blocks"
-    {
-        return blocks::run(rest);
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["blocks", ..] => return blocks::run(&args[1..]),
+        ["constant", io_threads] => return constant::run(io_threads.parse()?),
+        _ => {}
     }
     let [mode, shape, accounts, rest @ ..] = args.as_slice() else {
         bail!("usage: state-ledger memory|rival|serve|again mainnet|tokens ACCOUNTS [SLOTS]");

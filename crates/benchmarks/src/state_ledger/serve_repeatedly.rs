@@ -2,33 +2,21 @@
 //! server; the end of input ends the process.
 //!
 //! Shape: three listeners on the same threads: the server with the settings; the same without its response cache, so
-//! that both can be measured in the same round; and a constant response from the same HTTP stack, of as many bytes as
-//! the path says.
+//! that both can be measured in the same round; and a constant response (`constant`).
 
-use std::convert::Infallible;
 use std::io::{BufRead, stdin};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use bytes::Bytes;
 use chain_solana::Reader;
-use http_body_util::Full;
 use http_server::Listeners;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response, body::Incoming};
-use hyper_util::rt::TokioIo;
 use rest::Rest;
 use rest_solana::SolanaRest;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::protocol::{Serving, Settings};
-use crate::serve;
-
-/// The largest constant response, in bytes.
-const CONSTANT_BYTES_MAX: usize = 4_000_000;
+use crate::{constant, serve};
 
 pub(crate) fn run(reader: &Reader) -> Result<()> {
     let mut lines = stdin().lock().lines();
@@ -81,7 +69,7 @@ fn serve_once(
             },
         )));
     }
-    let constant = runtime.spawn(serve_constant(constant));
+    let constant = runtime.spawn(constant::serve(constant));
     println!("serving {}", serde_json::to_string(&serving)?);
     let waited = wait();
     constant.abort();
@@ -91,23 +79,4 @@ fn serve_once(
         runtime.block_on(server)?;
     }
     waited.context("wait for the next line")
-}
-
-async fn serve_constant(listener: TcpListener) {
-    let body = Bytes::from(vec![b'x'; CONSTANT_BYTES_MAX]);
-    while let Ok((socket, _)) = listener.accept().await {
-        // It only fails on a socket that is closed already.
-        let _ = socket.set_nodelay(true);
-        let body = body.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let bytes = request.uri().path()[1..].parse().unwrap_or(0).min(CONSTANT_BYTES_MAX);
-            let mut response = Response::new(Full::new(body.slice(..bytes)));
-            let json = HeaderValue::from_static("application/json; charset=utf-8");
-            response.headers_mut().insert(CONTENT_TYPE, json);
-            drop(request);
-            std::future::ready(Ok::<_, Infallible>(response))
-        });
-        // An error ends only its own connection.
-        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
-    }
 }
