@@ -15,6 +15,7 @@ mod follow;
 mod forks;
 mod grpc;
 mod index;
+mod ladder;
 mod ledger_process;
 mod median;
 mod neighbour;
@@ -70,6 +71,11 @@ const BENCHMARKS: &[Benchmark] = &[
         "load",
         "serving under load: isolation, ladder, large responses, overload, thread sweep, suites",
         serving::run,
+    ),
+    (
+        "ladder",
+        "every REST route and POST: constant, cached, computed, after a change; hit rates, submission, mix",
+        ladder::run,
     ),
     ("keys", "a key at its limit, and the latency of another key's requests", neighbour::run),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
