@@ -153,7 +153,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let columns = ["figure", "value", "unit", "bar", "met"];
     let bars = table_head("Bars", "Goals of issue 32, section 4.", &columns) + run.bars.rows();
     let text = format!(
-        "# Benchmarks: the ladder of REST and of every POST\n\nWritten by `cargo xtask bench ladder`. {}\n{bars}{tables}",
+        "# Benchmarks: the ladder of REST and of every POST\n\nWritten by `cargo xtask bench ladder`. {}\n\
+         {bars}{tables}",
         report.source()
     );
     report.write("README.md", &text)

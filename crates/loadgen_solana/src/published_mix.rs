@@ -1,8 +1,8 @@
 //! A mix of methods with a public source: the requests that an operator counted at its Solana nodes.
 //!
 //! No provider of Solana RPC publishes the shares of its methods (searched in November 2026; the presets of
-//! <https://www.helius.dev/benchmarks> name methods without weights). These counts are of one service: replay a log of your
-//! own requests if you have one.
+//! <https://www.helius.dev/benchmarks> name methods without weights). These counts are of one service: replay a log
+//! of your own requests if you have one.
 
 /// Source of [`PUBLISHED_MIX`], for reports.
 pub const PUBLISHED_MIX_SOURCE: &str = "\"Solana Requests Statistics\" of 2025-04-03 in \

@@ -2,8 +2,8 @@
 //!
 //! Shape: a share of the requests is for hot lists, which the cache can have. The others are never repeated while the
 //! cache has them, so they miss. A writer sends transfers to one account of each hot list, in blocks of 400 ms. An
-//! observer reads these accounts with getBalance, which the response cache never has. A response for a hot list is stale if it
-//! has fewer lamports than the observer had read before the request was sent.
+//! observer reads these accounts with getBalance, which the response cache never has. A response for a hot list is stale
+//! if it has fewer lamports than the observer had read before the request was sent.
 //! The hit rate that was reached is that of the node's metrics: a list is computed again after each change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -382,7 +382,7 @@ fn table(run: &mut Measurement<'_>, rows: &Rows) -> Result<String> {
     let plots = vec![(title.to_owned(), plot)];
     run.report.write("hit_rates.svg", &Document { title, columns: 1, plots }.svg())?;
     let about = format!(
-        "`GET /v1/owners/{{address}}/tokens` of {} accounts at processed, {CONNECTIONS} connections, {} rounds of {} s, \
+        "`GET /v1/owners/{{address}}/tokens` of {} accounts at processed, {CONNECTIONS} connections, {} rounds of {} s \
          while blocks of 400 ms have {} transfers a second to the hot lists. The hit rate is that of the node's \
          metrics. A response is stale if it has fewer lamports than getBalance, which is never cached, had \
          returned before its request. Commits: {}.\n\n![Responses a second by hit rate](hit_rates.svg)",

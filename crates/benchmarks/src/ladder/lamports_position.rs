@@ -10,8 +10,8 @@ impl LamportsPosition {
     pub(super) fn read(&mut self, body: &[u8], account: &str) -> u64 {
         const NAME: &[u8] = b"\"lamports\":";
         let find = |text: &[u8], from: usize| {
-            let windows = body.get(from..)?.windows(text.len());
-            let at = windows.into_iter().position(|window| window == text)?;
+            let mut windows = body.get(from..)?.windows(text.len());
+            let at = windows.position(|window| window == text)?;
             Some(from + at + text.len())
         };
         if !body.get(..self.0).is_some_and(|before| before.ends_with(NAME)) {
