@@ -1,10 +1,9 @@
-//! Blocks: lists of slots with a block, and the contents of a block.
+//! Blocks: the contents of a block, its time, and the first available block.
 //!
-//! In: the history. Each slot and block is of the chain of the commitment, and a block is returned once it is
-//! confirmed.
-//! Bounds: [`MAX_GET_CONFIRMED_BLOCKS_RANGE`] slots per request. One transaction of a block is encoded at a time.
+//! In: the history. Each block is of the chain of the commitment, and is returned once it is confirmed.
+//! Bounds: one transaction of a block is encoded at a time.
+//! Not here: lists of slots with a block (`slot_list`).
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, HistorySnapshot};
@@ -13,15 +12,12 @@ use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{
     Execution, ListTemplate, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult,
-    write_json, write_number,
+    write_json,
 };
 use ledger::{Commitment, Slot};
 use response_cache::{Dependencies, RESULT_CHUNK_BYTES};
 use solana_commitment_config::CommitmentConfig;
-use solana_rpc_client_types::config::{
-    RpcBlockConfig, RpcBlocksConfigWrapper, RpcContextConfig, RpcEncodingConfigWrapper,
-};
-use solana_rpc_client_types::request::MAX_GET_CONFIRMED_BLOCKS_RANGE;
+use solana_rpc_client_types::config::{RpcBlockConfig, RpcContextConfig, RpcEncodingConfigWrapper};
 use solana_transaction_status::{
     BlockEncodingOptions, ConfirmedBlock, TransactionDetails, TransactionWithStatusMeta,
     UiConfirmedBlock, UiTransactionEncoding,
@@ -36,8 +32,6 @@ use crate::stored_transaction::with_meta;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBlock", Execution::Medium, block).with_cache_dependencies(dependencies),
     MethodSpec::new("getBlockTime", Execution::Inline, block_time),
-    MethodSpec::new("getBlocks", Execution::Medium, blocks),
-    MethodSpec::new("getBlocksWithLimit", Execution::Medium, blocks_with_limit),
     MethodSpec::new("getFirstAvailableBlock", Execution::Inline, first_available_block)
         .with_revalidation_dependencies(first_available_dependency),
     MethodSpec::new("minimumLedgerSlot", Execution::Inline, first_available_block),
@@ -266,87 +260,6 @@ fn block_time(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let block = history.block(slot, Commitment::Processed);
     let block = block.ok_or(RpcCustomError::BlockNotAvailable { slot })?;
     MethodOutput::json(&Some(block.block_time))
-}
-
-fn blocks(api: &SolanaApi, params: Params<'_>) -> MethodResult {
-    type BlocksParams = (Slot, Option<RpcBlocksConfigWrapper>, Option<RpcContextConfig>);
-    let (start, wrapper, config): BlocksParams = params.parse(1)?;
-    let (end, wrapped) = wrapper.map(|wrapper| wrapper.unzip()).unwrap_or_default();
-    let (history, _, newest) = confirmed_history(api, config.or(wrapped).unwrap_or_default())?;
-    let end = end.unwrap_or_else(|| start.saturating_add(MAX_GET_CONFIRMED_BLOCKS_RANGE));
-    let end = end.min(newest);
-    if end < start {
-        return MethodOutput::json(&[(); 0]);
-    }
-    if end - start > MAX_GET_CONFIRMED_BLOCKS_RANGE {
-        let message = format!("Slot range too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
-        return Err(RpcError::invalid_params(message));
-    }
-    Ok(SlotStream::start(history, start..=end, usize::MAX))
-}
-
-fn blocks_with_limit(api: &SolanaApi, params: Params<'_>) -> MethodResult {
-    let (start, limit, config): (Slot, usize, Option<RpcContextConfig>) = params.parse(2)?;
-    let config = config.unwrap_or_default();
-    at_least_confirmed(config.commitment)?;
-    if limit as u64 > MAX_GET_CONFIRMED_BLOCKS_RANGE {
-        let message = format!("Limit too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
-        return Err(RpcError::invalid_params(message));
-    }
-    let (history, _, newest) = confirmed_history(api, config)?;
-    if newest < start {
-        return MethodOutput::json(&[(); 0]);
-    }
-    Ok(SlotStream::start(history, start..=newest, limit))
-}
-
-struct SlotStream {
-    history: Arc<HistorySnapshot>,
-    next: Slot,
-    end: Slot,
-    /// Maximum number of slots still to write.
-    remaining: usize,
-    has_started: bool,
-}
-
-/// Slots written between two checks of the clock.
-const SLOTS: usize = 512;
-
-impl SlotStream {
-    /// Starts the stream. No slot is above the newest one of the commitment.
-    fn start(
-        history: Arc<HistorySnapshot>,
-        slots: RangeInclusive<Slot>,
-        remaining: usize,
-    ) -> MethodOutput {
-        let (next, end) = slots.into_inner();
-        MethodOutput::streamed(None, Self { history, next, end, remaining, has_started: false })
-    }
-}
-
-impl StreamedResult for SlotStream {
-    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
-        loop {
-            let count = self.remaining.min(SLOTS);
-            let mut written = 0;
-            let range = self.next..=self.end;
-            for block in self.history.blocks(range, Commitment::Processed).take(count) {
-                let slot = block.id.slot;
-                out.push(if std::mem::replace(&mut self.has_started, true) { b',' } else { b'[' });
-                write_number(out, slot);
-                self.next = slot.saturating_add(1);
-                written += 1;
-            }
-            self.remaining -= written;
-            if written < SLOTS || self.next > self.end {
-                out.extend_from_slice(if self.has_started { b"]" } else { b"[]" });
-                return Ok(StreamState::Done);
-            }
-            if out.len() >= RESULT_CHUNK_BYTES || slice.is_over() {
-                return Ok(StreamState::More);
-            }
-        }
-    }
 }
 
 /// Returns the dependency of the first available block: the block itself.

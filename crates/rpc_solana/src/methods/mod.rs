@@ -26,6 +26,7 @@ mod samples;
 mod send;
 mod simulate;
 mod slot;
+mod slot_list;
 mod statuses;
 mod supply;
 #[cfg(test)]
@@ -67,6 +68,7 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     statuses::METHODS,
     supply::METHODS,
     slot::METHODS,
+    slot_list::METHODS,
     tokens::METHODS,
     transactions::METHODS,
     transactions_for_address::METHODS,

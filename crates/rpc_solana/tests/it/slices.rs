@@ -1,5 +1,7 @@
 //! Tasks on the CPU pool run in time slices, and large ones are heavy.
 
+use std::sync::Arc;
+
 use cpu_pool::Class;
 use ledger::{Address, Change};
 use query::{IndexConfig, IndexKeyFilter, Ledger, LedgerConfig};
@@ -12,6 +14,7 @@ use testkit::sample_ledger::{
     DATA, MINT, PROGRAM, TOKEN, WALLET, bank, block, mint, token, with_data,
 };
 use testkit::solana_node::SolanaNode;
+use testkit::test_ledger::{TestLedger, TestLedgerConfig, block_info};
 
 /// Number of token accounts, and of accounts of a program.
 const ACCOUNTS: u32 = 20_000;
@@ -124,5 +127,50 @@ fn what_a_batch_encodes_inline_has_one_bound() {
         let expected = jsonrpc::handle_blocking(&world.server, &body).expect("there is a response");
         assert_eq!(reply.bytes[..reply.bytes.len() - 1], expected);
         before = slices();
+    }
+}
+
+/// Serves confirmed blocks of slots 1 to 600, without 300.
+fn node_with_blocks() -> SolanaNode {
+    let mut ledger = TestLedger::new(block_info(0), Vec::new(), TestLedgerConfig::default());
+    for slot in (1..=600).filter(|slot| *slot != 300) {
+        ledger.open(slot);
+        ledger.complete();
+        ledger.confirm();
+        if ledger.unrooted() > 31 {
+            ledger.finalize();
+        }
+    }
+    SolanaNode::builder(ledger.reader().clone()).history(Arc::clone(ledger.history())).serve()
+}
+
+#[test]
+fn short_lists_of_slots_are_inline() {
+    let world = node_with_blocks();
+    let confirmed = json!({ "commitment": "confirmed" });
+    let slots = |first: u64, last: u64| -> Vec<u64> {
+        (first..=last).filter(|slot| *slot != 300).collect()
+    };
+    let before = Class::ALL.map(|class| world.class(class).time_slices);
+    for (method, params, expected) in [
+        ("getBlocks", json!([1, 512, confirmed]), slots(1, 512)),
+        // Nothing is below the first block or above the newest.
+        ("getBlocks", json!([0, 512, confirmed]), slots(1, 512)),
+        ("getBlocks", json!([100, null, confirmed]), slots(100, 600)),
+        ("getBlocksWithLimit", json!([1, 512, confirmed]), slots(1, 513)),
+        ("getBlocksWithLimit", json!([590, 5_000, confirmed]), slots(590, 600)),
+        ("getBlocks", json!([7, 6, confirmed]), Vec::new()),
+    ] {
+        let found = world.client().result(method, params.clone());
+        assert_eq!(found, json!(expected), "{method} {params}");
+    }
+    assert_eq!(Class::ALL.map(|class| world.class(class).time_slices), before);
+    for (method, params, expected) in [
+        ("getBlocks", json!([1, 513, confirmed]), slots(1, 513)),
+        ("getBlocks", json!([0, 500_000, confirmed]), slots(1, 600)),
+        ("getBlocksWithLimit", json!([1, 513, confirmed]), slots(1, 514)),
+    ] {
+        let (found, class, _) = call_counting_slices(&world, method, params.clone());
+        assert_eq!((found, class), (json!(expected), Class::Medium), "{method} {params}");
     }
 }
