@@ -22,8 +22,8 @@ pub struct Config {
     /// must wait for its client. The bounds are the same.
     #[serde(skip)]
     pub slice_us: u64,
-    /// Priority of the threads for the system's scheduler: the nice value, 0 to 19. Default 10. The code that
-    /// starts the threads sets it.
+    /// Priority of the threads for the system's scheduler, relative to that of the process: the difference of the nice
+    /// values, 0 to 19. Default 10. The code that starts the threads sets it.
     #[serde(skip)]
     pub nice: u8,
     /// Light tasks.

@@ -126,13 +126,19 @@ pub(crate) fn has_date() -> bool {
     std::time::SystemTime::now() >= std::time::UNIX_EPOCH
 }
 
+/// The lowest priority: the largest nice value.
+const NICE_MAX: i32 = 19;
+
 /// The CPU pool. Its threads have a lower priority than the I/O threads, so that on a machine with few cores an
-/// inline request does not wait for the end of a time slice.
+/// inline request does not wait for the end of a time slice. The difference remains if the process was started with
+/// another priority, as by `nice` or by `Nice=` of a systemd unit.
 pub(crate) fn cpu_pool(config: &cpu_pool::Config) -> std::io::Result<cpu_pool::Pool> {
-    let nice = config.nice;
+    // It fails only for a process that does not exist.
+    let inherited = rustix::process::getpriority_process(None).unwrap_or(0);
+    let nice = (inherited + i32::from(config.nice)).min(NICE_MAX);
     cpu_pool::Pool::new(config.clone(), Arc::new(SystemClock::new()), move || {
         // On Linux this sets only this thread's priority. Raising the value is always allowed.
-        let result = rustix::process::setpriority_process(None, i32::from(nice));
+        let result = rustix::process::setpriority_process(None, nice);
         if let Err(err) = result {
             tracing::warn!(%err, nice, "could not lower the priority of the CPU threads");
         }

@@ -142,3 +142,30 @@ fn a_node_starts_without_the_socket_of_its_service_manager() -> Result<()> {
     let is_logged = || node.log().contains("the service manager is not notified");
     wait_until("the line of the log", WAIT_TIMEOUT, || Ok(is_logged().then_some(())))
 }
+
+#[test]
+fn cpu_threads_keep_a_lower_priority_than_a_niced_process() -> Result<()> {
+    let mut command = Command::new("nice");
+    command.args(["-n", "4", HYDRANT]);
+    let node = NodeCommand::dev(command).logged().watched().start()?;
+    let process = nice_value(&format!("/proc/{}/stat", node.pid()))?;
+    let mut pool_threads = 0;
+    for task in std::fs::read_dir(format!("/proc/{}/task", node.pid()))? {
+        let task = task?.path();
+        if std::fs::read_to_string(task.join("comm"))?.starts_with("pool-") {
+            let nice = nice_value(&task.join("stat").to_string_lossy())?;
+            ensure!(nice == (process + 10).min(19), "{nice} in a process of nice value {process}");
+            pool_threads += 1;
+        }
+    }
+    ensure!(pool_threads > 0, "the node has no CPU threads");
+    Ok(())
+}
+
+/// Returns the nice value in a file `stat` of a process or thread.
+fn nice_value(path: &str) -> Result<i32> {
+    let stat = std::fs::read_to_string(path)?;
+    // The name before the last parenthesis may have spaces. The nice value is the seventeenth field behind it.
+    let fields = stat.rsplit_once(')').context("a name in parentheses")?.1;
+    Ok(fields.split_whitespace().nth(16).context("a nice value")?.parse()?)
+}
