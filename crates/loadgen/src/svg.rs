@@ -206,7 +206,8 @@ impl Plot<'_> {
         let max = values().fold(0.0, f64::max);
         let max = if max > 0.0 { max } else { 1.0 };
         if self.y_scale == Scale::Logarithmic {
-            let min = values().fold(max, f64::min);
+            // The scale has no place for 0; a point with that value is drawn at the lower end.
+            let min = values().filter(|value| *value > 0.0).fold(max, f64::min);
             let min = rounds(min).rfind(|round| *round <= min * 1.001).unwrap_or(min);
             let max = rounds(max).find(|round| *round >= max * 0.999).unwrap_or(max);
             let max = if max > min { max } else { min * 2.0 };
@@ -350,6 +351,7 @@ mod tests {
         let of = |min: &str, max: &str| (min.to_owned(), max.to_owned());
         assert_eq!(reach(&[0.3, 41.0, 7.0], Logarithmic), of("0.2", "50"));
         assert_eq!(reach(&[2.0, 2.0], Logarithmic), of("2", "4"));
+        assert_eq!(reach(&[0.0, 0.3, 41.0], Logarithmic), of("0.2", "50"));
         assert_eq!(reach(&[0.3, 41.0], Linear), of("0", "50"));
         assert_eq!(reach(&[12_345.0], Linear), of("0", "15,000"));
         assert_eq!(reach(&[], Logarithmic), of("1", "2"));
