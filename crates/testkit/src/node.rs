@@ -226,8 +226,9 @@ impl Drop for Node {
     }
 }
 
-/// Wraps the command in a shell that waits for it.
-fn watched(command: &Command) -> Command {
+/// Wraps the command in a shell that becomes it, and ends it by SIGTERM when standard input closes: together with this
+/// process, however that ends. Standard input must be piped.
+pub fn watched(command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", WATCHDOG, "sh"]).arg(command.get_program()).args(command.get_args());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
