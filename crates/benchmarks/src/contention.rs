@@ -19,14 +19,13 @@ mod results;
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use self::candidate::{CANDIDATES, Candidate};
 use self::cell::{Cell, TO_THE_END};
 use self::load::{Focus, Load, Times};
 use self::results::{COLUMNS, KEY_LEN, Measured, Part, Results};
-use crate::arguments::value_of;
-use crate::report::{Progress, Report};
+use crate::report::{Progress, Report, selected_part};
 
 /// Sets that grew by more than this share of their prior entries are made again: their tables stay larger.
 const GROWTH_MAX: u32 = 8;
@@ -41,13 +40,7 @@ struct Size {
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");
-    let only = value_of(args, "--only")?;
-    let parts = ["grid", "focus", "ends", "like"];
-    ensure!(
-        only.is_none_or(|only| parts.contains(&only)),
-        "--only takes one of {}",
-        parts.join(", ")
-    );
+    let only = selected_part(args, &["grid", "focus", "ends", "like"])?;
     let is_selected = |part: &str| only.is_none_or(|only| only == part);
     let size = Size::new(is_toy);
     let report = Report::open("contention", args, is_toy)?;

@@ -4,7 +4,7 @@
 //! Shape: every measured row is appended to its CSV at once, with the commit that it was measured at. A benchmark that
 //! was stopped continues with the rows that the files lack. Rows of another commit are dropped, or with `--keep` used;
 //! `--fresh` drops all.
-//! Not here: the rows and tables (`contention`, `streams`, `sets`), the bars (`threshold`).
+//! Not here: the rows and tables (`agave`, `contention`, `ladder`, `streams`, `sets`), the bars (`threshold`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -187,7 +187,18 @@ impl Progress {
     }
 }
 
-/// A table's heading and rule.
+/// Returns the part that `--only` selects. Errors: it is none of `parts`.
+pub(crate) fn selected_part<'a>(args: &'a [String], parts: &[&str]) -> Result<Option<&'a str>> {
+    let only = value_of(args, "--only")?;
+    ensure!(
+        only.is_none_or(|only| parts.contains(&only)),
+        "--only takes one of {}",
+        parts.join(", ")
+    );
+    Ok(only)
+}
+
+/// A table's heading and rule, in Markdown.
 pub(crate) fn table_head(title: &str, about: &str, columns: &[&str]) -> String {
     let rule = "|---".repeat(columns.len());
     format!("\n## {title}\n\n{about}\n\n| {} |\n{rule}|\n", columns.join(" | "))

@@ -21,11 +21,10 @@ mod sites;
 mod stalls;
 mod warm;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use self::measurement::{FULL, Measurement, SERVERS, TOY};
-use crate::arguments::value_of;
-use crate::report::{Progress, Report};
+use crate::report::{Progress, Report, selected_part};
 use crate::tpu::process::build_baselines;
 
 /// A part's name, and a function that measures what has no row yet, if the part is selected, and returns the tables of
@@ -42,13 +41,7 @@ const PARTS: [Part; 5] = [
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");
-    let only = value_of(args, "--only")?;
-    let names = PARTS.map(|(name, _)| name);
-    ensure!(
-        only.is_none_or(|only| names.contains(&only)),
-        "--only takes one of {}",
-        names.join(", ")
-    );
+    let only = selected_part(args, &PARTS.map(|(name, _)| name))?;
     let report = Report::open("streams", args, is_toy)?;
     let servers = if is_toy { &SERVERS[..2] } else { &SERVERS[..] };
     build_baselines(servers)?;
