@@ -55,7 +55,8 @@ cargo xtask <task>
   rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
   compare [OPTIONS]    a real validator and ours, side by side; fails if a response is wrong; `compare --help`
   tools                the command-line tools that tests run, built once: ~/.cache/hydrant-tools or HYDRANT_TOOLS
-                       --rivals: the programs that `bench rivals` measures, at full optimization; an hour
+                       --rivals: the programs that `bench rivals` measures, at full optimization; an hour.
+                       `bench agave` measures one of them
   dist [OPTIONS]       all packages of a release build, from the tarball to the wheel; `dist --help`
   readme               runs every command of README.md
   help-text [--write]  compares the help texts in docs/ with those of the binary

@@ -22,6 +22,7 @@ use anyhow::{Context, Result, ensure};
 use self::result_page::ResultPage;
 use self::threshold::{TABLE_HEAD, Threshold};
 use crate::ci::measured;
+use crate::rivals;
 use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
 
@@ -126,7 +127,12 @@ fn program() -> Result<Cmd> {
     let program = Cmd::new(&release.join("benchmarks").to_string_lossy());
     // Commit and machine: for the benchmarks that write documents of their own.
     let program = program.env("HYDRANT_BENCH_SOURCE", provenance()?);
-    Ok(program.env("HYDRANT", release.join("hydrant")))
+    let program = program.env("HYDRANT", release.join("hydrant"));
+    // The rival of `agave`, which says so if there is none.
+    Ok(match rivals::build::find_validator()? {
+        Some(validator) => program.env("HYDRANT_VALIDATOR", validator),
+        None => program,
+    })
 }
 
 fn names(program: Cmd) -> Result<Vec<String>> {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
+mod agave;
 mod arguments;
 mod blocks;
 mod console;
@@ -76,6 +77,11 @@ const BENCHMARKS: &[Benchmark] = &[
         "ladder",
         "every REST route and POST: constant, cached, computed, after a change; hit rates, submission, mix",
         ladder::run,
+    ),
+    (
+        "agave",
+        "solana-test-validator beside `hydrant dev`: the suites and thread counts of Agave PR 3242",
+        agave::run,
     ),
     ("keys", "a key at its limit, and the latency of another key's requests", neighbour::run),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),

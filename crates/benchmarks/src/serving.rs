@@ -32,6 +32,8 @@ use testkit::synthetic::ACCOUNTS_MIN;
 use crate::arguments::value_of;
 use crate::ledger_process::protocol::Settings;
 use server::Server;
+pub(crate) use server::cores;
+pub(crate) use size::SCAN_NICE;
 use size::{FULL, QUICK, TOY};
 use targets::Targets;
 

@@ -37,6 +37,14 @@ pub(super) fn rivals() -> Result<Vec<Tool>> {
     parse_tools(RIVALS).context("clients/rivals.txt")
 }
 
+/// Returns the validator, or `None` if it is not installed.
+pub(crate) fn find_validator() -> Result<Option<PathBuf>> {
+    let rivals = rivals()?;
+    let validator = rivals.iter().find(|rival| rival.package == VALIDATOR_PACKAGE);
+    let file = validator.context("clients/rivals.txt has no validator")?.file(&tools_dir()?);
+    Ok(file.is_file().then_some(file))
+}
+
 /// Returns the program of a rival, after building it if it is not installed.
 pub(super) fn install(rival: &Tool) -> Result<PathBuf> {
     let dir = tools_dir()?;

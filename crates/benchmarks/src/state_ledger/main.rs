@@ -1,6 +1,7 @@
 //! One synthetic ledger in a process of its own, with the binary's allocator, for `bench state`:
-//! `state-ledger memory|rival|serve|again SHAPE ACCOUNTS [SLOTS]`; `again` is for `bench load`. `state-ledger blocks`
-//! is for `bench blocks`, `state-ledger constant IO_THREADS` for `bench ladder`.
+//! `state-ledger memory|rival|serve|again|account-tasks SHAPE ACCOUNTS [SLOTS]`; `again` is for `bench load`, and
+//! `account-tasks` for `bench agave`. `state-ledger blocks` is for `bench blocks`, `state-ledger constant IO_THREADS` for
+//! `bench ladder`.
 //!
 //! Shape: measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other
 //! lines for people. `serve` reports its JSON-RPC address, and starts the stream of writes when a line comes on
@@ -9,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "measurements go to the caller")]
 
+mod account_tasks;
 mod baseline;
 mod blocks;
 mod constant;
@@ -40,7 +42,9 @@ fn main() -> Result<()> {
         _ => {}
     }
     let [mode, shape, accounts, rest @ ..] = args.as_slice() else {
-        bail!("usage: state-ledger memory|rival|serve|again mainnet|tokens ACCOUNTS [SLOTS]");
+        bail!(
+            "usage: state-ledger memory|rival|serve|again|account-tasks mainnet|tokens ACCOUNTS [SLOTS]"
+        );
     };
     let accounts = accounts.parse().context("ACCOUNTS is a number")?;
     let config = match shape.as_str() {
@@ -54,6 +58,7 @@ fn main() -> Result<()> {
         "rival" => baseline::run(&ledger),
         "serve" => serve(&ledger, rest.first().map_or("0", String::as_str).parse()?),
         "again" => serve_repeatedly::run(&LedgerFixture::new(&ledger)?.reader),
+        "account-tasks" => account_tasks::run(&LedgerFixture::new(&ledger)?.reader),
         _ => bail!("{mode}: unknown"),
     }
 }

@@ -35,3 +35,13 @@ pub(crate) struct Serving {
     /// Responses of as many bytes as the path says, whatever the request.
     pub(crate) constant: SocketAddr,
 }
+
+/// The addresses of a server that reads accounts in tasks, by the pool that runs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TaskServing {
+    /// The CPU pool, with the threads of the binary.
+    pub(crate) cpu_pool: SocketAddr,
+    /// tokio's blocking pool, with the threads of Agave.
+    pub(crate) spawn_blocking: SocketAddr,
+}

@@ -1,0 +1,267 @@
+//! The thirteen suites of `accounts-cluster-bench` over 100 connections, alone and during scans, on both programs.
+
+use std::fmt::Write;
+
+use ::loadgen::Stream;
+use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
+use anyhow::Result;
+use http_client::Client;
+use loadgen_solana::{Suite, scan_requests};
+
+use super::latencies::{self, Latencies};
+use super::measurement::{CONNECTIONS, Measurement, SCANS, Turn};
+use super::nodes::{HydrantOptions, Program, RunningNode};
+use crate::median::median;
+use crate::report::{Rows, table_head};
+use crate::serving::SCAN_NICE;
+use crate::threshold;
+
+/// The suites of the PR. program-accounts is none: that tool could not select it.
+const SUITES: [Suite; 13] = [
+    Suite::AccountInfo,
+    Suite::Block,
+    Suite::Blocks,
+    Suite::FirstAvailableBlock,
+    Suite::MultipleAccounts,
+    Suite::Slot,
+    Suite::Supply,
+    Suite::TokenAccountsByDelegate,
+    Suite::TokenAccountsByOwner,
+    Suite::TokenSupply,
+    Suite::Transaction,
+    Suite::TransactionParsed,
+    Suite::Version,
+];
+
+/// Numbers of concurrent scans during a suite.
+const SCAN_COUNTS: [usize; 2] = [0, SCANS];
+
+/// The measured programs, the rival first, as in the tables.
+pub(super) const COLUMNS: [Program; 2] = [Program::Validator, Program::Hydrant];
+
+const KEY_LEN: usize = 4;
+
+pub(super) fn seconds(run: &Measurement<'_>) -> f64 {
+    let programs = run.nodes.programs().len();
+    let rounds = programs * run.size.rounds;
+    run.round_seconds(rounds * SUITES.len() * SCAN_COUNTS.len())
+        + rounds as f64 * run.size.start.as_secs_f64()
+}
+
+pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
+    let key = ["program", "suite", "scans", "round"];
+    let columns = [&key[..], &latencies::COLUMNS, &["cpu_s", "scans_per_second"]].concat();
+    let mut rows = run.report.rows("suites.csv", KEY_LEN, &columns)?;
+    if is_selected {
+        measure(run, &mut rows)?;
+    }
+    let results = Results { rows, rounds: run.size.rounds };
+    let mut text = String::new();
+    for scans in SCAN_COUNTS {
+        text.push_str(&results.table(run, scans));
+        results.print_thresholds(scans);
+    }
+    if !text.is_empty() {
+        run.report.write("suites.svg", &results.plots())?;
+        text.push_str("\n![Latencies of the suites](suites.svg)\n");
+    }
+    Ok(text)
+}
+
+fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
+    run.prepare()?;
+    run.turns().into_iter().try_for_each(|turn| measure_turn(run, rows, turn))
+}
+
+/// Measures the suites of a round that have no row yet.
+fn measure_turn(run: &mut Measurement<'_>, rows: &mut Rows, turn: Turn) -> Result<()> {
+    let Turn { program, round } = turn;
+    let all = SUITES.into_iter().flat_map(|suite| SCAN_COUNTS.map(|scans| (suite, scans)));
+    let missing: Vec<(Suite, usize)> = all
+        .filter(|(suite, scans)| rows.find(&key(program, *suite, *scans, round)).is_none())
+        .collect();
+    let measured = SUITES.len() * SCAN_COUNTS.len() - missing.len();
+    run.progress.skip(run.round_seconds(measured));
+    if missing.is_empty() {
+        run.progress.skip(run.size.start.as_secs_f64());
+        return Ok(());
+    }
+    let node = run.nodes.start(program, &HydrantOptions::default())?;
+    run.progress.add(run.size.start.as_secs_f64());
+    for (suite, scans) in missing {
+        let cells = measure_suite(run, &node, program, suite, scans)?;
+        rows.push(&key(program, suite, scans, round), &cells)?;
+        run.progress.add(run.round_seconds(1));
+    }
+    Ok(())
+}
+
+fn measure_suite(
+    run: &Measurement<'_>,
+    node: &RunningNode,
+    program: Program,
+    suite: Suite,
+    scans: usize,
+) -> Result<Vec<String>> {
+    let mut client = Client::open(node.target.address)?;
+    let inputs = run.nodes.inputs(program)?;
+    node.drain(&mut client, inputs)?;
+    let requests = suite.requests(&mut client, inputs)?;
+    let mut streams = vec![Stream::closed_loop(suite.name(), requests, CONNECTIONS)];
+    streams.extend(scan_stream(&mut client, run, program, scans)?);
+    let measured = latencies::run(node.target, streams, run.size.warm_up, run.size.measured)?;
+    let mut cells = Latencies::from_stats(&measured.stats[0]).cells();
+    cells.push(format!("{:.3}", measured.usage.map_or(0.0, |usage| usage.cpu_s)));
+    cells.push(format!("{:.3}", measured.stats.get(1).map_or(0.0, |scans| scans.rate())));
+    Ok(cells)
+}
+
+/// Returns the stream of clients that scan, if there are any. No two scans are equal.
+pub(super) fn scan_stream(
+    client: &mut Client,
+    run: &Measurement<'_>,
+    program: Program,
+    scans: usize,
+) -> Result<Option<Stream>> {
+    if scans == 0 {
+        return Ok(None);
+    }
+    let requests = scan_requests(client, run.nodes.inputs(program)?)?;
+    Ok(Some(Stream::closed_loop("scans", requests, scans).with_nice(SCAN_NICE)))
+}
+
+fn key(program: Program, suite: Suite, scans: usize, round: usize) -> [String; KEY_LEN] {
+    [program.name().to_owned(), suite.name().to_owned(), scans.to_string(), round.to_string()]
+}
+
+/// The rows of all rounds.
+struct Results {
+    rows: Rows,
+    rounds: usize,
+}
+
+impl Results {
+    /// Returns a suite's latencies in each round; `None` if one was not measured.
+    fn by_round(&self, program: Program, suite: Suite, scans: usize) -> Option<Vec<Latencies>> {
+        let each = (0..self.rounds)
+            .map(|round| Latencies::from_row(&self.rows, &key(program, suite, scans, round), 0));
+        each.collect()
+    }
+
+    fn medians(&self, program: Program, suite: Suite, scans: usize) -> Option<Latencies> {
+        Latencies::medians(&self.by_round(program, suite, scans)?)
+    }
+
+    /// Returns ours over theirs, taken within each round.
+    fn ratio(&self, suite: Suite, scans: usize, value: fn(&Latencies) -> f64) -> Option<f64> {
+        let [theirs, ours] = COLUMNS.map(|program| self.by_round(program, suite, scans));
+        let pairs = ours?.into_iter().zip(theirs?);
+        Some(median(pairs.map(|(ours, theirs)| value(&ours) / value(&theirs)).collect()))
+    }
+
+    /// Returns the programs that have results.
+    fn programs(&self, scans: usize) -> Vec<Program> {
+        let has_rows = |program: &Program| {
+            SUITES.iter().any(|suite| self.medians(*program, *suite, scans).is_some())
+        };
+        COLUMNS.into_iter().filter(has_rows).collect()
+    }
+
+    fn table(&self, run: &Measurement<'_>, scans: usize) -> String {
+        let programs = self.programs(scans);
+        if programs.is_empty() {
+            return String::new();
+        }
+        let mut columns = vec!["suite".to_owned()];
+        for program in &programs {
+            columns.push(format!("{}, average ms", program.name()));
+            columns.extend(["median", "p90", "p99"].map(str::to_owned));
+        }
+        let is_compared = programs.len() == COLUMNS.len();
+        if is_compared {
+            columns.extend(["ours of theirs, average", "p99"].map(str::to_owned));
+        }
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let title = match scans {
+            0 => "Suites".to_owned(),
+            scans => format!("Suites during {scans} scans"),
+        };
+        let about = format!(
+            "Latencies in ms over {CONNECTIONS} connections, each of which sends its next request after a response; \
+             {} rounds of {:?}, medians. Each program runs alone. Ratios are taken within a round: below 1 ours is \
+             faster. A failed request counts with the time until it failed. Responses about final blocks come from \
+             Hydrant's response cache after the first one. {} Commits: {}.",
+            self.rounds,
+            run.size.measured,
+            run.nodes.description(),
+            self.rows.commits()
+        );
+        let mut table = table_head(&title, &about, &columns);
+        for (number, suite) in (1..).zip(SUITES) {
+            // Writing to a string never fails.
+            let _ = write!(table, "| {number} {} |", suite.name());
+            for program in &programs {
+                let cells = self.medians(*program, suite, scans);
+                let cells = cells.map_or_else(|| "- | - | - | -".to_owned(), |it| it.row());
+                let _ = write!(table, " {cells} |");
+            }
+            if is_compared {
+                for value in [average, p99] {
+                    let ratio = self.ratio(suite, scans, value);
+                    let ratio = ratio.map_or_else(|| "-".to_owned(), |it| format!("{it:.3}"));
+                    let _ = write!(table, " {ratio} |");
+                }
+            }
+            table.push('\n');
+        }
+        table
+    }
+
+    /// Prints the worst ratios of all suites, if both programs were measured.
+    fn print_thresholds(&self, scans: usize) {
+        let load = if scans == 0 { "suites" } else { "suites_during_scans" };
+        for (name, value) in [("average", average as fn(&Latencies) -> f64), ("p99", p99)] {
+            let ratios = SUITES.iter().map(|suite| self.ratio(*suite, scans, value));
+            let Some(ratios) = ratios.collect::<Option<Vec<f64>>>() else { continue };
+            let worst = ratios.into_iter().fold(0.0, f64::max);
+            threshold::to_four_digits(&format!("agave_{load}_{name}"), worst, "x", "<=", 1.0);
+        }
+    }
+
+    /// Returns a document with the averages and with the p99 of all suites.
+    fn plots(&self) -> String {
+        let plot = |value: fn(&Latencies) -> f64| {
+            let mut lines = Vec::new();
+            for (program, scans, name) in [
+                (Program::Validator, 0, "solana-test-validator"),
+                (Program::Validator, SCANS, "the same during scans"),
+                (Program::Hydrant, 0, "hydrant dev"),
+                (Program::Hydrant, SCANS, "hydrant dev during scans"),
+            ] {
+                let point = |(number, suite): (u32, Suite)| {
+                    let y = value(&self.medians(program, suite, scans)?);
+                    // The scale has no place for a load without a response.
+                    (y > 0.0).then_some(())?;
+                    Some(Point { x: number.into(), y, label: suite.name().to_owned() })
+                };
+                let points: Vec<Point> = (1..).zip(SUITES).filter_map(point).collect();
+                if !points.is_empty() {
+                    lines.push(Line { name, points });
+                }
+            }
+            let marks = (1..=SUITES.len()).map(|number| (number as f64, number.to_string()));
+            let x = Axis::linear("suite", 0.5, SUITES.len() as f64 + 0.5).with_marks(marks);
+            Plot { x, y_scale: Scale::Logarithmic, unit: "ms", lines }
+        };
+        let plots = vec![("average".to_owned(), plot(average)), ("p99".to_owned(), plot(p99))];
+        Document { title: "Latencies of the suites", columns: 2, plots }.svg()
+    }
+}
+
+fn average(latencies: &Latencies) -> f64 {
+    latencies.mean_ms
+}
+
+fn p99(latencies: &Latencies) -> f64 {
+    latencies.p99_ms
+}
