@@ -174,14 +174,14 @@ impl Tables<'_> {
         let mut table = table_head("All subscribe, and all leave", &about, &columns);
         for set_up in &self.measured {
             let cycles = self.results.cycles(set_up.name);
-            let kinds: [(&str, fn(&CycleRow) -> ActivityRow); 2] =
-                [("subscribe", |cycle| cycle.subscribing), ("leave", |cycle| cycle.leaving)];
-            for (what, activity) in kinds {
+            let subscribing: Vec<_> = cycles.iter().map(|cycle| cycle.subscribing).collect();
+            let leaving: Vec<_> = cycles.iter().map(|cycle| cycle.leaving).collect();
+            for (what, activities) in [("subscribe", subscribing), ("leave", leaving)] {
                 if cycles.is_empty() {
                     continue;
                 }
                 let all = |value: fn(&ActivityRow) -> f64| -> Vec<f64> {
-                    let values = cycles.iter().map(|cycle| value(&activity(cycle)));
+                    let values = activities.iter().map(value);
                     values.filter(|value| value.is_finite()).collect()
                 };
                 let seconds = all(|it| it.seconds);

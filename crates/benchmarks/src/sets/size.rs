@@ -146,7 +146,7 @@ mod tests {
             },
         );
         assert_eq!(hit.iter().filter(|is_hit| **is_hit).count(), 250_000);
-        let is_hit = |range: Range<u32>| range.clone().any(|number| hit[number as usize]);
+        let is_hit = |mut range: Range<u32>| range.any(|number| hit[number as usize]);
         assert!(FULL.sets.ranges().all(is_hit));
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 use http_client::{Connection, Endpoint};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

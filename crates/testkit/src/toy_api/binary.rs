@@ -70,7 +70,7 @@ enum Work {
         amount: u64,
     },
     List {
-        view: View<Counter, ()>,
+        counters: Counters,
     },
     /// The counters that are not written yet.
     Rest {
