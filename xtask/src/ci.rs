@@ -200,7 +200,8 @@ pub(crate) fn run() -> Result<()> {
         }
         finished.push(FinishedStep { name: step.name, took, outcome });
     }
-    println!("\nthis machine took {:.1} times the reference machine's time", budget.slowness());
+    println!("{}", state.tests.failed_output());
+    println!("this machine took {:.1} times the reference machine's time", budget.slowness());
     summary(&finished, state.tests.tests)
 }
 

@@ -17,6 +17,9 @@ use crate::shell::{CapturedOutput, Cmd};
 /// Time limit of a run of built tests in CI. The slowest machines need half of it.
 pub(crate) const CI_LIMIT: Duration = Duration::from_secs(40 * 60);
 
+/// Lines of a failed test's output that the end of the log repeats.
+const REPEATED_LINES: usize = 30;
+
 /// The start of the reason of an ignored test that needs programs.
 const NEEDS: &str = "needs ";
 
@@ -34,6 +37,8 @@ pub(crate) struct TestRun {
     pub(crate) tests: Tests,
     /// The names of those that failed.
     pub(crate) failed: Vec<String>,
+    /// The first lines that each of these printed.
+    failed_output: Vec<String>,
     /// Those that cannot run on this machine.
     pub(crate) skipped: Vec<IgnoredTest>,
     /// The reason for which cargo failed.
@@ -89,6 +94,7 @@ impl TestRun {
         self.tests.failed += counted.failed;
         self.tests.skipped += counted.skipped;
         self.failed.extend(find_failed(&output.lines).into_iter().map(str::to_owned));
+        self.failed_output.extend(find_failed_output(&output.lines));
         if output.failure.is_some() {
             let unfinished = find_unfinished(&output.lines).into_iter();
             self.failed.extend(unfinished.map(|name| format!("{name} (has not ended)")));
@@ -115,6 +121,11 @@ impl TestRun {
     pub(crate) fn success(&self) -> Result<()> {
         let failure = self.failure.clone().map(anyhow::Error::msg);
         failure.map_or(Ok(()), Err).with_context(|| self.failed.join(", "))
+    }
+
+    /// Returns what the failed tests printed. Some services store only the end of a log.
+    pub(crate) fn failed_output(&self) -> String {
+        self.failed_output.concat()
     }
 
     /// Returns the skipped tests by their reasons, or `None` if all have run.
@@ -201,6 +212,26 @@ fn find_failed(lines: &[String]) -> Vec<&str> {
     failed.filter_map(|line| line.strip_prefix("test ")).map(str::trim).collect()
 }
 
+/// Returns the first lines of what each failed test printed, without backtraces.
+fn find_failed_output(lines: &[String]) -> Vec<String> {
+    let mut sections: Vec<Vec<&str>> = Vec::new();
+    let mut is_open = false;
+    for line in lines {
+        if line.starts_with("---- ") && line.ends_with(" stdout ----") {
+            sections.push(Vec::new());
+            is_open = true;
+        } else if line == "failures:" || line == "stack backtrace:" {
+            is_open = false;
+        }
+        if let Some(section) = sections.last_mut().filter(|_| is_open)
+            && section.len() < REPEATED_LINES
+        {
+            section.push(line);
+        }
+    }
+    sections.into_iter().map(|lines| format!("\n{}\n", lines.join("\n").trim_end())).collect()
+}
+
 /// Returns the tests that ran for long and have no result.
 fn find_unfinished(lines: &[String]) -> BTreeSet<&str> {
     let mut unfinished = BTreeSet::new();
@@ -227,6 +258,29 @@ mod tests {
 
     fn lines(text: &[&str]) -> Vec<String> {
         text.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_output_of_failed_tests_is_repeated_without_backtraces() {
+        let output = lines(&[
+            "test a::b ... FAILED",
+            "failures:",
+            "",
+            "---- a::b stdout ----",
+            "",
+            "thread 'a::b' panicked at src/a.rs:1:1:",
+            "left: 1",
+            "stack backtrace:",
+            "   0: main",
+            "---- c stdout ----",
+            "Error: no port",
+            "",
+            "failures:",
+            "    a::b",
+        ]);
+        let found = find_failed_output(&output).concat();
+        let first = "\n---- a::b stdout ----\n\nthread 'a::b' panicked at src/a.rs:1:1:\nleft: 1\n";
+        assert_eq!(found, format!("{first}\n---- c stdout ----\nError: no port\n"));
     }
 
     fn output(text: &[&str]) -> CapturedOutput {
