@@ -19,7 +19,7 @@ mod followers;
 mod frozen_banks;
 pub(crate) mod json_rpc;
 mod known_slots;
-mod leader_turn;
+mod leader_slots;
 mod nodes;
 mod options;
 pub(crate) mod ports;

@@ -1,6 +1,6 @@
-//! A server of Yellowstone gRPC whose updates are bytes: what a test makes, also what no server would send.
+//! A server of Yellowstone gRPC whose updates are the bytes that a test makes, even such as no server would send.
 //!
-//! In: the body of the answer to `Subscribe`, with its frames. Out: how much of it was taken. Other calls are not
+//! In: the body of the response to `Subscribe`, with its frames. Out: how much of it was taken. Other calls are not
 //! implemented.
 //! Bounds: a chunk is made when the client reads.
 

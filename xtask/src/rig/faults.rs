@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     KillFollowers,
     /// A validator is killed, and started again.
     Restart(usize),
-    /// The leader is stopped in its turn until the others skip it. It continues on a fork.
+    /// The leader is stopped in its slots until the others skip it. It continues on a fork.
     StopLeader,
     /// A validator is stopped for a while.
     Lag(usize),

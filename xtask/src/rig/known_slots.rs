@@ -69,7 +69,7 @@ impl KnownSlots {
         self.restarted_at.map_or(0, |slot| slot + 1)
     }
 
-    /// Returns whether a slot is in a gap of the follower, by both responses to getBlock. Slots are asked in order.
+    /// Returns whether a slot is in a gap of the follower, by both responses to getBlock. Slots are compared in order.
     pub(crate) fn is_in_gap(&mut self, slot: u64, validator: &Value, follower: &Value) -> bool {
         if self.pending.as_ref().is_some_and(|pending| slot > pending.below) {
             self.pending = None;
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    fn known() -> KnownSlots {
+    fn known_slots() -> KnownSlots {
         let mut known = KnownSlots::default();
         known.start_at(10);
         known
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_gap_of_a_jump_lasts_until_the_follower_has_a_block() {
-        let mut known = known();
+        let mut known = known_slots();
         jump(&mut known, 1, 50);
         assert!(!known.is_in_gap(20, &block(), &block()));
         assert!(!known.is_in_gap(21, &missing(), &missing()), "skipped by the chain");
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_missing_block_without_a_jump_is_a_difference() {
-        let mut known = known();
+        let mut known = known_slots();
         assert!(!known.is_in_gap(20, &block(), &missing()));
         jump(&mut known, 1, 30);
         assert!(!known.is_in_gap(31, &block(), &missing()), "above the jump");
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn calls_that_reach_into_a_gap_are_left_out() {
-        let mut known = known();
+        let mut known = known_slots();
         let blocks = |slots: [u64; 3]| json!({"result": slots});
         let reaches = |known: &KnownSlots, slot| {
             let limited = blocks([slot - 3, slot - 2, slot - 1]);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_restarted_validator_is_known_above_its_first_final_slot() {
-        let mut known = known();
+        let mut known = known_slots();
         assert_eq!((known.first_after_restart(), known.first_known()), (0, 10));
         known.restart_validator(40);
         known.restart_validator(30);

@@ -17,7 +17,7 @@ use crate::rig::clock::{now, pause};
 use crate::rig::faults::Fault;
 use crate::rig::followers::{Follower, Status, followers};
 use crate::rig::json_rpc;
-use crate::rig::leader_turn::LeaderTurn;
+use crate::rig::leader_slots::LeaderSlots;
 use crate::rig::nodes::{Nodes, final_slot};
 use crate::rig::options::Options;
 use crate::rig::validators::Validators;
@@ -124,12 +124,12 @@ impl Rig {
         Ok(format!("{name} was killed and started again"))
     }
 
-    /// Stops the leader in its turn until the others skip it. It continues with its slots: a fork.
+    /// Stops the leader in its slots until the others skip it. It then continues, which makes a fork.
     fn stop_leader(&mut self) -> Result<String> {
-        let turn = LeaderTurn::wait(self.compared_rpc())?;
-        let leader = self.validators.with_identity(&turn.leader).context("an unknown leader")?;
-        let stopped = self.pause_validator(leader, turn.stop_time())?;
-        Ok(format!("{stopped}, in its slots from {} to {}", turn.made, turn.last))
+        let slots = LeaderSlots::wait(self.compared_rpc())?;
+        let leader = self.validators.with_identity(&slots.leader).context("an unknown leader")?;
+        let stopped = self.pause_validator(leader, slots.stop_time())?;
+        Ok(format!("{stopped}, in its slots from {} to {}", slots.made, slots.last))
     }
 
     fn pause_validator(&mut self, at: usize, time: Duration) -> Result<String> {
@@ -273,7 +273,7 @@ impl Rig {
 
     /// Returns the RPC address of the validator that is compared.
     pub(crate) fn compared_rpc(&self) -> SocketAddr {
-        self.validators.compared().rpc
+        self.validators.compared_validator().rpc
     }
 
     /// Returns the counters of each follower.

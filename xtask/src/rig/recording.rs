@@ -56,7 +56,7 @@ impl Recording {
         let first = rig.followers().first().context("no follower")?;
         let (archive, slot) = archive(&first.archive_dir())?;
         fs::copy(&archive, to.join(archive.file_name().context("an archive without a name")?))?;
-        let source = format!("http://{}", rig.validators().compared().grpc()?);
+        let source = format!("http://{}", rig.validators().compared_validator().grpc()?);
         let child = Command::new(&recorder)
             .args(["stream", &source, &(slot + 1).to_string(), &slots.to_string()])
             .arg(to.join("stream"))

@@ -69,7 +69,7 @@ impl Validators {
         if self.is_cluster() { COMPARED_IN_CLUSTER } else { 0 }
     }
 
-    pub(crate) fn compared(&self) -> &Validator {
+    pub(crate) fn compared_validator(&self) -> &Validator {
         &self.all[self.compared_at()]
     }
 
@@ -87,12 +87,12 @@ impl Validators {
         let compared = self.compared_at();
         let others = self.all.iter().enumerate().filter(|(at, _)| *at != compared);
         let others = others.map(|(_, it)| it).filter(|it| it.plugin.is_some());
-        [self.compared()].into_iter().chain(others).map(|it| self.log(it)).collect()
+        [self.compared_validator()].into_iter().chain(others).map(|it| self.log(it)).collect()
     }
 
     /// Returns the log of the validator that is compared.
     pub(crate) fn compared_log(&self) -> PathBuf {
-        self.log(self.compared())
+        self.log(self.compared_validator())
     }
 
     fn log(&self, validator: &Validator) -> PathBuf {

@@ -21,7 +21,7 @@ const FEE_ESTIMATE_JSON: &str = concat!(
 
 impl Replies<'_> {
     /// The reply to a method without parameters.
-    pub(crate) fn answer_plain(&self, method: Method) -> MethodResult {
+    pub(crate) fn respond_plain(&self, method: Method) -> MethodResult {
         let virtual_block = self.dag.virtual_block();
         let sink = self.dag.sink();
         Ok(match method {

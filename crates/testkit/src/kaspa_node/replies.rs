@@ -13,7 +13,7 @@ use super::dag::{Accepted, ChainPath, Dag, DagBlock, MempoolEntry, Miner};
 use super::faults::Faults;
 use super::notices::{accepted_ids, chain_structure, to_address_utxo};
 use super::wire::{
-    AcceptedShape, BlockShape, Call, PlacedTransaction, Structure, TransactionPlace, Value,
+    AcceptedShape, BlockShape, Call, PlacedTransaction, Structure, TransactionBlock, Value,
     address_utxo, optional_header, plain_transaction, raw_block,
 };
 
@@ -37,9 +37,9 @@ pub(crate) type MethodResult = Result<Structure, String>;
 
 impl Replies<'_> {
     /// Returns the reply to a call that does not change the node.
-    pub(crate) fn answer(&self, call: &Call) -> MethodResult {
+    pub(crate) fn respond(&self, call: &Call) -> MethodResult {
         match call {
-            Call::Plain(method) => self.answer_plain(*method),
+            Call::Plain(method) => self.respond_plain(*method),
             Call::Addresses { method: Method::GetUtxosByAddresses, addresses } => {
                 Ok(self.utxos_by_addresses(addresses))
             }
@@ -280,7 +280,7 @@ impl Replies<'_> {
             hash: original.hash(),
             transaction: &transaction,
             spent: &spent,
-            place: TransactionPlace {
+            block: TransactionBlock {
                 block_hash: block.hash,
                 block_time_ms: block.header.timestamp_ms,
             },
@@ -342,7 +342,7 @@ pub(crate) fn block_structure(status: BlockStatus<'_>) -> Structure {
 
 fn mempool_entry(entry: &MempoolEntry) -> Structure {
     let placed = PlacedTransaction {
-        place: TransactionPlace { block_hash: Hash::default(), block_time_ms: 0 },
+        block: TransactionBlock { block_hash: Hash::default(), block_time_ms: 0 },
         prefix: Prefix::Simnet,
     };
     Structure::without_version()

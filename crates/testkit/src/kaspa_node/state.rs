@@ -124,7 +124,7 @@ impl NodeState {
             call => {
                 let replies =
                     Replies { dag: &self.dag, faults: &self.faults, is_synced: self.is_synced };
-                replies.answer(&call)
+                replies.respond(&call)
             }
         }
     }

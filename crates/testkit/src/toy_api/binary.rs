@@ -57,13 +57,13 @@ pub type ToyBinaryServer = websocket::Server<ToyBinary>;
 /// The toy ledger in binary messages.
 pub struct ToyBinary(Arc<Server<ToyApi>>);
 
-/// The work of a message on the pool.
+/// A message that the pool handles.
 pub struct BinaryTask {
     id: u64,
-    work: Work,
+    call: PoolCall,
 }
 
-enum Work {
+enum PoolCall {
     Add {
         counters: Counters,
         name: Address,
@@ -134,7 +134,7 @@ impl Protocol for ToyBinary {
             Some(Ok(Outcome::Payload(payload))) => {
                 Reply::Message(encode(id, KIND_OK, &payload).into())
             }
-            Some(Ok(Outcome::Work(work))) => Reply::Task(BinaryTask { id, work }),
+            Some(Ok(Outcome::Call(call))) => Reply::Task(BinaryTask { id, call }),
             Some(Err(err)) => Reply::Message(error(id, &err.to_string()).into()),
             None => Reply::Message(error(id, "no such operation, or a wrong payload").into()),
         }
@@ -145,10 +145,10 @@ impl Protocol for ToyBinary {
     }
 }
 
-/// The result of an operation where the socket is polled: a reply, or work for the pool.
+/// The result of an operation where the socket is polled: a reply, or a call for the pool.
 enum Outcome {
     Payload(Vec<u8>),
-    Work(Work),
+    Call(PoolCall),
 }
 
 /// `None`: the operation is unknown, or its payload has another shape.
@@ -183,9 +183,9 @@ fn run_operation(
             let (amount, name) = payload.split_first_chunk()?;
             let counters = server.0.api.counters.clone();
             let name = Address::try_from(name).ok()?;
-            Outcome::Work(Work::Add { counters, name, amount: u64::from_le_bytes(*amount) })
+            Outcome::Call(PoolCall::Add { counters, name, amount: u64::from_le_bytes(*amount) })
         }
-        OP_LIST => Outcome::Work(Work::List { counters: server.0.api.counters.clone() }),
+        OP_LIST => Outcome::Call(PoolCall::List { counters: server.0.api.counters.clone() }),
         OP_SUBSCRIBE_HEIGHT => return Some(subscribe(ToySubscription::Height)),
         OP_SUBSCRIBE_COUNTER => {
             let name = Address::try_from(payload).ok()?;
@@ -208,32 +208,32 @@ impl SessionTask for BinaryTask {
     }
 
     fn step(self) -> (Vec<SessionOutput<NoItems>>, Option<Self>) {
-        let Self { id, work } = self;
-        match work {
-            Work::Add { counters, name, amount } => {
+        let Self { id, call } = self;
+        match call {
+            PoolCall::Add { counters, name, amount } => {
                 let reply = match counters.add(&name, amount) {
                     Some((value, _)) => encode(id, KIND_OK, &value.to_le_bytes()),
                     None => error(id, "the ledger is full"),
                 };
                 (vec![SessionOutput::Message(reply.into())], None)
             }
-            Work::List { counters } => {
+            PoolCall::List { counters } => {
                 let view = counters.reader.view(Commitment::Finalized);
                 let mut counters: Vec<(Address, u64)> =
                     view.all().map(|(name, counter)| (name, counter.0)).collect();
                 counters.sort_unstable_by(|left, right| left.0.as_bytes().cmp(right.0.as_bytes()));
                 // A ledger has at most 1,000 counters.
                 let head = encode(id, KIND_OK, &(counters.len() as u32).to_le_bytes());
-                let rest = Self { id, work: Work::Rest { counters } };
+                let rest = Self { id, call: PoolCall::Rest { counters } };
                 (vec![SessionOutput::Part(head.into())], Some(rest))
             }
-            Work::Rest { mut counters } => {
+            PoolCall::Rest { mut counters } => {
                 let later = counters.split_off(counters.len().min(PART_COUNTERS));
                 let part = encode_counters(&counters).into();
                 if later.is_empty() {
                     return (vec![SessionOutput::LastPart(part)], None);
                 }
-                let rest = Self { id, work: Work::Rest { counters: later } };
+                let rest = Self { id, call: PoolCall::Rest { counters: later } };
                 (vec![SessionOutput::Part(part)], Some(rest))
             }
         }

@@ -99,8 +99,8 @@ pub(crate) struct Blocks {
     tips: BTreeSet<Hash>,
 }
 
-/// The order of blocks by work. Equal work is decided by the hash.
-pub(crate) type WorkOrder = (u64, Hash);
+/// The key that blocks are sorted by: the blue work, then the hash.
+pub(crate) type SortKey = (u64, Hash);
 
 impl Blocks {
     /// A DAG of one block.
@@ -153,7 +153,7 @@ impl Blocks {
         self.genesis
     }
 
-    pub(crate) fn work_order(&self, hash: &Hash) -> WorkOrder {
+    pub(crate) fn sort_key(&self, hash: &Hash) -> SortKey {
         (self.expect_block(hash).ghostdag.blue_work, *hash)
     }
 
@@ -170,12 +170,12 @@ impl Blocks {
         bottom: &Hash,
     ) -> Vec<Hash> {
         let mut is_below_bottom = HashMap::from([(*bottom, true)]);
-        let mut queue = BinaryHeap::from([self.work_order(bottom)]);
+        let mut queue = BinaryHeap::from([self.sort_key(bottom)]);
         let mut open = 0;
         for top in tops {
             if let Entry::Vacant(entry) = is_below_bottom.entry(*top) {
                 entry.insert(false);
-                queue.push(self.work_order(top));
+                queue.push(self.sort_key(top));
                 open += 1;
             }
         }
@@ -191,7 +191,7 @@ impl Blocks {
                 match is_below_bottom.entry(*parent) {
                     Entry::Vacant(entry) => {
                         entry.insert(is_below);
-                        queue.push(self.work_order(parent));
+                        queue.push(self.sort_key(parent));
                         open += usize::from(!is_below);
                     }
                     Entry::Occupied(mut entry) if is_below && !*entry.get() => {
@@ -216,7 +216,7 @@ impl Blocks {
         let mut left = *from;
         let mut entered = *to;
         while left != entered {
-            if self.work_order(&left) >= self.work_order(&entered) {
+            if self.sort_key(&left) >= self.sort_key(&entered) {
                 path.removed.push(left);
                 left = self.selected_parent(&left);
             } else {

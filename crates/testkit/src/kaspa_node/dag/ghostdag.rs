@@ -13,15 +13,15 @@ const K: usize = 124;
 /// The most blocks that a block merges, its selected parent included.
 pub(crate) const MERGE_SET_MAX: usize = 2 * K;
 /// The work of one block of simnet.
-const BLOCK_WORK: u64 = 2;
+const BLOCK_DIFFICULTY: u64 = 2;
 
 impl Blocks {
     /// Computes the merge set of a block with these parents.
     pub(crate) fn merge_parents(&self, parents: &[Hash]) -> Ghostdag {
-        let selected = parents.iter().max_by_key(|parent| self.work_order(parent));
+        let selected = parents.iter().max_by_key(|parent| self.sort_key(parent));
         let selected = *selected.unwrap_or_else(|| panic!("a block has parents"));
         let mut others = self.difference(parents, &selected);
-        others.sort_by_key(|hash| self.work_order(hash));
+        others.sort_by_key(|hash| self.sort_key(hash));
         let mut blues = vec![selected];
         let mut reds = Vec::new();
         for hash in &others {
@@ -34,7 +34,7 @@ impl Blocks {
         Ghostdag {
             selected_parent: Some(selected),
             blue_score: below.blue_score + blues.len() as u64,
-            blue_work: below.blue_work + BLOCK_WORK * blues.len() as u64,
+            blue_work: below.blue_work + BLOCK_DIFFICULTY * blues.len() as u64,
             daa_score: below.daa_score + counted as u64,
             merge_order: std::iter::once(selected).chain(others).collect(),
             blues,

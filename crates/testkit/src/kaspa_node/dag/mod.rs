@@ -196,7 +196,7 @@ impl Dag {
     pub fn blocks_above(&self, low: &Hash) -> Vec<Hash> {
         let tips: Vec<Hash> = self.tips().copied().collect();
         let mut above = self.blocks.difference(&tips, low);
-        above.sort_by_key(|hash| self.blocks.work_order(hash));
+        above.sort_by_key(|hash| self.blocks.sort_key(hash));
         above
     }
 
@@ -256,7 +256,7 @@ impl Dag {
         let ghostdag = self.blocks.merge_parents(parents);
         let state = self.accept_at(&ghostdag);
         let mut parents = parents.to_vec();
-        parents.sort_by_key(|parent| std::cmp::Reverse(self.blocks.work_order(parent)));
+        parents.sort_by_key(|parent| std::cmp::Reverse(self.blocks.sort_key(parent)));
         let block = self.blocks.build_block(&parents, &ghostdag, &state, miner, transactions);
         self.set.move_to(&self.blocks, &self.virtual_block.parents[0]);
         block

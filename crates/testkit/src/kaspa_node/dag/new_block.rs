@@ -60,7 +60,7 @@ impl Blocks {
             bits: BITS,
             nonce: 0,
             daa_score: ghostdag.daa_score,
-            blue_work: blue_work(ghostdag.blue_work),
+            blue_work: big_endian(ghostdag.blue_work),
             blue_score: ghostdag.blue_score,
             pruning_point: self.genesis(),
         };
@@ -104,7 +104,7 @@ impl Blocks {
         let ghostdag = self.merge_parents(parents);
         let is_right = header.daa_score == ghostdag.daa_score
             && header.blue_score == ghostdag.blue_score
-            && header.blue_work == blue_work(ghostdag.blue_work)
+            && header.blue_work == big_endian(ghostdag.blue_work)
             && header.bits == BITS;
         if is_right { Ok(ghostdag) } else { Err(InvalidBlock::Scores) }
     }
@@ -119,7 +119,7 @@ fn parent_levels(parents: &[Hash], genesis: Hash) -> Parents {
     Parents::new(runs).expect("levels increase")
 }
 
-fn blue_work(work: u64) -> BlueWork {
+fn big_endian(work: u64) -> BlueWork {
     let mut bytes = [0; 24];
     bytes[16..].copy_from_slice(&work.to_be_bytes());
     BlueWork(bytes)

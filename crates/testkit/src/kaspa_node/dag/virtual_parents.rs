@@ -13,7 +13,7 @@ impl Blocks {
     /// where kaspad would try its ancestors.
     pub(crate) fn pick_virtual_parents(&self) -> Vec<Hash> {
         let tips = self.tips().iter();
-        let mut heap: BinaryHeap<_> = tips.map(|tip| self.work_order(tip)).collect();
+        let mut heap: BinaryHeap<_> = tips.map(|tip| self.sort_key(tip)).collect();
         let sink = loop {
             let (_, candidate) = heap.pop().unwrap_or_else(|| panic!("the first block is valid"));
             let block = self.expect_block(&candidate);
@@ -22,7 +22,7 @@ impl Blocks {
             }
             for parent in block.header.parents.direct() {
                 if !heap.iter().any(|(_, other)| self.is_ancestor(parent, other)) {
-                    heap.push(self.work_order(parent));
+                    heap.push(self.sort_key(parent));
                 }
             }
         };

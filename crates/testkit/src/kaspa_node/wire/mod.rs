@@ -13,7 +13,7 @@ pub use self::frame::Encoding;
 pub(crate) use self::frame::Frame;
 pub(crate) use self::request::{Call, Request};
 pub(crate) use self::shapes::{
-    AcceptedShape, BlockShape, DIFFICULTY, PlacedTransaction, TransactionPlace, address_utxo,
+    AcceptedShape, BlockShape, DIFFICULTY, PlacedTransaction, TransactionBlock, address_utxo,
     optional_header, plain_transaction, raw_block,
 };
 pub(crate) use self::value::{Structure, Value};

@@ -26,7 +26,7 @@ pub(crate) struct BlockShape<'a> {
 }
 
 /// The block of a transaction.
-pub(crate) struct TransactionPlace {
+pub(crate) struct TransactionBlock {
     /// The hash of the block. Zeros for the mempool.
     pub(crate) block_hash: Hash,
     /// The time of the block in Unix milliseconds. 0 for the mempool.
@@ -39,7 +39,7 @@ pub(crate) struct AcceptedShape<'a> {
     pub(crate) hash: Hash,
     pub(crate) transaction: &'a Transaction,
     pub(crate) spent: &'a [UtxoEntry],
-    pub(crate) place: TransactionPlace,
+    pub(crate) block: TransactionBlock,
     pub(crate) prefix: Prefix,
 }
 
@@ -49,8 +49,8 @@ pub(crate) const DIFFICULTY: f64 = 1.000_000_119_209_303_8;
 impl BlockShape<'_> {
     /// Returns the block with verbose data.
     pub(crate) fn to_structure(&self) -> Structure {
-        let place = |prefix| PlacedTransaction {
-            place: TransactionPlace {
+        let placed = |prefix| PlacedTransaction {
+            block: TransactionBlock {
                 block_hash: self.hash,
                 block_time_ms: self.header.timestamp_ms,
             },
@@ -58,7 +58,7 @@ impl BlockShape<'_> {
         };
         let transactions = self.transactions.unwrap_or_default().iter();
         let transactions =
-            transactions.map(|tx| plain_transaction(tx, Some(&place(self.prefix)))).collect();
+            transactions.map(|tx| plain_transaction(tx, Some(&placed(self.prefix)))).collect();
         let verbose = Structure::with_version8(1)
             .field("hash", Value::Hash(self.hash))
             .field("difficulty", Value::F64(DIFFICULTY))
@@ -132,22 +132,22 @@ pub(crate) fn optional_header(hash: Hash, header: &Header) -> Structure {
 
 /// The context of a transaction's verbose data.
 pub(crate) struct PlacedTransaction {
-    pub(crate) place: TransactionPlace,
+    pub(crate) block: TransactionBlock,
     pub(crate) prefix: Prefix,
 }
 
-/// Returns a transaction, with verbose data if a context is given.
+/// Returns a transaction, with verbose data if its block is known.
 pub(crate) fn plain_transaction(tx: &Transaction, placed: Option<&PlacedTransaction>) -> Structure {
     let inputs = tx.inputs.iter().map(plain_input).collect();
     let prefix = placed.map(|placed| placed.prefix);
     let outputs = tx.outputs.iter().map(|output| plain_output(output, prefix)).collect();
-    let verbose = placed.map(|PlacedTransaction { place, .. }| {
+    let verbose = placed.map(|PlacedTransaction { block, .. }| {
         Structure::with_version8(1)
             .field("transactionId", Value::Hash(tx.id()))
             .field("hash", Value::Hash(tx.hash()))
             .field("computeMass", Value::U64(compute_mass(tx)))
-            .field("blockHash", Value::Hash(place.block_hash))
-            .field("blockTime", Value::U64(place.block_time_ms))
+            .field("blockHash", Value::Hash(block.block_hash))
+            .field("blockTime", Value::U64(block.block_time_ms))
     });
     Structure::with_version16(1)
         .field("version", Value::U16(tx.version))
@@ -197,8 +197,8 @@ impl AcceptedShape<'_> {
             .field("transactionId", Value::some(Value::Hash(self.id)))
             .field("hash", Value::some(Value::Hash(self.hash)))
             .field("computeMass", Value::some(Value::U64(compute_mass(tx))))
-            .field("blockHash", Value::some(Value::Hash(self.place.block_hash)))
-            .field("blockTime", Value::some(Value::U64(self.place.block_time_ms)));
+            .field("blockHash", Value::some(Value::Hash(self.block.block_hash)))
+            .field("blockTime", Value::some(Value::U64(self.block.block_time_ms)));
         Structure::with_version16(1)
             .field("version", Value::some(Value::U16(tx.version)))
             .field("inputs", Value::structures(inputs.collect()))

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::{
     AcceptedShape, BlockShape, Call, Encoding, Frame, PlacedTransaction, Request, Structure,
-    TransactionPlace, Value, address_utxo, optional_header, plain_transaction, raw_block,
+    TransactionBlock, Value, address_utxo, optional_header, plain_transaction, raw_block,
 };
 
 const BORSH: &str = include_str!("../../../../kaspa/tests/golden/borsh.txt");
@@ -70,7 +70,7 @@ fn accepted_chain(frame: &[u8]) -> Structure {
                 hash: accepted.transaction.hash(),
                 transaction: &accepted.transaction,
                 spent: &accepted.spent,
-                place: TransactionPlace {
+                block: TransactionBlock {
                     block_hash: accepted.block_hash,
                     block_time_ms: accepted.block_time_ms,
                 },
@@ -223,7 +223,7 @@ fn mempool_transactions_are_written_as_kaspad_writes_them() {
         panic!("not a transaction")
     };
     let placed = PlacedTransaction {
-        place: TransactionPlace { block_hash: Hash::default(), block_time_ms: 0 },
+        block: TransactionBlock { block_hash: Hash::default(), block_time_ms: 0 },
         prefix: Prefix::Simnet,
     };
     let written = Structure::without_version()

@@ -1,10 +1,10 @@
-//! The turn of a leader, and the time for which it must be stopped in it so that the chain forks.
+//! The consecutive slots of a leader, and how long it must be stopped in them so that the chain forks.
 //!
-//! Shape: a leader has some slots in a row. It is stopped when its first block is there and it makes the second one. The
-//! next leader waits for the rest of the turn, and for [`GRACE_SLOTS`] more. Then it makes a block on top of the first
-//! one. The stopped leader must continue just before: it then makes its second and third block, until it has seen votes
-//! for the other one. Later it would find the other block, and give up its own; earlier the next leader would find its.
-//! Bounds: [`WAIT_MAX`] for the start of a turn, and [`STOP_MAX`] for a stop.
+//! Shape: the leader is stopped once its first block exists, while it makes the second one. The next leader waits for the
+//! rest of these slots and for [`LATE_BLOCK_SLOTS`] more, and then builds on the first block. The stopped leader must
+//! continue just before that: it makes its second and third block until it has seen votes for the other fork. If it
+//! continued later, it would see the other block and abandon its own; if earlier, the next leader would build on its.
+//! Bounds: [`WAIT_MAX`] until the slots of a leader start, and [`STOP_MAX`] for a stop.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,34 +15,34 @@ use serde_json::{Value, json};
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc::call;
 
-/// Slots in a row that Agave gives to a leader at a time. A turn starts at a multiple of it.
-const SLOTS_PER_TURN: u64 = 4;
-/// Slots that the next leader waits for late blocks of a turn (`MAX_GRACE_SLOTS` in Agave's PoH recorder).
-const GRACE_SLOTS: u64 = 2;
+/// Consecutive slots of a leader in Agave. The first one is a multiple of it.
+const CONSECUTIVE_SLOTS: u64 = 4;
+/// Slots that the next leader waits for late blocks (`MAX_GRACE_SLOTS` in Agave's PoH recorder).
+const LATE_BLOCK_SLOTS: u64 = 2;
 /// The part of a slot by which the leader continues before the next one makes a block, in percent.
 const EARLY_PERCENT: u64 = 50;
-/// Slots whose time is measured before a turn.
+/// Slots whose time is measured before the leader's.
 const MEASURED_SLOTS: u64 = 4;
-/// Leaders that are requested: several turns in a row may be those of one validator.
+/// Leaders that are requested: a validator may be the leader several times in a row.
 const LEADERS: u64 = 64;
-/// Time limit until a turn starts.
+/// Time limit until a leader's first block.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Time limit of a stop: on a machine that is this slow, the leader continues before the others skip it.
 const STOP_MAX: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A turn with its first block.
-pub(crate) struct LeaderTurn {
+/// The slots of a leader that has made its first block.
+pub(crate) struct LeaderSlots {
     pub(crate) leader: String,
     /// The slot of the first block.
     pub(crate) made: u64,
-    /// The last slot of the leader, also if it has several turns in a row.
+    /// The last slot of the leader, also if it is the leader several times in a row.
     pub(crate) last: u64,
     slot_time: Duration,
 }
 
-impl LeaderTurn {
-    /// Waits for the first block of a turn. Measures the time of slots meanwhile.
+impl LeaderSlots {
+    /// Waits for the first block of a leader, and measures the time of slots meanwhile.
     pub(crate) fn wait(node: SocketAddr) -> Result<Self> {
         let started = now();
         let first = processed_slot(node)?;
@@ -50,11 +50,11 @@ impl LeaderTurn {
         loop {
             ensure!(
                 started.elapsed() < WAIT_MAX,
-                "no turn of a leader started within {WAIT_MAX:?}"
+                "no leader made its first block within {WAIT_MAX:?}"
             );
             let slot = processed_slot(node)?;
             let is_measured = slot >= first + MEASURED_SLOTS;
-            if slot > last_slot && is_measured && slot.is_multiple_of(SLOTS_PER_TURN) {
+            if slot > last_slot && is_measured && slot.is_multiple_of(CONSECUTIVE_SLOTS) {
                 return Self::at(node, slot, measured_slot_time(started, slot - first));
             }
             last_slot = slot;
@@ -72,7 +72,7 @@ impl LeaderTurn {
 
     /// Returns the time for which the leader is stopped.
     pub(crate) fn stop_time(&self) -> Duration {
-        let percent = (self.last - self.made + GRACE_SLOTS) * 100 - EARLY_PERCENT;
+        let percent = (self.last - self.made + LATE_BLOCK_SLOTS) * 100 - EARLY_PERCENT;
         self.slot_time.mul_f64(percent as f64 / 100.0).min(STOP_MAX)
     }
 }
@@ -92,15 +92,15 @@ mod tests {
 
     #[test]
     fn a_leader_is_stopped_until_just_before_the_next_one_skips_it() {
-        let turn = |last| LeaderTurn {
+        let slots_to = |last| LeaderSlots {
             leader: String::new(),
             made: 8,
             last,
             slot_time: Duration::from_millis(400),
         };
-        // Three more slots and the grace of two, without half a slot.
-        assert_eq!(turn(11).stop_time(), Duration::from_millis(1_800));
-        assert_eq!(turn(15).stop_time(), Duration::from_millis(3_400));
-        assert_eq!(turn(71).stop_time(), STOP_MAX);
+        // Three more slots and two for late blocks, without half a slot.
+        assert_eq!(slots_to(11).stop_time(), Duration::from_millis(1_800));
+        assert_eq!(slots_to(15).stop_time(), Duration::from_millis(3_400));
+        assert_eq!(slots_to(71).stop_time(), STOP_MAX);
     }
 }
