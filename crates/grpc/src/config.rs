@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Bytes of requests that a client may send before they are read, on a stream and on a connection. HTTP/2 holds as many
-/// for a connection. A smaller value delays long requests: a client sends one window in a round trip.
-pub(crate) const RECEIVE_WINDOW_BYTES: u32 = 64 << 10;
+/// Bytes of requests that a client may send on a stream before they are read. A smaller value delays long requests: a
+/// client sends one window in a round trip.
+pub(crate) const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+/// The bytes that a shorter DATA frame counts as in h2's bound of frames that are not read.
+const SHORT_FRAME_BYTES: u32 = 256;
+/// Maximum window of a connection, whatever its number of streams.
+const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
 
 /// Settings of the gRPC server.
 ///
@@ -17,14 +21,14 @@ pub(crate) const RECEIVE_WINDOW_BYTES: u32 = 64 << 10;
 pub struct Config {
     /// Threads that poll sockets, compress, and replay.
     pub threads: usize,
-    /// Open connections. The next one waits until another ends. About 165 KB each.
+    /// Open connections. The next one waits until another ends. About 270 KB each.
     pub connections_max: usize,
     /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all
     /// connections except the last tenth, of which it gets one only if it has fewer than are left. One more is closed.
     /// Behind a proxy all connections come from one address: a value of `connections_max` lets it have all of them.
     pub connections_per_address_max: Option<usize>,
     /// HTTP/2 streams that are open on one connection at once. A tenth of them is for calls that end by themselves: a
-    /// subscription beyond the rest gets `RESOURCE_EXHAUSTED`.
+    /// subscription beyond the rest gets `RESOURCE_EXHAUSTED`. The window of a connection has 512 bytes for each.
     pub connection_streams_max: usize,
     /// Subscriptions of all connections; one more gets `RESOURCE_EXHAUSTED`.
     pub subscriptions_max: usize,
@@ -127,6 +131,16 @@ impl Config {
     pub(crate) fn connection_subscriptions_max(&self) -> usize {
         let streams_max = self.connection_streams_max;
         streams_max.saturating_sub(streams_max.div_ceil(10)).max(1)
+    }
+
+    /// Bytes of requests that a client may send on a connection before they are read. HTTP/2 holds as many.
+    ///
+    /// h2 ends a connection on which the unread short frames count for more than half of its window. So each stream may
+    /// have one of them, the message of a call, and all streams together 128 more.
+    pub(crate) fn connection_window_bytes(&self) -> u32 {
+        let streams_max = u32::try_from(self.connection_streams_max).unwrap_or(u32::MAX);
+        let short_frames = streams_max.saturating_mul(2 * SHORT_FRAME_BYTES);
+        short_frames.saturating_add(STREAM_WINDOW_BYTES).min(CONNECTION_WINDOW_BYTES_MAX)
     }
 
     pub(crate) fn ping_interval(&self) -> Duration {

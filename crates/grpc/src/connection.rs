@@ -1,8 +1,9 @@
 //! One connection: HTTP/2 over a socket, or over TLS, until either side ends it.
 //!
-//! Bounds: streams, bytes of headers, windows, the time until HTTP/2 starts. A client that does not read the rest of an
-//! ended subscription within `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not
-//! acknowledge HTTP/2's pings too, and one that has no accepted call for `Config::idle_timeout_ms`.
+//! Bounds: streams, bytes of headers, windows, short frames that are not read (`Config::connection_window_bytes`), the
+//! time until HTTP/2 starts. A client that does not read the rest of an ended subscription within
+//! `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not acknowledge HTTP/2's pings too, and
+//! one that has no accepted call for `Config::idle_timeout_ms`.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -19,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::call_activity::CallActivity;
-use crate::config::{Config, RECEIVE_WINDOW_BYTES};
+use crate::config::{Config, STREAM_WINDOW_BYTES};
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::service::GrpcService;
@@ -131,8 +132,8 @@ fn new_builder(config: &Config) -> http2::Builder<TokioExecutor> {
         .max_concurrent_streams(streams_max)
         .max_header_list_size(HEADERS_BYTES_MAX)
         .max_send_buf_size(SEND_BUFFER_BYTES)
-        .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
-        .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(config.connection_window_bytes())
         .keep_alive_interval(config.keep_alive())
         .keep_alive_timeout(config.keep_alive());
     builder

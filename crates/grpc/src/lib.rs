@@ -41,6 +41,7 @@ mod node;
 mod publish_cost;
 mod publisher;
 mod queue;
+mod refusal;
 mod request_body;
 mod request_budget;
 mod request_reader;

@@ -6,12 +6,12 @@ use ::metrics::{Collector, Exposition, MetricKind};
 use chain_solana::EventCounters;
 
 use crate::broker::Broker;
-use crate::config::RECEIVE_WINDOW_BYTES;
 use crate::counters::Event;
 use crate::gossip_table::GossipTable;
 
-/// The memory of an open connection: its task, the buffers of its socket and of HTTP/2, and requests that are not read.
-const CONNECTION_BYTES: u64 = 100 * 1024 + RECEIVE_WINDOW_BYTES as u64;
+/// The memory of an open connection: its task, and the buffers of its socket and of HTTP/2. Requests that are not read
+/// come in addition: its window.
+const CONNECTION_BYTES: u64 = 100 * 1024;
 /// The memory of its TLS: the session and its buffers.
 const TLS_BYTES: u64 = 16 * 1024;
 
@@ -34,7 +34,9 @@ impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let memory = self.broker.memory();
         let incomplete = self.broker.shares.incoming.units_in_use() as u64;
-        let connection_bytes = CONNECTION_BYTES + if self.is_tls { TLS_BYTES } else { 0 };
+        let window_bytes = u64::from(self.broker.config.connection_window_bytes());
+        let tls_bytes = if self.is_tls { TLS_BYTES } else { 0 };
+        let connection_bytes = CONNECTION_BYTES + window_bytes + tls_bytes;
         vec![
             ("grpc_connections", self.connections() * connection_bytes + incomplete),
             ("grpc_events", self.events.bytes() as u64),

@@ -124,6 +124,8 @@ impl Requests {
         let next = self.buffer.split_off(HEAD_BYTES + length);
         let mut bytes = std::mem::replace(&mut self.buffer, next);
         bytes.drain(..HEAD_BYTES);
+        // The buffer has space for more than the bytes that its share counts.
+        bytes.shrink_to_fit();
         let share = self.buffered.split(HEAD_BYTES + length);
         Ok(Some(EncodedRequest { bytes, compression, share }))
     }

@@ -3,7 +3,6 @@
 use std::future::{Ready, ready};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use api_keys::{AuthError, LimitReached, Permit};
 use authentication::Authenticator;
@@ -31,6 +30,7 @@ use crate::gossip::{self, GossipStream};
 use crate::gossip_table::GossipTable;
 use crate::guarded_body;
 use crate::node::GrpcNode;
+use crate::refusal::Refusal;
 use crate::request_body::{CALL_BYTES_MAX, RequestBody};
 use crate::requests::Requests;
 use crate::response_body::ResponseBody;
@@ -111,17 +111,13 @@ impl GrpcService {
         };
         if !self.has_token(request.headers()) {
             self.broker.counters.record(Event::Unauthenticated);
-            return Status::unauthenticated("x-token is missing or wrong").into_http();
+            let refusal = Refusal::from(Status::unauthenticated("x-token is missing or wrong"));
+            return refusal.respond(method, request.into_body()).await;
         }
         let (client, key) = match self.admit(&request, connection.peer, method) {
             Ok(admitted) => admitted,
-            Err(Refused { status, delay }) => {
-                if let Some(delay) = delay {
-                    // A client that gets too many refusals gets later ones late: a connection has few streams at once.
-                    tokio::time::sleep(delay).await;
-                }
-                return status.into_http();
-            }
+            // A client that gets too many refusals gets later ones late: a connection has few streams at once.
+            Err(refusal) => return refusal.respond(method, request.into_body()).await,
         };
         let open = connection.activity.start_call();
         let response = self.dispatch(request, method, connection, client, key).await;
@@ -189,7 +185,7 @@ impl GrpcService {
         request: &http::Request<Incoming>,
         peer: IpAddr,
         method: &str,
-    ) -> Result<(ClientId, Option<Permit>), Refused> {
+    ) -> Result<(ClientId, Option<Permit>), Refusal> {
         let address = ClientId::from_ip(peer);
         let Some(authenticator) = &self.access.authenticator else { return Ok((address, None)) };
         let mut uri = request.uri().clone();
@@ -205,9 +201,9 @@ impl GrpcService {
                     Status::unauthenticated(err.to_string())
                 }
             };
-            Refused { status, delay: authenticator.delay_failure(address) }
+            Refusal { status, delay: authenticator.delay_failure(address) }
         })?;
-        let exhausted = |reached: LimitReached| Refused {
+        let exhausted = |reached: LimitReached| Refusal {
             status: Status::resource_exhausted(reached.to_string()),
             delay: authenticator.delay_refusal(client),
         };
@@ -370,18 +366,6 @@ fn split_request(request: http::Request<Incoming>) -> (http::HeaderMap, Incoming
         headers.extend(copy.map(|copy| (http::HeaderName::from_static(name), copy)));
     }
     (headers, body)
-}
-
-/// Why a call is refused, and how long that must wait.
-struct Refused {
-    status: Status,
-    delay: Option<Duration>,
-}
-
-impl From<Status> for Refused {
-    fn from(status: Status) -> Self {
-        Self { status, delay: None }
-    }
 }
 
 struct Unary<F>(F);
