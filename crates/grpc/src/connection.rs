@@ -83,6 +83,9 @@ pub(crate) async fn serve(
     let state = socket.state();
     let connection = new_builder(&broker.config).serve_connection(socket, calls);
     tokio::pin!(connection);
+    // One future for all iterations, because the start of HTTP/2 is notified once.
+    let start_timeout = wait_until_late(&state, deadline);
+    tokio::pin!(start_timeout);
     let mut idle_timeout = broker.config.idle_timeout();
     let mut is_idle = false;
     loop {
@@ -99,7 +102,7 @@ pub(crate) async fn serve(
                 }
                 return;
             }
-            () = late(&state, deadline) => return broker.counters.record(Event::Late),
+            () = &mut start_timeout => return broker.counters.record(Event::Late),
             () = timer.wait_until_expired(broker.config.close_timeout()) => {
                 return broker.counters.record(Event::Aborted);
             }
@@ -156,7 +159,7 @@ pub(crate) fn refuse(socket: TcpStream, reason: &str) {
 }
 
 /// Waits until a client that has not started HTTP/2 is too late: forever if it has, because pings follow then.
-async fn late(state: &SocketState, deadline: Instant) {
+async fn wait_until_late(state: &SocketState, deadline: Instant) {
     if timeout_at(deadline, state.wait_until_started()).await.is_ok() {
         std::future::pending().await
     }

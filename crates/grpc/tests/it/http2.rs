@@ -293,7 +293,9 @@ async fn subscribe_with_closed_window(ledger: &mut ScriptedLedger) -> RawClient 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_crosses_the_goaway_of_an_idle_connection_is_served() {
-    let mut ledger = ScriptedLedger::start(Config { idle_timeout_ms: 300, ..Config::default() });
+    // The deadline of the handshake passes after the connection was idle, and must not end it.
+    let config = Config { handshake_timeout_ms: 1_000, idle_timeout_ms: 300, ..Config::default() };
+    let mut ledger = ScriptedLedger::start(config);
     let mut client = RawClient::connect(&ledger, &[]).await;
     wait_until(|| scrape(&ledger.server).contains("cause=\"idle\"} 1\n")).await;
     // It has not read GOAWAY.
