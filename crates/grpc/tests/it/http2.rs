@@ -4,9 +4,8 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use grpc::Config;
-use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 use yellowstone_grpc_proto::geyser::{CommitmentLevel, PingRequest};
 
@@ -15,125 +14,16 @@ use crate::client::{Client, connect, wait_until};
 use crate::commitments::everything;
 use crate::hostile::memory;
 use crate::ledger::{FIRST, ScriptedLedger};
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const CONTINUATION: u8 = 9;
-
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
+use crate::raw_client::{
+    CONTINUATION, DATA, END_HEADERS, HEADERS, INITIAL_WINDOW_SIZE, PING, RST_STREAM, RawClient,
+    SETTINGS, call_headers, encode_message, frame, subscribe_headers,
+};
 
 const FRAME_SIZE_ERROR: u8 = 6;
 const REFUSED_STREAM: u8 = 7;
 const CANCEL: u8 = 8;
 
-/// A setting: the window of each stream.
-const INITIAL_WINDOW_SIZE: u8 = 4;
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let [_, length @ ..] = u32::try_from(payload.len()).expect("short").to_be_bytes();
-    let mut frame = length.to_vec();
-    frame.extend_from_slice(&[kind, flags]);
-    frame.extend_from_slice(&stream.to_be_bytes());
-    frame.extend_from_slice(payload);
-    frame
-}
-
-/// The headers of a call of `Subscribe`.
-fn subscribe_headers() -> Vec<u8> {
-    call_headers("Subscribe")
-}
-
-/// The headers of a call, without a table.
-fn call_headers(method: &str) -> Vec<u8> {
-    let text = |text: &str| {
-        let mut all = vec![u8::try_from(text.len()).expect("short")];
-        all.extend_from_slice(text.as_bytes());
-        all
-    };
-    // `:method POST`, `:scheme http`, then names of the static table with values: path, authority, content-type.
-    let mut block = vec![0x83, 0x86, 0x04];
-    block.extend(text(&format!("/geyser.Geyser/{method}")));
-    block.push(0x01);
-    block.extend(text("localhost"));
-    block.extend([0x0f, 0x10]);
-    block.extend(text("application/grpc"));
-    block.push(0x00);
-    block.extend(text("te"));
-    block.extend(text("trailers"));
-    block
-}
-
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
-}
-
-/// A client that writes frames as they are.
-struct RawClient(TcpStream);
-
-impl RawClient {
-    async fn connect(ledger: &ScriptedLedger, settings: &[u8]) -> Self {
-        let socket = TcpSocket::new_v4().expect("a socket");
-        // Small, so that a client that does not read stops soon.
-        socket.set_recv_buffer_size(16 << 10).expect("a size");
-        socket.set_send_buffer_size(16 << 10).expect("a size");
-        let mut client = Self(socket.connect(ledger.address()).await.expect("it listens"));
-        client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
-        client.send(&frame(SETTINGS, 0, 0, settings)).await;
-        client
-    }
-
-    /// The server may have ended the connection.
-    async fn send(&mut self, bytes: &[u8]) {
-        let _ = self.0.write_all(bytes).await;
-    }
-
-    /// `None` if the connection has ended.
-    async fn next(&mut self) -> Option<Frame> {
-        let mut head = [0; 9];
-        self.0.read_exact(&mut head).await.ok()?;
-        let [a, b, c, kind, flags, stream @ ..] = head;
-        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
-        self.0.read_exact(&mut payload).await.ok()?;
-        Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload })
-    }
-
-    /// Returns the next frame of a kind that is not an acknowledgement.
-    async fn next_frame(&mut self, kind: u8) -> Option<Frame> {
-        loop {
-            let frame = self.next().await?;
-            if frame.kind == kind && frame.flags & ACK == 0 {
-                return Some(frame);
-            }
-        }
-    }
-
-    /// The error with which the server ends the connection.
-    async fn goaway(&mut self) -> Option<u8> {
-        let frame = self.next_frame(GOAWAY).await?;
-        frame.payload.get(7).copied()
-    }
-
-    /// Waits until the server has handled the sent frames.
-    async fn round_trip(&mut self) {
-        self.send(&frame(PING, 0, 0, b"finished")).await;
-        loop {
-            let frame = self.next().await.expect("the connection works");
-            if frame.kind == PING && frame.flags & ACK != 0 && frame.payload == b"finished" {
-                return;
-            }
-        }
-    }
-}
-
-async fn is_served(client: &mut Client) {
+pub(crate) async fn is_served(client: &mut Client) {
     client.ping(PingRequest { count: 1 }).await.expect("another client is served");
 }
 
@@ -280,10 +170,7 @@ async fn settings_whose_answers_are_not_read_are_not_read_either() {
 async fn subscribe_with_closed_window(ledger: &mut ScriptedLedger) -> RawClient {
     let mut client = RawClient::connect(ledger, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
     client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
-    let request = everything(CommitmentLevel::Processed).encode_to_vec();
-    let mut message = vec![0];
-    message.extend_from_slice(&(request.len() as u32).to_be_bytes());
-    message.extend_from_slice(&request);
+    let message = encode_message(&everything(CommitmentLevel::Processed));
     client.send(&frame(DATA, 0, 1, &message)).await;
     wait_until(|| memory(ledger, "grpc_filters") > 0).await;
     ledger.open(FIRST);
@@ -300,10 +187,7 @@ async fn a_call_that_crosses_the_goaway_of_an_idle_connection_is_served() {
     wait_until(|| scrape(&ledger.server).contains("cause=\"idle\"} 1\n")).await;
     // It has not read GOAWAY.
     client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
-    let request = everything(CommitmentLevel::Processed).encode_to_vec();
-    let mut message = vec![0];
-    message.extend_from_slice(&(request.len() as u32).to_be_bytes());
-    message.extend_from_slice(&request);
+    let message = encode_message(&everything(CommitmentLevel::Processed));
     client.send(&frame(DATA, 0, 1, &message)).await;
     wait_until(|| memory(&ledger, "grpc_filters") > 0).await;
     // The connection outlives the time that it has without a call.

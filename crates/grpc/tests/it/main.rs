@@ -11,6 +11,8 @@ mod hostile;
 mod http2;
 mod ledger;
 mod limits;
+mod raw_client;
+mod receive_windows;
 mod replay;
 mod requests;
 mod shares;

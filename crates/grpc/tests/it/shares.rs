@@ -19,7 +19,7 @@ use yellowstone_grpc_proto::geyser::{
 
 use crate::calls::scrape;
 use crate::client::{Client, Subscription, connect, connect_with, wait_until};
-use crate::hostile::{handshake, incomplete, memory, raw_call};
+use crate::hostile::{CONNECTION_BYTES, handshake, incomplete, memory, raw_call};
 use crate::ledger::{FIRST, ScriptedLedger, key};
 
 const HOSTILE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -296,6 +296,6 @@ async fn compressed_requests_of_one_client_wait_for_its_rate() {
     ledger.bank_with_write(FIRST, 1);
     assert_eq!(subscription.take(1).await, ["meta: meta 101 0"]);
     let requests = memory(&ledger, "grpc_connections");
-    assert!(requests > 2 * 164 * 1_024, "those of the hostile client wait: {requests}");
+    assert!(requests > 2 * CONNECTION_BYTES, "those of the hostile client wait: {requests}");
     assert!(!scrape(&ledger.server).contains("hydrant_grpc_requests_delayed_total 0\n"));
 }

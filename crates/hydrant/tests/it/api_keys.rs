@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use http_client::{Client, Endpoint};
@@ -252,6 +252,59 @@ fn gossip_is_a_stream_of_its_key_and_ends_with_it() -> Result<()> {
     })?;
     let ended = ended.map_err(anyhow::Error::msg)?;
     ensure!(ended.code() == Code::Unauthenticated, "{ended}");
+    Ok(())
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a rate is measured in real time")]
+fn wrong_keys_over_grpc_are_delayed_and_a_right_one_is_served() -> Result<()> {
+    const CALLS: u64 = 1_000;
+    let (alice, entry) = new_key("alice", "t")?;
+    let world = World::start(&format!("[tiers.t]\nmetrics = true\n{entry}"), &[])?;
+    let count = |name: &str| -> Result<u64> {
+        let (_, text) = world.request("GET", "/metrics", Some(&alice), None)?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(value.with_context(|| text.clone())?.parse()?)
+    };
+    let count_delayed = || count("hydrant_api_key_refusals_delayed_total");
+    let grpc = world.grpc()?;
+    let slot = GetSlotRequest { commitment: Some(0) };
+    let connections = count("hydrant_grpc_connections_total")?;
+    let before = count_delayed()?;
+    let started = Instant::now();
+    let honest_served = tokio::runtime::Runtime::new()?.block_on(async {
+        let hostile = tonic::transport::Endpoint::from_shared(format!("http://{grpc}"))?;
+        let hostile = hostile.local_address(Some([127, 0, 0, 2].into())).connect().await?;
+        let hostile = GeyserClient::new(hostile);
+        let guess = |_| {
+            let mut client = hostile.clone();
+            async move {
+                let refused = client.get_slot(with_token(slot, Some("wrong"))?).await.err();
+                let refused = refused.context("a wrong key")?;
+                let codes = [Code::Unauthenticated, Code::ResourceExhausted];
+                ensure!(codes.contains(&refused.code()), "{refused:?}");
+                ensure!(!refused.message().is_empty(), "{refused:?}");
+                anyhow::Ok(())
+            }
+        };
+        let honest = async {
+            let mut client = GeyserClient::connect(format!("http://{grpc}")).await?;
+            for _ in 0..20 {
+                client.get_slot(with_token(slot, Some(&alice))?).await?;
+            }
+            anyhow::Ok(())
+        };
+        let guesses = futures_util::future::try_join_all((0..CALLS).map(guess));
+        futures_util::future::try_join(guesses, honest).await
+    });
+    honest_served?;
+    // A hundred refusals are sent at once, and ten more a second.
+    let at_once_max = 101 + 10 * (started.elapsed().as_secs() + 1);
+    let delayed = count_delayed()? - before;
+    ensure!(delayed <= CALLS && delayed + at_once_max >= CALLS, "{delayed} of {CALLS}");
+    // The hostile connection outlives its refusals: otherwise its client would connect again.
+    let connections = count("hydrant_grpc_connections_total")? - connections;
+    ensure!(connections == 2, "{connections} connections");
     Ok(())
 }
 

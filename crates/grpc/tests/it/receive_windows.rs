@@ -1,0 +1,163 @@
+//! Requests that the server has accepted and not read, or not handled: bounded by the windows of HTTP/2, and counted.
+
+use grpc::Config;
+use yellowstone_grpc_proto::geyser::{PingRequest, SubscribeRequest, SubscribeRequestPing};
+
+use crate::client::{connect, wait_until};
+use crate::hostile::{CONNECTION_BYTES, memory};
+use crate::http2::is_served;
+use crate::ledger::ScriptedLedger;
+use crate::raw_client::{
+    ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING,
+    RST_STREAM, RawClient, SETTINGS, WINDOW_UPDATE, call_headers, encode_message, frame,
+    subscribe_headers,
+};
+
+/// Each window before settings and updates.
+const INITIAL_WINDOW: i64 = 65_535;
+/// The longest frame that every server accepts.
+const FRAME_BYTES_MAX: usize = 16_384;
+/// The memory of a connection in the metrics, without the window for requests that are not read.
+const BUFFER_BYTES: u64 = 100 * 1_024;
+/// Settings with which the server may send no response.
+const CLOSED_WINDOW: [u8; 6] = [0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0];
+
+/// Bytes that a client may send: on its stream, and on the connection.
+struct SendWindows {
+    stream: i64,
+    connection: i64,
+}
+
+impl SendWindows {
+    fn new() -> Self {
+        Self { stream: INITIAL_WINDOW, connection: INITIAL_WINDOW }
+    }
+
+    fn available(&self) -> usize {
+        usize::try_from(self.stream.min(self.connection)).unwrap_or_default()
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        let bytes = i64::try_from(bytes).expect("short");
+        self.stream -= bytes;
+        self.connection -= bytes;
+    }
+
+    /// Takes the server's settings and window updates.
+    fn update(&mut self, frame: &Frame) {
+        let number = |bytes: &[u8]| i64::from(u32::from_be_bytes(bytes.try_into().expect("four")));
+        match (frame.kind, frame.stream) {
+            (SETTINGS, _) => {
+                for setting in frame.payload.chunks_exact(6) {
+                    if setting[..2] == [0, INITIAL_WINDOW_SIZE] {
+                        self.stream += number(&setting[2..]) - INITIAL_WINDOW;
+                    }
+                }
+            }
+            (WINDOW_UPDATE, 0) => self.connection += number(&frame.payload),
+            (WINDOW_UPDATE, _) => self.stream += number(&frame.payload),
+            _ => {}
+        }
+    }
+}
+
+/// Sends requests on stream 1 as far as the server's windows allow. Returns the number of bytes.
+async fn push_within_windows(client: &mut RawClient, requests: &[u8]) -> usize {
+    let mut windows = SendWindows::new();
+    let mut sent = 0;
+    let mut idle_rounds = 0;
+    // The server's one thread has handled its work when it has answered many times.
+    while sent < requests.len() && idle_rounds < 50 {
+        let before = sent;
+        while sent < requests.len() && windows.available() > 0 {
+            let bytes = windows.available().min(FRAME_BYTES_MAX).min(requests.len() - sent);
+            client.send(&frame(DATA, 0, 1, &requests[sent..sent + bytes])).await;
+            windows.spend(bytes);
+            sent += bytes;
+        }
+        idle_rounds = if sent == before { idle_rounds + 1 } else { 0 };
+        client.send(&frame(PING, 0, 0, b"finished")).await;
+        loop {
+            let received = client.next().await.expect("the connection works");
+            assert!(![RST_STREAM, GOAWAY].contains(&received.kind), "{:?}", received.payload);
+            windows.update(&received);
+            match (received.kind, received.flags & ACK) {
+                // The windows of the settings apply once they are acknowledged.
+                (SETTINGS, 0) => client.send(&frame(SETTINGS, ACK, 0, &[])).await,
+                (PING, ACK) => break,
+                _ => {}
+            }
+        }
+    }
+    sent
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_of_requests_behind_a_closed_response_window_are_counted() {
+    const CONNECTIONS: u64 = 8;
+    let ledger = ScriptedLedger::start(Config::default());
+    let mut other = connect(ledger.address()).await;
+    is_served(&mut other).await;
+    // A message that never ends: the bytes of it that the server accepts stay in memory.
+    let mut message = vec![0; 1 << 20];
+    message[1..5].copy_from_slice(&(2_u32 << 20).to_be_bytes());
+    let mut clients = Vec::new();
+    let mut accepted = 0;
+    for _ in 0..CONNECTIONS {
+        let mut client = RawClient::connect(&ledger, &CLOSED_WINDOW).await;
+        client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
+        accepted += push_within_windows(&mut client, &message).await as u64;
+        clients.push(client);
+    }
+    assert!(accepted > CONNECTIONS << 18, "the server reads {accepted} bytes");
+    // The server reads all of them, so they count in addition to the windows.
+    let expected = (CONNECTIONS + 1) * CONNECTION_BYTES + accepted;
+    wait_until(|| memory(&ledger, "grpc_connections") == expected).await;
+    is_served(&mut other).await;
+    drop(clients);
+    wait_until(|| memory(&ledger, "grpc_connections") == CONNECTION_BYTES).await;
+    is_served(&mut other).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_not_read_stay_within_the_counted_window() {
+    let ledger = ScriptedLedger::start(Config::default());
+    let mut client = RawClient::connect(&ledger, &CLOSED_WINDOW).await;
+    client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
+    // Complete requests. The server reads the next one when it has space for the response.
+    let ping = Some(SubscribeRequestPing { id: 1 });
+    let request = encode_message(&SubscribeRequest { ping, ..SubscribeRequest::default() });
+    let requests = request.repeat((1 << 20) / request.len());
+    let accepted = push_within_windows(&mut client, &requests).await;
+    assert!(accepted < requests.len(), "the server reads on without an end");
+    assert!(accepted > FRAME_BYTES_MAX, "{accepted}");
+    let counted = memory(&ledger, "grpc_connections");
+    assert!(counted >= BUFFER_BYTES + accepted as u64, "{counted} for {accepted}");
+    drop(client);
+    wait_until(|| memory(&ledger, "grpc_connections") == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_call_on_every_stream_at_once_is_served() {
+    let config = Config::default();
+    let streams_max = config.connection_streams_max;
+    let ledger = ScriptedLedger::start(config);
+    let mut client = RawClient::connect(&ledger, &[]).await;
+    let streams = || (1..).step_by(2).take(streams_max);
+    let message = encode_message(&PingRequest { count: 1 });
+    let headers = streams().map(|it| frame(HEADERS, END_HEADERS, it, &call_headers("Ping")));
+    let messages = streams().map(|it| frame(DATA, 0, it, &message));
+    let ends = streams().map(|it| frame(DATA, END_STREAM, it, &[]));
+    let calls: Vec<_> = headers.chain(messages).chain(ends).collect();
+    client.send(&calls.concat()).await;
+    let mut responses = 0;
+    let mut ended = 0;
+    while ended < streams_max {
+        let received = client.next().await.expect("the connection continues");
+        assert!(![RST_STREAM, GOAWAY].contains(&received.kind), "{:?}", received.payload);
+        responses += usize::from(received.kind == DATA);
+        let is_last = received.kind == HEADERS && received.flags & END_STREAM != 0;
+        ended += usize::from(is_last);
+    }
+    assert_eq!(responses, streams_max);
+}
