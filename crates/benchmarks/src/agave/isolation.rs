@@ -10,7 +10,7 @@ use http_client::Client;
 use loadgen_solana::Suite;
 
 use super::latencies::{self, Latencies, format_ms};
-use super::measurement::{LIGHT_CONNECTIONS, LIGHT_RATE, Measurement, Turn};
+use super::measurement::{LIGHT_CONNECTIONS, LIGHT_RATE, Measurement, ProgramRound};
 use super::nodes::{HydrantOptions, Program};
 use super::suites::{COLUMNS, scan_stream};
 use crate::median::median;
@@ -41,12 +41,16 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
 
 fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
     run.prepare()?;
-    run.turns().into_iter().try_for_each(|turn| measure_turn(run, rows, turn))
+    run.program_rounds().into_iter().try_for_each(|round| measure_round(run, rows, round))
 }
 
 /// Measures what has no row yet in a round.
-fn measure_turn(run: &mut Measurement<'_>, rows: &mut Rows, turn: Turn) -> Result<()> {
-    let Turn { program, round } = turn;
+fn measure_round(
+    run: &mut Measurement<'_>,
+    rows: &mut Rows,
+    program_round: ProgramRound,
+) -> Result<()> {
+    let ProgramRound { program, round } = program_round;
     let is_missing = |scans: &usize| rows.find(&key(program, *scans, round)).is_none();
     let missing: Vec<usize> = SCANS.into_iter().filter(is_missing).collect();
     run.progress.skip(run.round_seconds(SCANS.len() - missing.len()));

@@ -1,13 +1,12 @@
 //! The latencies of one stream of requests: measured, as cells of a CSV, and as cells of a table.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::loadgen::{LoadPlan, Run, RunLength, Stream, StreamStats};
 use anyhow::Result;
-use process_usage::Process;
 
 use super::measurement::Measurement;
+use super::nodes::Target;
 use crate::median::median;
 use crate::report::Rows;
 
@@ -20,13 +19,6 @@ const SHOWN_FAILED_MIN: f64 = 0.001;
 /// The columns of a CSV that [`Latencies::cells`] fills.
 pub(super) const COLUMNS: [&str; 7] =
     ["ok", "failed", "seconds", "mean_ms", "p50_ms", "p90_ms", "p99_ms"];
-
-/// A server and its process.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub(super) address: SocketAddr,
-    pub(super) process: Process,
-}
 
 /// The results of one stream in one run. The latencies are those of all due requests, failed ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -185,7 +177,8 @@ mod tests {
             p99_ms: 300.0,
         };
         let columns = [&["name", "other"][..], &COLUMNS].concat();
-        let mut rows = Report::open("agave", &[], true)?.rows("a.csv", 1, &columns)?;
+        let report = Report::open("agave", &[], true)?;
+        let mut rows = report.rows("a.csv", 1, &columns)?;
         let key = ["x".to_owned()];
         rows.push(&key, &[vec!["7".to_owned()], latencies.cells()].concat())?;
         assert_eq!(Latencies::from_row(&rows, &key, 1), Some(latencies));

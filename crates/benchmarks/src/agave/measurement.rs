@@ -82,7 +82,7 @@ const TOY: Size = Size {
 
 /// A round of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct ProgramRound {
     pub(super) program: Program,
     pub(super) round: usize,
 }
@@ -148,12 +148,12 @@ impl<'a> Measurement<'a> {
 
     /// Returns all rounds of all programs, one program after the other in each round. Another one is the first each
     /// time.
-    pub(super) fn turns(&self) -> Vec<Turn> {
+    pub(super) fn program_rounds(&self) -> Vec<ProgramRound> {
         let programs = self.nodes.programs();
         let of_round = |round: usize| {
             let first = round % programs.len();
             let order = programs[first..].iter().chain(&programs[..first]);
-            order.map(|program| Turn { program: *program, round }).collect::<Vec<_>>()
+            order.map(|program| ProgramRound { program: *program, round }).collect::<Vec<_>>()
         };
         (0..self.size.rounds).flat_map(of_round).collect()
     }

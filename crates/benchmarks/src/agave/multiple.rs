@@ -18,8 +18,9 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use testkit::synthetic::{ACCOUNTS_MIN, Kind, Synthetic, SyntheticConfig};
 
-use super::latencies::{self, Latencies, Target, format_ms};
+use super::latencies::{self, Latencies, format_ms};
 use super::measurement::{LIGHT_CONNECTIONS, LIGHT_RATE, Measurement};
+use super::nodes::Target;
 use crate::ledger_process::LedgerProcess;
 use crate::ledger_process::protocol::{SEED, TaskServing};
 use crate::median::median;

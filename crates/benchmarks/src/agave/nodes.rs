@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,7 +20,6 @@ use testkit::node::{Node, NodeCommand};
 
 use super::accounts::Accounts;
 use super::history::{self, History, HistorySize};
-use super::latencies::Target;
 use super::validator;
 use crate::node;
 
@@ -49,6 +49,13 @@ pub(super) struct Nodes {
     history_size: HistorySize,
     hydrant_history: Option<History>,
     validator_history: Option<History>,
+}
+
+/// A server and its process.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) address: SocketAddr,
+    pub(super) process: Process,
 }
 
 /// A node that serves.

@@ -9,7 +9,7 @@ use http_client::Client;
 use loadgen_solana::{Suite, scan_requests};
 
 use super::latencies::{self, Latencies};
-use super::measurement::{CONNECTIONS, Measurement, SCANS, Turn};
+use super::measurement::{CONNECTIONS, Measurement, ProgramRound, SCANS};
 use super::nodes::{HydrantOptions, Program, RunningNode};
 use crate::median::median;
 use crate::report::{Rows, table_head};
@@ -70,12 +70,16 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
 
 fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
     run.prepare()?;
-    run.turns().into_iter().try_for_each(|turn| measure_turn(run, rows, turn))
+    run.program_rounds().into_iter().try_for_each(|round| measure_round(run, rows, round))
 }
 
 /// Measures the suites of a round that have no row yet.
-fn measure_turn(run: &mut Measurement<'_>, rows: &mut Rows, turn: Turn) -> Result<()> {
-    let Turn { program, round } = turn;
+fn measure_round(
+    run: &mut Measurement<'_>,
+    rows: &mut Rows,
+    program_round: ProgramRound,
+) -> Result<()> {
+    let ProgramRound { program, round } = program_round;
     let all = SUITES.into_iter().flat_map(|suite| SCAN_COUNTS.map(|scans| (suite, scans)));
     let missing: Vec<(Suite, usize)> = all
         .filter(|(suite, scans)| rows.find(&key(program, *suite, *scans, round)).is_none())

@@ -79,7 +79,7 @@ fn serve_hydrant(window: usize) -> Result<()> {
             all.clear();
         }
     });
-    metrics::answer(server.address().port(), &received, allocations, || {
+    metrics::write_reports(server.address().port(), &received, allocations, || {
         let metrics = counters.snapshot();
         let [half, most] = latencies.take_quantiles();
         let mut extra = format!(

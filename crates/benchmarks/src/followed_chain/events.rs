@@ -25,11 +25,12 @@ const CHECK_THREADS: &str = "follow-check";
 #[derive(Clone)]
 pub(super) struct Recorder {
     last: u64,
-    shared: Arc<(Mutex<Moments>, Condvar)>,
+    shared: Arc<(Mutex<SlotTimes>, Condvar)>,
 }
 
+/// When each slot was the tip first, and when it was confirmed.
 #[derive(Default)]
-struct Moments {
+struct SlotTimes {
     visible: BTreeMap<u64, Instant>,
     confirmed: BTreeMap<u64, Instant>,
 }
@@ -42,27 +43,30 @@ impl Recorder {
 
     /// Waits for the end of the run. False if it takes too long.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
-        let (moments, changed) = &*self.shared;
-        let mut moments = moments.lock();
-        let is_open = |moments: &mut Moments| !self.is_over(moments);
-        !changed.wait_while_for(&mut moments, is_open, timeout).timed_out()
+        let (slot_times, changed) = &*self.shared;
+        let mut slot_times = slot_times.lock();
+        let is_open = |slot_times: &mut SlotTimes| !self.is_over(slot_times);
+        !changed.wait_while_for(&mut slot_times, is_open, timeout).timed_out()
     }
 
-    fn is_over(&self, moments: &Moments) -> bool {
-        moments.visible.contains_key(&self.last) && moments.confirmed.contains_key(&(self.last - 1))
+    fn is_over(&self, slot_times: &SlotTimes) -> bool {
+        slot_times.visible.contains_key(&self.last)
+            && slot_times.confirmed.contains_key(&(self.last - 1))
     }
 }
 
 impl EventSink for Recorder {
     fn send(&mut self, event: &LedgerEvent) {
-        let (moments, changed) = &*self.shared;
-        let mut moments = moments.lock();
+        let (slot_times, changed) = &*self.shared;
+        let mut slot_times = slot_times.lock();
         match event {
-            LedgerEvent::TipMoved { block } => moments.visible.insert(block.slot, now()),
-            LedgerEvent::Confirmed { block, .. } => moments.confirmed.insert(block.id.slot, now()),
+            LedgerEvent::TipMoved { block } => slot_times.visible.insert(block.slot, now()),
+            LedgerEvent::Confirmed { block, .. } => {
+                slot_times.confirmed.insert(block.id.slot, now())
+            }
             _ => return,
         };
-        if self.is_over(&moments) {
+        if self.is_over(&slot_times) {
             changed.notify_all();
         }
     }
@@ -70,7 +74,7 @@ impl EventSink for Recorder {
 
 /// What a run took.
 pub(super) struct Times {
-    pub(super) moments: Recorder,
+    pub(super) recorder: Recorder,
     pub(super) began: Instant,
     pub(super) pace: Pace,
     /// Nanoseconds of CPU time by the name of the thread.
@@ -85,8 +89,8 @@ pub(super) struct Times {
 impl Times {
     /// Seconds until the last bank was the tip.
     pub(super) fn seconds(&self) -> Result<f64> {
-        let moments = self.moments.shared.0.lock();
-        let visible = moments.visible.get(&self.moments.last).context("the last bank")?;
+        let slot_times = self.recorder.shared.0.lock();
+        let visible = slot_times.visible.get(&self.recorder.last).context("the last bank")?;
         Ok((*visible - self.began).as_secs_f64())
     }
 
@@ -96,12 +100,12 @@ impl Times {
         slots: &[Slot],
         counts: impl Fn(usize) -> bool,
     ) -> Result<Histogram<u64>> {
-        let moments = self.moments.shared.0.lock();
+        let slot_times = self.recorder.shared.0.lock();
         let mut lags = Histogram::new(3)?;
         for (n, slot) in slots.iter().enumerate().filter(|(n, _)| counts(*n)) {
-            let visible = moments.visible.range(slot.slot..).map(|(_, at)| *at).min();
+            let visible = slot_times.visible.range(slot.slot..).map(|(_, at)| *at).min();
             let visible = visible.with_context(|| format!("slot {} is no tip", slot.slot))?;
-            let due = self.pace.slot_begin(self.began, n + 1);
+            let due = self.pace.slot_start(self.began, n + 1);
             lags.record(visible.saturating_duration_since(due).as_micros() as u64)?;
         }
         Ok(lags)
@@ -109,12 +113,12 @@ impl Times {
 
     /// Microseconds from when the SlotHashes of a slot's child was due until the slot was confirmed.
     pub(super) fn verdicts(&self, slots: &[Slot]) -> Result<Histogram<u64>> {
-        let moments = self.moments.shared.0.lock();
+        let slot_times = self.recorder.shared.0.lock();
         let mut verdicts = Histogram::new(3)?;
         for (n, slot) in slots.iter().enumerate().take(slots.len() - 1) {
-            let confirmed = moments.confirmed.get(&slot.slot);
+            let confirmed = slot_times.confirmed.get(&slot.slot);
             let confirmed = confirmed.with_context(|| format!("slot {}", slot.slot))?;
-            let due = self.pace.slot_begin(self.began, n + 1);
+            let due = self.pace.slot_start(self.began, n + 1);
             verdicts.record(confirmed.saturating_duration_since(due).as_micros() as u64)?;
         }
         Ok(verdicts)

@@ -280,5 +280,5 @@ fn follow_chain(snapshot: &SnapshotFile, script: Script) -> Result<Times> {
     source.stop();
     let hash_time = status.proof().hash_time();
     let check_times = status.proof().check_times();
-    Ok(Times { moments: recorder, began, pace, cpu, memory, hash_time, check_times })
+    Ok(Times { recorder, began, pace, cpu, memory, hash_time, check_times })
 }

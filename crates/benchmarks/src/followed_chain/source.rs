@@ -38,8 +38,8 @@ pub(super) enum Pace {
 }
 
 impl Pace {
-    /// When the slot of a number begins.
-    pub(super) fn slot_begin(self, began: Instant, number: usize) -> Instant {
+    /// Returns when the slot of a number starts.
+    pub(super) fn slot_start(self, began: Instant, number: usize) -> Instant {
         match self {
             Self::Unlimited => began,
             Self::PerSlot(slot_time) => began + slot_time * number as u32,
@@ -98,7 +98,7 @@ fn chunks(script: Script, began: Arc<OnceLock<Instant>>) -> impl Stream<Item = B
             };
             if let Pace::PerSlot(slot_time) = pace {
                 let share = slot_time.mul_f64(at as f64 / before_end as f64);
-                let due = pace.slot_begin(began, number) + share;
+                let due = pace.slot_start(began, number) + share;
                 let wake = if is_end { due - TIMER_STEP } else { due };
                 tokio::time::sleep_until(wake.into()).await;
                 if is_end {

@@ -13,11 +13,11 @@ use loadgen::Verdict;
 use serde_json::json;
 use testkit::clock::now;
 
-use super::Size;
 use super::fixture::{ACCOUNT_LAMPORTS, mint_data};
 use super::load::constant_requests;
+use super::measurement::Size;
+use super::nodes::Nodes;
 use super::rows::{Change, ROWS, Row};
-use super::rungs::Nodes;
 use crate::report::{Report, Rows, table_head};
 use crate::threshold::Bars;
 

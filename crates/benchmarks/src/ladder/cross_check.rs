@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use loadgen::{RunLength, Stream, status_ok};
 
 use super::load::{Sample, run as run_load};
+use super::measurement::{CACHE_BYTES, Measurement, Size};
 use super::nodes::{ConstantServer, StillNode, Target};
-use super::{CACHE_BYTES, Measurement};
 use crate::median::median;
 use crate::report::{Rows, table_head};
 
@@ -27,7 +27,11 @@ const COLUMNS: [&str; 4] = ["request", "round", "wrk_rate", "own_rate"];
 const CONSTANT: &str = "constant_450";
 const ACCOUNT: &str = "account";
 const LIST: &str = "list_of_100";
-pub(super) const NAMES: [&str; 3] = [CONSTANT, ACCOUNT, LIST];
+const NAMES: [&str; 3] = [CONSTANT, ACCOUNT, LIST];
+
+pub(super) fn seconds(size: &Size) -> f64 {
+    (NAMES.len() * size.rounds) as f64 * size.wrk_round_seconds()
+}
 
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
     let mut rows = run.report.rows("wrk.csv", 2, &COLUMNS)?;
@@ -39,7 +43,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     if needs_wrk && is_installed()? {
         measure(run, &mut rows)?;
     } else if is_selected {
-        run.progress.skip(run.size.wrk_part_seconds());
+        run.progress.skip(seconds(&run.size));
         if needs_wrk {
             println!("no wrk on this machine (apt-get install wrk): the cross-check is left out");
         }

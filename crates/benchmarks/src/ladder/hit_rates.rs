@@ -23,13 +23,13 @@ use testkit::transfers;
 use super::fixture::Fixture;
 use super::lamports_position::LamportsPosition;
 use super::load::CONNECTIONS;
+use super::measurement::{CACHE_BYTES, Measurement, Size};
 use super::nodes::{Target, start_node, target};
-use super::{CACHE_BYTES, Measurement, Size};
 use crate::median::median;
 use crate::report::{Rows, table_head};
 
 /// Requested hit rates, in percent.
-pub(super) const HIT_PERCENTS: [u64; 5] = [0, 50, 90, 99, 100];
+const HIT_PERCENTS: [u64; 5] = [0, 50, 90, 99, 100];
 
 const COLUMNS: [&str; 12] = [
     "hit_percent",
@@ -101,14 +101,18 @@ struct CacheCounters {
     lookups: f64,
 }
 
+pub(super) fn seconds(size: &Size) -> f64 {
+    (HIT_PERCENTS.len() * size.rounds) as f64 * size.hit_seconds.as_secs_f64()
+}
+
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
     let mut rows = run.report.rows("hit_rates.csv", 2, &COLUMNS)?;
     let is_missing = |rows: &Rows, cell: &Cell| rows.find(&cell.key()).is_none();
     let missing: Vec<Cell> =
         cells(&run.size).filter(|cell| is_selected && is_missing(&rows, cell)).collect();
-    let seconds = run.size.hit_seconds.as_secs_f64();
+    let cell_seconds = run.size.hit_seconds.as_secs_f64();
     if is_selected {
-        run.progress.skip(run.size.hits_seconds() - missing.len() as f64 * seconds);
+        run.progress.skip(seconds(&run.size) - missing.len() as f64 * cell_seconds);
     }
     if !missing.is_empty() {
         let node = start_node(run.fixture, &["--cache-bytes-max", CACHE_BYTES])?;
@@ -116,7 +120,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
         for cell in missing {
             let cells = lists.measure(cell.hit_percent, target(&node), &run.size)?;
             rows.push(&cell.key(), &cells)?;
-            run.progress.add(seconds);
+            run.progress.add(cell_seconds);
         }
     }
     table(run, &rows)

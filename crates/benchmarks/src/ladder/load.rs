@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use loadgen::{Classifier, LoadPlan, Run, RunLength, Stream};
 
-use super::Size;
+use super::measurement::Size;
 use super::nodes::Target;
 
 /// A response that takes longer counts as a timeout.

@@ -24,9 +24,9 @@ use testkit::transfers;
 
 use super::fixture::Fixture;
 use super::load::{CONNECTIONS, SAMPLE_COLUMNS, Sample, run as run_load};
+use super::measurement::{CACHE_BYTES, Measurement, Size};
 use super::nodes::{start_node, target};
 use super::submission::PATH as SUBMISSION_PATH;
-use super::{CACHE_BYTES, Measurement};
 use crate::median::median;
 use crate::report::{Rows, table_head};
 
@@ -63,13 +63,17 @@ impl Interface {
     }
 }
 
+pub(super) fn seconds(size: &Size) -> f64 {
+    2.0 * size.rounds as f64 * size.mix_seconds()
+}
+
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
     let columns = [&["source", "interface", "round", "sent", "failed"][..], &SAMPLE_COLUMNS];
     let mut rows = run.report.rows("mix.csv", 3, &columns.concat())?;
     let keys = keys(run);
     let missing = keys.iter().filter(|key| rows.find(*key).is_none()).count();
     if is_selected {
-        run.progress.skip(run.size.mix_part_seconds() - missing as f64 * run.size.mix_seconds());
+        run.progress.skip(seconds(&run.size) - missing as f64 * run.size.mix_seconds());
     }
     if is_selected && missing > 0 {
         measure(run, &mut rows)?;

@@ -16,8 +16,8 @@ use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::Node;
 use testkit::transfers;
 
-use super::Size;
 use super::fixture::Fixture;
+use super::measurement::Size;
 use crate::ledger_process::LedgerProcess;
 use crate::ledger_process::protocol::Settings;
 use crate::node::dev;
@@ -46,6 +46,13 @@ pub(super) struct StillNode<'a> {
 pub(super) struct ConstantServer {
     process: LedgerProcess,
     pub(super) target: Target,
+}
+
+/// The processes that the rows are measured with.
+pub(super) struct Nodes<'a> {
+    pub(super) cached: StillNode<'a>,
+    pub(super) uncached: StillNode<'a>,
+    pub(super) constant: ConstantServer,
 }
 
 /// Starts a node with the fixture's accounts and more flags.

@@ -13,9 +13,9 @@ use loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 
 use super::changes;
 use super::load::{SAMPLE_COLUMNS, Sample, connections, constant_requests, offer};
-use super::nodes::{ConstantServer, StillNode, Target};
+use super::measurement::{CACHE_BYTES, Measurement, Size};
+use super::nodes::{ConstantServer, Nodes, StillNode, Target};
 use super::rows::{ROWS, Row};
-use super::{CACHE_BYTES, Measurement};
 use crate::median::median;
 use crate::report::{Rows, table_head};
 
@@ -27,11 +27,9 @@ const RUNGS: [&str; 3] = [CEILING, CACHED, COMPUTED];
 /// Metrics have one reader, which waits.
 const SINGLE_CONNECTION_ROW: &str = "rest-metrics";
 
-/// The processes that the rows are measured with.
-pub(super) struct Nodes<'a> {
-    pub(super) cached: StillNode<'a>,
-    pub(super) uncached: StillNode<'a>,
-    pub(super) constant: ConstantServer,
+/// Returns the time of all rows.
+pub(super) fn seconds(size: &Size) -> f64 {
+    ROWS.len() as f64 * (size.row_seconds() + size.change_seconds())
 }
 
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
@@ -42,7 +40,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
         ROWS.iter().all(|row| is_measured(run, rows, row) && changes::is_measured(changes, row))
     };
     if is_selected && is_complete(&rows, &changes) {
-        run.progress.skip(run.size.rungs_seconds());
+        run.progress.skip(seconds(&run.size));
     } else if is_selected {
         measure(run, &mut rows, &mut changes)?;
     }

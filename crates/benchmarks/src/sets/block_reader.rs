@@ -83,7 +83,7 @@ impl Blocks {
     }
 
     /// Removes and returns the blocks.
-    pub(super) fn take(&self) -> Vec<Block> {
+    pub(super) fn take_blocks(&self) -> Vec<Block> {
         std::mem::take(&mut *self.0.lock())
     }
 }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::block_reader::{Block, Blocks};
 use super::client::{Period, Schedule, Subscriber};
 use super::comparison::Comparison;
-use super::samples::{Sample, Samples, parse_allocator_figures};
+use super::samples::{Sample, Samples, parse_allocator_stats};
 use super::size::{SetUp, Size};
 use crate::node;
 use crate::report::Progress;
@@ -110,10 +110,10 @@ pub(super) fn run(
     drop(listening);
     Ok(Observed {
         periods: clients.take_periods(),
-        blocks: blocks.take(),
-        samples: samples.take(),
+        blocks: blocks.take_blocks(),
+        samples: samples.take_samples(),
         probe,
-        allocator: parse_allocator_figures(&stop_node(&mut node)?)?,
+        allocator: parse_allocator_stats(&stop_node(&mut node)?)?,
         ready_seconds,
     })
 }

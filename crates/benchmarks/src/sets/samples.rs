@@ -1,4 +1,4 @@
-//! The memory of the node: its resident size, sampled from outside, its parts, and the figures of its allocator.
+//! The memory of the node: its resident size, sampled from outside, its parts, and the statistics of its allocator.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -73,7 +73,8 @@ impl Samples {
         })
     }
 
-    pub(super) fn take(&self) -> Vec<Sample> {
+    /// Removes and returns the samples.
+    pub(super) fn take_samples(&self) -> Vec<Sample> {
         std::mem::take(&mut *self.0.lock())
     }
 }
@@ -102,15 +103,15 @@ pub(super) fn mean_parts(samples: &[Sample], seconds: Range<f64>) -> BTreeMap<St
     names.into_iter().filter_map(|name| Some((name.to_owned(), mean(name)?))).collect()
 }
 
-/// mimalloc's own figures of a process that has ended, as `MIMALLOC_SHOW_STATS` prints them.
-pub(super) fn parse_allocator_figures(log: &str) -> Result<Vec<(String, f64)>> {
-    let figures = [
+/// Reads mimalloc's statistics of a process that has ended, as `MIMALLOC_SHOW_STATS` prints them.
+pub(super) fn parse_allocator_stats(log: &str) -> Result<Vec<(String, f64)>> {
+    let stats = [
         ("reserved:", 0, "reserved_peak"),
         ("committed:", 0, "committed_peak"),
         ("committed:", 1, "committed_in_total"),
         ("purged:", 0, "purged_in_total"),
     ];
-    let figure = |(line, column, name): (&str, usize, &str)| {
+    let parse_stat = |(line, column, name): (&str, usize, &str)| {
         let text = log.lines().find_map(|text| text.trim_start().strip_prefix(line));
         let text = text.with_context(|| format!("mimalloc printed no `{line}`"))?;
         let mut words = text.split_whitespace().skip(2 * column);
@@ -123,7 +124,7 @@ pub(super) fn parse_allocator_figures(log: &str) -> Result<Vec<(String, f64)>> {
         };
         Ok((name.to_owned(), number * f64::from(unit)))
     };
-    figures.into_iter().map(figure).collect()
+    stats.into_iter().map(parse_stat).collect()
 }
 
 #[cfg(test)]
@@ -143,8 +144,8 @@ mod tests {
             ("purged_in_total", f64::from(1 << 19)),
         ];
         let expected = expected.map(|(name, bytes)| (name.to_owned(), bytes));
-        assert_eq!(parse_allocator_figures(log)?, expected);
-        assert!(parse_allocator_figures("no stats").is_err());
+        assert_eq!(parse_allocator_stats(log)?, expected);
+        assert!(parse_allocator_stats("no stats").is_err());
         Ok(())
     }
 

@@ -64,7 +64,7 @@ pub(super) const SET_UPS: [SetUp; 5] = [
 /// The part of the time before the first client subscribes, for comparison.
 pub(super) const LEAD: f64 = 0.02;
 /// The part of the time at which the clients of a single cycle leave.
-const SINGLE_LEAVE: f64 = 0.97;
+const SINGLE_CYCLE_END: f64 = 0.97;
 /// The part of a cycle in which clients are subscribed.
 const SUBSCRIBED: f64 = 2.0 / 3.0;
 /// The part of the time that means are taken over: the first quarter is warm-up, and the clients of B leave at the end.
@@ -96,7 +96,7 @@ impl Size {
         let lead = LEAD * seconds;
         let count = self.cycle_count(set_up);
         if count == 1 {
-            return vec![Cycle { subscribe_at: lead, leave_at: SINGLE_LEAVE * seconds }];
+            return vec![Cycle { subscribe_at: lead, leave_at: SINGLE_CYCLE_END * seconds }];
         }
         let length = (seconds - lead) / f64::from(count.max(1));
         let cycle = |nth: u32| {

@@ -131,7 +131,7 @@ async fn respond(
     executor: Executor,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut response = Response::default();
-    match answer(request, view, &executor).await {
+    match encode_response(request, view, &executor).await {
         Ok(body) => *response.body_mut() = Full::from(body),
         Err(err) => {
             *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
@@ -141,7 +141,11 @@ async fn respond(
     Ok(response)
 }
 
-async fn answer(request: Request<Incoming>, view: View, executor: &Executor) -> Result<Vec<u8>> {
+async fn encode_response(
+    request: Request<Incoming>,
+    view: View,
+    executor: &Executor,
+) -> Result<Vec<u8>> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await?.to_bytes();
     let slot = view.block().slot;

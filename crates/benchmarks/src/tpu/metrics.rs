@@ -32,10 +32,10 @@ impl Received {
     }
 }
 
-/// Replies to every line of standard input, until it ends. `allocations` returns their number, their bytes, and the
-/// bytes in use; `extra` is added to the reply.
+/// Writes a report for every line of standard input, until it ends. `allocations` returns their number, their bytes,
+/// and the bytes in use; `extra` is added to the report.
 #[expect(clippy::print_stdout, reason = "the benchmark reads it")]
-pub(crate) fn answer(
+pub(crate) fn write_reports(
     port: u16,
     received: &Received,
     allocations: impl Fn() -> (u64, u64, u64),
@@ -57,7 +57,7 @@ pub(crate) fn answer(
             watch.as_deref().map(take_stops).unwrap_or_default(),
             extra(),
         );
-        // The benchmark reads each reply before its next request.
+        // The benchmark reads each report before its next request.
         let _ = std::io::stdout().flush();
     }
 }

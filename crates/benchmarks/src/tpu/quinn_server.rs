@@ -40,7 +40,7 @@ pub(crate) fn serve(
             });
         }
     });
-    metrics::answer(port, &received, allocations, String::new);
+    metrics::write_reports(port, &received, allocations, String::new);
     Ok(())
 }
 

@@ -72,7 +72,7 @@ fn main() -> anyhow::Result<()> {
             counts.add(batch.len() as u64, bytes);
         }
     });
-    metrics::answer(
+    metrics::write_reports(
         port,
         &received,
         || {
