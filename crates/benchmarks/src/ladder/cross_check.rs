@@ -147,7 +147,7 @@ fn table(run: &mut Measurement<'_>, rows: &Rows) -> String {
             median(own)
         ));
         let figure = format!("ladder_wrk_{name}_deviation");
-        run.bars.at_most(&figure, (ratio - 1.0).abs(), "", DEVIATION_MAX);
+        run.bars.at_most(&figure, (ratio - 1.0).abs(), "x", DEVIATION_MAX);
     }
     if lines.is_empty() {
         return lines;
