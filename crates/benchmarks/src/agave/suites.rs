@@ -156,11 +156,26 @@ impl Results {
         Latencies::medians(&self.by_round(program, suite, scans)?)
     }
 
-    /// Returns ours over theirs, taken within each round.
+    /// Returns ours over theirs: the median of the rounds. It is infinite in a round in which ours has completed
+    /// nothing; a round in which only theirs has completed nothing has none. `None`: no round has one.
     fn ratio(&self, suite: Suite, scans: usize, value: fn(&Latencies) -> f64) -> Option<f64> {
         let [theirs, ours] = COLUMNS.map(|program| self.by_round(program, suite, scans));
         let pairs = ours?.into_iter().zip(theirs?);
-        Some(median(pairs.map(|(ours, theirs)| value(&ours) / value(&theirs)).collect()))
+        let compared = pairs.filter(|(ours, theirs)| ours.ok == 0.0 || theirs.ok > 0.0);
+        let ratio = |(ours, theirs): (Latencies, Latencies)| {
+            if ours.ok == 0.0 { f64::INFINITY } else { value(&ours) / value(&theirs) }
+        };
+        let ratios: Vec<f64> = compared.map(ratio).collect();
+        (!ratios.is_empty()).then(|| median(ratios))
+    }
+
+    /// Returns the names of the suites of which the validator has completed nothing in some round.
+    fn unanswered(&self, scans: usize) -> Vec<&'static str> {
+        let is_unanswered = |suite: &Suite| {
+            let rounds = self.by_round(Program::Validator, *suite, scans);
+            rounds.iter().flatten().any(|round| round.ok == 0.0)
+        };
+        SUITES.into_iter().filter(is_unanswered).map(Suite::name).collect()
     }
 
     /// Returns the programs that have results.
@@ -190,11 +205,20 @@ impl Results {
             0 => "Suites".to_owned(),
             scans => format!("Suites during {scans} scans"),
         };
+        let unanswered = self.unanswered(scans);
+        let unanswered = if unanswered.is_empty() {
+            String::new()
+        } else {
+            format!(
+                " Rounds in which the validator has completed nothing have no ratio: some of {}.",
+                unanswered.join(", ")
+            )
+        };
         let about = format!(
             "Latencies in ms over {CONNECTIONS} connections, each of which sends its next request after a response; \
              {} rounds of {:?}, medians. Each program runs alone. Ratios are taken within a round: below 1 ours is \
              faster. A failed request counts with the time until it failed. Responses about final blocks come from \
-             Hydrant's response cache after the first one. {} Commits: {}.",
+             Hydrant's response cache after the first one.{unanswered} {} Commits: {}.",
             self.rounds,
             run.size.measured,
             run.nodes.description(),
@@ -221,14 +245,22 @@ impl Results {
         table
     }
 
-    /// Prints the worst ratios of all suites, if both programs were measured.
+    /// Prints the failed requests of ours, and the worst ratios of all suites if both programs were measured.
     fn print_thresholds(&self, scans: usize) {
         let load = if scans == 0 { "suites" } else { "suites_during_scans" };
+        let rounds = SUITES.map(|suite| self.by_round(Program::Hydrant, suite, scans));
+        let Some(rounds) = rounds.into_iter().collect::<Option<Vec<_>>>() else { return };
+        // A quick refusal makes the latencies better.
+        let failed: f64 = rounds.iter().flatten().map(|round| round.failed).sum();
+        threshold::line(&format!("agave_{load}_failed"), failed, "requests", "<=", 0);
+        if SUITES.iter().any(|suite| self.by_round(Program::Validator, *suite, scans).is_none()) {
+            return;
+        }
         for (name, value) in [("average", average as fn(&Latencies) -> f64), ("p99", p99)] {
-            let ratios = SUITES.iter().map(|suite| self.ratio(*suite, scans, value));
-            let Some(ratios) = ratios.collect::<Option<Vec<f64>>>() else { continue };
-            let worst = ratios.into_iter().fold(0.0, f64::max);
-            threshold::to_four_digits(&format!("agave_{load}_{name}"), worst, "x", "<=", 1.0);
+            let ratios = SUITES.iter().filter_map(|suite| self.ratio(*suite, scans, value));
+            if let Some(worst) = ratios.reduce(f64::max) {
+                threshold::to_four_digits(&format!("agave_{load}_{name}"), worst, "x", "<=", 1.0);
+            }
         }
     }
 
