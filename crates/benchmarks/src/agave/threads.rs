@@ -184,7 +184,7 @@ impl Results {
         if cells.is_empty() {
             return String::new();
         }
-        let default = cells.iter().find(|it| it.cell.is_default());
+        let default = cells.iter().find(|it| it.cell.is_default() && it.blocks.ok > 0.0);
         let columns = [
             "IO threads",
             "CPU threads",
@@ -201,7 +201,8 @@ impl Results {
         let about = format!(
             "The suite `block` on `hydrant dev` without its response cache: {CONNECTIONS} connections; {} rounds of \
              {:?}, medians. At the same time getAccountInfo at {LIGHT_RATE} a second: the columns `light`. This machine has \
-             {} cores: the default is {} IO and {} CPU threads. {} Commits: {}.",
+             {} cores: the default is {} IO and {} CPU threads. The load generator runs at nice -15 if the system \
+             permits it. {} Commits: {}.",
             self.rounds,
             run.size.thread_measured,
             cores(),
@@ -252,16 +253,19 @@ impl Results {
     }
 }
 
-/// Names the cell with the least average, and of those that are as good the one with the least p99 of light calls.
+/// Names the cell with the least average, and of those that are as good the one with the least p99 of light calls. A
+/// cell without a response, or with a failed request, is none of them.
 fn summary(cells: &[CellLatencies]) -> String {
+    let has_served = |it: &&CellLatencies| it.blocks.ok > 0.0 && it.blocks.failed == 0.0;
+    let cells: Vec<&CellLatencies> = cells.iter().filter(has_served).collect();
     let least = cells.iter().map(|it| it.blocks.mean_ms).fold(f64::INFINITY, f64::min);
     let as_good = || cells.iter().filter(|it| it.blocks.mean_ms <= least * NOISE);
     let Some(best) = as_good().min_by(|a, b| a.light.p99_ms.total_cmp(&b.light.p99_ms)) else {
         return String::new();
     };
     format!(
-        "{} of {} cells are within {:.0} % of the least average, {} ms; of these {} IO and {} CPU threads have the \
-         least p99 of light calls.",
+        "{} of {} cells without a failed request are within {:.0} % of the least average, {} ms; of these {} IO and \
+         {} CPU threads have the least p99 of light calls.",
         as_good().count(),
         cells.len(),
         (NOISE - 1.0) * 100.0,
@@ -269,4 +273,24 @@ fn summary(cells: &[CellLatencies]) -> String {
         best.cell.io_threads,
         best.cell.cpu_threads
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(io_threads: usize, ok: f64, failed: f64, mean_ms: f64) -> CellLatencies {
+        let blocks = Latencies { ok, failed, mean_ms, ..Latencies::default() };
+        let light = Latencies { p99_ms: mean_ms, ..Latencies::default() };
+        CellLatencies { cell: Cell { io_threads, cpu_threads: 1, loops: 0 }, blocks, light }
+    }
+
+    #[test]
+    fn a_cell_without_responses_or_with_failures_is_not_recommended() {
+        let cells = [cell(1, 0.0, 9.0, 0.0), cell(2, 9.0, 1.0, 0.5), cell(3, 9.0, 0.0, 2.0)];
+        let text = summary(&cells);
+        assert!(text.starts_with("1 of 1 cells"), "{text}");
+        assert!(text.contains("of these 3 IO and 1 CPU threads"), "{text}");
+        assert_eq!(summary(&cells[..2]), "");
+    }
 }
