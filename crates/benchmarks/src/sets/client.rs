@@ -36,7 +36,9 @@ pub(super) struct Schedule {
 pub(super) struct Period {
     pub(super) cycle: usize,
     pub(super) set: Range<u32>,
-    /// The slot after which its notifications start.
+    /// The slot after which the notifications of the first addresses start.
+    pub(super) first_after: u64,
+    /// The slot after which those of all addresses have started.
     pub(super) after: u64,
     /// The slot up to which its notifications are complete.
     pub(super) through: u64,
@@ -97,11 +99,19 @@ impl Subscriber {
     ) -> Result<Period> {
         let set = self.set.clone();
         let start_us = unix_us();
-        let (subscription, after) =
-            self.client.subscribe_set("confirmed", set.clone().map(address_of)).await?;
+        let end_of_first = set.start + self.client.addresses_per_message.min(set.len()) as u32;
+        let first = (set.start..end_of_first).map(address_of);
+        let (subscription, first_after) = self.client.subscribe_set("confirmed", first).await?;
+        let mut after = first_after;
+        if end_of_first < set.end {
+            let others = (end_of_first..set.end).map(address_of);
+            let added = self.client.add(subscription, others).await?;
+            after = added["slot"].as_u64().context("no slot")?;
+        }
         let mut period = Period {
             cycle,
             set,
+            first_after,
             after,
             through: after,
             notifications: Vec::new(),

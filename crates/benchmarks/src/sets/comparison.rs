@@ -2,7 +2,8 @@
 //!
 //! Up to the last slot for which a period is complete, a client must have one notification for each of its addresses
 //! that a block has a transfer to; of each later block until the end of the subscription, none or all. A large set is
-//! subscribed in several messages, each from a block of its own: up to the last one's block any part may be notified.
+//! subscribed in several messages, each from a block of its own: after the first one's block and up to the last one's
+//! any part may be notified.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ pub(super) struct Comparison {
     pub(super) expected: usize,
     /// The expected ones that were received.
     pub(super) received: usize,
-    /// Received twice, of a block without such a transfer, or out of order.
+    /// Received twice, of a block without such a transfer or before the subscription, or out of order.
     pub(super) wrong: usize,
 }
 
@@ -31,8 +32,7 @@ impl Comparison {
         let last = received.keys().last().copied().unwrap_or_default();
         // Blocks are in order: one that was notified completes those before it.
         let through = last.max(period.through);
-        let first = received.keys().next().copied().unwrap_or(u64::MAX).min(period.after + 1);
-        let from = blocks.partition_point(|block| block.slot < first);
+        let from = blocks.partition_point(|block| block.slot <= period.first_after);
         let to = blocks.partition_point(|block| block.slot <= through);
         for block in &blocks[from..to.max(from)] {
             let mut expected: Vec<u32> =
@@ -50,7 +50,7 @@ impl Comparison {
                 self.received += got.len();
             }
         }
-        // Those of blocks that do not exist.
+        // Notifications of blocks that do not exist, or from before the subscription.
         self.wrong += received.values().map(Vec::len).sum::<usize>();
     }
 }
@@ -69,6 +69,7 @@ mod tests {
         Period {
             cycle: 0,
             set: 10..20,
+            first_after: 4,
             after: 5,
             through: 8,
             notifications: notifications.iter().map(notification).collect(),
@@ -113,6 +114,9 @@ mod tests {
         assert_eq!(compare(&[(6, &[10, 19, 14]), (8, &[15])]), counts(3, 3, 1));
         assert_eq!(compare(&[(6, &[10, 19]), (8, &[15]), (12, &[11])]), counts(6, 3, 1));
         assert_eq!(compare(&[(8, &[15]), (6, &[10, 19])]), counts(3, 3, 1));
+        // A block before the client subscribed.
+        assert_eq!(compare(&[(4, &[11])]), counts(3, 0, 1));
+        assert_eq!(compare(&[(4, &[11]), (6, &[10, 19]), (8, &[15])]), counts(3, 3, 1));
         // A part of a later block.
         assert_eq!(compare(&[(6, &[10, 19]), (8, &[15]), (9, &[17])]), counts(5, 4, 0));
     }

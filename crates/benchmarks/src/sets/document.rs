@@ -131,7 +131,8 @@ impl Tables<'_> {
         let columns =
             ["set-up", "expected", "received", "missing", "wrong", "lag p50, ms", "p99, ms"];
         let about = "Every notification of every client compared with the blocks. Wrong: doubled, out of order, or of \
-                     a block without it. Lag: from the confirmation of a block to the client, all notifications.";
+                     a block without it or before the subscription. Lag: from the confirmation of a block to the \
+                     client, all notifications.";
         let mut table = table_head("Notifications", about, &columns);
         for set_up in &self.measured {
             let number = |column| self.number(set_up, column);
