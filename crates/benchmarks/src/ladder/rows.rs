@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::nodes::StillNode;
 
-/// Least share of the constant response's rate: routes of one object, and lists of 100 entries.
+/// Least share of the constant response's rate: routes of one object, and lists.
 const OBJECT_SHARE_MIN: f64 = 0.75;
 const LIST_SHARE_MIN: f64 = 0.9;
 
@@ -28,10 +28,10 @@ pub(super) struct Row {
 pub(super) enum Kind {
     /// A response with one object.
     Object,
-    /// A response with 100 entries.
+    /// A response with 100 entries, or a batch.
     List,
-    /// Work of the node for this request only, or a page without a goal.
-    Other,
+    /// A response that is computed for each request, and never cached. A constant one is no goal for it.
+    Computed,
 }
 
 /// The write after which a response of the row is no longer valid.
@@ -65,13 +65,13 @@ pub(super) const ROWS: &[Row] = &[
     row(ACCOUNT_TRANSACTIONS, Kind::List, Change::Block),
     row("rest-transaction", Kind::Object, Change::Block),
     row("rest-transaction-status", Kind::Object, Change::Block),
-    row("rest-block", Kind::Object, Change::Block),
-    row("rest-simulate", Kind::Other, Change::Block),
-    row("batch-10", Kind::Other, Change::Account),
+    row("rest-block", Kind::List, Change::Block),
+    row("rest-simulate", Kind::Computed, Change::Block),
+    row("batch-10", Kind::List, Change::Account),
     row("batch-100", Kind::List, Change::Account),
-    row("rest-openapi", Kind::Other, Change::Block),
-    row("rest-ready", Kind::Other, Change::Block),
-    row("rest-metrics", Kind::Other, Change::Block),
+    row("rest-openapi", Kind::Object, Change::Block),
+    row("rest-ready", Kind::Object, Change::Block),
+    row("rest-metrics", Kind::Computed, Change::Block),
 ];
 
 /// The row that reads the history of accounts, those of the recipients of transfers.
@@ -87,7 +87,7 @@ impl Kind {
         match self {
             Self::Object => Some(OBJECT_SHARE_MIN),
             Self::List => Some(LIST_SHARE_MIN),
-            Self::Other => None,
+            Self::Computed => None,
         }
     }
 }

@@ -26,6 +26,9 @@ pub(super) const PATH: &str = "/v1/transactions?preflightCommitment=processed";
 /// Transfers that are signed, over those that the short run predicts.
 const RESERVE: f64 = 1.2;
 
+/// Least share of the mean rate that the worst second has: the rate is sustained.
+const WORST_SECOND_MIN: f64 = 0.5;
+
 /// Statuses in one request, as many as it may have.
 const STATUSES_MAX: usize = 256;
 /// Time limit for the execution of accepted transactions, and the interval of its polls.
@@ -190,6 +193,7 @@ fn table(run: &mut Measurement<'_>, rows: &Rows, seconds: &Rows) -> Result<Strin
     let lost = (accepted - executed).max(0.0);
     let requested = run.size.submission_time.as_secs_f64();
     run.bars.at_least("ladder_submission_seconds", took, "s", requested);
+    run.bars.at_least("ladder_submission_worst_second", worst / rate, "x", WORST_SECOND_MIN);
     run.bars.at_most("ladder_submission_refused", rejected + failed, "transactions", 0.0);
     run.bars.at_most("ladder_submission_lost", lost, "transactions", 0.0);
     let line = format!(
