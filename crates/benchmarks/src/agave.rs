@@ -1,23 +1,26 @@
 //! The experiments of Agave PR 3242, which moved reads off the threads that poll sockets, with one more column:
-//! `agave [--toy|--short] [--only PART] [--validator FILE] [--sample ARCHIVE] [--dir DIR] [--out DIR] [--keep] [--fresh]`.
+//! `agave [--toy|--short] [--only PART] [--validator FILE] [--sample ARCHIVE] [--dir DIR] [--out DIR] [--keep]
+//! [--fresh]`.
 //!
 //! Shape: `solana-test-validator` and `hydrant dev`, one after the other in each round, alone on the machine, with the
 //! same files of accounts and a history of 2,000 blocks of 100 transfers each.
-//! `suites`: the thirteen suites of `accounts-cluster-bench` over 100 connections, alone and with four scans at the same time.
+//! `suites`: the thirteen suites of `accounts-cluster-bench` over 100 connections, alone and with four scans at the
+//! same time; and those that read the history once more on `hydrant dev` without its response cache.
 //! `isolation`: getAccountInfo at 500 a second, alone and with 1, 4 and 8 scans at the same time.
 //! `threads`: getBlock on `hydrant dev` with 1 to 8 IO and CPU threads, on idle cores and alongside 8 busy loops.
 //! `priorities`: the same at the default numbers of threads, with other priorities of node and loops.
 //! `multiple`: getMultipleAccounts of 100 accounts as one task, as a task for each account, and as all tasks at once.
-//! Input: the validator is FILE, or `HYDRANT_VALIDATOR`, which `cargo xtask bench` sets to the one that `cargo xtask tools
-//! --rivals` built. Without one its columns are left out. ARCHIVE is a snapshot whose token accounts are used; otherwise
-//! as many are made.
+//! Input: the validator is FILE, or `HYDRANT_VALIDATOR`, which `cargo xtask bench` sets to the one that `cargo xtask
+//! tools --rivals` built. Without one its columns are left out. ARCHIVE is a snapshot whose token accounts are used;
+//! otherwise as many are made.
 //! Output: `docs/benchmarks/agave`: CSV, plots, and tables in README.md. A run that was stopped continues, and uses the
 //! ledgers in DIR (default: `agave-ledgers` in the directory of the program) again.
-//! Time: at most 135 minutes on two cores: the ledgers 16, `suites` 50, `isolation` 6, `threads` 50, `priorities` 2,
+//! Time: at most 138 minutes on two cores: the ledgers 16, `suites` 53, `isolation` 6, `threads` 50, `priorities` 2,
 //! `multiple` 7. `--short` takes some minutes, `--toy` some seconds; their results mean nothing.
 
 mod accounts;
 mod busy_loops;
+mod columns;
 mod history;
 mod isolation;
 mod latencies;

@@ -12,7 +12,7 @@ use loadgen_solana::Suite;
 use super::latencies::{self, Latencies, format_ms};
 use super::measurement::{LIGHT_CONNECTIONS, LIGHT_RATE, Measurement, ProgramRound};
 use super::nodes::{HydrantOptions, Program};
-use super::suites::{COLUMNS, scan_stream};
+use super::suites::scan_stream;
 use crate::median::median;
 use crate::report::{Rows, table_head};
 use crate::threshold;
@@ -110,7 +110,7 @@ impl Results {
     /// Prints our scans over theirs, each pair of the same round.
     fn print_thresholds(&self) {
         for scans in SCANS.into_iter().filter(|scans| *scans > 0) {
-            let [theirs, ours] = COLUMNS.map(|program| self.by_round(program, scans));
+            let [theirs, ours] = Program::ALL.map(|program| self.by_round(program, scans));
             let (Some(theirs), Some(ours)) = (theirs, ours) else { continue };
             // A program that has not finished a scan counts as if it had finished one.
             let scans_min = |round: &Round| round.scans.max(1.0 / round.light.seconds);
@@ -123,7 +123,7 @@ impl Results {
 
     fn table(&self, run: &Measurement<'_>) -> String {
         let mut lines = String::new();
-        for program in COLUMNS {
+        for program in Program::ALL {
             let alone = self.by_round(program, 0);
             for scans in SCANS {
                 let Some(rounds) = self.by_round(program, scans) else { continue };

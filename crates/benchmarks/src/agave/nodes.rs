@@ -76,6 +76,9 @@ impl RunningNode {
 }
 
 impl Program {
+    /// The measured programs, the rival first, as in the tables.
+    pub(super) const ALL: [Self; 2] = [Self::Validator, Self::Hydrant];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Hydrant => "hydrant dev",
@@ -88,6 +91,13 @@ impl Program {
             Self::Hydrant => "hydrant",
             Self::Validator => "validator",
         })
+    }
+}
+
+impl HydrantOptions {
+    /// Returns the options of a node that computes each response.
+    pub(super) fn without_response_cache() -> Self {
+        Self { flags: ["--cache-bytes-max", "0"].map(str::to_owned).to_vec(), nice: 0 }
     }
 }
 

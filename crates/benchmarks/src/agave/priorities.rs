@@ -61,8 +61,8 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
                 run.progress.skip(seconds);
                 continue;
             }
-            let flags = ["--cache-bytes-max", "0"].map(str::to_owned).to_vec();
-            let options = HydrantOptions { flags, nice: case.node_nice };
+            let nice = case.node_nice;
+            let options = HydrantOptions { nice, ..HydrantOptions::without_response_cache() };
             let node = run.nodes.start(Program::Hydrant, &options)?;
             let count = if case.has_loops { run.size.busy_loops } else { 0 };
             let loops = BusyLoops::start(count, case.loops_nice);

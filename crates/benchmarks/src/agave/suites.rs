@@ -1,4 +1,7 @@
-//! The thirteen suites of `accounts-cluster-bench` over 100 connections, alone and during scans, on both programs.
+//! The thirteen suites of `accounts-cluster-bench` over 100 connections, alone and during scans, on both programs; and
+//! those that read the history on Hydrant without its response cache.
+//!
+//! Not here: which suites a column has (`columns`).
 
 use std::fmt::Write;
 
@@ -8,44 +11,27 @@ use anyhow::Result;
 use http_client::Client;
 use loadgen_solana::{Suite, scan_requests};
 
+use super::columns::{Column, SUITES};
 use super::latencies::{self, Latencies};
 use super::measurement::{CONNECTIONS, Measurement, ProgramRound, SCANS};
-use super::nodes::{HydrantOptions, Program, RunningNode};
+use super::nodes::{Program, RunningNode};
 use crate::median::median;
 use crate::report::{Rows, table_head};
 use crate::serving::SCAN_NICE;
 use crate::threshold;
 
-/// The suites of the PR. program-accounts is none: that tool could not select it.
-const SUITES: [Suite; 13] = [
-    Suite::AccountInfo,
-    Suite::Block,
-    Suite::Blocks,
-    Suite::FirstAvailableBlock,
-    Suite::MultipleAccounts,
-    Suite::Slot,
-    Suite::Supply,
-    Suite::TokenAccountsByDelegate,
-    Suite::TokenAccountsByOwner,
-    Suite::TokenSupply,
-    Suite::Transaction,
-    Suite::TransactionParsed,
-    Suite::Version,
-];
-
 /// Numbers of concurrent scans during a suite.
 const SCAN_COUNTS: [usize; 2] = [0, SCANS];
-
-/// The measured programs, the rival first, as in the tables.
-pub(super) const COLUMNS: [Program; 2] = [Program::Validator, Program::Hydrant];
 
 const KEY_LEN: usize = 4;
 
 pub(super) fn seconds(run: &Measurement<'_>) -> f64 {
-    let programs = run.nodes.programs().len();
-    let rounds = programs * run.size.rounds;
-    run.round_seconds(rounds * SUITES.len() * SCAN_COUNTS.len())
-        + rounds as f64 * run.size.start.as_secs_f64()
+    let programs = run.nodes.programs();
+    let columns = Column::ALL.into_iter().filter(|column| programs.contains(&column.program()));
+    let each = columns.map(|column| {
+        run.round_seconds(column.suites().len() * SCAN_COUNTS.len()) + run.size.start.as_secs_f64()
+    });
+    run.size.rounds as f64 * each.sum::<f64>()
 }
 
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
@@ -70,31 +56,36 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
 
 fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
     run.prepare()?;
-    run.program_rounds().into_iter().try_for_each(|round| measure_round(run, rows, round))
+    for ProgramRound { program, round } in run.program_rounds() {
+        for column in Column::ALL.into_iter().filter(|column| column.program() == program) {
+            measure_column(run, rows, column, round)?;
+        }
+    }
+    Ok(())
 }
 
 /// Measures the suites of a round that have no row yet.
-fn measure_round(
+fn measure_column(
     run: &mut Measurement<'_>,
     rows: &mut Rows,
-    program_round: ProgramRound,
+    column: Column,
+    round: usize,
 ) -> Result<()> {
-    let ProgramRound { program, round } = program_round;
-    let all = SUITES.into_iter().flat_map(|suite| SCAN_COUNTS.map(|scans| (suite, scans)));
+    let all = column.suites().iter().flat_map(|suite| SCAN_COUNTS.map(|scans| (*suite, scans)));
     let missing: Vec<(Suite, usize)> = all
-        .filter(|(suite, scans)| rows.find(&key(program, *suite, *scans, round)).is_none())
+        .filter(|(suite, scans)| rows.find(&key(column, *suite, *scans, round)).is_none())
         .collect();
-    let measured = SUITES.len() * SCAN_COUNTS.len() - missing.len();
+    let measured = column.suites().len() * SCAN_COUNTS.len() - missing.len();
     run.progress.skip(run.round_seconds(measured));
     if missing.is_empty() {
         run.progress.skip(run.size.start.as_secs_f64());
         return Ok(());
     }
-    let node = run.nodes.start(program, &HydrantOptions::default())?;
+    let node = run.nodes.start(column.program(), &column.options())?;
     run.progress.add(run.size.start.as_secs_f64());
     for (suite, scans) in missing {
-        let cells = measure_suite(run, &node, program, suite, scans)?;
-        rows.push(&key(program, suite, scans, round), &cells)?;
+        let cells = measure_suite(run, &node, column.program(), suite, scans)?;
+        rows.push(&key(column, suite, scans, round), &cells)?;
         run.progress.add(run.round_seconds(1));
     }
     Ok(())
@@ -134,8 +125,8 @@ pub(super) fn scan_stream(
     Ok(Some(Stream::closed_loop("scans", requests, scans).with_nice(SCAN_NICE)))
 }
 
-fn key(program: Program, suite: Suite, scans: usize, round: usize) -> [String; KEY_LEN] {
-    [program.name().to_owned(), suite.name().to_owned(), scans.to_string(), round.to_string()]
+fn key(column: Column, suite: Suite, scans: usize, round: usize) -> [String; KEY_LEN] {
+    [column.name().to_owned(), suite.name().to_owned(), scans.to_string(), round.to_string()]
 }
 
 /// The rows of all rounds.
@@ -146,20 +137,27 @@ struct Results {
 
 impl Results {
     /// Returns a suite's latencies in each round; `None` if one was not measured.
-    fn by_round(&self, program: Program, suite: Suite, scans: usize) -> Option<Vec<Latencies>> {
+    fn by_round(&self, column: Column, suite: Suite, scans: usize) -> Option<Vec<Latencies>> {
         let each = (0..self.rounds)
-            .map(|round| Latencies::from_row(&self.rows, &key(program, suite, scans, round), 0));
+            .map(|round| Latencies::from_row(&self.rows, &key(column, suite, scans, round), 0));
         each.collect()
     }
 
-    fn medians(&self, program: Program, suite: Suite, scans: usize) -> Option<Latencies> {
-        Latencies::medians(&self.by_round(program, suite, scans)?)
+    fn medians(&self, column: Column, suite: Suite, scans: usize) -> Option<Latencies> {
+        Latencies::medians(&self.by_round(column, suite, scans)?)
     }
 
-    /// Returns ours over theirs: the median of the rounds. It is infinite in a round in which ours has completed
+    /// Returns one of ours over theirs: the median of the rounds. It is infinite in a round in which ours has completed
     /// nothing; a round in which only theirs has completed nothing has none. `None`: no round has one.
-    fn ratio(&self, suite: Suite, scans: usize, value: fn(&Latencies) -> f64) -> Option<f64> {
-        let [theirs, ours] = COLUMNS.map(|program| self.by_round(program, suite, scans));
+    fn ratio(
+        &self,
+        column: Column,
+        suite: Suite,
+        scans: usize,
+        value: fn(&Latencies) -> f64,
+    ) -> Option<f64> {
+        let [theirs, ours] =
+            [Column::Validator, column].map(|column| self.by_round(column, suite, scans));
         let pairs = ours?.into_iter().zip(theirs?);
         let compared = pairs.filter(|(ours, theirs)| ours.ok == 0.0 || theirs.ok > 0.0);
         let ratio = |(ours, theirs): (Latencies, Latencies)| {
@@ -172,35 +170,38 @@ impl Results {
     /// Returns the names of the suites of which the validator has completed nothing in some round.
     fn unanswered(&self, scans: usize) -> Vec<&'static str> {
         let is_unanswered = |suite: &Suite| {
-            let rounds = self.by_round(Program::Validator, *suite, scans);
+            let rounds = self.by_round(Column::Validator, *suite, scans);
             rounds.iter().flatten().any(|round| round.ok == 0.0)
         };
         SUITES.into_iter().filter(is_unanswered).map(Suite::name).collect()
     }
 
-    /// Returns the programs that have results.
-    fn programs(&self, scans: usize) -> Vec<Program> {
-        let has_rows = |program: &Program| {
-            SUITES.iter().any(|suite| self.medians(*program, *suite, scans).is_some())
+    /// Returns the columns that have results.
+    fn columns(&self, scans: usize) -> Vec<Column> {
+        let has_rows = |column: &Column| {
+            SUITES.iter().any(|suite| self.medians(*column, *suite, scans).is_some())
         };
-        COLUMNS.into_iter().filter(has_rows).collect()
+        Column::ALL.into_iter().filter(has_rows).collect()
     }
 
     fn table(&self, run: &Measurement<'_>, scans: usize) -> String {
-        let programs = self.programs(scans);
-        if programs.is_empty() {
+        let columns = self.columns(scans);
+        if columns.is_empty() {
             return String::new();
         }
-        let mut columns = vec!["suite".to_owned()];
-        for program in &programs {
-            columns.push(format!("{}, average ms", program.name()));
-            columns.extend(["median", "p90", "p99"].map(str::to_owned));
+        let mut headings = vec!["suite".to_owned()];
+        for column in &columns {
+            headings.push(format!("{}, average ms", column.name()));
+            headings.extend(["median", "p90", "p99"].map(str::to_owned));
         }
-        let is_compared = programs.len() == COLUMNS.len();
-        if is_compared {
-            columns.extend(["ours of theirs, average", "p99"].map(str::to_owned));
+        let has_validator = columns.contains(&Column::Validator);
+        let ours = columns.iter().filter(|column| **column != Column::Validator);
+        let compared: Vec<Column> = ours.filter(|_| has_validator).copied().collect();
+        for column in &compared {
+            headings.push(format!("{} by the validator's, average", column.name()));
+            headings.push("p99".to_owned());
         }
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         let title = match scans {
             0 => "Suites".to_owned(),
             scans => format!("Suites during {scans} scans"),
@@ -218,24 +219,25 @@ impl Results {
             "Latencies in ms over {CONNECTIONS} connections, each of which sends its next request after a response; \
              {} rounds of {:?}, medians. Each program runs alone. Ratios are taken within a round: below 1 ours is \
              faster. A failed request counts with the time until it failed. Responses about final blocks come from \
-             Hydrant's response cache after the first one.{unanswered} {} Commits: {}.",
+             Hydrant's response cache after the first one; without that cache each of them is computed, as in the \
+             validator.{unanswered} {} Commits: {}.",
             self.rounds,
             run.size.measured,
             run.nodes.description(),
             self.rows.commits()
         );
-        let mut table = table_head(&title, &about, &columns);
+        let mut table = table_head(&title, &about, &headings);
         for (number, suite) in (1..).zip(SUITES) {
             // Writing to a string never fails.
             let _ = write!(table, "| {number} {} |", suite.name());
-            for program in &programs {
-                let cells = self.medians(*program, suite, scans);
+            for column in &columns {
+                let cells = self.medians(*column, suite, scans);
                 let cells = cells.map_or_else(|| "- | - | - | -".to_owned(), |it| it.row());
                 let _ = write!(table, " {cells} |");
             }
-            if is_compared {
+            for column in &compared {
                 for value in [average, p99] {
-                    let ratio = self.ratio(suite, scans, value);
+                    let ratio = self.ratio(*column, suite, scans, value);
                     let ratio = ratio.map_or_else(|| "-".to_owned(), |it| format!("{it:.3}"));
                     let _ = write!(table, " {ratio} |");
                 }
@@ -245,21 +247,29 @@ impl Results {
         table
     }
 
-    /// Prints the failed requests of ours, and the worst ratios of all suites if both programs were measured.
+    /// Prints the failed requests of ours, and the worst ratios of its suites if both programs were measured.
     fn print_thresholds(&self, scans: usize) {
         let load = if scans == 0 { "suites" } else { "suites_during_scans" };
-        let rounds = SUITES.map(|suite| self.by_round(Program::Hydrant, suite, scans));
-        let Some(rounds) = rounds.into_iter().collect::<Option<Vec<_>>>() else { return };
-        // A quick refusal makes the latencies better.
-        let failed: f64 = rounds.iter().flatten().map(|round| round.failed).sum();
-        threshold::line(&format!("agave_{load}_failed"), failed, "requests", "<=", 0);
-        if SUITES.iter().any(|suite| self.by_round(Program::Validator, *suite, scans).is_none()) {
-            return;
-        }
-        for (name, value) in [("average", average as fn(&Latencies) -> f64), ("p99", p99)] {
-            let ratios = SUITES.iter().filter_map(|suite| self.ratio(*suite, scans, value));
-            if let Some(worst) = ratios.reduce(f64::max) {
-                threshold::to_four_digits(&format!("agave_{load}_{name}"), worst, "x", "<=", 1.0);
+        let ours = [(Column::Hydrant, ""), (Column::HydrantWithoutCache, "_uncached")];
+        for (column, suffix) in ours {
+            let all_rounds = |measured: Column| -> Option<Vec<Vec<Latencies>>> {
+                let suites = column.suites().iter();
+                suites.map(|suite| self.by_round(measured, *suite, scans)).collect()
+            };
+            let Some(rounds) = all_rounds(column) else { continue };
+            // A quick refusal makes the latencies better.
+            let failed: f64 = rounds.iter().flatten().map(|round| round.failed).sum();
+            threshold::line(&format!("agave_{load}{suffix}_failed"), failed, "requests", "<=", 0);
+            if all_rounds(Column::Validator).is_none() {
+                continue;
+            }
+            for (figure, value) in [("average", average as fn(&Latencies) -> f64), ("p99", p99)] {
+                let suites = column.suites().iter();
+                let ratios = suites.filter_map(|suite| self.ratio(column, *suite, scans, value));
+                if let Some(worst) = ratios.reduce(f64::max) {
+                    let name = format!("agave_{load}{suffix}_{figure}");
+                    threshold::to_four_digits(&name, worst, "x", "<=", 1.0);
+                }
             }
         }
     }
@@ -268,14 +278,14 @@ impl Results {
     fn plots(&self) -> String {
         let plot = |value: fn(&Latencies) -> f64| {
             let mut lines = Vec::new();
-            for (program, scans, name) in [
-                (Program::Validator, 0, "solana-test-validator"),
-                (Program::Validator, SCANS, "the same during scans"),
-                (Program::Hydrant, 0, "hydrant dev"),
-                (Program::Hydrant, SCANS, "hydrant dev during scans"),
+            for (column, scans, name) in [
+                (Column::Validator, 0, "solana-test-validator"),
+                (Column::Validator, SCANS, "the same during scans"),
+                (Column::Hydrant, 0, "hydrant dev"),
+                (Column::Hydrant, SCANS, "hydrant dev during scans"),
             ] {
                 let point = |(number, suite): (u32, Suite)| {
-                    let y = value(&self.medians(program, suite, scans)?);
+                    let y = value(&self.medians(column, suite, scans)?);
                     // The scale has no place for a load without a response.
                     (y > 0.0).then_some(())?;
                     Some(Point { x: number.into(), y, label: suite.name().to_owned() })

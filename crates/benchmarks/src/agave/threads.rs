@@ -133,10 +133,10 @@ impl Cell {
 
     fn options(self) -> HydrantOptions {
         let Self { io_threads, cpu_threads, .. } = self;
-        let flags = ["--io-threads".to_owned(), io_threads.to_string()];
-        let flags = flags.into_iter().chain(["--cpu-threads".to_owned(), cpu_threads.to_string()]);
-        let flags = flags.chain(["--cache-bytes-max", "0"].map(str::to_owned)).collect();
-        HydrantOptions { flags, nice: 0 }
+        let mut options = HydrantOptions::without_response_cache();
+        options.flags.extend(["--io-threads".to_owned(), io_threads.to_string()]);
+        options.flags.extend(["--cpu-threads".to_owned(), cpu_threads.to_string()]);
+        options
     }
 
     /// Whether these are the numbers of threads that the node has by default.
