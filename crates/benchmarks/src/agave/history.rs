@@ -47,6 +47,8 @@ pub(super) struct HistorySize {
     /// Transfers in each block.
     pub(super) transactions: usize,
     pub(super) slot_ms: u64,
+    /// Slots until a block is final, in Hydrant. The blocks are the same.
+    pub(super) finalize_after: u64,
 }
 
 /// A history that was made.
@@ -68,7 +70,7 @@ impl HistorySize {
     }
 
     pub(super) fn description(&self) -> String {
-        let Self { blocks, transactions, slot_ms } = self;
+        let Self { blocks, transactions, slot_ms, .. } = self;
         format!("{blocks} blocks of {slot_ms} ms with {transactions} transfers each")
     }
 }

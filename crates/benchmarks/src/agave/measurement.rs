@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
+use localnet::FINALIZE_AFTER_DEFAULT;
 use tempfile::TempDir;
 use testkit::child_process::sibling_binary;
 
@@ -28,6 +29,8 @@ pub(super) struct Size {
     pub(super) history: HistorySize,
     /// Number of token accounts, unless a sample has others.
     pub(super) accounts: u64,
+    /// Numbers of concurrent scans during a suite.
+    pub(super) suite_scans: &'static [usize],
     /// Rounds of suites, isolation, priorities and of the modes of getMultipleAccounts.
     pub(super) rounds: usize,
     pub(super) measured: Duration,
@@ -35,6 +38,8 @@ pub(super) struct Size {
     /// The numbers of IO and of CPU threads.
     pub(super) threads: &'static [usize],
     pub(super) thread_rounds: usize,
+    /// A bound for the cases of priorities.
+    pub(super) priorities_max: usize,
     /// Busy loops that run alongside the node.
     pub(super) busy_loops: usize,
     pub(super) thread_measured: Duration,
@@ -43,13 +48,20 @@ pub(super) struct Size {
 }
 
 const FULL: Size = Size {
-    history: HistorySize { blocks: 2_000, transactions: 100, slot_ms: 400 },
+    history: HistorySize {
+        blocks: 2_000,
+        transactions: 100,
+        slot_ms: 400,
+        finalize_after: FINALIZE_AFTER_DEFAULT,
+    },
     accounts: 60_000,
+    suite_scans: &[0, SCANS],
     rounds: 3,
     measured: Duration::from_secs(8),
     warm_up: Duration::from_secs(1),
     threads: &[1, 2, 3, 4, 5, 6, 7, 8],
     thread_rounds: 2,
+    priorities_max: usize::MAX,
     busy_loops: 8,
     thread_measured: Duration::from_secs(4),
     start: Duration::from_secs(6),
@@ -57,7 +69,7 @@ const FULL: Size = Size {
 
 /// Proof that all parts work with a validator.
 const SHORT: Size = Size {
-    history: HistorySize { blocks: 60, transactions: 20, slot_ms: 400 },
+    history: HistorySize { blocks: 60, transactions: 20, ..FULL.history },
     accounts: 5_000,
     rounds: 1,
     measured: Duration::from_secs(1),
@@ -68,14 +80,17 @@ const SHORT: Size = Size {
     ..FULL
 };
 
+/// Few starts of nodes, which take longer than the cells.
 const TOY: Size = Size {
-    history: HistorySize { blocks: 8, transactions: 4, slot_ms: 20 },
+    history: HistorySize { blocks: 8, transactions: 4, slot_ms: 20, finalize_after: 2 },
     accounts: 200,
-    measured: Duration::from_millis(30),
+    suite_scans: &[SCANS],
+    measured: Duration::from_millis(20),
     warm_up: Duration::from_millis(5),
-    threads: &[1, 2],
+    threads: &[1],
+    priorities_max: 2,
     busy_loops: 1,
-    thread_measured: Duration::from_millis(30),
+    thread_measured: Duration::from_millis(20),
     start: Duration::from_millis(300),
     ..SHORT
 };

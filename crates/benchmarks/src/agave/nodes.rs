@@ -246,9 +246,10 @@ impl Nodes {
         let mut command = Command::new("nice");
         command.args(["-n", &options.nice.to_string()]).arg(node::program()?);
         let slot_ms = self.history_size.slot_ms.to_string();
+        let finalize_after = self.history_size.finalize_after.to_string();
         let mut command = NodeCommand::dev(command)
-            .args(["--slot-ms", &slot_ms, "--no-grpc", "--history-slots", HISTORY_SLOTS])
-            .args(["--history-bytes", HISTORY_BYTES])
+            .args(["--slot-ms", &slot_ms, "--finalize-after", &finalize_after, "--no-grpc"])
+            .args(["--history-slots", HISTORY_SLOTS, "--history-bytes", HISTORY_BYTES])
             .args(&options.flags);
         if !ledger.exists() {
             command = command.args([OsStr::new("--account-dir"), self.accounts.dir.as_os_str()]);

@@ -38,7 +38,7 @@ impl Case {
 }
 
 pub(super) fn seconds(run: &Measurement<'_>) -> f64 {
-    let count = CASES.len() * run.size.rounds;
+    let count = CASES.len().min(run.size.priorities_max) * run.size.rounds;
     run.round_seconds(count) + count as f64 * run.size.start.as_secs_f64()
 }
 
@@ -55,7 +55,7 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
     run.prepare()?;
     let is_permitted = |case: &&Case| case.node_nice >= 0 || may_raise_priority();
     for round in 0..run.size.rounds {
-        for case in CASES.iter().filter(is_permitted) {
+        for case in CASES.iter().take(run.size.priorities_max).filter(is_permitted) {
             let seconds = run.round_seconds(1) + run.size.start.as_secs_f64();
             if rows.find(&case.key(round)).is_some() {
                 run.progress.skip(seconds);

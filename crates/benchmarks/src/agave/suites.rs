@@ -20,16 +20,14 @@ use crate::report::{Rows, table_head};
 use crate::serving::SCAN_NICE;
 use crate::threshold;
 
-/// Numbers of concurrent scans during a suite.
-const SCAN_COUNTS: [usize; 2] = [0, SCANS];
-
 const KEY_LEN: usize = 4;
 
 pub(super) fn seconds(run: &Measurement<'_>) -> f64 {
     let programs = run.nodes.programs();
     let columns = Column::ALL.into_iter().filter(|column| programs.contains(&column.program()));
     let each = columns.map(|column| {
-        run.round_seconds(column.suites().len() * SCAN_COUNTS.len()) + run.size.start.as_secs_f64()
+        let cells = column.suites().len() * run.size.suite_scans.len();
+        run.round_seconds(cells) + run.size.start.as_secs_f64()
     });
     run.size.rounds as f64 * each.sum::<f64>()
 }
@@ -43,9 +41,9 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     }
     let results = Results { rows, rounds: run.size.rounds };
     let mut text = String::new();
-    for scans in SCAN_COUNTS {
-        text.push_str(&results.table(run, scans));
-        results.print_thresholds(scans);
+    for scans in run.size.suite_scans {
+        text.push_str(&results.table(run, *scans));
+        results.print_thresholds(*scans);
     }
     if !text.is_empty() {
         run.report.write("suites.svg", &results.plots())?;
@@ -71,11 +69,13 @@ fn measure_column(
     column: Column,
     round: usize,
 ) -> Result<()> {
-    let all = column.suites().iter().flat_map(|suite| SCAN_COUNTS.map(|scans| (*suite, scans)));
+    let scan_counts = run.size.suite_scans;
+    let all = column.suites().iter();
+    let all = all.flat_map(|suite| scan_counts.iter().map(move |scans| (*suite, *scans)));
     let missing: Vec<(Suite, usize)> = all
         .filter(|(suite, scans)| rows.find(&key(column, *suite, *scans, round)).is_none())
         .collect();
-    let measured = column.suites().len() * SCAN_COUNTS.len() - missing.len();
+    let measured = column.suites().len() * scan_counts.len() - missing.len();
     run.progress.skip(run.round_seconds(measured));
     if missing.is_empty() {
         run.progress.skip(run.size.start.as_secs_f64());
