@@ -46,8 +46,8 @@ pub(super) const TOY: Size = Size {
 #[derive(Clone, Copy)]
 pub(super) struct SetUp {
     pub(super) name: char,
-    /// Periods in which all clients are subscribed: 1,500,000 transactions took about 15,000 s there, and a cycle 7,200,
-    /// 1,800 and 180 s.
+    /// Periods in which all clients are subscribed: 1,500,000 transactions took about 15,000 s there, and a cycle
+    /// 7,200, 1,800 and 180 s.
     pub(super) cycles: u32,
     /// Published mean of the resident memory of kaspad: of A, and of the others above A.
     pub(super) kaspad_gb: f64,
@@ -63,13 +63,15 @@ pub(super) const SET_UPS: [SetUp; 5] = [
 
 /// The part of the time before the first client subscribes, for comparison.
 pub(super) const LEAD: f64 = 0.02;
-/// The part of the time at which the clients of a single cycle leave.
+/// The part of the time at which the clients of a single cycle leave: while transactions come, as in the other set-ups.
 const SINGLE_CYCLE_END: f64 = 0.97;
 /// The part of a cycle in which clients are subscribed.
 const SUBSCRIBED: f64 = 2.0 / 3.0;
-/// The part of the time that means are taken over: the first quarter is warm-up, and the clients of B leave at the end.
+/// The part of the time that means are taken over: the first quarter is warm-up, and it ends before the clients of B
+/// leave.
 pub(super) const COUNTED: Range<f64> = 0.25..0.96;
 pub(super) const SECOND_QUARTER: Range<f64> = 0.25..0.5;
+/// The last quarter, without the part after [`COUNTED`].
 pub(super) const LAST_QUARTER: Range<f64> = 0.75..0.96;
 
 /// A cycle of all clients, in seconds since the first transaction.
