@@ -406,7 +406,7 @@ fn table(run: &mut Measurement<'_>, rows: &Rows) -> Result<String> {
         "responses/s",
         "p50, us",
         "p99, us",
-        "us CPU",
+        "us CPU, with observer and writer",
         "changes seen",
         "checked",
         "stale",
