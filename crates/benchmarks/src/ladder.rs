@@ -24,12 +24,12 @@ mod rows;
 mod rungs;
 mod submission;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use self::fixture::Fixture;
 use self::measurement::{FULL, Measurement, Size, TOY};
 use crate::arguments::value_of;
-use crate::report::{Progress, Report, table_head};
+use crate::report::{Progress, Report, selected_part, table_head};
 use crate::threshold::Bars;
 
 /// A part's name, its time in seconds, and a function that measures the rows which are missing, if the part is
@@ -46,13 +46,7 @@ const PARTS: [Part; 5] = [
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");
-    let only = value_of(args, "--only")?;
-    let names = PARTS.map(|(name, ..)| name);
-    ensure!(
-        only.is_none_or(|only| names.contains(&only)),
-        "--only takes one of {}",
-        names.join(", ")
-    );
+    let only = selected_part(args, &PARTS.map(|(name, ..)| name))?;
     let is_selected = |name: &str| only.is_none_or(|only| only == name);
     let size = if is_toy { TOY } else { FULL };
     let report = Report::open("ladder", args, is_toy)?;

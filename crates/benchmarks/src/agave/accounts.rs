@@ -10,18 +10,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use loadgen_solana::Inputs;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use solana_pubkey::Pubkey;
 use testkit::archive;
 use testkit::sample_ledger;
 use testkit::zipf::Zipf;
+
+use crate::node::write_account_file;
 
 /// The seed of all addresses and of their order.
 const SEED: u64 = 3_242;
@@ -131,20 +130,7 @@ impl Accounts {
 impl TokenRecord {
     fn write(&self, dir: &Path) -> Result<()> {
         let Self { address, lamports, data } = self;
-        let address = address.to_string();
-        let file = json!({
-            "pubkey": address,
-            "account": {
-                "lamports": lamports,
-                "data": [BASE64_STANDARD.encode(data), "base64"],
-                "owner": spl_token_interface::id().to_string(),
-                "executable": false,
-                "rentEpoch": u64::MAX,
-                "space": data.len(),
-            },
-        });
-        let path = dir.join(format!("{address}.json"));
-        fs::write(&path, file.to_string()).with_context(|| path.display().to_string())
+        write_account_file(dir, address, &spl_token_interface::id(), *lamports, data)
     }
 }
 

@@ -6,8 +6,8 @@ use ::loadgen::{LoadPlan, Run, RunLength, Stream, StreamStats};
 use anyhow::Result;
 
 use super::measurement::Measurement;
-use super::nodes::Target;
 use crate::median::median;
+use crate::node::Target;
 use crate::report::Rows;
 
 /// A response that takes longer counts as a timeout.

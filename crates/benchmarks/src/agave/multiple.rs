@@ -20,10 +20,10 @@ use testkit::synthetic::{ACCOUNTS_MIN, Kind, Synthetic, SyntheticConfig};
 
 use super::latencies::{self, Latencies, format_ms};
 use super::measurement::{LIGHT_CONNECTIONS, LIGHT_RATE, Measurement};
-use super::nodes::Target;
 use crate::ledger_process::LedgerProcess;
 use crate::ledger_process::protocol::{SEED, TaskServing};
 use crate::median::median;
+use crate::node::Target;
 use crate::report::{Rows, table_head};
 
 /// Calls a second, and accounts in each.

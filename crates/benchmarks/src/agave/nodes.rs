@@ -6,7 +6,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,7 +20,7 @@ use testkit::node::{Node, NodeCommand};
 use super::accounts::Accounts;
 use super::history::{self, History, HistorySize};
 use super::validator;
-use crate::node;
+use crate::node::{self, Target};
 
 /// Bounds of Hydrant's history: more than the blocks of a run have.
 const HISTORY_SLOTS: &str = "1000000";
@@ -49,13 +48,6 @@ pub(super) struct Nodes {
     history_size: HistorySize,
     hydrant_history: Option<History>,
     validator_history: Option<History>,
-}
-
-/// A server and its process.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub(super) address: SocketAddr,
-    pub(super) process: Process,
 }
 
 /// A node that serves.

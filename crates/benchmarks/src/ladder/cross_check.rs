@@ -11,8 +11,9 @@ use loadgen::{RunLength, Stream, status_ok};
 
 use super::load::{Sample, run as run_load};
 use super::measurement::{CACHE_BYTES, Measurement, Size};
-use super::nodes::{ConstantServer, StillNode, Target};
+use super::nodes::{ConstantServer, StillNode};
 use crate::median::median;
+use crate::node::Target;
 use crate::report::{Rows, table_head};
 
 const WRK: &str = "wrk";

@@ -24,8 +24,9 @@ use super::fixture::Fixture;
 use super::lamports_position::LamportsPosition;
 use super::load::CONNECTIONS;
 use super::measurement::{CACHE_BYTES, Measurement, Size};
-use super::nodes::{Target, start_node, target};
+use super::nodes::{start_node, target};
 use crate::median::median;
+use crate::node::Target;
 use crate::report::{Rows, table_head};
 
 /// Requested hit rates, in percent.

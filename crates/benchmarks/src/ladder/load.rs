@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use loadgen::{Classifier, LoadPlan, Run, RunLength, Stream};
 
 use super::measurement::Size;
-use super::nodes::Target;
+use crate::node::Target;
 
 /// A response that takes longer counts as a timeout.
 const TIMEOUT: Duration = Duration::from_secs(20);

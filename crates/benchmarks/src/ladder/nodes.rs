@@ -20,14 +20,7 @@ use super::fixture::Fixture;
 use super::measurement::Size;
 use crate::ledger_process::LedgerProcess;
 use crate::ledger_process::protocol::Settings;
-use crate::node::dev;
-
-/// A server that load is offered to.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub(super) address: std::net::SocketAddr,
-    pub(super) process: Process,
-}
+use crate::node::{Target, dev};
 
 /// A node that makes blocks on request, with some blocks of transactions.
 pub(super) struct StillNode<'a> {

@@ -14,9 +14,10 @@ use loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use super::changes;
 use super::load::{SAMPLE_COLUMNS, Sample, connections, constant_requests, offer};
 use super::measurement::{CACHE_BYTES, Measurement, Size};
-use super::nodes::{ConstantServer, Nodes, StillNode, Target};
+use super::nodes::{ConstantServer, Nodes, StillNode};
 use super::rows::{ROWS, Row};
 use crate::median::median;
+use crate::node::Target;
 use crate::report::{Rows, table_head};
 
 const CEILING: &str = "ceiling";

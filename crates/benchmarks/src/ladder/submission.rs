@@ -18,7 +18,8 @@ use testkit::transfers;
 
 use super::load::{CONNECTIONS, Sample, constant_requests, offer, run as run_load};
 use super::measurement::{CACHE_BYTES, Measurement, Size};
-use super::nodes::{ConstantServer, Target, start_node, target};
+use super::nodes::{ConstantServer, start_node, target};
+use crate::node::Target;
 use crate::report::{Rows, table_head};
 
 pub(super) const PATH: &str = "/v1/transactions?preflightCommitment=processed";
