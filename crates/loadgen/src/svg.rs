@@ -206,7 +206,7 @@ impl Plot<'_> {
         let max = values().fold(0.0, f64::max);
         let max = if max > 0.0 { max } else { 1.0 };
         if self.y_scale == Scale::Logarithmic {
-            // The scale has no place for 0; a point with that value is drawn at the lower end.
+            // A logarithmic axis has no 0; such a point is drawn at the lower end.
             let min = values().filter(|value| *value > 0.0).fold(max, f64::min);
             let min = rounds(min).rfind(|round| *round <= min * 1.001).unwrap_or(min);
             let max = rounds(max).find(|round| *round >= max * 0.999).unwrap_or(max);

@@ -246,7 +246,7 @@ impl<'a> Lists<'a> {
         let mut nth = connection * 37;
         while now() < until {
             nth += 1;
-            // A multiple of the golden ratio spreads the misses evenly.
+            // 61/100 is close to the golden ratio, so misses are spread evenly.
             let is_hot = nth * 61 % 100 < hit_percent;
             let list = (nth * 7 % self.hot as u64) as usize;
             let request = if is_hot { self.request(list, 0) } else { self.cold_request() };

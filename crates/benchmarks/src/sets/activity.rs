@@ -20,7 +20,7 @@ pub(super) struct Activity {
     pub(super) lag: Quantiles,
 }
 
-/// The middle, the 99th percentile and the largest of some values. NaN without values.
+/// Median, 99th percentile and maximum; NaN without values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quantiles {
     pub(super) p50: f64,

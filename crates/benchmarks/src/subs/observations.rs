@@ -1,7 +1,7 @@
 //! Times of blocks: when the node confirmed each, and when its notifications arrived at clients.
 //!
 //! Shape: the time of confirmation comes from the node (`slotsUpdatesSubscribe`), which truncates it to whole
-//! milliseconds. A thread that does only that takes the arrival times.
+//! milliseconds. A dedicated thread records the arrival times.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
