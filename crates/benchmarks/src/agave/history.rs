@@ -2,8 +2,8 @@
 //! them.
 //!
 //! Shape: transfers are sent at the rate that fills each slot with the same number, until there are enough blocks. The
-//! inputs are evenly spread over all of them, so that most are not the newest ones. It is written to a file, with which a
-//! later run uses the node's ledger again.
+//! inputs are evenly spread over all of them, so that most are not the newest ones. It is written to a file, with which
+//! a later run uses the node's ledger again.
 //! Bounds: it ends after [`TIME_FACTOR_MAX`] times the time of its slots, with as many blocks as there are.
 
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! The table of thread counts of the PR, for `hydrant dev`: the suite `block` with 1 to 8 IO and 1 to 8 CPU threads, with
-//! idle cores and alongside busy loops.
+//! The table of thread counts of the PR, for `hydrant dev`: the suite `block` with 1 to 8 IO and 1 to 8 CPU threads,
+//! with idle cores and alongside busy loops.
 //!
 //! Shape: the node starts again for each cell, without its response cache: otherwise no block would be encoded. Light
 //! calls come at a constant rate meanwhile, so that the table also shows the effect on their latency.
@@ -200,9 +200,9 @@ impl Results {
         ];
         let about = format!(
             "The suite `block` on `hydrant dev` without its response cache: {CONNECTIONS} connections; {} rounds of \
-             {:?}, medians. At the same time getAccountInfo at {LIGHT_RATE} a second: the columns `light`. This machine has \
-             {} cores: the default is {} IO and {} CPU threads. The load generator runs at nice -15 if the system \
-             permits it. {} Commits: {}.",
+             {:?}, medians. At the same time getAccountInfo at {LIGHT_RATE} a second: the columns `light`. This \
+             machine has {} cores: the default is {} IO and {} CPU threads. The load generator runs at nice -15 if \
+             the system permits it. {} Commits: {}.",
             self.rounds,
             run.size.thread_measured,
             cores(),

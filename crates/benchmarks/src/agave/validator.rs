@@ -44,8 +44,8 @@ pub(super) fn find(args: &[String]) -> Result<Option<PathBuf>> {
     Ok(Some(file.canonicalize()?))
 }
 
-/// Starts a validator on the ledger in `dir`, which it makes with the accounts if it does not exist. Returns the process
-/// and its address once it is healthy.
+/// Starts a validator on the ledger in `dir`, which it makes with the accounts if it does not exist. Returns the
+/// process and its address once it is healthy.
 pub(super) fn start(
     program: &Path,
     dir: &Path,

@@ -2,8 +2,8 @@
 //!
 //! Shape: a share of the requests is for hot lists, which the cache can have. The others are never repeated while the
 //! cache has them, so they miss. A writer sends transfers to one account of each hot list, in blocks of 400 ms. An
-//! observer reads these accounts with getBalance, which the response cache never has. A response for a hot list is stale
-//! if it has fewer lamports than the observer had read before the request was sent.
+//! observer reads these accounts with getBalance, which the response cache never has. A response for a hot list is
+//! stale if it has fewer lamports than the observer had read before the request was sent.
 //! The hit rate that was reached is that of the node's metrics: a list is computed again after each change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
