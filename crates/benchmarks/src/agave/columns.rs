@@ -7,7 +7,7 @@ use loadgen_solana::Suite;
 
 use super::nodes::{HydrantOptions, Program};
 
-/// The suites of the PR. program-accounts is none: that tool could not select it.
+/// The suites of the PR. Its tool could not select program-accounts.
 pub(super) const SUITES: [Suite; 13] = [
     Suite::AccountInfo,
     Suite::Block,
@@ -27,7 +27,7 @@ pub(super) const SUITES: [Suite; 13] = [
 /// The suites that read the history.
 const HISTORY_SUITES: [Suite; 3] = [Suite::Block, Suite::Transaction, Suite::TransactionParsed];
 
-/// A column of the tables.
+/// A column of the tables of suites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Validator,

@@ -167,8 +167,8 @@ impl Results {
         (!ratios.is_empty()).then(|| median(ratios))
     }
 
-    /// Returns the names of the suites of which the validator has completed nothing in some round.
-    fn unanswered(&self, scans: usize) -> Vec<&'static str> {
+    /// Returns the names of the suites in which the validator has completed nothing in some round.
+    fn find_unanswered(&self, scans: usize) -> Vec<&'static str> {
         let is_unanswered = |suite: &Suite| {
             let rounds = self.by_round(Column::Validator, *suite, scans);
             rounds.iter().flatten().any(|round| round.ok == 0.0)
@@ -198,7 +198,7 @@ impl Results {
         let ours = columns.iter().filter(|column| **column != Column::Validator);
         let compared: Vec<Column> = ours.filter(|_| has_validator).copied().collect();
         for column in &compared {
-            headings.push(format!("{} by the validator's, average", column.name()));
+            headings.push(format!("{} of the validator's, average", column.name()));
             headings.push("p99".to_owned());
         }
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
@@ -206,7 +206,7 @@ impl Results {
             0 => "Suites".to_owned(),
             scans => format!("Suites during {scans} scans"),
         };
-        let unanswered = self.unanswered(scans);
+        let unanswered = self.find_unanswered(scans);
         let unanswered = if unanswered.is_empty() {
             String::new()
         } else {

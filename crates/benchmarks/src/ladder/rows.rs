@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Object,
     /// A response with 100 entries, or a batch.
     List,
-    /// A response that is computed for each request, and never cached. A constant one is no goal for it.
+    /// A response that is computed for each request and never cached, and cannot be as fast as a constant one.
     Computed,
 }
 
