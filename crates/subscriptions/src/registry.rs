@@ -240,7 +240,7 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
     }
 
     /// Allocates memory for `ids` scattered addresses of sets under a topic and a key kind, which is never freed: at
-    /// most 10 bytes each.
+    /// most 10 bytes each, and 320 KB for the table.
     pub fn reserve(&self, topic: Topic, key_kind: KeyKind, ids: usize) {
         self.shared.registry.lock().index.reserve(topic, key_kind, ids);
     }

@@ -1,41 +1,54 @@
 //! The postings of ids that are far apart: a hash table of six bytes an entry, without free slots.
 //!
-//! Shape: linear hashing (Litwin, 1980). A bijection mixes the bits of an id. The lower half of the result is the number
-//! of one of 65,536 buckets, the upper half is the key in it. Buckets with the same lower bits in their numbers are a
+//! Shape: up to 384 ids are in a sorted list. More are in shards, until the last id is removed: linear hashing
+//! (Litwin, 1980). A bijection with a random key mixes the bits of an id. The lower half of the result is the number of
+//! one of 65,536 buckets, the upper half is the key in it. Buckets with the same lower bits in their numbers are a
 //! shard: the keys of all of them in one list, their postings in another, and the end of each bucket. When the shards
-//! have too many ids on average, one of them is split into the buckets with an even and with an odd number, so growing
-//! never takes longer than copying one shard.
-//! Memory: 2 bytes of a key, 4 of a posting, and less than one for the lists' reserve and the shards; 150 KiB for the
-//! first id.
-//! Cost: a lookup is a binary search in a bucket. A new or a removed id also moves the rest of its shard, some 2 KiB.
+//! have too many ids on average, one of them is split into the buckets with an even and with an odd number. So growing
+//! further never takes longer than copying one shard.
+//! Memory: at most 4 KiB for up to 384 ids. Beyond that, 280 KiB for the buckets, and for each id 2 bytes of a key, 4
+//! of a posting, and less than one for the lists' reserve and the shards: below 7 bytes from 600,000 ids on.
+//! Cost: a lookup is a binary search in a bucket. A new or a removed id also moves the rest of its shard: some 2 KiB up
+//! to 25 million ids, and in proportion beyond. A shard has twice the average just before it is split, so up to 5 KiB
+//! move. Buckets are chosen by a keyed hash, so that a client cannot fill one.
 
+use std::hash::BuildHasher;
 use std::ops::Range;
+
+use foldhash::quality::RandomState;
 
 use crate::posting_lists::PostingRef;
 
+/// Maximum number of ids in the sorted list. A larger value makes changes slower; a smaller one allocates shards for
+/// fewer ids.
+const FEW_IDS_MAX: usize = 384;
 /// Number of bits in a bucket's number.
 const BUCKET_BITS: u32 = 16;
 const SHARDS_MIN: usize = 256;
 /// Shards of one bucket each.
 const SHARDS_MAX: usize = 1 << BUCKET_BITS;
-/// Ids of a shard, on average, above which one is split. More would make changes slower, fewer would need more memory
-/// for shards.
+/// Ids of a shard, on average, above which one is split. A larger value makes changes slower; a smaller one needs more
+/// memory for shards.
 const SHARD_IDS_MAX: usize = 384;
 /// Ids of a shard, on average, below which two are merged.
 const SHARD_IDS_MIN: usize = SHARD_IDS_MAX / 4;
 
-#[derive(Default)]
 pub(crate) struct ScatteredPostings {
+    /// All ids, sorted, with their postings, while there are no shards.
+    few: Vec<(u32, PostingRef)>,
     /// None, or a number between [`SHARDS_MIN`] and [`SHARDS_MAX`].
     shards: Vec<Shard>,
     ids: usize,
-    reserved: Option<Reserved>,
+    /// The key of the hash.
+    seed: u32,
+    reserved: Reserved,
 }
 
 /// The size of the memory that is never freed.
 #[derive(Clone, Copy)]
 struct Reserved {
     shards: usize,
+    /// 0 if no memory is reserved.
     ids_per_shard: usize,
 }
 
@@ -48,9 +61,8 @@ struct Location {
 }
 
 struct Shard {
-    /// The end of each bucket in the lists: below 65,536, as a bucket has fewer ids than keys, and as a shard of several
-    /// buckets is split before.
-    ends: Box<[u16]>,
+    /// The end of each bucket in the lists.
+    ends: Box<[u32]>,
     /// Sorted within a bucket.
     keys: Vec<u16>,
     /// The posting of each key.
@@ -58,12 +70,17 @@ struct Shard {
 }
 
 impl ScatteredPostings {
+    /// Creates an empty table. Anyone who knows the seed can choose ids that all go to one shard.
+    pub(crate) fn with_seed(seed: u32) -> Self {
+        Self { few: Vec::new(), shards: Vec::new(), ids: 0, seed, reserved: Reserved::NONE }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ids
     }
 
     pub(crate) fn is_reserved(&self) -> bool {
-        self.reserved.is_some()
+        self.reserved.ids_per_shard > 0
     }
 
     /// Allocates memory for `ids` ids, which is never freed.
@@ -72,18 +89,23 @@ impl ScatteredPostings {
         let mean = ids / shards;
         // Six standard deviations of the number of ids in a shard.
         let reserved = Reserved { shards, ids_per_shard: mean + 6 * mean.isqrt() + 8 };
-        self.reserved = Some(reserved);
-        self.create_shards();
+        if self.shards.is_empty() {
+            self.create_shards();
+        }
         while self.shards.len() < shards {
             self.split_next();
         }
-        self.shards.iter_mut().for_each(|shard| shard.reserve(reserved.ids_per_shard));
+        self.reserved = reserved;
+        for shard in &mut self.shards {
+            let ids_min = reserved.ids_min(shard.ends.len());
+            shard.reserve(ids_min);
+        }
     }
 
     /// Returns the posting of an id.
     pub(crate) fn get(&self, id: u32) -> PostingRef {
-        if self.ids == 0 {
-            return PostingRef::EMPTY;
+        if self.shards.is_empty() {
+            return self.search_few(id).map_or(PostingRef::EMPTY, |at| self.few[at].1);
         }
         let Location { shard, bucket, key } = self.locate(id);
         let shard = &self.shards[shard];
@@ -102,12 +124,7 @@ impl ScatteredPostings {
         change: impl FnOnce(PostingRef) -> PostingRef,
     ) -> PostingRef {
         if self.shards.is_empty() {
-            let new = change(PostingRef::EMPTY);
-            if new != PostingRef::EMPTY {
-                self.create_shards();
-                self.set(id, new);
-            }
-            return PostingRef::EMPTY;
+            return self.change_few(id, change);
         }
         let Location { shard, bucket, key } = self.locate(id);
         let shard = &mut self.shards[shard];
@@ -117,7 +134,8 @@ impl ScatteredPostings {
         match at {
             Ok(at) if new != PostingRef::EMPTY => shard.words[at] = new,
             Ok(at) => {
-                shard.remove(bucket, at, self.reserved.map_or(0, |it| it.ids_per_shard));
+                let ids_min = self.reserved.ids_min(shard.ends.len());
+                shard.remove(bucket, at, ids_min);
                 self.ids -= 1;
                 self.shrink();
             }
@@ -131,21 +149,57 @@ impl ScatteredPostings {
         old
     }
 
-    /// Its heap bytes. Cost: O(shards).
+    /// Returns its heap bytes. Cost: O(shards).
     pub(crate) fn bytes(&self) -> usize {
-        let shards = self.shards.iter().map(Shard::bytes).sum::<usize>();
-        shards + self.shards.capacity() * size_of::<Shard>()
+        self.few.capacity() * size_of::<(u32, PostingRef)>()
+            + self.shards.iter().map(Shard::bytes).sum::<usize>()
+            + self.shards.capacity() * size_of::<Shard>()
     }
 
+    /// Finds the position of an id in the sorted list; the error is the position to insert it at.
+    fn search_few(&self, id: u32) -> Result<usize, usize> {
+        self.few.binary_search_by_key(&id, |(id, _)| *id)
+    }
+
+    /// Changes the posting of an id while there are no shards. Returns the old one.
+    fn change_few(&mut self, id: u32, change: impl FnOnce(PostingRef) -> PostingRef) -> PostingRef {
+        let at = self.search_few(id);
+        let old = at.map_or(PostingRef::EMPTY, |at| self.few[at].1);
+        let new = change(old);
+        match at {
+            Ok(at) if new != PostingRef::EMPTY => self.few[at].1 = new,
+            Ok(at) => {
+                self.few.remove(at);
+                self.ids -= 1;
+                if self.few.is_empty() {
+                    self.few = Vec::new();
+                }
+            }
+            Err(_) if new == PostingRef::EMPTY => {}
+            Err(at) if self.few.len() < FEW_IDS_MAX => {
+                self.few.insert(at, (id, new));
+                self.ids += 1;
+            }
+            Err(_) => {
+                self.create_shards();
+                self.set(id, new);
+            }
+        }
+        old
+    }
+
+    /// Creates the first shards, and moves the ids of the sorted list into them.
     fn create_shards(&mut self) {
-        if self.shards.is_empty() {
-            let shard = || Shard::with_capacity(SHARDS_MAX / SHARDS_MIN, 0);
-            self.shards = (0..SHARDS_MIN).map(|_| shard()).collect();
+        let shard = || Shard::with_capacity(SHARDS_MAX / SHARDS_MIN, 0);
+        self.shards = (0..SHARDS_MIN).map(|_| shard()).collect();
+        self.ids = 0;
+        for (id, word) in std::mem::take(&mut self.few) {
+            self.set(id, word);
         }
     }
 
     fn locate(&self, id: u32) -> Location {
-        let hash = mix_bits(id);
+        let hash = mix_bits(id ^ self.seed);
         let level = self.shards.len().ilog2();
         let is_split = hash & low_bits(level) < self.shards.len() as u32 - (1 << level);
         let bits = level + u32::from(is_split);
@@ -163,10 +217,10 @@ impl ScatteredPostings {
     }
 
     fn shrink(&mut self) {
-        let shards_min = self.reserved.map_or(SHARDS_MIN, |reserved| reserved.shards);
-        if self.ids == 0 && self.reserved.is_none() {
+        let shards = self.shards.len();
+        if self.ids == 0 && !self.is_reserved() {
             self.shards = Vec::new();
-        } else if self.shards.len() > shards_min && self.ids < self.shards.len() * SHARD_IDS_MIN {
+        } else if shards > self.reserved.shards && self.ids < shards * SHARD_IDS_MIN {
             self.merge_last();
         }
     }
@@ -174,7 +228,9 @@ impl ScatteredPostings {
     /// Splits the first shard that was not split since the number of shards was a power of two.
     fn split_next(&mut self) {
         let at = self.shards.len() - (1 << self.shards.len().ilog2());
-        let odd = self.shards[at].split();
+        let shard = &mut self.shards[at];
+        let ids_min = self.reserved.ids_min(shard.ends.len() / 2);
+        let odd = shard.split(ids_min);
         if self.shards.len() == self.shards.capacity() {
             self.shards.reserve_exact(self.shards.len() / 8);
         }
@@ -186,10 +242,27 @@ impl ScatteredPostings {
         let Some(odd) = self.shards.pop() else { return };
         let at = self.shards.len() - (1 << self.shards.len().ilog2());
         let even = &mut self.shards[at];
-        *even = even.merge(&odd);
+        let ids_min = self.reserved.ids_min(even.ends.len() * 2);
+        *even = even.merge(&odd, ids_min);
         if self.shards.len() < self.shards.capacity() / 2 {
             self.shards.shrink_to_fit();
         }
+    }
+}
+
+impl Default for ScatteredPostings {
+    fn default() -> Self {
+        Self::with_seed(RandomState::default().hash_one(0_u32) as u32)
+    }
+}
+
+impl Reserved {
+    const NONE: Self = Self { shards: SHARDS_MIN, ids_per_shard: 0 };
+
+    /// Returns the number of ids that a shard of `buckets` buckets always has memory for: in proportion, so that the
+    /// sum is the same for any number of shards.
+    fn ids_min(self, buckets: usize) -> usize {
+        (self.ids_per_shard * buckets).div_ceil(SHARDS_MAX / self.shards)
     }
 }
 
@@ -208,13 +281,13 @@ impl Shard {
             + self.words.capacity() * size_of::<PostingRef>()
     }
 
-    /// The positions of a bucket's ids.
+    /// Returns the positions of a bucket's ids.
     fn range(&self, bucket: usize) -> Range<usize> {
         let start = bucket.checked_sub(1).map_or(0, |before| self.ends[before]);
-        start.into()..self.ends[bucket].into()
+        start as usize..self.ends[bucket] as usize
     }
 
-    /// The position of a key, or in the error where it would be.
+    /// Finds the position of a key; the error is the position to insert it at.
     fn search(&self, bucket: usize, key: u16) -> Result<usize, usize> {
         let range = self.range(bucket);
         let found = self.keys[range.clone()].binary_search(&key);
@@ -247,51 +320,52 @@ impl Shard {
         self.words.reserve_exact(ids.saturating_sub(self.words.len()));
     }
 
-    /// Leaves the buckets with an even number, and returns those with an odd one.
-    fn split(&mut self) -> Self {
+    /// Keeps the buckets with an even number and returns the others, each with memory for at least `ids_min` ids.
+    fn split(&mut self, ids_min: usize) -> Self {
         let [even, odd] = [0, 1].map(|parity| {
             let buckets = (parity..self.ends.len()).step_by(2);
             let buckets = buckets.map(|bucket| (&*self, self.range(bucket)));
-            Self::from_buckets(buckets, self.ends.len() / 2)
+            Self::from_buckets(buckets, self.ends.len() / 2, ids_min)
         });
         *self = even;
         odd
     }
 
-    /// The opposite of [`Self::split`].
-    fn merge(&self, odd: &Self) -> Self {
+    /// Interleaves the buckets of two shards that were split.
+    fn merge(&self, odd: &Self, ids_min: usize) -> Self {
         let buckets = (0..self.ends.len())
             .flat_map(|bucket| [(self, self.range(bucket)), (odd, odd.range(bucket))]);
-        Self::from_buckets(buckets, self.ends.len() * 2)
+        Self::from_buckets(buckets, self.ends.len() * 2, ids_min)
     }
 
-    /// A shard with `len` buckets, each copied from a range of a shard.
+    /// Builds a shard of `len` buckets, each copied from a range, with memory for at least `ids_min` ids.
     fn from_buckets<'a>(
         buckets: impl Iterator<Item = (&'a Self, Range<usize>)> + Clone,
         len: usize,
+        ids_min: usize,
     ) -> Self {
         let ids = buckets.clone().map(|(_, range)| range.len()).sum();
-        let mut shard = Self::with_capacity(len, capacity_for(ids));
+        let mut shard = Self::with_capacity(len, capacity_for(ids).max(ids_min));
         for ((from, range), end) in buckets.zip(&mut shard.ends) {
             shard.keys.extend_from_slice(&from.keys[range.clone()]);
             shard.words.extend_from_slice(&from.words[range]);
-            *end = shard.keys.len() as u16;
+            *end = shard.keys.len() as u32;
         }
         shard
     }
 }
 
-/// The capacity for a number of ids: a sixteenth more, so that few insertions allocate.
+/// Returns the capacity for a number of ids: a sixteenth more, so that few insertions allocate.
 fn capacity_for(ids: usize) -> usize {
     ids + ids / 16 + 4
 }
 
-/// A mask of the `bits` lowest bits.
+/// Returns a mask of the `bits` lowest bits.
 fn low_bits(bits: u32) -> u32 {
     (1 << bits) - 1
 }
 
-/// MurmurHash3's finalizer: a bijection in which each bit of the id reaches each bit of the result.
+/// Mixes the bits of an id with MurmurHash3's finalizer, a bijection.
 fn mix_bits(id: u32) -> u32 {
     let mixed = (id ^ (id >> 16)).wrapping_mul(0x85eb_ca6b);
     let mixed = (mixed ^ (mixed >> 13)).wrapping_mul(0xc2b2_ae35);
@@ -299,59 +373,4 @@ fn mix_bits(id: u32) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use rand::{Rng, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
-
-    use super::*;
-
-    fn word(number: u32) -> PostingRef {
-        PostingRef::from_bits(number + 1)
-    }
-
-    #[test]
-    fn it_equals_a_map_while_it_grows_and_shrinks() {
-        let mut rng = ChaCha8Rng::seed_from_u64(4);
-        let mut postings = ScatteredPostings::default();
-        let mut model = BTreeMap::new();
-        // Enough for every number of shards between two powers of two, and back.
-        for (inserted, removed) in [(60_000, 20_000), (250_000, 290_000), (500, 0)] {
-            for number in 0..inserted {
-                let id = rng.random_range(0..1 << 31);
-                postings.set(id, word(number));
-                model.insert(id, word(number));
-            }
-            let some: Vec<u32> = model.keys().copied().collect();
-            for at in 0..removed.min(some.len()) {
-                // Every third or so at first, the last ones in order.
-                let id = some[(at * 3 + at / (some.len() / 3 + 1)) % some.len()];
-                assert_eq!(postings.get(id), model.remove(&id).unwrap_or(PostingRef::EMPTY));
-                postings.set(id, PostingRef::EMPTY);
-                postings.set(id, PostingRef::EMPTY);
-            }
-            assert_eq!(postings.len(), model.len());
-            assert!(model.iter().all(|(id, word)| postings.get(*id) == *word));
-            let is_absent = |id: u32| postings.get(id) == PostingRef::EMPTY;
-            assert!((0..100_000).all(|id| model.contains_key(&id) || is_absent(id)));
-        }
-        model.keys().for_each(|id| postings.set(*id, PostingRef::EMPTY));
-        postings.set(7, PostingRef::EMPTY);
-        assert_eq!((postings.len(), postings.bytes()), (0, 0), "nothing is allocated");
-    }
-
-    #[test]
-    fn an_id_takes_less_than_seven_bytes() {
-        let mut postings = ScatteredPostings::default();
-        let mut most = 0.0_f64;
-        for number in 0..1_200_000_u32 {
-            postings.set(number.wrapping_mul(1_789), word(number));
-            if number > 300_000 && number.is_multiple_of(10_000) {
-                most = most.max(postings.bytes() as f64 / postings.len() as f64);
-            }
-        }
-        assert!(most < 7.0, "{most}");
-        assert!(postings.shards.len() > 3_000, "{} shards", postings.shards.len());
-    }
-}
+mod tests;
