@@ -32,6 +32,7 @@ mod id_set;
 mod ids;
 mod index;
 mod limits;
+mod list_slab;
 mod listener;
 mod posting_lists;
 mod posting_page;

@@ -1,16 +1,17 @@
 //! Lists of subscriptions that many ids share.
 //!
 //! Shape: a [`PostingRef`] is empty, one subscription, or refers to a list. Ids that got the same subscriptions
-//! together share one list, with a reference count. Lists of two to fourteen are in slabs; each longer one is a `Vec`.
-//! Most lists are shared by few ids or by very many, so a slab has a byte for each count, and the rest of the great ones
+//! together share one list, with a reference count. Lists of two to fourteen are in slabs (`list_slab`); each longer
+//! one is a `Vec`.
+//! Most lists are shared by a few ids or by very many. A slab therefore has one byte for each count; the part above 255
 //! is in a map.
 //! Memory: an id with one subscription needs no list; an unshared list costs four bytes a subscription and one for its
 //! count. Subscribing to a million ids creates as many lists as the ids had distinct ones before.
 //! Invariant: the count of a list is the number of ids that refer to it; at zero it is free.
 
-use std::ops::Range;
-
 use foldhash::HashMap;
+
+use crate::list_slab::ListSlab;
 
 /// The subscriptions of an id: none, one, or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,10 +25,6 @@ const ONE: u32 = 1;
 /// Tags from 2 to this are the lengths of lists in slabs.
 const SLAB_LEN_MAX: u32 = 14;
 const LONG: u32 = 15;
-/// The number of lists by which a slab grows.
-const BLOCK_LISTS: usize = 512;
-/// Ends the chain of free lists.
-const NONE: u32 = u32::MAX;
 
 impl PostingRef {
     pub(crate) const EMPTY: Self = Self(0);
@@ -58,25 +55,10 @@ impl PostingRef {
 pub(crate) struct PostingLists {
     /// Indexed by length minus two.
     slabs: [ListSlab; SLAB_LEN_MAX as usize - 1],
-    /// The part of a slab's counts above [`u8::MAX`].
+    /// References to a list beyond 255.
     counts_above: HashMap<PostingRef, u32>,
     long: Vec<LongList>,
     long_free: Vec<u32>,
-}
-
-#[derive(Default)]
-struct ListSlab {
-    blocks: Vec<ListBlock>,
-    free: Option<u32>,
-    used: usize,
-}
-
-/// [`BLOCK_LISTS`] lists of one length.
-struct ListBlock {
-    /// The subscriptions of each list. In a free list the first one is the number of the next free list.
-    index_slots: Box<[u32]>,
-    /// References to each list, up to [`u8::MAX`].
-    counts: Box<[u8]>,
 }
 
 struct LongList {
@@ -85,7 +67,7 @@ struct LongList {
 }
 
 impl PostingLists {
-    /// The subscriptions of a posting.
+    /// Returns the subscriptions of a posting.
     pub(crate) fn index_slots<'a>(&'a self, word: &'a PostingRef, one: &'a mut u32) -> &'a [u32] {
         match word.tag() {
             0 => &[],
@@ -98,7 +80,7 @@ impl PostingLists {
         }
     }
 
-    /// The posting of an id that had `word` and gets `index_slot` too. The id's reference moves to
+    /// Returns the posting of an id that had `word` and gets `index_slot` too. The id's reference moves to
     /// the new posting. `memo` has the results for other postings and the same `index_slot`.
     pub(crate) fn with_slot(
         &mut self,
@@ -130,7 +112,7 @@ impl PostingLists {
         self.replace(word, index_slots, memo)
     }
 
-    /// The posting of an id that had `word` and loses `index_slot`; the same if it does not have it.
+    /// Returns the posting of an id that had `word` and loses `index_slot`; the same if it does not have it.
     pub(crate) fn without_slot(
         &mut self,
         word: PostingRef,
@@ -168,22 +150,26 @@ impl PostingLists {
         self.replace(word, index_slots, memo)
     }
 
-    /// Its heap bytes. Cost: O(lists / 512 + long lists).
+    /// Returns its heap bytes. Cost: O(lists / 512 + long lists).
     pub(crate) fn bytes(&self) -> usize {
-        let blocks = self.slabs.iter().flat_map(|slab| &slab.blocks);
         let long = self.long.iter().map(|long| long.index_slots.capacity() * 4);
-        blocks.map(ListBlock::bytes).sum::<usize>()
-            + self.counts_above.capacity() * size_of::<(PostingRef, u32)>()
+        self.slabs.iter().map(ListSlab::bytes).sum::<usize>()
+            + self.counts_above_bytes()
             + long.sum::<usize>()
             + self.long.capacity() * size_of::<LongList>()
             + self.long_free.capacity() * 4
+    }
+
+    /// Returns the heap bytes of the map: an entry and a control byte for each bucket. It is full at seven of eight.
+    fn counts_above_bytes(&self) -> usize {
+        self.counts_above.capacity() * 8 / 7 * (size_of::<(PostingRef, u32)>() + 1)
     }
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.long.is_empty()
             && self.counts_above.is_empty()
-            && self.slabs.iter().all(|slab| slab.blocks.is_empty())
+            && self.slabs.iter().all(ListSlab::is_empty)
     }
 
     fn replace(
@@ -279,74 +265,6 @@ fn slab_index(len: u32) -> usize {
     len as usize - 2
 }
 
-impl ListBlock {
-    /// Returns the positions of a list in its block.
-    fn range(len: u32, number: u32) -> Range<usize> {
-        let start = number as usize % BLOCK_LISTS * len as usize;
-        start..start + len as usize
-    }
-
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.index_slots) + size_of_val(&*self.counts)
-    }
-}
-
-impl ListSlab {
-    fn list(&self, len: u32, number: u32) -> &[u32] {
-        &self.blocks[number as usize / BLOCK_LISTS].index_slots[ListBlock::range(len, number)]
-    }
-
-    fn list_mut(&mut self, len: u32, number: u32) -> &mut [u32] {
-        let block = &mut self.blocks[number as usize / BLOCK_LISTS];
-        &mut block.index_slots[ListBlock::range(len, number)]
-    }
-
-    fn count(&mut self, number: u32) -> &mut u8 {
-        let number = number as usize;
-        &mut self.blocks[number / BLOCK_LISTS].counts[number % BLOCK_LISTS]
-    }
-
-    fn insert(&mut self, len: u32, index_slots: &[u32]) -> u32 {
-        let number = self.free.unwrap_or_else(|| self.grow(len));
-        *self.count(number) = 1;
-        let list = self.list_mut(len, number);
-        let next = Some(list[0]).filter(|next| *next != NONE);
-        list.copy_from_slice(index_slots);
-        self.free = next;
-        self.used += 1;
-        number
-    }
-
-    fn release(&mut self, len: u32, number: u32) {
-        let count = self.count(number);
-        *count -= 1;
-        if *count > 0 {
-            return;
-        }
-        let next = self.free.unwrap_or(NONE);
-        self.list_mut(len, number)[0] = next;
-        self.free = Some(number);
-        self.used -= 1;
-        if self.used == 0 {
-            *self = Self::default();
-        }
-    }
-
-    /// Adds a block of free lists. Returns the first.
-    fn grow(&mut self, len: u32) -> u32 {
-        let first = (self.blocks.len() * BLOCK_LISTS) as u32;
-        let mut index_slots = vec![0; BLOCK_LISTS * len as usize].into_boxed_slice();
-        for at in 0..BLOCK_LISTS {
-            let is_last = at + 1 == BLOCK_LISTS;
-            let next = if is_last { NONE } else { first + at as u32 + 1 };
-            index_slots[at * len as usize] = next;
-        }
-        let counts = vec![0; BLOCK_LISTS].into_boxed_slice();
-        self.blocks.push(ListBlock { index_slots, counts });
-        first
-    }
-}
-
 /// The results of postings in one pass over ids. Valid only while the lists are not changed otherwise.
 #[derive(Default)]
 pub(crate) struct MergeMemo {
@@ -375,6 +293,7 @@ impl MergeMemo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::list_slab::BLOCK_LISTS;
 
     fn sort_slots(lists: &PostingLists, word: PostingRef) -> Vec<u32> {
         let mut one = 0;
