@@ -13,8 +13,8 @@ pub struct Limits {
     /// Distinct addresses of all sets: an address counts once, however many subscriptions have it. Memory: that of the
     /// address table.
     pub addresses_max: usize,
-    /// Pairs of a distinct subscription and an address of its sets; a shared subscription counts once. Memory: at most
-    /// 12 bytes each.
+    /// Pairs of a distinct subscription and an address of its sets; a shared subscription counts once. Memory: about
+    /// 12 bytes each, up to 60 after many changes of sets, and 280 KiB for each topic and key kind.
     pub address_pairs_max: usize,
     /// Addresses in the sets of all listeners of one owner; each set counts, also a shared one.
     pub addresses_per_owner_max: usize,

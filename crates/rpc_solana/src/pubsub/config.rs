@@ -26,7 +26,8 @@ pub struct Config {
     /// so 430 MB.
     pub tracked_addresses_max: usize,
     /// Pairs of a subscription and an address in its set; equal subscriptions count once. 0: four times
-    /// `tracked_addresses_max`, so 40,000,000. Default 0. Memory: at most 12 bytes each, so 480 MB.
+    /// `tracked_addresses_max`, so 40,000,000. Default 0. Memory: about 12 bytes each, so 480 MB; up
+    /// to 60 after many changes of sets.
     pub tracked_pairs_max: usize,
     /// Addresses in the sets of all connections of one client; each set counts. 0: half of `tracked_addresses_max`, so
     /// that no client can use up the node's. Default 0.
