@@ -1,11 +1,11 @@
-//! The refusal of a call whose client is not admitted.
+//! The refusal of a call before its body is read.
 //!
 //! Shape: the response waits for its delay and for the message of the call, which is read and dropped meanwhile. h2
 //! counts the DATA frames of less than 256 bytes of a whole connection until they are read; one that arrives after its
 //! body was dropped counts until the connection ends. Too many of them end the connection with `ENHANCE_YOUR_CALM`, and
 //! with it the calls that were admitted.
 //! Bounds: [`CALL_BYTES_MAX`] of a call are read, further bytes stay in its window. A response waits
-//! [`REFUSAL_DELAY_MAX`] at most. The headers of the call are freed before.
+//! [`REFUSAL_DELAY_MAX`] at most. The call's path and headers are freed first.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -33,20 +33,31 @@ impl From<Status> for Refusal {
     }
 }
 
-impl Refusal {
-    /// Returns the response to a call with this body, when it is due.
-    pub(crate) async fn respond(self, method: &str, body: Incoming) -> Response<Body> {
-        let due = Instant::now() + self.delay.unwrap_or_default();
-        let mut body = RefusedBody { inner: body, discarded_bytes: 0 };
+/// A call that is refused, with its unread body.
+pub(crate) struct RefusedCall {
+    refusal: Refusal,
+    body: Incoming,
+}
+
+impl RefusedCall {
+    pub(crate) fn new(refusal: impl Into<Refusal>, body: Incoming) -> Self {
+        Self { refusal: refusal.into(), body }
+    }
+
+    /// Returns the response when it is due.
+    pub(crate) async fn respond(self, method: &str) -> Response<Body> {
+        let Refusal { status, delay } = self.refusal;
+        let due = Instant::now() + delay.unwrap_or_default();
+        let mut body = RefusedBody { inner: self.body, discarded_bytes: 0 };
         // A client that is late with its message gets the response without it.
         let _ = timeout(REFUSAL_DELAY_MAX, body.discard_message(method)).await;
         let rest = async {
             body.discard_rest().await;
             pending::<()>().await;
         };
-        // It always ends with the time.
+        // `rest` never completes, so this waits until `due`.
         let _ = timeout_at(due, rest).await;
-        self.status.into_http()
+        status.into_http()
     }
 }
 
@@ -56,7 +67,8 @@ struct RefusedBody {
 }
 
 impl RefusedBody {
-    /// Discards the message of a call, or the start of its requests, which have no end.
+    /// Discards the message of a call. For a subscription, discards only the first frame, because its requests do not
+    /// end.
     async fn discard_message(&mut self, method: &str) {
         if matches!(method, "Subscribe" | "SubscribeDeshred") {
             self.discard_frame().await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api_keys::{AuthError, LimitReached, Permit};
 use authentication::Authenticator;
-use clients::ClientId;
+use clients::{ClientId, Share};
 use hyper::body::Incoming;
 use prost::Message;
 use tonic::body::Body;
@@ -16,7 +16,6 @@ use tonic::server::{Grpc, ServerStreamingService, UnaryService};
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_prost::ProstCodec;
-use yellowstone_grpc_proto::geyser::geyser_server::SERVICE_NAME;
 use yellowstone_grpc_proto::geyser::{
     PingRequest, PongResponse, SubscribeGossipRequest, SubscribeReplayInfoRequest,
     SubscribeReplayInfoResponse, SubscribeUpdateGossip,
@@ -29,8 +28,9 @@ use crate::counters::Event;
 use crate::gossip::{self, GossipStream};
 use crate::gossip_table::GossipTable;
 use crate::guarded_body;
+use crate::method::Method;
 use crate::node::GrpcNode;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, RefusedCall};
 use crate::request_body::{CALL_BYTES_MAX, RequestBody};
 use crate::requests::Requests;
 use crate::response_body::ResponseBody;
@@ -101,76 +101,91 @@ impl GrpcService {
         request: http::Request<Incoming>,
         connection: &ConnectionContext,
     ) -> http::Response<Body> {
-        let path = request.uri().path().to_owned();
-        if let Some(method) = path.strip_prefix("/grpc.health.v1.Health/") {
-            return self.check_health(request, method, connection).await;
-        }
-        let service_and_method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-        let Some((SERVICE_NAME, method)) = service_and_method else {
-            return Status::unimplemented("this service is not served").into_http();
+        let method = Method::from_path(request.uri().path());
+        let served = match method {
+            Method::Geyser(method) => self.serve(request, method, connection).await,
+            Method::Health(method) => self.check_health(request, method, connection).await,
+            Method::Foreign => {
+                let status = Status::unimplemented("this service is not served");
+                Err(RefusedCall::new(status, request.into_body()))
+            }
         };
-        if !self.has_token(request.headers()) {
-            self.broker.counters.record(Event::Unauthenticated);
-            let refusal = Refusal::from(Status::unauthenticated("x-token is missing or wrong"));
-            return refusal.respond(method, request.into_body()).await;
-        }
-        let (client, key) = match self.admit(&request, connection.peer, method) {
-            Ok(admitted) => admitted,
+        match served {
+            Ok(response) => response,
             // A client that gets too many refusals gets later ones late: a connection has few streams at once.
-            Err(refusal) => return refusal.respond(method, request.into_body()).await,
+            Err(refused) => refused.respond(method.name()).await,
+        }
+    }
+
+    /// Serves a call of Geyser's service.
+    async fn serve(
+        &self,
+        request: http::Request<Incoming>,
+        method: &'static str,
+        connection: &ConnectionContext,
+    ) -> Result<http::Response<Body>, RefusedCall> {
+        let admitted = match self.admit(&request, connection.peer, method) {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Err(RefusedCall::new(refusal, request.into_body())),
         };
         let open = connection.activity.start_call();
-        let response = self.dispatch(request, method, connection, client, key).await;
-        guarded_body::attach_guard(response, open)
+        let response = self.dispatch(request, method, connection, admitted).await?;
+        Ok(guarded_body::attach_guard(response, open))
     }
 
     /// Serves a call of a client that is admitted.
     async fn dispatch(
         &self,
         request: http::Request<Incoming>,
-        method: &str,
+        method: &'static str,
         connection: &ConnectionContext,
-        client: ClientId,
-        key: Option<Permit>,
-    ) -> http::Response<Body> {
-        let (headers, body) = split_request(request);
+        admitted: AdmittedClient,
+    ) -> Result<http::Response<Body>, RefusedCall> {
+        let AdmittedClient { client, key } = admitted;
+        let call = Call::new(request, client);
+        let compression = match Compression::from_request(&call.headers) {
+            Ok(compression) => compression,
+            Err(status) => return Err(RefusedCall::new(status, call.body)),
+        };
         let node = &self.node;
-        if method == "Subscribe" {
-            return match self.open_subscription(connection, client, key) {
+        let response = match method {
+            "Subscribe" => match self.open_subscription(connection, client, key) {
                 Ok(permits) => {
                     let client = StreamClient { id: client, permits };
-                    self.subscribe(&headers, body, Arc::clone(&connection.timer), client)
+                    self.subscribe(call, compression, Arc::clone(&connection.timer), client)
                 }
-                Err(status) => status.into_http(),
-            };
-        }
-        let request = self.with_counted_body(headers, body, client);
-        match method {
+                Err(status) => return Err(RefusedCall::new(status, call.body)),
+            },
             "SubscribeGossip" => match self.open_subscription(connection, client, key) {
-                Ok(permits) => self.gossip(request, connection.reached, client, permits).await,
-                Err(status) => status.into_http(),
+                Ok(permits) => self.gossip(call, connection.reached, permits).await,
+                Err(status) => return Err(RefusedCall::new(status, call.body)),
             },
             "SubscribeReplayInfo" => {
                 let first_available = self.broker.first_slot();
-                self.unary(request, |_: SubscribeReplayInfoRequest| {
+                self.unary(call, |_: SubscribeReplayInfoRequest| {
                     Ok(SubscribeReplayInfoResponse { first_available })
                 })
                 .await
             }
             "Ping" => {
                 let pong = |ping: PingRequest| Ok(PongResponse { count: ping.count });
-                self.unary(request, pong).await
+                self.unary(call, pong).await
             }
-            "GetLatestBlockhash" => self.unary(request, |call| node.latest_blockhash(&call)).await,
-            "GetBlockHeight" => self.unary(request, |call| node.block_height(&call)).await,
-            "GetSlot" => self.unary(request, |call| node.slot(&call)).await,
-            "IsBlockhashValid" => self.unary(request, |call| node.is_blockhash_valid(&call)).await,
-            "GetVersion" => self.unary(request, |call| node.version(&call)).await,
+            "GetLatestBlockhash" => self.unary(call, |it| node.latest_blockhash(&it)).await,
+            "GetBlockHeight" => self.unary(call, |it| node.block_height(&it)).await,
+            "GetSlot" => self.unary(call, |it| node.slot(&it)).await,
+            "IsBlockhashValid" => self.unary(call, |it| node.is_blockhash_valid(&it)).await,
+            "GetVersion" => self.unary(call, |it| node.version(&it)).await,
             "SubscribeDeshred" => {
-                Status::unimplemented("a local ledger has no shreds: use Subscribe").into_http()
+                let status = Status::unimplemented("a local ledger has no shreds: use Subscribe");
+                return Err(RefusedCall::new(status, call.body));
             }
-            _ => Status::unimplemented("this method is not served").into_http(),
-        }
+            _ => {
+                let status = Status::unimplemented("this method is not served");
+                return Err(RefusedCall::new(status, call.body));
+            }
+        };
+        Ok(response)
     }
 
     fn has_token(&self, headers: &http::HeaderMap) -> bool {
@@ -185,9 +200,15 @@ impl GrpcService {
         request: &http::Request<Incoming>,
         peer: IpAddr,
         method: &str,
-    ) -> Result<(ClientId, Option<Permit>), Refusal> {
+    ) -> Result<AdmittedClient, Refusal> {
+        if !self.has_token(request.headers()) {
+            self.broker.counters.record(Event::Unauthenticated);
+            return Err(Status::unauthenticated("x-token is missing or wrong").into());
+        }
         let address = ClientId::from_ip(peer);
-        let Some(authenticator) = &self.access.authenticator else { return Ok((address, None)) };
+        let Some(authenticator) = &self.access.authenticator else {
+            return Ok(AdmittedClient { client: address, key: None });
+        };
         let mut uri = request.uri().clone();
         let found = authenticator.authenticate(&mut uri, request.headers(), Some(peer), address);
         let client = found.map_err(|err| {
@@ -212,53 +233,59 @@ impl GrpcService {
             return Err(Status::permission_denied(message).into());
         }
         authenticator.admit_call(client, method).map_err(exhausted)?;
-        let permit = match method {
+        let key = match method {
             "Subscribe" | "SubscribeGossip" => {
                 Some(authenticator.open_stream(client).map_err(exhausted)?)
             }
             _ => None,
         };
-        Ok((client, permit))
+        Ok(AdmittedClient { client, key })
     }
 
     /// Serves a call of the health service. It needs no token, so with tokens it does not keep its connection open.
     async fn check_health(
         &self,
         request: http::Request<Incoming>,
-        method: &str,
+        method: &'static str,
         connection: &ConnectionContext,
-    ) -> http::Response<Body> {
-        let client = ClientId::from_ip(connection.peer);
-        let (headers, body) = split_request(request);
-        let mut request = self.with_counted_body(headers, body, client);
-        // Its service reads the method there.
-        let Ok(uri) = http::Uri::try_from(format!("/grpc.health.v1.Health/{method}")) else {
-            return Status::unimplemented("this method is not served").into_http();
+    ) -> Result<http::Response<Body>, RefusedCall> {
+        let call = Call::new(request, ClientId::from_ip(connection.peer));
+        let HealthCall { uri, share } = match self.open_health_call(&call, method) {
+            Ok(opened) => opened,
+            Err(status) => return Err(RefusedCall::new(status, call.body)),
         };
+        let mut request = self.with_counted_body(call);
         *request.uri_mut() = uri;
         let needs_token = self.access.token.is_some() || self.access.authenticator.is_some();
         let open = (!needs_token).then(|| connection.activity.start_call());
-        let all = &self.broker.shares.health;
-        let share = match method {
-            "Watch" => shares::acquire_unit(all, client).map(Some),
-            _ => Ok(None),
-        };
-        match share {
-            Ok(share) => guarded_body::attach_guard((self.health)(request).await, (open, share)),
-            Err(status) => {
-                self.broker.counters.record(Event::SubscriptionRefused);
-                status.into_http()
+        Ok(guarded_body::attach_guard((self.health)(request).await, (open, share)))
+    }
+
+    /// Checks a call of the health service, and counts a stream.
+    fn open_health_call(&self, call: &Call, method: &'static str) -> Result<HealthCall, Status> {
+        if Compression::from_request(&call.headers)?.is_some() {
+            return Err(Status::unimplemented("the health service reads no compressed messages"));
+        }
+        match method {
+            "Check" => {
+                let uri = http::Uri::from_static("/grpc.health.v1.Health/Check");
+                Ok(HealthCall { uri, share: None })
             }
+            "Watch" => {
+                let uri = http::Uri::from_static("/grpc.health.v1.Health/Watch");
+                let all = &self.broker.shares.health;
+                let share = shares::acquire_unit(all, call.client).inspect_err(|_| {
+                    self.broker.counters.record(Event::SubscriptionRefused);
+                })?;
+                Ok(HealthCall { uri, share: Some(share) })
+            }
+            _ => Err(Status::unimplemented("this method is not served")),
         }
     }
 
     /// Returns a request of the client with a body that is counted.
-    fn with_counted_body(
-        &self,
-        headers: http::HeaderMap,
-        body: Incoming,
-        client: ClientId,
-    ) -> http::Request<RequestBody> {
+    fn with_counted_body(&self, call: Call) -> http::Request<RequestBody> {
+        let Call { client, headers, body } = call;
         let mut request =
             http::Request::new(RequestBody::new(body, Arc::clone(&self.broker), client));
         *request.headers_mut() = headers;
@@ -290,21 +317,19 @@ impl GrpcService {
 
     fn subscribe(
         &self,
-        headers: &http::HeaderMap,
-        body: Incoming,
+        call: Call,
+        compression: Option<Compression>,
         timer: Arc<StatusTimer>,
         client: StreamClient,
     ) -> http::Response<Body> {
-        let stream = Compression::from_request(headers).and_then(|compression| {
-            let broker = Arc::clone(&self.broker);
-            let requests = Requests::new(body, broker, client.id, compression);
-            UpdateStream::new(&self.broker, requests, timer, client)
-        });
-        let stream = match stream {
+        let Call { headers, body, .. } = call;
+        let requests = Requests::new(body, Arc::clone(&self.broker), client.id, compression);
+        let stream = match UpdateStream::new(&self.broker, requests, timer, client) {
             Ok(stream) => stream,
+            // The server ends, and its connections with it.
             Err(status) => return status.into_http(),
         };
-        let compression = Compression::from_accepted(headers);
+        let compression = Compression::from_accepted(&headers);
         let body = Body::new(ResponseBody::new(stream, compression));
         let response = http::Response::builder().header("content-type", "application/grpc");
         let response = match compression {
@@ -317,31 +342,32 @@ impl GrpcService {
 
     async fn gossip(
         &self,
-        request: http::Request<RequestBody>,
+        call: Call,
         reached: Option<IpAddr>,
-        client: ClientId,
         permits: StreamPermits,
     ) -> http::Response<Body> {
         let ping_interval = self.broker.config.ping_interval();
         let keys = self.access.authenticator.clone();
         let revocation =
-            keys.map(|keys| Revocation::new(keys, client, self.broker.removals.subscribe()));
+            keys.map(|keys| Revocation::new(keys, call.client, self.broker.removals.subscribe()));
         let table = Arc::clone(&self.gossip);
         let stream = gossip::stream(table, ping_interval, reached, permits, revocation);
         let codec = ProstCodec::<SubscribeUpdateGossip, SubscribeGossipRequest>::default();
+        let request = self.with_counted_body(call);
         self.grpc(codec).server_streaming(Gossip(Some(stream)), request).await
     }
 
     async fn unary<Q, R>(
         &self,
-        request: http::Request<RequestBody>,
-        call: impl Fn(Q) -> Result<R, Status>,
+        call: Call,
+        respond: impl Fn(Q) -> Result<R, Status>,
     ) -> http::Response<Body>
     where
         Q: Message + Default + Send + 'static,
         R: Message + Send + 'static,
     {
-        self.grpc(ProstCodec::<R, Q>::default()).unary(Unary(call), request).await
+        let request = self.with_counted_body(call);
+        self.grpc(ProstCodec::<R, Q>::default()).unary(Unary(respond), request).await
     }
 
     fn grpc<C: tonic::codec::Codec>(&self, codec: C) -> Grpc<C> {
@@ -353,19 +379,41 @@ impl GrpcService {
     }
 }
 
-/// Returns the headers that a call still needs, and its body. The others have up to 16 KiB, which a call would hold until
-/// its message is complete.
-fn split_request(request: http::Request<Incoming>) -> (http::HeaderMap, Incoming) {
-    let (parts, body) = request.into_parts();
-    let mut headers = http::HeaderMap::new();
-    for name in [ENCODING_HEADER, ACCEPT_ENCODING_HEADER] {
-        let value = parts.headers.get(name).map(http::HeaderValue::as_bytes);
-        let value = value.map(|value| value.get(..ENCODING_BYTES_MAX).unwrap_or(value));
-        // A copy: the value may share the memory of all headers.
-        let copy = value.and_then(|value| http::HeaderValue::from_bytes(value).ok());
-        headers.extend(copy.map(|copy| (http::HeaderName::from_static(name), copy)));
+/// The client of an admitted call, with the permit of its key for a stream.
+struct AdmittedClient {
+    client: ClientId,
+    key: Option<Permit>,
+}
+
+/// A call of the health service, with the unit that a stream has of its client's share.
+struct HealthCall {
+    /// The health service reads the method there.
+    uri: http::Uri,
+    share: Option<Share>,
+}
+
+/// A call without what its method does not need.
+struct Call {
+    client: ClientId,
+    headers: http::HeaderMap,
+    body: Incoming,
+}
+
+impl Call {
+    /// Keeps the headers that a call still needs, and its body. The others have up to 16 KiB, which a call would hold
+    /// until its message is complete.
+    fn new(request: http::Request<Incoming>, client: ClientId) -> Self {
+        let (parts, body) = request.into_parts();
+        let mut headers = http::HeaderMap::new();
+        for name in [ENCODING_HEADER, ACCEPT_ENCODING_HEADER] {
+            let value = parts.headers.get(name).map(http::HeaderValue::as_bytes);
+            let value = value.map(|value| value.get(..ENCODING_BYTES_MAX).unwrap_or(value));
+            // A copy: the value may share the memory of all headers.
+            let copy = value.and_then(|value| http::HeaderValue::from_bytes(value).ok());
+            headers.extend(copy.map(|copy| (http::HeaderName::from_static(name), copy)));
+        }
+        Self { client, headers, body }
     }
-    (headers, body)
 }
 
 struct Unary<F>(F);

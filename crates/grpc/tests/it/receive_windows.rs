@@ -1,12 +1,16 @@
 //! Requests that the server has accepted and not read, or not handled: bounded by the windows of HTTP/2, and counted.
 
 use grpc::Config;
-use yellowstone_grpc_proto::geyser::{PingRequest, SubscribeRequest, SubscribeRequestPing};
+use yellowstone_grpc_proto::geyser::{
+    CommitmentLevel, PingRequest, SubscribeRequest, SubscribeRequestPing,
+};
 
+use crate::calls::scrape;
 use crate::client::{connect, wait_until};
+use crate::commitments::everything;
 use crate::hostile::{CONNECTION_BYTES, memory};
 use crate::http2::is_served;
-use crate::ledger::ScriptedLedger;
+use crate::ledger::{FIRST, ScriptedLedger};
 use crate::raw_client::{
     ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING,
     RST_STREAM, RawClient, SETTINGS, WINDOW_UPDATE, call_headers, encode_message, frame,
@@ -160,4 +164,47 @@ async fn a_short_call_on_every_stream_at_once_is_served() {
         ended += usize::from(is_last);
     }
     assert_eq!(responses, streams_max);
+}
+
+/// Sends a subscription beyond the connection's limit, and waits until it is refused. Its request is in a write of its
+/// own, after the server has read the headers.
+async fn send_refused_subscription(client: &mut RawClient, stream: u32) {
+    let request = encode_message(&SubscribeRequest::default());
+    client.send(&frame(HEADERS, END_HEADERS, stream, &subscribe_headers())).await;
+    client.send(&frame(PING, 0, 0, b"received")).await;
+    let mut is_sent = false;
+    let mut is_refused = false;
+    while !(is_sent && is_refused) {
+        let received = client.next().await.expect("the connection continues");
+        assert_ne!(received.kind, GOAWAY, "{:?}", received.payload);
+        if received.kind == PING && received.flags & ACK != 0 {
+            client.send(&frame(DATA, END_STREAM, stream, &request)).await;
+            is_sent = true;
+        }
+        is_refused |= received.kind == HEADERS && received.stream == stream;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_subscriptions_do_not_end_their_connection() {
+    const SUBSCRIPTIONS: usize = 18;
+    const REFUSALS: usize = 400;
+    let config = Config { connection_streams_max: 20, ping_ms: 600_000, ..Config::default() };
+    let mut ledger = ScriptedLedger::start(config);
+    let mut client = RawClient::connect(&ledger, &[]).await;
+    let mut streams = (1..).step_by(2);
+    for stream in streams.by_ref().take(SUBSCRIPTIONS) {
+        client.send(&frame(HEADERS, END_HEADERS, stream, &subscribe_headers())).await;
+    }
+    let request = encode_message(&everything(CommitmentLevel::Processed));
+    client.send(&frame(DATA, 0, 1, &request)).await;
+    let open = format!("hydrant_grpc_subscriptions_open {SUBSCRIPTIONS}\n");
+    wait_until(|| scrape(&ledger.server).contains(&open)).await;
+    wait_until(|| memory(&ledger, "grpc_filters") > 0).await;
+    for stream in streams.take(REFUSALS) {
+        send_refused_subscription(&mut client, stream).await;
+    }
+    ledger.open(FIRST);
+    let update = client.next_frame(DATA).await.expect("the connection continues");
+    assert_eq!(update.stream, 1);
 }
