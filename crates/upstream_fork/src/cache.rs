@@ -31,7 +31,7 @@ use crate::error::{UpstreamForkError, file_error};
 const MAGIC: &[u8; 8] = b"HYFORK01";
 const HEADER_BYTES: u64 = 40;
 const FILE: &str = "accounts";
-/// The end of a damaged file that was cut off last.
+/// Name of the copy of the last damaged end.
 const CUT_FILE: &str = "accounts.damaged";
 /// Length and checksum of a record.
 const FRAME_BYTES: u64 = 8;

@@ -19,7 +19,7 @@ pub struct Config {
     pub bytes_max: u64,
     /// Requests at the upstream at once. Each may occupy three times the largest response.
     pub requests_max: usize,
-    /// Requests of one client a second at the upstream; those of ten seconds may come at once.
+    /// Rate of upstream calls for each client, per second. The burst is ten seconds' worth.
     pub client_calls_per_s: u32,
     /// How long a client waits for the upstream, in milliseconds.
     pub timeout_ms: u64,

@@ -1,10 +1,10 @@
 //! The requests that wait for the upstream.
 //!
 //! Shape: one queue for each client; the fetching threads take from them round robin.
-//! Bounds: [`FETCHES_MAX`] fetches, half of them for one client. With one more the client gets an error at once. A
-//! client has at most [`ClientLimits::running_max`] threads, and [`ClientLimits::calls_per_s`] calls of the upstream.
-//! Its next fetches wait for that, and those of other clients do not.
-//! Invariant: a fetch leaves the queue at its deadline, whatever its client may have.
+//! Bounds: [`FETCHES_MAX`] fetches, of which a client has at most half of those that the others leave free. With one
+//! more the client gets an error at once. At most `running_max` fetches of a client run at once, at `calls_per_s` calls
+//! a second. Further ones wait without delaying other clients.
+//! Invariant: a fetch leaves the queue at its deadline, even if its client is over its limits.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const CLIENTS_MIN: usize = 256;
 
 pub(crate) type Fetched = Result<(), FetchError>;
 
-/// The part of the upstream that one client may have.
+/// Limits on one client's use of the upstream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientLimits {
     /// Calls a second. Those of [`CALLS_BURST`] may come at once.
@@ -124,7 +124,8 @@ impl FetchQueue {
         }
         let client = fetch.client;
         let own = queues.by_client.get(&client).map_or(0, |own| own.waiting.len());
-        if queues.len >= FETCHES_MAX || own >= FETCHES_MAX / 2 {
+        // However many clients have filled their part, one without a fetch finds a place until all are taken.
+        if own >= FETCHES_MAX.saturating_sub(queues.len) {
             return Err(FetchError::TooMany { waiting: queues.len, limit: FETCHES_MAX });
         }
         queues.len += 1;
@@ -154,9 +155,9 @@ impl FetchQueue {
         }
     }
 
-    /// Charges calls of the upstream to a client before they are sent.
-    pub(crate) fn charge_calls(&self, client: ClientId, calls: usize) {
-        self.queues.lock().charge_calls(client, calls, now());
+    /// Charges a call of the upstream to a client whose fetch runs, before it is sent.
+    pub(crate) fn charge_call(&self, client: ClientId) {
+        self.queues.lock().charge_calls(client, 1, now());
     }
 
     /// Ends a fetch that [`Self::pop`] returned.
@@ -209,11 +210,12 @@ impl Queues {
         if self.order.is_empty() { Next::Empty } else { Next::After(earliest) }
     }
 
-    fn charge_calls(&mut self, client: ClientId, calls: usize, now: Instant) {
-        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+    fn charge_calls(&mut self, client: ClientId, calls: u32, now: Instant) {
         let cost = Duration::from_secs(1).saturating_mul(calls) / self.limits.calls_per_s.max(1);
-        let own = self.by_client.entry(client).or_default();
-        own.calls.take_up_to(cost, CALLS_DEBT_MAX, now - self.started);
+        // A closed queue has no clients, although their last fetches still run.
+        if let Some(own) = self.by_client.get_mut(&client) {
+            own.calls.take_up_to(cost, CALLS_DEBT_MAX, now - self.started);
+        }
     }
 
     fn finish(&mut self, client: ClientId, now: Instant) {
@@ -229,8 +231,12 @@ impl Queues {
 }
 
 impl ClientQueue {
-    /// Returns the time until the first fetch may start; zero also at its deadline, when it only gets its error.
+    /// Returns the time until the first fetch may start. It is zero also at its deadline, when it only gets its error,
+    /// and once its client has left, when it only frees its place.
     fn delay(&self, limits: &ClientLimits, now: Instant, since_start: Duration) -> Duration {
+        if self.waiting.front().is_some_and(|fetch| fetch.end.is_abandoned()) {
+            return Duration::ZERO;
+        }
         let deadline = self.waiting.front().map_or(now, |fetch| fetch.deadline);
         let until_deadline = deadline.saturating_duration_since(now);
         if self.running >= limits.running_max {
@@ -294,6 +300,47 @@ mod tests {
         let next = || fetches.pop().map(|fetch| fetch.client);
         assert_eq!([next(), next(), next()], [Some(GREEDY), Some(OTHER), Some(GREEDY)]);
         assert_eq!(fetches.len(), FETCHES_MAX / 2 - 2);
+    }
+
+    #[test]
+    fn clients_with_many_fetches_leave_places_to_others() {
+        let fetches = FetchQueue::new(LIMITS);
+        let mut waiting = Vec::new();
+        for (client, places) in [(GREEDY, 256), (OTHER, 128), (ClientId(3), 64), (ClientId(4), 32)]
+        {
+            waiting.extend(push_some(&fetches, client, places));
+            assert!(fetches.push(fetch(client).0).is_err(), "{client:?} has its part");
+        }
+        // Each client finds a place until all are taken.
+        for client in 0..32 {
+            waiting.extend(push_some(&fetches, ClientId(100 + client), 1));
+        }
+        assert_eq!(fetches.len(), FETCHES_MAX);
+        let full = FetchError::TooMany { waiting: FETCHES_MAX, limit: FETCHES_MAX };
+        assert_eq!(fetches.push(fetch(ClientId(200)).0), Err(full));
+    }
+
+    #[test]
+    fn a_fetch_whose_client_has_left_frees_its_place() {
+        let fetches = FetchQueue::new(LIMITS);
+        let start = now();
+        let mut waiting = push_some(&fetches, GREEDY, 3);
+        assert_eq!([(); 2].map(|()| next_client(&fetches, start)), [Ok(GREEDY); 2]);
+        next_client(&fetches, start).expect_err("it has its two threads");
+        waiting.pop();
+        assert_eq!(next_client(&fetches, start), Ok(GREEDY));
+        assert_eq!(fetches.len(), 0);
+    }
+
+    #[test]
+    fn a_fetch_that_runs_while_the_queue_closes_ends() {
+        let fetches = FetchQueue::new(LIMITS);
+        let _waiting = push_some(&fetches, GREEDY, 1);
+        let fetch = fetches.pop().expect("it is open");
+        fetches.close();
+        fetches.charge_call(fetch.client);
+        fetches.finish(fetch.client);
+        assert!(fetches.queues.lock().by_client.is_empty());
     }
 
     #[test]

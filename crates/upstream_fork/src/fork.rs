@@ -73,7 +73,12 @@ impl UpstreamFork {
         upstream.set_min_slot(config.slot.map_or(slot, |pin| slot.min(pin)));
         let fetched = match &failure {
             Some(err) => Err(err.clone()),
-            None => upstream.accounts(&mut link, &Counters::default(), deadline, &start::SYSVARS),
+            None => {
+                // No client waits for them.
+                let charge = || ();
+                let sysvars = &start::SYSVARS;
+                upstream.accounts(&mut link, &Counters::default(), deadline, sysvars, &charge)
+            }
         };
         let start = start::start_point(fetched, cache.as_mut());
         Ok(ConnectedFork { upstream, cache, config, genesis, slot, failure, start })

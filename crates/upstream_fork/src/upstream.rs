@@ -26,7 +26,7 @@ use crate::response::{self, AccountsAt, CallError};
 /// Bytes of a response: two of the largest accounts in base64.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 32 << 20;
 /// Addresses of a call. Public endpoints accept 100.
-pub(crate) const ADDRESSES_PER_CALL: usize = 100;
+const ADDRESSES_PER_CALL: usize = 100;
 /// How often a call is tried again after a broken connection.
 const BROKEN_MAX: u32 = 2;
 /// The first pause before a call is tried again, and the longest.
@@ -136,17 +136,20 @@ impl Upstream {
     ) -> Result<Vec<u8>, FetchError> {
         let request =
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        self.try_call(link, counters, deadline, &request, Ok)
+        // No client waits for it.
+        let charge = || ();
+        self.try_call(link, counters, deadline, &request, Ok, &charge)
             .map_err(|failure| self.failure_error(failure))
     }
 
-    /// The accounts of `addresses`, each with its slot.
+    /// Returns the accounts of `addresses`, each with its slot. Calls `charge` before each request to the upstream.
     pub(crate) fn accounts(
         &self,
         link: &mut Link,
         counters: &Counters,
         deadline: Instant,
         addresses: &[Pubkey],
+        charge: &dyn Fn(),
     ) -> Result<Vec<CachedAccount>, FetchError> {
         let mut calls: Vec<&[Pubkey]> = addresses.chunks(ADDRESSES_PER_CALL).rev().collect();
         let mut found = Vec::new();
@@ -158,7 +161,7 @@ impl Upstream {
                 Ok(Err(err)) => Err(Failure::Final(self.refusal_error(err))),
                 Err(why) => Err(Failure::Final(self.unreachable(why))),
             };
-            match self.try_call(link, counters, deadline, &request, read) {
+            match self.try_call(link, counters, deadline, &request, read, charge) {
                 Ok(AccountsAt { slot, accounts }) => {
                     self.check_slot(slot, addresses)?;
                     let with_slot = |(pubkey, account): (&Pubkey, _)| CachedAccount {
@@ -212,11 +215,12 @@ impl Upstream {
         deadline: Instant,
         request: &str,
         read: impl Fn(Vec<u8>) -> Result<T, Failure>,
+        charge: &dyn Fn(),
     ) -> Result<T, Failure> {
         let mut pause = PAUSE_MIN;
         let mut broken = 0;
         loop {
-            let result = self.exchange(link, deadline, request).and_then(&read);
+            let result = self.exchange(link, deadline, request, charge).and_then(&read);
             counters.count_call(match &result {
                 Ok(_) => CallEnd::Answered,
                 Err(Failure::Busy(_)) => CallEnd::Limited,
@@ -247,6 +251,7 @@ impl Upstream {
         link: &mut Link,
         deadline: Instant,
         request: &str,
+        charge: &dyn Fn(),
     ) -> Result<Vec<u8>, Failure> {
         let Link { runtime, connection } = link;
         let timeout = tokio::time::Instant::from_std(deadline);
@@ -258,8 +263,9 @@ impl Upstream {
         let exchanged = async {
             let (endpoint, mut connection) = match opened {
                 Some(opened) => opened,
-                None => self.connect().await?,
+                None => self.connect(charge).await?,
             };
+            charge();
             let body = exchange(&mut connection, &endpoint.body(request)).await?;
             Ok::<_, Failure>((body, endpoint, connection))
         };
@@ -273,7 +279,7 @@ impl Upstream {
     }
 
     /// A new connection to the same cluster.
-    async fn connect(&self) -> Result<(Endpoint, Connection), Failure> {
+    async fn connect(&self, charge: &dyn Fn()) -> Result<(Endpoint, Connection), Failure> {
         let broken = |err: HttpClientError| Failure::Broken(describe_error(&err));
         let url = self.url.clone();
         // It resolves the name, which may block.
@@ -289,6 +295,7 @@ impl Upstream {
         let expected = *self.genesis.read();
         let Some(expected) = expected else { return Ok((endpoint, connection)) };
         let request = endpoint.call("getGenesisHash", &json!([]));
+        charge();
         let body = exchange(&mut connection, &request).await?;
         let unreachable = |why| Failure::Final(self.unreachable(why));
         let found: String = match response::result(&body).map_err(unreachable)? {
@@ -363,4 +370,57 @@ async fn exchange(connection: &mut Connection, request: &[u8]) -> Result<Vec<u8>
 #[expect(clippy::disallowed_methods, reason = "deadlines of the network are here")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::Write;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use http_client::testing::{respond, serve};
+
+    use super::*;
+
+    #[test]
+    fn every_request_at_the_upstream_is_charged() {
+        let genesis = Hash::new_from_array([9; 32]);
+        let addresses: Vec<_> = (1..=4).map(|n| Pubkey::new_from_array([n; 32])).collect();
+        let texts: Vec<_> = addresses.iter().map(Pubkey::to_string).collect();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let received = Arc::clone(&requests);
+        let address = serve(move |request, socket| {
+            let request = String::from_utf8_lossy(request).into_owned();
+            let number = received.fetch_add(1, Ordering::Relaxed);
+            if request.contains("getGenesisHash") {
+                return respond(socket, 200, &format!(r#"{{"id":1,"result":"{genesis}"}}"#));
+            }
+            if number == 1 {
+                return respond(socket, 429, "");
+            }
+            // Only a call for one account has a response that is short enough.
+            if texts.iter().filter(|text| request.contains(text.as_str())).count() > 1 {
+                let length = RESPONSE_BYTES_MAX + 1;
+                let head = format!("HTTP/1.1 200 X\r\nContent-Length: {length}\r\n\r\n");
+                let _ = socket.write_all(head.as_bytes());
+                return false;
+            }
+            let result = r#"{"context":{"slot":5},"value":[null]}"#;
+            respond(socket, 200, &format!(r#"{{"id":1,"result":{result}}}"#))
+        });
+        let upstream = Upstream::new(&format!("http://{address}"), None, 60_000);
+        upstream.set_genesis(genesis);
+        let mut link = Link::new().expect("a runtime");
+        let charged = Cell::new(0);
+        let charge = || charged.set(charged.get() + 1);
+        let deadline = now() + Duration::from_secs(60);
+        let found =
+            upstream.accounts(&mut link, &Counters::default(), deadline, &addresses, &charge);
+        assert_eq!(found.expect("accounts").len(), addresses.len());
+        // 4 accounts twice, 2, 1, 1, 2, 1 and 1, and the genesis hash for each new connection.
+        let received = requests.load(Ordering::Relaxed);
+        assert!(received > 8, "{received}");
+        assert_eq!(charged.get(), received);
+    }
 }

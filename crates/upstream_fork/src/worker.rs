@@ -25,7 +25,7 @@ use crate::fetch_queue::{FetchQueue, Fetched, QueuedFetch};
 use crate::localize::localize;
 use crate::needs::Scan;
 use crate::registry::Registry;
-use crate::upstream::{ADDRESSES_PER_CALL, Link, Upstream, now};
+use crate::upstream::{Link, Upstream, now};
 
 /// Fetches of one request, each of what the one before showed to be missing: accounts, then what tables list, then code
 /// and mints. Other requests may forget accounts meanwhile.
@@ -122,6 +122,7 @@ impl Shared {
     }
 
     fn fetch(&self, fetch: &QueuedFetch, link: &mut Link) -> Fetched {
+        let is_late_start = now() >= fetch.deadline;
         let mut rounds = 0;
         loop {
             let (missing, is_complete) = self.scan(
@@ -131,8 +132,9 @@ impl Shared {
             if is_complete {
                 return Ok(());
             }
-            if now() >= fetch.deadline && rounds == 0 {
-                let why = "the client exceeds --fork-client-calls-per-s, or its other requests took as long";
+            if is_late_start {
+                let why = "it waited in the queue: all threads were busy (--fork-requests-max), \
+                           or the client is above --fork-client-calls-per-s";
                 return Err(self.timed_out(why));
             }
             if now() >= fetch.deadline || rounds >= ROUNDS_MAX {
@@ -167,8 +169,8 @@ impl Shared {
         let cached: HashSet<Pubkey, RandomState> = found.iter().map(|it| it.pubkey).collect();
         let keys: Vec<_> = keys.iter().filter(|key| !cached.contains(key)).copied().collect();
         if !keys.is_empty() {
-            self.fetches.charge_calls(fetch.client, keys.len().div_ceil(ADDRESSES_PER_CALL));
-            let fetched = self.upstream.accounts(link, &self.counters, deadline, &keys)?;
+            let charge = || self.fetches.charge_call(fetch.client);
+            let fetched = self.upstream.accounts(link, &self.counters, deadline, &keys, &charge)?;
             self.store(&fetched);
             found.extend(fetched);
         }
