@@ -16,12 +16,18 @@ pub(crate) struct JumpedBlock {
     pub(crate) row: JumpRow,
     /// It has a hash whatever is verified, so a start from it is verified too.
     pub(crate) lattice: LatticeRow,
-    /// The results of transactions up to it. They count once it is confirmed.
+    /// The archive's status cache, used once the block is confirmed.
     pub(crate) statuses: Arc<StatusCache>,
     /// When the ledger jumped, since the start.
     pub(crate) since: Duration,
     pub(crate) is_proven: bool,
     pub(crate) done: oneshot::Sender<Result<(), JumpRefusal>>,
+}
+
+/// A dropped block of an archive, until no view shows it.
+pub(crate) struct DroppedJump {
+    pub(crate) done: oneshot::Sender<Result<(), JumpRefusal>>,
+    pub(crate) refusal: JumpRefusal,
 }
 
 impl JumpedBlock {

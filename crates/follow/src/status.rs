@@ -186,6 +186,8 @@ impl Collector for FollowStatus {
 
     fn write(&self, out: &mut Exposition) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        // Before the others, which are of these updates or of later ones.
+        let updates = self.updates.load(Ordering::Acquire);
         let help = "Whether a stream of a source is open.";
         out.single(
             "hydrant_follow_connected",
@@ -235,7 +237,8 @@ impl Collector for FollowStatus {
         ] {
             family.put(&[("of", of)], count(counter));
         }
-        let help = "Roots that wait for the child of the newest bank, for 50 ms at most.";
+        let help = "Roots that are deferred until the newest bank has a child, or until the first update or tick after \
+                    50 ms.";
         let roots = count(&self.deferred_roots);
         out.single("hydrant_follow_deferred_roots", MetricKind::Gauge, help, roots);
         let help = "Banks that lack something or wait for their parents.";
@@ -243,24 +246,24 @@ impl Collector for FollowStatus {
         let help =
             "What was followed: streams, updates, whole banks, and what was wrong with them.";
         let mut family = out.family("hydrant_follow_events_total", MetricKind::Counter, help);
-        for (event, counter) in [
-            ("session", &self.sessions),
-            ("left_stream", &self.left_streams),
-            ("update", &self.updates),
-            ("bank", &self.banks),
-            ("duplicate_update", &self.duplicates),
-            ("bank_without_entries", &self.banks_without_entries),
-            ("gap", &self.gaps),
-            ("jump", &self.jumps),
-            ("refused_jump", &self.refused_jumps),
-            ("late_write", &self.late_writes),
-            ("reverted_bank", &self.reverted),
-            ("verified_bank", &self.proof.verified_banks),
-            ("mismatched_bank", &self.proof.mismatched_banks),
-            ("repair", &self.proof.repairs),
-            ("store_wait", &self.store_waits),
+        for (event, value) in [
+            ("session", count(&self.sessions)),
+            ("left_stream", count(&self.left_streams)),
+            ("update", updates),
+            ("bank", count(&self.banks)),
+            ("duplicate_update", count(&self.duplicates)),
+            ("bank_without_entries", count(&self.banks_without_entries)),
+            ("gap", count(&self.gaps)),
+            ("jump", count(&self.jumps)),
+            ("refused_jump", count(&self.refused_jumps)),
+            ("late_write", count(&self.late_writes)),
+            ("reverted_bank", count(&self.reverted)),
+            ("verified_bank", count(&self.proof.verified_banks)),
+            ("mismatched_bank", count(&self.proof.mismatched_banks)),
+            ("repair", count(&self.proof.repairs)),
+            ("store_wait", count(&self.store_waits)),
         ] {
-            family.put(&[("event", event)], count(counter));
+            family.put(&[("event", event)], value);
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::deferred::DeferredWork;
 use crate::error::FollowError;
 use crate::free_thread::FreeThread;
 use crate::jump::Jump;
-use crate::jumped_block::JumpedBlock;
+use crate::jumped_block::{DroppedJump, JumpedBlock};
 use crate::open_banks::OpenBanks;
 use crate::snapshot_status_cache::SnapshotStatusCache;
 use crate::source_slots::HandledStream;
@@ -137,6 +137,8 @@ pub(crate) struct Writer {
     pending_jump: Option<Jump>,
     /// The block of an archive above the root.
     jumped: Option<JumpedBlock>,
+    /// A dropped block of an archive that the published views may still show.
+    dropped_jump: Option<DroppedJump>,
     started: Instant,
     /// When the last updates came, since the start.
     now: Duration,
@@ -175,6 +177,7 @@ impl Writer {
             free_thread: parts.free_thread,
             pending_jump: None,
             jumped: None,
+            dropped_jump: None,
             started: now(),
             now: Duration::ZERO,
         }
@@ -310,6 +313,7 @@ impl Writer {
         // History must show each block that a view shows as confirmed or final.
         let history = self.history.publish_first();
         let ledger = self.ledger.publish_first();
+        self.report_dropped_jump();
         self.deferred.retire((history, ledger), self.now);
         self.update_status();
         for event in std::mem::take(&mut self.output.unsent) {
@@ -340,11 +344,12 @@ impl Writer {
         set(&status.joinable_from, feed.joinable_from.unwrap_or_default());
         let verifier_bytes = self.verification.bytes() + self.voting.accounts.bytes();
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
+        // Before the banks: a reader that finds no unproven bank also finds the roots that these banks became.
+        set(&status.deferred_roots, self.deferred.roots.len() as u64);
         let unproven_banks = self.verification.unproven_banks();
         set(&status.proof.checks.unproven_banks, unproven_banks as u64);
-        set(&status.deferred_roots, self.deferred.roots.len() as u64);
         // Last, so that the others are of these updates.
-        set(&status.updates, stats.updates);
+        status.updates.store(stats.updates, Ordering::Release);
     }
 
     /// Reports the whole banks of the open stream, unless no more are accepted, which is not a fault of the source.

@@ -25,7 +25,7 @@ use crate::base::new_root_block;
 use crate::clock::now;
 use crate::error::FollowError;
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
-use crate::jumped_block::JumpedBlock;
+use crate::jumped_block::{DroppedJump, JumpedBlock};
 use crate::prepared_bank::removed_keys;
 use crate::stored_rows::{JumpRow, LatticeRow};
 use crate::vote_accounts::VoteAccounts;
@@ -168,7 +168,6 @@ impl Writer {
     /// A bank was dropped: if it is the block of an archive, the ledger is at the confirmed bank again.
     pub(super) fn drop_jump(&mut self, bank: BlockId) {
         let Some(jumped) = self.jumped.take_if(|jumped| jumped.id == bank) else { return };
-        self.status.unproven_jump.store(0, Ordering::Relaxed);
         self.status.refused_jumps.fetch_add(1, Ordering::Relaxed);
         self.voting.accounts = VoteAccounts::default();
         let refusal = self.verification.end_jump();
@@ -180,7 +179,16 @@ impl Writer {
             JumpRefusal::Unproven { slot, limit: PROOF_WAIT_MAX }
         });
         tracing::warn!(slot, "the archive's block is dropped: {refusal}");
-        refuse(jumped.done, refusal);
+        self.dropped_jump = Some(DroppedJump { done: jumped.done, refusal });
+    }
+
+    /// Reports a dropped block of an archive after a publication. A jump publishes before it opens its block, so the
+    /// gauge is that of the dropped one.
+    pub(super) fn report_dropped_jump(&mut self) {
+        let Some(DroppedJump { done, refusal }) = self.dropped_jump.take() else { return };
+        // After no view shows the block.
+        self.status.unproven_jump.store(0, Ordering::Relaxed);
+        refuse(done, refusal);
     }
 
     /// Drops the block of an archive if it is not proven in time.
