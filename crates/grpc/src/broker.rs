@@ -433,10 +433,13 @@ impl Broker {
         let live = state.listeners.values().filter(|listener| listener.filters.is_some());
         let costs = live.map(|listener| (listener.client, listener.cost.spent(state.cost_period)));
         let shared = state.indices.iter().flat_map(|index| index.shared_costs(state.cost_period));
-        let shared = shared.filter_map(|(set, spent)| {
-            let listener = state.listeners.get(state.live.get(&set)?)?;
-            Some((listener.client, spent))
-        });
+        // The index tries the filters of a client that replays as well.
+        let owners = state
+            .listeners
+            .values()
+            .filter_map(|listener| listener.filters.as_ref().map(|set| (set.id, listener.client)));
+        let owners: HashMap<SetId, ClientId> = owners.collect();
+        let shared = shared.filter_map(|(set, spent)| Some((*owners.get(&set)?, spent)));
         let costs = costs.chain(shared);
         let Some((client, spent)) = costliest_client(costs, period) else { return };
         tracing::warn!(%client, ?spent, ?period, "a gRPC client is closed, its filters delay all");

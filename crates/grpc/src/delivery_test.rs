@@ -120,22 +120,29 @@ impl Wake for WakeFlag {
 
 #[test]
 fn a_publisher_that_is_behind_closes_the_costliest_client_alone() {
+    // A client with live updates, and one that replays.
+    for from_slot in [None, Some(FIRST_SLOT)] {
+        check_costliest_client(from_slot);
+    }
+}
+
+fn check_costliest_client(from_slot: Option<Slot>) {
     let broker = Arc::new(Broker::new(Config::default(), Some(FIRST_SLOT - 1), None));
-    let connect = |client: u128, request: &SubscribeRequest| {
+    let connect = |client: u128, request: &SubscribeRequest, from_slot| {
         let timer = Arc::new(StatusTimer::default());
         let (id, queue) = broker.connect(timer, ClientId(client)).expect("space");
         let delivery = Delivery::new(Arc::clone(&broker), id, queue);
         let filters = FilterSet::new(request, &Config::default()).expect("valid filters");
         let filters = IndexedFilters::new(&broker, ClientId(client), filters).expect("space");
-        filters.replace_those_of(id, None).expect("space");
+        filters.replace_those_of(id, from_slot).expect("a slot of the log");
         delivery
     };
     let accounts = (0..64).map(|n| (n.to_string(), SubscribeRequestFilterAccounts::default()));
     let scans = SubscribeRequest { accounts: accounts.collect(), ..SubscribeRequest::default() };
     let meta = ("meta".to_owned(), SubscribeRequestFilterBlocksMeta {});
     let metas = SubscribeRequest { blocks_meta: [meta].into(), ..SubscribeRequest::default() };
-    let mut costly = [connect(1, &scans), connect(1, &metas)];
-    let mut cheap = connect(2, &metas);
+    let mut costly = [connect(1, &scans, from_slot), connect(1, &metas, None)];
+    let mut cheap = connect(2, &metas, None);
     let pubkey = Pubkey::default();
     let account = Arc::new(Account(AccountSharedData::new(1, 0, &pubkey)));
     let write =
