@@ -159,14 +159,18 @@ async fn forge_stakes(rng: &mut Rng, text: &str) {
     let stakes = std::array::from_fn(|_| rng.u64(1..1 << 50));
     world.serve(&world.chain.state().with_stakes(0, liars.archived_voters(stakes)));
     let last = ARCHIVED + rng.u64(2..8);
-    for slot in ARCHIVED + 1..=last {
+    let send = |world: &mut World, slot| {
         let voted = (world.chain.slot, world.chain.hash);
         let votes = liars.votes(slot, voted);
         let bank = votes::bank(&mut world.chain, slot, votes);
         world.source.send(bank);
-    }
+    };
+    (ARCHIVED + 1..=last).for_each(|slot| send(&mut world, slot));
     let confirmed = world.confirmed_slot();
     world.wait_for_slots([last, confirmed, 100]).await;
+    send(&mut world, last + 1);
+    world.wait_for_votes(last + 1).await;
+    world.wait_for_slots([last + 1, confirmed, 100]).await;
     assert_eq!(world.rig.status.unproven_jump(), Some(ARCHIVED), "{text}");
     for commitment in [Commitment::Confirmed, Commitment::Finalized] {
         let view = world.rig.reader.view(commitment);
