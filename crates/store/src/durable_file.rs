@@ -55,18 +55,21 @@ fn replace_with_mode(path: &Path, mut content: impl Read, mode: u32) -> io::Resu
     let mut unfinished = OsString::from(path);
     unfinished.push(UNFINISHED_SUFFIX);
     let unfinished = PathBuf::from(unfinished);
+    // A file or link of an earlier call, or of another user, may have other permissions. Without one there is nothing to
+    // remove, and if it cannot be removed, the new file cannot be created.
+    let _ = fs::remove_file(&unfinished);
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(mode);
+    options.write(true).create_new(true).mode(mode);
     let mut file = options.open(&unfinished)?;
-    let copied = io::copy(&mut content, &mut file).and_then(|_| rename(&file, &unfinished, path));
-    if copied.is_err() {
-        // If it cannot be removed, the next call overwrites it.
+    let replaced = io::copy(&mut content, &mut file).and_then(|_| rename(&file, &unfinished, path));
+    if replaced.is_err() {
+        // If it cannot be removed, the next call removes it.
         let _ = fs::remove_file(&unfinished);
     }
-    copied
+    replaced
 }
 
-/// Gives a whole file its final name, and replaces a file of that name. `from` is its current name.
+/// Syncs a complete file and renames it, replacing any file of the new name. `from` is its current name.
 ///
 /// # Errors
 ///
@@ -77,7 +80,7 @@ pub fn rename(file: &File, from: &Path, to: &Path) -> io::Result<()> {
     sync_entry(to)
 }
 
-/// Syncs the directory that names a file or a directory. The content of the file is the caller's.
+/// Syncs the directory that names a file or a directory. The caller syncs the content of the file.
 ///
 /// # Errors
 ///
@@ -142,9 +145,24 @@ mod tests {
     fn only_its_owner_may_read_a_secret() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("key");
-        replace_with_secret(&path, b"secret").expect("it is created");
-        let mode = fs::metadata(&path).expect("it exists").permissions().mode();
-        assert_eq!(mode & 0o777, SECRET_MODE);
+        let unfinished = dir.path().join("key.new");
+        let check = |secret: &[u8]| {
+            replace_with_secret(&path, secret).expect("it is replaced");
+            let mode = fs::metadata(&path).expect("it exists").permissions().mode();
+            assert_eq!(mode & 0o777, SECRET_MODE);
+            assert_eq!(fs::read(&path).expect("its owner may read it"), secret);
+            assert!(!unfinished.exists());
+        };
+        check(b"first");
+        // An unfinished file that all may read, and a link to another file.
+        fs::write(&unfinished, b"an earlier part").expect("it is created");
+        fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o666)).expect("it is ours");
+        check(b"second");
+        let other = dir.path().join("other");
+        fs::write(&other, b"other").expect("it is created");
+        std::os::unix::fs::symlink(&other, &unfinished).expect("it is created");
+        check(b"third");
+        assert_eq!(fs::read(&other).expect("it exists"), b"other");
     }
 
     #[test]
