@@ -90,14 +90,19 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     comparisons.iter().zip(&statuses).try_for_each(|(it, status)| it.check(status))
 }
 
+/// Returns a comparison for each follower. That of the first one stores the responses of a recorded run.
 fn comparisons(rig: &Rig, is_recorded: bool) -> Vec<Comparison> {
     let logs = rig.validators().logs();
-    let of = |follower: &followers::Follower| Comparison {
-        follower: follower.name.clone(),
-        banks: FrozenBanks::new(&logs, follower.log()),
-        responses: ResponseComparison::new(rig.nodes(follower), rig.addresses_file(), is_recorded),
+    let of = |(at, follower): (usize, &followers::Follower)| {
+        let nodes = rig.nodes(follower);
+        let is_recorded = is_recorded && at == 0;
+        Comparison {
+            follower: follower.name.clone(),
+            banks: FrozenBanks::new(&logs, follower.log()),
+            responses: ResponseComparison::new(nodes, rig.addresses_file(), is_recorded),
+        }
     };
-    rig.followers().iter().map(of).collect()
+    rig.followers().iter().enumerate().map(of).collect()
 }
 
 /// Compares until a bound of the options is reached. Returns the reason for the end.

@@ -1,6 +1,6 @@
 //! The order of faults.
 //!
-//! Shape: the kinds follow each other in turns. While a run is recorded, the recorder must not lose its source: the only
+//! Shape: the kinds repeat in a fixed order. While a run is recorded, the recorder must not lose its source: the only
 //! faults of a cluster are then [`FORKS_MAX`] stops of a leader, which make forks, and a single validator has none.
 //! Not here: what a fault does (`processes`).
 
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_follow_each_other_in_turns() {
+    fn faults_repeat_in_a_fixed_order() {
         let mut faults = Faults::new(false);
         let all: Vec<Fault> = (0..4).filter_map(|_| faults.next(false)).collect();
         assert_eq!(all[..3], SINGLE);

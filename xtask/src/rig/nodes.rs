@@ -18,7 +18,7 @@ use crate::rig::json_rpc::call;
 const TRIES: u32 = 60;
 /// Pause between two of these calls.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Maximum number of looks for a newer final slot, and the pause between two of them: 20 s.
+/// Maximum number of polls for a newer final slot, and the interval between them; 20 s in total.
 const NEWER_TRIES: u32 = 400;
 const NEWER_PAUSE: Duration = Duration::from_millis(50);
 

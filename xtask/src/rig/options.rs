@@ -26,8 +26,9 @@ cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyse
   --record SLOTS     store the archive, and the stream of this many slots after it with the responses, for a test; with
                      --faults the only ones meanwhile are, in a cluster, three stops of the leader, which make forks
   --recorder FILE    the recorder that is there
-  --faults SECONDS   every so often, in turns [default: none]: cut the stream, kill the follower, kill the validator; in
-                     a cluster also stop the leader for a while, let a validator lag, kill one that is not followed
+  --faults SECONDS   interval between faults, which repeat in this order [default: none]: cut the stream, kill the
+                     follower, kill the validator; in a cluster also stop the leader for a while, let a validator lag,
+                     kill one that is not followed
 ";
 
 #[derive(Clone)]

@@ -1,11 +1,12 @@
 //! Calls about the newest final slot whose responses differ: they are made again at newer slots.
 //!
-//! Reason: a validator may answer about a slot whose accounts it no longer has. It sets a root at once, and the final
-//! slot of its RPC follows on another thread (`update_commitment_cache`), or when enough of the others have that root.
-//! Meanwhile it writes and cleans accounts up to its own root, and retains the newest rooted version of each only. So
-//! an account that such a newer root has written appears in the final bank as missing, or to scans in its newer version:
-//! null for sysvars, AccountNotFound, "No slot history". This is known: github.com/anza-xyz/agave/issues/12545, and
-//! pull request 11666 for reads that returned newer versions. A follower reads each slot from a version of its own.
+//! Reason: a validator may respond about a final slot whose account versions it no longer has. It sets a root at once,
+//! and the final slot of its RPC follows on another thread (`update_commitment_cache`), or when enough of the others
+//! have that root. Meanwhile it writes and cleans accounts up to its own root, and retains the newest rooted version of
+//! each only. So an account that such a newer root has written appears in the final bank as missing, or to scans in its
+//! newer version: null for sysvars, AccountNotFound, "No slot history". This is known:
+//! github.com/anza-xyz/agave/issues/12545, and pull request 11666 for reads that returned newer versions. A follower
+//! reads each slot from a version of its own.
 //! Bounds: [`REPEATS_MAX`] more calls.
 //! Invariant: a difference counts as such unless a later pair of responses is equal. A later pair that is missing proves
 //! nothing.
@@ -31,20 +32,20 @@ pub(crate) enum Outcome {
     NotCompared,
 }
 
-/// Compares responses, again at newer slots up to `repeats_max` times if they differ. `ask` gets the number of the call
-/// and the slot above which it must be.
+/// Compares responses, again at newer slots up to `repeats_max` times if they differ. `request` gets the number of the
+/// call and the slot above which it must be.
 pub(crate) fn compare_repeatedly(
     repeats_max: usize,
-    mut ask: impl FnMut(usize, Option<u64>) -> Result<Option<Pair>>,
+    mut request: impl FnMut(usize, Option<u64>) -> Result<Option<Pair>>,
 ) -> Result<Outcome> {
-    let Some(first) = ask(0, None)? else { return Ok(Outcome::NotCompared) };
+    let Some(first) = request(0, None)? else { return Ok(Outcome::NotCompared) };
     if first.is_equal() {
         return Ok(Outcome::Equal);
     }
     let mut newest = first.slot;
     for repeat in 1..=repeats_max {
         // A call that fails does not excuse the difference.
-        let Ok(Some(later)) = ask(repeat, newest) else { continue };
+        let Ok(Some(later)) = request(repeat, newest) else { continue };
         if later.is_equal() {
             return Ok(Outcome::EqualLater(first));
         }

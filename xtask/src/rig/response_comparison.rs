@@ -190,7 +190,6 @@ impl ResponseComparison {
             for (method, params) in calls::changing_calls(slot, &block, &base64) {
                 self.record_now(method, params, Some(slot))?;
             }
-            self.slots += 1;
             return Ok(());
         }
         let (get_block, params) = calls::block(slot, "json");
@@ -302,7 +301,7 @@ impl ResponseComparison {
     pub(crate) fn line(&self) -> String {
         let sum = |count: fn(&Method) -> usize| self.methods.values().map(count).sum::<usize>();
         format!(
-            "responses: {} equal, {} equal when asked again, {} differ ({}), {} not at one slot, {} left out, \
+            "responses: {} equal, {} equal when repeated, {} differ ({}), {} not at one slot, {} left out, \
              {} failed calls; {} slots, {} left out",
             sum(|it| it.equal),
             sum(|it| it.equal_later),
@@ -322,7 +321,7 @@ impl ResponseComparison {
             "\nBlocks and transactions of {} slots were compared. Left out were {} slots in gaps of the follower, {} up \
              to the first final slot of a restarted validator, and {} because the comparison was behind. {} calls \
              failed{}{}.\n\n\
-             | method | equal | equal when asked again | differ | not at one slot | left out | why, or the first \
+             | method | equal | equal when repeated | differ | not at one slot | left out | why, or the first \
              difference |\n|---|---|---|---|---|---|---|\n",
             self.slots,
             self.left_out.in_gaps,
@@ -355,7 +354,7 @@ impl ResponseComparison {
         };
         let different = list(|it| &it.examples);
         let equal_later = list(|it| &it.examples_equal_later);
-        json!({"different": different, "equal_when_asked_again": equal_later}).to_string()
+        json!({"different": different, "equal_when_repeated": equal_later}).to_string()
     }
 }
 
