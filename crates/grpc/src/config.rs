@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Bytes of requests that a client may send on a stream before they are read. A smaller value delays long requests: a
 /// client sends one window in a round trip.
 pub(crate) const STREAM_WINDOW_BYTES: u32 = 64 << 10;
-/// The bytes that a shorter DATA frame counts as in h2's bound of frames that are not read.
+/// h2 charges an unread DATA frame that is shorter than this as if it had this many bytes.
 const SHORT_FRAME_BYTES: u32 = 256;
 /// Maximum window of a connection, whatever its number of streams.
 const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
@@ -28,7 +28,8 @@ pub struct Config {
     /// Behind a proxy all connections come from one address: a value of `connections_max` lets it have all of them.
     pub connections_per_address_max: Option<usize>,
     /// HTTP/2 streams that are open on one connection at once. A tenth of them is for calls that end by themselves: a
-    /// subscription beyond the rest gets `RESOURCE_EXHAUSTED`. The window of a connection has 512 bytes for each.
+    /// subscription beyond the rest gets `RESOURCE_EXHAUSTED`. The window of a connection has 512 bytes for each, up to
+    /// 1 MiB (about 1,900 streams).
     pub connection_streams_max: usize,
     /// Subscriptions of all connections; one more gets `RESOURCE_EXHAUSTED`.
     pub subscriptions_max: usize,
@@ -133,10 +134,11 @@ impl Config {
         streams_max.saturating_sub(streams_max.div_ceil(10)).max(1)
     }
 
-    /// Bytes of requests that a client may send on a connection before they are read. HTTP/2 holds as many.
+    /// Bytes of requests that a client may send on a connection before they are read. h2 buffers up to this many.
     ///
     /// h2 ends a connection on which the unread short frames count for more than half of its window. So each stream may
-    /// have one of them, the message of a call, and all streams together 128 more.
+    /// have one of them, the message of a call, and all streams together 128 more. With more than about 1,900 streams
+    /// the window has its maximum, and not every stream may have one.
     pub(crate) fn connection_window_bytes(&self) -> u32 {
         let streams_max = u32::try_from(self.connection_streams_max).unwrap_or(u32::MAX);
         let short_frames = streams_max.saturating_mul(2 * SHORT_FRAME_BYTES);

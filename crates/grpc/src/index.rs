@@ -96,7 +96,7 @@ impl Index {
         (self.hasher.hash_one(key) >> 32) as usize % SHARDS
     }
 
-    /// Returns the parts that sets have in the time of shared tests in a period.
+    /// Returns each set's share of the time spent on shared predicates in a period. A set may occur several times.
     pub(crate) fn shared_costs(&self, period: u64) -> impl Iterator<Item = (SetId, Duration)> {
         self.shared.costs(period)
     }

@@ -63,7 +63,7 @@ impl SharedTests {
         tests.cost.add(period, monotonic() - started);
     }
 
-    /// Returns the parts that sets have in the time of the tests in a period. A set may have several.
+    /// Returns each set's share of the time spent on shared predicates in a period. A set may occur several times.
     pub(crate) fn costs(&self, period: u64) -> impl Iterator<Item = (SetId, Duration)> {
         [&self.accounts, &self.transactions].into_iter().flat_map(move |tests| tests.costs(period))
     }
