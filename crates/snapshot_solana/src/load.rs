@@ -349,6 +349,8 @@ fn unpack(
     mut files: Files,
     batches: &SyncSender<Batch>,
 ) -> Result<Option<StatusCache>, SnapshotError> {
+    // The base of a renamed archive is not known: it may be older, and then its files are in the archive.
+    let base = ArchiveName::parse(archive.name()).and_then(|name| name.base);
     let mut status_cache = None;
     while let Some(entry) = archive.next_file()? {
         if entry.name == STATUS_CACHE {
@@ -359,6 +361,9 @@ fn unpack(
         let Some((slot, id)) = name else {
             return Err(archive.unsupported("no such file belongs here"));
         };
+        if base.is_some_and(|base| slot <= base) {
+            return Err(archive.damaged("a storage file of the base"));
+        }
         let Some((number, file)) = files.remove_listed(slot, id) else {
             return Err(archive.damaged("the bank lists no such file, or it stood here before"));
         };
@@ -371,7 +376,7 @@ fn unpack(
             return Ok(None);
         }
     }
-    match files.missing().next() {
+    match files.missing().min_by_key(|(slot, _)| *slot) {
         Some((slot, StorageFile { id, .. })) => {
             let left = files.missing().count();
             Err(archive.damaged(format!("{left} storage files are missing: accounts/{slot}.{id}")))

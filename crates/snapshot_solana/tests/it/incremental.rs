@@ -168,6 +168,26 @@ fn a_renamed_incremental_snapshot_is_complete_above_the_state_or_refused() {
 }
 
 #[test]
+fn an_incremental_snapshot_with_a_storage_file_of_its_base_is_refused() {
+    let dir = dir();
+    let full = full();
+    let (copied_slot, copied) = full.storages[0].clone();
+    let storages = vec![(12, stored(1, 91, b"")), (copied_slot, copied)];
+    let mut incremental = Forge::on_top_of(&full, 15, storages);
+    incremental.listed_below.retain(|file| file.slot != copied_slot);
+    let incremental = incremental.write(dir.path());
+    let path = full.write(dir.path());
+    let (at, mut map) = load(&path, None, 1, &Progress::default()).expect("it loads");
+    for refused in [
+        on_top_of(&mut map, &at, &incremental).expect_err("it has slot 9"),
+        load(&path, Some(&incremental), 1, &Progress::default()).map(drop).expect_err("it has it"),
+    ] {
+        let text = refused.to_string();
+        assert!(text.contains("a storage file of the base"), "{text}");
+    }
+}
+
+#[test]
 fn an_incremental_snapshot_of_another_full_one_is_refused() {
     let dir = dir();
     let full = full();
