@@ -19,6 +19,7 @@ use verify::{StakedVoters, VerifierConfig};
 
 use crate::agreement::AgreementSources;
 use crate::ancestry::ChainFacts;
+use crate::archive_status_cache::ArchiveStatusCache;
 use crate::base::{Base, BaseStore};
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
@@ -27,7 +28,6 @@ use crate::free_thread::FreeThread;
 use crate::gap_closer::{ArchiveSource, GapCloser, KnownChain};
 use crate::nodes;
 use crate::proof_status::ProofStatus;
-use crate::snapshot_status_cache::SnapshotStatusCache;
 use crate::status::FollowStatus;
 use crate::store_thread::StoreQueue;
 use crate::stored_rows::JumpRow;
@@ -99,7 +99,7 @@ pub struct Follower {
     reader: Reader,
     history: Arc<History>,
     status: Arc<FollowStatus>,
-    older_statuses: Arc<SnapshotStatusCache>,
+    older_statuses: Arc<ArchiveStatusCache>,
     fields: BankFields,
     ledger: Ledger<Account, BlockInfo>,
     root: (Arc<Block>, BlockInfo),
@@ -162,7 +162,7 @@ impl Follower {
             counter.store(block.id.slot, Ordering::Relaxed);
         }
         let statuses = Arc::clone(&fields.status_cache);
-        let older_statuses = SnapshotStatusCache::new(statuses, fields.slot, Arc::clone(&status));
+        let older_statuses = ArchiveStatusCache::new(statuses, fields.slot, Arc::clone(&status));
         let view = reader.view(Commitment::Finalized);
         let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
         let root = (block, info);
@@ -204,7 +204,7 @@ impl Follower {
 
     /// Returns the statuses of the transactions that were executed before the snapshot, and later those of the gap
     /// before the archive of a jump.
-    pub fn older_statuses(&self) -> Arc<SnapshotStatusCache> {
+    pub fn older_statuses(&self) -> Arc<ArchiveStatusCache> {
         Arc::clone(&self.older_statuses)
     }
 

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 use verify::StakedVoters;
 
 use crate::account_updates::WriteVersions;
+use crate::archive_status_cache::ArchiveStatusCache;
 use crate::clock::{now, unix_ms};
 use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, Converted, WrittenAccount};
@@ -33,7 +34,6 @@ use crate::free_thread::FreeThread;
 use crate::jump::Jump;
 use crate::jumped_block::{DroppedJump, JumpedBlock};
 use crate::open_banks::OpenBanks;
-use crate::snapshot_status_cache::SnapshotStatusCache;
 use crate::source_slots::HandledStream;
 use crate::status::FollowStatus;
 use crate::store_thread::{RootedBank, StoreQueue};
@@ -69,7 +69,7 @@ pub(crate) struct WriterParts {
     pub(crate) root: Arc<Block>,
     pub(crate) root_info: BlockInfo,
     pub(crate) status: Arc<FollowStatus>,
-    pub(crate) older_statuses: Arc<SnapshotStatusCache>,
+    pub(crate) older_statuses: Arc<ArchiveStatusCache>,
     /// Gets the session of each gap.
     pub(crate) gaps: watch::Sender<u64>,
     pub(crate) verification: Verification,
@@ -122,7 +122,7 @@ pub(crate) struct Writer {
     history: Arc<History>,
     status: Arc<FollowStatus>,
     /// The statuses of transactions up to an archive.
-    older_statuses: Arc<SnapshotStatusCache>,
+    older_statuses: Arc<ArchiveStatusCache>,
     verification: Verification,
     cluster: ClusterTracker,
     voting: Voting,

@@ -131,6 +131,7 @@ impl Writer {
         let row = JumpRow { slot, parent_slot: fields.parent_slot };
         let lattice = LatticeRow { lt_hash: *fields.lt_hash, hard_forks: fields.hard_forks };
         let statuses = fields.status_cache;
+        self.older_statuses.set_unproven_bytes(statuses.bytes());
         let since = self.now;
         let is_proven = false;
         self.jumped = Some(JumpedBlock { id: to, row, lattice, statuses, since, is_proven, done });
@@ -169,6 +170,7 @@ impl Writer {
     pub(super) fn drop_jump(&mut self, bank: BlockId) {
         let Some(jumped) = self.jumped.take_if(|jumped| jumped.id == bank) else { return };
         self.status.refused_jumps.fetch_add(1, Ordering::Relaxed);
+        self.older_statuses.set_unproven_bytes(0);
         self.voting.accounts = VoteAccounts::default();
         let refusal = self.verification.end_jump();
         let waited = self.now.saturating_sub(jumped.since);

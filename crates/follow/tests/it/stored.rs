@@ -9,8 +9,8 @@ use std::time::Duration;
 use chain_solana::{History, Reader, Verification};
 use fastrand::Rng;
 use follow::{
-    Base, FollowError, FollowHandle, FollowStatus, Follower, FollowerConfig, LedgerDirectory,
-    SnapshotStatusCache, StoredLedger, VerifyMode,
+    ArchiveStatusCache, Base, FollowError, FollowHandle, FollowStatus, Follower, FollowerConfig,
+    LedgerDirectory, StoredLedger, VerifyMode,
 };
 use ledger::Commitment;
 use ledger_store::{CallerRows, LedgerStore, NewLedger};
@@ -54,7 +54,7 @@ pub(crate) struct Rig {
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) status: Arc<FollowStatus>,
-    pub(crate) older_statuses: Arc<SnapshotStatusCache>,
+    pub(crate) older_statuses: Arc<ArchiveStatusCache>,
     pub(crate) fields: BankFields,
     /// The accounts from which it started.
     pub(crate) base: Accounts,
