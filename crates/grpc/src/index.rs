@@ -1,10 +1,10 @@
 //! From an update to the filters that may match it, for all clients of a commitment.
 //!
 //! Shape: postings by address, owner, transaction account and signature. A filter has one posting for each address of
-//! its most selective list. Filters of accounts and transactions without a list are tried before (`shared_tests`);
+//! its most selective list. Filters of accounts and transactions without a list are tried before (`shared_predicates`);
 //! other filters without an address to look up are in one posting of their kind.
 //! Invariant: a lookup finds every filter that matches. It costs the keys of the update, the filters under them, the
-//! different tests of the kind, and its other filters without an address.
+//! different predicates of the kind, and its other filters without an address.
 //! Bounds: the postings are in [`SHARDS`] tables, so that one that grows is copied in some milliseconds.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use solana_account::ReadableAccount;
 
 use crate::filter::{FilterId, FilterKind, FilterSet, IndexKey, token_owners};
 use crate::ids::SetId;
-use crate::shared_tests::SharedTests;
+use crate::shared_predicates::SharedPredicates;
 use crate::update::{Update, UpdateKind};
 
 type Postings = HashMap<IndexKey, BTreeSet<(SetId, FilterId)>>;
@@ -33,7 +33,7 @@ pub(crate) struct Index {
     sets: usize,
     /// Those with filters that match owners of token balances.
     expansions: usize,
-    shared: SharedTests,
+    shared: SharedPredicates,
 }
 
 impl Index {
@@ -44,7 +44,7 @@ impl Index {
             hasher: RandomState::default(),
             sets: 0,
             expansions: 0,
-            shared: SharedTests::default(),
+            shared: SharedPredicates::default(),
         }
     }
 
@@ -66,8 +66,8 @@ impl Index {
 
     pub(crate) fn insert(&mut self, set: SetId, keys: &[(IndexKey, FilterId)]) {
         for (key, id) in keys {
-            if let IndexKey::Shared(test) = key {
-                self.shared.insert(test, (set, *id));
+            if let IndexKey::Shared(predicate) = key {
+                self.shared.insert(predicate, (set, *id));
                 continue;
             }
             let shard = self.shard(key);
@@ -77,8 +77,8 @@ impl Index {
 
     pub(crate) fn remove(&mut self, set: SetId, keys: &[(IndexKey, FilterId)]) {
         for (key, id) in keys {
-            if let IndexKey::Shared(test) = key {
-                self.shared.remove(test, (set, *id));
+            if let IndexKey::Shared(predicate) = key {
+                self.shared.remove(predicate, (set, *id));
                 continue;
             }
             let shard = self.shard(key);
@@ -101,13 +101,13 @@ impl Index {
         self.shared.costs(period)
     }
 
-    /// Number of different shared tests.
+    /// Number of different shared predicates.
     #[cfg(test)]
-    pub(crate) fn shared_tests(&self) -> usize {
+    pub(crate) fn shared_predicates(&self) -> usize {
         self.shared.len()
     }
 
-    /// Returns the filters that may match, sorted by set. The time of shared tests is charged to a period.
+    /// Returns the filters that may match, sorted by set. The time of shared predicates is charged to a period.
     pub(crate) fn candidates(&self, update: &Update, period: u64) -> Vec<(SetId, FilterId)> {
         let mut found = Vec::new();
         self.find_shared(update, period, &mut found);
@@ -115,7 +115,7 @@ impl Index {
         found
     }
 
-    /// Adds the filters whose shared tests match an update, and charges the time to a period.
+    /// Adds the filters whose shared predicates match an update, and charges the time to a period.
     pub(crate) fn find_shared(
         &self,
         update: &Update,

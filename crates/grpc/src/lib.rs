@@ -51,7 +51,7 @@ mod response_body;
 mod sending;
 mod server;
 mod service;
-mod shared_tests;
+mod shared_predicates;
 mod shares;
 mod socket;
 mod start_error;

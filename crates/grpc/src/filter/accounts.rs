@@ -1,5 +1,5 @@
 //! Filters of accounts: by address and owner.
-//! Not here: conditions on data, lamports and signature (`content_test`).
+//! Not here: conditions on data, lamports and signature (`account_predicate`).
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use solana_pubkey::Pubkey;
 use tonic::Status;
 use yellowstone_grpc_proto::geyser::SubscribeRequestFilterAccounts;
 
+use super::account_predicate::AccountPredicate;
 use super::common::{ADDRESS_BYTES, AddressFilter, CUCKOO_COST, FILTER_BYTES, addresses};
-use super::content_test::ContentTest;
 use super::key::{FilterKind, IndexKey};
-use super::shared_test::SharedTest;
+use super::shared_predicate::SharedPredicate;
 use crate::config::Config;
 
 /// One filter: its fields must all match, the values of a list are alternatives.
@@ -21,7 +21,7 @@ use crate::config::Config;
 pub(super) struct AccountFilter {
     accounts: AddressFilter,
     owners: HashSet<Pubkey>,
-    content: Arc<ContentTest>,
+    content: Arc<AccountPredicate>,
 }
 
 impl AccountFilter {
@@ -33,7 +33,7 @@ impl AccountFilter {
         Ok(Self {
             accounts: AddressFilter::new("account", &filter.account, cuckoo, config)?,
             owners: addresses("owner", &filter.owner, config)?,
-            content: Arc::new(ContentTest::new(filter, config)?),
+            content: Arc::new(AccountPredicate::new(filter, config)?),
         })
     }
 
@@ -49,7 +49,7 @@ impl AccountFilter {
         } else if !self.owners.is_empty() {
             self.owners.iter().map(|key| IndexKey::Owner(*key)).collect()
         } else if self.accounts.is_any() {
-            vec![IndexKey::Shared(SharedTest::Account(Arc::clone(&self.content)))]
+            vec![IndexKey::Shared(SharedPredicate::Account(Arc::clone(&self.content)))]
         } else {
             vec![IndexKey::All(FilterKind::Account)]
         }

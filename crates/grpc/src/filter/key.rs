@@ -3,7 +3,7 @@
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-use super::shared_test::SharedTest;
+use super::shared_predicate::SharedPredicate;
 
 /// A filter of one client: its kind, and its number among those of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,8 +34,8 @@ pub(crate) enum IndexKey {
     TransactionAccount(Pubkey),
     /// A transaction's first signature.
     Signature(Signature),
-    /// Every update that matches this test.
-    Shared(SharedTest),
+    /// Every update that matches this predicate.
+    Shared(SharedPredicate),
     /// Every update that filters of this kind match.
     All(FilterKind),
 }

@@ -5,13 +5,13 @@
 //! Bounds: [`Config`]; a breach is `INVALID_ARGUMENT` with the field, the limit and the setting.
 //! Not here: which filters are tried for an update (`index`), encoding (`encode`).
 
+mod account_predicate;
 mod accounts;
 mod blocks;
 mod common;
-mod content_test;
 mod key;
 mod lists;
-mod shared_test;
+mod shared_predicate;
 mod transactions;
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ pub(crate) use blocks::BlockFilter;
 use common::check_count;
 pub(crate) use key::{FilterId, FilterKind, IndexKey};
 pub(crate) use lists::check_lists;
-pub(crate) use shared_test::SharedTest;
+pub(crate) use shared_predicate::SharedPredicate;
 use transactions::TransactionFilter;
 pub(crate) use transactions::{TransactionKeys, token_owners};
 

@@ -14,7 +14,7 @@ use yellowstone_grpc_proto::geyser::{
 
 use super::common::{ADDRESS_BYTES, AddressFilter, CUCKOO_COST, FILTER_BYTES, addresses};
 use super::key::{FilterKind, IndexKey};
-use super::shared_test::{OutcomeTest, SharedTest};
+use super::shared_predicate::{OutcomePredicate, SharedPredicate};
 use crate::config::Config;
 use crate::update::{Update, UpdateKind};
 
@@ -24,7 +24,7 @@ const ACCOUNTS_COST: usize = 8;
 /// One filter: its fields must all match.
 #[derive(Debug)]
 pub(super) struct TransactionFilter {
-    outcome: OutcomeTest,
+    outcome: OutcomePredicate,
     signature: Option<Signature>,
     /// The transaction must mention at least one of them.
     include: AddressFilter,
@@ -78,7 +78,7 @@ impl TransactionFilter {
         let cuckoo = filter.cuckoo_account_include.as_ref();
         let include = &filter.account_include;
         Ok(Self {
-            outcome: OutcomeTest::new(filter),
+            outcome: OutcomePredicate::new(filter),
             signature: signature.transpose()?,
             include: AddressFilter::new("account_include", include, cuckoo, config)?,
             exclude: addresses("account_exclude", &filter.account_exclude, config)?,
@@ -116,7 +116,7 @@ impl TransactionFilter {
         } else if self.include.is_exact() {
             self.include.list.iter().map(|key| IndexKey::TransactionAccount(*key)).collect()
         } else if self.include.is_any() && self.exclude.is_empty() {
-            vec![IndexKey::Shared(SharedTest::Transaction(self.outcome))]
+            vec![IndexKey::Shared(SharedPredicate::Transaction(self.outcome))]
         } else {
             vec![IndexKey::All(kind)]
         }

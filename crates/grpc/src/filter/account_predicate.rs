@@ -23,7 +23,7 @@ const MEMCMP_BYTES_MAX: usize = 128;
 
 /// The conditions on an account of one filter, which must all match. Equal ones match the same updates.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ContentTest {
+pub(crate) struct AccountPredicate {
     data: Vec<DataFilter>,
     has_signature: Option<bool>,
 }
@@ -37,7 +37,7 @@ enum DataFilter {
     Lamports(Cmp),
 }
 
-impl ContentTest {
+impl AccountPredicate {
     pub(super) fn new(
         filter: &SubscribeRequestFilterAccounts,
         config: &Config,

@@ -1,7 +1,8 @@
 //! The filters without addresses of all clients of a commitment: equal ones are tried once for an update.
 //!
-//! In: an update. Out: the filters whose test matches it. The time of the tests counts for the clients that have them.
-//! Bounds: `grpc.unindexed_cost_max` for the filters, and so for the different tests.
+//! In: an update. Out: the filters whose predicate matches it. The time of the predicates counts for the clients that
+//! have them.
+//! Bounds: `grpc.unindexed_cost_max` for the filters, and so for the different predicates.
 //! Not here: filters of accounts and transactions with a list of excluded addresses or a cuckoo filter (`index`).
 
 use std::collections::BTreeSet;
@@ -10,84 +11,86 @@ use std::time::Duration;
 use foldhash::HashMap;
 
 use crate::clock::monotonic;
-use crate::filter::{FilterId, SharedTest};
+use crate::filter::{FilterId, SharedPredicate};
 use crate::ids::SetId;
 use crate::publish_cost::PublishCost;
 use crate::update::{Update, UpdateKind};
 
-/// The tests of all sets, by the kind of updates that they try.
+/// The predicates of all sets, by the kind of updates that they try.
 #[derive(Default)]
-pub(crate) struct SharedTests {
-    accounts: Tests,
-    transactions: Tests,
+pub(crate) struct SharedPredicates {
+    accounts: Predicates,
+    transactions: Predicates,
 }
 
-/// The tests that the same updates try.
+/// The predicates that the same updates try.
 #[derive(Default)]
-struct Tests {
-    filters: HashMap<SharedTest, BTreeSet<(SetId, FilterId)>>,
+struct Predicates {
+    filters: HashMap<SharedPredicate, BTreeSet<(SetId, FilterId)>>,
     cost: PublishCost,
 }
 
-impl SharedTests {
-    pub(crate) fn insert(&mut self, test: &SharedTest, filter: (SetId, FilterId)) {
-        let tests = self.tests_mut(test);
-        match tests.filters.get_mut(test) {
+impl SharedPredicates {
+    pub(crate) fn insert(&mut self, predicate: &SharedPredicate, filter: (SetId, FilterId)) {
+        let predicates = self.predicates_mut(predicate);
+        match predicates.filters.get_mut(predicate) {
             Some(filters) => filters.insert(filter),
-            None => tests.filters.entry(test.clone()).or_default().insert(filter),
+            None => predicates.filters.entry(predicate.clone()).or_default().insert(filter),
         };
     }
 
-    pub(crate) fn remove(&mut self, test: &SharedTest, filter: (SetId, FilterId)) {
-        let tests = self.tests_mut(test);
-        let Some(filters) = tests.filters.get_mut(test) else { return };
+    pub(crate) fn remove(&mut self, predicate: &SharedPredicate, filter: (SetId, FilterId)) {
+        let predicates = self.predicates_mut(predicate);
+        let Some(filters) = predicates.filters.get_mut(predicate) else { return };
         filters.remove(&filter);
         if filters.is_empty() {
-            tests.filters.remove(test);
+            predicates.filters.remove(predicate);
         }
     }
 
-    /// Adds the filters that match an update, and charges the time of the tests to a period.
+    /// Adds the filters that match an update, and charges the time of the predicates to a period.
     pub(crate) fn find(&self, update: &Update, period: u64, found: &mut Vec<(SetId, FilterId)>) {
-        let tests = match &update.kind {
+        let predicates = match &update.kind {
             UpdateKind::Account(_) => &self.accounts,
             UpdateKind::Transaction(_) => &self.transactions,
             _ => return,
         };
-        if tests.filters.is_empty() {
+        if predicates.filters.is_empty() {
             return;
         }
         let started = monotonic();
-        let matches = tests.filters.iter().filter(|(test, _)| test.matches(update));
+        let matches = predicates.filters.iter().filter(|(predicate, _)| predicate.matches(update));
         found.extend(matches.flat_map(|(_, filters)| filters.iter().copied()));
-        tests.cost.add(period, monotonic() - started);
+        predicates.cost.add(period, monotonic() - started);
     }
 
     /// Returns each set's share of the time spent on shared predicates in a period. A set may occur several times.
     pub(crate) fn costs(&self, period: u64) -> impl Iterator<Item = (SetId, Duration)> {
-        [&self.accounts, &self.transactions].into_iter().flat_map(move |tests| tests.costs(period))
+        [&self.accounts, &self.transactions]
+            .into_iter()
+            .flat_map(move |predicates| predicates.costs(period))
     }
 
-    /// Number of different tests.
+    /// Number of different predicates.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.accounts.filters.len() + self.transactions.filters.len()
     }
 
-    fn tests_mut(&mut self, test: &SharedTest) -> &mut Tests {
-        match test {
-            SharedTest::Account(_) => &mut self.accounts,
-            SharedTest::Transaction(_) => &mut self.transactions,
+    fn predicates_mut(&mut self, predicate: &SharedPredicate) -> &mut Predicates {
+        match predicate {
+            SharedPredicate::Account(_) => &mut self.accounts,
+            SharedPredicate::Transaction(_) => &mut self.transactions,
         }
     }
 }
 
-impl Tests {
+impl Predicates {
     fn costs(&self, period: u64) -> impl Iterator<Item = (SetId, Duration)> {
-        let all: usize = self.filters.keys().map(SharedTest::cost).sum();
+        let all: usize = self.filters.keys().map(SharedPredicate::cost).sum();
         let spent = self.cost.spent(period);
-        self.filters.iter().flat_map(move |(test, filters)| {
-            let part = test.cost() as f64 / (all * filters.len()) as f64;
+        self.filters.iter().flat_map(move |(predicate, filters)| {
+            let part = predicate.cost() as f64 / (all * filters.len()) as f64;
             filters.iter().map(move |(set, _)| (*set, spent.mul_f64(part)))
         })
     }
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_filters_of_all_clients_are_one_test() {
+    fn equal_filters_of_all_clients_are_one_predicate() {
         let mut index = Index::new();
         let sets: Vec<(SetId, Vec<(IndexKey, FilterId)>)> =
             (0..100).map(|set| (SetId(set), filters(0..20).index_keys())).collect();
@@ -148,7 +151,7 @@ mod tests {
             index.insert(*set, keys);
         }
         // 20 of accounts, and one of transactions and their statuses.
-        assert_eq!(index.shared_tests(), 21);
+        assert_eq!(index.shared_predicates(), 21);
         let found = |index: &Index, bytes| index.candidates(&account_update(bytes), 1).len();
         index.start_set(&filters(0..1));
         assert_eq!([found(&index, 7), found(&index, 20)], [100, 0]);
@@ -156,13 +159,13 @@ mod tests {
         for (set, keys) in others {
             index.remove(*set, keys);
         }
-        assert_eq!([index.shared_tests(), found(&index, 7)], [21, 1]);
+        assert_eq!([index.shared_predicates(), found(&index, 7)], [21, 1]);
         index.remove(last.0, &last.1);
-        assert_eq!([index.shared_tests(), found(&index, 7)], [0, 0]);
+        assert_eq!([index.shared_predicates(), found(&index, 7)], [0, 0]);
     }
 
     #[test]
-    fn the_time_of_tests_counts_for_the_sets_that_have_them() {
+    fn the_time_of_predicates_counts_for_the_sets_that_have_them() {
         let mut index = Index::new();
         for (set, sizes) in [(1, 0..30), (2, 0..10), (3, 0..10)] {
             let filters = filters(sizes);
@@ -176,7 +179,7 @@ mod tests {
         for (set, cost) in index.shared_costs(5) {
             spent[set.0 as usize] += cost;
         }
-        // Of 30 tests, the first set has 20 alone, and a third of the others.
+        // Of 30 predicates, the first set has 20 alone, and a third of the others.
         let all: Duration = spent.iter().sum();
         assert!(all > Duration::ZERO);
         let parts = spent.map(|one| (one.as_secs_f64() / all.as_secs_f64() * 90.0).round());

@@ -1,25 +1,27 @@
-//! Tests of filters without addresses. The filters of all clients that have an equal one share it.
+//! Predicates of filters without addresses. The filters of all clients that have an equal one share it.
 
 use std::sync::Arc;
 
 use chain_solana::ExecutedTransaction;
 use yellowstone_grpc_proto::geyser::SubscribeRequestFilterTransactions;
 
-use super::content_test::ContentTest;
+use super::account_predicate::AccountPredicate;
 use crate::update::{Update, UpdateKind};
 
 /// A filter without addresses, which matches the same updates as every equal one, whichever client has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum SharedTest {
-    Account(Arc<ContentTest>),
-    Transaction(OutcomeTest),
+pub(crate) enum SharedPredicate {
+    Account(Arc<AccountPredicate>),
+    Transaction(OutcomePredicate),
 }
 
-impl SharedTest {
+impl SharedPredicate {
     pub(crate) fn matches(&self, update: &Update) -> bool {
         match (self, &update.kind) {
-            (Self::Account(test), UpdateKind::Account(account)) => test.matches(account),
-            (Self::Transaction(test), UpdateKind::Transaction(executed)) => test.matches(executed),
+            (Self::Account(predicate), UpdateKind::Account(account)) => predicate.matches(account),
+            (Self::Transaction(predicate), UpdateKind::Transaction(executed)) => {
+                predicate.matches(executed)
+            }
             _ => false,
         }
     }
@@ -27,7 +29,7 @@ impl SharedTest {
     /// Its cost in the units of `FilterSet::unindexed_cost`.
     pub(crate) fn cost(&self) -> usize {
         match self {
-            Self::Account(test) => test.cost(),
+            Self::Account(predicate) => predicate.cost(),
             Self::Transaction(_) => 1,
         }
     }
@@ -35,12 +37,12 @@ impl SharedTest {
 
 /// The conditions on a transaction other than its signature and its accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OutcomeTest {
+pub(crate) struct OutcomePredicate {
     vote: Option<bool>,
     failed: Option<bool>,
 }
 
-impl OutcomeTest {
+impl OutcomePredicate {
     pub(super) fn new(filter: &SubscribeRequestFilterTransactions) -> Self {
         Self { vote: filter.vote, failed: filter.failed }
     }
