@@ -1,6 +1,6 @@
 //! The method of a call, found by its path.
 //!
-//! A path may have kilobytes, so a call keeps the method and not the path.
+//! A path may have several kilobytes, so a call stores its method instead.
 
 use yellowstone_grpc_proto::geyser::geyser_server::SERVICE_NAME;
 
