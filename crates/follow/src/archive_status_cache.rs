@@ -3,8 +3,9 @@
 //! Shape: the cache of the snapshot at first. Once the ledger has jumped to a newer archive, whose block is confirmed,
 //! that archive's cache replaces it. It has the last 300 blocks up to the archive, so it covers the gap and the earlier
 //! blocks that Agave itself still knows at that block.
-//! Bounds: those of one [`StatusCache`], and of another one while an archive's block is not confirmed. It is dropped once the root is so far above the archive that no blockhash of
-//! these transactions is valid, and Agave no longer knows their status.
+//! Bounds: those of one [`StatusCache`], and of another one while an archive's block is not confirmed. It is dropped
+//! once the root is so far above the archive that no blockhash of these transactions is valid, and Agave no longer
+//! knows their status.
 //! Trust: no bank hash covers it, so it is only as trustworthy as the archive's source.
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::status::FollowStatus;
 /// The results of transactions up to an archive.
 pub struct ArchiveStatusCache {
     archived: ArcSwapOption<ArchivedStatuses>,
-    /// Bytes of the cache of an archive whose block is not confirmed. The writer has it.
+    /// Bytes of the status cache of an archive whose block is not confirmed, which the writer holds.
     unproven_bytes: AtomicUsize,
     status: Arc<FollowStatus>,
 }
@@ -57,7 +58,7 @@ impl ArchiveStatusCache {
         self.set_unproven_bytes(0);
     }
 
-    /// Sets the bytes of the cache of an archive whose block is not confirmed; 0 without such an archive.
+    /// Sets the bytes of the status cache of an archive whose block is not confirmed, or 0 if no archive waits.
     pub(crate) fn set_unproven_bytes(&self, bytes: usize) {
         self.unproven_bytes.store(bytes, Ordering::Relaxed);
     }

@@ -124,7 +124,7 @@ impl FetchQueue {
         }
         let client = fetch.client;
         let own = queues.by_client.get(&client).map_or(0, |own| own.waiting.len());
-        // However many clients have filled their part, one without a fetch finds a place until all are taken.
+        // So a client without a fetch gets a place until all of them are taken, however many others have their part.
         if own >= FETCHES_MAX.saturating_sub(queues.len) {
             return Err(FetchError::TooMany { waiting: queues.len, limit: FETCHES_MAX });
         }
@@ -311,7 +311,7 @@ mod tests {
             waiting.extend(push_some(&fetches, client, places));
             assert!(fetches.push(fetch(client).0).is_err(), "{client:?} has its part");
         }
-        // Each client finds a place until all are taken.
+        // Each client gets a place until all are taken.
         for client in 0..32 {
             waiting.extend(push_some(&fetches, ClientId(100 + client), 1));
         }
