@@ -174,10 +174,11 @@ impl Interface {
         let submissions = entries.iter_mut().filter(|entry| is_submission(entry));
         for (entry, transaction) in submissions.zip(&signed) {
             let params = transfers::send_params(transaction, false)?;
-            *entry = match self {
+            let submission = match self {
                 Self::JsonRpc => LogEntry::call(Duration::ZERO, "sendTransaction", &params),
                 Self::Rest => rest_submission(&params[0]),
             };
+            *entry = LogEntry { at_ms: entry.at_ms, ..submission };
         }
         Ok(entries)
     }
