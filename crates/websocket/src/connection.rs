@@ -97,7 +97,7 @@ where
         ConnectionEnd::Closing(frame) => frame,
         ConnectionEnd::Close(code, mut reason) => {
             tracing::debug!(%code, reason, "a WebSocket connection is closed");
-            reason.truncate(REASON_BYTES_MAX); // they are ASCII
+            reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
             Some(CloseFrame { code, reason: reason.into() })
         }
     };

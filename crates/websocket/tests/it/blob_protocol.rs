@@ -42,6 +42,8 @@ pub(crate) const IGNORE_UPLOAD: u8 = 9;
 pub(crate) const FORWARD: u8 = 10;
 /// Closes the connection.
 pub(crate) const QUIT: u8 = 0x20;
+/// Closes the connection with the payload, a text, as the reason.
+pub(crate) const QUIT_WITH: u8 = 0x28;
 /// Panics where the socket is polled.
 pub(crate) const PANIC: u8 = 0x21;
 /// Panics on the pool.
@@ -197,6 +199,10 @@ impl Protocol for BlobProtocol {
             COUNT => reply(&before.to_le_bytes()),
             IGNORE => Reply::Nothing,
             QUIT => Reply::Close(CloseCode::Library(4001), "goodbye".to_owned()),
+            QUIT_WITH => {
+                let reason = String::from_utf8_lossy(payload).into_owned();
+                Reply::Close(CloseCode::Library(4002), reason)
+            }
             PANIC => panic!("on purpose"),
             LIST => {
                 let number = |at: usize| {

@@ -4,7 +4,7 @@ use tokio_tungstenite::tungstenite::Bytes;
 use websocket::Config;
 
 use crate::blob_protocol::{
-    CUT, ECHO, GIVE_UP, MIX, MIX_KINDS, PANIC, PANIC_ON_POOL, QUIT, request,
+    CUT, ECHO, GIVE_UP, MIX, MIX_KINDS, PANIC, PANIC_ON_POOL, QUIT, QUIT_WITH, request,
 };
 use crate::world::{World, config, exchange, frame, header};
 
@@ -29,6 +29,18 @@ async fn what_a_protocol_does_wrong_closes_its_connection_only() {
         assert_eq!(other.call(ECHO, b"served").await, b"served");
     }
     drop(other);
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn a_long_reason_is_cut_between_characters() {
+    let world = World::start(config()).await;
+    // The limit, 123 bytes, is within a character of the first reason only.
+    for (long, cut) in [("é".repeat(70), "é".repeat(61)), ("a".repeat(140), "a".repeat(123))] {
+        let mut client = world.connect().await;
+        client.send(Bytes::from(request(1, QUIT_WITH, long.as_bytes()))).await;
+        assert_eq!(client.read_close().await, (4002, cut));
+    }
     world.wait_until_empty().await;
 }
 
