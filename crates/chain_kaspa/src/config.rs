@@ -32,8 +32,8 @@ pub struct VirtualLimits {
     /// Messages for which a contradiction may last: two that the source swapped are in order within a few. After them a
     /// message is taken as lost.
     pub contradiction_messages_max: u64,
-    /// Steps of the chain for which a difference may last. The next chain blocks accept the transactions of the virtual
-    /// block, so a longer one means that a message was lost.
+    /// Steps of the chain for which a difference may last, not counting empty ones. The next chain blocks accept the
+    /// transactions of the virtual block, so a longer one means that a message was lost.
     pub difference_steps_max: u64,
 }
 

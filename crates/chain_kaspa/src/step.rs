@@ -156,8 +156,12 @@ impl ChainStep<'_> {
         Ok(())
     }
 
-    /// Makes the last added block the sink. Readers see it after the next publication.
+    /// Makes the last added block the sink. Readers see it after the next publication. A step without blocks changes
+    /// nothing: a source that has nothing new is asked again and again, and the ages of differences count steps.
     pub fn commit(mut self) {
+        if self.removed_len == 0 && self.added.is_empty() {
+            return;
+        }
         let removed = self.chain.window.remove_newest(self.removed_len);
         let added = std::mem::take(&mut self.added);
         let fork_height = self.fork_point.height;

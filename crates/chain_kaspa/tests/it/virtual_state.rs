@@ -71,6 +71,25 @@ fn the_virtual_state_joins_a_running_chain() {
 }
 
 #[test]
+fn empty_replies_do_not_age_the_differences() {
+    let (mut node, mut follower) = world();
+    follower.chain.join_virtual();
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    let message = node.mine();
+    follower.poll(&node).expect("an honest node");
+    follower.chain.apply_utxos_changed(&message);
+    let before = follower.chain.status().virtual_state;
+    assert!(before.differences > 0, "the virtual block accepts the sink's reward");
+    for _ in 0..300 {
+        follower.poll(&node).expect("an honest node");
+    }
+    let status = follower.chain.status().virtual_state;
+    assert_eq!((status.mode, status.losses), (VirtualMode::Exact, 0));
+    assert_eq!(status, before);
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+}
+
+#[test]
 fn a_doubled_message_is_found_by_its_contradiction() {
     let (mut node, mut follower) = world();
     follower.chain.join_virtual();
