@@ -157,9 +157,11 @@ impl ChainStep<'_> {
     }
 
     /// Makes the last added block the sink. Readers see it after the next publication. A step without blocks changes
-    /// nothing: a source that has nothing new is asked again and again, and the ages of differences count steps.
+    /// nothing: a source that has nothing new is asked again and again, and the ages of differences count steps. After a
+    /// refused block the whole step is discarded.
     pub fn commit(mut self) {
-        if self.removed_len == 0 && self.added.is_empty() {
+        let is_empty = self.removed_len == 0 && self.added.is_empty();
+        if is_empty || self.chain.refused.is_some() {
             return;
         }
         let removed = self.chain.window.remove_newest(self.removed_len);

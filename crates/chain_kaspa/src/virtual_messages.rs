@@ -40,14 +40,19 @@ impl Chain {
     }
 
     /// Sets the DAA score that the source announced for its virtual block. It is shown once a message with that score was
-    /// applied, so that a client that is notified of it and then reads finds it.
+    /// applied, so that a client that is notified of it and then reads finds it. Nothing happens after a refused block.
     pub fn announce_virtual_daa_score(&mut self, daa_score: u64) {
-        self.virtual_state.announce_daa_score(daa_score);
+        if self.refused.is_none() {
+            self.virtual_state.announce_daa_score(daa_score);
+        }
     }
 
-    /// Shows the announced score in any case: a virtual block that accepts nothing has no message.
+    /// Shows the announced score in any case: a virtual block that accepts nothing has no message. Nothing happens after a
+    /// refused block.
     pub fn release_virtual_daa_score(&mut self) {
-        self.virtual_state.release_daa_score();
+        if self.refused.is_none() {
+            self.virtual_state.release_daa_score();
+        }
     }
 
     /// Compares the virtual UTXO set with the commitment of a block template. Once they are equal the virtual state is
@@ -91,8 +96,12 @@ impl Chain {
     }
 
     /// Handles that the source replaced its whole UTXO set: clients are notified, and the virtual state is joined again.
-    /// The chain continues if the source still has our sink, and otherwise starts from a snapshot.
+    /// The chain continues if the source still has our sink, and otherwise starts from a snapshot. Nothing happens after a
+    /// refused block.
     pub fn handle_utxo_set_override(&mut self) {
+        if self.refused.is_some() {
+            return;
+        }
         self.pending.is_replaced = true;
         if self.virtual_state.mode() != VirtualMode::Off {
             self.virtual_state.restart(VirtualMode::Joining);

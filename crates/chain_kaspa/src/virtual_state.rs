@@ -108,9 +108,14 @@ impl VirtualState {
         }
     }
 
-    /// Starts or stops to apply messages, without any difference from the sink's set.
+    /// Starts or stops to apply messages, without any difference from the sink's set. Off, the announced score is
+    /// forgotten, too: the next source announces its own.
     pub(crate) fn restart(&mut self, mode: VirtualMode) {
         self.mode = mode;
+        if mode == VirtualMode::Off {
+            self.announced = None;
+            self.is_released = false;
+        }
         self.overlay.clear();
         self.stamp = None;
         self.mismatches_in_a_row = 0;

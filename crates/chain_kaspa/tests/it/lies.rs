@@ -50,6 +50,9 @@ impl World {
     fn refuse(mut self, lie: impl FnOnce(&mut AcceptingBlock)) -> Refusal {
         let before = self.follower.read(Commitment::Confirmed);
         let sink = self.follower.chain.sink();
+        // Announced before the lie, and again after it.
+        self.follower.chain.announce_virtual_daa_score(u64::MAX);
+        self.follower.chain.release_virtual_daa_score();
         let mut block = self.block.clone();
         lie(&mut block);
         let claimed = block.hash;
@@ -65,9 +68,19 @@ impl World {
         self.follower.chain.join_virtual();
         assert_eq!(self.follower.chain.virtual_mode(), VirtualMode::Off);
         self.follower.chain.apply_utxos_changed(&self.node.mine());
+        self.follower.chain.announce_virtual_daa_score(u64::MAX);
+        self.follower.chain.release_virtual_daa_score();
+        self.follower.chain.handle_utxo_set_override();
         let publication = self.follower.chain.publish().expect("a publication");
         let is_refused = |event: &ChainEvent| matches!(event, ChainEvent::BlockRefused { .. });
         assert!(publication.events.iter().any(is_refused));
+        let is_of_source = |event: &ChainEvent| match event {
+            ChainEvent::UtxoSetReplaced => true,
+            ChainEvent::VirtualDaaScoreChanged { daa_score } => *daa_score == u64::MAX,
+            _ => false,
+        };
+        assert!(!publication.events.iter().any(is_of_source), "{:?}", publication.events);
+        drop(publication);
         let status = self.follower.reader.status();
         assert_eq!(status.sink, sink);
         let known = status.refused.as_ref().expect("the refused block");
@@ -216,6 +229,37 @@ fn left_out_doubled_and_invented_transactions_are_refused() {
         accepted.id = accepted.transaction.id();
     });
     assert!(matches!(refusal, Refusal::Utxo(UtxoError::Missing { .. })), "{refusal}");
+}
+
+#[test]
+fn a_step_with_a_refused_block_is_not_committed() {
+    for depth in [0, 4] {
+        let World { mut node, mut follower, .. } = World::new();
+        let before = follower.read(Commitment::Confirmed);
+        node.mine();
+        if depth > 0 {
+            node.reorganize(depth, depth + 2);
+        }
+        let sink = follower.chain.sink();
+        let (removed, mut added) = node.chain_from(sink.hash).expect("the node has our sink");
+        assert!(added.len() > 1);
+        let last = added.last_mut().expect("blocks");
+        last.header.utxo_commitment.0[0] ^= 1;
+        sign(last);
+        let last = added.pop().expect("blocks");
+        let mut step = follower.chain.start_step(&removed).expect("a step");
+        for block in added {
+            step.add_block(block).expect("an honest block");
+        }
+        assert!(step.add_block(last).is_err());
+        step.commit();
+        assert_eq!(follower.chain.sink(), sink);
+        follower.chain.change_source();
+        follower.publish();
+        assert_same(&before, &follower.read(Commitment::Confirmed), "what was proven");
+        assert_eq!(follower.reader.status().counters.reorganizations, 0);
+        assert_eq!(follower.chain.usage().unrooted_blocks, DEPTH, "no block of the step is left");
+    }
 }
 
 #[test]
