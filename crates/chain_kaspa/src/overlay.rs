@@ -137,16 +137,17 @@ impl Overlay {
     }
 
     /// Counts the changes of a block that joined the chain. While the virtual set is joining, outpoints that no message
-    /// named stay as the chain has them. [`Self::check_chain`] must follow.
+    /// named are not counted: they are as the chain has them. [`Self::check_chain`] must follow.
     pub(crate) fn apply_block(&mut self, changes: &BlockChanges, is_joining: bool) {
         self.count_block(changes.spent_utxos(), 1, is_joining);
         self.count_block(changes.created_utxos(), -1, is_joining);
     }
 
-    /// Counts the changes of a block that left the chain. [`Self::check_chain`] must follow.
-    pub(crate) fn revert_block(&mut self, changes: &BlockChanges) {
-        self.count_block(changes.created_utxos(), 1, false);
-        self.count_block(changes.spent_utxos(), -1, false);
+    /// Counts the changes of a block that left the chain. While the virtual set is joining, outpoints that no message
+    /// named are not counted. [`Self::check_chain`] must follow.
+    pub(crate) fn revert_block(&mut self, changes: &BlockChanges, is_joining: bool) {
+        self.count_block(changes.created_utxos(), 1, is_joining);
+        self.count_block(changes.spent_utxos(), -1, is_joining);
     }
 
     fn count_block<'a>(

@@ -139,8 +139,9 @@ impl VirtualState {
     /// it is that of the last message, or the announced one.
     pub(crate) fn daa_score(&self, sink: &LedgerBlock, newest: Option<u64>) -> u64 {
         let by_messages = newest.or(self.stamp);
+        // A score that was shown by a message does not go back to an older announcement.
         let known = if self.is_released {
-            self.announced.or(by_messages)
+            self.announced.max(by_messages)
         } else {
             by_messages.or(self.announced)
         };
@@ -211,8 +212,12 @@ impl VirtualState {
         }
         let is_joining = self.mode == VirtualMode::Joining;
         self.overlay.start_step();
-        removed.iter().for_each(|chain| self.overlay.revert_block(&chain.block.changes));
-        added.iter().for_each(|chain| self.overlay.apply_block(&chain.block.changes, is_joining));
+        for chain in removed {
+            self.overlay.revert_block(&chain.block.changes, is_joining);
+        }
+        for chain in added {
+            self.overlay.apply_block(&chain.block.changes, is_joining);
+        }
         self.overlay.check_chain(in_chain);
         let steps_max = self.limits.difference_steps_max;
         if is_joining {

@@ -71,6 +71,27 @@ fn the_virtual_state_joins_a_running_chain() {
 }
 
 #[test]
+fn a_joining_state_has_a_new_branch_as_the_chain_has_it() {
+    let (mut node, mut follower) = world();
+    for _ in 0..20 {
+        node.mine();
+    }
+    follower.poll(&node).expect("an honest node");
+    follower.publish();
+    follower.chain.join_virtual();
+    // No message names an outpoint of the two branches: they were sent before the subscription.
+    node.reorganize(4, 5);
+    follower.poll(&node).expect("an honest node");
+    assert_eq!(follower.chain.status().counters.removed_blocks, 4);
+    let state = follower.chain.status().virtual_state;
+    assert_eq!((state.mode, state.losses), (VirtualMode::Joining, 0));
+    assert_eq!((state.differences, state.contradictions), (0, 0));
+    follower.publish();
+    let processed = follower.read(Commitment::Processed);
+    assert_same(&node.sink().utxos, &processed, "the sink's set");
+}
+
+#[test]
 fn empty_replies_do_not_age_the_differences() {
     let (mut node, mut follower) = world();
     follower.chain.join_virtual();
@@ -171,6 +192,27 @@ fn an_announced_score_is_sent_after_its_message() {
     assert_eq!(scores(&mut follower), [0; 0]);
     follower.chain.release_virtual_daa_score();
     assert_eq!(scores(&mut follower), [node.virtual_daa_score() + 1]);
+}
+
+#[test]
+fn a_released_score_does_not_go_back() {
+    let (mut node, mut follower) = world();
+    follower.chain.join_virtual();
+    node.mine();
+    let announced = node.virtual_daa_score();
+    let message = loop {
+        let message = node.mine();
+        if node.virtual_daa_score() > announced && !message.added.is_empty() {
+            break message;
+        }
+    };
+    follower.chain.announce_virtual_daa_score(announced);
+    follower.chain.apply_utxos_changed(&message);
+    follower.publish();
+    assert_eq!(follower.reader.status().virtual_daa_score, node.virtual_daa_score());
+    follower.chain.release_virtual_daa_score();
+    follower.publish();
+    assert_eq!(follower.reader.status().virtual_daa_score, node.virtual_daa_score());
 }
 
 #[test]
