@@ -3,10 +3,11 @@
 //! Input: a chain block of getVirtualChainFromBlockV2, and the block below it. Output: the UTXOs that it creates and
 //! spends, and their product.
 //! Checked: the hash of the header, its first parent, its scores; the id of each transaction; each spent output, against
-//! the UTXO set; the commitment, against the product. kaspad requires that the first parent of a chain block is the chain
-//! block before it.
-//! Not checked: proof of work, signatures, and which transactions a block should accept. A source that breaks these
-//! rules needs the work of a block for each lie.
+//! the UTXO set; the commitment, against the product. Since Toccata kaspad requires that the first parent of a chain
+//! block is the chain block before it. A block from before Toccata that has it at another position is refused.
+//! Not checked: proof of work, signatures, and which transactions a block should accept. So a source can forge a chain
+//! without any work: what is proven is that headers, transactions and UTXO set fit together, not that the network has
+//! them.
 
 use std::collections::hash_map::Entry;
 
@@ -18,6 +19,10 @@ use crate::block_info::Supply;
 use crate::records::RecordChanges;
 use crate::refusal::{Refusal, UtxoError};
 use crate::script_utxo::ScriptUtxo;
+
+/// The most that a score grows with one chain block. kaspad limits the blocks that one block merges: to 248 on mainnet,
+/// to at most 512 on any network. A larger step is a lie that could leave no scores for later blocks.
+const SCORE_STEP_MAX: u64 = 513;
 
 /// The chain block below the one that is accepted.
 pub(crate) struct ParentBlock<'a> {
@@ -85,6 +90,16 @@ fn check_header(block: &AcceptingBlock, parent: &ParentBlock<'_>) -> Result<(), 
     if blue_score <= parent.header.blue_score {
         let parent = parent.header.blue_score;
         return Err(Refusal::BlueScoreNotIncreasing { blue_score, parent });
+    }
+    check_score_step("DAA", daa_score, parent.header.daa_score)?;
+    check_score_step("blue", blue_score, parent.header.blue_score)
+}
+
+/// Checks that a score is not too far above that of the chain block before. The ledger needs a slot above it.
+fn check_score_step(name: &'static str, score: u64, parent: u64) -> Result<(), Refusal> {
+    let step = score.saturating_sub(parent);
+    if step > SCORE_STEP_MAX || score == u64::MAX {
+        return Err(Refusal::ScoreTooHigh { name, score, parent });
     }
     Ok(())
 }

@@ -36,7 +36,8 @@ pub struct Supply {
 }
 
 impl BlockInfo {
-    /// Returns whether the UTXO set was computed from the start and equals the commitment of the block's header.
+    /// Returns whether the UTXO set was computed from the start and equals the commitment of the block's header. The
+    /// work of the header is not checked.
     pub fn is_proven(&self) -> bool {
         !self.is_virtual
     }

@@ -283,6 +283,8 @@ impl Chain {
         set: ChangeSet,
     ) -> Result<LedgerBlock, LedgerError> {
         let NewBlock { parent, info, created, spent } = new_block;
+        // A chain block has a lower score than the largest one (`acceptance`). A virtual block may have that, because
+        // no block is above it.
         let slot = info.daa_score.saturating_add(1);
         let id = BlockId { slot, version: self.allocate_version() };
         self.ledger.open_hidden(id, parent, Arc::clone(&info))?;

@@ -36,6 +36,16 @@ pub enum Refusal {
         /// The score of the chain block before.
         parent: u64,
     },
+    /// A score is further above that of the chain block before than one block can raise it.
+    #[error("the {name} score is {score}, too far above {parent}, that of the chain block before")]
+    ScoreTooHigh {
+        /// Which score: `DAA` or `blue`.
+        name: &'static str,
+        /// The score of the block.
+        score: u64,
+        /// The score of the chain block before.
+        parent: u64,
+    },
     /// A transaction does not have the id that the source has for it.
     #[error("the transaction {claimed} has the id {computed}")]
     WrongTransactionId {

@@ -10,7 +10,8 @@ use crate::virtual_state::VirtualStatus;
 /// The state of a chain at one publication.
 #[derive(Clone, Debug)]
 pub struct ChainStatus {
-    /// The newest block of the selected chain. Its UTXO set is proven.
+    /// The newest block of the selected chain. Its UTXO set is proven by the commitment of its header. The work of the
+    /// header is not checked.
     pub sink: ChainPoint,
     /// The newest block that no reorganization may remove.
     pub root: ChainPoint,

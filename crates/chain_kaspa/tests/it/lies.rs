@@ -102,7 +102,7 @@ impl World {
     }
 }
 
-/// Makes the header fit its hash again, as a source with enough work could.
+/// Makes the header fit its hash again, as any source can: work is not checked.
 fn sign(block: &mut AcceptingBlock) {
     block.hash = block.header.hash();
 }
@@ -165,6 +165,22 @@ fn a_header_that_does_not_continue_the_chain_is_refused() {
         sign(block);
     });
     assert!(matches!(refusal, Refusal::BlueScoreNotIncreasing { .. }), "{refusal}");
+}
+
+#[test]
+fn a_score_that_leaves_none_for_later_blocks_is_refused() {
+    for score in [1_000_000, u64::MAX - 1, u64::MAX] {
+        let refusal = World::new().refuse(|block| {
+            block.header.daa_score = score;
+            sign(block);
+        });
+        assert!(matches!(refusal, Refusal::ScoreTooHigh { name: "DAA", .. }), "{refusal}");
+        let refusal = World::new().refuse(|block| {
+            block.header.blue_score = score;
+            sign(block);
+        });
+        assert!(matches!(refusal, Refusal::ScoreTooHigh { name: "blue", .. }), "{refusal}");
+    }
 }
 
 #[test]
