@@ -26,8 +26,8 @@ pub struct ChainConfig {
 /// The limits of the virtual state.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualLimits {
-    /// UTXOs in which the virtual state may differ from the sink's. About 250 bytes each. Above it the differences are
-    /// discarded, and the virtual state is that of the sink until messages say otherwise.
+    /// Changes of UTXOs in which the virtual state may differ from the sink's. About 250 bytes each. Above it the
+    /// differences are discarded, and the virtual state is that of the sink until messages say otherwise.
     pub differences_max: usize,
     /// Messages for which a contradiction may last: two that the source swapped are in order within a few. After them a
     /// message is taken as lost.

@@ -4,8 +4,8 @@
 //! getVirtualChainFromBlockV2 ([`Chain::start_step`]), the source's messages about its virtual state
 //! ([`Chain::apply_utxos_changed`]) and its block templates ([`Chain::check_template`]). [`Chain::publish`] shows the
 //! result to readers ([`ChainReader`]) and returns the events ([`ChainEvent`]).
-//! Proven: the UTXO set of each chain block, from the first one on, by the commitment of its header. Not proven: the work
-//! of the headers, that the source's chain is the heaviest, and the virtual state.
+//! Proven: the UTXO set of each chain block, from the first one on, by the commitment of its header. Not proven: the
+//! work of the headers, that the source's chain is the heaviest, and the virtual state.
 //! Bounds: [`ChainConfig`].
 //! Not here: records and hashes (`kaspa`), sockets and files (`follow_kaspa`). No clock.
 #![forbid(unsafe_code)]

@@ -10,7 +10,8 @@
 //! While the virtual set is *joining*, not all of it is known: the differences from before the first message. Then an
 //! outpoint that no message named is taken as the chain has it, and a message is taken literally, whatever the counts
 //! were. A wrong difference disappears when the chain accepts or drops the transaction.
-//! Bounds: the caller checks [`Overlay::len`].
+//! Bounds: the caller checks [`Overlay::len`]. An outpoint has at most [`VERSIONS_MAX`] versions. One that would have
+//! more is a contradiction until it is forgotten.
 //! Not here: when to join, and the handling of lost messages (`virtual_state`); records.
 
 use std::collections::hash_map::Entry;
@@ -21,10 +22,15 @@ use kaspa::{Outpoint, StoredUtxo};
 use crate::block_changes::{BlockChanges, ChangedUtxo};
 use crate::script_utxo::ScriptUtxo;
 
+/// The most versions of an outpoint. Reorganizations leave two or three; each change compares all of them.
+const VERSIONS_MAX: usize = 16;
+
 /// The difference between the virtual UTXO set and that of the sink.
 #[derive(Default)]
 pub(crate) struct Overlay {
     items: HashMap<Outpoint, Item>,
+    /// The versions of all outpoints.
+    versions: usize,
     /// Outpoints that changed with the chain, and are to be compared with it.
     unchecked: Vec<Outpoint>,
     contradictions: usize,
@@ -36,6 +42,8 @@ pub(crate) struct Overlay {
 /// The versions of one outpoint, without those that have a count of zero.
 struct Item {
     versions: Vec<VersionCount>,
+    /// Whether a version was not counted because there were too many.
+    is_overfull: bool,
     /// The steps of the chain that there were at the last change.
     changed_at_step: u64,
     /// The messages that there were when the counts began to fit no set.
@@ -67,9 +75,9 @@ pub(crate) type ChainLookup<'a> = &'a dyn Fn(&ScriptUtxo) -> Option<StoredUtxo>;
 struct Contradiction;
 
 impl Overlay {
-    /// Returns the number of outpoints.
+    /// Returns the number of versions of all outpoints.
     pub(crate) fn len(&self) -> usize {
-        self.items.len()
+        self.versions.max(self.items.len())
     }
 
     /// Returns the number of outpoints with counts that fit no set.
@@ -80,6 +88,7 @@ impl Overlay {
     /// Forgets all differences.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
+        self.versions = 0;
         self.unchecked.clear();
         self.contradictions = 0;
     }
@@ -191,6 +200,7 @@ impl Overlay {
         self.items.retain(|_, item| {
             item.contradicts_since.is_none() && steps - item.changed_at_step <= steps_max
         });
+        self.versions = self.items.values().map(|item| item.versions.len()).sum();
         self.contradictions = 0;
     }
 
@@ -217,15 +227,14 @@ impl Overlay {
         let changed_at_step = self.steps;
         let item = self.items.entry(utxo.outpoint()).or_insert_with(|| Item {
             versions: Vec::with_capacity(1),
+            is_overfull: false,
             changed_at_step,
             contradicts_since: None,
         });
         item.changed_at_step = changed_at_step;
-        match item.versions.iter_mut().find(|version| version.utxo == *utxo) {
-            Some(version) => version.count = version.count.saturating_add(step),
-            None => item.versions.push(VersionCount { utxo: utxo.clone(), count: step }),
-        }
-        item.versions.retain(|version| version.count != 0);
+        self.versions -= item.versions.len();
+        item.count(utxo, step);
+        self.versions += item.versions.len();
     }
 
     /// Compares an outpoint with the sink's set.
@@ -235,7 +244,7 @@ impl Overlay {
         let before = item.contradicts_since.is_some();
         let contradicts = match item.versions.first() {
             Some(first) => item.virtual_version(in_chain(&first.utxo)).is_err(),
-            None => false,
+            None => item.is_overfull,
         };
         if contradicts && !before {
             item.contradicts_since = Some(self.messages);
@@ -244,25 +253,46 @@ impl Overlay {
             item.contradicts_since = None;
             self.contradictions -= 1;
         }
-        if item.versions.is_empty() {
+        if item.versions.is_empty() && !item.is_overfull {
             entry.remove();
         }
     }
 
     fn forget(&mut self, outpoint: Outpoint) {
-        let item = self.items.remove(&outpoint);
-        if item.is_some_and(|item| item.contradicts_since.is_some()) {
+        let Some(item) = self.items.remove(&outpoint) else { return };
+        self.versions -= item.versions.len();
+        if item.contradicts_since.is_some() {
             self.contradictions -= 1;
         }
     }
 }
 
 impl Item {
+    /// Counts a change of one version.
+    fn count(&mut self, utxo: &ScriptUtxo, step: i32) {
+        let Some(at) = self.versions.iter().position(|version| version.utxo == *utxo) else {
+            if self.versions.len() < VERSIONS_MAX {
+                self.versions.push(VersionCount { utxo: utxo.clone(), count: step });
+            } else {
+                self.is_overfull = true;
+            }
+            return;
+        };
+        let version = &mut self.versions[at];
+        version.count = version.count.saturating_add(step);
+        if version.count == 0 {
+            self.versions.remove(at);
+        }
+    }
+
     /// Returns the version that the virtual set has, if the sink's set has this one.
     fn virtual_version(
         &self,
         chain_version: Option<StoredUtxo>,
     ) -> Result<Option<StoredUtxo>, Contradiction> {
+        if self.is_overfull {
+            return Err(Contradiction);
+        }
         let same_script = self.versions.windows(2).all(|pair| {
             let [one, other] = pair else { return true };
             one.utxo.script() == other.utxo.script()
@@ -275,7 +305,7 @@ impl Item {
         let mut found = chain_version.filter(|utxo| !is_counted(*utxo));
         for version in &self.versions {
             let utxo = version.utxo.utxo();
-            match version.count + count_in_chain(utxo) {
+            match version.count.saturating_add(count_in_chain(utxo)) {
                 0 => {}
                 1 if found.is_none() => found = Some(utxo),
                 _ => return Err(Contradiction),

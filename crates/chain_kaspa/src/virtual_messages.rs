@@ -47,8 +47,8 @@ impl Chain {
         }
     }
 
-    /// Shows the announced score in any case: a virtual block that accepts nothing has no message. Nothing happens after a
-    /// refused block.
+    /// Shows the announced score in any case: a virtual block that accepts nothing has no message. Nothing happens after
+    /// a refused block.
     pub fn release_virtual_daa_score(&mut self) {
         if self.refused.is_none() {
             self.virtual_state.release_daa_score();
@@ -96,8 +96,8 @@ impl Chain {
     }
 
     /// Handles that the source replaced its whole UTXO set: clients are notified, and the virtual state is joined again.
-    /// The chain continues if the source still has our sink, and otherwise starts from a snapshot. Nothing happens after a
-    /// refused block.
+    /// The chain continues if the source still has our sink, and otherwise starts from a snapshot. Nothing happens after
+    /// a refused block.
     pub fn handle_utxo_set_override(&mut self) {
         if self.refused.is_some() {
             return;

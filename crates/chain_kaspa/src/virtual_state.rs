@@ -48,7 +48,7 @@ pub enum TemplateCheck {
 pub struct VirtualStatus {
     /// The completeness of the set.
     pub mode: VirtualMode,
-    /// UTXOs in which it differs from that of the sink.
+    /// Changes of UTXOs in which it differs from that of the sink. A UTXO that has another DAA score is two of them.
     pub differences: usize,
     /// UTXOs about which messages contradict each other. They are shown as in the sink's set.
     pub contradictions: usize,

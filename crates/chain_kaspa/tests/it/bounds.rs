@@ -2,8 +2,8 @@
 //! million UTXOs, a full ledger.
 
 use chain_kaspa::{
-    Chain, ChainConfig, ChainLoader, HistoryLimits, LoadError, StepError, UtxoCursor, UtxoScan,
-    VirtualLimits, VirtualMode, hash_utxos, page_script_utxos, script_totals,
+    Chain, ChainConfig, ChainLoader, HistoryLimits, LoadError, StepError, TemplateCheck, UtxoCursor,
+    UtxoScan, VirtualLimits, VirtualMode, hash_utxos, page_script_utxos, script_totals,
 };
 use kaspa::{
     AddressPayload, AddressUtxo, Hash, Header, Network, Outpoint, ScriptPublicKey, Totals,
@@ -184,6 +184,42 @@ fn differences_of_the_virtual_state_are_bounded() {
     assert!(script_totals(&view, &script.ledger_address()).count <= 4);
     assert_eq!(follower.chain.virtual_mode(), VirtualMode::Joining);
     assert!(follower.chain.status().virtual_state.losses > 0);
+}
+
+#[test]
+fn versions_of_one_outpoint_are_bounded() {
+    let virtual_limits =
+        VirtualLimits { contradiction_messages_max: 5, ..VirtualLimits::default() };
+    let config = ChainConfig { virtual_limits, ..config() };
+    let mut node = Node::new(9, DEPTH);
+    let mut follower = Follower::new(config, node.sink().accepting.header.clone());
+    follower.chain.join_virtual();
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    let (outpoint, entry) = utxo(1, &p2pk(1), 5);
+    let to_utxo = |block_daa_score| AddressUtxo {
+        address: None,
+        outpoint,
+        entry: UtxoEntry { block_daa_score, ..entry.clone() },
+    };
+    let added = (0..1_000).map(to_utxo).collect();
+    follower.chain.apply_utxos_changed(&UtxoChanges { added, removed: Vec::new() });
+    let state = follower.chain.status().virtual_state;
+    assert_eq!((state.differences, state.contradictions), (16, 1));
+    // The same versions in the other direction do not end it: some were not counted.
+    let removed = (0..16).map(to_utxo).collect();
+    follower.chain.apply_utxos_changed(&UtxoChanges { added: Vec::new(), removed });
+    assert_eq!(follower.chain.status().virtual_state.contradictions, 1);
+    for _ in 0..10 {
+        follower.chain.apply_utxos_changed(&UtxoChanges::default());
+    }
+    let state = follower.chain.status().virtual_state;
+    assert_eq!((state.mode, state.losses), (VirtualMode::Joining, 1));
+    assert_eq!((state.differences, state.contradictions), (0, 0));
+    // It becomes exact as after any loss.
+    node.mine();
+    follower.poll(&node).expect("an honest node");
+    follower.publish();
+    assert_same(&node.sink().utxos, &follower.read(Commitment::Processed), "the sink's set");
 }
 
 #[test]
