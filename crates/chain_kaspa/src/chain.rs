@@ -225,6 +225,7 @@ impl Chain {
         }
         self.pending.dropped.extend(self.virtual_block.take().map(|block| block.id));
         if is_off {
+            self.virtual_error = None;
             return;
         }
         match self.write_virtual_block(&sink) {

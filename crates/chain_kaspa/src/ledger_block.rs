@@ -77,12 +77,8 @@ impl ChainWindow {
         self.above.back().unwrap_or(&self.root)
     }
 
-    /// Returns the number of blocks above the root.
-    pub(crate) fn len(&self) -> usize {
-        self.above.len()
-    }
-
-    /// Returns the block that is the sink once these blocks, the highest first, have left.
+    /// Returns the block that is the sink once these blocks, the highest first, have left. Other blocks are reported
+    /// before it is checked that the root stays.
     pub(crate) fn fork_point(&self, removed: &[Hash]) -> Result<&ChainBlock, ForkError> {
         for (at, hash) in removed.iter().enumerate() {
             let depth = self.above.len().checked_sub(at + 1).ok_or(ForkError::BelowRoot)?;

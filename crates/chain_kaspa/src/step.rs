@@ -49,12 +49,16 @@ pub enum StepError {
         /// The block of the chain.
         expected: Hash,
     },
-    /// The reorganization is too deep. Start again from a snapshot below it, or raise the depth.
-    #[error("{removed} blocks leave the chain, and only the newest {depth_max} can (depth-max)")]
+    /// The reorganization is too deep: it removes final blocks of this chain, or more than the configured depth. Start
+    /// again from a snapshot below it, or raise the depth.
+    #[error(
+        "{removed} blocks leave the chain, and some of them are final: the root is at most \
+         {depth_max} blocks below the sink (depth-max)"
+    )]
     TooDeep {
         /// The number of removed blocks.
         removed: usize,
-        /// The number of blocks that may be removed.
+        /// The configured depth. A chain that started above it has fewer blocks that can leave.
         depth_max: usize,
     },
     /// The ledger has no room. Raise its limit of addresses, or publish more often.
@@ -82,15 +86,14 @@ impl Chain {
         if let Some(refused) = &self.refused {
             return Err(StepError::AfterRefusal { hash: refused.hash });
         }
-        let depth_max = self.depth_max.min(self.window.len());
-        let too_deep = StepError::TooDeep { removed: removed.len(), depth_max };
-        if removed.len() > depth_max {
-            return Err(too_deep);
-        }
+        let too_deep = StepError::TooDeep { removed: removed.len(), depth_max: self.depth_max };
         let fork_point = self.window.fork_point(removed).map_err(|error| match error {
             ForkError::Other { removed, expected } => StepError::NotOnChain { removed, expected },
-            ForkError::BelowRoot => too_deep,
+            ForkError::BelowRoot => too_deep.clone(),
         })?;
+        if removed.len() > self.depth_max {
+            return Err(too_deep);
+        }
         let fork_point = fork_point.clone();
         Ok(ChainStep { chain: self, removed_len: removed.len(), fork_point, added: Vec::new() })
     }

@@ -72,6 +72,25 @@ fn a_deeper_reorganization_is_reported_and_changes_nothing() {
 }
 
 #[test]
+fn a_deep_list_of_foreign_blocks_is_not_too_deep() {
+    let mut node = Node::new(3, DEPTH);
+    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    for _ in 0..3 {
+        node.mine();
+    }
+    follower.poll(&node).expect("an honest node");
+    let chain: Vec<Hash> = node.newest_blocks(4).map(|block| block.accepting.hash).collect();
+    // The source has another block in place of our sink: it is asked again.
+    let foreign = vec![Hash([1; 32]); DEPTH + 5];
+    let not_on_chain = StepError::NotOnChain { removed: foreign[0], expected: chain[3] };
+    assert_eq!(follower.apply(&foreign, Vec::new()), Err(not_on_chain));
+    // Our own blocks, with the root.
+    let own: Vec<Hash> = chain.iter().rev().copied().collect();
+    let too_deep = StepError::TooDeep { removed: 4, depth_max: DEPTH };
+    assert_eq!(follower.apply(&own, Vec::new()), Err(too_deep));
+}
+
+#[test]
 fn a_reorganization_of_the_whole_depth_is_followed() {
     let mut node = Node::new(4, DEPTH);
     let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
@@ -246,6 +265,14 @@ fn a_full_ledger_shows_the_sink_and_recovers() {
     }
     assert_eq!(follower.reader.status().virtual_error, None);
     assert_eq!(follower.read(Commitment::Processed).len(), 20);
+
+    // The error is that of a virtual state, and ends with it.
+    follower.chain.apply_utxos_changed(&changes);
+    follower.publish();
+    assert!(follower.reader.status().virtual_error.is_some());
+    follower.chain.change_source();
+    follower.publish();
+    assert_eq!(follower.reader.status().virtual_error, None);
 }
 
 #[test]
