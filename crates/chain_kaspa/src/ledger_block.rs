@@ -45,8 +45,6 @@ pub(crate) struct ChainBlock {
     pub(crate) block: Arc<LedgerBlock>,
     /// The product over the UTXO set after the block.
     pub(crate) product: MuHash,
-    /// The number of chain blocks since the start.
-    pub(crate) height: u64,
 }
 
 /// The chain blocks from the root to the sink.

@@ -131,7 +131,7 @@ impl ChainLoader {
             changes: BlockChanges::default(),
             accepted_ids: Vec::new(),
         };
-        let root = ChainBlock { block: Arc::new(block), product: self.product, height: 0 };
+        let root = ChainBlock { block: Arc::new(block), product: self.product };
         Ok(Chain::new(&self.config, self.ledger, self.reader, root))
     }
 }

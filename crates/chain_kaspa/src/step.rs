@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use kaspa::{AcceptedIds, AcceptingBlock, ChainChange, Hash};
+use kaspa::{AcceptedIds, AcceptedTransaction, AcceptingBlock, ChainChange, Hash};
 use query::LedgerError;
 
 use crate::acceptance::{ParentBlock, accept_block};
@@ -77,7 +77,7 @@ pub struct ChainStep<'a> {
 struct AddedBlock {
     chain: ChainBlock,
     /// Moved into the history at the end.
-    accepted: Option<AcceptingBlock>,
+    transactions: Vec<AcceptedTransaction>,
 }
 
 impl Chain {
@@ -126,7 +126,6 @@ impl ChainStep<'_> {
         }
         let parent = self.added.last().map_or(&self.fork_point, |added| &added.chain);
         let parent_id = parent.block.id;
-        let height = parent.height + 1;
         let parent_block = ParentBlock {
             hash: parent.block.info.hash,
             header: &parent.block.info.header,
@@ -138,10 +137,11 @@ impl ChainStep<'_> {
         let accepted = accept_block(&block, &parent_block, &mut records);
         let set = records.finish();
         let acceptance = accepted.map_err(|reason| self.chain.refuse(block.hash, reason))?;
+        let AcceptingBlock { hash, header, transactions } = block;
         let info = BlockInfo {
-            hash: block.hash,
-            header: Arc::new(block.header.clone()),
-            daa_score: block.header.daa_score,
+            hash,
+            daa_score: header.daa_score,
+            header: Arc::new(header),
             is_virtual: false,
             supply: acceptance.supply,
         };
@@ -152,10 +152,10 @@ impl ChainStep<'_> {
             spent: acceptance.spent,
         };
         let written = self.chain.write_block(new_block, set)?;
-        let accepted_ids = block.transactions.iter().map(|accepted| accepted.id).collect();
+        let accepted_ids = transactions.iter().map(|accepted| accepted.id).collect();
         let ledger_block = Arc::new(LedgerBlock { accepted_ids, ..written });
-        let chain = ChainBlock { block: ledger_block, product: acceptance.product, height };
-        self.added.push(AddedBlock { chain, accepted: Some(block) });
+        let chain = ChainBlock { block: ledger_block, product: acceptance.product };
+        self.added.push(AddedBlock { chain, transactions });
         Ok(())
     }
 
@@ -169,10 +169,9 @@ impl ChainStep<'_> {
         }
         let removed = self.chain.window.remove_newest(self.removed_len);
         let added = std::mem::take(&mut self.added);
-        let fork_height = self.fork_point.height;
         let Chain { history, window, counters, pending, .. } = &mut *self.chain;
         if let Some(lowest) = removed.last() {
-            history.revert_to(fork_height);
+            history.revert_from(lowest.block.info.daa_score);
             pending.dropped.push(lowest.block.id);
             counters.reorganizations += 1;
             counters.removed_blocks += removed.len() as u64;
@@ -182,13 +181,12 @@ impl ChainStep<'_> {
             remove_from_change(&mut pending.chain, chain.block.info.hash);
         }
         let mut joined = Vec::with_capacity(added.len());
-        for AddedBlock { chain, accepted } in added {
-            if let Some(accepted) = accepted {
-                counters.blocks += 1;
-                counters.transactions += accepted.transactions.len() as u64;
-                history.push(HistoryBlock::new(chain.height, accepted));
-            }
+        for AddedBlock { chain, transactions } in added {
             let accepting_block = chain.block.info.hash;
+            let header = Arc::clone(&chain.block.info.header);
+            counters.blocks += 1;
+            counters.transactions += transactions.len() as u64;
+            history.push(HistoryBlock::new(accepting_block, header, transactions));
             let transaction_ids = chain.block.accepted_ids.clone();
             pending.chain.added.push(accepting_block);
             pending.chain.accepted.push(AcceptedIds { accepting_block, transaction_ids });

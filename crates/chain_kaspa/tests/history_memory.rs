@@ -13,6 +13,11 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const BLOCKS: u64 = 400;
 const TRANSACTIONS: u64 = 20;
+/// Levels of parents of a header, and parents on each of them: 200 hashes.
+const PARENT_LEVELS: u8 = 20;
+const PARENTS: usize = 10;
+/// Blocks that are not final share their header with the ledger.
+const DEPTH: usize = 10;
 /// How far the estimate may be from the allocator's count, as a part of it.
 const ERROR_MAX: f64 = 0.3;
 
@@ -31,9 +36,14 @@ fn blocks() -> Vec<AcceptingBlock> {
                 product.add(&output.to_utxo(daa_score, true).element(&outpoint));
             }
         }
-        let levels = ParentLevels { cumulative_level: 1, parents: vec![parent.hash()] };
+        // Parents on all levels, as on mainnet.
+        let levels = (0..PARENT_LEVELS).map(|level| {
+            let mut parents = vec![Hash([level; 32]); PARENTS];
+            parents[0] = parent.hash();
+            ParentLevels { cumulative_level: level + 1, parents }
+        });
         let header = Header {
-            parents: Parents::new(vec![levels]).expect("one level"),
+            parents: Parents::new(levels.collect()).expect("increasing levels"),
             utxo_commitment: Hash(product.finalize()),
             daa_score,
             blue_score: daa_score,
@@ -69,7 +79,7 @@ fn reward(number: u64) -> AcceptedTransaction {
 fn follow(bytes_max: usize) -> (Chain, usize) {
     let before = ALLOCATOR.current_usage();
     let history = HistoryLimits { blocks_max: usize::MAX, bytes_max };
-    let config = ChainConfig { history, ..ChainConfig::new(100_000) };
+    let config = ChainConfig { history, depth_max: DEPTH, ..ChainConfig::new(100_000) };
     let loader = ChainLoader::new(config, Network::Simnet.genesis());
     let mut chain = loader.finish().expect("an empty set");
     for block in blocks() {

@@ -47,9 +47,9 @@ impl History {
         self.writer.lock().push(block);
     }
 
-    /// Removes all blocks above a height.
-    pub(crate) fn revert_to(&self, height: u64) {
-        self.writer.lock().revert_to(height);
+    /// Removes all blocks from a DAA score on.
+    pub(crate) fn revert_from(&self, daa_score: u64) {
+        self.writer.lock().revert_from(daa_score);
     }
 
     /// Shows the changes to readers. Returns the snapshot before: dropping it frees what only it used.

@@ -12,26 +12,28 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet, Vector};
-use kaspa::{AcceptedTransaction, AcceptingBlock, Hash};
+use kaspa::{AcceptedTransaction, Hash, Header};
 use ledger::Address;
 
 /// Estimated bytes of an entry in an index, with its share of the tree's nodes.
 const ID_ENTRY_BYTES: usize = 80;
 const SCRIPT_ENTRY_BYTES: usize = 48;
 
-/// The position of a transaction on the selected chain. Later ones are greater.
+/// The position of a transaction on the selected chain. Later ones are greater. It stays valid across restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionPosition {
-    /// The number of chain blocks since the start.
-    pub height: u64,
+    /// The DAA score of the chain block that accepts it. Each chain block has a higher one than the block before.
+    pub daa_score: u64,
     /// The index among the transactions that the chain block accepts.
     pub index: u32,
 }
 
 /// A chain block with the transactions that it accepts.
 pub(crate) struct HistoryBlock {
-    pub(crate) height: u64,
-    pub(crate) block: AcceptingBlock,
+    hash: Hash,
+    /// Shared with the ledger while the block is not final.
+    header: Arc<Header>,
+    transactions: Vec<AcceptedTransaction>,
     /// Estimated bytes, with those of the index entries.
     bytes: usize,
 }
@@ -79,15 +81,21 @@ pub struct HistorySnapshot {
 type ScriptEntry = (u64, TransactionPosition);
 
 impl HistoryBlock {
-    pub(crate) fn new(height: u64, block: AcceptingBlock) -> Self {
-        let bytes = block.transactions.iter().map(transaction_bytes).sum::<usize>();
-        Self { height, block, bytes: bytes + size_of::<Self>() }
+    pub(crate) fn new(
+        hash: Hash,
+        header: Arc<Header>,
+        transactions: Vec<AcceptedTransaction>,
+    ) -> Self {
+        let bytes = size_of::<Self>()
+            + header_bytes(&header)
+            + transactions.iter().map(transaction_bytes).sum::<usize>();
+        Self { hash, header, transactions, bytes }
     }
 
     fn position(&self, index: usize) -> TransactionPosition {
         // The transactions of a block come from a message, which has less than 2^32 bytes.
         let index = u32::try_from(index).unwrap_or(u32::MAX);
-        TransactionPosition { height: self.height, index }
+        TransactionPosition { daa_score: self.header.daa_score, index }
     }
 }
 
@@ -96,6 +104,12 @@ fn transaction_scripts(accepted: &AcceptedTransaction) -> BTreeSet<Address> {
     let created = accepted.transaction.outputs.iter().map(|output| &output.script_public_key);
     let spent = accepted.spent.iter().map(|entry| &entry.script_public_key);
     created.chain(spent).map(kaspa::ScriptPublicKey::ledger_address).collect()
+}
+
+fn header_bytes(header: &Header) -> usize {
+    let runs = header.parents.runs();
+    let run_bytes = runs.iter().map(|run| size_of_val(run) + size_of_val(run.parents.as_slice()));
+    size_of_val(header) + run_bytes.sum::<usize>()
 }
 
 fn transaction_bytes(accepted: &AcceptedTransaction) -> usize {
@@ -131,11 +145,11 @@ impl HistorySnapshot {
         self.transaction_at(*self.by_id.get(id)?)
     }
 
-    /// Returns the transaction at a position.
+    /// Returns the transaction at a position. Cost: O(log blocks).
     pub fn transaction_at(&self, position: TransactionPosition) -> Option<HistoryTransaction<'_>> {
-        let first = self.blocks.front()?.height;
-        let at = usize::try_from(position.height.checked_sub(first)?).ok()?;
-        let AcceptingBlock { hash, header, transactions } = &self.blocks.get(at)?.block;
+        let daa_score = |block: &Arc<HistoryBlock>| block.header.daa_score;
+        let at = self.blocks.binary_search_by_key(&position.daa_score, daa_score).ok()?;
+        let HistoryBlock { hash, header, transactions, .. } = self.blocks.get(at)?.as_ref();
         Some(HistoryTransaction {
             position,
             accepted: transactions.get(usize::try_from(position.index).ok()?)?,
@@ -149,7 +163,7 @@ impl HistorySnapshot {
 
     /// Returns the transactions that pay to a script or spend from it, the newest first, before a position.
     ///
-    /// Cost: O(log entries) for the first, and a step for each of at most `transactions_max`.
+    /// Cost: O(log entries) for the first, and O(log blocks) for each of at most `transactions_max`, at least one.
     pub fn script_transactions(
         &self,
         script: &Address,
@@ -157,14 +171,15 @@ impl HistorySnapshot {
         transactions_max: usize,
     ) -> HistoryPage<'_> {
         let fingerprint = self.fingerprint(script);
-        let first = TransactionPosition { height: 0, index: 0 };
-        let end = TransactionPosition { height: u64::MAX, index: u32::MAX };
+        let first = TransactionPosition { daa_score: 0, index: 0 };
+        let end = TransactionPosition { daa_score: u64::MAX, index: u32::MAX };
         let before = before.unwrap_or(end);
         let range = (fingerprint, first)..(fingerprint, before);
         let mut entries = self.by_script.range(range).rev().map(|(_, position)| *position);
         let mut transactions = Vec::new();
         let mut next_before = None;
-        for position in entries.by_ref().take(transactions_max) {
+        // A page without an entry could not say where the next one starts.
+        for position in entries.by_ref().take(transactions_max.max(1)) {
             next_before = Some(position);
             let found = self.transaction_at(position);
             let has_script = |found: &HistoryTransaction<'_>| {
@@ -190,7 +205,7 @@ impl HistorySnapshot {
 
     /// Returns the DAA score of the oldest retained block. Older transactions are not known.
     pub fn first_daa_score(&self) -> Option<u64> {
-        self.blocks.front().map(|block| block.block.header.daa_score)
+        self.blocks.front().map(|block| block.header.daa_score)
     }
 
     /// Estimates the bytes of the retained blocks and of their entries.
@@ -207,13 +222,13 @@ impl HistorySnapshot {
         self.sink_blue_score = sink_blue_score;
     }
 
-    /// Returns the height of the newest block.
-    pub(super) fn newest_height(&self) -> Option<u64> {
-        self.blocks.back().map(|block| block.height)
+    /// Returns the DAA score of the newest block.
+    pub(super) fn newest_daa_score(&self) -> Option<u64> {
+        self.blocks.back().map(|block| block.header.daa_score)
     }
 
     pub(super) fn push(&mut self, block: HistoryBlock) {
-        for (at, accepted) in block.block.transactions.iter().enumerate() {
+        for (at, accepted) in block.transactions.iter().enumerate() {
             let position = block.position(at);
             self.by_id.insert(accepted.id, position);
             for script in transaction_scripts(accepted) {
@@ -236,7 +251,7 @@ impl HistorySnapshot {
 
     fn remove_entries(&mut self, block: Option<Arc<HistoryBlock>>) {
         let Some(block) = block else { return };
-        for (at, accepted) in block.block.transactions.iter().enumerate() {
+        for (at, accepted) in block.transactions.iter().enumerate() {
             let position = block.position(at);
             if self.by_id.get(&accepted.id) == Some(&position) {
                 self.by_id.remove(&accepted.id);

@@ -40,8 +40,8 @@ impl HistoryWriter {
         }
     }
 
-    pub(super) fn revert_to(&mut self, height: u64) {
-        while self.newest.newest_height().is_some_and(|newest| newest > height) {
+    pub(super) fn revert_from(&mut self, daa_score: u64) {
+        while self.newest.newest_daa_score().is_some_and(|newest| newest >= daa_score) {
             self.newest.pop_newest();
         }
     }

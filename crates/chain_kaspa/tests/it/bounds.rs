@@ -182,6 +182,55 @@ fn the_history_stays_within_its_bytes() {
 }
 
 #[test]
+fn positions_of_the_history_are_valid_after_a_restart() {
+    let mut node = Node::new(10, DEPTH);
+    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    for _ in 0..10 {
+        node.mine();
+    }
+    let root = node.sink().clone();
+    for _ in 0..20 {
+        node.mine();
+    }
+    follower.poll(&node).expect("an honest node");
+    follower.publish();
+    // Another process starts at a later block.
+    let mut loader = ChainLoader::new(config(), root.accepting.header);
+    let utxos: Vec<_> = root.utxos.into_iter().collect();
+    loader.insert(&utxos).expect("amounts that fit");
+    let mut chain = loader.finish().expect("the set of the header");
+    let (_, added) = node.chain_from(chain.sink().hash).expect("the node has the first block");
+    let mut step = chain.start_step(&[]).expect("a step");
+    for block in added {
+        step.add_block(block).expect("an honest node");
+    }
+    step.commit();
+    drop(chain.publish().expect("a publication"));
+    let (before, after) = (follower.reader.history(), chain.reader().history());
+    for accepted in &node.sink().accepting.transactions {
+        let position = before.transaction(&accepted.id).expect("a recent one").position;
+        let found = after.transaction_at(position).expect("the same position");
+        assert_eq!(found.accepted.id, accepted.id);
+    }
+
+    // Pages of no transaction have one, so that reading them ends.
+    let script = p2pk(1).ledger_address();
+    let all = after.script_transactions(&script, None, usize::MAX).transactions.len();
+    assert!(all > 1);
+    let mut pages = 0;
+    let mut position = None;
+    loop {
+        let page = after.script_transactions(&script, position, 0);
+        pages += page.transactions.len();
+        position = page.next_before;
+        if position.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, all);
+}
+
+#[test]
 fn differences_of_the_virtual_state_are_bounded() {
     let virtual_limits = VirtualLimits { differences_max: 100, ..VirtualLimits::default() };
     let config = ChainConfig { virtual_limits, ..config() };
