@@ -271,15 +271,16 @@ impl ScriptRecord {
         Ok(Location::Overflow)
     }
 
-    /// Whether the record is packed even with the longest UTXO added. A record that has its script has no such limit.
+    /// Whether the record is packed even with the longest UTXO added, whatever its totals become later: they grow while
+    /// the UTXOs inside stay. A record that has its script has no such limit.
     fn can_hold_another(&self) -> bool {
         let bytes_at_most = PACKED_HEAD_BYTES_MAX + (self.inside.len() + 1) * PACKED_UTXO_BYTES_MAX;
         if bytes_at_most <= PACKED_BYTES_MAX || self.script.is_some() {
             return true;
         }
         let mut packed = Vec::with_capacity(PACKED_BYTES_MAX);
-        self.pack_into(&mut packed);
-        packed.len() + PACKED_UTXO_BYTES_MAX <= PACKED_BYTES_MAX
+        self.pack_inside(&mut packed);
+        PACKED_HEAD_BYTES_MAX + packed.len() + PACKED_UTXO_BYTES_MAX <= PACKED_BYTES_MAX
     }
 
     fn pack_into(&self, packed: &mut Vec<u8>) {
@@ -296,6 +297,10 @@ impl ScriptRecord {
             put_varint(packed, self.outside.count);
             put_varint(packed, self.outside.with_covenant);
         }
+        self.pack_inside(packed);
+    }
+
+    fn pack_inside(&self, packed: &mut Vec<u8>) {
         for utxo in &self.inside {
             packed.extend_from_slice(&utxo.outpoint.transaction_id.0);
             utxo.pack_without_id(packed);
@@ -498,6 +503,34 @@ mod tests {
         }
         assert_eq!(record.inside().len(), 5);
         assert_eq!(record.outside().with_covenant, 15);
+    }
+
+    #[test]
+    fn growing_totals_do_not_make_a_record_too_long_to_pack() {
+        let utxo = |number: u32, amount, has_covenant: bool| StoredUtxo {
+            outpoint: Outpoint { transaction_id: Hash([1; 32]), index: number },
+            amount,
+            block_daa_score: u64::MAX >> 15,
+            is_coinbase: false,
+            covenant_id: has_covenant.then_some(Hash([9; 32])),
+        };
+        // As many UTXOs as fit while nothing is outside, of any length up to the longest.
+        for index in [0, 62, 1 << 7, 1 << 14, 1 << 21, u32::MAX - 100] {
+            for amount in (0..60).map(|bits| 1_u64 << bits) {
+                for covenants in 0..INSIDE_MAX {
+                    let mut record = ScriptRecord::new(&p2pk());
+                    let mut number = 0;
+                    while number < INSIDE_MAX && record.can_hold_another() {
+                        let inside = utxo(index + number as u32, amount, number < covenants);
+                        assert_eq!(record.insert(inside), Ok(Location::Inside));
+                        number += 1;
+                    }
+                    record.outside =
+                        Totals { amount: u64::MAX, count: u64::MAX, with_covenant: u64::MAX };
+                    assert!(repack(&KaspaRecord::Script(record)).is_some());
+                }
+            }
+        }
     }
 
     #[test]
