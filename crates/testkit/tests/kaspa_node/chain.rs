@@ -192,6 +192,36 @@ async fn a_double_spend_is_accepted_once() {
 }
 
 #[tokio::test]
+async fn a_block_that_spends_an_output_twice_is_refused() {
+    let node = KaspaNode::start().await;
+    node.mine(8);
+    let to = AddressPayload::PublicKey([1; 32]);
+    node.pay(&payment(to, 5)).expect("the miner has coins");
+    let first = node.with_dag(|dag| dag.mempool()[0].transaction.clone());
+    let mut second = first.clone();
+    let other = AddressPayload::PublicKey([2; 32]);
+    second.outputs[0].script_public_key = ScriptPublicKey::from_payload(&other);
+    let mut doubled = first.clone();
+    doubled.inputs.push(doubled.inputs[0].clone());
+    let template = node.with_dag(|dag| dag.build_template(&default_miner()));
+    let coinbase = template.transactions[0].clone();
+    for transactions in [vec![first, second], vec![doubled], vec![coinbase]] {
+        let mut block = template.clone();
+        block.transactions.truncate(1);
+        block.transactions.extend(transactions);
+        assert_eq!(node.add_block(block), Err(InvalidBlock::Malformed));
+    }
+    node.mine(2);
+    let is_paid = node.utxos().values().any(|entry| entry.amount == 5);
+    assert!(is_paid, "the node continues with the transaction");
+
+    let mut doubled = covenant_transaction(&node);
+    doubled.inputs.push(doubled.inputs[0].clone());
+    let refused = Err("transaction has duplicate inputs".to_owned());
+    assert_eq!(node.submit_transaction(doubled), refused);
+}
+
+#[tokio::test]
 async fn an_invalid_block_is_not_on_the_chain() {
     let node = KaspaNode::start().await;
     node.mine(3);

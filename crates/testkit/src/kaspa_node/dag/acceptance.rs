@@ -1,7 +1,9 @@
 //! Acceptance of merged transactions by a chain block, or by the virtual block.
 //!
-//! The checks are a subset of those of kaspad: spent outputs exist, coinbases are mature, and amounts add up. Scripts,
-//! locks and mass are not checked.
+//! The checks are a subset of those of kaspad: spent outputs exist and are spent once, coinbases are mature, and
+//! amounts add up. Scripts, locks and mass are not checked.
+
+use std::collections::HashSet;
 
 use kaspa::{Hash, Outpoint, Transaction, UtxoEntry};
 use muhash::MuHash;
@@ -16,6 +18,8 @@ use super::utxo_set::{UtxoSet, UtxoView};
 pub(crate) enum InvalidSpend {
     /// An output does not exist, or is spent.
     Missing(Outpoint),
+    /// Two inputs spend the same output.
+    Repeated,
     /// The output of a coinbase is too young.
     Immature(Outpoint),
     /// The outputs exceed the inputs.
@@ -30,8 +34,12 @@ pub(crate) fn check_spend<'a>(
     find: impl Fn(&Outpoint) -> Option<&'a UtxoEntry>,
 ) -> Result<Vec<UtxoEntry>, InvalidSpend> {
     let mut spent = Vec::with_capacity(transaction.inputs.len());
+    let mut outpoints = HashSet::with_capacity(transaction.inputs.len());
     for input in &transaction.inputs {
         let outpoint = input.previous_outpoint;
+        if !outpoints.insert(outpoint) {
+            return Err(InvalidSpend::Repeated);
+        }
         let entry = find(&outpoint).ok_or(InvalidSpend::Missing(outpoint))?;
         if entry.is_coinbase && entry.block_daa_score + coinbase_maturity > daa_score {
             return Err(InvalidSpend::Immature(outpoint));

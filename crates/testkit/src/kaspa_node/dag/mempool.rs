@@ -89,6 +89,7 @@ impl Mempool {
             InvalidSpend::Missing(_) => {
                 format!("transaction {id} is an orphan where orphan is disallowed")
             }
+            InvalidSpend::Repeated => "transaction has duplicate inputs".to_owned(),
             InvalidSpend::Immature(Outpoint { transaction_id, index }) => format!(
                 "one of the transaction inputs spends an immature UTXO: ({transaction_id}, {index})"
             ),

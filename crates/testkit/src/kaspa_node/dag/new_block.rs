@@ -1,5 +1,7 @@
 //! Builds new blocks, and checks those parts of a block that do not depend on UTXOs.
 
+use std::collections::HashSet;
+
 use kaspa::{BlueWork, Hash, Header, ParentLevels, Parents, Transaction};
 
 use super::blocks::{Accepted, Blocks, ChainState, Ghostdag};
@@ -28,7 +30,7 @@ pub struct NewBlock {
 pub enum InvalidBlock {
     /// A parent does not exist.
     UnknownParent(Hash),
-    /// The number of parents is wrong, or the coinbase is missing.
+    /// The number of parents or of coinbases is wrong, or two inputs spend the same output.
     Malformed,
     /// The root over its transactions is wrong.
     MerkleRoot,
@@ -94,8 +96,7 @@ impl Blocks {
         if let Some(parent) = parents.iter().find(|parent| self.find(parent).is_none()) {
             return Err(InvalidBlock::UnknownParent(*parent));
         }
-        let has_coinbase = transactions.first().is_some_and(Transaction::is_coinbase);
-        if parents.is_empty() || parents.len() > PARENTS_MAX || !has_coinbase {
+        if parents.is_empty() || parents.len() > PARENTS_MAX || !are_well_formed(transactions) {
             return Err(InvalidBlock::Malformed);
         }
         if header.hash_merkle_root != merkle_root(transactions) {
@@ -108,6 +109,16 @@ impl Blocks {
             && header.bits == BITS;
         if is_right { Ok(ghostdag) } else { Err(InvalidBlock::Scores) }
     }
+}
+
+/// Whether the first transaction is the only coinbase, and no output is spent twice.
+fn are_well_formed(transactions: &[Transaction]) -> bool {
+    let Some((first, others)) = transactions.split_first() else { return false };
+    let mut spent = HashSet::new();
+    let mut inputs = transactions.iter().flat_map(|transaction| &transaction.inputs);
+    first.is_coinbase()
+        && !others.iter().any(Transaction::is_coinbase)
+        && inputs.all(|input| spent.insert(input.previous_outpoint))
 }
 
 /// Returns the direct parents, and the first block on two higher levels, so that headers have more than one run.
