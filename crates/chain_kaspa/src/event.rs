@@ -9,11 +9,14 @@ use crate::ledger_block::LedgerBlock;
 
 /// An event of the chain. A reader that gets it sees at least that state.
 ///
-/// Events of one publication come in this order: blocks, tips, the UTXO set's replacement, scores, the chain's change,
-/// dropped blocks. kaspad's notifications have the same order.
+/// Events of one publication come in this order: refused blocks, added blocks, tips, the UTXO set's replacement, scores,
+/// the chain's change, dropped blocks. A server may send its notifications in this order. kaspad's own is not
+/// guaranteed: it emits changed UTXOs first, then the scores and the chain's change, and clients usually get the UTXOs
+/// last.
 #[derive(Clone, Debug)]
 pub enum ChainEvent {
-    /// A chain block or a virtual block was added. No tip is on it yet.
+    /// A chain block or a virtual block was added. Readers see it already if it is below a tip of [`Self::TipsMoved`],
+    /// which follows.
     BlockAdded(Arc<LedgerBlock>),
     /// Readers see other blocks.
     TipsMoved(Tips),

@@ -9,8 +9,13 @@ use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
+use super::connection::message_limit;
+
 /// Much longer than any test waits. Only a bug reaches it.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The longest message of a node that clients of kaspad accept.
+const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
 /// A connection to a node.
 pub struct WrpcClient(WebSocketStream<TcpStream>);
@@ -31,7 +36,10 @@ impl WrpcClient {
     pub async fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).await.expect("the node listens");
         let url = format!("ws://{address}");
-        let (socket, _) = tokio_tungstenite::client_async(url, socket).await.expect("a handshake");
+        let config = message_limit(MESSAGE_BYTES_MAX);
+        let (socket, _) = tokio_tungstenite::client_async_with_config(url, socket, Some(config))
+            .await
+            .expect("a handshake");
         Self(socket)
     }
 

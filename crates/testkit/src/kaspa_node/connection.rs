@@ -11,11 +11,15 @@ use kaspa::{Method, Operation};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::listener::{Listener, Outbox, Outgoing};
 use super::state::NodeState;
 use super::wire::{Encoding, Frame, Request};
+
+/// The longest message of a client, as in kaspad.
+const REQUEST_BYTES_MAX: usize = 128 << 20;
 
 /// State that all connections of a node share.
 pub(crate) struct Shared {
@@ -46,7 +50,9 @@ async fn serve(shared: Arc<Shared>, socket: TcpStream, encoding: Encoding) {
     let outbox: Arc<Outbox> = Arc::default();
     // Before the handshake, so that a client that has connected is registered.
     let registered = Registered::new(Arc::clone(&shared), encoding, Arc::clone(&outbox));
-    let Ok(socket) = tokio_tungstenite::accept_async(socket).await else { return };
+    let config = message_limit(REQUEST_BYTES_MAX);
+    let accepted = tokio_tungstenite::accept_async_with_config(socket, Some(config)).await;
+    let Ok(socket) = accepted else { return };
     let (mut sink, stream) = socket.split();
     let write = async {
         loop {
@@ -69,6 +75,11 @@ async fn serve(shared: Arc<Shared>, socket: TcpStream, encoding: Encoding) {
         () = read_requests(&shared, registered.id, stream, encoding) => {}
         () = write => {}
     }
+}
+
+/// Limits messages to a number of bytes, in any number of frames. The defaults are lower.
+pub(super) fn message_limit(bytes_max: usize) -> WebSocketConfig {
+    WebSocketConfig::default().max_message_size(Some(bytes_max)).max_frame_size(Some(bytes_max))
 }
 
 async fn read_requests(

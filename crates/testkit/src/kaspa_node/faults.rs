@@ -61,6 +61,11 @@ impl Faults {
         self.lies.clear();
     }
 
+    /// Drops the late notifications that have not been sent.
+    pub(crate) fn clear_late(&mut self) {
+        self.late.clear();
+    }
+
     pub(crate) fn add_disturbance(&mut self, event: Event, disturbance: Disturbance) {
         self.disturbances.push((event, disturbance));
     }

@@ -196,10 +196,11 @@ impl KaspaNode {
     }
 
     /// Deletes all blocks above the first one and cuts all connections, as if the node had restarted without its
-    /// database.
+    /// database. Late notifications of the deleted blocks are never sent.
     pub fn reset(&self) {
         let mut state = self.shared.state.lock();
-        state.dag = Dag::new(COINBASE_MATURITY);
+        state.dag = Dag::new(state.dag.coinbase_maturity());
+        state.faults.clear_late();
         cut_all(&mut state, 0);
     }
 

@@ -5,8 +5,8 @@ use kaspa::{AcceptedIds, AddressUtxo, Event, Hash, Outpoint, Prefix, UtxoEntry};
 use super::dag::{BlockEffects, ChainPath, Dag, UtxoDiff};
 use super::wire::{Structure, Value, address_utxo};
 
-/// The notifications of one change of the virtual block, in the order in which kaspad 2.1.0 sends them. Its index
-/// delays UtxosChanged, so this comes last.
+/// The notifications of one change of the virtual block, in the order in which clients of kaspad 2.1.0 usually get
+/// them. kaspad emits UtxosChanged second; its index passes it on later than the others. No order is guaranteed.
 pub const NOTIFICATION_ORDER: [Event; 5] = [
     Event::NewBlockTemplate,
     Event::SinkBlueScoreChanged,

@@ -119,6 +119,25 @@ async fn connections_are_cut_after_a_message() {
 }
 
 #[tokio::test]
+async fn a_reset_keeps_the_maturity_and_drops_late_notifications() {
+    let node = KaspaNode::start_with_maturity(1_000).await;
+    node.mine(4);
+    node.disturb(Event::VirtualDaaScoreChanged, Disturbance::Late);
+    node.mine(1);
+    node.reset();
+    let mut client = BorshClient::connect(&node).await;
+    client.subscribe(whole_scope(Event::VirtualDaaScoreChanged)).await;
+    node.mine(8);
+    assert_eq!(daa_scores(&mut client, 8).await, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(node.utxos().len() > 4);
+    let spendable = node.with_dag(|dag| {
+        let utxos = dag.utxos();
+        utxos.keys().filter(|outpoint| dag.is_spendable(outpoint)).count()
+    });
+    assert_eq!(spendable, 0, "no coinbase is mature");
+}
+
+#[tokio::test]
 async fn notifications_pass_a_delayed_reply() {
     let node = KaspaNode::start().await;
     let mut client = BorshClient::connect(&node).await;

@@ -134,6 +134,11 @@ impl Dag {
         dag
     }
 
+    /// The DAA scores after which a coinbase can be spent.
+    pub fn coinbase_maturity(&self) -> u64 {
+        self.coinbase_maturity
+    }
+
     /// The first block.
     pub fn genesis(&self) -> Hash {
         self.blocks.genesis()
