@@ -20,7 +20,8 @@ pub struct Config {
     pub incoming_bytes_max: usize,
     /// Tasks of all connections that the CPU pool works on at once; others wait, one for each connection.
     pub set_tasks_max: usize,
-    /// Milliseconds in which a client must read some of what is written to it. Then the connection is closed (1008).
+    /// Milliseconds in which a client must read 64 KiB of the written bytes, or all of them. Then the connection is
+    /// closed (1008).
     pub write_timeout_ms: u64,
     /// Milliseconds that a closing connection has to read the reason.
     pub close_timeout_ms: u64,

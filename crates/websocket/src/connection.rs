@@ -233,7 +233,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             match event {
                 Event::Received(Ok(received)) => {
                     self.silent_pings = 0;
-                    if !matches!(&received, Received::Part(part) if !part.is_last) {
+                    if received.ends_message() {
                         self.server.counters.add(SessionEvent::Received, 1);
                     }
                     self.handle_received(received).await?;
@@ -779,7 +779,9 @@ async fn with_write_timeout<P: ProtocolTypes>(
         Ok(Err(WriteError::Evicted)) => Err(session.closed().map_or(ConnectionEnd::Gone, end_for)),
         Err(_) => {
             let limit = config.write_timeout_ms;
-            let reason = format!("nothing was read for {limit} ms (pubsub.write_timeout_ms)");
+            let reason = format!(
+                "less than 64 KiB was read within {limit} ms (pubsub.write_timeout_ms)"
+            );
             Err(ConnectionEnd::Close(CloseCode::Policy, reason))
         }
     }

@@ -51,6 +51,17 @@ pub(crate) enum Received {
     Close(Option<CloseFrame>),
 }
 
+impl Received {
+    /// Returns whether it is a whole message, or the last part of one.
+    pub(crate) fn ends_message(&self) -> bool {
+        match self {
+            Self::Message(_) => true,
+            Self::Part(part) => part.is_last,
+            Self::Ping(_) | Self::Pong | Self::Close(_) => false,
+        }
+    }
+}
+
 /// Why nothing more can be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {

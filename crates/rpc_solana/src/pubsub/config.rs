@@ -80,8 +80,8 @@ pub struct Config {
     /// Default 16,384: many seconds. One more closes every connection (1013). Memory: about 130 bytes
     /// each, and the transactions and blocks that they refer to, which are in history too.
     pub events_max: usize,
-    /// Milliseconds in which a client must read some of what is written to it. Default 30,000; then
-    /// the connection is closed (1008).
+    /// Milliseconds in which a client must read 64 KiB of the written bytes, or all of them. Default
+    /// 30,000; then the connection is closed (1008).
     pub write_timeout_ms: u64,
     /// Milliseconds that a closing connection has to read the reason. Default 5,000.
     #[serde(skip)]

@@ -357,12 +357,25 @@ async fn time_in_which_nothing_is_read_does_not_count() {
 }
 
 #[test]
+fn control_frames_and_parts_do_not_end_a_message() {
+    let part = |is_last| {
+        Received::Part(IncomingPart { kind: MessageKind::Binary, bytes: Bytes::new(), is_last })
+    };
+    let whole = Received::Message(IncomingMessage::Binary(Bytes::new()));
+    let ending = [whole, part(true)];
+    assert!(ending.iter().all(Received::ends_message));
+    let others = [part(false), Received::Ping(Bytes::new()), Received::Pong, Received::Close(None)];
+    assert!(!others.iter().any(Received::ends_message));
+}
+
+#[test]
 fn a_mask_continues_where_the_last_part_ended() {
     let plain: Vec<u8> = (0..=255).collect();
     let mask = [1, 20, 133, 200];
     for cut in [0, 1, 2, 3, 4, 5, 127] {
         let mut bytes = plain.clone();
         unmask(&mut bytes, mask, 0);
+        assert_ne!(bytes, plain);
         let (first, second) = bytes.split_at_mut(cut);
         unmask(first, mask, 0);
         unmask(second, mask, cut);
