@@ -7,6 +7,8 @@
 //! it may be long ([`FindBound`]). If the protocol wants it streamed, it is returned in parts, and only one part has a
 //! buffer. A message must be complete `Config::message_timeout_ms` after it began, not counting
 //! the time in which nothing is read from the client.
+//! While a buffer grows, the one before exists until its bytes are copied. It is not reserved: nothing is awaited in
+//! between, so there is one at a time for each thread, of at most `Config::addresses_message_bytes_max` bytes.
 //! Why not tungstenite's reader: it buffers each message twice, without a bound over all connections, and it writes
 //! pongs to a buffer without a bound.
 //! Dropping the future of [`MessageReader::next`] loses nothing.
@@ -449,7 +451,8 @@ impl MessageReader {
 }
 
 impl PartialMessage {
-    /// Makes the buffer longer. Without enough free memory it returns false and changes nothing.
+    /// Makes the buffer longer. Without enough free memory it returns false and changes nothing. The old buffer is not
+    /// reserved while it is copied: a message of the maximum length could need twice its client's share.
     fn grow(&mut self, capacity: usize) -> bool {
         if !self.reservation.grow(capacity) {
             return false;

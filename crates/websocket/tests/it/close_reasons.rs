@@ -1,12 +1,13 @@
 //! The codes and reasons with which connections are closed.
 
+use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::Bytes;
 use websocket::Config;
 
 use crate::blob_protocol::{
     CUT, ECHO, GIVE_UP, MIX, MIX_KINDS, PANIC, PANIC_ON_POOL, QUIT, QUIT_WITH, request,
 };
-use crate::world::{World, config, exchange, frame, header};
+use crate::world::{World, config, exchange, frame, header, read_frame};
 
 #[tokio::test]
 async fn what_a_protocol_does_wrong_closes_its_connection_only() {
@@ -47,11 +48,18 @@ async fn a_long_reason_is_cut_between_characters() {
 #[tokio::test]
 async fn what_a_client_does_wrong_closes_its_connection_with_a_code() {
     let world = World::start(config()).await;
-    let cases: [(Vec<u8>, u16, &str); 7] = [
+    let cases: [(Vec<u8>, u16, &str); 13] = [
         (frame(0x83, b""), 1002, "an opcode that is reserved"),
         (frame(0xc2, b""), 1002, "a reserved bit is set"),
         (vec![0x82, 1, 7], 1002, "a frame that is not masked"),
         (frame(0x80, b""), 1002, "a continuation of nothing"),
+        ([frame(0x02, b"1"), frame(0x82, b"2")].concat(), 1002, "a message within a message"),
+        (frame(0x09, b""), 1002, "a control frame in pieces"),
+        (frame(0x89, &[7; 126]), 1002, "a control frame over 125 bytes"),
+        (frame(0x88, &[3]), 1002, "a close frame of one byte"),
+        // 1005 is for reports of a missing code only.
+        (frame(0x88, &1_005_u16.to_be_bytes()), 1002, "Protocol violation"),
+        (frame(0x88, b"\x03\xe8\xff"), 1007, "a message that is not UTF-8"),
         (frame(0x81, b"\xff"), 1007, "a message that is not UTF-8"),
         (header(0x82, (1 << 20) + 1), 1009, {
             "a message over 1048576 bytes (pubsub.addresses_message_bytes_max)"
@@ -62,6 +70,18 @@ async fn what_a_client_does_wrong_closes_its_connection_with_a_code() {
         let mut socket = world.socket().await;
         let ended = exchange(&mut socket, &bytes).await;
         assert_eq!(ended, (vec![], (code, reason.to_owned())));
+    }
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn a_close_frame_is_sent_back_as_it_came() {
+    let world = World::start(config()).await;
+    let payloads: [&[u8]; 4] = [b"", b"\x03\xe8", b"\x03\xe8bye", b"\x0f\xa1\xc3\xa9"];
+    for payload in payloads {
+        let mut socket = world.socket().await;
+        socket.write_all(&frame(0x88, payload)).await.expect("it is open");
+        assert_eq!(read_frame(&mut socket).await, (0x88, payload.to_vec()));
     }
     world.wait_until_empty().await;
 }

@@ -193,7 +193,10 @@ impl Client {
     }
 }
 
-/// The header of a frame of a client, masked with zeros.
+/// The mask of whole frames. No byte of it is zero, so that a payload that is not unmasked differs.
+const MASK: [u8; 4] = [0x5a, 0xc3, 0x01, 0xfe];
+
+/// The header of a frame of a client, masked with zeros: the payload is written as it is.
 pub(crate) fn header(first: u8, len: usize) -> Vec<u8> {
     let mut bytes = vec![first, 0xff];
     bytes.extend_from_slice(&(len as u64).to_be_bytes());
@@ -201,9 +204,13 @@ pub(crate) fn header(first: u8, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A frame of a client, masked with zeros.
+/// A frame of a client, masked.
 pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    [header(first, payload.len()), payload.to_vec()].concat()
+    let mut bytes = header(first, payload.len());
+    let mask_at = bytes.len() - MASK.len();
+    bytes[mask_at..].copy_from_slice(&MASK);
+    bytes.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    bytes
 }
 
 /// Sends bytes, and reads frames up to the close frame. Returns their first bytes, and the close frame.
