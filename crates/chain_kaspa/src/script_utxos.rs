@@ -2,8 +2,10 @@
 //!
 //! A script's record has its totals and its first UTXOs. The others have records of their own, which are found by the
 //! script as key.
-//! Invariant: a UTXO stays inside or outside of the script's record until it is spent. So one that exists while all pages
-//! are read is on exactly one of them, whatever is created and spent meanwhile.
+//! Invariant: a UTXO of a chain block stays inside or outside of the script's record until it is spent or its block
+//! leaves the chain. So one that is final when the first page is read, and not spent before the last one, is on one of
+//! the pages exactly, whatever is created and spent meanwhile. One that is not final may be on two pages or on none:
+//! the virtual block, and each branch, place it as if it were their own.
 
 use kaspa::{KaspaRecord, Outpoint, SCRIPT_KEY, ScriptPublicKey, StoredUtxo, Totals, UtxoEntry};
 use ledger::{Address, AddressId};
@@ -56,6 +58,8 @@ pub fn script_totals(view: &View, script: &Address) -> Totals {
 }
 
 /// Returns a page of a script's UTXOs, which has at most `utxos_max` of them, at least [`PAGE_UTXOS_MIN`].
+///
+/// Pages of the finalized set have each UTXO once. To read a newer set exactly, read all pages from one view.
 ///
 /// Cost: O(UTXOs of the page), however far into the list the page is.
 pub fn page_script_utxos(

@@ -19,15 +19,19 @@ const DEPTH: usize = 8;
 /// UTXOs of one script.
 const ACCOUNT_UTXOS: u32 = 1_000_000;
 
-fn config() -> ChainConfig {
+pub(crate) fn config() -> ChainConfig {
     ChainConfig { depth_max: DEPTH, ..ChainConfig::new(10_000) }
 }
 
-fn p2pk(key: u8) -> ScriptPublicKey {
+pub(crate) fn p2pk(key: u8) -> ScriptPublicKey {
     ScriptPublicKey::from_payload(&AddressPayload::PublicKey([key; 32]))
 }
 
-fn utxo(number: u32, script_public_key: &ScriptPublicKey, amount: u64) -> (Outpoint, UtxoEntry) {
+pub(crate) fn utxo(
+    number: u32,
+    script_public_key: &ScriptPublicKey,
+    amount: u64,
+) -> (Outpoint, UtxoEntry) {
     let mut transaction_id = Hash([5; 32]);
     transaction_id.0[..4].copy_from_slice(&number.to_le_bytes());
     let entry = UtxoEntry {
@@ -41,7 +45,10 @@ fn utxo(number: u32, script_public_key: &ScriptPublicKey, amount: u64) -> (Outpo
 }
 
 /// Starts a chain with a UTXO set.
-fn load(config: ChainConfig, utxos: &[(Outpoint, UtxoEntry)]) -> Result<Chain, LoadError> {
+pub(crate) fn load(
+    config: ChainConfig,
+    utxos: &[(Outpoint, UtxoEntry)],
+) -> Result<Chain, LoadError> {
     let product = hash_utxos(utxos);
     let utxo_commitment = Hash(product.finalize());
     let header = Header { utxo_commitment, ..Network::Simnet.genesis() };

@@ -5,5 +5,6 @@ mod follower;
 mod lies;
 mod model_run;
 mod node;
+mod pages;
 mod recorded_chain;
 mod virtual_state;
