@@ -3,9 +3,9 @@
 //! This test has a program of its own, because the heap is counted for the whole process.
 
 use kaspa::{
-    BlockDagInfo, BlockTemplate, BorshRequest, BorshServerMessage, ChainReply, CoinSupply,
-    JsonRequest, JsonServerMessage, KaspaAddress, KaspaRecord, NodeInfo, Notification, Scope,
-    ServerInfo, check_borsh_request, decode_borsh_sink, decode_borsh_utxos,
+    BlockDagInfo, BlockTemplate, BorshReply, BorshRequest, BorshServerMessage, ChainReply,
+    CoinSupply, JsonRequest, JsonServerMessage, KaspaAddress, KaspaRecord, NodeInfo, Notification,
+    Scope, ServerInfo, check_borsh_request, decode_borsh_sink, decode_borsh_utxos,
 };
 use ledger::Record;
 use peak_alloc::PeakAlloc;
@@ -138,21 +138,81 @@ fn no_decoder_panics_or_allocates_without_bytes() {
             measure(&changed, seed, decode);
         }
     }
-    // Lists of a million elements of zeros: only their count and their lengths are right.
-    for element_bytes in [0, 4, 16, 64, 128] {
-        measure(&list_of_zeros(element_bytes), 0, decode_structure);
+    // Long lists of zeros: only their count and their lengths are right. The lengths are around those of the shortest
+    // transactions of both encodings.
+    for element_bytes in [0, 4, 16, 28, 29, 64, 72, 73, 128] {
+        let utxos = [&[1, 0][..], &payload(&zeros(1_000_000, element_bytes))].concat();
+        measure(&utxos, 0, decode_structure);
+        let transactions = zeros(100_000, element_bytes);
+        measure(&block_with(&transactions), 0, decode_structure);
+        measure(&chain_with(&transactions), 0, decode_structure);
     }
+    // The decoders do get as far as these lists.
+    assert!(kaspa::Block::decode_borsh(&block_with(&zeros(0, 0))).is_ok());
+    let chain = chain_with(&zeros(0, 0));
+    let mut chain = ChainReply::parse(&chain).expect("a chain");
+    assert!(matches!(chain.next_block(), Ok(Some(_))));
 }
 
-/// A reply's structure: its version, and a list of a million elements of this length.
-fn list_of_zeros(element_bytes: u32) -> Vec<u8> {
-    let count = 1_000_000_u32;
-    let mut list = vec![1, 0];
-    list.extend_from_slice(&(4 + count * (4 + element_bytes)).to_le_bytes());
-    list.extend_from_slice(&count.to_le_bytes());
+/// A list of elements of this length.
+fn zeros(count: u32, element_bytes: u32) -> Vec<u8> {
+    let mut list = count.to_le_bytes().to_vec();
     for _ in 0..count {
         list.extend_from_slice(&element_bytes.to_le_bytes());
         list.resize(list.len() + element_bytes as usize, 0);
     }
     list
+}
+
+/// Bytes after their length.
+fn payload(content: &[u8]) -> Vec<u8> {
+    [&(content.len() as u32).to_le_bytes()[..], content].concat()
+}
+
+/// Returns the payload at a position, with its length.
+fn payload_at(structure: &[u8], at: usize) -> &[u8] {
+    &structure[at..at + 4 + number_at(structure, at)]
+}
+
+fn number_at(structure: &[u8], at: usize) -> usize {
+    let number = structure[at..].first_chunk().expect("four bytes");
+    u32::from_le_bytes(*number) as usize
+}
+
+/// Returns the structure of a recorded reply.
+fn recorded(file: &'static str, name: &str) -> Vec<u8> {
+    let is_named = |line: &&str| {
+        let mut words = line.split(' ');
+        words.next() == Some(name) && words.next() == Some("response")
+    };
+    let line = file.lines().find(is_named).expect("a response of this name");
+    let frame = bytes(line.splitn(3, ' ').nth(2).expect("its bytes"));
+    match BorshServerMessage::parse(&frame) {
+        Ok(BorshServerMessage::Reply(BorshReply { result: Ok(structure), .. })) => {
+            structure.to_vec()
+        }
+        other => panic!("not a successful reply: {other:?}"),
+    }
+}
+
+/// A reply to getBlock with a recorded header and this list of transactions.
+fn block_with(transactions: &[u8]) -> Vec<u8> {
+    let recorded = recorded(BORSH, "getBlock");
+    // Versions and lengths: of the reply (2), of the block (4 + 2), then the header.
+    let block = [&recorded[6..8], payload_at(&recorded, 8), &payload(transactions)].concat();
+    [&recorded[..2], &payload(&block)].concat()
+}
+
+/// A reply to getVirtualChainFromBlockV2 with one block: a recorded header and this list of transactions.
+fn chain_with(transactions: &[u8]) -> Vec<u8> {
+    let recorded = recorded(CHAIN, "chain_v2_full");
+    // The lists of removed and of added hashes, then that of blocks: its length, its count, the length of the first.
+    let added_at = 2 + 4 + 32 * number_at(&recorded, 2);
+    let blocks_at = added_at + 4 + 32 * number_at(&recorded, added_at);
+    let block_at = blocks_at + 12;
+    let version = &recorded[block_at..block_at + 2];
+    let header = payload_at(&recorded, block_at + 2);
+    let block = [version, header, &payload(transactions)].concat();
+    let blocks = [&1_u32.to_le_bytes()[..], &payload(&block)].concat();
+    [&recorded[..2], &[0; 8], &payload(&blocks)].concat()
 }

@@ -118,7 +118,7 @@ fn spending(block: &mut AcceptingBlock) -> &mut kaspa::AcceptedTransaction {
 
 #[test]
 fn one_bit_of_any_field_of_a_header_is_refused() {
-    let flips: [fn(&mut Header); 11] = [
+    let flips: [fn(&mut Header); 12] = [
         |header| header.version ^= 1,
         |header| header.parents = Parents::default(),
         |header| header.hash_merkle_root.0[0] ^= 1,
@@ -128,6 +128,7 @@ fn one_bit_of_any_field_of_a_header_is_refused() {
         |header| header.bits ^= 1,
         |header| header.nonce ^= 1 << 63,
         |header| header.daa_score ^= 1,
+        |header| header.blue_work.0[23] ^= 1,
         |header| header.blue_score ^= 1,
         |header| header.pruning_point.0[3] ^= 1,
     ];
