@@ -33,7 +33,7 @@ pub struct Chain {
     pub(crate) ledger: Ledger,
     reader: Reader,
     pub(crate) window: ChainWindow,
-    pub(crate) history: Arc<History>,
+    pub(crate) history: History,
     pub(crate) virtual_state: VirtualState,
     /// The virtual block in the ledger, if readers see one.
     virtual_block: Option<Arc<LedgerBlock>>,
@@ -101,7 +101,7 @@ impl Chain {
             reader,
             next_version: root.block.id.version + 1,
             window: ChainWindow::new(root),
-            history: Arc::new(History::new(config.history)),
+            history: History::new(config.history),
             virtual_state,
             virtual_block: None,
             virtual_error: None,
@@ -115,7 +115,8 @@ impl Chain {
 
     /// Returns the readers' access.
     pub fn reader(&self) -> ChainReader {
-        ChainReader::new(self.reader.clone(), Arc::clone(&self.history), Arc::clone(&self.status))
+        let status = Arc::clone(&self.status);
+        ChainReader::new(self.reader.clone(), self.history.published(), status)
     }
 
     /// Returns the sink: the next step starts here. It may be newer than the one that readers see.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::block_info::Reader;
-use crate::history::{History, HistorySnapshot};
+use crate::history::HistorySnapshot;
 use crate::status::ChainStatus;
 
 /// The readers' access to a chain. Cheap to clone, usable from any thread, never waits for the writer.
@@ -13,14 +13,14 @@ use crate::status::ChainStatus;
 pub struct ChainReader {
     /// The UTXO set at each commitment: the virtual block, the sink, the newest final block.
     pub utxos: Reader,
-    history: Arc<History>,
+    history: Arc<ArcSwap<HistorySnapshot>>,
     status: Arc<ArcSwap<ChainStatus>>,
 }
 
 impl ChainReader {
     pub(crate) fn new(
         utxos: Reader,
-        history: Arc<History>,
+        history: Arc<ArcSwap<HistorySnapshot>>,
         status: Arc<ArcSwap<ChainStatus>>,
     ) -> Self {
         Self { utxos, history, status }
@@ -28,7 +28,7 @@ impl ChainReader {
 
     /// Returns the recent transactions of the selected chain. Cost: a reference count.
     pub fn history(&self) -> Arc<HistorySnapshot> {
-        self.history.snapshot()
+        self.history.load_full()
     }
 
     /// Returns the state of the chain and its counters as of the last publication. Cost: a reference count.

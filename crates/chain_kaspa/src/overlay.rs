@@ -28,7 +28,7 @@ const VERSIONS_MAX: usize = 16;
 /// The difference between the virtual UTXO set and that of the sink.
 #[derive(Default)]
 pub(crate) struct Overlay {
-    items: HashMap<Outpoint, Item>,
+    items: HashMap<Outpoint, OutpointCounts>,
     /// The versions of all outpoints.
     versions: usize,
     /// Outpoints that changed with the chain, and are to be compared with it.
@@ -40,7 +40,7 @@ pub(crate) struct Overlay {
 }
 
 /// The versions of one outpoint, without those that have a count of zero.
-struct Item {
+struct OutpointCounts {
     versions: Vec<VersionCount>,
     /// Whether a version was not counted because there were too many.
     is_overfull: bool,
@@ -225,7 +225,7 @@ impl Overlay {
 
     fn count(&mut self, utxo: &ScriptUtxo, step: i32) {
         let changed_at_step = self.steps;
-        let item = self.items.entry(utxo.outpoint()).or_insert_with(|| Item {
+        let item = self.items.entry(utxo.outpoint()).or_insert_with(|| OutpointCounts {
             versions: Vec::with_capacity(1),
             is_overfull: false,
             changed_at_step,
@@ -267,7 +267,7 @@ impl Overlay {
     }
 }
 
-impl Item {
+impl OutpointCounts {
     /// Counts a change of one version.
     fn count(&mut self, utxo: &ScriptUtxo, step: i32) {
         let Some(at) = self.versions.iter().position(|version| version.utxo == *utxo) else {

@@ -77,17 +77,16 @@ impl Chain {
         if sink_block.hash != sink.block.info.hash || sink_block.header.hash() != sink_block.hash {
             return None;
         }
-        let history = self.history.writer_snapshot();
         let mut own = OwnTransactions {
             differences: Differences { removed: Vec::new(), added: Vec::new() },
             created: HashMap::default(),
             unknown: 0,
         };
         let sink_id = sink.block.id;
-        let Self { ledger, virtual_state, .. } = self;
+        let Self { ledger, virtual_state, history, .. } = self;
         let in_chain = |utxo: &ScriptUtxo| find_utxo(ledger, sink_id, utxo);
         for transaction in &sink_block.transactions {
-            own.accept(transaction, virtual_daa_score, &history, &in_chain);
+            own.accept(transaction, virtual_daa_score, history.newest(), &in_chain);
         }
         let OwnTransactions { mut differences, created, unknown } = own;
         differences.added.extend(created.into_values());

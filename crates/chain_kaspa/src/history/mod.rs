@@ -12,49 +12,48 @@ mod writer;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 
 pub(crate) use snapshot::HistoryBlock;
 pub use snapshot::{HistoryPage, HistorySnapshot, HistoryTransaction, TransactionPosition};
 pub use writer::HistoryLimits;
 use writer::HistoryWriter;
 
-/// The history: one writer, any number of readers. Readers see no change before [`Self::publish`].
+/// The history of the one writer. Readers see no change before [`Self::publish`].
 pub(crate) struct History {
-    writer: Mutex<HistoryWriter>,
-    published: ArcSwap<HistorySnapshot>,
+    writer: HistoryWriter,
+    published: Arc<ArcSwap<HistorySnapshot>>,
 }
 
 impl History {
     pub(crate) fn new(limits: HistoryLimits) -> Self {
         let writer = HistoryWriter::new(limits);
-        let published = ArcSwap::from_pointee(writer.snapshot().clone());
-        Self { writer: Mutex::new(writer), published }
+        let published = Arc::new(ArcSwap::from_pointee(writer.snapshot().clone()));
+        Self { writer, published }
     }
 
-    /// Returns the published snapshot. Cost: a reference count.
-    pub(crate) fn snapshot(&self) -> Arc<HistorySnapshot> {
-        self.published.load_full()
+    /// Returns the readers' access: the published snapshot.
+    pub(crate) fn published(&self) -> Arc<ArcSwap<HistorySnapshot>> {
+        Arc::clone(&self.published)
     }
 
-    /// Returns a copy of the state that is published next.
-    pub(crate) fn writer_snapshot(&self) -> HistorySnapshot {
-        self.writer.lock().snapshot().clone()
+    /// Returns the state that is published next.
+    pub(crate) fn newest(&self) -> &HistorySnapshot {
+        self.writer.snapshot()
     }
 
     /// Adds a block on top of the newest one, and removes the lowest ones beyond the limits.
-    pub(crate) fn push(&self, block: HistoryBlock) {
-        self.writer.lock().push(block);
+    pub(crate) fn push(&mut self, block: HistoryBlock) {
+        self.writer.push(block);
     }
 
     /// Removes all blocks from a DAA score on.
-    pub(crate) fn revert_from(&self, daa_score: u64) {
-        self.writer.lock().revert_from(daa_score);
+    pub(crate) fn revert_from(&mut self, daa_score: u64) {
+        self.writer.revert_from(daa_score);
     }
 
     /// Shows the changes to readers. Returns the snapshot before: dropping it frees what only it used.
-    pub(crate) fn publish(&self, sink_blue_score: u64) -> Arc<HistorySnapshot> {
-        let snapshot = self.writer.lock().publish(sink_blue_score);
+    pub(crate) fn publish(&mut self, sink_blue_score: u64) -> Arc<HistorySnapshot> {
+        let snapshot = self.writer.publish(sink_blue_score);
         self.published.swap(Arc::new(snapshot))
     }
 }

@@ -1,4 +1,4 @@
-//! Reads Borsh from a slice, without an allocation by a length that is not there.
+//! Reads Borsh from a slice, without an allocation by a length that no bytes back.
 
 use crate::hash::Hash;
 
