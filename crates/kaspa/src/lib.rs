@@ -20,7 +20,6 @@ mod record;
 mod script;
 mod transaction;
 mod utxo;
-mod varint;
 
 pub use address::{AddressError, AddressPayload, KaspaAddress};
 pub use borsh::{

@@ -9,12 +9,11 @@
 //! Bounds: a script's record is packed up to [`PACKED_BYTES_MAX`] bytes. Longer ones, of scripts without an address, are
 //! stored unpacked.
 
-use ledger::{Address, KeyKind, Record};
+use ledger::{Address, KeyKind, Record, put_varint, take_varint};
 
 use crate::hash::Hash;
 use crate::script::ScriptPublicKey;
 use crate::utxo::{Outpoint, UtxoEntry};
-use crate::varint::{put_varint, take_varint};
 
 /// The key of an overflow record: the address of its script.
 pub const SCRIPT_KEY: KeyKind = KeyKind(0);

@@ -8,7 +8,7 @@
 //! fields) are stored unchanged, or all of its data is stored.
 //! Bounds: data of at most [`DATA_MAX`] bytes; larger accounts are not packed.
 
-use ledger::{Address, KeyKind};
+use ledger::{Address, KeyKind, put_varint, take_varint};
 use solana_account::{Account as Plain, AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
@@ -294,26 +294,6 @@ fn put<const N: usize>(image: &mut [u8; TOKEN_BYTES], at: usize, value: [u8; N])
 /// years.
 fn rent(data_len: usize) -> u64 {
     (128 + data_len as u64) * 6_960
-}
-
-pub(crate) fn put_varint(packed: &mut Vec<u8>, mut n: u64) {
-    while n >= 0x80 {
-        packed.push(n as u8 | 0x80);
-        n >>= 7;
-    }
-    packed.push(n as u8);
-}
-
-pub(crate) fn take_varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut n = 0;
-    for shift in (0..u64::BITS).step_by(7) {
-        let byte = take_array::<1>(rest)?[0];
-        n |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(n);
-        }
-    }
-    None
 }
 
 fn take_array<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {

@@ -6,9 +6,8 @@
 //! all of it, on a thread that others wait for.
 //! Invariant: exact. Accounts that differ in more than lamports and bytes of the data have no patch.
 
+use ledger::{put_varint, take_varint};
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
-
-use crate::pack::{put_varint, take_varint};
 
 /// Equal bytes that begin a new run: the numbers of a run take two to four bytes.
 const EQUAL_MIN: usize = 4;

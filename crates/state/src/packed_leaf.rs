@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, Key, KeyKind, Record, Slot};
+use ledger::{Address, AddressId, Key, KeyKind, Record, Slot, put_varint};
 
 use crate::persistent_array::ARC_BYTES;
 
@@ -279,14 +279,6 @@ fn put_keys(bytes: &mut Vec<u8>, keys: &[Key]) -> bool {
     }
     keys.iter().for_each(|key| bytes.extend_from_slice(&key.id.0.to_le_bytes()));
     true
-}
-
-fn put_varint(bytes: &mut Vec<u8>, mut n: u64) {
-    while n >= 0x80 {
-        bytes.push(n as u8 | 0x80);
-        n >>= 7;
-    }
-    bytes.push(n as u8);
 }
 
 fn word(blob: &[u8], at: usize) -> u64 {
