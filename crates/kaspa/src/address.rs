@@ -104,7 +104,7 @@ impl AddressPayload {
         }
     }
 
-    /// The version of this kind.
+    /// Returns the version of this kind.
     pub fn version(&self) -> u8 {
         match self {
             Self::PublicKey(_) => 0,
@@ -113,7 +113,7 @@ impl AddressPayload {
         }
     }
 
-    /// The bytes without the version.
+    /// Returns the bytes without the version.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::PublicKey(key) | Self::ScriptHash(key) => key,
@@ -121,7 +121,8 @@ impl AddressPayload {
         }
     }
 
-    /// The address of the script's record in the ledger: 32 bytes for the most common kind, else the version first.
+    /// Returns the address of the script's record in the ledger: 32 bytes for the most common kind, else the version
+    /// first.
     pub fn ledger_address(&self) -> Address {
         if let Self::PublicKey(key) = self {
             return Address::from(*key);
@@ -208,7 +209,7 @@ impl FromStr for KaspaAddress {
     }
 }
 
-/// The checksum over a prefix and a payload: 40 bits.
+/// Returns the checksum over a prefix and a payload: 40 bits.
 fn checksum(prefix: Prefix, payload: &[u8]) -> u64 {
     let prefix = prefix.name().bytes().map(|letter| letter & 0x1f);
     let values = prefix.chain([0]).chain(payload.iter().copied()).chain([0; CHECKSUM_DIGITS]);
@@ -221,7 +222,8 @@ fn checksum(prefix: Prefix, payload: &[u8]) -> u64 {
     code ^ 1
 }
 
-/// Regroups values of `FROM` bits into values of `TO` bits, the last one filled up with zeros. `out` is long enough for them.
+/// Regroups values of `FROM` bits into values of `TO` bits, the last one filled up with zeros. `out` is long enough for
+/// them.
 fn regroup<'a, const FROM: u32, const TO: u32>(values: &[u8], out: &'a mut [u8]) -> &'a [u8] {
     let mut bits = 0_u32;
     let mut bit_count = 0;

@@ -15,7 +15,7 @@ struct Genesis {
 }
 
 impl Network {
-    /// The header of the network's first block. Only mainnet's has UTXOs below it: it continues an older chain.
+    /// Returns the header of the network's first block. Only mainnet's has UTXOs below it: it continues an older chain.
     ///
     /// A kaspad that was built with `devnet-prealloc` may have another one on simnet and devnet.
     pub fn genesis(self) -> Header {

@@ -65,7 +65,7 @@ pub struct Header {
 }
 
 impl BlueWork {
-    /// The number without leading zeros.
+    /// Returns the number without leading zeros.
     pub fn significant_bytes(&self) -> &[u8] {
         let zeros = self.0.iter().take_while(|byte| **byte == 0).count();
         &self.0[zeros..]
@@ -94,24 +94,24 @@ impl Parents {
         if parents > PARENTS_MAX { Err(InvalidParents::TooMany) } else { Ok(Self(runs)) }
     }
 
-    /// The direct parents. The first one is the selected parent.
+    /// Returns the direct parents. The first one is the selected parent.
     pub fn direct(&self) -> &[Hash] {
         self.0.first().map_or(&[], |run| &run.parents)
     }
 
-    /// The runs of levels.
+    /// Returns the runs of levels.
     pub fn runs(&self) -> &[ParentLevels] {
         &self.0
     }
 
-    /// The number of levels.
+    /// Returns the number of levels.
     fn level_count(&self) -> usize {
         self.0.last().map_or(0, |run| usize::from(run.cumulative_level))
     }
 }
 
 impl Header {
-    /// The hash of the block.
+    /// Returns the hash of the block.
     pub fn hash(&self) -> Hash {
         let mut hasher = Blake2b::with_key(b"BlockHash");
         hasher.write_u16(self.version);

@@ -242,7 +242,8 @@ pub enum ServerError {
     /// Code 8. The parameters of a request in JSON do not have the shape of its method.
     #[error("request deserialization error")]
     InvalidParams,
-    /// Code 9. The payload of a request in Borsh does not have the shape of its method. kaspad names it after the response.
+    /// Code 9. The payload of a request in Borsh does not have the shape of its method. kaspad names it after the
+    /// response.
     #[error("response serialization error")]
     InvalidPayload,
     /// Code 13. The method failed.
@@ -254,7 +255,7 @@ pub enum ServerError {
 }
 
 impl Scope {
-    /// The event.
+    /// Returns the event.
     pub fn event(&self) -> Event {
         match self {
             Self::UtxosChanged { .. } => Event::UtxosChanged,
@@ -265,7 +266,7 @@ impl Scope {
 }
 
 impl Notification {
-    /// The event.
+    /// Returns the event.
     pub fn event(&self) -> Event {
         match self {
             Self::BlockAdded(_) => Event::BlockAdded,

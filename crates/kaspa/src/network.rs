@@ -20,7 +20,7 @@ impl Prefix {
     /// All prefixes, each at its number in Borsh.
     pub const ALL: [Self; 4] = [Self::Mainnet, Self::Testnet, Self::Simnet, Self::Devnet];
 
-    /// The text before the colon.
+    /// Returns the text before the colon.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mainnet => "kaspa",
@@ -30,7 +30,7 @@ impl Prefix {
         }
     }
 
-    /// The prefix with this text, which is in lower case.
+    /// Returns the prefix with this text, which is in lower case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|prefix| prefix.name() == name)
     }
@@ -71,7 +71,7 @@ pub struct UnknownNetwork {
 }
 
 impl Network {
-    /// The prefix of its addresses.
+    /// Returns the prefix of its addresses.
     pub fn prefix(self) -> Prefix {
         match self {
             Self::Mainnet => Prefix::Mainnet,
@@ -81,7 +81,7 @@ impl Network {
         }
     }
 
-    /// The ports of its nodes.
+    /// Returns the ports of its nodes.
     pub fn ports(self) -> Ports {
         let with_base = |base: u16, p2p: u16| Ports {
             grpc: base,

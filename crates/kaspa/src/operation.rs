@@ -14,19 +14,19 @@ macro_rules! operations {
             /// All of them, by code.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The code in Borsh.
+            /// Returns the code in Borsh.
             pub fn code(self) -> u8 {
                 self as u8
             }
 
-            /// The name in JSON.
+            /// Returns the name in JSON.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// The one with this code.
+            /// Returns the one with this code.
             pub fn from_code(code: u8) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$variant),)*
@@ -34,7 +34,7 @@ macro_rules! operations {
                 }
             }
 
-            /// The one with this name.
+            /// Returns the one with this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$variant),)*
@@ -214,7 +214,7 @@ const SUBSCRIBE_NAME: &str = "subscribe";
 const UNSUBSCRIBE_NAME: &str = "unsubscribe";
 
 impl Operation {
-    /// The code in Borsh.
+    /// Returns the code in Borsh.
     pub fn code(self) -> u8 {
         match self {
             Self::Subscribe => SUBSCRIBE_CODE,
@@ -225,7 +225,7 @@ impl Operation {
         }
     }
 
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Subscribe => SUBSCRIBE_NAME,
@@ -236,7 +236,7 @@ impl Operation {
         }
     }
 
-    /// The operation with this code.
+    /// Returns the operation with this code.
     pub fn from_code(code: u8) -> Option<Self> {
         match code {
             SUBSCRIBE_CODE => Some(Self::Subscribe),
@@ -248,7 +248,7 @@ impl Operation {
         }
     }
 
-    /// The operation with this name.
+    /// Returns the operation with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             SUBSCRIBE_NAME => Some(Self::Subscribe),
@@ -262,17 +262,17 @@ impl Operation {
 }
 
 impl Event {
-    /// The number of the event in a notification, and of its scope in a subscription.
+    /// Returns the number of the event in a notification, and of its scope in a subscription.
     pub fn variant(self) -> u8 {
         self.code() - Self::BlockAdded.code()
     }
 
-    /// The event with this number.
+    /// Returns the event with this number.
     pub fn from_variant(variant: u8) -> Option<Self> {
         variant.checked_add(Self::BlockAdded.code()).and_then(Self::from_code)
     }
 
-    /// The name in the JSON of a notification's parameters, and of a subscription's scope.
+    /// Returns the name in the JSON of a notification's parameters, and of a subscription's scope.
     pub fn scope_name(self) -> &'static str {
         match self {
             Self::BlockAdded => "BlockAdded",

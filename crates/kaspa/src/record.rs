@@ -120,7 +120,7 @@ pub struct TotalsError {
 }
 
 impl StoredUtxo {
-    /// The stored form of an entry.
+    /// Creates the stored form of an entry.
     pub fn new(outpoint: Outpoint, entry: &UtxoEntry) -> Self {
         Self {
             outpoint,
@@ -131,7 +131,7 @@ impl StoredUtxo {
         }
     }
 
-    /// The entry, with the script that the record is found by.
+    /// Returns the entry, with the script that the record is found by.
     pub fn to_entry(&self, script_public_key: ScriptPublicKey) -> UtxoEntry {
         UtxoEntry {
             amount: self.amount,
@@ -208,13 +208,13 @@ impl Totals {
 }
 
 impl ScriptRecord {
-    /// The record of a script that has no UTXO yet.
+    /// Creates the record of a script that has no UTXO yet.
     pub fn new(script: &ScriptPublicKey) -> Self {
         let script = script.payload().is_none().then(|| Box::new(script.clone()));
         Self { script, ..Self::default() }
     }
 
-    /// The script of the record at this address. `None` if the record is not one of this address.
+    /// Returns the script of the record at this address. `None` if the record is not one of this address.
     pub fn script(&self, address: &Address) -> Option<ScriptPublicKey> {
         match &self.script {
             Some(script) => Some(script.as_ref().clone()),
@@ -222,17 +222,17 @@ impl ScriptRecord {
         }
     }
 
-    /// The UTXOs inside of the record, in no order.
+    /// Returns the UTXOs inside of the record, in no order.
     pub fn inside(&self) -> &[StoredUtxo] {
         &self.inside
     }
 
-    /// The totals of the UTXOs outside of the record.
+    /// Returns the totals of the UTXOs outside of the record.
     pub fn outside(&self) -> Totals {
         self.outside
     }
 
-    /// The totals of all UTXOs of the script.
+    /// Returns the totals of all UTXOs of the script.
     pub fn totals(&self) -> Totals {
         let sum = |sum: Totals, utxo: &StoredUtxo| Totals {
             amount: sum.amount.saturating_add(utxo.amount),
@@ -242,7 +242,7 @@ impl ScriptRecord {
         self.inside.iter().fold(self.outside, sum)
     }
 
-    /// Whether the script has no UTXO, so that the record can be removed.
+    /// Returns whether the script has no UTXO, so that the record can be removed.
     pub fn is_empty(&self) -> bool {
         self.inside.is_empty() && self.outside.count == 0
     }
@@ -270,8 +270,8 @@ impl ScriptRecord {
         Ok(Location::Overflow)
     }
 
-    /// Whether the record is packed even with the longest UTXO added, whatever its totals become later: they grow while
-    /// the UTXOs inside stay. A record that has its script has no such limit.
+    /// Returns whether the record is packed even with the longest UTXO added, whatever its totals become later: they
+    /// grow while the UTXOs inside stay. A record that has its script has no such limit.
     fn can_hold_another(&self) -> bool {
         let bytes_at_most = PACKED_HEAD_BYTES_MAX + (self.inside.len() + 1) * PACKED_UTXO_BYTES_MAX;
         if bytes_at_most <= PACKED_BYTES_MAX || self.script.is_some() {
@@ -334,12 +334,12 @@ impl ScriptRecord {
 }
 
 impl KaspaRecord {
-    /// The record of a UTXO outside of its script's record.
+    /// Creates the record of a UTXO outside of its script's record.
     pub fn overflow(script: Address, utxo: StoredUtxo) -> Self {
         Self::Overflow(Box::new(OverflowUtxo { script, utxo }))
     }
 
-    /// The script's record, if this is one.
+    /// Returns the script's record, if this is one.
     pub fn as_script(&self) -> Option<&ScriptRecord> {
         match self {
             Self::Script(record) => Some(record),
@@ -347,7 +347,7 @@ impl KaspaRecord {
         }
     }
 
-    /// The UTXO with a record of its own, if this is one.
+    /// Returns the UTXO with a record of its own, if this is one.
     pub fn as_overflow(&self) -> Option<&OverflowUtxo> {
         match self {
             Self::Overflow(overflow) => Some(overflow),
@@ -399,7 +399,7 @@ impl Record for KaspaRecord {
         size_of_val(self) + on_heap
     }
 
-    /// The balance of a script.
+    /// Returns the balance of a script.
     fn global_rank(&self) -> Option<u64> {
         self.as_script().map(|record| record.totals().amount)
     }

@@ -34,7 +34,7 @@ pub struct ScriptPublicKey {
 }
 
 impl ScriptPublicKey {
-    /// The script that an address stands for.
+    /// Returns the script that an address stands for.
     pub fn from_payload(payload: &AddressPayload) -> Self {
         let data = payload.as_bytes();
         let script = match payload {
@@ -49,7 +49,7 @@ impl ScriptPublicKey {
         Self { version: ADDRESS_SCRIPT_VERSION, script: script.into() }
     }
 
-    /// What the address of this script pays to. `None` if the script has no address.
+    /// Returns what the address of this script pays to. `None` if the script has no address.
     pub fn payload(&self) -> Option<AddressPayload> {
         if self.version != ADDRESS_SCRIPT_VERSION {
             return None;
@@ -82,13 +82,13 @@ impl ScriptPublicKey {
         hex::encode_into(&self.script, text);
     }
 
-    /// The address of this script on a network. `None` if the script has no address.
+    /// Returns the address of this script on a network. `None` if the script has no address.
     pub fn address(&self, prefix: Prefix) -> Option<KaspaAddress> {
         self.payload().map(|payload| KaspaAddress { prefix, payload })
     }
 
-    /// The address of this script's record in the ledger. Scripts without an address are hashed: a tag, then BLAKE2b
-    /// over version and script.
+    /// Returns the address of this script's record in the ledger. Scripts without an address are hashed: a tag, then
+    /// BLAKE2b over version and script.
     pub fn ledger_address(&self) -> Address {
         if let Some(payload) = self.payload() {
             return payload.ledger_address();

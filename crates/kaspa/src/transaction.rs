@@ -100,12 +100,12 @@ impl SubnetworkId {
 }
 
 impl Transaction {
-    /// Whether it is the reward of a block.
+    /// Returns whether it is the reward of a block.
     pub fn is_coinbase(&self) -> bool {
         self.subnetwork_id == SubnetworkId::COINBASE
     }
 
-    /// The id, by which outputs are named.
+    /// Returns the id, by which outputs are named.
     pub fn id(&self) -> Hash {
         if self.version == 0 {
             let mut hasher = Blake2b::with_key(b"TransactionID");
@@ -122,7 +122,7 @@ impl Transaction {
         id.finish()
     }
 
-    /// The hash over everything.
+    /// Returns the hash over everything.
     pub fn hash(&self) -> Hash {
         let mut hasher = Blake2b::with_key(b"TransactionHash");
         self.write(&mut hasher, Coverage::HASH);
@@ -179,7 +179,7 @@ impl TransactionOutput {
         }
     }
 
-    /// The unspent output that a block makes of it when it accepts the transaction.
+    /// Returns the unspent output that a block makes of it when it accepts the transaction.
     pub fn to_utxo(&self, block_daa_score: u64, is_coinbase: bool) -> UtxoEntry {
         UtxoEntry {
             amount: self.amount,

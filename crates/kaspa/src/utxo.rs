@@ -34,7 +34,7 @@ pub struct UtxoEntry {
 }
 
 impl Outpoint {
-    /// The address of the output's own record in the ledger.
+    /// Returns the address of the output's own record in the ledger.
     pub fn ledger_address(&self) -> Address {
         let mut bytes = [0; OUTPOINT_BYTES];
         bytes[..32].copy_from_slice(&self.transaction_id.0);
@@ -51,7 +51,7 @@ impl Outpoint {
 }
 
 impl UtxoEntry {
-    /// The element of this output in the hash over the UTXO set, to which each chain block commits.
+    /// Returns the element of this output in the hash over the UTXO set, to which each chain block commits.
     pub fn element(&self, outpoint: &Outpoint) -> Element {
         let mut hasher = ElementHasher::new();
         hasher.write_hash(&outpoint.transaction_id);

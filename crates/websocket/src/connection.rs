@@ -740,7 +740,7 @@ fn data_opcode(kind: MessageKind) -> OpCode {
     })
 }
 
-/// The bytes of a payload that is one frame.
+/// Returns the bytes of a payload that is one frame.
 fn whole_bytes<I>(writing: Option<Payload<I>>) -> Option<SharedBytes> {
     match writing {
         Some(Payload::Whole(bytes)) => Some(bytes),
@@ -787,7 +787,7 @@ async fn with_write_timeout<P: ProtocolTypes>(
     }
 }
 
-/// The close of the connection if the pool ends a task.
+/// Returns the close of the connection if the pool ends a task.
 fn end_for_task_error(end: TaskEnd) -> ConnectionEnd {
     match end {
         TaskEnd::Panicked => internal_error(),

@@ -62,7 +62,7 @@ impl FrameWriter {
         Self { buffer: Vec::new(), written: 0, long: None, waiting, counted: 0 }
     }
 
-    /// Whether the next frame should wait for a flush.
+    /// Returns whether the next frame should wait for a flush.
     pub(crate) fn is_full(&self) -> bool {
         self.long.is_some() || self.buffer.len() >= BUFFER_BYTES
     }

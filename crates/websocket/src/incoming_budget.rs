@@ -37,12 +37,12 @@ impl IncomingBudget {
         Self { bytes_max, inner: Mutex::default() }
     }
 
-    /// The bytes of all reservations.
+    /// Returns the bytes of all reservations.
     pub(crate) fn bytes(&self) -> usize {
         self.inner.lock().bytes
     }
 
-    /// An empty reservation for a client.
+    /// Creates an empty reservation for a client.
     pub(crate) fn reserve(self: &Arc<Self>, client: ClientId) -> Reservation {
         Reservation { incoming: Arc::clone(self), client, bytes: 0 }
     }

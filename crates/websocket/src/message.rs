@@ -56,7 +56,7 @@ pub enum MessageBound {
 }
 
 impl IncomingMessage {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -64,14 +64,14 @@ impl IncomingMessage {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl OutgoingMessage {
-    /// Whether the message is text or binary.
+    /// Returns whether the message is text or binary.
     pub fn kind(&self) -> MessageKind {
         match self {
             Self::Text(_) => MessageKind::Text,
@@ -79,7 +79,7 @@ impl OutgoingMessage {
         }
     }
 
-    /// The content of the message, without frames.
+    /// Returns the content of the message, without frames.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text.as_bytes(),
@@ -87,7 +87,7 @@ impl OutgoingMessage {
         }
     }
 
-    /// Its bytes, without a copy.
+    /// Returns its bytes, without a copy.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.into_bytes(),

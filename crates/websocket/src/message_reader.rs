@@ -178,7 +178,7 @@ impl MessageReader {
         }
     }
 
-    /// The next message or control frame.
+    /// Returns the next message or control frame.
     pub(crate) async fn next<IO: AsyncRead + Unpin>(
         &mut self,
         io: &mut IO,
@@ -236,13 +236,13 @@ impl MessageReader {
         }
     }
 
-    /// Whether the deadline has passed. Sets it if there is none.
+    /// Returns whether the deadline has passed. Sets it if there is none.
     fn is_late(&mut self) -> bool {
         let now = Instant::now();
         *self.deadline.get_or_insert(now + self.limits.timeout) <= now
     }
 
-    /// Whether a frame or a message is incomplete.
+    /// Returns whether a frame or a message is incomplete.
     fn is_incomplete(&self) -> bool {
         self.frame.is_some() || self.message.is_some() || !self.buffer.is_empty()
     }

@@ -19,7 +19,7 @@ pub trait ConflatableItems: Send + Sync + 'static {
     /// Merges these items, the newest, into the state of those before them. Returns by how many bytes the state grew.
     fn conflate(&self, state: &mut Self::State) -> usize;
 
-    /// Bytes that may be alive only because of this.
+    /// Returns the bytes that may be alive only because of this.
     fn bytes(&self) -> usize;
 }
 
@@ -40,7 +40,7 @@ pub struct SplitPayload<I> {
 }
 
 impl<I> Payload<I> {
-    /// Bytes that it counts in a queue.
+    /// Returns the bytes that it counts in a queue.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),

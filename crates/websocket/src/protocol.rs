@@ -44,7 +44,8 @@ pub trait Protocol: ProtocolTypes {
     /// The work of a message that does not run where the socket is polled.
     type Task: SessionTask<Items = Self::Items>;
 
-    /// The bound of a message that is over `Config::message_bytes_max`, from its first `message_bytes_max` bytes.
+    /// Returns the bound of a message that is over `Config::message_bytes_max`, from its first `message_bytes_max`
+    /// bytes.
     fn message_bound(kind: MessageKind, prefix: &[u8]) -> MessageBound;
 
     /// Handles a whole message. Cost: microseconds, so a message over `Config::message_bytes_max` is for a task. It
@@ -65,8 +66,8 @@ pub trait Protocol: ProtocolTypes {
         None
     }
 
-    /// The end of a notification whose beginning all its listeners share ([`crate::SplitPayload`]). `sequence` counts
-    /// the listener's notifications of the subscription from 0. Empty: the beginning is the whole notification.
+    /// Returns the end of a notification whose beginning all its listeners share ([`crate::SplitPayload`]). `sequence`
+    /// counts the listener's notifications of the subscription from 0. Empty: the beginning is the whole notification.
     fn notification_suffix(_subscription: SubscriptionId, _sequence: u64) -> Vec<u8> {
         Vec::new()
     }

@@ -63,8 +63,8 @@ pub struct Stats {
 }
 
 impl<P: ProtocolTypes> Server<P> {
-    /// A server without connections. Tasks run on the pool. Calls and sent bytes are charged to the rate limits of
-    /// their client.
+    /// Creates a server without connections. Tasks run on the pool. Calls and sent bytes are charged to the rate limits
+    /// of their client.
     pub fn new(protocol: P, config: Config, pool: Arc<Pool>, clients: Arc<RateLimiter>) -> Self {
         Self {
             protocol,
@@ -79,12 +79,12 @@ impl<P: ProtocolTypes> Server<P> {
         }
     }
 
-    /// The limits.
+    /// Returns the limits.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The current counts.
+    /// Returns the current counts.
     pub fn stats(&self) -> Stats {
         let stats = self.subscriptions.stats();
         Stats {

@@ -56,7 +56,7 @@ impl<P: ProtocolTypes> Session<P> {
         Self { state, listener, id, clients, pool, subscription_gauge, is_refused }
     }
 
-    /// Whether the API key of the client was removed.
+    /// Returns whether the API key of the client was removed.
     pub(crate) fn is_revoked(&self) -> bool {
         let keys = self.clients.api_keys().zip(self.id.key());
         keys.is_some_and(|(keys, number)| !keys.contains(number))
@@ -84,7 +84,7 @@ impl<P: ProtocolTypes> Session<P> {
         admitted.map_err(|limited| self.refuse(limited))
     }
 
-    /// Whether the client may have one more subscription.
+    /// Checks whether the client may have one more subscription.
     pub fn admit_subscription(&self) -> Result<(), CallRefused> {
         let Some(keys) = self.clients.api_keys() else { return Ok(()) };
         self.count_subscriptions();
@@ -92,8 +92,8 @@ impl<P: ProtocolTypes> Session<P> {
         admitted.map_err(|reached| self.refuse(reached.into()))
     }
 
-    /// The id under which its tasks run in the pool. It differs from the id of the client's requests, so that a task,
-    /// which has a permit, does not wait for the client's own HTTP requests.
+    /// Returns the id under which its tasks run in the pool. It differs from the id of the client's requests, so that a
+    /// task, which has a permit, does not wait for the client's own HTTP requests.
     pub(crate) fn task_client(&self) -> ClientId {
         self.id.background()
     }
@@ -115,7 +115,8 @@ impl<P: ProtocolTypes> Session<P> {
         limited.into()
     }
 
-    /// How long nothing more may be read from the client, if a call was refused and its API key has too many refusals.
+    /// Returns how long nothing more may be read from the client, if a call was refused and its API key has too many
+    /// refusals.
     pub(crate) fn take_pause(&self) -> Option<Duration> {
         if !self.is_refused.load(Ordering::Relaxed) {
             return None;

@@ -28,10 +28,10 @@ pub trait SessionTask: Sized + Send + 'static {
     /// The items of a notification.
     type Items: ConflatableItems;
 
-    /// The pool class of the next step.
+    /// Returns the pool class of the next step.
     fn class(&self) -> Class;
 
-    /// Whether the next step needs a part of the client's message ([`crate::Protocol::stream_task`]).
+    /// Returns whether the next step needs a part of the client's message ([`crate::Protocol::stream_task`]).
     fn needs_part(&self) -> bool {
         false
     }

@@ -23,7 +23,7 @@ struct Inner {
 }
 
 impl SharedBytes {
-    /// A message, or the beginning of one, that is charged to `memory`
+    /// Creates a message, or the beginning of one, that is charged to `memory`
     /// ([`subscriptions::Subscriptions::queue_memory`]).
     pub fn new(message: impl Into<OutgoingMessage>, memory: &Arc<QueueMemory>) -> Self {
         let message = message.into();
@@ -33,17 +33,17 @@ impl SharedBytes {
         Self(Arc::new(Inner { kind, bytes, charge }))
     }
 
-    /// The kind of the message.
+    /// Returns the kind of the message.
     pub fn kind(&self) -> MessageKind {
         self.0.kind
     }
 
-    /// Its bytes in memory, divided by the number of its owners.
+    /// Returns its bytes in memory, divided by the number of its owners.
     pub(crate) fn memory(&self) -> usize {
         self.0.charge.bytes() / Arc::strong_count(&self.0)
     }
 
-    /// Whether dropping this one frees the bytes.
+    /// Returns whether dropping this one frees the bytes.
     pub(crate) fn is_last(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }

@@ -45,7 +45,7 @@ impl<'a> ChainReply<'a> {
         Ok(Self { removed, added, blocks, blocks_left })
     }
 
-    /// The number of blocks that are not read yet.
+    /// Returns the number of blocks that are not read yet.
     pub fn blocks_left(&self) -> usize {
         self.blocks_left
     }

@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The bytes that are not read yet.
+    /// Returns the bytes that are not read yet.
     pub(crate) fn remaining(&self) -> &'a [u8] {
         self.rest
     }
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         self.array().map(Hash)
     }
 
-    /// A byte that is 0 or 1.
+    /// Reads a byte that is 0 or 1.
     pub(crate) fn flag(&mut self, field: &'static str) -> Result<bool, BorshError> {
         match self.u8()? {
             0 => Ok(false),
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value that may be missing.
+    /// Reads a value that may be missing.
     pub(crate) fn option<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, BorshError>,
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         if self.flag("the tag of an option")? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// A value that must not be missing, although it may be by its type.
+    /// Reads a value that must not be missing, although it may be by its type.
     pub(crate) fn present<T>(
         &mut self,
         field: &'static str,
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         self.option(read)?.ok_or(BorshError::MissingField { field })
     }
 
-    /// Bytes after their length.
+    /// Reads bytes after their length.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], BorshError> {
         let len = self.u32()?;
         self.take_bytes(len as usize)
@@ -148,17 +148,18 @@ impl<'a> Reader<'a> {
             .map_err(|error| BorshError::Invalid { field, reason: error.to_string() })
     }
 
-    /// A structure after its length. What is left of it after its known fields is from a newer version, and skipped.
+    /// Reads a structure after its length. What is left of it after its known fields is from a newer version, and
+    /// skipped.
     pub(crate) fn payload(&mut self) -> Result<Self, BorshError> {
         self.bytes().map(Self::new)
     }
 
-    /// An optional structure: it has a length, and within it a tag and another length.
+    /// Reads an optional structure: it has a length, and within it a tag and another length.
     pub(crate) fn optional_payload(&mut self) -> Result<Option<Self>, BorshError> {
         self.payload()?.option(Self::payload)
     }
 
-    /// The number of elements that follow, if that many of `element_bytes` bytes fit into the rest.
+    /// Reads the number of elements that follow, if that many of `element_bytes` bytes fit into the rest.
     pub(crate) fn count(&mut self, element_bytes: usize) -> Result<usize, BorshError> {
         let count = self.u32()?;
         let left = self.rest.len();
@@ -168,7 +169,7 @@ impl<'a> Reader<'a> {
         Ok(count as usize)
     }
 
-    /// A list of elements, each of which has at least `element_bytes` bytes.
+    /// Reads a list of elements, each of which has at least `element_bytes` bytes.
     pub(crate) fn list<T>(
         &mut self,
         element_bytes: usize,

@@ -67,7 +67,7 @@ impl BorshUtxosReply {
         Ok(head)
     }
 
-    /// The bytes of the whole reply.
+    /// Returns the bytes of the whole reply.
     pub fn frame_bytes(&self) -> u64 {
         const HEAD_BYTES: u64 = 9 + 1 + 2 + 1 + 4 + 2 + 4 + 4;
         self.bytes.saturating_add(HEAD_BYTES)
@@ -123,7 +123,7 @@ fn encode_method_reply(id: u64, method: Method, write: impl FnOnce(&mut Vec<u8>)
     })
 }
 
-/// The fields of a reply's structure after its version.
+/// Reads a reply's structure up to its fields.
 fn read_structure(structure: &[u8]) -> Result<Reader<'_>, BorshError> {
     let mut reader = Reader::new(structure);
     let _version = reader.u16()?;

@@ -29,13 +29,13 @@ pub enum VerbosityLevel {
 }
 
 impl BorshRequest<'_> {
-    /// The addresses of getUtxosByAddresses and getBalancesByAddresses.
+    /// Reads the addresses of getUtxosByAddresses and getBalancesByAddresses.
     pub fn addresses(&self) -> Result<Vec<KaspaAddress>, BorshError> {
         let mut reader = self.reader()?;
         read_addresses(&mut reader)
     }
 
-    /// The address of getBalanceByAddress.
+    /// Reads the address of getBalanceByAddress.
     pub fn address(&self) -> Result<KaspaAddress, BorshError> {
         let mut reader = self.reader()?;
         read_address(&mut reader)
@@ -46,7 +46,7 @@ impl BorshRequest<'_> {
         self.reader().map(drop)
     }
 
-    /// The scope of subscribe and unsubscribe.
+    /// Reads the scope of subscribe and unsubscribe.
     pub fn scope(&self) -> Result<Scope, BorshError> {
         let mut reader = self.reader()?;
         let variant = reader.u8()?;
@@ -62,7 +62,7 @@ impl BorshRequest<'_> {
         }
     }
 
-    /// The fields after the version.
+    /// Returns the fields after the version.
     fn reader(&self) -> Result<Reader<'_>, BorshError> {
         let mut reader = Reader::new(self.structure()?);
         let _version = reader.u16()?;

@@ -101,7 +101,7 @@ const HEADER: &[Shape] = &[
 ];
 const BLOCK: &[Shape] = &[Version16, Structure(HEADER), Structures(TRANSACTION)];
 
-/// The fields of a method's request.
+/// Returns the fields of a method's request.
 fn request_shape(method: Method) -> &'static [Shape] {
     match method {
         Method::Ping => &[],
@@ -151,7 +151,8 @@ fn request_shape(method: Method) -> &'static [Shape] {
     }
 }
 
-/// Checks a request, without an allocation. After an error reply with [`crate::ServerError::InvalidPayload`], as kaspad does.
+/// Checks a request, without an allocation. After an error reply with [`crate::ServerError::InvalidPayload`], as kaspad
+/// does.
 pub fn check_borsh_request(request: &BorshRequest<'_>) -> Result<(), BorshError> {
     let fields = match request.operation {
         Operation::Method(method) => request_shape(method),
@@ -224,7 +225,7 @@ fn walk_list(
     (0..count).try_for_each(|_| walk(reader))
 }
 
-/// The fewest bytes of a field.
+/// Returns the fewest bytes of a field.
 fn min_bytes(field: &Shape) -> usize {
     match field {
         Fixed(bytes) => *bytes,

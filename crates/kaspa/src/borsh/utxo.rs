@@ -80,7 +80,7 @@ pub(crate) fn read_script(reader: &mut Reader<'_>) -> Result<ScriptPublicKey, Bo
     Ok(ScriptPublicKey { version, script: reader.bytes()?.into() })
 }
 
-/// The bytes of a UTXO in a list, with its length.
+/// Returns the bytes of a UTXO in a list, with its length.
 ///
 /// ```
 /// use kaspa::{AddressPayload, borsh_utxo_bytes};
@@ -116,7 +116,7 @@ impl AddressUtxo {
         });
     }
 
-    /// The bytes that [`Self::encode_borsh_into`] appends.
+    /// Returns the bytes that [`Self::encode_borsh_into`] appends.
     pub fn borsh_bytes(&self) -> usize {
         let payload = self.address.as_ref().map(|address| &address.payload);
         let script_bytes = self.entry.script_public_key.script.len();

@@ -90,7 +90,7 @@ impl<'a> JsonServerMessage<'a> {
         Ok(Self { id, operation, params, error })
     }
 
-    /// The parameters of a successful reply, or its error.
+    /// Returns the parameters of a successful reply, or its error.
     pub fn result(&self) -> Result<Option<&'a RawValue>, ServerError> {
         let Some(error) = self.error else { return Ok(self.params) };
         let parsed = serde_json::from_str::<ErrorEnvelope>(error.get());

@@ -35,12 +35,12 @@ enum ScopeParams {
 }
 
 impl JsonRequest<'_> {
-    /// The addresses of getUtxosByAddresses and getBalancesByAddresses.
+    /// Reads the addresses of getUtxosByAddresses and getBalancesByAddresses.
     pub fn addresses(&self) -> Result<Vec<KaspaAddress>, serde_json::Error> {
         Ok(self.parse_params::<AddressesParams>()?.addresses)
     }
 
-    /// The address of getBalanceByAddress.
+    /// Reads the address of getBalanceByAddress.
     pub fn address(&self) -> Result<KaspaAddress, serde_json::Error> {
         Ok(self.parse_params::<AddressParams>()?.address)
     }
@@ -50,7 +50,7 @@ impl JsonRequest<'_> {
         self.parse_params::<NoParams>().map(|NoParams {}| ())
     }
 
-    /// The scope of subscribe and unsubscribe.
+    /// Reads the scope of subscribe and unsubscribe.
     pub fn scope(&self) -> Result<Scope, serde_json::Error> {
         Ok(match self.parse_params()? {
             ScopeParams::UtxosChanged { addresses } => Scope::UtxosChanged { addresses },
