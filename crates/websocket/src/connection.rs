@@ -779,9 +779,8 @@ async fn with_write_timeout<P: ProtocolTypes>(
         Ok(Err(WriteError::Evicted)) => Err(session.closed().map_or(ConnectionEnd::Gone, end_for)),
         Err(_) => {
             let limit = config.write_timeout_ms;
-            let reason = format!(
-                "less than 64 KiB was read within {limit} ms (pubsub.write_timeout_ms)"
-            );
+            let reason =
+                format!("less than 64 KiB was read within {limit} ms (pubsub.write_timeout_ms)");
             Err(ConnectionEnd::Close(CloseCode::Policy, reason))
         }
     }

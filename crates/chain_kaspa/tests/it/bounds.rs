@@ -2,8 +2,8 @@
 //! million UTXOs, a full ledger.
 
 use chain_kaspa::{
-    Chain, ChainConfig, ChainLoader, HistoryLimits, LoadError, StepError, TemplateCheck, UtxoCursor,
-    UtxoScan, VirtualLimits, VirtualMode, hash_utxos, page_script_utxos, script_totals,
+    Chain, ChainConfig, ChainLoader, HistoryLimits, LoadError, StepError, TemplateCheck,
+    UtxoCursor, UtxoScan, VirtualLimits, VirtualMode, hash_utxos, page_script_utxos, script_totals,
 };
 use kaspa::{
     AddressPayload, AddressUtxo, Hash, Header, Network, Outpoint, ScriptPublicKey, Totals,

@@ -38,11 +38,8 @@ fn a_final_utxo_is_on_one_page_and_a_virtual_one_may_not_be() {
     let y_entry = transaction.outputs[0].to_utxo(daa_score, true);
     let x = Outpoint { transaction_id: Hash::default(), index: 0 };
     let x_entry = UtxoEntry { amount: 100, ..y_entry.clone() };
-    let to_utxo = |outpoint, entry: &UtxoEntry| AddressUtxo {
-        address: None,
-        outpoint,
-        entry: entry.clone(),
-    };
+    let to_utxo =
+        |outpoint, entry: &UtxoEntry| AddressUtxo { address: None, outpoint, entry: entry.clone() };
     chain.join_virtual();
     let added = vec![to_utxo(x, &x_entry), to_utxo(y, &y_entry)];
     chain.apply_utxos_changed(&UtxoChanges { added, removed: Vec::new() });

@@ -200,6 +200,15 @@ async fn errors_have_kaspads_texts() {
 }
 
 #[tokio::test]
+async fn a_request_over_16_mib_is_read_as_in_kaspad() {
+    let node = KaspaNode::start().await;
+    let mut client = JsonClient::connect(&node).await;
+    let params = json!({ "unknown": "a".repeat(17 << 20) });
+    let refused = Err("request deserialization error".to_owned());
+    assert_eq!(client.call("getBalanceByAddress", params).await, refused);
+}
+
+#[tokio::test]
 async fn unknown_messages_end_the_connection() {
     let node = KaspaNode::start().await;
     let unknown =
