@@ -6,8 +6,8 @@
 //! the UTXO set; the commitment, against the product. Since Toccata kaspad requires that the first parent of a chain
 //! block is the chain block before it. A block from before Toccata that has it at another position is refused.
 //! Not checked: proof of work, signatures, and which transactions a block should accept. So a source can forge a chain
-//! without any work: what is proven is that headers, transactions and UTXO set fit together, not that the network has
-//! them.
+//! without any work. The checks prove that headers, transactions and the UTXO set fit together, not that the network
+//! has them.
 
 use std::collections::hash_map::Entry;
 

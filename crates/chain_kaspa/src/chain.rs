@@ -116,7 +116,7 @@ impl Chain {
     /// Returns the readers' access.
     pub fn reader(&self) -> ChainReader {
         let status = Arc::clone(&self.status);
-        ChainReader::new(self.reader.clone(), self.history.published(), status)
+        ChainReader::new(self.reader.clone(), self.history.reader(), status)
     }
 
     /// Returns the sink: the next step starts here. It may be newer than the one that readers see.

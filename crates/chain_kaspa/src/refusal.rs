@@ -41,7 +41,7 @@ pub enum Refusal {
     ScoreTooHigh {
         /// Which score: `DAA` or `blue`.
         name: &'static str,
-        /// The score of the block.
+        /// The score of the refused block.
         score: u64,
         /// The score of the chain block before.
         parent: u64,

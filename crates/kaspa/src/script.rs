@@ -49,7 +49,7 @@ impl ScriptPublicKey {
         Self { version: ADDRESS_SCRIPT_VERSION, script: script.into() }
     }
 
-    /// Returns what the address of this script pays to. `None` if the script has no address.
+    /// Returns the payload of the address of this script. `None` if the script has no address.
     pub fn payload(&self) -> Option<AddressPayload> {
         if self.version != ADDRESS_SCRIPT_VERSION {
             return None;

@@ -164,7 +164,7 @@ fn zeros(count: u32, element_bytes: u32) -> Vec<u8> {
     list
 }
 
-/// Bytes after their length.
+/// Returns bytes, with their length before them.
 fn payload(content: &[u8]) -> Vec<u8> {
     [&(content.len() as u32).to_le_bytes()[..], content].concat()
 }
@@ -180,7 +180,7 @@ fn number_at(structure: &[u8], at: usize) -> usize {
 }
 
 /// Returns the structure of a recorded reply.
-fn recorded(file: &'static str, name: &str) -> Vec<u8> {
+fn find_structure(file: &'static str, name: &str) -> Vec<u8> {
     let is_named = |line: &&str| {
         let mut words = line.split(' ');
         words.next() == Some(name) && words.next() == Some("response")
@@ -197,7 +197,7 @@ fn recorded(file: &'static str, name: &str) -> Vec<u8> {
 
 /// A reply to getBlock with a recorded header and this list of transactions.
 fn block_with(transactions: &[u8]) -> Vec<u8> {
-    let recorded = recorded(BORSH, "getBlock");
+    let recorded = find_structure(BORSH, "getBlock");
     // Versions and lengths: of the reply (2), of the block (4 + 2), then the header.
     let block = [&recorded[6..8], payload_at(&recorded, 8), &payload(transactions)].concat();
     [&recorded[..2], &payload(&block)].concat()
@@ -205,7 +205,7 @@ fn block_with(transactions: &[u8]) -> Vec<u8> {
 
 /// A reply to getVirtualChainFromBlockV2 with one block: a recorded header and this list of transactions.
 fn chain_with(transactions: &[u8]) -> Vec<u8> {
-    let recorded = recorded(CHAIN, "chain_v2_full");
+    let recorded = find_structure(CHAIN, "chain_v2_full");
     // The lists of removed and of added hashes, then that of blocks: its length, its count, the length of the first.
     let added_at = 2 + 4 + 32 * number_at(&recorded, 2);
     let blocks_at = added_at + 4 + 32 * number_at(&recorded, added_at);

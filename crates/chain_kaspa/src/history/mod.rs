@@ -32,7 +32,7 @@ impl History {
     }
 
     /// Returns the readers' access: the published snapshot.
-    pub(crate) fn published(&self) -> Arc<ArcSwap<HistorySnapshot>> {
+    pub(crate) fn reader(&self) -> Arc<ArcSwap<HistorySnapshot>> {
         Arc::clone(&self.published)
     }
 

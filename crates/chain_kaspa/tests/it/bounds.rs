@@ -213,7 +213,8 @@ fn positions_of_the_history_are_valid_after_a_restart() {
     }
     step.commit();
     drop(chain.publish().expect("a publication"));
-    let (before, after) = (follower.reader.history(), chain.reader().history());
+    let before = follower.reader.history();
+    let after = chain.reader().history();
     for accepted in &node.sink().accepting.transactions {
         let position = before.transaction(&accepted.id).expect("a recent one").position;
         let found = after.transaction_at(position).expect("the same position");
