@@ -195,7 +195,7 @@ fn find_structure(file: &'static str, name: &str) -> Vec<u8> {
     }
 }
 
-/// A reply to getBlock with a recorded header and this list of transactions.
+/// Returns a reply to getBlock with a recorded header and this list of transactions.
 fn block_with(transactions: &[u8]) -> Vec<u8> {
     let recorded = find_structure(BORSH, "getBlock");
     // Versions and lengths: of the reply (2), of the block (4 + 2), then the header.
@@ -203,7 +203,7 @@ fn block_with(transactions: &[u8]) -> Vec<u8> {
     [&recorded[..2], &payload(&block)].concat()
 }
 
-/// A reply to getVirtualChainFromBlockV2 with one block: a recorded header and this list of transactions.
+/// Returns a reply to getVirtualChainFromBlockV2 with one block: a recorded header and this list of transactions.
 fn chain_with(transactions: &[u8]) -> Vec<u8> {
     let recorded = find_structure(CHAIN, "chain_v2_full");
     // The lists of removed and of added hashes, then that of blocks: its length, its count, the length of the first.

@@ -1,13 +1,12 @@
-//! Bounds: the depth of reorganizations, the memory of the history, the differences of the virtual state, a script with a
-//! million UTXOs, a full ledger.
+//! Bounds: the depth of reorganizations, the memory of the history, the differences of the virtual state, a full ledger.
 
 use chain_kaspa::{
     Chain, ChainConfig, ChainLoader, HistoryLimits, LoadError, StepError, TemplateCheck,
-    UtxoCursor, UtxoScan, VirtualLimits, VirtualMode, hash_utxos, page_script_utxos, script_totals,
+    VirtualLimits, VirtualMode, hash_utxos, script_totals,
 };
 use kaspa::{
-    AddressPayload, AddressUtxo, Hash, Header, Network, Outpoint, ScriptPublicKey, Totals,
-    UtxoChanges, UtxoEntry,
+    AddressPayload, AddressUtxo, Hash, Header, Network, Outpoint, ScriptPublicKey, UtxoChanges,
+    UtxoEntry,
 };
 use ledger::Commitment;
 use query::{LedgerConfig, LedgerError};
@@ -16,8 +15,6 @@ use crate::follower::{Follower, assert_same};
 use crate::node::Node;
 
 const DEPTH: usize = 8;
-/// UTXOs of one script.
-const ACCOUNT_UTXOS: u32 = 1_000_000;
 
 pub(crate) fn config() -> ChainConfig {
     ChainConfig { depth_max: DEPTH, ..ChainConfig::new(10_000) }
@@ -355,71 +352,4 @@ fn a_set_that_its_block_does_not_commit_to_is_refused() {
     let doubled = [&utxos[..], &utxos[..1]].concat();
     let wrong = load(&doubled).map(|_| ());
     assert!(matches!(wrong, Err(LoadError::Utxo(_))), "{wrong:?}");
-}
-
-#[test]
-fn an_account_of_a_million_utxos_is_read_in_pages() {
-    let script = p2pk(1);
-    let address = script.ledger_address();
-    let utxos: Vec<_> =
-        (0..ACCOUNT_UTXOS).map(|number| utxo(number, &script, u64::from(number))).collect();
-    let config = ChainConfig::new(ACCOUNT_UTXOS + 1_000);
-    let mut chain = load(config, &utxos).expect("the set of the header");
-    drop(utxos);
-    let amount = u64::from(ACCOUNT_UTXOS) * u64::from(ACCOUNT_UTXOS - 1) / 2;
-    let totals = Totals { amount, count: u64::from(ACCOUNT_UTXOS), with_covenant: 0 };
-    let reader = chain.reader();
-    let view = reader.utxos.view(Commitment::Confirmed);
-    assert_eq!(script_totals(&view, &address), totals);
-
-    // In steps, on one view.
-    let mut scan = UtxoScan::new(address);
-    let mut count = 0;
-    let mut sum = 0;
-    let mut longest_step = 0;
-    loop {
-        let before = count;
-        let has_more = scan.step(&view, 1_000, |utxo| {
-            count += 1;
-            sum += utxo.amount;
-        });
-        longest_step = longest_step.max(count - before);
-        if !has_more {
-            break;
-        }
-    }
-    assert_eq!((count, sum), (totals.count, totals.amount));
-    assert!(longest_step <= 1_000);
-
-    // In pages, while the virtual state changes: each that stays is on one page.
-    chain.join_virtual();
-    let mut seen = vec![false; ACCOUNT_UTXOS as usize];
-    let mut after: Option<UtxoCursor> = None;
-    let mut pages = 0_u32;
-    loop {
-        let view = reader.utxos.view(Commitment::Processed);
-        let page = page_script_utxos(&view, &address, after, 10_000).expect("the same run");
-        assert!(page.utxos.len() <= 10_000);
-        for utxo in &page.utxos {
-            if let Some(seen) = seen.get_mut(utxo.amount as usize) {
-                assert!(!*seen, "{} is on two pages", utxo.amount);
-                *seen = true;
-            }
-        }
-        pages += 1;
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-        // A new one, and one of the first ten, is spent.
-        let new = utxo(ACCOUNT_UTXOS + pages, &script, u64::MAX / 1_000);
-        let spent = utxo(pages % 10, &script, u64::from(pages % 10));
-        let to_utxo = |(outpoint, entry)| AddressUtxo { address: None, outpoint, entry };
-        let changes = UtxoChanges { added: vec![to_utxo(new)], removed: vec![to_utxo(spent)] };
-        chain.apply_utxos_changed(&changes);
-        drop(chain.publish().expect("a publication"));
-    }
-    assert!(pages >= 100);
-    let missed = seen[10..].iter().filter(|seen| !**seen).count();
-    assert_eq!(missed, 0);
 }
