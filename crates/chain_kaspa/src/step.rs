@@ -160,8 +160,8 @@ impl ChainStep<'_> {
     }
 
     /// Makes the last added block the sink. Readers see it after the next publication. A step without blocks changes
-    /// nothing: a source that has nothing new is asked again and again, and the ages of differences count steps. After
-    /// a refused block the whole step is discarded.
+    /// nothing: a source without new blocks is polled repeatedly, and the ages of differences count steps. After a
+    /// refused block the whole step is discarded.
     pub fn commit(mut self) {
         let is_empty = self.removed_len == 0 && self.added.is_empty();
         if is_empty || self.chain.refused.is_some() {

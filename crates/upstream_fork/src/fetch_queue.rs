@@ -124,7 +124,7 @@ impl FetchQueue {
         }
         let client = fetch.client;
         let own = queues.by_client.get(&client).map_or(0, |own| own.waiting.len());
-        // So a client without a fetch gets a place until all of them are taken, however many others have their part.
+        // So a client without a fetch may add one until the queue is full, however many the others have.
         if own >= FETCHES_MAX.saturating_sub(queues.len) {
             return Err(FetchError::TooMany { waiting: queues.len, limit: FETCHES_MAX });
         }
@@ -232,7 +232,7 @@ impl Queues {
 
 impl ClientQueue {
     /// Returns the time until the first fetch may start. It is zero also at its deadline, when it only gets its error,
-    /// and once its client has left, when it only frees its place.
+    /// and once its client has left, when it only leaves the queue.
     fn delay(&self, limits: &ClientLimits, now: Instant, since_start: Duration) -> Duration {
         if self.waiting.front().is_some_and(|fetch| fetch.end.is_abandoned()) {
             return Duration::ZERO;
@@ -311,7 +311,7 @@ mod tests {
             waiting.extend(push_some(&fetches, client, places));
             assert!(fetches.push(fetch(client).0).is_err(), "{client:?} has its part");
         }
-        // Each client gets a place until all are taken.
+        // Each client may add one until the queue is full.
         for client in 0..32 {
             waiting.extend(push_some(&fetches, ClientId(100 + client), 1));
         }

@@ -84,7 +84,7 @@ fn a_deep_list_of_foreign_blocks_is_not_too_deep() {
     }
     follower.poll(&node).expect("an honest node");
     let chain: Vec<Hash> = node.newest_blocks(4).map(|block| block.accepting.hash).collect();
-    // The source has another block in place of our sink: it is asked again.
+    // The source has another block in place of our sink, so the request is repeated.
     let foreign = vec![Hash([1; 32]); DEPTH + 5];
     let not_on_chain = StepError::NotOnChain { removed: foreign[0], expected: chain[3] };
     assert_eq!(follower.apply(&foreign, Vec::new()), Err(not_on_chain));
@@ -278,7 +278,7 @@ fn versions_of_one_outpoint_are_bounded() {
     follower.chain.apply_utxos_changed(&UtxoChanges { added, removed: Vec::new() });
     let state = follower.chain.status().virtual_state;
     assert_eq!((state.differences, state.contradictions), (16, 1));
-    // The same versions in the other direction do not end it: some were not counted.
+    // Removing the same versions does not end the contradiction, because some were not counted.
     let removed = (0..16).map(to_utxo).collect();
     follower.chain.apply_utxos_changed(&UtxoChanges { added: Vec::new(), removed });
     assert_eq!(follower.chain.status().virtual_state.contradictions, 1);
