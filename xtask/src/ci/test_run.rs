@@ -220,7 +220,7 @@ fn find_failed_output(lines: &[String]) -> Vec<String> {
         if line.starts_with("---- ") && line.ends_with(" stdout ----") {
             sections.push(Vec::new());
             is_open = true;
-        } else if line == "failures:" || line == "stack backtrace:" {
+        } else if line == "failures:" || line.eq_ignore_ascii_case("stack backtrace:") {
             is_open = false;
         }
         if let Some(section) = sections.last_mut().filter(|_| is_open)
