@@ -1,0 +1,193 @@
+//! The settings of a follower: its sources, timeouts, intervals and limits.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http_client::Server;
+use kaspa::{Event, Network};
+
+/// The scheme of wRPC without TLS.
+const SCHEME: &str = "ws://";
+
+/// A kaspad that is followed, by its port for wRPC in Borsh.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SourceConfig {
+    /// The URL: `ws://HOST:PORT[/PATH]`.
+    pub url: String,
+}
+
+impl SourceConfig {
+    /// Creates the settings of a source.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into() }
+    }
+
+    /// Returns what logs and responses show of the source.
+    pub fn server(&self) -> Server {
+        Server::from_url(&self.url)
+    }
+
+    /// Whether the URL can be connected to: the scheme is `ws`, and the host and the port are valid.
+    pub fn has_valid_url(&self) -> bool {
+        self.authority().is_some() && self.server().is_valid()
+    }
+
+    /// Returns the host and the port, as in `127.0.0.1:17110`.
+    pub(crate) fn authority(&self) -> Option<&str> {
+        let rest = self.url.strip_prefix(SCHEME)?;
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let (_, port) = authority.rsplit_once(':')?;
+        let is_valid = port.parse::<u16>().is_ok() && !authority.contains('@');
+        is_valid.then_some(authority)
+    }
+}
+
+/// The server only: a path may contain a secret.
+impl fmt::Debug for SourceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SourceConfig({})", self.server())
+    }
+}
+
+/// The settings of a follower.
+#[derive(Clone, Debug)]
+pub struct FollowerConfig {
+    /// The network. Sources of other networks are refused.
+    pub network: Network,
+    /// The sources, the preferred one first. One of them is followed at a time.
+    pub sources: Vec<SourceConfig>,
+    /// The limits of a connection.
+    pub connection: ConnectionConfig,
+    /// The intervals of a session.
+    pub session: SessionConfig,
+    /// The file that the UTXO set of the newest final block is written to, if any.
+    pub snapshot: Option<SnapshotConfig>,
+}
+
+/// The limits of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionConfig {
+    /// Time limit of the TCP handshake and of the WebSocket handshake. Default: 10 s.
+    pub connect_timeout: Duration,
+    /// Time limit of a call. kaspad needs up to a minute for a page of full blocks. Default: 120 s.
+    pub call_timeout: Duration,
+    /// Bytes of a message. A page of the chain has at most 2,480 merged blocks, some 300 MB if all of them are full. A
+    /// page that is longer is requested block by block. Default: 512 MiB.
+    pub message_bytes_max: usize,
+    /// Bytes of notifications that arrive while a reply is awaited. The connection is closed above it. Default: 128 MiB.
+    pub notification_bytes_max: usize,
+    /// Bytes of notifications that wait for the writer. At this limit nothing more is read. Default: 64 MiB.
+    pub queue_bytes_max: usize,
+}
+
+/// The intervals of a session with a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionConfig {
+    /// The chain is requested at this interval, also without a notification. It finds a connection that is dead.
+    /// Default: 5 s.
+    pub poll_interval: Duration,
+    /// Interval between comparisons with a block template. kaspad builds one for each. Default: 10 s.
+    pub template_interval: Duration,
+    /// The same interval while the virtual state is not known to be complete. Default: 1 s.
+    pub joining_interval: Duration,
+    /// Time after which an announced DAA score is shown without a change of UTXOs. Default: 50 ms.
+    pub daa_score_delay: Duration,
+    /// Time without a new chain block after which another source is tried, if there is one. Default: 60 s.
+    pub stall_timeout: Duration,
+    /// The pauses after rounds without success start with this one and double. Default: 250 ms.
+    pub reconnect_delay_min: Duration,
+    /// The longest pause. Default: 10 s.
+    pub reconnect_delay_max: Duration,
+    /// Events that are passed on to the sinks as they come. The chain's own events are not among them.
+    pub relayed_events: Vec<Event>,
+}
+
+/// The snapshot file of a follower.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotConfig {
+    /// The path of the file. It is replaced as a whole.
+    pub path: PathBuf,
+    /// Interval between two writes. Default: 10 minutes.
+    pub interval: Duration,
+}
+
+impl FollowerConfig {
+    /// Creates the default settings for a network and its sources.
+    pub fn new(network: Network, sources: Vec<SourceConfig>) -> Self {
+        Self {
+            network,
+            sources,
+            connection: ConnectionConfig::default(),
+            session: SessionConfig::default(),
+            snapshot: None,
+        }
+    }
+}
+
+impl SnapshotConfig {
+    /// Creates the default settings for a path.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), interval: Duration::from_secs(600) }
+    }
+}
+
+impl Default for ConnectionConfig {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            call_timeout: Duration::from_secs(120),
+            message_bytes_max: 512 << 20,
+            notification_bytes_max: 128 << 20,
+            queue_bytes_max: 64 << 20,
+        }
+    }
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            poll_interval: Duration::from_secs(5),
+            template_interval: Duration::from_secs(10),
+            joining_interval: Duration::from_secs(1),
+            daa_score_delay: Duration::from_millis(50),
+            stall_timeout: Duration::from_secs(60),
+            reconnect_delay_min: Duration::from_millis(250),
+            reconnect_delay_max: Duration::from_secs(10),
+            relayed_events: vec![
+                Event::BlockAdded,
+                Event::NewBlockTemplate,
+                Event::FinalityConflict,
+                Event::FinalityConflictResolved,
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_needs_its_scheme_and_port() {
+        let valid = |url: &str| SourceConfig::new(url).has_valid_url();
+        for url in ["ws://127.0.0.1:17110", "ws://kaspa.example:1/path", "ws://[::1]:17110"] {
+            assert!(valid(url), "{url}");
+        }
+        let refused = [
+            "wss://127.0.0.1:17110",
+            "http://127.0.0.1:17110",
+            "127.0.0.1:17110",
+            "ws://127.0.0.1",
+            "ws://user:key@127.0.0.1:1",
+            "ws://127.0.0.1:99999",
+            "ws://:1",
+            "",
+        ];
+        for url in refused {
+            assert!(!valid(url), "{url}");
+        }
+        let source = SourceConfig::new("ws://127.0.0.1:1/secret");
+        assert_eq!(format!("{source:?}"), "SourceConfig(ws://127.0.0.1:1)");
+    }
+}

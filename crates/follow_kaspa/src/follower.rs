@@ -1,0 +1,107 @@
+//! A follower: its chain, its settings, and the parts that run.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use chain_kaspa::{Chain, ChainReader};
+
+use crate::config::FollowerConfig;
+use crate::error::FollowError;
+use crate::event::EventSink;
+use crate::session::SessionContext;
+use crate::snapshot_thread::SnapshotThread;
+use crate::sources::Sources;
+use crate::status::FollowStatus;
+use crate::writer::{Writer, writer_channel};
+
+/// A chain that is not followed yet.
+pub struct Follower {
+    config: FollowerConfig,
+    chain: Chain,
+    reader: ChainReader,
+    status: Arc<FollowStatus>,
+}
+
+/// A running follower.
+pub struct FollowHandle {
+    thread: JoinHandle<Result<(), FollowError>>,
+    sources: tokio::task::JoinHandle<()>,
+    snapshot: Option<SnapshotThread>,
+}
+
+impl Follower {
+    /// Creates a follower of a chain, which [`crate::start_chain`] returns.
+    pub fn new(config: FollowerConfig, chain: Chain) -> Result<Self, FollowError> {
+        if config.sources.is_empty() {
+            return Err(FollowError::NoSource);
+        }
+        if let Some(source) = config.sources.iter().find(|source| !source.has_valid_url()) {
+            return Err(FollowError::Url { server: source.server().to_string() });
+        }
+        let reader = chain.reader();
+        let status = Arc::new(FollowStatus::new(reader.clone()));
+        Ok(Self { config, chain, reader, status })
+    }
+
+    /// Returns the readers' access to the chain.
+    pub fn reader(&self) -> &ChainReader {
+        &self.reader
+    }
+
+    /// Returns the progress. It is also a collector of metrics.
+    pub fn status(&self) -> &Arc<FollowStatus> {
+        &self.status
+    }
+
+    /// Follows the sources: a task on the current runtime, a thread that writes, and one for the snapshot file. Events go
+    /// to `sinks`. The runtime needs more than one thread, or [`FollowHandle::stop`] waits forever.
+    pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
+        let Self { config, chain, reader, status } = self;
+        let FollowerConfig { network, sources, connection, session, snapshot } = config;
+        let snapshot = snapshot.map(|snapshot| {
+            SnapshotThread::start(snapshot, network, reader.clone(), Arc::clone(&status))
+        });
+        let snapshot = snapshot.transpose().map_err(FollowError::Thread)?;
+        let (handle, messages) = writer_channel(&connection);
+        let writer = Writer::new(chain, Arc::clone(&status), sinks);
+        let thread = std::thread::Builder::new().name("kaspa-writer".into());
+        let thread = thread.spawn(move || {
+            let ended = writer.run(messages);
+            if let Err(error) = &ended {
+                let error = error as &dyn std::error::Error;
+                tracing::error!(error, "the writing thread ends");
+            }
+            ended
+        });
+        let thread = thread.map_err(FollowError::Thread)?;
+        let has_others = sources.len() > 1;
+        let context = SessionContext {
+            network,
+            config: session,
+            reader,
+            status,
+            writer: handle,
+            has_others,
+        };
+        let sources = tokio::spawn(Sources { sources, connection, context }.run());
+        Ok(FollowHandle { thread, sources, snapshot })
+    }
+}
+
+impl FollowHandle {
+    /// Whether the writing thread has ended. Without [`Self::stop`] it ends only on an error.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait, and for a file that is
+    /// being written.
+    pub fn stop(self) -> Result<(), FollowError> {
+        self.sources.abort();
+        let ended = self.thread.join().map_err(|_| FollowError::Panicked)?;
+        if let Some(snapshot) = self.snapshot {
+            snapshot.stop();
+        }
+        ended
+    }
+}
