@@ -15,7 +15,7 @@ use ledger::Commitment;
 
 use crate::session::Session;
 use crate::source_error::SourceError;
-use crate::writer::{Fork, StepOutcome, WriterMessage};
+use crate::writer::{Fork, StepOutcome, WriterMessage, count_known};
 
 /// A page with fewer blocks ends at the sink: a longer one has at least ten times the blocks that one block may merge.
 const PAGE_BLOCKS_MIN: usize = 10;
@@ -116,13 +116,23 @@ impl Session<'_> {
             return Err(SourceError::Contradiction { method, what });
         }
         let sink = self.context.reader.status().sink.hash;
+        let mut start = start;
+        let mut known_len = 0;
+        if start != sink && removed.is_empty() {
+            // The page begins with blocks that we have.
+            let recent = self.recent_blocks().await?;
+            let newest_first = recent.iter().rev().copied();
+            let left: Vec<Hash> = newest_first.take_while(|hash| *hash != start).collect();
+            known_len = count_known(&left, &added);
+            start = known_len.checked_sub(1).map_or(start, |last| added[last]);
+        }
         if start != sink || !removed.is_empty() {
             self.check_work(sink, added.last()).await?;
         }
         let mut outcome = StepOutcome::default();
         let mut fork = Fork { start, removed };
         let mut parent: Option<Block> = None;
-        for accepted in accepted {
+        for accepted in accepted.into_iter().skip(known_len) {
             let merging = self.request_block(accepted.accepting_block).await?;
             let block = self.assemble_block(&merging, &accepted, parent.as_ref()).await?;
             let next_fork = Fork { start: block.hash, removed: Vec::new() };

@@ -56,6 +56,8 @@ pub(crate) struct Session<'a> {
     virtual_mode: VirtualMode,
     /// Whether the source said that its chain changed.
     is_chain_changed: bool,
+    /// Whether the source replaced its UTXO set since the virtual state was joined.
+    is_set_replaced: bool,
     timers: Timers,
 }
 
@@ -96,6 +98,7 @@ impl<'a> Session<'a> {
             has_utxo_index: info.has_utxo_index,
             virtual_mode: VirtualMode::Off,
             is_chain_changed: false,
+            is_set_replaced: false,
             timers,
         })
     }
@@ -158,6 +161,9 @@ impl<'a> Session<'a> {
             // What came before the reply belongs to the state before it.
             if self.is_chain_changed && !self.connection.has_stored() {
                 self.catch_up().await?;
+                if std::mem::take(&mut self.is_set_replaced) {
+                    self.join_virtual().await?;
+                }
             }
         }
     }
@@ -202,7 +208,7 @@ impl<'a> Session<'a> {
             Notification::PruningPointUtxoSetOverride => {
                 writer.send(WriterMessage::ReplaceUtxoSet).await?;
                 self.is_chain_changed = true;
-                self.expect_join();
+                self.is_set_replaced = self.has_utxo_index;
             }
             notification @ (Notification::BlockAdded(_)
             | Notification::NewBlockTemplate
@@ -232,14 +238,9 @@ impl<'a> Session<'a> {
         let daa_score = info.virtual_daa_score;
         let joined = WriterMessage::JoinVirtual { daa_score, sink_block };
         self.context.writer.send(joined).await?;
-        self.expect_join();
-        Ok(())
-    }
-
-    /// The virtual state is to be compared soon.
-    fn expect_join(&mut self) {
         self.virtual_mode = VirtualMode::Joining;
         self.timers.template = Instant::now();
+        Ok(())
     }
 
     /// Compares the virtual state with a block template, after everything that came before the template.

@@ -121,6 +121,11 @@ impl From<FollowError> for ApplyError {
     }
 }
 
+/// Returns how many of the blocks that leave, the lowest first, join again as the first ones.
+pub(crate) fn count_known(removed: &[Hash], added: &[Hash]) -> usize {
+    removed.iter().rev().zip(added).take_while(|(left, joined)| left == joined).count()
+}
+
 /// Creates the channel between sessions and the writer.
 pub(crate) fn writer_channel(
     config: &ConnectionConfig,
@@ -324,6 +329,13 @@ impl Writer {
         let mut hashes = added.into_iter();
         let removed = std::mem::take(&mut page.removed);
         let mut removed = self.find_removed(&Fork { start, removed })?;
+        // From an older block of ours, the page begins with blocks that we have.
+        let known_len = count_known(&removed, hashes.as_slice());
+        for _ in 0..known_len {
+            hashes.next();
+            page.next_block()?;
+        }
+        removed.truncate(removed.len() - known_len);
         let mut outcome = StepOutcome { added: 0, removed: removed.len() };
         loop {
             let step_removed = std::mem::take(&mut removed);
