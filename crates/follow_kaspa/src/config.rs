@@ -57,6 +57,9 @@ pub struct FollowerConfig {
     pub network: Network,
     /// The sources, the preferred one first. One of them is followed at a time.
     pub sources: Vec<SourceConfig>,
+    /// Kaspads by their ports for wRPC in JSON. Notifications that are passed on to clients in JSON come from one of them.
+    /// The chain does not: without one, clients in JSON lack blockAdded and the like.
+    pub json_sources: Vec<SourceConfig>,
     /// The limits of a connection.
     pub connection: ConnectionConfig,
     /// The intervals of a session.
@@ -118,6 +121,7 @@ impl FollowerConfig {
         Self {
             network,
             sources,
+            json_sources: Vec::new(),
             connection: ConnectionConfig::default(),
             session: SessionConfig::default(),
             snapshot: None,

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use chain_kaspa::{Chain, ChainReader};
+use tokio::task::JoinSet;
 
 use crate::config::FollowerConfig;
 use crate::error::FollowError;
 use crate::event::EventSink;
+use crate::json_relay::JsonRelay;
 use crate::session::SessionContext;
 use crate::snapshot_thread::SnapshotThread;
 use crate::sources::Sources;
@@ -25,7 +27,8 @@ pub struct Follower {
 /// A running follower.
 pub struct FollowHandle {
     thread: JoinHandle<Result<(), FollowError>>,
-    sources: tokio::task::JoinHandle<()>,
+    /// The tasks of the connections.
+    tasks: JoinSet<()>,
     snapshot: Option<SnapshotThread>,
 }
 
@@ -35,7 +38,8 @@ impl Follower {
         if config.sources.is_empty() {
             return Err(FollowError::NoSource);
         }
-        if let Some(source) = config.sources.iter().find(|source| !source.has_valid_url()) {
+        let mut sources = config.sources.iter().chain(&config.json_sources);
+        if let Some(source) = sources.find(|source| !source.has_valid_url()) {
             return Err(FollowError::Url { server: source.server().to_string() });
         }
         let reader = chain.reader();
@@ -57,7 +61,8 @@ impl Follower {
     /// to `sinks`. The runtime needs more than one thread, or [`FollowHandle::stop`] waits forever.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
         let Self { config, chain, reader, status } = self;
-        let FollowerConfig { network, sources, connection, session, snapshot } = config;
+        let FollowerConfig { network, sources, json_sources, connection, session, snapshot } =
+            config;
         let snapshot = snapshot.map(|snapshot| {
             SnapshotThread::start(snapshot, network, reader.clone(), Arc::clone(&status))
         });
@@ -83,8 +88,15 @@ impl Follower {
             writer: handle,
             has_others,
         };
-        let sources = tokio::spawn(Sources { sources, connection, context }.run());
-        Ok(FollowHandle { thread, sources, snapshot })
+        let mut tasks = JoinSet::new();
+        if !json_sources.is_empty() {
+            let writer = context.writer.clone();
+            let session = context.config.clone();
+            let sources = json_sources;
+            tasks.spawn(JsonRelay { network, sources, connection, session, writer }.run());
+        }
+        tasks.spawn(Sources { sources, connection, context }.run());
+        Ok(FollowHandle { thread, tasks, snapshot })
     }
 }
 
@@ -96,8 +108,8 @@ impl FollowHandle {
 
     /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait, and for a file that is
     /// being written.
-    pub fn stop(self) -> Result<(), FollowError> {
-        self.sources.abort();
+    pub fn stop(mut self) -> Result<(), FollowError> {
+        self.tasks.abort_all();
         let ended = self.thread.join().map_err(|_| FollowError::Panicked)?;
         if let Some(snapshot) = self.snapshot {
             snapshot.stop();

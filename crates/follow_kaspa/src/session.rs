@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::{SessionConfig, SourceConfig};
 use crate::connection::{Connection, ReceivedNotification};
+use crate::encoding::Encoding;
 use crate::source_error::SourceError;
 use crate::status::FollowStatus;
 use crate::writer::{WriterHandle, WriterMessage};
@@ -126,9 +127,7 @@ impl<'a> Session<'a> {
         if self.has_utxo_index {
             scopes.push(Scope::UtxosChanged { addresses: Vec::new() });
         }
-        let relayed = self.context.config.relayed_events.iter().copied();
-        let relayed = relayed.filter(|event| RELAYABLE_EVENTS.contains(event));
-        scopes.extend(relayed.map(Scope::Other));
+        scopes.extend(relayed_scopes(&self.context.config));
         for scope in scopes {
             self.connection.subscribe(&scope).await?;
         }
@@ -215,7 +214,8 @@ impl<'a> Session<'a> {
             | Notification::FinalityConflict { .. }
             | Notification::FinalityConflictResolved { .. }) => {
                 let permit = writer.permit(bytes).await?;
-                writer.send(WriterMessage::Relay { notification, permit }).await?;
+                let encoding = Encoding::Borsh;
+                writer.send(WriterMessage::Relay { encoding, notification, permit }).await?;
             }
         }
         Ok(())
@@ -278,6 +278,12 @@ impl<'a> Session<'a> {
         self.timers.template = Instant::now() + interval;
         Ok(())
     }
+}
+
+/// Returns the scopes of the events that are passed on to the sinks.
+pub(crate) fn relayed_scopes(config: &SessionConfig) -> impl Iterator<Item = Scope> {
+    let relayed = config.relayed_events.iter().copied();
+    relayed.filter(|event| RELAYABLE_EVENTS.contains(event)).map(Scope::Other)
 }
 
 fn check_server(info: &ServerInfo, network: Network) -> Result<(), SourceError> {

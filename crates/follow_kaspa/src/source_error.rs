@@ -50,6 +50,15 @@ pub enum SourceError {
     /// A message in JSON came. The source is another port of kaspad.
     #[error("the source sends text; fix: name its port for wRPC in Borsh")]
     Text,
+    /// A binary message came on a port for JSON.
+    #[error("the source sends binary messages; fix: name its port for wRPC in JSON")]
+    Binary,
+    /// A message in JSON cannot be decoded.
+    #[error("a message of the source is malformed: {reason}")]
+    InvalidJson {
+        /// What is wrong.
+        reason: String,
+    },
     /// A message cannot be decoded.
     #[error("a message of the source is malformed")]
     Malformed(#[from] BorshError),

@@ -22,7 +22,7 @@ pub(crate) struct Sources {
 }
 
 /// The pauses between sessions.
-struct Backoff {
+pub(crate) struct Backoff {
     sources: u32,
     delay_min: Duration,
     delay_max: Duration,
@@ -31,7 +31,7 @@ struct Backoff {
 }
 
 impl Backoff {
-    fn new(sources: usize, config: &SessionConfig) -> Self {
+    pub(crate) fn new(sources: usize, config: &SessionConfig) -> Self {
         Self {
             sources: u32::try_from(sources).unwrap_or(u32::MAX).max(1),
             delay_min: config.reconnect_delay_min,
@@ -41,7 +41,7 @@ impl Backoff {
     }
 
     /// Records the end of a session. Returns the pause before the next one.
-    fn record(&mut self, is_success: bool) -> Duration {
+    pub(crate) fn record(&mut self, is_success: bool) -> Duration {
         if is_success {
             self.failures = 0;
             return self.delay_min.min(self.delay_max);

@@ -21,6 +21,7 @@ use ledger::Commitment;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::config::ConnectionConfig;
+use crate::encoding::Encoding;
 use crate::error::FollowError;
 use crate::event::EventSink;
 use crate::source_error::SourceError;
@@ -59,7 +60,7 @@ pub(crate) enum WriterMessage {
     /// The source replaced its UTXO set.
     ReplaceUtxoSet,
     /// A notification for the sinks.
-    Relay { notification: Notification, permit: OwnedSemaphorePermit },
+    Relay { encoding: Encoding, notification: Notification, permit: OwnedSemaphorePermit },
 }
 
 /// Receives the result of a change of the chain.
@@ -262,12 +263,13 @@ impl Writer {
                 self.chain.handle_utxo_set_override();
                 self.is_changed = true;
             }
-            WriterMessage::Relay { notification, permit } => {
+            WriterMessage::Relay { encoding, notification, permit } => {
                 // Events of the state before it come first.
                 if self.is_changed {
                     self.publish()?;
                 }
-                self.sinks.iter_mut().for_each(|sink| sink.relay(&notification));
+                let sinks = self.sinks.iter_mut();
+                sinks.for_each(|sink| sink.send_notification(encoding, &notification));
                 drop(permit);
             }
         }
@@ -431,8 +433,8 @@ impl Writer {
     fn publish(&mut self) -> Result<(), FollowError> {
         self.is_changed = false;
         let publication = self.chain.publish()?;
-        for event in &publication.events {
-            self.sinks.iter_mut().for_each(|sink| sink.send(event));
+        if !publication.events.is_empty() {
+            self.sinks.iter_mut().for_each(|sink| sink.send_events(&publication.events));
         }
         Ok(())
     }

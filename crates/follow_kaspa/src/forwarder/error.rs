@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clients::ShareFull;
-use kaspa::ServerError;
 
 /// Why a call is not forwarded, or has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,11 +14,9 @@ pub enum ForwardError {
     /// The message has no id, is of another operation, or cannot be read. kaspad would close the connection.
     #[error("the message is not a request of the method")]
     Malformed,
-    /// A count or a length in the request is not backed by bytes, or the parameters have another shape.
+    /// A count or a length in the request is not backed by bytes.
     #[error("the parameters of the request are malformed: {reason}")]
     InvalidParams {
-        /// Whether kaspad names this error after the response: it does in Borsh.
-        is_borsh: bool,
         /// What is wrong.
         reason: String,
     },
@@ -30,17 +27,6 @@ pub enum ForwardError {
         bytes: usize,
         /// The limit.
         bytes_max: usize,
-    },
-    /// The method changes the upstream itself. The text is kaspad's.
-    #[error("Method unavailable in safe mode. Run the node with --unsaferpc argument.")]
-    Unsafe,
-    /// The window of estimateNetworkHashesPerSecond is too large. The text is kaspad's.
-    #[error("Requested window size {window} is larger than max {max} allowed in RPC safe mode.")]
-    WindowTooLarge {
-        /// The requested window, in blocks.
-        window: u32,
-        /// The limit.
-        max: u32,
     },
     /// There is no upstream for JSON.
     #[error("calls in JSON are not forwarded: no source for JSON is configured (--json-source)")]
@@ -72,23 +58,12 @@ pub enum ForwardError {
 }
 
 impl ForwardError {
-    /// Returns the error of wRPC for the client.
-    pub fn to_server_error(&self) -> ServerError {
-        match self {
-            Self::NotAMethod => ServerError::NotFound,
-            Self::InvalidParams { is_borsh: true, .. } => ServerError::InvalidPayload,
-            Self::InvalidParams { is_borsh: false, .. } => ServerError::InvalidParams,
-            error => ServerError::Text(error.to_string()),
-        }
-    }
-
     /// Returns the name of the error in metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::NotAMethod | Self::Malformed => "malformed",
             Self::InvalidParams { .. } => "invalid_params",
             Self::RequestTooLong { .. } => "request_too_long",
-            Self::Unsafe | Self::WindowTooLarge { .. } => "unsafe",
             Self::NoJsonUpstream | Self::Unavailable { .. } => "unavailable",
             Self::ClientCalls(_) => "client_limit",
             Self::QueueFull => "queue_full",

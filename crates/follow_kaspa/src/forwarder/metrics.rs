@@ -7,12 +7,11 @@ use metrics::{Collector, Exposition, MetricKind};
 use super::{ForwardError, Forwarder};
 
 /// The outcomes of calls, each with its counter at the same index.
-const OUTCOMES: [&str; 10] = [
+const OUTCOMES: [&str; 9] = [
     "reply",
     "malformed",
     "invalid_params",
     "request_too_long",
-    "unsafe",
     "unavailable",
     "client_limit",
     "queue_full",

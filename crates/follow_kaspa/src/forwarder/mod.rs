@@ -6,8 +6,8 @@
 //! Bounds: [`ForwarderConfig`]: connections, calls that wait, calls and bytes of one client, bytes of a request and of a
 //! reply, time. What does not fit is refused.
 //! Invariant: nothing is sent that would make kaspad close a connection, or reserve memory by a length that the request
-//! does not have. Methods that need `--unsaferpc` are refused unless the configuration allows them.
-//! Not here: subscriptions, and methods that the node answers itself (`rpc_kaspa`).
+//! does not have.
+//! Not here: subscriptions, kaspad's safe mode, and methods that the node answers itself (`rpc_kaspa`).
 
 mod error;
 mod lane;
@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::{ConnectionConfig, SourceConfig};
+use crate::encoding::Encoding;
 
 pub use self::error::ForwardError;
 use self::lane::{Lane, LaneConfig};
@@ -40,15 +41,6 @@ const NAMES: ShareNames = ShareNames {
     all_settings: "calls_max, client_calls_max",
 };
 
-/// The encoding of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Encoding {
-    /// Binary messages.
-    Borsh,
-    /// Text messages.
-    Json,
-}
-
 /// The settings of a forwarder.
 #[derive(Clone, Debug)]
 pub struct ForwarderConfig {
@@ -56,8 +48,6 @@ pub struct ForwarderConfig {
     pub sources: Vec<SourceConfig>,
     /// The upstreams, by their ports for JSON. Without one, calls in JSON are refused.
     pub json_sources: Vec<SourceConfig>,
-    /// Whether methods are forwarded that change the upstream itself, such as shutdown and ban.
-    pub allow_unsafe: bool,
     /// The limits of common methods, for each encoding.
     pub common: LaneLimits,
     /// The limits of slow methods, for each encoding.
@@ -89,7 +79,6 @@ pub struct LaneLimits {
 pub struct Forwarder {
     borsh: Lanes,
     json: Option<Lanes>,
-    allow_unsafe: bool,
     request_bytes_max: usize,
     permits: Arc<Semaphore>,
     queue_permits: usize,
@@ -109,7 +98,6 @@ impl ForwarderConfig {
         Self {
             sources,
             json_sources,
-            allow_unsafe: false,
             common: LaneLimits {
                 connections: 4,
                 calls_max: 512,
@@ -144,7 +132,6 @@ impl Forwarder {
         Self {
             borsh,
             json,
-            allow_unsafe: config.allow_unsafe,
             request_bytes_max: config.request_bytes_max,
             permits: Arc::new(Semaphore::new(queue_permits)),
             queue_permits,
@@ -175,14 +162,11 @@ impl Forwarder {
         message: &[u8],
     ) -> Result<Bytes, ForwardError> {
         let Operation::Method(method) = operation else { return Err(ForwardError::NotAMethod) };
-        if !self.allow_unsafe && is_unsafe(method) {
-            return Err(ForwardError::Unsafe);
-        }
         let bytes_max = self.request_bytes_max;
         if message.len() > bytes_max {
             return Err(ForwardError::RequestTooLong { bytes: message.len(), bytes_max });
         }
-        let request = UpstreamRequest::check(encoding, method, message, self.allow_unsafe)?;
+        let request = UpstreamRequest::check(encoding, method, message)?;
         let lanes = match encoding {
             Encoding::Borsh => &self.borsh,
             Encoding::Json => self.json.as_ref().ok_or(ForwardError::NoJsonUpstream)?,
@@ -216,18 +200,6 @@ impl Lanes {
         };
         Self { common: start(config.common), slow: start(config.slow) }
     }
-}
-
-/// Whether kaspad answers a method only with `--unsaferpc`.
-fn is_unsafe(method: Method) -> bool {
-    matches!(
-        method,
-        Method::Shutdown
-            | Method::Ban
-            | Method::Unban
-            | Method::AddPeer
-            | Method::ResolveFinalityConflict
-    )
 }
 
 /// Whether kaspad may need seconds for a method, or sends a long reply.

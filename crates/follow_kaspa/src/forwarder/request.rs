@@ -2,9 +2,7 @@
 //!
 //! kaspad closes a connection after a head that it cannot read, and reserves memory by the counts in a request. So the
 //! head is read here, and each count and length must be backed by bytes.
-//! Flags that kaspad ignores without `--unsaferpc` are cleared, because the upstream may run with it.
-
-use std::collections::BTreeMap;
+//! Not here: what kaspad refuses in its safe mode, in which the upstream is not (`rpc_kaspa`).
 
 use bytes::{Bytes, BytesMut};
 use kaspa::{
@@ -13,14 +11,10 @@ use kaspa::{
 };
 use serde_json::value::RawValue;
 
-use super::{Encoding, ForwardError};
+use super::ForwardError;
+use crate::encoding::Encoding;
 use crate::socket::WrpcMessage;
 use crate::source_error::SourceError;
-
-/// The largest window of estimateNetworkHashesPerSecond without `--unsaferpc`, in blocks.
-const WINDOW_BLOCKS_MAX: u32 = 10_000;
-/// Offset of the first field in a request's structure, after its version.
-const FIRST_FIELD_OFFSET: usize = 2;
 
 /// A request that may be sent to the upstream.
 #[derive(Clone, Debug)]
@@ -51,63 +45,35 @@ impl UpstreamRequest {
         encoding: Encoding,
         method: Method,
         message: &[u8],
-        allow_unsafe: bool,
     ) -> Result<Self, ForwardError> {
         match encoding {
-            Encoding::Borsh => Self::check_borsh(method, message, allow_unsafe),
-            Encoding::Json => Self::check_json(method, message, allow_unsafe),
+            Encoding::Borsh => Self::check_borsh(method, message),
+            Encoding::Json => Self::check_json(method, message),
         }
     }
 
-    fn check_borsh(
-        method: Method,
-        message: &[u8],
-        allow_unsafe: bool,
-    ) -> Result<Self, ForwardError> {
+    fn check_borsh(method: Method, message: &[u8]) -> Result<Self, ForwardError> {
         let request = BorshRequest::parse(message).map_err(|_| ForwardError::Malformed)?;
         let client_id = request.id.ok_or(ForwardError::Malformed)?;
         if request.operation != Operation::Method(method) {
             return Err(ForwardError::Malformed);
         }
         let invalid = |error: kaspa::BorshError| ForwardError::InvalidParams {
-            is_borsh: true,
             reason: error.to_string(),
         };
         check_borsh_request(&request).map_err(invalid)?;
-        let structure = request.structure().map_err(invalid)?;
-        let mut bytes = message.to_vec();
-        if !allow_unsafe {
-            if let Some(window) = read_window(method, structure) {
-                check_window(window)?;
-            }
-            if let Some(at) = orphan_flag_offset(method, structure) {
-                let head_len = message.len() - structure.len();
-                bytes[head_len + at] = 0;
-            }
-        }
+        let bytes = message.to_vec();
         Ok(Self { method, client_id, message: CheckedMessage::Borsh(bytes) })
     }
 
-    fn check_json(
-        method: Method,
-        message: &[u8],
-        allow_unsafe: bool,
-    ) -> Result<Self, ForwardError> {
+    fn check_json(method: Method, message: &[u8]) -> Result<Self, ForwardError> {
         let text = std::str::from_utf8(message).map_err(|_| ForwardError::Malformed)?;
         let request = JsonRequest::parse(text).map_err(|_| ForwardError::Malformed)?;
         let client_id = request.id.ok_or(ForwardError::Malformed)?;
         if request.operation != Operation::Method(method) {
             return Err(ForwardError::Malformed);
         }
-        let is_limited = matches!(
-            method,
-            Method::SubmitTransaction | Method::EstimateNetworkHashesPerSecond
-        );
-        let params = if is_limited && !allow_unsafe {
-            limit_json(request.params, method)?
-        } else {
-            request.params.to_owned()
-        };
+        let params = request.params.to_owned();
         Ok(Self { method, client_id, message: CheckedMessage::Json(params) })
     }
 
@@ -197,60 +163,16 @@ impl UpstreamRequest {
     }
 }
 
-/// Returns the window of estimateNetworkHashesPerSecond.
-fn read_window(method: Method, structure: &[u8]) -> Option<u32> {
-    if method != Method::EstimateNetworkHashesPerSecond {
-        return None;
-    }
-    let field = structure.get(FIRST_FIELD_OFFSET..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*field))
-}
-
-/// Returns the offset of the flag of submitTransaction that allows orphans, in its structure: it follows the transaction.
-fn orphan_flag_offset(method: Method, structure: &[u8]) -> Option<usize> {
-    if method != Method::SubmitTransaction {
-        return None;
-    }
-    let length = structure.get(FIRST_FIELD_OFFSET..)?.first_chunk()?;
-    let transaction_len = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-    let at = (FIRST_FIELD_OFFSET + size_of::<u32>()).checked_add(transaction_len)?;
-    (at < structure.len()).then_some(at)
-}
-
-fn check_window(window: u32) -> Result<(), ForwardError> {
-    let max = WINDOW_BLOCKS_MAX;
-    if window > max { Err(ForwardError::WindowTooLarge { window, max }) } else { Ok(()) }
-}
-
-/// Applies the limits of kaspad's safe mode to the parameters of a request in JSON.
-fn limit_json(params: &RawValue, method: Method) -> Result<Box<RawValue>, ForwardError> {
-    let invalid = |error: serde_json::Error| ForwardError::InvalidParams {
-        is_borsh: false,
-        reason: error.to_string(),
-    };
-    let mut fields: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_str(params.get()).map_err(invalid)?;
-    if method == Method::EstimateNetworkHashesPerSecond {
-        // kaspad refuses another shape.
-        let window = fields.get("windowSize").and_then(|it| serde_json::from_str(it.get()).ok());
-        check_window(window.unwrap_or(0))?;
-        return Ok(params.to_owned());
-    }
-    let flag = serde_json::value::to_raw_value(&false).map_err(invalid)?;
-    fields.insert("allowOrphan".to_owned(), flag);
-    serde_json::value::to_raw_value(&fields).map_err(invalid)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check_borsh(method: Method, message: &[u8]) -> Result<UpstreamRequest, ForwardError> {
-        UpstreamRequest::check(Encoding::Borsh, method, message, false)
+        UpstreamRequest::check(Encoding::Borsh, method, message)
     }
 
     fn check_json(method: Method, message: &str) -> Result<UpstreamRequest, ForwardError> {
-        UpstreamRequest::check(Encoding::Json, method, message.as_bytes(), false)
+        UpstreamRequest::check(Encoding::Json, method, message.as_bytes())
     }
 
     fn text(request: &UpstreamRequest, id: u64) -> String {
@@ -301,36 +223,6 @@ mod tests {
         let huge = [&1_u16.to_le_bytes()[..], &u32::MAX.to_le_bytes()].concat();
         let message = frame(Method::GetDaaScoreTimestampEstimate, &huge);
         let refused = check_borsh(Method::GetDaaScoreTimestampEstimate, &message).err();
-        assert!(matches!(refused, Some(ForwardError::InvalidParams { is_borsh: true, .. })));
-    }
-
-    #[test]
-    fn the_limits_of_safe_mode_are_applied() {
-        let window = |blocks: u32| {
-            let structure = [&1_u16.to_le_bytes()[..], &blocks.to_le_bytes(), &[0]].concat();
-            frame(Method::EstimateNetworkHashesPerSecond, &structure)
-        };
-        let method = Method::EstimateNetworkHashesPerSecond;
-        assert!(check_borsh(method, &window(10_000)).is_ok());
-        let too_large = ForwardError::WindowTooLarge { window: 10_001, max: 10_000 };
-        assert_eq!(check_borsh(method, &window(10_001)).err(), Some(too_large.clone()));
-        let allowed = UpstreamRequest::check(Encoding::Borsh, method, &window(10_001), true);
-        assert!(allowed.is_ok());
-        let json = r#"{"id":1,"method":"estimateNetworkHashesPerSecond","params":{"windowSize":10001}}"#;
-        assert_eq!(check_json(method, json).err(), Some(too_large));
-    }
-
-    #[test]
-    fn orphans_are_not_allowed() {
-        let json = r#"{"id":1,"method":"submitTransaction","params":{"transaction":{"a":1},"allowOrphan":true}}"#;
-        let request = check_json(Method::SubmitTransaction, json).expect("a request");
-        let sent = text(&request, 2);
-        assert!(sent.contains(r#""allowOrphan":false"#), "{sent}");
-        assert!(sent.contains(r#""transaction":{"a":1}"#), "{sent}");
-        let structure = [&1_u16.to_le_bytes()[..], &3_u32.to_le_bytes(), &[9, 9, 9], &[1]].concat();
-        let at = orphan_flag_offset(Method::SubmitTransaction, &structure);
-        assert_eq!(at, Some(structure.len() - 1));
-        assert_eq!(orphan_flag_offset(Method::SubmitTransaction, &structure[..9]), None);
-        assert_eq!(orphan_flag_offset(Method::GetInfo, &structure), None);
+        assert!(matches!(refused, Some(ForwardError::InvalidParams { .. })));
     }
 }

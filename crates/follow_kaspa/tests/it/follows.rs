@@ -1,6 +1,7 @@
 //! Follows an honest node: the chain, forks, the virtual state, events.
 
 use chain_kaspa::ChainConfig;
+use follow_kaspa::{Encoding, SourceConfig};
 use kaspa::{AddressPayload, Event, ScriptPublicKey};
 use ledger::Commitment;
 use testkit::eventually::eventually;
@@ -89,19 +90,37 @@ async fn a_reorganization_below_the_final_block_stops_the_chain() {
 async fn sinks_receive_events_and_notifications() {
     let node = KaspaNode::start().await;
     node.mine(3);
-    let world = World::follow(&node);
+    let json = SourceConfig::new(format!("ws://{}", node.json()));
+    let mut config = config(vec![source(&node)]);
+    config.json_sources = vec![json];
+    let world = World::start(config, chain_config());
     world.reach_virtual(&node).await;
+    eventually(|| node.subscribed_connections() == 2, String::new).await;
+    // The connection in JSON subscribes to this event last.
+    let is_subscribed = || {
+        let last = (Encoding::Json, Event::FinalityConflictResolved);
+        world.seen.read(|seen| seen.relayed.contains(&last))
+    };
+    let notify = || {
+        node.notify_finality_resolved(node.sink());
+        is_subscribed()
+    };
+    eventually(notify, String::new).await;
     node.mine(4);
     node.notify_finality_conflict(node.sink());
     node.notify_utxo_set_override();
     world.reach_virtual(&node).await;
     let is_complete = || {
         world.seen.read(|seen| {
-            let count = |event| seen.relayed.iter().filter(|it| **it == event).count();
+            let count = |relayed| seen.relayed.iter().filter(|it| **it == relayed).count();
+            let are_relayed = |encoding| {
+                count((encoding, Event::BlockAdded)) == 4
+                    && count((encoding, Event::NewBlockTemplate)) == 4
+                    && count((encoding, Event::FinalityConflict)) == 1
+            };
             seen.chain_blocks == 7
-                && count(Event::BlockAdded) == 4
-                && count(Event::NewBlockTemplate) == 4
-                && count(Event::FinalityConflict) == 1
+                && are_relayed(Encoding::Borsh)
+                && are_relayed(Encoding::Json)
                 && seen.replaced_sets == 1
         })
     };

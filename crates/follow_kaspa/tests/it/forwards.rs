@@ -77,12 +77,6 @@ async fn errors_of_the_upstream_are_passed_on() {
 async fn operations_that_harm_the_upstream_are_refused() {
     let node = KaspaNode::start().await;
     let forwarder = Forwarder::start(config(&node));
-    for method in [Method::Shutdown, Method::ResolveFinalityConflict] {
-        let refused = call(&forwarder, ALICE, method).await.err();
-        assert_eq!(refused, Some(ForwardError::Unsafe));
-        let text = ForwardError::Unsafe.to_server_error().to_string();
-        assert_eq!(text, "Method unavailable in safe mode. Run the node with --unsaferpc argument.");
-    }
     let others = [
         Operation::Subscribe,
         Operation::Unsubscribe,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chain_kaspa::{Chain, ChainConfig, ChainEvent, ChainReader, VirtualMode, all_utxos};
 use follow_kaspa::{
-    ConnectionConfig, EventSink, FollowHandle, FollowStatus, Follower, FollowerConfig,
+    ConnectionConfig, Encoding, EventSink, FollowHandle, FollowStatus, Follower, FollowerConfig,
     SessionConfig, SourceConfig, start_at_genesis,
 };
 use kaspa::{Event, Network, Notification, Outpoint, UtxoEntry};
@@ -38,25 +38,27 @@ pub(crate) struct SeenEvents {
     pub(crate) removed: usize,
     pub(crate) refused: usize,
     pub(crate) replaced_sets: usize,
-    pub(crate) relayed: Vec<Event>,
+    pub(crate) relayed: Vec<(Encoding, Event)>,
 }
 
 impl EventSink for Seen {
-    fn send(&mut self, event: &ChainEvent) {
+    fn send_events(&mut self, events: &[ChainEvent]) {
         let mut seen = self.0.lock();
-        match event {
-            ChainEvent::ChainChanged(change) => {
-                seen.chain_blocks += change.added.len();
-                seen.removed += change.removed.len();
+        for event in events {
+            match event {
+                ChainEvent::ChainChanged(change) => {
+                    seen.chain_blocks += change.added.len();
+                    seen.removed += change.removed.len();
+                }
+                ChainEvent::BlockRefused { .. } => seen.refused += 1,
+                ChainEvent::UtxoSetReplaced => seen.replaced_sets += 1,
+                _ => {}
             }
-            ChainEvent::BlockRefused { .. } => seen.refused += 1,
-            ChainEvent::UtxoSetReplaced => seen.replaced_sets += 1,
-            _ => {}
         }
     }
 
-    fn relay(&mut self, notification: &Notification) {
-        self.0.lock().relayed.push(notification.event());
+    fn send_notification(&mut self, encoding: Encoding, notification: &Notification) {
+        self.0.lock().relayed.push((encoding, notification.event()));
     }
 }
 
