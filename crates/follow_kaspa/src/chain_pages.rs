@@ -59,8 +59,7 @@ impl Session<'_> {
         loop {
             let error = match self.request_page(start).await? {
                 PageReply::Page(structure) => {
-                    let apply =
-                        |reply| WriterMessage::ApplyPage { start, structure, reply };
+                    let apply = |reply| WriterMessage::ApplyPage { start, structure, reply };
                     return self.context.writer.request(apply).await?;
                 }
                 PageReply::Unsendable => return self.apply_in_pieces(start).await,
@@ -88,8 +87,7 @@ impl Session<'_> {
             return Ok(PageReply::Unsendable);
         }
         let method = Method::GetVirtualChainFromBlockV2;
-        let encode =
-            |id| Method::encode_borsh_get_chain(id, &start, VerbosityLevel::Full, None);
+        let encode = |id| Method::encode_borsh_get_chain(id, &start, VerbosityLevel::Full, None);
         Ok(match self.connection.call(method, encode).await? {
             Ok(structure) => PageReply::Page(structure),
             Err(ServerError::Text(text)) if is_invalid_address(&text) => PageReply::Unsendable,

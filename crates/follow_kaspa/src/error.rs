@@ -23,7 +23,9 @@ pub enum FollowError {
         server: String,
     },
     /// The first block of a network cannot be the start, because UTXOs are below it.
-    #[error("{network} cannot be followed from its first block, which has UTXOs below it; fix: start from a snapshot file")]
+    #[error(
+        "{network} cannot be followed from its first block, which has UTXOs below it; fix: start from a snapshot file"
+    )]
     NeedsSnapshot {
         /// The network.
         network: Network,

@@ -80,14 +80,8 @@ impl Follower {
         });
         let thread = thread.map_err(FollowError::Thread)?;
         let has_others = sources.len() > 1;
-        let context = SessionContext {
-            network,
-            config: session,
-            reader,
-            status,
-            writer: handle,
-            has_others,
-        };
+        let context =
+            SessionContext { network, config: session, reader, status, writer: handle, has_others };
         let mut tasks = JoinSet::new();
         if !json_sources.is_empty() {
             let writer = context.writer.clone();

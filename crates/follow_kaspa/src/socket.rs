@@ -47,18 +47,14 @@ impl WrpcSocket {
         config: &ConnectionConfig,
     ) -> Result<Self, SourceError> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "not ws://HOST:PORT");
-        let authority =
-            source.authority().ok_or_else(invalid).map_err(SourceError::Connect)?;
+        let authority = source.authority().ok_or_else(invalid).map_err(SourceError::Connect)?;
         let socket = TcpStream::connect(authority).await.map_err(SourceError::Connect)?;
         socket.set_nodelay(true).map_err(SourceError::Connect)?;
         let bytes_max = Some(config.message_bytes_max);
         let limits =
             WebSocketConfig::default().max_message_size(bytes_max).max_frame_size(bytes_max);
-        let handshake = tokio_tungstenite::client_async_with_config(
-            source.url.as_str(),
-            socket,
-            Some(limits),
-        );
+        let handshake =
+            tokio_tungstenite::client_async_with_config(source.url.as_str(), socket, Some(limits));
         let handshake_error = |error| SourceError::Handshake(Box::new(error));
         let (stream, _) = handshake.await.map_err(handshake_error)?;
         Ok(Self { stream, write_timeout: config.call_timeout })

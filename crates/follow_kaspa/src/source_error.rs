@@ -149,7 +149,9 @@ pub enum SourceError {
         depth_max: usize,
     },
     /// A block that was requested in pieces lacks a transaction that it accepts.
-    #[error("transaction {transaction}, which block {block} accepts, is in no block that it merges")]
+    #[error(
+        "transaction {transaction}, which block {block} accepts, is in no block that it merges"
+    )]
     MissingTransaction {
         /// The chain block.
         block: Hash,

@@ -105,8 +105,7 @@ impl Sources {
 
 /// Returns why no session with a source like this one continues our chain, if that is so.
 fn describe_halt(error: &SourceError) -> Option<String> {
-    let is_halt =
-        matches!(error, SourceError::TooDeep { .. } | SourceError::UnknownChain { .. });
+    let is_halt = matches!(error, SourceError::TooDeep { .. } | SourceError::UnknownChain { .. });
     is_halt.then(|| error.to_string())
 }
 

@@ -26,9 +26,10 @@ pub(crate) fn fill_spent(
         for input in &transaction.inputs {
             let outpoint = input.previous_outpoint;
             let entry = created.remove(&outpoint).or_else(|| find_output(&history, outpoint));
-            match entry {
-                Some(entry) => drop(found.insert(outpoint, entry)),
-                None => drop(missing.insert(outpoint)),
+            if let Some(entry) = entry {
+                found.insert(outpoint, entry);
+            } else {
+                missing.insert(outpoint);
             }
         }
         let is_coinbase = transaction.is_coinbase();

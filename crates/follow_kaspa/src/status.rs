@@ -109,7 +109,8 @@ impl FollowStatus {
             let last = texts.last_session_end.as_deref().unwrap_or("not connected yet");
             return Some(format!("no source is connected: {last}"));
         }
-        (!self.is_caught_up()).then(|| "the chain has not reached the sink of its source".to_owned())
+        (!self.is_caught_up())
+            .then(|| "the chain has not reached the sink of its source".to_owned())
     }
 
     /// Returns the source of the current session.

@@ -395,8 +395,7 @@ impl Writer {
     /// that it removes.
     fn find_removed(&self, fork: &Fork) -> Result<Vec<Hash>, SourceError> {
         let newest_first = self.recent.iter().rev().copied();
-        let mut removed: Vec<Hash> =
-            newest_first.take_while(|hash| *hash != fork.start).collect();
+        let mut removed: Vec<Hash> = newest_first.take_while(|hash| *hash != fork.start).collect();
         if removed.len() == self.recent.len() {
             return Err(SourceError::Contradiction {
                 method: Method::GetVirtualChainFromBlock,

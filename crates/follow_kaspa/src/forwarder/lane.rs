@@ -179,7 +179,7 @@ impl LaneConnection {
             loop {
                 let message = socket.read().await?;
                 if let Some(reply) = request.match_reply(id, message)? {
-                    return Ok(reply);
+                    return Ok::<Bytes, SourceError>(reply);
                 }
             }
         };

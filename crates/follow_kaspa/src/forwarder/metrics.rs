@@ -42,15 +42,14 @@ impl Collector for Forwarder {
 
     fn write(&self, out: &mut Exposition) {
         let help = "Calls of clients for the upstream, by outcome.";
-        let mut family =
-            out.family("hydrant_kaspa_forwarded_total", MetricKind::Counter, help);
-        for (outcome, count) in OUTCOMES.iter().zip(&self.metrics.outcomes) {
+        let mut family = out.family("hydrant_kaspa_forwarded_total", MetricKind::Counter, help);
+        for (outcome, count) in OUTCOMES.into_iter().zip(&self.metrics.outcomes) {
             family.put(&[("outcome", outcome)], count.load(Ordering::Relaxed));
         }
         let help = "Calls of clients that wait for the upstream, by kind of method.";
         let mut family = out.family("hydrant_kaspa_forwarding", MetricKind::Gauge, help);
         let lanes = [Some(&self.borsh), self.json.as_ref()];
-        let encodings = ["borsh", "json"].iter().zip(lanes);
+        let encodings = ["borsh", "json"].into_iter().zip(lanes);
         for (encoding, lanes) in encodings.filter_map(|(name, lanes)| Some((name, lanes?))) {
             for (kind, lane) in [("common", &lanes.common), ("slow", &lanes.slow)] {
                 family.put(&[("encoding", encoding), ("kind", kind)], lane.calls());

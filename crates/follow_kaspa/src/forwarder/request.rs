@@ -58,9 +58,8 @@ impl UpstreamRequest {
         if request.operation != Operation::Method(method) {
             return Err(ForwardError::Malformed);
         }
-        let invalid = |error: kaspa::BorshError| ForwardError::InvalidParams {
-            reason: error.to_string(),
-        };
+        let invalid =
+            |error: kaspa::BorshError| ForwardError::InvalidParams { reason: error.to_string() };
         check_borsh_request(&request).map_err(invalid)?;
         let bytes = message.to_vec();
         Ok(Self { method, client_id, message: CheckedMessage::Borsh(bytes) })
@@ -122,9 +121,7 @@ impl UpstreamRequest {
         message: WrpcMessage,
     ) -> Result<Option<Bytes>, SourceError> {
         match (message, &self.message) {
-            (WrpcMessage::Binary(bytes), CheckedMessage::Borsh(_)) => {
-                self.match_borsh(id, bytes)
-            }
+            (WrpcMessage::Binary(bytes), CheckedMessage::Borsh(_)) => self.match_borsh(id, bytes),
             (WrpcMessage::Text(text), CheckedMessage::Json(_)) => self.match_json(id, &text),
             _ => Err(SourceError::Text),
         }
@@ -207,12 +204,13 @@ mod tests {
         let mut unknown = info.clone();
         unknown[9] = 200;
         let without_id = [&[0_u8][..], &info[9..]].concat();
-        for message in [&info[..5], &[], &unknown, &without_id, &Method::Ping.encode_borsh_request(1)]
-        {
-            let refused = check_borsh(Method::GetInfo, message).err();
+        let ping = Method::Ping.encode_borsh_request(1);
+        for message in [info[..5].to_vec(), Vec::new(), unknown, without_id, ping] {
+            let refused = check_borsh(Method::GetInfo, &message).err();
             assert_eq!(refused, Some(ForwardError::Malformed), "{message:?}");
         }
-        for message in ["", "{}", r#"{"method":"getInfo","params":{}}"#, r#"{"id":1,"method":"x"}"#] {
+        for message in ["", "{}", r#"{"method":"getInfo","params":{}}"#, r#"{"id":1,"method":"x"}"#]
+        {
             let refused = check_json(Method::GetInfo, message).err();
             assert_eq!(refused, Some(ForwardError::Malformed), "{message}");
         }

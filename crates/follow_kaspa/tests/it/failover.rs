@@ -70,9 +70,10 @@ async fn a_source_that_stands_still_is_left() {
     let mut config = config(vec![source(&first), source(&second)]);
     config.session.stall_timeout = Duration::from_millis(50);
     let world = World::start(config, chain_config());
-    eventually(|| world.status.proven().hash == second.sink(), || {
-        format!("{:?}", world.status.last_session_end())
-    })
+    eventually(
+        || world.status.proven().hash == second.sink(),
+        || format!("{:?}", world.status.last_session_end()),
+    )
     .await;
     world.stop().await;
 }

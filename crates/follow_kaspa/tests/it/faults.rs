@@ -80,7 +80,9 @@ async fn a_node_that_lost_its_database_is_not_followed() {
     world.reach_sink(&node).await;
     let proven = world.status.proven();
     node.reset();
-    world.wait(|status| status.problem().is_some_and(|it| it.contains("does not have block"))).await;
+    world
+        .wait(|status| status.problem().is_some_and(|it| it.contains("does not have block")))
+        .await;
     assert_eq!(world.status.proven(), proven, "what is proven stays");
     assert_eq!(proven.hash, chain[199]);
     world.stop().await;

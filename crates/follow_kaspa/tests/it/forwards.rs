@@ -6,9 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clients::ClientId;
 use follow_kaspa::{Encoding, ForwardError, Forwarder, ForwarderConfig, SourceConfig};
-use kaspa::{
-    BorshReply, BorshServerMessage, Event, Method, NodeInfo, Operation, Unserved,
-};
+use kaspa::{BorshReply, BorshServerMessage, Event, Method, NodeInfo, Operation, Unserved};
 use testkit::eventually::eventually;
 use testkit::kaspa_node::KaspaNode;
 
@@ -27,14 +25,20 @@ fn config(node: &KaspaNode) -> ForwarderConfig {
     config
 }
 
-async fn call(forwarder: &Forwarder, client: ClientId, method: Method) -> Result<Bytes, ForwardError> {
+async fn call(
+    forwarder: &Forwarder,
+    client: ClientId,
+    method: Method,
+) -> Result<Bytes, ForwardError> {
     let request = method.encode_borsh_request(ID).into();
     forwarder.forward(client, Encoding::Borsh, Operation::Method(method), request).await
 }
 
 fn structure(reply: &Bytes) -> &[u8] {
     match BorshServerMessage::parse(reply) {
-        Ok(BorshServerMessage::Reply(BorshReply { id: ID, result: Ok(structure), .. })) => structure,
+        Ok(BorshServerMessage::Reply(BorshReply { id: ID, result: Ok(structure), .. })) => {
+            structure
+        }
         other => panic!("not a successful reply: {other:?}"),
     }
 }

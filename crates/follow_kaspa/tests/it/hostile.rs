@@ -67,8 +67,7 @@ impl HostileServer {
         let mut config = config(vec![source]);
         change(&mut config);
         let world = World::start(config, chain_config());
-        let ends_with_text =
-            |end: Option<String>| end.is_some_and(|end| end.contains(text));
+        let ends_with_text = |end: Option<String>| end.is_some_and(|end| end.contains(text));
         let is_left = || {
             ends_with_text(world.status.last_session_end())
                 && self.connections.load(Ordering::Relaxed) > 2
