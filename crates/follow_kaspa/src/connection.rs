@@ -3,7 +3,7 @@
 //! In: requests. Out: the structures of their replies, and notifications in the order in which they came.
 //! Bounds: [`ConnectionConfig`]: time for each step, bytes of a message and of stored notifications. After an error the
 //! connection is of no further use.
-//! Not here: when to connect again (`sources`), what the messages mean (`session`).
+//! Not here: the choice of a source (`sources`), the meaning of the messages (`session`).
 
 use std::collections::VecDeque;
 

@@ -19,7 +19,7 @@ pub enum FollowError {
     /// A source has a URL that cannot be connected to.
     #[error("{server}: the URL of a source is ws://HOST:PORT[/PATH]")]
     Url {
-        /// What may be shown of the URL.
+        /// The scheme, host and port of the URL.
         server: String,
     },
     /// The first block of a network cannot be the start, because UTXOs are below it.

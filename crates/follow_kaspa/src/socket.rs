@@ -78,7 +78,7 @@ impl WrpcSocket {
         sent.map_err(|_| timeout)?.map_err(SourceError::from_socket)
     }
 
-    /// Reads the next message. Cancel-safe. It also answers pings, and sends what is left to write.
+    /// Reads the next message, and replies to pings meanwhile. Cancel-safe.
     pub(crate) async fn read(&mut self) -> Result<WrpcMessage, SourceError> {
         loop {
             let message = self.stream.next().await.ok_or(SourceError::Closed)?;

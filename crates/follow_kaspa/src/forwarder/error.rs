@@ -17,7 +17,7 @@ pub enum ForwardError {
     /// A count or a length in the request is not backed by bytes.
     #[error("the parameters of the request are malformed: {reason}")]
     InvalidParams {
-        /// What is wrong.
+        /// Description of the malformed field.
         reason: String,
     },
     /// The request is too long.
@@ -28,7 +28,7 @@ pub enum ForwardError {
         /// The limit.
         bytes_max: usize,
     },
-    /// There is no upstream for JSON.
+    /// No upstream for JSON is configured.
     #[error("calls in JSON are not forwarded: no source for JSON is configured (--json-source)")]
     NoJsonUpstream,
     /// The client has too many calls that wait.
@@ -37,8 +37,8 @@ pub enum ForwardError {
     /// Too many calls of all clients wait.
     #[error("too many forwarded calls wait; try again later")]
     QueueFull,
-    /// The upstream did not answer in time.
-    #[error("the upstream did not answer within {limit:?}")]
+    /// The reply of the upstream did not come within the time limit.
+    #[error("no reply of the upstream within {limit:?}")]
     Timeout {
         /// The time limit.
         limit: Duration,

@@ -1,7 +1,7 @@
 //! A lane: some connections to the upstream that take calls from one queue.
 //!
-//! Bounds: [`super::LaneLimits`]. A client's calls that wait are limited, so that it never fills the queue.
-//! A connection is opened at its first call, and again after an error. A call whose client is gone is not sent.
+//! Bounds: [`super::LaneLimits`]. The limit of each client's calls leaves room in the queue for other clients.
+//! A connection is opened at its first call, and again after an error. A call is not sent if its client has gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,14 +111,14 @@ impl LaneConnection {
             if call.reply.is_closed() {
                 continue;
             }
-            let result = self.answer(&call.request).await;
+            let result = self.process(&call.request).await;
             // The client may be gone.
             let _ = call.reply.send(result);
         }
     }
 
     /// Sends a request and waits for its reply.
-    async fn answer(&mut self, request: &UpstreamRequest) -> Result<Bytes, ForwardError> {
+    async fn process(&mut self, request: &UpstreamRequest) -> Result<Bytes, ForwardError> {
         let idle = self.socket.take();
         let open = idle.and_then(|mut it| it.is_open(IDLE_MESSAGES_MAX).then_some(it));
         let was_open = open.is_some();
@@ -163,7 +163,7 @@ impl LaneConnection {
         Err(last_error)
     }
 
-    /// The connection is kept only if the reply came.
+    /// Sends a request on a connection and reads the reply. The connection is reused unless this fails.
     async fn exchange(
         &mut self,
         mut socket: WrpcSocket,

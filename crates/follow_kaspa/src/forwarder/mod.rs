@@ -1,13 +1,13 @@
-//! Calls of clients that the upstream answers: checked, and sent over few shared connections.
+//! Forwards the calls of clients to the upstream over a few shared connections, after a check of each request.
 //!
 //! In: the messages of clients, one at a time. Out: the replies of the upstream, with the ids of the clients.
 //! Shape: a request is checked before it is queued (`request`). Two lanes for each encoding, one of them for slow methods,
 //! have some connections each (`lane`); a connection sends one request at a time, as kaspad runs only one.
 //! Bounds: [`ForwarderConfig`]: connections, calls that wait, calls and bytes of one client, bytes of a request and of a
-//! reply, time. What does not fit is refused.
+//! reply, time. A call above a limit is refused.
 //! Invariant: nothing is sent that would make kaspad close a connection, or reserve memory by a length that the request
 //! does not have.
-//! Not here: subscriptions, kaspad's safe mode, and methods that the node answers itself (`rpc_kaspa`).
+//! Not here: subscriptions, kaspad's safe mode, and the methods that need no upstream (`rpc_kaspa`).
 
 mod error;
 mod lane;
@@ -56,7 +56,7 @@ pub struct ForwarderConfig {
     pub connect_timeout: Duration,
     /// Bytes of a request. Default: 16 MiB, above a full block in JSON.
     pub request_bytes_max: usize,
-    /// Bytes of all requests that wait or are being answered. Default: 64 MiB.
+    /// Bytes of all requests that wait or are being processed. Default: 64 MiB.
     pub queue_bytes_max: usize,
 }
 
@@ -65,9 +65,9 @@ pub struct ForwarderConfig {
 pub struct LaneLimits {
     /// Connections to the upstream.
     pub connections: usize,
-    /// Calls that wait or are being answered.
+    /// Calls of all clients that wait or are being processed.
     pub calls_max: usize,
-    /// The same for one client.
+    /// Calls of one client that wait or are being processed.
     pub client_calls_max: usize,
     /// Time limit of a call, from its start at the upstream. It waits at most as long before.
     pub call_timeout: Duration,
