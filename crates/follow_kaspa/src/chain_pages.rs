@@ -1,8 +1,8 @@
 //! Pages of the chain: full blocks in one reply, or, if the source cannot send them so, block by block.
 //!
 //! In: our newest blocks. Out: changes of the chain for the writer.
-//! kaspad refuses a page if one output of it has a script without an address. A page may also be longer than a message may
-//! be. Then the ids of accepted transactions are requested, and the blocks that contain them.
+//! kaspad refuses a page if one output of it has a script without an address. A page may also be longer than a message
+//! may be. Then the ids of accepted transactions are requested, and the blocks that contain them.
 //! A source may not have our sink: another source had it. Then the page starts at an older block of ours.
 //! Bounds: a page, or the blocks that one chain block merges, one after another.
 
@@ -117,7 +117,7 @@ impl Session<'_> {
         let mut start = start;
         let mut known_len = 0;
         if start != sink && removed.is_empty() {
-            // The page begins with blocks that we have.
+            // The page may start with blocks that the chain already has.
             let recent = self.recent_blocks().await?;
             let newest_first = recent.iter().rev().copied();
             let left: Vec<Hash> = newest_first.take_while(|hash| *hash != start).collect();
@@ -171,8 +171,8 @@ impl Session<'_> {
         Ok(MergingBlock { block, merge_set })
     }
 
-    /// Finds the transactions that a chain block accepts in the blocks that it merges. `parent` is the chain block below,
-    /// if it was requested before.
+    /// Finds the transactions that a chain block accepts in the blocks that it merges. `parent` is the chain block
+    /// below, if it was requested before.
     async fn assemble_block(
         &mut self,
         merging: &MergingBlock,

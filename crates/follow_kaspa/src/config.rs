@@ -57,7 +57,8 @@ pub struct FollowerConfig {
     pub network: Network,
     /// The sources, the preferred one first. One of them is followed at a time.
     pub sources: Vec<SourceConfig>,
-    /// Kaspads by their ports for wRPC in JSON. Notifications that are passed on to clients in JSON come from one of them.
+    /// Kaspads by their ports for wRPC in JSON. Notifications that are passed on to clients in JSON come from one of
+    /// them.
     /// The chain does not: without one, clients in JSON lack blockAdded and the like.
     pub json_sources: Vec<SourceConfig>,
     /// The limits of a connection.
@@ -78,7 +79,8 @@ pub struct ConnectionConfig {
     /// Bytes of a message. A page of the chain has at most 2,480 merged blocks, some 300 MB if all of them are full. A
     /// page that is longer is requested block by block. Default: 512 MiB.
     pub message_bytes_max: usize,
-    /// Bytes of notifications that arrive while a reply is awaited. The connection is closed above it. Default: 128 MiB.
+    /// Bytes of notifications that arrive while a reply is awaited. The connection is closed above it. Default: 128
+    /// MiB.
     pub notification_bytes_max: usize,
     /// Bytes of notifications that wait for the writer. At this limit nothing more is read. Default: 64 MiB.
     pub queue_bytes_max: usize,
@@ -92,7 +94,7 @@ pub struct SessionConfig {
     pub poll_interval: Duration,
     /// Interval between comparisons with a block template. kaspad builds one for each. Default: 10 s.
     pub template_interval: Duration,
-    /// The same interval while the virtual state is not known to be complete. Default: 1 s.
+    /// Interval between these comparisons while the virtual state may be incomplete. Default: 1 s.
     pub joining_interval: Duration,
     /// Time after which an announced DAA score is shown without a change of UTXOs. Default: 50 ms.
     pub daa_score_delay: Duration,

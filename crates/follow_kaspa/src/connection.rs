@@ -54,7 +54,8 @@ impl Connection {
         Ok(Self { socket, config: *config, next_id: 1, stored, stored_bytes: 0 })
     }
 
-    /// Calls a method. `encode` gets the id of the request. Returns the structure of the reply, or the error of the source.
+    /// Calls a method. `encode` gets the id of the request. Returns the structure of the reply, or the error of the
+    /// source.
     pub(crate) async fn call(
         &mut self,
         method: Method,

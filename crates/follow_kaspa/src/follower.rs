@@ -57,8 +57,8 @@ impl Follower {
         &self.status
     }
 
-    /// Follows the sources: a task on the current runtime, a thread that writes, and one for the snapshot file. Events go
-    /// to `sinks`. The runtime needs more than one thread, or [`FollowHandle::stop`] waits forever.
+    /// Follows the sources: a task on the current runtime, a thread that writes, and one for the snapshot file. Events
+    /// go to `sinks`. The runtime needs more than one thread, or [`FollowHandle::stop`] waits forever.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
         let Self { config, chain, reader, status } = self;
         let FollowerConfig { network, sources, json_sources, connection, session, snapshot } =
@@ -100,8 +100,8 @@ impl FollowHandle {
         self.thread.is_finished()
     }
 
-    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait, and for a file that is
-    /// being written.
+    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait, and for a file that
+    /// is being written.
     pub fn stop(mut self) -> Result<(), FollowError> {
         self.tasks.abort_all();
         let ended = self.thread.join().map_err(|_| FollowError::Panicked)?;

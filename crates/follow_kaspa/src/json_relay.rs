@@ -20,7 +20,7 @@ use crate::source_error::SourceError;
 use crate::sources::Backoff;
 use crate::writer::{WriterHandle, WriterMessage};
 
-/// Time without a message after which the source is asked whether it is alive.
+/// Time without a message after which the source is pinged.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 /// The ids of requests. Each has its own, and the subscriptions follow.
 const INFO_ID: u64 = 1;

@@ -1,9 +1,9 @@
 //! Follows a kaspad: from its wRPC in Borsh to a ledger that servers read, and calls of clients that it answers.
 //!
-//! Shape: [`start_chain`] opens the chain of a network, at its first block or from a snapshot file. [`Follower`] runs two
-//! parts: a task that has a session with one source after another (`sources`, `session`), and a thread that is the chain's
-//! one writer (`writer`). A third thread writes the snapshot file. [`Forwarder`] sends calls of clients to the same
-//! upstreams, over connections of its own.
+//! Shape: [`start_chain`] opens the chain of a network, at its first block or from a snapshot file. [`Follower`] runs
+//! two parts: a task that has a session with one source after another (`sources`, `session`), and a thread that is the
+//! chain's one writer (`writer`). A third thread writes the snapshot file. [`Forwarder`] sends calls of clients to the
+//! same upstreams, over connections of its own.
 //! Proven: what [`chain_kaspa`] proves. [`FollowStatus`] says up to which block, and why it does not continue.
 //! Bounds: [`ConnectionConfig`] and [`ForwarderConfig`]. A slow writer makes the source wait.
 //! A source that lies, is silent, or sends what cannot be read is left, and connected to again after a pause.

@@ -1,8 +1,9 @@
 //! A session with one source: its check, the chain up to its sink, and then the changes as they come.
 //!
 //! In: replies and notifications of the source. Out: messages for the writer.
-//! Shape: the chain is requested from our sink whenever the source says that it changed, and at an interval. The virtual
-//! state is joined once the chain has reached the sink: subscribe, read the state, then apply what came meanwhile.
+//! Shape: the chain is requested from our sink whenever the source says that it changed, and at an interval. The
+//! virtual state is joined once the chain has reached the sink: subscribe, read the state, then apply what came
+//! meanwhile.
 //! Bounds: one call at a time; see [`crate::ConnectionConfig`].
 //! Not here: which source (`sources`), pages and pieces of the chain (`chain_pages`).
 
@@ -157,7 +158,7 @@ impl<'a> Session<'a> {
                 }
                 () = self.context.writer.closed() => return Err(SourceError::WriterEnded),
             }
-            // What came before the reply belongs to the state before it.
+            // Notifications from before the last reply are about the state before it.
             if self.is_chain_changed && !self.connection.has_stored() {
                 self.catch_up().await?;
                 if std::mem::take(&mut self.is_set_replaced) {
@@ -221,8 +222,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Joins the virtual state. Its start is the effect of the sink's own transactions if the virtual block has no other
-    /// parent. Otherwise differences from before the subscription are missing until the chain accepts them.
+    /// Joins the virtual state. Its start is the effect of the sink's own transactions if the virtual block has no
+    /// other parent. Otherwise differences from before the subscription are missing until the chain accepts them.
     async fn join_virtual(&mut self) -> Result<(), SourceError> {
         let method = Method::GetBlockDagInfo;
         let encode = |id| method.encode_borsh_request(id);

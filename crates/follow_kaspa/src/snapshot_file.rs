@@ -1,9 +1,9 @@
 //! The snapshot file: the UTXO set after one final chain block, with the block's header.
 //!
-//! Layout, numbers in little-endian order: [`MAGIC`]; the length of the network's name, and the name; the hash of the block;
-//! its header; the number of UTXOs; the UTXOs, in no order; [`END`].
-//! The file needs no checksum: the block's hash covers its header, and the header commits to the set. So a file that was
-//! changed in any bit is refused, but not one that an attacker made as a whole: it is the operator's.
+//! Layout, numbers in little-endian order: [`MAGIC`]; the length of the network's name, and the name; the hash of the
+//! block; its header; the number of UTXOs; the UTXOs, in no order; [`END`].
+//! The file needs no checksum: the block's hash covers its header, and the header commits to the set. So a file that
+//! was changed in any bit is refused, but not one that an attacker made as a whole: it is the operator's.
 //! Bounds: a file of any length is read in batches of [`BATCH_UTXOS`].
 //! Not here: when a file is written (`snapshot_thread`).
 
@@ -61,7 +61,7 @@ pub enum SnapshotError {
     /// A field has a value that none is written with.
     #[error("{field} is damaged")]
     Damaged {
-        /// What the field is.
+        /// The name of the field.
         field: &'static str,
     },
     /// The header does not have the hash that the file says.

@@ -17,10 +17,10 @@ pub enum SourceError {
     /// The server does not speak WebSocket.
     #[error("the WebSocket handshake failed")]
     Handshake(#[source] Box<tungstenite::Error>),
-    /// The source did not answer.
+    /// The source took too long.
     #[error("no {what} within {limit:?}")]
     Timeout {
-        /// What did not come.
+        /// The step that took too long.
         what: &'static str,
         /// The time limit.
         limit: Duration,
@@ -56,7 +56,7 @@ pub enum SourceError {
     /// A message in JSON cannot be decoded.
     #[error("a message of the source is malformed: {reason}")]
     InvalidJson {
-        /// What is wrong.
+        /// Description of the malformed field.
         reason: String,
     },
     /// A message cannot be decoded.
@@ -95,7 +95,7 @@ pub enum SourceError {
         /// The network that is followed.
         network: Network,
     },
-    /// The source is too old. Its replies lack what is needed to compute commitments.
+    /// The source is too old. Its replies lack the covenants of outputs, which commitments cover.
     #[error("the source has the version {version}, at least {min} is needed")]
     TooOld {
         /// The version of the source.

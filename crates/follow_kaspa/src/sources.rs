@@ -1,8 +1,8 @@
 //! The sources, one after another: connects, runs a session, and after its end connects again.
 //!
-//! Invariant: a source that serves stays in use, unless its chain stands still and there are others. After a failure the
-//! next source is tried at once; after a round without success there is a pause, which doubles.
-//! Not here: what a session does (`session`).
+//! Invariant: a source that serves stays in use, unless it sends no new block for a while and others exist. After a
+//! failure the next source is tried at once; after a round without success there is a pause, which doubles.
+//! Not here: the content of a session (`session`).
 
 use std::convert::Infallible;
 use std::time::Duration;

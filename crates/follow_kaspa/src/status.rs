@@ -1,4 +1,4 @@
-//! The progress of a follower, for health checks and metrics: what is proven, and from which source.
+//! The progress of a follower, for health checks and metrics: the newest proven block, the source, and errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +43,7 @@ struct FollowCounters {
     snapshot_daa_score: AtomicU64,
 }
 
-/// What a status says in words.
+/// The texts of a status.
 #[derive(Debug, Default)]
 struct StatusTexts {
     source: Option<String>,

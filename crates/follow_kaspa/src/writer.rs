@@ -1,11 +1,11 @@
 //! The writing thread: the one writer of the chain.
 //!
-//! In: pages of the chain, blocks in pieces, messages about the virtual state, from one session at a time. Out: the chain's
-//! publications, and events to the sinks, each after its state is published.
+//! In: pages of the chain, blocks in pieces, messages about the virtual state, from one session at a time. Out: the
+//! chain's publications, and events to the sinks, each after its state is published.
 //! Shape: messages that wait are handled together and published once. A page is published before its session gets the
 //! result, so that the session reads the state that it continues from.
 //! Bounds: [`MESSAGES_MAX`] messages, and of their bytes [`crate::ConnectionConfig::queue_bytes_max`].
-//! Invariant: after a refused block nothing is applied until another session begins.
+//! Invariant: after a refused block nothing is applied until the next session starts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const PERMIT_BYTES: usize = 1_024;
 
 /// A message for the writer.
 pub(crate) enum WriterMessage {
-    /// A session with a source begins. The virtual state is off until the session joins it.
+    /// A session with a source has started. The virtual state is off until the session joins it.
     SourceOpened { server: Server },
     /// A reply to getVirtualChainFromBlockV2 from a block of our chain.
     ApplyPage { start: Hash, structure: Bytes, reply: Reply },
@@ -68,7 +68,7 @@ pub(crate) type Reply = oneshot::Sender<Result<StepOutcome, SourceError>>;
 
 /// The blocks that leave the chain before a block joins it.
 pub(crate) struct Fork {
-    /// The block of our chain from which the source was asked.
+    /// The block of our chain at which the request started.
     pub(crate) start: Hash,
     /// The blocks from there down that leave, the highest first.
     pub(crate) removed: Vec<Hash>,
@@ -331,7 +331,7 @@ impl Writer {
         let mut hashes = added.into_iter();
         let removed = std::mem::take(&mut page.removed);
         let mut removed = self.find_removed(&Fork { start, removed })?;
-        // From an older block of ours, the page begins with blocks that we have.
+        // A page from an older block of ours may start with blocks that the chain already has.
         let known_len = count_known(&removed, hashes.as_slice());
         for _ in 0..known_len {
             hashes.next();
@@ -391,8 +391,8 @@ impl Writer {
         Ok(StepOutcome { added: 1, removed: removed.len() })
     }
 
-    /// Returns all blocks that leave, from the sink down: those above the block from which the source was asked, and those
-    /// that it removes.
+    /// Returns all blocks that leave, from the sink down: those above the start of the request, and those that the
+    /// source removes.
     fn find_removed(&self, fork: &Fork) -> Result<Vec<Hash>, SourceError> {
         let newest_first = self.recent.iter().rev().copied();
         let mut removed: Vec<Hash> = newest_first.take_while(|hash| *hash != fork.start).collect();

@@ -1,10 +1,10 @@
 //! Forwards the calls of clients to the upstream over a few shared connections, after a check of each request.
 //!
 //! In: the messages of clients, one at a time. Out: the replies of the upstream, with the ids of the clients.
-//! Shape: a request is checked before it is queued (`request`). Two lanes for each encoding, one of them for slow methods,
-//! have some connections each (`lane`); a connection sends one request at a time, as kaspad runs only one.
-//! Bounds: [`ForwarderConfig`]: connections, calls that wait, calls and bytes of one client, bytes of a request and of a
-//! reply, time. A call above a limit is refused.
+//! Shape: a request is checked before it is queued (`request`). Two lanes for each encoding, one of them for slow
+//! methods, have some connections each (`lane`); a connection sends one request at a time, as kaspad runs only one.
+//! Bounds: [`ForwarderConfig`]: connections, calls that wait, calls and bytes of one client, bytes of a request and of
+//! a reply, time. A call above a limit is refused.
 //! Invariant: nothing is sent that would make kaspad close a connection, or reserve memory by a length that the request
 //! does not have.
 //! Not here: subscriptions, kaspad's safe mode, and the methods that need no upstream (`rpc_kaspa`).
@@ -140,8 +140,8 @@ impl Forwarder {
         }
     }
 
-    /// Sends a client's message to the upstream, and returns its reply, which has the id of the message. The message has
-    /// an id, and names the operation. A reply may be an error of the upstream.
+    /// Sends a client's message to the upstream, and returns its reply, which has the id of the message. The message
+    /// has an id, and names the operation. A reply may be an error of the upstream.
     pub async fn forward(
         &self,
         client: ClientId,

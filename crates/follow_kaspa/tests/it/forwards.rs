@@ -1,4 +1,4 @@
-//! Calls of clients that a model node answers.
+//! Calls that are forwarded to a model node.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A source that lies in one bit: nothing of it is served, and what was proven stays.
+//! A source that lies in one bit: the block is refused, and the proven state stays.
 
 use kaspa::{Hash, Outpoint};
 use ledger::Commitment;
@@ -7,7 +7,7 @@ use testkit::kaspa_node::{KaspaNode, Lie};
 
 use crate::world::World;
 
-/// Lets a node mine while nobody is connected, and lie about its sink afterwards.
+/// Lets a node mine without a connection, and lie about its sink afterwards.
 async fn lie_about_next(node: &KaspaNode, lie: impl Fn(&KaspaNode, Hash) -> Lie) {
     node.set_accepting(false);
     node.cut_after(0);

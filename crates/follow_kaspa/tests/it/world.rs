@@ -28,7 +28,7 @@ pub(crate) struct World {
     handle: FollowHandle,
 }
 
-/// What a sink received.
+/// A sink that counts its events.
 #[derive(Clone, Default)]
 pub(crate) struct Seen(Arc<parking_lot::Mutex<SeenEvents>>);
 
