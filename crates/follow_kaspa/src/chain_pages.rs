@@ -257,7 +257,7 @@ fn is_invalid_address(text: &str) -> bool {
 }
 
 /// Whether kaspad does not have a block, or has it below the blocks that it retains.
-fn is_unknown_block(error: &ServerError) -> bool {
+pub(crate) fn is_unknown_block(error: &ServerError) -> bool {
     let ServerError::Text(text) = error else { return false };
     text.contains("cannot find header") || text.contains("retention root")
 }

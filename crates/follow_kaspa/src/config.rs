@@ -100,6 +100,8 @@ pub struct SessionConfig {
     pub daa_score_delay: Duration,
     /// Time without a new chain block after which another source is tried, if there is one. Default: 60 s.
     pub stall_timeout: Duration,
+    /// Interval between comparisons of our sink with the chains of all sources, if there are several. Default: 15 s.
+    pub agreement_interval: Duration,
     /// The pauses after rounds without success start with this one and double. Default: 250 ms.
     pub reconnect_delay_min: Duration,
     /// The longest pause. Default: 10 s.
@@ -158,6 +160,7 @@ impl Default for SessionConfig {
             joining_interval: Duration::from_secs(1),
             daa_score_delay: Duration::from_millis(50),
             stall_timeout: Duration::from_secs(60),
+            agreement_interval: Duration::from_secs(15),
             reconnect_delay_min: Duration::from_millis(250),
             reconnect_delay_max: Duration::from_secs(10),
             relayed_events: vec![

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use chain_kaspa::{Chain, ChainReader};
 use tokio::task::JoinSet;
 
+use crate::agreement::AgreementChecks;
 use crate::config::FollowerConfig;
 use crate::error::FollowError;
 use crate::event::EventSink;
@@ -88,6 +89,18 @@ impl Follower {
             let session = context.config.clone();
             let sources = json_sources;
             tasks.spawn(JsonRelay { network, sources, connection, session, writer }.run());
+        }
+        if has_others {
+            let checks = AgreementChecks {
+                network,
+                sources: sources.clone(),
+                connection,
+                interval: context.config.agreement_interval,
+                reader: context.reader.clone(),
+                status: Arc::clone(&context.status),
+                writer: context.writer.clone(),
+            };
+            tasks.spawn(checks.run());
         }
         tasks.spawn(Sources { sources, connection, context }.run());
         Ok(FollowHandle { thread, tasks, snapshot })

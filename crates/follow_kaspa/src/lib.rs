@@ -10,6 +10,7 @@
 //! Not here: sockets of servers (`rpc_kaspa`), flags (`hydrant`), records and checks (`chain_kaspa`).
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod base;
 mod chain_pages;
 mod config;
@@ -30,6 +31,7 @@ mod spent_outputs;
 mod status;
 mod writer;
 
+pub use agreement::Agreement;
 pub use base::{start_at_genesis, start_chain};
 pub use config::{ConnectionConfig, FollowerConfig, SessionConfig, SnapshotConfig, SourceConfig};
 pub use encoding::Encoding;

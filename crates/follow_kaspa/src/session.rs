@@ -287,7 +287,7 @@ pub(crate) fn relayed_scopes(config: &SessionConfig) -> impl Iterator<Item = Sco
     relayed.filter(|event| RELAYABLE_EVENTS.contains(event)).map(Scope::Other)
 }
 
-fn check_server(info: &ServerInfo, network: Network) -> Result<(), SourceError> {
+pub(crate) fn check_server(info: &ServerInfo, network: Network) -> Result<(), SourceError> {
     if info.network != network {
         return Err(SourceError::WrongNetwork { source_network: info.network, network });
     }

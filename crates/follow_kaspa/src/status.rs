@@ -8,6 +8,8 @@ use kaspa::Hash;
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
 
+use crate::agreement::Agreement;
+
 /// A block of a source that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
@@ -52,6 +54,7 @@ struct StatusTexts {
     halt: Option<String>,
     mismatch: Option<Mismatch>,
     last_snapshot_error: Option<String>,
+    agreements: Vec<(String, Agreement)>,
 }
 
 impl FollowStatus {
@@ -143,6 +146,16 @@ impl FollowStatus {
         self.texts.lock().last_snapshot_error.clone()
     }
 
+    /// Returns the relation of each source's chain to ours, by source, at the last comparison. Empty if there is only one
+    /// source.
+    pub fn agreements(&self) -> Vec<(String, Agreement)> {
+        self.texts.lock().agreements.clone()
+    }
+
+    pub(crate) fn set_agreements(&self, agreements: Vec<(String, Agreement)>) {
+        self.texts.lock().agreements = agreements;
+    }
+
     pub(crate) fn open_session(&self, source: String, is_synced: bool) {
         self.counters.sessions.fetch_add(1, Ordering::Relaxed);
         self.is_source_synced.store(is_synced, Ordering::Relaxed);
@@ -206,6 +219,14 @@ impl FollowStatus {
     }
 }
 
+/// The relations of a source's chain to ours, by their labels.
+const RELATIONS: [(&str, fn(&Agreement) -> bool); 4] = [
+    ("same", |agreement| matches!(agreement, Agreement::Same)),
+    ("fork", |agreement| matches!(agreement, Agreement::Fork { .. })),
+    ("unknown", |agreement| matches!(agreement, Agreement::Unknown)),
+    ("unavailable", |agreement| matches!(agreement, Agreement::Unavailable { .. })),
+];
+
 impl Collector for FollowStatus {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         vec![("kaspa_history", self.chain.history().bytes() as u64)]
@@ -252,6 +273,13 @@ impl Collector for FollowStatus {
         let mut family = out.family("hydrant_kaspa_supply", MetricKind::Gauge, help);
         family.put(&[("of", "utxos")], chain.supply.utxos);
         family.put(&[("of", "sompi")], chain.supply.sompi);
+        let help = "Sources by the relation of their selected chains to ours.";
+        let mut family = out.family("hydrant_kaspa_sources", MetricKind::Gauge, help);
+        let agreements = self.agreements();
+        for (relation, is_it) in RELATIONS {
+            let sources = agreements.iter().filter(|(_, agreement)| is_it(agreement)).count();
+            family.put(&[("chain", relation)], sources);
+        }
         let help = "What was followed: sessions, pages, blocks, and what was wrong with them.";
         let mut family = out.family("hydrant_kaspa_events_total", MetricKind::Counter, help);
         let FollowCounters { sessions, too_deep, pages, piece_blocks, notifications, .. } =

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use follow_kaspa::Agreement;
 use testkit::eventually::eventually;
 use testkit::kaspa_node::{KaspaNode, Miner, NewBlock, default_miner};
 
@@ -28,6 +29,8 @@ async fn the_next_source_continues_the_chain() {
     world.reach_virtual(&first).await;
     let server = source(&first).server().to_string();
     assert_eq!(world.status.source().as_deref(), Some(server.as_str()));
+    let is_same = |(_, agreement): &(String, Agreement)| *agreement == Agreement::Same;
+    world.wait(|status| status.agreements().iter().filter(|it| is_same(it)).count() == 2).await;
     first.set_accepting(false);
     first.cut_after(0);
     second.mine(3);
@@ -46,6 +49,8 @@ async fn blocks_that_only_one_source_had_are_reverted_if_the_other_has_more_work
     let world = World::start(config, chain_config());
     world.reach_virtual(&first).await;
     let proven = world.status.proven();
+    let is_unknown = |(_, agreement): &(String, Agreement)| *agreement == Agreement::Unknown;
+    world.wait(|status| status.agreements().iter().any(is_unknown)).await;
     first.set_accepting(false);
     first.cut_after(0);
     // The second one is behind: it has none of the three newest blocks, and no other.

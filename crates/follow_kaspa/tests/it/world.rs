@@ -86,6 +86,7 @@ pub(crate) fn config(sources: Vec<SourceConfig>) -> FollowerConfig {
             template_interval: Duration::from_millis(5),
             joining_interval: Duration::from_millis(5),
             daa_score_delay: Duration::from_millis(5),
+            agreement_interval: Duration::from_millis(20),
             reconnect_delay_min: Duration::from_millis(2),
             reconnect_delay_max: Duration::from_millis(20),
             ..SessionConfig::default()
