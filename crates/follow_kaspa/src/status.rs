@@ -146,8 +146,7 @@ impl FollowStatus {
         self.texts.lock().last_snapshot_error.clone()
     }
 
-    /// Returns the relation of each source's chain to ours, by source, at the last comparison. Empty if there is only one
-    /// source.
+    /// Returns the relation of each source's chain to ours, at the last comparison. Empty if there is only one source.
     pub fn agreements(&self) -> Vec<(String, Agreement)> {
         self.texts.lock().agreements.clone()
     }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chain_kaspa::{Chain, ChainReader, StepError, VirtualMode};
+use chain_kaspa::{Chain, ChainReader, Publication, StepError, VirtualMode};
 use http_client::Server;
 use kaspa::{
     AcceptingBlock, Block, BlockTemplate, BlueWork, BorshError, ChainReply, Hash, Method,
@@ -181,6 +181,8 @@ pub(crate) struct Writer {
     sink_work: BlueWork,
     /// Whether there is something to publish.
     is_changed: bool,
+    /// Publications whose data is freed once the sessions have their results.
+    retired: Vec<Publication>,
 }
 
 impl Writer {
@@ -192,7 +194,17 @@ impl Writer {
         let reader = chain.reader();
         let sink_work = reader.utxos.view(Commitment::Confirmed).meta().header.blue_work;
         let recent = VecDeque::from([chain.sink().hash]);
-        Self { chain, reader, status, sinks, server: None, recent, sink_work, is_changed: false }
+        Self {
+            chain,
+            reader,
+            status,
+            sinks,
+            server: None,
+            recent,
+            sink_work,
+            is_changed: false,
+            retired: Vec::new(),
+        }
     }
 
     /// Runs until all sessions have ended.
@@ -208,6 +220,9 @@ impl Writer {
             }
             if self.is_changed {
                 self.publish()?;
+            }
+            if !self.retired.is_empty() {
+                self.retired.clear();
                 self.chain.reclaim();
             }
         }
@@ -435,6 +450,7 @@ impl Writer {
         if !publication.events.is_empty() {
             self.sinks.iter_mut().for_each(|sink| sink.send_events(&publication.events));
         }
+        self.retired.push(publication);
         Ok(())
     }
 }
