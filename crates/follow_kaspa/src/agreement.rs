@@ -19,7 +19,7 @@ use crate::connection::Connection;
 use crate::session::check_server;
 use crate::source_error::SourceError;
 use crate::status::FollowStatus;
-use crate::writer::WriterHandle;
+use crate::writer_queue::WriterHandle;
 
 /// The relation of a source's chain to ours.
 #[derive(Clone, Debug, PartialEq, Eq)]

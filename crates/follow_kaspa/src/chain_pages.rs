@@ -15,7 +15,7 @@ use ledger::Commitment;
 
 use crate::session::Session;
 use crate::source_error::SourceError;
-use crate::writer::{Fork, StepOutcome, WriterMessage, count_known};
+use crate::writer_queue::{Fork, StepOutcome, WriterHandle, WriterMessage, count_known};
 
 /// A page with fewer blocks ends at the sink: a longer one has at least ten times the blocks that one block may merge.
 const PAGE_BLOCKS_MIN: usize = 10;
@@ -66,7 +66,7 @@ impl Session<'_> {
                 PageReply::UnknownStart(error) => error,
             };
             if depth == 0 {
-                older = self.recent_blocks().await?;
+                older = request_recent_blocks(&self.context.writer).await?;
             }
             let depth_max = older.len().saturating_sub(1);
             if depth >= depth_max {
@@ -75,11 +75,6 @@ impl Session<'_> {
             depth = (2 * depth).clamp(1, depth_max);
             start = older[depth_max - depth];
         }
-    }
-
-    /// Returns our newest blocks, the sink last.
-    async fn recent_blocks(&self) -> Result<Vec<Hash>, SourceError> {
-        self.context.writer.request(|reply| WriterMessage::RecentBlocks { reply }).await
     }
 
     async fn request_page(&mut self, start: Hash) -> Result<PageReply, SourceError> {
@@ -118,7 +113,7 @@ impl Session<'_> {
         let mut known_len = 0;
         if start != sink && removed.is_empty() {
             // The page may start with blocks that the chain already has.
-            let recent = self.recent_blocks().await?;
+            let recent = request_recent_blocks(&self.context.writer).await?;
             let newest_first = recent.iter().rev().copied();
             let left: Vec<Hash> = newest_first.take_while(|hash| *hash != start).collect();
             known_len = count_known(&left, &added);
@@ -195,6 +190,11 @@ impl Session<'_> {
         let transactions = search.finish().map_err(missing)?;
         Ok(AcceptingBlock { hash: *hash, header: header.clone(), transactions })
     }
+}
+
+/// Returns our newest blocks, the sink last.
+async fn request_recent_blocks(writer: &WriterHandle) -> Result<Vec<Hash>, SourceError> {
+    writer.request(|reply| WriterMessage::RecentBlocks { reply }).await
 }
 
 /// Returns the blocks that a block merges, the selected parent first.

@@ -7,13 +7,13 @@ use std::time::Duration;
 use http_client::Server;
 use kaspa::{Event, Network};
 
-/// The scheme of wRPC without TLS.
-const SCHEME: &str = "ws://";
+/// The schemes of wRPC without and with TLS, and those of HTTP that begin in the same way.
+const SCHEMES: [(&str, &str); 2] = [("ws://", "http://"), ("wss://", "https://")];
 
 /// A kaspad that is followed, by its port for wRPC in Borsh.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SourceConfig {
-    /// The URL: `ws://HOST:PORT[/PATH]`.
+    /// The URL: `ws[s]://HOST:PORT[/PATH]`. With `wss` the server needs a certificate that this machine trusts.
     pub url: String,
 }
 
@@ -28,18 +28,22 @@ impl SourceConfig {
         Server::from_url(&self.url)
     }
 
-    /// Whether the URL can be connected to: the scheme is `ws`, and the host and the port are valid.
+    /// Whether the URL can be connected to: the scheme is `ws` or `wss`, and the host and the port are valid.
     pub fn has_valid_url(&self) -> bool {
-        self.authority().is_some() && self.server().is_valid()
+        let rest = SCHEMES.iter().find_map(|(scheme, _)| self.url.strip_prefix(scheme));
+        let authority = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+        let port = authority.and_then(|authority| authority.rsplit_once(':'));
+        let has_port = port.is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let has_user = authority.is_some_and(|authority| authority.contains('@'));
+        has_port && !has_user && self.server().is_valid()
     }
 
-    /// Returns the host and the port, as in `127.0.0.1:17110`.
-    pub(crate) fn authority(&self) -> Option<&str> {
-        let rest = self.url.strip_prefix(SCHEME)?;
-        let authority = rest.split(['/', '?', '#']).next()?;
-        let (_, port) = authority.rsplit_once(':')?;
-        let is_valid = port.parse::<u16>().is_ok() && !authority.contains('@');
-        is_valid.then_some(authority)
+    /// Returns the URL of the handshake.
+    pub(crate) fn http_url(&self) -> String {
+        let to_http = |(scheme, http): &(&str, &str)| {
+            self.url.strip_prefix(scheme).map(|rest| format!("{http}{rest}"))
+        };
+        SCHEMES.iter().find_map(to_http).unwrap_or_else(|| self.url.clone())
     }
 }
 
@@ -180,11 +184,16 @@ mod tests {
     #[test]
     fn a_url_needs_its_scheme_and_port() {
         let valid = |url: &str| SourceConfig::new(url).has_valid_url();
-        for url in ["ws://127.0.0.1:17110", "ws://kaspa.example:1/path", "ws://[::1]:17110"] {
+        let accepted = [
+            "ws://127.0.0.1:17110",
+            "ws://kaspa.example:1/path",
+            "ws://[::1]:17110",
+            "wss://kaspa.example:443",
+        ];
+        for url in accepted {
             assert!(valid(url), "{url}");
         }
         let refused = [
-            "wss://127.0.0.1:17110",
             "http://127.0.0.1:17110",
             "127.0.0.1:17110",
             "ws://127.0.0.1",
@@ -198,5 +207,7 @@ mod tests {
         }
         let source = SourceConfig::new("ws://127.0.0.1:1/secret");
         assert_eq!(format!("{source:?}"), "SourceConfig(ws://127.0.0.1:1)");
+        assert_eq!(source.http_url(), "http://127.0.0.1:1/secret");
+        assert_eq!(SourceConfig::new("wss://h:1").http_url(), "https://h:1");
     }
 }

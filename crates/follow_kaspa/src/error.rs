@@ -17,7 +17,7 @@ pub enum FollowError {
     #[error("no source (--source)")]
     NoSource,
     /// A source has a URL that cannot be connected to.
-    #[error("{server}: the URL of a source is ws://HOST:PORT[/PATH]")]
+    #[error("{server}: the URL of a source is ws[s]://HOST:PORT[/PATH]")]
     Url {
         /// The scheme, host and port of the URL.
         server: String,

@@ -15,7 +15,8 @@ use crate::session::SessionContext;
 use crate::snapshot_thread::SnapshotThread;
 use crate::sources::Sources;
 use crate::status::FollowStatus;
-use crate::writer::{Writer, writer_channel};
+use crate::writer::Writer;
+use crate::writer_queue::writer_channel;
 
 /// A chain that is not followed yet.
 pub struct Follower {

@@ -18,7 +18,7 @@ use crate::session::relayed_scopes;
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
 use crate::sources::Backoff;
-use crate::writer::{WriterHandle, WriterMessage};
+use crate::writer_queue::{WriterHandle, WriterMessage};
 
 /// Time without a message after which the source is pinged.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);

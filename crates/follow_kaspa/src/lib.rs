@@ -30,6 +30,7 @@ mod sources;
 mod spent_outputs;
 mod status;
 mod writer;
+mod writer_queue;
 
 pub use agreement::Agreement;
 pub use base::{start_at_genesis, start_chain};

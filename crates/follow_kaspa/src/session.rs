@@ -22,7 +22,7 @@ use crate::connection::{Connection, ReceivedNotification};
 use crate::encoding::Encoding;
 use crate::source_error::SourceError;
 use crate::status::FollowStatus;
-use crate::writer::{WriterHandle, WriterMessage};
+use crate::writer_queue::{WriterHandle, WriterMessage};
 
 /// The lowest version of kaspad that can be followed. Older ones leave covenants out of getVirtualChainFromBlockV2.
 const VERSION_MIN: [u64; 3] = [2, 1, 0];

@@ -2,12 +2,11 @@
 //!
 //! Not here: replies and notifications (`connection`), the lanes of forwarded calls (`forwarder`).
 
-use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, SinkExt, StreamExt};
-use tokio::net::TcpStream;
+use http_client::{ByteStream, Endpoint, connect_stream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -17,7 +16,7 @@ use crate::source_error::SourceError;
 
 /// A WebSocket to a kaspad.
 pub(crate) struct WrpcSocket {
-    stream: WebSocketStream<TcpStream>,
+    stream: WebSocketStream<Box<dyn ByteStream>>,
     /// Time limit of a write: that of a call.
     write_timeout: Duration,
 }
@@ -46,10 +45,13 @@ impl WrpcSocket {
         source: &SourceConfig,
         config: &ConnectionConfig,
     ) -> Result<Self, SourceError> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "not ws://HOST:PORT");
-        let authority = source.authority().ok_or_else(invalid).map_err(SourceError::Connect)?;
-        let socket = TcpStream::connect(authority).await.map_err(SourceError::Connect)?;
-        socket.set_nodelay(true).map_err(SourceError::Connect)?;
+        // It may resolve a name, and read the certificates that the machine trusts.
+        let url = source.http_url();
+        let endpoint = tokio::task::spawn_blocking(move || Endpoint::parse(&url)).await;
+        let endpoint = endpoint.map_err(|_| SourceError::WriterEnded)?;
+        let connect_error = |error| SourceError::Connect(Box::new(error));
+        let endpoint = endpoint.map_err(connect_error)?;
+        let socket = connect_stream(&endpoint).await.map_err(connect_error)?;
         let bytes_max = Some(config.message_bytes_max);
         let limits =
             WebSocketConfig::default().max_message_size(bytes_max).max_frame_size(bytes_max);

@@ -1,9 +1,9 @@
 //! Why a session with a source ended. One variant for each thing that an operator can do about it.
 
-use std::io;
 use std::time::Duration;
 
 use chain_kaspa::Refusal;
+use http_client::HttpClientError;
 use kaspa::{BorshError, Hash, Method, Network, Outpoint, ServerError};
 use tokio_tungstenite::tungstenite;
 
@@ -11,9 +11,9 @@ use tokio_tungstenite::tungstenite;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// Nothing accepts connections there.
+    /// Nothing accepts connections there, or the certificate is not trusted.
     #[error("no connection")]
-    Connect(#[source] io::Error),
+    Connect(#[source] Box<HttpClientError>),
     /// The server does not speak WebSocket.
     #[error("the WebSocket handshake failed")]
     Handshake(#[source] Box<tungstenite::Error>),
