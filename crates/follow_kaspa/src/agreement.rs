@@ -1,8 +1,8 @@
 //! Agreement between the sources: whether our sink is on the selected chain of each of them.
 //!
 //! In: the sources, our sink. Out: an [`Agreement`] for each source, in the status.
-//! A source that differs proves nothing: it may be a moment behind. One that differs for minutes has another chain. Which
-//! of both chains has more work is not checked here.
+//! A source that differs proves nothing: it may be a moment behind. One that differs for minutes has another chain.
+//! Which of both chains has more work is not checked here.
 //! Bounds: one connection at a time, for some calls.
 //! Not here: which source is followed (`sources`).
 

@@ -26,6 +26,7 @@ use crate::writer_queue::{Fork, Reply, StepOutcome, WriterMessage, count_known};
 const BATCH_MAX: usize = 64;
 /// Blocks of a step. The ledger has room for 4,096 above the root, and up to 1,000 of them are not final.
 const STEP_BLOCKS_MAX: usize = 500;
+
 /// The end of a step that is not committed.
 enum ApplyError {
     Step(StepError),

@@ -1,6 +1,7 @@
 //! The queue between sessions and the writing thread: its messages, and their bounds.
 //!
-//! Bounds: [`MESSAGES_MAX`] messages, and of their bytes [`ConnectionConfig::queue_bytes_max`]. A session waits for room.
+//! Bounds: [`MESSAGES_MAX`] messages, and [`ConnectionConfig::queue_bytes_max`] of their bytes. A full queue makes the
+//! session wait.
 
 use std::sync::Arc;
 

@@ -44,8 +44,8 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
-/// Connects to a server for a protocol that starts with a request of HTTP/1.1, such as WebSocket. Each handshake has a time
-/// limit of some seconds.
+/// Connects to a server for a protocol that starts with a request of HTTP/1.1, such as WebSocket. Each handshake has a
+/// time limit of some seconds.
 pub async fn connect_stream(endpoint: &Endpoint) -> Result<Box<dyn ByteStream>, HttpClientError> {
     Ok(match Socket::connect(endpoint, ConnectTimeouts::default()).await? {
         Socket::Plain(socket) => Box::new(socket),
