@@ -5,6 +5,7 @@ mod faults;
 mod follows;
 mod forwards;
 mod hostile;
+mod kaspad;
 mod lies;
 mod pieces;
 mod snapshots;
