@@ -161,9 +161,9 @@ impl<'a> Session<'a> {
             // Notifications from before the last reply are about the state before it.
             if self.is_chain_changed && !self.connection.has_stored() {
                 self.catch_up().await?;
-                if std::mem::take(&mut self.is_set_replaced) {
-                    self.join_virtual().await?;
-                }
+            }
+            if std::mem::take(&mut self.is_set_replaced) {
+                self.join_virtual().await?;
             }
         }
     }
@@ -222,26 +222,29 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Joins the virtual state. Its start is the effect of the sink's own transactions if the virtual block has no
-    /// other parent. Otherwise differences from before the subscription are missing until the chain accepts them.
+    /// Joins the virtual state. Differences from before the subscription are missing until the chain accepts them, or
+    /// until they are the effect of the sink's own transactions only.
     async fn join_virtual(&mut self) -> Result<(), SourceError> {
+        self.context.writer.send(WriterMessage::JoinVirtual).await?;
+        self.virtual_mode = VirtualMode::Joining;
+        self.timers.template = Instant::now();
+        self.seed_virtual().await
+    }
+
+    /// Sets the virtual state to the effect of the sink's own transactions if the virtual block has no other parent.
+    async fn seed_virtual(&mut self) -> Result<(), SourceError> {
         let method = Method::GetBlockDagInfo;
         let encode = |id| method.encode_borsh_request(id);
         let structure = self.connection.call_or_fail(method, encode).await?;
-        let info = BlockDagInfo::decode_borsh(&structure)?;
-        let sink = info.sink;
-        let mut sink_block = None;
-        if info.virtual_parents == [sink] {
-            let encode = |id| Method::encode_borsh_get_block(id, &sink, true);
-            let structure = self.connection.call_or_fail(Method::GetBlock, encode).await?;
-            sink_block = Some(Box::new(Block::decode_borsh(&structure)?));
+        let BlockDagInfo { sink, virtual_parents, virtual_daa_score: daa_score, .. } =
+            BlockDagInfo::decode_borsh(&structure)?;
+        if virtual_parents != [sink] || sink != self.context.reader.status().sink.hash {
+            return Ok(());
         }
-        let daa_score = info.virtual_daa_score;
-        let joined = WriterMessage::JoinVirtual { daa_score, sink_block };
-        self.context.writer.send(joined).await?;
-        self.virtual_mode = VirtualMode::Joining;
-        self.timers.template = Instant::now();
-        Ok(())
+        let encode = |id| Method::encode_borsh_get_block(id, &sink, true);
+        let structure = self.connection.call_or_fail(Method::GetBlock, encode).await?;
+        let sink_block = Box::new(Block::decode_borsh(&structure)?);
+        self.context.writer.send(WriterMessage::SeedVirtual { daa_score, sink_block }).await
     }
 
     /// Compares the virtual state with a block template, after everything that came before the template.
@@ -269,6 +272,9 @@ impl<'a> Session<'a> {
             if before == VirtualMode::Exact && self.virtual_mode == VirtualMode::Joining {
                 tracing::warn!("a message about the virtual state was lost; it is joined again");
                 self.join_virtual().await?;
+            } else if self.virtual_mode == VirtualMode::Joining {
+                // On a quiet chain no later block completes the state.
+                self.seed_virtual().await?;
             }
         }
         let config = &self.context.config;

@@ -138,12 +138,13 @@ impl Writer {
                 // The session may have ended.
                 let _ = reply.send(self.recent.iter().copied().collect());
             }
-            WriterMessage::JoinVirtual { daa_score, sink_block } => {
+            WriterMessage::JoinVirtual => {
                 self.chain.join_virtual();
+                self.is_changed = true;
+            }
+            WriterMessage::SeedVirtual { daa_score, sink_block } => {
                 self.chain.announce_virtual_daa_score(daa_score);
-                if let Some(block) = sink_block {
-                    self.chain.seed_virtual(&block, daa_score);
-                }
+                self.chain.seed_virtual(&sink_block, daa_score);
                 self.is_changed = true;
             }
             WriterMessage::CheckTemplate { template, reply } => {

@@ -31,7 +31,9 @@ pub(crate) enum WriterMessage {
     /// The newest blocks are requested, from the newest final one to the sink.
     RecentBlocks { reply: oneshot::Sender<Vec<Hash>> },
     /// The session has subscribed to all changes of UTXOs.
-    JoinVirtual { daa_score: u64, sink_block: Option<Box<Block>> },
+    JoinVirtual,
+    /// The virtual block has the sink as its only parent.
+    SeedVirtual { daa_score: u64, sink_block: Box<Block> },
     /// A block template of the source.
     CheckTemplate { template: Box<BlockTemplate>, reply: oneshot::Sender<VirtualMode> },
     /// UTXOs of the virtual state changed.
