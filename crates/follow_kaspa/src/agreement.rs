@@ -40,6 +40,21 @@ pub enum Agreement {
     },
 }
 
+impl Agreement {
+    /// The labels in metrics.
+    pub(crate) const LABELS: [&str; 4] = ["same", "fork", "unknown", "unavailable"];
+
+    /// Returns the label in metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Fork { .. } => "fork",
+            Self::Unknown => "unknown",
+            Self::Unavailable { .. } => "unavailable",
+        }
+    }
+}
+
 /// Compares the sources with our chain.
 pub(crate) struct AgreementChecks {
     pub(crate) network: Network,

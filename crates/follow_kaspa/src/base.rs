@@ -26,6 +26,6 @@ pub fn start_chain(
     match load_snapshot(path, network, config.clone()) {
         Ok(chain) => Ok(chain),
         Err(SnapshotError::Missing) => start_at_genesis(network, config),
-        Err(error) => Err(FollowError::Snapshot { path: path.to_owned(), error }),
+        Err(error) => Err(FollowError::Snapshot { path: path.to_owned(), error: Box::new(error) }),
     }
 }

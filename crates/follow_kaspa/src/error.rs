@@ -40,7 +40,7 @@ pub enum FollowError {
         path: PathBuf,
         /// Why it is refused.
         #[source]
-        error: SnapshotError,
+        error: Box<SnapshotError>,
     },
     /// The ledger has no room, or refuses a block for another reason that the caller cannot cause.
     #[error("the ledger refused a block")]

@@ -218,14 +218,6 @@ impl FollowStatus {
     }
 }
 
-/// The relations of a source's chain to ours, by their labels.
-const RELATIONS: [(&str, fn(&Agreement) -> bool); 4] = [
-    ("same", |agreement| matches!(agreement, Agreement::Same)),
-    ("fork", |agreement| matches!(agreement, Agreement::Fork { .. })),
-    ("unknown", |agreement| matches!(agreement, Agreement::Unknown)),
-    ("unavailable", |agreement| matches!(agreement, Agreement::Unavailable { .. })),
-];
-
 impl Collector for FollowStatus {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         vec![("kaspa_history", self.chain.history().bytes() as u64)]
@@ -275,9 +267,9 @@ impl Collector for FollowStatus {
         let help = "Sources by the relation of their selected chains to ours.";
         let mut family = out.family("hydrant_kaspa_sources", MetricKind::Gauge, help);
         let agreements = self.agreements();
-        for (relation, is_it) in RELATIONS {
-            let sources = agreements.iter().filter(|(_, agreement)| is_it(agreement)).count();
-            family.put(&[("chain", relation)], sources);
+        for label in Agreement::LABELS {
+            let has_label = |(_, agreement): &&(String, Agreement)| agreement.label() == label;
+            family.put(&[("chain", label)], agreements.iter().filter(has_label).count());
         }
         let help = "What was followed: sessions, pages, blocks, and what was wrong with them.";
         let mut family = out.family("hydrant_kaspa_events_total", MetricKind::Counter, help);
