@@ -239,7 +239,7 @@ impl<'a> Session<'a> {
         let BlockDagInfo { sink, virtual_parents, virtual_daa_score: daa_score, .. } =
             BlockDagInfo::decode_borsh(&structure)?;
         if virtual_parents != [sink] || sink != self.context.reader.status().sink.hash {
-            return Ok(());
+            return self.context.writer.send(WriterMessage::AnnounceDaaScore(daa_score)).await;
         }
         let encode = |id| Method::encode_borsh_get_block(id, &sink, true);
         let structure = self.connection.call_or_fail(Method::GetBlock, encode).await?;

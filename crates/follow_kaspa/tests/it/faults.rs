@@ -30,6 +30,7 @@ async fn any_order_of_notifications_leads_to_the_same_state() {
     let node = KaspaNode::start().await;
     node.mine(10);
     let world = World::follow(&node);
+    world.reach_virtual(&node).await;
     let orders = [
         [
             Event::UtxosChanged,

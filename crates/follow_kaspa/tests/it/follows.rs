@@ -55,6 +55,8 @@ async fn reorganizations_are_followed() {
     for depth in [1, 2, 7, 20] {
         node.pay(&payment(7)).expect("coinbases are mature");
         node.mine(1);
+        // Otherwise the follower may see the net effect of both only.
+        world.reach_sink(&node).await;
         node.reorganize(depth);
         world.reach_virtual(&node).await;
     }
