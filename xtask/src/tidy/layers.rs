@@ -25,7 +25,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     ],
     &["localnet", "follow", "upstream_fork", "response_cache", "loadgen", "websocket"],
     &["jsonrpc", "loadgen_solana"],
-    &["rpc_solana", "grpc", "rest", "snapshot_server"],
+    &["rpc_solana", "rpc_kaspa", "grpc", "rest", "snapshot_server"],
     &["rest_solana", "web_console"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
@@ -42,7 +42,7 @@ pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
 const CHAIN_CRATES: &[(&str, &[&str])] = &[
-    ("Kaspa", &["chain_kaspa", "kaspa"]),
+    ("Kaspa", &["chain_kaspa", "kaspa", "rpc_kaspa"]),
     (
         "Solana",
         &[
@@ -87,6 +87,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("websocket", &["state", "index"]),
     ("jsonrpc", &["state", "index", "localnet", "svm"]),
     ("rpc_solana", &["state", "index", "localnet", "svm"]),
+    ("rpc_kaspa", &["state", "index"]),
     ("grpc", &["state", "index", "localnet", "svm"]),
     ("rest", &["state", "index", "localnet", "svm"]),
     ("rest_solana", &["state", "index", "localnet", "svm"]),

@@ -456,3 +456,18 @@ fn addresses_are_read_in_parts() {
         }
     }
 }
+
+#[test]
+fn the_parameters_that_safe_mode_limits_are_found() {
+    let mut frame = golden::borsh("submitTransaction", "request");
+    let request = BorshRequest::parse(&frame).expect("a request");
+    let offset = request.allow_orphan_offset().expect("a flag");
+    assert_eq!(offset, request.payload.len() - 1);
+    let last = frame.len() - 1;
+    frame[last] = 2;
+    let request = BorshRequest::parse(&frame).expect("a request");
+    assert!(request.allow_orphan_offset().is_err());
+    let frame = golden::borsh("estimateNetworkHashesPerSecond", "request");
+    let request = BorshRequest::parse(&frame).expect("a request");
+    assert!(request.window_size().expect("a size") > 0);
+}

@@ -318,3 +318,17 @@ fn addresses_are_read_in_parts() {
         assert!(read_all(&with_list(list), 9).is_err(), "{list}");
     }
 }
+
+#[test]
+fn the_parameters_that_safe_mode_limits_are_found() {
+    let golden = golden::find(JSON, "submitTransaction", "request");
+    let request = JsonRequest::parse(golden).expect("a request");
+    assert_eq!(request.encode_without_orphans(1).expect("parameters"), None);
+    let allowed = golden.replace(r#""allowOrphan":false"#, r#""allowOrphan":true"#);
+    let request = JsonRequest::parse(&allowed).expect("a request");
+    let changed = request.encode_without_orphans(id_of(golden)).expect("parameters");
+    assert_eq!(text(&changed.expect("a changed request")), golden);
+    let golden = golden::find(JSON, "estimateNetworkHashesPerSecond", "request");
+    let request = JsonRequest::parse(golden).expect("a request");
+    assert!(request.window_size().expect("a size") > 0);
+}

@@ -1,0 +1,44 @@
+//! wRPC of a Kaspa node, in Borsh and in JSON, over a chain that is followed.
+//!
+//! Shape: [`KaspaRpc::serve`] makes the server of all connections. A [`KaspaPort`] serves the connections of one port,
+//! in one [`Encoding`]. Requests about UTXOs, balances and supply are answered from the chain; the others are forwarded
+//! to a kaspad ([`Forward`]). [`start_publisher`] takes the chain's events and the kaspad's notifications, and notifies
+//! subscribers.
+//! Bounds: those of `websocket::Config`, and [`Settings`]. A list of UTXOs is made in parts of 64 KiB.
+//! Invariant: a request is forwarded only if its operation is known and each count and length in it is backed by bytes:
+//! kaspad closes a connection at an unknown operation, and allocates by the counts that it reads.
+//! Not here: the chain (`chain_kaspa`), messages (`kaspa`), connections and frames (`websocket`), the upstream.
+#![forbid(unsafe_code)]
+
+mod address_cursor;
+mod balance_list;
+mod call;
+mod client_subscriptions;
+mod encoding;
+mod forward;
+mod forwarding;
+mod kaspa_rpc;
+mod list_writer;
+mod methods;
+mod node_replies;
+mod protocol;
+mod publisher;
+mod publisher_thread;
+mod request;
+mod safe_mode;
+mod scope_task;
+mod session_state;
+mod subscription;
+mod task;
+mod utxo_list;
+mod utxo_notification;
+
+pub use encoding::Encoding;
+pub use forward::{Forward, ForwardError, ForwardFuture, Forwards};
+pub use kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession, NoItems, Settings};
+pub use protocol::KaspaPort;
+pub use publisher::Publisher;
+pub use publisher_thread::{PublisherInput, start_publisher};
+pub use session_state::SessionState;
+pub use subscription::Subscription;
+pub use task::KaspaTask;
