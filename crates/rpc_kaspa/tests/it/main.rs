@@ -1,0 +1,13 @@
+//! wRPC over a chain in memory: methods, lists, subscriptions, forwarding, and clients that misbehave.
+
+mod bad_input;
+mod fake_forward;
+mod forwarding;
+mod golden;
+mod lists;
+mod methods;
+mod notifications;
+mod subscriptions;
+mod test_chain;
+mod wrpc_client;
+mod world;
