@@ -120,6 +120,11 @@ impl World {
         WrpcClient::new(socket, encoding)
     }
 
+    /// The DAA score of the virtual block.
+    pub(crate) fn daa_score(&self) -> u64 {
+        self.chain.chain.status().virtual_daa_score
+    }
+
     /// Shows the chain's changes to readers, and publishes their events.
     pub(crate) fn publish(&mut self) -> Vec<ChainEvent> {
         let publication = self.chain.chain.publish().expect("a publication");

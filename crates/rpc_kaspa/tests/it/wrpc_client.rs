@@ -183,6 +183,11 @@ impl WrpcClient {
         self.exchange(id, request).await.expect("kaspad has no error of it");
     }
 
+    /// Takes a notification that came before a reply.
+    pub(crate) fn take_early(&mut self) -> Option<Notification> {
+        self.early.pop_front()
+    }
+
     /// The next notification.
     pub(crate) async fn notification(&mut self) -> Notification {
         if let Some(early) = self.early.pop_front() {
