@@ -41,7 +41,8 @@ impl BalanceListTask {
 
     pub(crate) fn step(self: Box<Self>) -> StepOutput<Self> {
         let Self { call, view, phase } = *self;
-        let next = |call, phase| (Vec::new(), Some(Box::new(Self { call, view: view.clone(), phase })));
+        let next =
+            |call, phase| (Vec::new(), Some(Box::new(Self { call, view: view.clone(), phase })));
         match phase {
             Phase::Start => match AddressCursor::find(&call.request) {
                 Ok(start) => {

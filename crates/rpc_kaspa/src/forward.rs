@@ -11,8 +11,7 @@ use clients::ClientId;
 use kaspa::Operation;
 
 /// The reply to a forwarded request, later.
-pub type ForwardFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<Bytes, ForwardError>> + Send + 'a>>;
+pub type ForwardFuture<'a> = Pin<Box<dyn Future<Output = Result<Bytes, ForwardError>> + Send + 'a>>;
 
 /// Sends requests to a kaspad in one encoding.
 ///
@@ -23,12 +22,7 @@ pub trait Forward: Send + Sync {
     /// result, with the same id.
     ///
     /// The request has a known operation, and was checked. Slow operations should not delay the others.
-    fn forward(
-        &self,
-        client: ClientId,
-        operation: Operation,
-        request: Bytes,
-    ) -> ForwardFuture<'_>;
+    fn forward(&self, client: ClientId, operation: Operation, request: Bytes) -> ForwardFuture<'_>;
 }
 
 /// The upstream of each encoding: a kaspad has a port for each of them.

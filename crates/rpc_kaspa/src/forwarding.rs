@@ -35,11 +35,7 @@ pub(crate) async fn forward_request(
     })
 }
 
-async fn send(
-    rpc: &KaspaRpc,
-    client: ClientId,
-    request: Request,
-) -> Result<Bytes, ForwardError> {
+async fn send(rpc: &KaspaRpc, client: ClientId, request: Request) -> Result<Bytes, ForwardError> {
     let forward: &dyn Forward = match request.encoding() {
         Encoding::Borsh => rpc.forwards.borsh.as_ref(),
         Encoding::Json => rpc.forwards.json.as_deref().ok_or(ForwardError::NoSuchEncoding)?,

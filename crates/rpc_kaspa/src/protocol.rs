@@ -190,8 +190,7 @@ fn run(
             Reply::Task(KaspaTask::list_balances(new_call(server, session, id, request)))
         }
         _ => {
-            let forwarded =
-                forward_request(Arc::clone(server), session.client_id(), id, request);
+            let forwarded = forward_request(Arc::clone(server), session.client_id(), id, request);
             Reply::Future(Box::pin(async move { Reply::Message(forwarded.await) }))
         }
     }

@@ -32,10 +32,7 @@ enum Input {
 /// Starts the publisher of a server. `inputs_max` inputs may wait: those of the chain and of the upstream together.
 ///
 /// Errors: the thread could not be started.
-pub fn start_publisher(
-    server: Arc<KaspaServer>,
-    inputs_max: usize,
-) -> io::Result<PublisherInput> {
+pub fn start_publisher(server: Arc<KaspaServer>, inputs_max: usize) -> io::Result<PublisherInput> {
     let (sender, inputs) = sync_channel(inputs_max);
     let is_lost = Arc::new(AtomicBool::new(false));
     let publisher = Publisher::new(Arc::clone(&server));

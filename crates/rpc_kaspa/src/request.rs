@@ -42,8 +42,7 @@ pub(crate) struct Malformed {
 impl Malformed {
     const NOT_BINARY: Self =
         Self { code: CloseCode::Unsupported, reason: "messages in Borsh are binary" };
-    const NOT_UTF8: Self =
-        Self { code: CloseCode::Invalid, reason: "messages in JSON are UTF-8" };
+    const NOT_UTF8: Self = Self { code: CloseCode::Invalid, reason: "messages in JSON are UTF-8" };
     const NOT_A_REQUEST: Self =
         Self { code: CloseCode::Invalid, reason: "a message without a known operation" };
 }

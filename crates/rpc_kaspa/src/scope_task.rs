@@ -11,13 +11,13 @@
 use chain_kaspa::LedgerBlock;
 use kaspa::{
     Event, KaspaAddress, Operation, Scope, ServerError, encode_borsh_subscribed,
-    encode_borsh_unsubscribed,
-    encode_json_subscribed, encode_json_unsubscribed,
+    encode_borsh_unsubscribed, encode_json_subscribed, encode_json_unsubscribed,
 };
 use ledger::{Address, Commitment};
 use subscriptions::{
-    Activation, AddressSet, CatchUp, Position, ResumeFrom, SetChange, SetChangeResult, SetSubscription,
-    SetUpdate, SlowConsumerPolicy, SubscribeError, SubscriptionId, UnsubscribeTask,
+    Activation, AddressSet, CatchUp, Position, ResumeFrom, SetChange, SetChangeResult,
+    SetSubscription, SetUpdate, SlowConsumerPolicy, SubscribeError, SubscriptionId,
+    UnsubscribeTask,
 };
 use websocket::Payload;
 
@@ -177,11 +177,7 @@ fn start(call: Call) -> StepOutput<ScopeTask> {
 }
 
 /// Starts or stops an event that has no addresses.
-fn change_event(
-    call: &Call,
-    event: Event,
-    subscription: Subscription,
-) -> StepOutput<ScopeTask> {
+fn change_event(call: &Call, event: Event, subscription: Subscription) -> StepOutput<ScopeTask> {
     let session = &call.session;
     let id = if is_subscribe(call) {
         match session.subscribe(subscription, subscription.interests(), Position(0)) {
@@ -246,8 +242,7 @@ impl Registration {
             return Ok(());
         };
         let table = call.server.chain.utxos.addresses();
-        let known: Vec<Address> =
-            scripts.filter(|script| table.lookup(script).is_some()).collect();
+        let known: Vec<Address> = scripts.filter(|script| table.lookup(script).is_some()).collect();
         Ok(self.set.add(known)?)
     }
 }
@@ -302,11 +297,7 @@ fn add_set(call: Call, set: AddressSet) -> StepOutput<ScopeTask> {
     }
 }
 
-fn finish_addition(
-    call: Call,
-    owner: SetOwner,
-    result: &SetChangeResult,
-) -> StepOutput<ScopeTask> {
+fn finish_addition(call: Call, owner: SetOwner, result: &SetChangeResult) -> StepOutput<ScopeTask> {
     if let Some(activation) = result.activation {
         go_live(&call, activation);
     }

@@ -10,8 +10,8 @@ use clients::{ClientId, RateLimiter};
 use cpu_pool::Pool;
 use futures_util::{SinkExt, StreamExt};
 use kaspa::{
-    AddressPayload, Hash, Header, KaspaAddress, Method, Network, Outpoint, Prefix,
-    ScriptPublicKey, UtxoEntry,
+    AddressPayload, Hash, Header, KaspaAddress, Method, Network, Outpoint, Prefix, ScriptPublicKey,
+    UtxoEntry,
 };
 use peak_alloc::PeakAlloc;
 use rpc_kaspa::{
@@ -34,12 +34,7 @@ const BYTES_MAX: usize = 2 << 20;
 struct NoUpstream;
 
 impl Forward for NoUpstream {
-    fn forward(
-        &self,
-        _: ClientId,
-        _: kaspa::Operation,
-        _: bytes::Bytes,
-    ) -> ForwardFuture<'_> {
+    fn forward(&self, _: ClientId, _: kaspa::Operation, _: bytes::Bytes) -> ForwardFuture<'_> {
         Box::pin(async { Err(ForwardError::NotConnected) })
     }
 }
@@ -91,8 +86,7 @@ async fn a_list_that_is_read_slowly_takes_the_memory_of_a_part() {
     };
     let utxos: Vec<_> = (0..UTXOS).map(utxo).collect();
     let product = hash_utxos(&utxos);
-    let header =
-        Header { utxo_commitment: Hash(product.finalize()), ..Network::Simnet.genesis() };
+    let header = Header { utxo_commitment: Hash(product.finalize()), ..Network::Simnet.genesis() };
     let mut loader = ChainLoader::new(ChainConfig::new(UTXOS + 1_000), header);
     loader.insert_hashed(&utxos, &product).expect("room");
     drop(utxos);

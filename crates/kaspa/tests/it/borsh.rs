@@ -2,13 +2,12 @@
 
 use kaspa::{
     AddressBalance, BlockDagInfo, BlockTemplate, BorshAddresses, BorshBalancesReply, BorshError,
-    BorshReply, BorshRequest,
-    BorshServerMessage, BorshUtxosReply, CoinSupply, Event, KaspaAddress, Method, NodeInfo,
-    Notification, Operation, Scope, ServerError, ServerInfo, Totals, VerbosityLevel,
-    check_borsh_request, decode_borsh_sink, decode_borsh_utxos, encode_borsh_balance,
-    encode_borsh_failure, encode_borsh_pong, encode_borsh_rejection, encode_borsh_sink,
-    encode_borsh_sink_blue_score,
-    encode_borsh_subscribed, encode_borsh_unsubscribed, replace_borsh_id,
+    BorshReply, BorshRequest, BorshServerMessage, BorshUtxosReply, CoinSupply, Event, KaspaAddress,
+    Method, NodeInfo, Notification, Operation, Scope, ServerError, ServerInfo, Totals,
+    VerbosityLevel, check_borsh_request, decode_borsh_sink, decode_borsh_utxos,
+    encode_borsh_balance, encode_borsh_failure, encode_borsh_pong, encode_borsh_rejection,
+    encode_borsh_sink, encode_borsh_sink_blue_score, encode_borsh_subscribed,
+    encode_borsh_unsubscribed, replace_borsh_id,
 };
 
 use crate::golden::{self, BORSH, CHAIN, bytes};

@@ -2,9 +2,10 @@
 
 use kaspa::{
     AddressBalance, AddressUtxo, BorshServerMessage, CoinSupply, Event, JSON_LIST_TAIL,
-    JsonAddresses, JsonRequest, JsonServerMessage, Method, Network, NodeInfo, Notification, Operation, Scope,
-    ServerError, ServerInfo, decode_borsh_utxos, encode_json_balance, encode_json_balances_head,
-    encode_json_failure, encode_json_pong, encode_json_sink, encode_json_sink_blue_score, encode_json_subscribed, encode_json_unsubscribed,
+    JsonAddresses, JsonRequest, JsonServerMessage, Method, Network, NodeInfo, Notification,
+    Operation, Scope, ServerError, ServerInfo, decode_borsh_utxos, encode_json_balance,
+    encode_json_balances_head, encode_json_failure, encode_json_pong, encode_json_sink,
+    encode_json_sink_blue_score, encode_json_subscribed, encode_json_unsubscribed,
     encode_json_utxos_changed, encode_json_utxos_head,
 };
 use serde_json::Value;
@@ -309,9 +310,7 @@ fn addresses_are_read_in_parts() {
         }
     }
     let with_list = |list: &str| {
-        format!(
-            r#"{{"id":1,"method":"getUtxosByAddresses","params":{{"addresses":{list}}}}}"#
-        )
+        format!(r#"{{"id":1,"method":"getUtxosByAddresses","params":{{"addresses":{list}}}}}"#)
     };
     assert_eq!(read_all(&with_list("[ ]"), 9).expect("an empty list"), []);
     for list in ["{}", "7", "\"kaspa:\"", "[7]", "[null]", "[[]]", "[\"\"]", "[\"kaspa:q\\n\"]"] {

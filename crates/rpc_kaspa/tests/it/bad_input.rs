@@ -106,7 +106,8 @@ async fn a_message_without_an_id_gets_no_reply() {
 async fn a_request_that_is_cut_anywhere_is_not_forwarded() {
     let world = World::start();
     let mut client = world.connect(Encoding::Borsh).await;
-    let names = ["getUtxosByAddresses", "submitTransaction", "getBlocks", "subscribe_utxos_changed"];
+    let names =
+        ["getUtxosByAddresses", "submitTransaction", "getBlocks", "subscribe_utxos_changed"];
     for name in names {
         let request = golden::find(Encoding::Borsh, name, "request");
         for len in 10..request.len() {

@@ -83,12 +83,7 @@ impl Drop for CountDrop<'_> {
 }
 
 impl Forward for FakeForward {
-    fn forward(
-        &self,
-        client: ClientId,
-        operation: Operation,
-        request: Bytes,
-    ) -> ForwardFuture<'_> {
+    fn forward(&self, client: ClientId, operation: Operation, request: Bytes) -> ForwardFuture<'_> {
         assert_eq!(client, ClientId(7));
         self.requests.lock().push(Forwarded { operation, request: request.clone() });
         Box::pin(async move {

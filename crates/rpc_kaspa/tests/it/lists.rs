@@ -139,10 +139,8 @@ async fn a_thousand_balances_are_answered_in_the_order_of_the_request() {
         assert_eq!(*entry, expected);
     }
     let mut borsh = world.connect(Encoding::Borsh).await;
-    let Content(content) = borsh
-        .call_addresses(Method::GetBalancesByAddresses, &addresses)
-        .await
-        .expect("balances");
+    let Content(content) =
+        borsh.call_addresses(Method::GetBalancesByAddresses, &addresses).await.expect("balances");
     // A version, the bytes of the list, its count, and entries of 52 bytes.
     assert_eq!(content.len(), 2 + 4 + 4 + 1_000 * 52);
     for (at, entry) in content[10..].chunks(52).enumerate() {

@@ -9,5 +9,5 @@ mod methods;
 mod notifications;
 mod subscriptions;
 mod test_chain;
-mod wrpc_client;
 mod world;
+mod wrpc_client;

@@ -131,8 +131,7 @@ async fn addresses_of_other_networks_and_doubled_ones_are_answered_as_kaspad_doe
     let reply = client.call_addresses(Method::GetBalancesByAddresses, &addresses).await;
     let Content(content) = reply.expect("balances");
     let json: Value = serde_json::from_slice(&content).expect("JSON");
-    let entry =
-        |address: KaspaAddress, sompi: u64| json!({"address": address.to_string(), "balance": sompi});
+    let entry = |address: KaspaAddress, sompi: u64| json!({"address": address.to_string(), "balance": sompi});
     let expected =
         [entry(mainnet, 120), entry(address(1), 120), entry(mainnet, 120), entry(address(2), 0)];
     assert_eq!(json["entries"], json!(expected));

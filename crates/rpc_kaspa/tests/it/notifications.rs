@@ -141,8 +141,7 @@ async fn notifications_of_one_publication_come_in_order_and_after_the_state() {
 #[tokio::test]
 async fn ids_are_sent_to_those_that_asked_for_them_last() {
     let mut world = World::start();
-    let scope =
-        |ids: bool| Scope::VirtualChainChanged { include_accepted_transaction_ids: ids };
+    let scope = |ids: bool| Scope::VirtualChainChanged { include_accepted_transaction_ids: ids };
     let mut client = world.connect(Encoding::Borsh).await;
     let mine = |world: &mut World| {
         world.chain.add_block(&[], &[pay(1, 1)]);

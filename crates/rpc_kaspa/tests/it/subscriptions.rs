@@ -214,8 +214,7 @@ async fn a_subscriber_follows_reorganizations_of_any_depth() {
 #[tokio::test]
 async fn a_client_that_never_reads_during_reorganizations_is_closed() {
     // A reorganization of all is a message of 600 KB.
-    let limits =
-        Limits { queue_bytes_max: 1 << 20, queues_bytes_max: 8 << 20, ..config().limits };
+    let limits = Limits { queue_bytes_max: 1 << 20, queues_bytes_max: 8 << 20, ..config().limits };
     let config = websocket::Config { limits, ..config() };
     let mut world = World::new(Vec::new(), Settings::default(), config);
     let mut slow = world.connect_with_buffer(Encoding::Borsh, 1_024).await;

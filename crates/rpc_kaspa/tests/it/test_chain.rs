@@ -126,8 +126,7 @@ impl TestChain {
             script_public_key: ScriptPublicKey::from_payload(&payment.to.payload),
             covenant: None,
         };
-        let subnetwork_id =
-            if is_coinbase { SubnetworkId::COINBASE } else { SubnetworkId::NATIVE };
+        let subnetwork_id = if is_coinbase { SubnetworkId::COINBASE } else { SubnetworkId::NATIVE };
         let transaction = Transaction {
             inputs: spent.iter().map(input).collect(),
             outputs: payments.iter().map(output).collect(),

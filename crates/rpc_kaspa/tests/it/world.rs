@@ -108,11 +108,7 @@ impl World {
     }
 
     /// A connection whose socket holds this many bytes that the client has not read.
-    pub(crate) async fn connect_with_buffer(
-        &self,
-        encoding: Encoding,
-        bytes: usize,
-    ) -> WrpcClient {
+    pub(crate) async fn connect_with_buffer(&self, encoding: Encoding, bytes: usize) -> WrpcClient {
         let (client, io) = duplex(bytes);
         let state = SessionState::new(encoding);
         tokio::spawn(serve_session(io, ClientId(7), Arc::clone(&self.server), state));
