@@ -8,6 +8,7 @@
 
 mod address;
 mod borsh;
+mod encoding;
 mod genesis;
 mod hash;
 mod header;
@@ -31,6 +32,7 @@ pub use borsh::{
     encode_borsh_sink_blue_score, encode_borsh_subscribed, encode_borsh_unsubscribed,
     encode_borsh_utxos_changed, replace_borsh_id,
 };
+pub use encoding::Encoding;
 pub use hash::Hash;
 pub use header::{BlueWork, Header, InvalidParents, ParentLevels, Parents};
 pub use hex::HexError;

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use chain_kaspa::{View, script_totals};
 use kaspa::{
-    AddressBalance, BorshBalancesReply, ReplyTooLong, ServerError, encode_json_balances_head,
+    AddressBalance, BorshBalancesReply, Encoding, ReplyTooLong, ServerError,
+    encode_json_balances_head,
 };
 
 use crate::address_cursor::AddressCursor;
 use crate::call::{Call, StepOutput};
-use crate::encoding::Encoding;
 use crate::list_writer::ListWriter;
 
 /// Addresses that a step reads.
@@ -91,7 +91,8 @@ fn start_writing(call: &Call, reply: &BorshBalancesReply) -> Result<ListWriter, 
     Ok(ListWriter::new(call.encoding(), head, deadline))
 }
 
-/// Writes the next balances. Returns false if there are no more. The addresses were read before, so there is no error.
+/// Writes the next balances. Returns false if there are no more. The addresses were read before, so it does not
+/// fail.
 fn write_balances(
     call: &Call,
     view: &View,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kaspa::ServerError;
+use kaspa::{Encoding, ServerError};
 use websocket::SessionOutput;
 
-use crate::encoding::Encoding;
 use crate::kaspa_rpc::{KaspaServer, KaspaSession, NoItems};
+use crate::messages::{encode_failure, encode_rejection, to_message};
 use crate::request::Request;
 
 /// The output of a step, and the rest of its task.
@@ -27,17 +27,17 @@ impl Call {
 
     /// The last step of the task: a reply.
     pub(crate) fn reply<T>(&self, reply: Vec<u8>) -> StepOutput<T> {
-        (vec![SessionOutput::Message(self.encoding().to_message(reply))], None)
+        (vec![SessionOutput::Message(to_message(self.encoding(), reply))], None)
     }
 
     /// The last step of the task: its parameters have another shape.
     pub(crate) fn reject<T>(&self, error: &ServerError) -> StepOutput<T> {
-        self.reply(self.encoding().encode_rejection(self.id, self.request.operation, error))
+        self.reply(encode_rejection(self.encoding(), self.id, self.request.operation, error))
     }
 
     /// The last step of the task: it failed.
     pub(crate) fn fail<T>(&self, text: String) -> StepOutput<T> {
         let error = ServerError::Text(text);
-        self.reply(self.encoding().encode_failure(self.id, self.request.operation, &error))
+        self.reply(encode_failure(self.encoding(), self.id, self.request.operation, &error))
     }
 }

@@ -1,68 +1,46 @@
-//! The way of a request to another node: what this crate needs of it.
+//! The interface to the node that answers forwarded requests.
 //!
 //! Not here: connections to a kaspad, their number and their sharing (`follow_kaspa`), the choice of requests
-//! (`methods`).
+//! (`protocol`).
 
+use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use clients::ClientId;
-use kaspa::Operation;
+use kaspa::{Encoding, Operation};
 
-/// The reply to a forwarded request, later.
+/// The reply to a forwarded request.
 pub type ForwardFuture<'a> = Pin<Box<dyn Future<Output = Result<Bytes, ForwardError>> + Send + 'a>>;
 
-/// Sends requests to a kaspad in one encoding.
+/// Sends requests to a kaspad.
 ///
-/// The connections behind it are shared, so it limits what one client may have in flight. Dropping the future gives the
-/// request up: its client is gone, or does not wait any longer.
+/// The connections behind it are shared, so it limits the requests of each client that wait. If the future is dropped,
+/// the client has left or does not wait any longer.
 pub trait Forward: Send + Sync {
-    /// Sends a request, which is a whole message with the id of the client. Returns the whole reply, whatever its
-    /// result, with the same id.
+    /// Sends a request, which is a whole message with the id of the client. Returns the whole reply with the same id,
+    /// whether the method succeeded or not.
     ///
-    /// The request has a known operation, and was checked. Slow operations should not delay the others.
-    fn forward(&self, client: ClientId, operation: Operation, request: Bytes) -> ForwardFuture<'_>;
+    /// The operation is a method, and the request was checked. Slow methods should not delay the others.
+    fn forward(
+        &self,
+        client: ClientId,
+        encoding: Encoding,
+        operation: Operation,
+        request: Bytes,
+    ) -> ForwardFuture<'_>;
 }
 
-/// The upstream of each encoding: a kaspad has a port for each of them.
-#[derive(Clone)]
-pub struct Forwards {
-    /// Requests in Borsh.
-    pub borsh: Arc<dyn Forward>,
-    /// Requests in JSON. `None`: the upstream has no such port, and only what is answered here works in JSON.
-    pub json: Option<Arc<dyn Forward>>,
-}
-
-/// Why a request was not forwarded, or got no reply. The texts are those that clients read.
+/// Why a request was not forwarded, or has no reply: a text for the client, which can do nothing but try again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForwardError {
-    /// No upstream is connected.
-    #[error("the upstream node is not connected")]
-    NotConnected,
-    /// The upstream does not serve the client's encoding.
-    #[error("the upstream node is not connected in this encoding")]
-    NoSuchEncoding,
-    /// Too many requests are in flight, of this client or of all.
-    #[error("too many requests wait for the upstream node")]
-    Busy,
-    /// The reply did not come in time.
-    #[error("the upstream node did not answer within {limit_ms} ms")]
-    TimedOut {
-        /// Milliseconds that a reply may take.
-        limit_ms: u64,
-    },
-    /// The reply is longer than the limit.
-    #[error("the reply of the upstream node has more than {limit} bytes")]
-    TooLong {
-        /// Bytes that a reply may have.
-        limit: usize,
-    },
-    /// The reply is not one to this request.
-    #[error("the upstream node sent an invalid reply")]
-    InvalidReply,
-    /// The connection ended before the reply.
-    #[error("the connection to the upstream node was lost")]
-    ConnectionLost,
+#[error("{text}")]
+pub struct ForwardError {
+    text: String,
+}
+
+impl ForwardError {
+    /// Creates an error with the text of another one.
+    pub fn new(error: impl fmt::Display) -> Self {
+        Self { text: error.to_string() }
+    }
 }

@@ -1,6 +1,6 @@
 //! The protocol of a Kaspa node: what its connections share.
 //!
-//! Not here: what a message does (`protocol`), notifications (`publisher`).
+//! Not here: the handling of messages (`protocol`), notifications (`publisher`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use kaspa::{Network, Prefix};
 use ledger::Commitment;
 use websocket::{Config, ConflatableItems, ProtocolTypes};
 
-use crate::forward::Forwards;
+use crate::forward::Forward;
 use crate::session_state::SessionState;
 use crate::subscription::Subscription;
 
@@ -27,7 +27,7 @@ pub struct KaspaRpc {
     /// The chain that requests are answered from.
     pub(crate) chain: ChainReader,
     pub(crate) network: Network,
-    pub(crate) forwards: Forwards,
+    pub(crate) forward: Arc<dyn Forward>,
     pub(crate) settings: Settings,
     next_listener: AtomicU64,
 }
@@ -39,8 +39,8 @@ pub struct Settings {
     /// resolveFinalityConflict (`--allow-unsafe-rpc`). The upstream runs with `--unsaferpc`, so it runs them for anyone.
     /// Default false.
     pub allow_unsafe_rpc: bool,
-    /// Milliseconds that the reply to a forwarded request may take. Default 120,000: a kaspad under load takes up to a
-    /// minute for getBlocks.
+    /// Milliseconds that the reply to a forwarded request may take, its wait for a connection included. Default 180,000:
+    /// a kaspad under load takes up to a minute for getBlocks.
     pub forward_timeout_ms: u64,
     /// Milliseconds in which a client must read a list of UTXOs or balances. The state that the list is read from stays
     /// in memory meanwhile: up to 5 MB for each chain block. Default 120,000.
@@ -49,7 +49,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { allow_unsafe_rpc: false, forward_timeout_ms: 120_000, list_timeout_ms: 120_000 }
+        Self { allow_unsafe_rpc: false, forward_timeout_ms: 180_000, list_timeout_ms: 120_000 }
     }
 }
 
@@ -82,23 +82,23 @@ impl KaspaRpc {
     pub fn serve(
         chain: ChainReader,
         network: Network,
-        forwards: Forwards,
+        forward: Arc<dyn Forward>,
         settings: Settings,
         config: Config,
         pool: Arc<Pool>,
         clients: Arc<RateLimiter>,
     ) -> Arc<KaspaServer> {
         let next_listener = AtomicU64::new(1);
-        let protocol = Self { chain, network, forwards, settings, next_listener };
+        let protocol = Self { chain, network, forward, settings, next_listener };
         Arc::new(KaspaServer::new(protocol, config, pool, clients))
     }
 
-    /// The prefix of addresses in replies and notifications.
+    /// Returns the prefix of addresses in replies and notifications.
     pub(crate) fn prefix(&self) -> Prefix {
         self.network.prefix()
     }
 
-    /// The UTXO set of the virtual block, which kaspad answers from.
+    /// Returns the UTXO set of the virtual block, from which kaspad answers.
     pub(crate) fn virtual_view(&self) -> View {
         self.chain.utxos.view(Commitment::Processed)
     }

@@ -1,7 +1,7 @@
 //! wRPC of a Kaspa node, in Borsh and in JSON, over a chain that is followed.
 //!
 //! Shape: [`KaspaRpc::serve`] makes the server of all connections. A [`KaspaPort`] serves the connections of one port,
-//! in one [`Encoding`]. Requests about UTXOs, balances and supply are answered from the chain; the others are forwarded
+//! in one [`kaspa::Encoding`]. Requests about UTXOs, balances and supply are answered from the chain; the others are forwarded
 //! to a kaspad ([`Forward`]). [`start_publisher`] takes the chain's events and the kaspad's notifications, and notifies
 //! subscribers.
 //! Bounds: those of `websocket::Config`, and [`Settings`]. A list of UTXOs is made in parts of 64 KiB.
@@ -14,11 +14,11 @@ mod address_cursor;
 mod balance_list;
 mod call;
 mod client_subscriptions;
-mod encoding;
 mod forward;
 mod forwarding;
 mod kaspa_rpc;
 mod list_writer;
+mod messages;
 mod methods;
 mod node_replies;
 mod protocol;
@@ -33,8 +33,7 @@ mod task;
 mod utxo_list;
 mod utxo_notification;
 
-pub use encoding::Encoding;
-pub use forward::{Forward, ForwardError, ForwardFuture, Forwards};
+pub use forward::{Forward, ForwardError, ForwardFuture};
 pub use kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession, NoItems, Settings};
 pub use protocol::KaspaPort;
 pub use publisher::Publisher;

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use kaspa::JSON_LIST_TAIL;
+use kaspa::{Encoding, JSON_LIST_TAIL};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::SessionOutput;
 
-use crate::encoding::Encoding;
 use crate::kaspa_rpc::NoItems;
+use crate::messages::to_message;
 
 /// Bytes from which on a part is written.
 const PART_BYTES: usize = 64 * 1024;
@@ -62,7 +62,7 @@ impl ListWriter {
         }
         self.is_streamed = true;
         let part = std::mem::replace(&mut self.part, Vec::with_capacity(PART_BYTES));
-        SessionOutput::Part(self.encoding.to_message(part))
+        SessionOutput::Part(to_message(self.encoding, part))
     }
 
     /// Returns the end of the list, or all of it.
@@ -70,7 +70,7 @@ impl ListWriter {
         if self.encoding == Encoding::Json {
             self.part.extend_from_slice(JSON_LIST_TAIL.as_bytes());
         }
-        let message = self.encoding.to_message(self.part);
+        let message = to_message(self.encoding, self.part);
         if self.is_streamed {
             SessionOutput::LastPart(message)
         } else {

@@ -4,12 +4,11 @@
 
 use chain_kaspa::script_totals;
 use kaspa::{
-    CoinSupply, MAX_SOMPI, Method, ServerError, encode_borsh_balance, encode_borsh_pong,
+    CoinSupply, Encoding, MAX_SOMPI, Method, ServerError, encode_borsh_balance, encode_borsh_pong,
     encode_borsh_sink, encode_borsh_sink_blue_score, encode_json_balance, encode_json_pong,
     encode_json_sink, encode_json_sink_blue_score,
 };
 
-use crate::encoding::Encoding;
 use crate::kaspa_rpc::KaspaRpc;
 use crate::request::Request;
 

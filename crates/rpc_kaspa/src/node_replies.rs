@@ -1,4 +1,4 @@
-//! The replies to getServerInfo and getInfo: the upstream's, with what is different here.
+//! The replies to getServerInfo and getInfo: the upstream's, with the fields that differ here.
 //!
 //! UTXOs are found by address, whether or not the upstream has an index. The DAA score is that of the state that
 //! requests are answered from. The node is not in sync after a block that was refused.

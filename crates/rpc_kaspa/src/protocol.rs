@@ -1,4 +1,4 @@
-//! From a message to what answers it: at once, a task of the pool, or the upstream.
+//! From a message to its reply: made at once, by a task of the pool, or by the upstream.
 //!
 //! Shape: a short message is read where the socket is polled. A longer one is read on a thread for blocking work, since
 //! checking it takes some milliseconds for a megabyte.
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use clients::ClientId;
 use http_server::{Socket, WebSocketHandler};
-use kaspa::{Method, OPERATION_OFFSET, Operation, ServerError};
+use kaspa::{Encoding, Method, OPERATION_OFFSET, Operation, ServerError};
 use tokio::task::spawn_blocking;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::{
@@ -18,9 +18,9 @@ use websocket::{
 };
 
 use crate::call::Call;
-use crate::encoding::Encoding;
 use crate::forwarding::forward_request;
 use crate::kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession};
+use crate::messages::{encode_failure, encode_rejection, to_message};
 use crate::methods::answer_at_once;
 use crate::request::{Malformed, Request, may_be_long};
 use crate::safe_mode::apply_safe_mode;
@@ -161,10 +161,10 @@ fn run(
     let admitted = admit(session, operation);
     let Some(id) = request.id else { return Reply::Nothing };
     let failure = |error: &ServerError| {
-        Reply::Message(encoding.to_message(encoding.encode_failure(id, operation, error)))
+        Reply::Message(to_message(encoding, encode_failure(encoding, id, operation, error)))
     };
     let rejection = |error: &ServerError| {
-        Reply::Message(encoding.to_message(encoding.encode_rejection(id, operation, error)))
+        Reply::Message(to_message(encoding, encode_rejection(encoding, id, operation, error)))
     };
     if let Err(refused) = admitted {
         return failure(&ServerError::Text(refused.to_string()));
@@ -178,7 +178,7 @@ fn run(
         return Reply::Task(KaspaTask::change_scope(new_call(server, session, id, request)));
     };
     match answer_at_once(server, id, method, &request) {
-        Some(Ok(reply)) => return Reply::Message(encoding.to_message(reply)),
+        Some(Ok(reply)) => return Reply::Message(to_message(encoding, reply)),
         Some(Err(error)) => return rejection(&error),
         None => {}
     }

@@ -12,13 +12,13 @@
 use std::sync::Arc;
 
 use chain_kaspa::{ChainEvent, LedgerBlock, Tips};
-use kaspa::{ChainChange, Event, Notification};
+use kaspa::{ChainChange, Encoding, Event, Notification};
 use ledger::{BlockId, Commitment};
 use subscriptions::{AfterDelivery, CloseReason, Position, Publication};
 use websocket::{Payload, SharedBytes};
 
-use crate::encoding::Encoding;
 use crate::kaspa_rpc::KaspaServer;
+use crate::messages::to_message;
 use crate::subscription::Subscription;
 use crate::utxo_notification::publish_utxos;
 
@@ -60,7 +60,7 @@ impl Publisher {
                 }
                 ChainEvent::ChainChanged(change) => self.notify_chain(change),
                 ChainEvent::BlockDropped(block) => self.drop_block(*block),
-                // Clients see it as a chain that stands still.
+                // Clients see a chain without new blocks.
                 ChainEvent::BlockRefused { .. } => {}
             }
         }
@@ -122,7 +122,7 @@ impl Publisher {
         true
     }
 
-    /// Continues after a gap: what is in it cannot be published, so every client is closed.
+    /// Continues after a gap. Its blocks cannot be published, so every client is closed.
     fn restart(&mut self, tips: Tips) {
         tracing::error!(
             slot = tips.confirmed.slot,
@@ -179,7 +179,7 @@ impl Publisher {
         let found = subscriptions.matches().matching(subscription.topic(), []);
         let Some(found) = found.into_iter().next() else { return };
         self.position += 1;
-        let message = subscription.encoding().to_message(encode());
+        let message = to_message(subscription.encoding(), encode());
         let body = Payload::Whole(SharedBytes::new(message, subscriptions.queue_memory()));
         let bytes = body.bytes();
         subscriptions.deliver([Publication {

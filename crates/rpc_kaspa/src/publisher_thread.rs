@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use chain_kaspa::ChainEvent;
-use kaspa::Notification;
+use kaspa::{Encoding, Notification};
 
-use crate::encoding::Encoding;
 use crate::kaspa_rpc::KaspaServer;
 use crate::publisher::Publisher;
 

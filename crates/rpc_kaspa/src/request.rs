@@ -2,19 +2,16 @@
 //!
 //! Input: a message of a port. Output: a [`Request`], or the reason for which the connection is closed, as kaspad closes
 //! it: a message without a known operation.
-//! Cost: the length of the message, some milliseconds for a megabyte. What is read of a request afterwards is short, or
-//! read in parts.
+//! Cost: the length of the message, some milliseconds for a megabyte. Lists are read in parts afterwards.
 
 use bytes::Bytes;
 use kaspa::{
-    BorshRequest, JsonRequest, KaspaAddress, Method, Operation, Scope, ServerError,
+    BorshRequest, Encoding, JsonRequest, KaspaAddress, Method, Operation, Scope, ServerError,
     check_borsh_request,
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::IncomingMessage;
-
-use crate::encoding::Encoding;
 
 /// A request.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! What a kaspad in safe mode refuses. The upstream is not in safe mode, so it is refused here.
+//! The rules of a kaspad in safe mode. The upstream is not in safe mode, so they are applied here.
 //!
 //! The texts are kaspad's. As there, a transaction that may be an orphan is submitted as one that may not.
 

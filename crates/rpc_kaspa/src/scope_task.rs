@@ -10,7 +10,7 @@
 
 use chain_kaspa::LedgerBlock;
 use kaspa::{
-    Event, KaspaAddress, Operation, Scope, ServerError, encode_borsh_subscribed,
+    Encoding, Event, KaspaAddress, Operation, Scope, ServerError, encode_borsh_subscribed,
     encode_borsh_unsubscribed, encode_json_subscribed, encode_json_unsubscribed,
 };
 use ledger::{Address, Commitment};
@@ -24,7 +24,6 @@ use websocket::Payload;
 use crate::address_cursor::AddressCursor;
 use crate::call::{Call, StepOutput};
 use crate::client_subscriptions::UtxoSubscription;
-use crate::encoding::Encoding;
 use crate::kaspa_rpc::NoItems;
 use crate::subscription::{SCRIPTS, Subscription};
 

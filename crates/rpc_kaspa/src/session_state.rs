@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
+use kaspa::Encoding;
 use parking_lot::Mutex;
 
 use crate::client_subscriptions::ClientSubscriptions;
-use crate::encoding::Encoding;
 
 /// The state of a connection. A connection has one call at a time, so the locks are never waited for.
 #[derive(Default)]

@@ -1,15 +1,13 @@
-//! What clients subscribe to.
+//! The subscriptions of clients, and their topics.
 
-use kaspa::Event;
+use kaspa::{Encoding, Event};
 use ledger::KeyKind;
 use subscriptions::{Filter, Interest, Topic};
-
-use crate::encoding::Encoding;
 
 /// The key kind of the addresses in sets: the address of a script.
 pub(crate) const SCRIPTS: KeyKind = KeyKind(0);
 
-/// What a client subscribes to. Equal ones are shared, so that a notification is encoded once.
+/// A subscription of a client. Equal ones are shared, so that a notification is encoded once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subscription {
     /// An event without parameters.

@@ -12,15 +12,14 @@ use std::time::Duration;
 use chain_kaspa::{UtxoScan, View, script_totals};
 use foldhash::HashSet;
 use kaspa::{
-    AddressPayload, AddressUtxo, BorshUtxosReply, KaspaAddress, ReplyTooLong, ScriptPublicKey,
-    StoredUtxo, encode_json_utxos_head,
+    AddressPayload, AddressUtxo, BorshUtxosReply, Encoding, KaspaAddress, ReplyTooLong,
+    ScriptPublicKey, StoredUtxo, encode_json_utxos_head,
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::SessionOutput;
 
 use crate::address_cursor::AddressCursor;
 use crate::call::{Call, StepOutput};
-use crate::encoding::Encoding;
 use crate::kaspa_rpc::NoItems;
 use crate::list_writer::ListWriter;
 

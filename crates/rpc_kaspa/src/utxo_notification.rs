@@ -11,15 +11,15 @@ use std::sync::Arc;
 use address::AddressTable;
 use chain_kaspa::{ChangedUtxo, LedgerBlock, NetChanges};
 use cpu_pool::fork_join;
-use kaspa::{AddressUtxo, Prefix, encode_borsh_utxos_changed, encode_json_utxos_changed};
+use kaspa::{AddressUtxo, Encoding, Prefix, encode_borsh_utxos_changed, encode_json_utxos_changed};
 use ledger::Commitment;
 use subscriptions::{
     AfterDelivery, BlockStep, Direction, Match, Position, Publication, QueueMemory, SubscriptionId,
 };
 use websocket::{Payload, SharedBytes};
 
-use crate::encoding::Encoding;
 use crate::kaspa_rpc::{KaspaServer, NoItems};
+use crate::messages::to_message;
 use crate::subscription::{SCRIPTS, Subscription};
 
 /// Subscriptions whose messages are encoded in one part of shared work: some 100 microseconds.
@@ -177,7 +177,7 @@ fn new_publication(
     encoding: Encoding,
     memory: &Arc<QueueMemory>,
 ) -> Publication<Payload<NoItems>> {
-    let body = Payload::Whole(SharedBytes::new(encoding.to_message(message), memory));
+    let body = Payload::Whole(SharedBytes::new(to_message(encoding, message), memory));
     let bytes = body.bytes();
     let at = Position(step);
     Publication { subscription, body, bytes, at, after_delivery: AfterDelivery::Continue }

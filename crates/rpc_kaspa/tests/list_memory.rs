@@ -10,13 +10,11 @@ use clients::{ClientId, RateLimiter};
 use cpu_pool::Pool;
 use futures_util::{SinkExt, StreamExt};
 use kaspa::{
-    AddressPayload, Hash, Header, KaspaAddress, Method, Network, Outpoint, Prefix, ScriptPublicKey,
-    UtxoEntry,
+    AddressPayload, Encoding, Hash, Header, KaspaAddress, Method, Network, Outpoint, Prefix,
+    ScriptPublicKey, UtxoEntry,
 };
 use peak_alloc::PeakAlloc;
-use rpc_kaspa::{
-    Encoding, Forward, ForwardError, ForwardFuture, Forwards, KaspaRpc, SessionState, Settings,
-};
+use rpc_kaspa::{Forward, ForwardError, ForwardFuture, KaspaRpc, SessionState, Settings};
 use subscriptions::Limits;
 use tokio::io::{AsyncReadExt, duplex};
 use tokio_tungstenite::WebSocketStream;

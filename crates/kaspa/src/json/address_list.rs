@@ -11,7 +11,7 @@ use crate::operation::Operation;
 /// A position in the addresses of a request: of getUtxosByAddresses, getBalancesByAddresses, or a subscription's scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonAddresses {
-    /// Offset in the message, of the next address or of what separates it from the one before.
+    /// Offset in the message: of the next address, or of the comma and spaces before it.
     at: usize,
 }
 
@@ -74,7 +74,7 @@ impl JsonAddresses {
             Some(b'"') => {}
             Some(_) => return Err(Error::custom("an address is a string")),
         }
-        let end = find_end_of_string(message.as_bytes(), start);
+        let end = find_string_end(message.as_bytes(), start);
         let literal = message.get(start..end).unwrap_or_default();
         self.at = end;
         match literal.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
@@ -85,7 +85,7 @@ impl JsonAddresses {
 }
 
 /// Returns the offset after the string that starts at an offset.
-fn find_end_of_string(bytes: &[u8], start: usize) -> usize {
+fn find_string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
         at += if *byte == b'\\' { 2 } else { 1 };

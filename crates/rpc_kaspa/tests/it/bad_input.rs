@@ -1,8 +1,8 @@
 //! Messages that no client of kaspad sends, and what kaspad does with them.
 
 use futures_util::{SinkExt, StreamExt};
-use kaspa::{Method, Operation, Scope, ServerError};
-use rpc_kaspa::{Encoding, Settings};
+use kaspa::{Encoding, Method, Operation, Scope, ServerError};
+use rpc_kaspa::Settings;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use clients::ClientId;
-use kaspa::{BorshRequest, JsonRequest, JsonServerMessage, Operation, replace_borsh_id};
+use kaspa::{BorshRequest, Encoding, JsonRequest, JsonServerMessage, Operation, replace_borsh_id};
 use parking_lot::Mutex;
-use rpc_kaspa::{Encoding, Forward, ForwardError, ForwardFuture};
+use rpc_kaspa::{Forward, ForwardError, ForwardFuture};
 use tokio::sync::Semaphore;
 
 use crate::golden;

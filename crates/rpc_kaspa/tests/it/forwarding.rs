@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use kaspa::{
-    BorshRequest, JsonRequest, Method, NodeInfo, Operation, ServerError, ServerInfo,
+    BorshRequest, Encoding, JsonRequest, Method, NodeInfo, Operation, ServerError, ServerInfo,
     replace_borsh_id,
 };
-use rpc_kaspa::{Encoding, ForwardError, Settings};
+use rpc_kaspa::{ForwardError, Settings};
 use serde_json::{Value, json};
 
 use crate::golden;

@@ -1,7 +1,8 @@
 //! Messages that a kaspad 2.1.0 sent and received.
 
-use kaspa::{AddressUtxo, BorshReply, BorshServerMessage, KaspaAddress, decode_borsh_utxos};
-use rpc_kaspa::Encoding;
+use kaspa::{
+    AddressUtxo, BorshReply, BorshServerMessage, Encoding, KaspaAddress, decode_borsh_utxos,
+};
 use serde_json::Value;
 
 const BORSH: &str = include_str!("../../../kaspa/tests/golden/borsh.txt");

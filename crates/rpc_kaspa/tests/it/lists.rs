@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
 use kaspa::{
-    AddressPayload, Hash, KaspaAddress, Method, Outpoint, Prefix, ScriptPublicKey, UtxoChanges,
-    UtxoEntry,
+    AddressPayload, Encoding, Hash, KaspaAddress, Method, Outpoint, Prefix, ScriptPublicKey,
+    UtxoChanges, UtxoEntry,
 };
-use rpc_kaspa::{Encoding, Settings};
+use rpc_kaspa::Settings;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 

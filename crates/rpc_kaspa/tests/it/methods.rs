@@ -1,10 +1,9 @@
 //! The methods that are answered from the chain, in both encodings.
 
 use kaspa::{
-    AddressUtxo, CoinSupply, Hash, KaspaAddress, MAX_SOMPI, Method, Outpoint, Prefix,
+    AddressUtxo, CoinSupply, Encoding, Hash, KaspaAddress, MAX_SOMPI, Method, Outpoint, Prefix,
     ScriptPublicKey, UtxoChanges, UtxoEntry,
 };
-use rpc_kaspa::Encoding;
 use serde_json::{Value, json};
 
 use crate::golden;

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use chain_kaspa::ChainEvent;
 use kaspa::{
-    AcceptedIds, BorshServerMessage, ChainChange, Event, JsonServerMessage, Notification, Scope,
-    UtxoChanges,
+    AcceptedIds, BorshServerMessage, ChainChange, Encoding, Event, JsonServerMessage, Notification,
+    Scope, UtxoChanges,
 };
-use rpc_kaspa::Encoding;
 
 use crate::golden;
 use crate::test_chain::{address, pay};

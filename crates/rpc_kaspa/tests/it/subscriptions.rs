@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kaspa::{AddressUtxo, KaspaAddress, Notification, Outpoint, Scope, UtxoChanges};
-use rpc_kaspa::{Encoding, Settings};
+use kaspa::{AddressUtxo, Encoding, KaspaAddress, Notification, Outpoint, Scope, UtxoChanges};
+use rpc_kaspa::Settings;
 use subscriptions::Limits;
 
 use crate::test_chain::{DEPTH, address, pay};

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 
 use futures_util::{SinkExt, StreamExt};
 use kaspa::{
-    AddressUtxo, BorshReply, BorshServerMessage, JsonServerMessage, KaspaAddress, Method,
+    AddressUtxo, BorshReply, BorshServerMessage, Encoding, JsonServerMessage, KaspaAddress, Method,
     Notification, Operation, Scope, ServerError, decode_borsh_utxos,
 };
-use rpc_kaspa::Encoding;
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio_tungstenite::WebSocketStream;
