@@ -32,8 +32,14 @@ const BYTES_MAX: usize = 2 << 20;
 struct NoUpstream;
 
 impl Forward for NoUpstream {
-    fn forward(&self, _: ClientId, _: kaspa::Operation, _: bytes::Bytes) -> ForwardFuture<'_> {
-        Box::pin(async { Err(ForwardError::NotConnected) })
+    fn forward(
+        &self,
+        _: ClientId,
+        _: Encoding,
+        _: kaspa::Operation,
+        _: bytes::Bytes,
+    ) -> ForwardFuture<'_> {
+        Box::pin(async { Err(ForwardError::new("no upstream")) })
     }
 }
 
@@ -93,7 +99,7 @@ async fn a_list_that_is_read_slowly_takes_the_memory_of_a_part() {
     let server = KaspaRpc::serve(
         chain.reader(),
         Network::Simnet,
-        Forwards { borsh: Arc::new(NoUpstream), json: None },
+        Arc::new(NoUpstream),
         Settings::default(),
         config(),
         Arc::new(pool.expect("a thread")),

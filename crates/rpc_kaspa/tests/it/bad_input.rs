@@ -60,8 +60,7 @@ async fn a_message_without_a_known_operation_closes_its_connection() {
         assert_eq!(close_code(&world, Encoding::Json, Message::text(text)).await, 1007, "{text}");
     }
     // Nothing of it reached the connection that all clients share.
-    assert_eq!(world.borsh_forward.take_requests(), []);
-    assert_eq!(world.json_forward.take_requests(), []);
+    assert_eq!(world.forward.take_requests(), []);
 }
 
 #[tokio::test]
@@ -97,7 +96,7 @@ async fn a_message_without_an_id_gets_no_reply() {
             client.send(without_id).await;
         }
         check_alive(&mut client).await;
-        assert_eq!(world.forward(encoding).take_requests(), []);
+        assert_eq!(world.forward.take_requests(), []);
         assert_eq!(world.server.stats().subscriptions, 0);
     }
 }
@@ -119,7 +118,7 @@ async fn a_request_that_is_cut_anywhere_is_not_forwarded() {
         client.send(longer).await;
         client.receive_reply().await;
     }
-    assert_eq!(world.borsh_forward.take_requests(), []);
+    assert_eq!(world.forward.take_requests(), []);
     assert_eq!(world.server.stats().subscriptions, 0);
 }
 
@@ -145,7 +144,7 @@ async fn counts_and_lengths_that_no_bytes_back_are_refused() {
         let reply = client.exchange(7, request).await;
         assert_eq!(reply, Err(ServerError::InvalidPayload));
     }
-    assert_eq!(world.borsh_forward.take_requests(), []);
+    assert_eq!(world.forward.take_requests(), []);
     check_alive(&mut client).await;
 }
 
@@ -242,7 +241,7 @@ async fn operations_that_are_not_methods_are_not_found() {
             let error = client.exchange(7, request).await.expect_err("not a method");
             assert_eq!(error.to_string(), "RPC method not found", "{operation:?}");
         }
-        assert_eq!(world.forward(encoding).take_requests(), []);
+        assert_eq!(world.forward.take_requests(), []);
     }
 }
 
@@ -266,8 +265,7 @@ async fn a_message_over_its_bound_closes_the_connection() {
             "params":{{"padding":"{padding}"}}}}"#
     );
     assert_eq!(close_code(&world, Encoding::Json, Message::text(request)).await, 1009);
-    assert_eq!(world.borsh_forward.take_requests(), []);
-    assert_eq!(world.json_forward.take_requests(), []);
+    assert_eq!(world.forward.take_requests(), []);
 }
 
 #[tokio::test]

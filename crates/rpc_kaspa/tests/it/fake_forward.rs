@@ -14,12 +14,12 @@ use crate::golden;
 /// A request that was forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Forwarded {
+    pub(crate) encoding: Encoding,
     pub(crate) operation: Operation,
     pub(crate) request: Bytes,
 }
 
 pub(crate) struct FakeForward {
-    encoding: Encoding,
     pub(crate) requests: Mutex<Vec<Forwarded>>,
     /// The error of every request.
     pub(crate) error: Mutex<Option<ForwardError>>,
@@ -30,9 +30,8 @@ pub(crate) struct FakeForward {
 }
 
 impl FakeForward {
-    pub(crate) fn new(encoding: Encoding) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            encoding,
             requests: Mutex::default(),
             error: Mutex::default(),
             permits: Semaphore::new(1_000_000),
@@ -46,16 +45,21 @@ impl FakeForward {
     }
 
     /// The recorded reply to an operation, with the id of a request.
-    fn reply(&self, operation: Operation, request: &[u8]) -> Result<Bytes, ForwardError> {
+    fn reply(
+        &self,
+        encoding: Encoding,
+        operation: Operation,
+        request: &[u8],
+    ) -> Result<Bytes, ForwardError> {
         if let Some(error) = self.error.lock().clone() {
             return Err(error);
         }
         let is_reply = |golden: &golden::Golden| {
             golden.kind == "response" && golden.name.split('_').next() == Some(operation.name())
         };
-        let found = golden::messages(self.encoding).find(is_reply);
-        let mut reply = found.ok_or(ForwardError::NotConnected)?.bytes;
-        match self.encoding {
+        let found = golden::messages(encoding).find(is_reply);
+        let mut reply = found.ok_or_else(|| ForwardError::new("no such reply"))?.bytes;
+        match encoding {
             Encoding::Borsh => {
                 let id = BorshRequest::parse(request).expect("a request").id.expect("an id");
                 // The server restores the id of the client in any case.
@@ -83,14 +87,20 @@ impl Drop for CountDrop<'_> {
 }
 
 impl Forward for FakeForward {
-    fn forward(&self, client: ClientId, operation: Operation, request: Bytes) -> ForwardFuture<'_> {
+    fn forward(
+        &self,
+        client: ClientId,
+        encoding: Encoding,
+        operation: Operation,
+        request: Bytes,
+    ) -> ForwardFuture<'_> {
         assert_eq!(client, ClientId(7));
-        self.requests.lock().push(Forwarded { operation, request: request.clone() });
+        self.requests.lock().push(Forwarded { encoding, operation, request: request.clone() });
         Box::pin(async move {
             let mut guard = CountDrop(Some(&self.dropped));
             self.permits.acquire().await.expect("it is not closed").forget();
             guard.0 = None;
-            self.reply(operation, &request)
+            self.reply(encoding, operation, &request)
         })
     }
 }

@@ -72,7 +72,7 @@ async fn every_method_of_kaspad_is_answered_or_forwarded_unchanged() {
             let id = client.allocate_id();
             let request = with_id(encoding, golden.bytes, id);
             let reply = client.exchange(id, request.clone()).await;
-            let seen = world.forward(encoding).take_requests();
+            let seen = world.forward.take_requests();
             if OWN.contains(&method) {
                 assert_eq!(seen, [], "{}", golden.name);
                 assert!(reply.is_ok(), "{}", golden.name);
@@ -80,6 +80,7 @@ async fn every_method_of_kaspad_is_answered_or_forwarded_unchanged() {
             }
             assert_eq!(seen.len(), 1, "{}", golden.name);
             assert_eq!(seen[0].operation, Operation::Method(method));
+            assert_eq!(seen[0].encoding, encoding);
             assert!(seen[0].request == request, "{}", golden.name);
             forwarded.push(method);
         }
@@ -140,7 +141,7 @@ async fn methods_that_change_the_upstream_are_refused_with_the_error_of_kaspad()
             let reply = client.exchange(id, with_id(encoding, request, id)).await;
             assert_eq!(reply, Err(ServerError::Text(UNAVAILABLE.to_owned())), "{method:?}");
         }
-        assert_eq!(world.forward(encoding).take_requests(), []);
+        assert_eq!(world.forward.take_requests(), []);
     }
 }
 
@@ -154,7 +155,7 @@ async fn safe_mode_clears_orphans_and_limits_windows() {
     for request in [golden.clone(), orphan] {
         client.send(request).await;
         client.receive_reply().await;
-        let seen = world.borsh_forward.take_requests();
+        let seen = world.forward.take_requests();
         assert!(seen.len() == 1 && seen[0].request == golden);
     }
     let mut client = world.connect(Encoding::Json).await;
@@ -164,7 +165,7 @@ async fn safe_mode_clears_orphans_and_limits_windows() {
     for request in [golden.clone(), orphan.into_bytes()] {
         client.send(request).await;
         client.receive_reply().await;
-        let seen = world.json_forward.take_requests();
+        let seen = world.forward.take_requests();
         assert!(seen.len() == 1 && seen[0].request == golden);
     }
     for (blocks, is_forwarded) in [(10_000_u32, true), (10_001, false), (u32::MAX, false)] {
@@ -172,7 +173,7 @@ async fn safe_mode_clears_orphans_and_limits_windows() {
         let params = json!({ "windowSize": blocks, "startHash": null });
         let request = encode_json(id, Method::EstimateNetworkHashesPerSecond, &params);
         let reply = client.exchange(id, request).await;
-        assert_eq!(world.json_forward.take_requests().len(), usize::from(is_forwarded));
+        assert_eq!(world.forward.take_requests().len(), usize::from(is_forwarded));
         if !is_forwarded {
             let text = format!(
                 "Requested window size {blocks} is larger than max 10000 allowed in RPC safe mode."
@@ -187,11 +188,11 @@ async fn errors_of_forwarding_have_texts() {
     let world = World::start();
     for encoding in Encoding::ALL {
         let mut client = world.connect(encoding).await;
-        for error in [ForwardError::NotConnected, ForwardError::Busy, ForwardError::ConnectionLost]
-        {
-            *world.forward(encoding).error.lock() = Some(error.clone());
+        for text in ["too many calls wait", "the connection was lost"] {
+            let error = ForwardError::new(text);
+            *world.forward.error.lock() = Some(error);
             let reply = client.call(Method::GetBlockDagInfo).await;
-            assert_eq!(reply, Err(ServerError::Text(error.to_string())));
+            assert_eq!(reply, Err(ServerError::Text(text.to_owned())));
         }
         // Own methods do not need the upstream.
         client.call(Method::GetCoinSupply).await.expect("a supply");
@@ -201,27 +202,27 @@ async fn errors_of_forwarding_have_texts() {
 #[tokio::test]
 async fn a_call_that_waits_for_the_upstream_delays_no_other_client() {
     let world = World::start();
-    world.borsh_forward.permits.forget_permits(usize::MAX);
+    world.forward.permits.forget_permits(usize::MAX);
     let mut waiting = world.connect(Encoding::Borsh).await;
     let id = waiting.allocate_id();
     waiting.send(Method::GetBlockDagInfo.encode_borsh_request(id)).await;
     let mut other = world.connect(Encoding::Borsh).await;
     other.call(Method::GetCoinSupply).await.expect("a supply");
-    while world.borsh_forward.requests.lock().is_empty() {
+    while world.forward.requests.lock().is_empty() {
         tokio::task::yield_now().await;
     }
-    world.borsh_forward.permits.add_permits(1);
+    world.forward.permits.add_permits(1);
     waiting.receive_reply().await;
     // A client that leaves gives its request up.
     let id = waiting.allocate_id();
     waiting.send(Method::GetBlockDagInfo.encode_borsh_request(id)).await;
-    while world.borsh_forward.requests.lock().len() < 2 {
+    while world.forward.requests.lock().len() < 2 {
         tokio::task::yield_now().await;
     }
     drop(waiting);
     // A connection that waits notices it at its next ping.
     world.server.shut_down();
-    while world.borsh_forward.dropped.load(Ordering::SeqCst) == 0 {
+    while world.forward.dropped.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
 }
@@ -230,12 +231,12 @@ async fn a_call_that_waits_for_the_upstream_delays_no_other_client() {
 async fn a_reply_that_does_not_come_is_an_error() {
     let settings = Settings { forward_timeout_ms: 1, ..Settings::default() };
     let world = World::new(Vec::new(), settings, config());
-    world.json_forward.permits.forget_permits(usize::MAX);
+    world.forward.permits.forget_permits(usize::MAX);
     let mut client = world.connect(Encoding::Json).await;
     let reply = client.call(Method::GetBlockDagInfo).await;
     let text = "the upstream node did not answer within 1 ms".to_owned();
     assert_eq!(reply, Err(ServerError::Text(text)));
-    assert_eq!(world.json_forward.dropped.load(Ordering::SeqCst), 1);
+    assert_eq!(world.forward.dropped.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
@@ -258,6 +259,6 @@ async fn a_long_transaction_is_checked_and_forwarded() {
     request.push(flag);
     client.send(request.clone()).await;
     client.receive_reply().await;
-    let seen = world.borsh_forward.take_requests();
+    let seen = world.forward.take_requests();
     assert!(seen.len() == 1 && seen[0].request == request);
 }

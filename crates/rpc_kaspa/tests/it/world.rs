@@ -22,8 +22,7 @@ use crate::wrpc_client::WrpcClient;
 pub(crate) struct World {
     pub(crate) server: Arc<KaspaServer>,
     pub(crate) chain: TestChain,
-    pub(crate) borsh_forward: Arc<FakeForward>,
-    pub(crate) json_forward: Arc<FakeForward>,
+    pub(crate) forward: Arc<FakeForward>,
     pub(crate) publisher: Publisher,
     /// The time of the pool, in milliseconds.
     pub(crate) now_ms: Arc<AtomicU64>,
@@ -83,24 +82,13 @@ impl World {
         let pool = Pool::new(cpu_pool::Config::default(), Arc::new(clock), || {});
         let pool = Arc::new(pool.expect("a thread"));
         let clients = Arc::new(RateLimiter::new(clients::Limits::default()));
-        let borsh_forward = Arc::new(FakeForward::new(Encoding::Borsh));
-        let json_forward = Arc::new(FakeForward::new(Encoding::Json));
-        let forwards = Forwards {
-            borsh: Arc::clone(&borsh_forward) as _,
-            json: Some(Arc::clone(&json_forward) as _),
-        };
+        let forward = Arc::new(FakeForward::new());
         let reader = chain.chain.reader();
+        let upstream = Arc::clone(&forward) as _;
         let server =
-            KaspaRpc::serve(reader, Network::Simnet, forwards, settings, config, pool, clients);
+            KaspaRpc::serve(reader, Network::Simnet, upstream, settings, config, pool, clients);
         let publisher = Publisher::new(Arc::clone(&server));
-        Self { server, chain, borsh_forward, json_forward, publisher, now_ms }
-    }
-
-    pub(crate) fn forward(&self, encoding: Encoding) -> &FakeForward {
-        match encoding {
-            Encoding::Borsh => &self.borsh_forward,
-            Encoding::Json => &self.json_forward,
-        }
+        Self { server, chain, forward, publisher, now_ms }
     }
 
     pub(crate) async fn connect(&self, encoding: Encoding) -> WrpcClient {
