@@ -1,7 +1,7 @@
 //! wRPC of a Kaspa node, in Borsh and in JSON, over a chain that is followed.
 //!
 //! Shape: [`KaspaRpc::serve`] makes the server of all connections. A [`KaspaPort`] serves the connections of one port,
-//! in one [`kaspa::Encoding`]. Requests about UTXOs, balances and supply are answered from the chain; the others are forwarded
+//! in one [`kaspa::Encoding`], and [`PortService`] its requests over HTTP. Requests about UTXOs, balances and supply are answered from the chain; the others are forwarded
 //! to a kaspad ([`Forward`]). [`start_publisher`] takes the chain's events and the kaspad's notifications, and notifies
 //! subscribers.
 //! Bounds: those of `websocket::Config`, and [`Settings`]. A list of UTXOs is made in parts of 64 KiB.
@@ -21,6 +21,7 @@ mod list_writer;
 mod messages;
 mod methods;
 mod node_replies;
+mod port_service;
 mod protocol;
 mod publisher;
 mod publisher_thread;
@@ -35,6 +36,7 @@ mod utxo_notification;
 
 pub use forward::{Forward, ForwardError, ForwardFuture};
 pub use kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession, NoItems, Settings};
+pub use port_service::{PortService, PortUrls};
 pub use protocol::KaspaPort;
 pub use publisher::Publisher;
 pub use publisher_thread::{PublisherInput, start_publisher};
