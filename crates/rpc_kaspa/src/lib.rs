@@ -1,9 +1,10 @@
 //! wRPC of a Kaspa node, in Borsh and in JSON, over a chain that is followed.
 //!
 //! Shape: [`KaspaRpc::serve`] makes the server of all connections. A [`KaspaPort`] serves the connections of one port,
-//! in one [`kaspa::Encoding`], and [`PortService`] its requests over HTTP. Requests about UTXOs, balances and supply are answered from the chain; the others are forwarded
-//! to a kaspad ([`Forward`]). [`start_publisher`] takes the chain's events and the kaspad's notifications, and notifies
-//! subscribers.
+//! in one [`kaspa::Encoding`], and [`PortService`] its requests over HTTP. Requests about UTXOs, balances and supply are
+//! answered from the chain; the others are forwarded to a kaspad ([`Forward`]). [`start_publisher`] takes the chain's
+//! events and the kaspad's notifications, and notifies subscribers. [`KaspaApi`] has the methods that kaspad lacks, for
+//! JSON-RPC and REST.
 //! Bounds: those of `websocket::Config`, and [`Settings`]. A list of UTXOs is made in parts of 64 KiB.
 //! Invariant: a request is forwarded only if its operation is known and each count and length in it is backed by bytes:
 //! kaspad closes a connection at an unknown operation, and allocates by the counts that it reads.
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod address_cursor;
+mod api;
 mod balance_list;
 mod call;
 mod client_subscriptions;
@@ -34,6 +36,7 @@ mod task;
 mod utxo_list;
 mod utxo_notification;
 
+pub use api::KaspaApi;
 pub use forward::{Forward, ForwardError, ForwardFuture};
 pub use kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession, NoItems, Settings};
 pub use port_service::{PortService, PortUrls};

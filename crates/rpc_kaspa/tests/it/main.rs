@@ -7,6 +7,7 @@ mod golden;
 mod lists;
 mod methods;
 mod notifications;
+mod own_methods;
 mod subscriptions;
 mod test_chain;
 mod world;
