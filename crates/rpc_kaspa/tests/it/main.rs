@@ -8,6 +8,7 @@ mod lists;
 mod methods;
 mod notifications;
 mod own_methods;
+mod publisher_thread;
 mod subscriptions;
 mod test_chain;
 mod world;
