@@ -247,8 +247,8 @@ async fn operations_that_are_not_methods_are_not_found() {
 
 #[tokio::test]
 async fn a_message_over_its_bound_closes_the_connection() {
-    let world = World::start();
-    let limits = config();
+    let limits = websocket::Config { addresses_message_bytes_max: 16_384, ..config() };
+    let world = World::new(Vec::new(), Settings::default(), limits.clone());
     // Only operations with lists may have more than the ordinary bound.
     let long = vec![0; limits.message_bytes_max];
     let request = frame(Operation::Method(Method::GetBlock), &[&long]);

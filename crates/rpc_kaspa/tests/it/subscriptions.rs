@@ -14,6 +14,7 @@ fn set(keys: &[u8]) -> Scope {
     Scope::UtxosChanged { addresses: keys.iter().map(|key| address(*key)).collect() }
 }
 
+const NONE: [u8; 0] = [];
 const ALL: Scope = Scope::UtxosChanged { addresses: Vec::new() };
 
 /// The keys that a block's payments to keys 1 to 4 are notified of.
@@ -39,7 +40,7 @@ async fn sets_change_as_in_kaspad() {
     for encoding in Encoding::ALL {
         let mut world = World::start();
         let mut client = world.connect(encoding).await;
-        assert_eq!(notified_keys(&mut world, &mut client).await, []);
+        assert_eq!(notified_keys(&mut world, &mut client).await, NONE);
         client.unsubscribe(&ALL).await;
         client.unsubscribe(&set(&[1])).await;
         let steps: [(bool, Scope, &[u8]); 13] = [
@@ -107,7 +108,7 @@ async fn a_limit_of_addresses_refuses_all_of_a_list() {
         first.subscribe(&set(&[1, 2])).await.expect("room");
         let error = second.subscribe(&set(&[2, 3, 4])).await.expect_err("three are the limit");
         assert_eq!(error.to_string(), "the address store reached the maximum capacity");
-        assert_eq!(notified_keys(&mut world, &mut second).await, []);
+        assert_eq!(notified_keys(&mut world, &mut second).await, NONE);
         // An address that another client has counts once.
         second.subscribe(&set(&[2, 3])).await.expect("room");
         let error = first.subscribe(&set(&[3, 4])).await.expect_err("the limit of all clients");
@@ -142,7 +143,7 @@ async fn a_set_larger_than_one_step_is_subscribed_to_and_ended() {
         client.subscribe(&scope).await.expect("room");
         client.unsubscribe(&ALL).await;
         assert_eq!(world.server.stats().tracked_addresses, 0);
-        assert_eq!(notified_keys(&mut world, &mut client).await, []);
+        assert_eq!(notified_keys(&mut world, &mut client).await, NONE);
     }
 }
 
