@@ -37,3 +37,13 @@ impl ClientSubscriptions {
         std::mem::replace(entry, id).filter(|before| Some(*before) != id)
     }
 }
+
+impl UtxoSubscription {
+    /// Returns the id of the subscription.
+    pub(crate) fn id(self) -> Option<SubscriptionId> {
+        match self {
+            Self::None => None,
+            Self::All(id) | Self::Set(id) => Some(id),
+        }
+    }
+}

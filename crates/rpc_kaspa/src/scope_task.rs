@@ -19,7 +19,7 @@ use subscriptions::{
     SetSubscription, SetUpdate, SlowConsumerPolicy, SubscribeError, SubscriptionId,
     UnsubscribeTask,
 };
-use websocket::Payload;
+use websocket::{Payload, SessionOutput};
 
 use crate::address_cursor::AddressCursor;
 use crate::call::{Call, StepOutput};
@@ -53,6 +53,8 @@ enum Phase {
     Add(Box<Update>, SetOwner),
     /// Removes from a set.
     Remove(Box<Update>, SubscriptionId),
+    /// Ends a subscription that another one replaces, once its queued notifications are written.
+    Replaced(SubscriptionId),
     /// Cleans up a set that has ended. Then comes the reply.
     End(Box<Removal>),
 }
@@ -96,10 +98,11 @@ impl ScopeTask {
                 Ok(None) => more(call, Phase::Remove(update, id)),
                 Ok(Some(result)) if result.len == 0 => {
                     call.session.state.subscriptions.lock().utxos = UtxoSubscription::None;
-                    end_set(call, id)
+                    end(call, id)
                 }
                 Ok(Some(_)) | Err(_) => acknowledge(&call),
             },
+            Phase::Replaced(id) => end(call, id),
             Phase::End(mut removal) => {
                 if removal.step() {
                     return more(call, Phase::End(removal));
@@ -151,11 +154,11 @@ fn start(call: Call) -> StepOutput<ScopeTask> {
                         encoding: call.encoding(),
                         has_accepted_ids: include_accepted_transaction_ids,
                     };
-                    change_event(&call, Event::VirtualChainChanged, subscription)
+                    change_event(call, Event::VirtualChainChanged, subscription)
                 }
                 Ok(Scope::Other(event)) => {
                     let subscription = Subscription::Event(call.encoding(), event);
-                    change_event(&call, event, subscription)
+                    change_event(call, event, subscription)
                 }
                 // The addresses of this scope were found above.
                 Ok(Scope::UtxosChanged { .. }) => call.reject(&ServerError::InvalidParams),
@@ -176,21 +179,18 @@ fn start(call: Call) -> StepOutput<ScopeTask> {
 }
 
 /// Starts or stops an event that has no addresses.
-fn change_event(call: &Call, event: Event, subscription: Subscription) -> StepOutput<ScopeTask> {
+fn change_event(call: Call, event: Event, subscription: Subscription) -> StepOutput<ScopeTask> {
     let session = &call.session;
-    let id = if is_subscribe(call) {
+    let id = if is_subscribe(&call) {
         match session.subscribe(subscription, subscription.interests(), Position(0)) {
             Ok(id) => Some(id),
-            Err(error) => return fail(call, &error),
+            Err(error) => return fail(&call, &error),
         }
     } else {
         None
     };
     let before = session.state.subscriptions.lock().replace(event, id);
-    if let Some(before) = before {
-        session.unsubscribe(before);
-    }
-    acknowledge(call)
+    end_before(call, before)
 }
 
 /// Starts all changes of UTXOs, or stops those that were started.
@@ -211,19 +211,25 @@ fn change_all(call: Call) -> StepOutput<ScopeTask> {
 /// Records the client's subscription to changes of UTXOs, and ends the one before.
 fn replace_utxos(call: Call, utxos: UtxoSubscription) -> StepOutput<ScopeTask> {
     let before = std::mem::replace(&mut call.session.state.subscriptions.lock().utxos, utxos);
+    let before = if before == utxos { None } else { before.id() };
+    end_before(call, before)
+}
+
+/// Ends the subscription before. If another one replaces it, its queued notifications are written first: the client is
+/// notified of each change at least once.
+fn end_before(call: Call, before: Option<SubscriptionId>) -> StepOutput<ScopeTask> {
     match before {
-        before if before == utxos => acknowledge(&call),
-        UtxoSubscription::None => acknowledge(&call),
-        UtxoSubscription::All(id) => {
-            call.session.unsubscribe(id);
-            acknowledge(&call)
+        None => acknowledge(&call),
+        Some(id) if is_subscribe(&call) => {
+            let rest = ScopeTask { call, phase: Phase::Replaced(id) };
+            (vec![SessionOutput::QueuedUntil(id, u64::MAX)], Some(Box::new(rest)))
         }
-        UtxoSubscription::Set(id) => end_set(call, id),
+        Some(id) => end(call, id),
     }
 }
 
-/// Ends the subscription to a set, and cleans up in steps.
-fn end_set(call: Call, id: SubscriptionId) -> StepOutput<ScopeTask> {
+/// Ends a subscription, and cleans up in steps.
+fn end(call: Call, id: SubscriptionId) -> StepOutput<ScopeTask> {
     match call.session.start_unsubscribe(id) {
         Some(removal) => more(call, Phase::End(Box::new(removal))),
         None => acknowledge(&call),

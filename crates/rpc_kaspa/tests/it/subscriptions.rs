@@ -213,6 +213,27 @@ async fn a_subscriber_follows_reorganizations_of_any_depth() {
 }
 
 #[tokio::test]
+async fn no_change_is_missed_or_doubled_while_a_subscription_is_replaced() {
+    let mut world = World::start();
+    let mut client = world.connect(Encoding::Borsh).await;
+    let mut copy = BTreeMap::new();
+    for round in 0..30 {
+        let scope = if round % 2 == 0 { set(&[1]) } else { ALL };
+        let id = client.allocate_id();
+        client.send(scope.encode_borsh_subscribe(id)).await;
+        if round > 0 {
+            // The notification waits together with the request, or was just written.
+            world.chain.add_block(&[], &[pay(1, round + 1)]);
+            world.publish();
+        }
+        client.check_reply().await;
+        mirror(&mut client, &mut copy).await;
+        let utxos: Vec<AddressUtxo> = copy.values().cloned().collect();
+        assert!(utxos == world.chain.utxos_of(&address(1)), "round {round}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_never_reads_during_reorganizations_is_closed() {
     // A reorganization of all is a message of 600 KB.
     let limits = Limits { queue_bytes_max: 1 << 20, queues_bytes_max: 8 << 20, ..config().limits };

@@ -76,6 +76,13 @@ impl WrpcClient {
         }
     }
 
+    /// Receives a reply in Borsh, which is successful.
+    pub(crate) async fn check_reply(&mut self) {
+        let reply = self.receive_reply().await;
+        let message = BorshServerMessage::parse(&reply).expect("a message");
+        assert!(matches!(message, BorshServerMessage::Reply(BorshReply { result: Ok(_), .. })));
+    }
+
     fn parse_notification(&self, message: &[u8]) -> Option<Notification> {
         match self.encoding {
             Encoding::Borsh => {
