@@ -88,7 +88,7 @@ pub(super) fn get_transactions(api: &KaspaApi, params: Params<'_>) -> MethodResu
     let view = api.chain.utxos.view(Commitment::Confirmed);
     let history = api.chain.history();
     let page = history.script_transactions(&address.payload.ledger_address(), before, entries);
-    let to_json = |found| AcceptedTransaction::new(found, api.prefix());
+    let to_json = |found: &HistoryTransaction<'_>| AcceptedTransaction::new(found, api.prefix());
     let value = TransactionPage {
         transactions: page.transactions.iter().map(to_json).collect(),
         next: page.next_before.map(|next| format!("{}-{}", next.height, next.index)),
