@@ -13,6 +13,7 @@ use ledger::Commitment;
 use websocket::{Config, ConflatableItems, ProtocolTypes};
 
 use crate::forward::Forward;
+use crate::request_metrics::RequestMetrics;
 use crate::session_state::SessionState;
 use crate::subscription::Subscription;
 
@@ -29,6 +30,8 @@ pub struct KaspaRpc {
     pub(crate) network: Network,
     pub(crate) forward: Arc<dyn Forward>,
     pub(crate) settings: Settings,
+    /// Counters, for the node's metrics.
+    pub requests: Arc<RequestMetrics>,
     next_listener: AtomicU64,
 }
 
@@ -89,7 +92,8 @@ impl KaspaRpc {
         clients: Arc<RateLimiter>,
     ) -> Arc<KaspaServer> {
         let next_listener = AtomicU64::new(1);
-        let protocol = Self { chain, network, forward, settings, next_listener };
+        let requests = Arc::new(RequestMetrics::new());
+        let protocol = Self { chain, network, forward, settings, requests, next_listener };
         Arc::new(KaspaServer::new(protocol, config, pool, clients))
     }
 

@@ -23,6 +23,7 @@ use crate::kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession};
 use crate::messages::{encode_failure, encode_rejection, to_message};
 use crate::methods::answer_at_once;
 use crate::request::{Malformed, Request, may_be_long};
+use crate::request_metrics::RefusalCause;
 use crate::safe_mode::apply_safe_mode;
 use crate::session_state::SessionState;
 use crate::task::KaspaTask;
@@ -154,10 +155,14 @@ fn run(
 ) -> Reply<KaspaTask> {
     let Incoming { request, error } = match incoming {
         Ok(incoming) => incoming,
-        Err(Malformed { code, reason }) => return Reply::Close(code, reason.to_owned()),
+        Err(Malformed { code, reason }) => {
+            server.requests.record_refused(RefusalCause::Malformed);
+            return Reply::Close(code, reason.to_owned());
+        }
     };
     let encoding = request.encoding();
     let operation = request.operation;
+    server.requests.record(encoding, operation);
     let admitted = admit(session, operation);
     let Some(id) = request.id else { return Reply::Nothing };
     let failure = |error: &ServerError| {
@@ -167,12 +172,19 @@ fn run(
         Reply::Message(to_message(encoding, encode_rejection(encoding, id, operation, error)))
     };
     if let Err(refused) = admitted {
+        server.requests.record_refused(RefusalCause::Limited);
         return failure(&ServerError::Text(refused.to_string()));
     }
     match error {
         None => {}
-        Some(RequestError::Rejected(error)) => return rejection(&error),
-        Some(RequestError::Failed(error)) => return failure(&error),
+        Some(RequestError::Rejected(error)) => {
+            server.requests.record_refused(RefusalCause::Rejected);
+            return rejection(&error);
+        }
+        Some(RequestError::Failed(error)) => {
+            server.requests.record_refused(RefusalCause::SafeMode);
+            return failure(&error);
+        }
     }
     let Operation::Method(method) = operation else {
         return Reply::Task(KaspaTask::change_scope(new_call(server, session, id, request)));

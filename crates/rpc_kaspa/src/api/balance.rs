@@ -16,7 +16,7 @@ struct Balance {
     utxo_count: u64,
 }
 
-/// `getBalance address [{at}]`
+/// Runs `getBalance address [{at}]`.
 pub(super) fn get_balance(api: &KaspaApi, params: Params<'_>) -> MethodResult {
     let (address, options): (String, Option<ReadOptions>) = params.parse(1)?;
     let address = parse_address(&address)?;

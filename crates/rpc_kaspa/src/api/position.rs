@@ -43,7 +43,7 @@ impl Position {
     }
 }
 
-/// `getPosition [{at}]`
+/// Runs `getPosition [{at}]`.
 pub(super) fn get_position(api: &KaspaApi, params: Params<'_>) -> MethodResult {
     let (options,): (Option<ReadOptions>,) = params.parse(0)?;
     let view = api.chain.utxos.view(options.unwrap_or_default().at.commitment());

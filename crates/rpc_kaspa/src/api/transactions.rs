@@ -66,7 +66,7 @@ struct Output {
     address: Option<String>,
 }
 
-/// `getTransaction id`
+/// Runs `getTransaction id`.
 pub(super) fn get_transaction(api: &KaspaApi, params: Params<'_>) -> MethodResult {
     let (id,): (String,) = params.parse(1)?;
     let id = Hash::from_hex(&id);
@@ -78,7 +78,7 @@ pub(super) fn get_transaction(api: &KaspaApi, params: Params<'_>) -> MethodResul
     MethodOutput::json(&Positioned { position: Position::new(view.meta()), value })
 }
 
-/// `getTransactions address [{limit, before}]`
+/// Runs `getTransactions address [{limit, before}]`.
 pub(super) fn get_transactions(api: &KaspaApi, params: Params<'_>) -> MethodResult {
     let (address, options): (String, Option<PageOptions>) = params.parse(1)?;
     let address = parse_address(&address)?;

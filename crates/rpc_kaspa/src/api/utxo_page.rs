@@ -35,7 +35,7 @@ struct UtxoEntries {
     next: Option<String>,
 }
 
-/// `getUtxos address [{at, limit, after}]`
+/// Runs `getUtxos address [{at, limit, after}]`.
 pub(super) fn get_utxos(api: &KaspaApi, params: Params<'_>) -> MethodResult {
     let (address, options): (String, Option<PageOptions>) = params.parse(1)?;
     let address = parse_address(&address)?;

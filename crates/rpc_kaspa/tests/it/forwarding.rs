@@ -143,6 +143,15 @@ async fn methods_that_change_the_upstream_are_refused_with_the_error_of_kaspad()
         }
         assert_eq!(world.forward.take_requests(), []);
     }
+    let mut exposition = metrics::Exposition::default();
+    metrics::Collector::write(&*world.server.requests, &mut exposition);
+    let text = exposition.into_string();
+    for line in [
+        r#"hydrant_kaspa_requests_total{encoding="json",method="shutdown"} 1"#,
+        r#"hydrant_kaspa_refused_requests_total{cause="safe_mode"} 10"#,
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[tokio::test]
