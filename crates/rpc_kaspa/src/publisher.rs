@@ -107,7 +107,8 @@ impl Publisher {
         // Blocks below the start are not in the log. The root passes it later.
         if tips.finalized.slot > self.start.slot {
             let subscriptions = &self.server.subscriptions;
-            if let Err(error) = subscriptions.advance(Commitment::Finalized, tips.finalized) {
+            let advanced = subscriptions.advance(Commitment::Finalized, tips.finalized).map(drop);
+            if let Err(error) = advanced {
                 tracing::error!(%error, "a final block is not in the log of blocks");
                 self.restart(tips);
             }
