@@ -39,8 +39,8 @@ impl BalanceListTask {
         Self { call, view, phase: Phase::Start }
     }
 
-    pub(crate) fn step(self: Box<Self>) -> StepOutput<Self> {
-        let Self { call, view, phase } = *self;
+    pub(crate) fn step(self) -> StepOutput<Self> {
+        let Self { call, view, phase } = self;
         let next =
             |call, phase| (Vec::new(), Some(Box::new(Self { call, view: view.clone(), phase })));
         match phase {

@@ -79,8 +79,8 @@ impl ScopeTask {
         Self { call, phase: Phase::Start }
     }
 
-    pub(crate) fn step(self: Box<Self>) -> StepOutput<Self> {
-        let Self { call, phase } = *self;
+    pub(crate) fn step(self) -> StepOutput<Self> {
+        let Self { call, phase } = self;
         match phase {
             Phase::Start => start(call),
             Phase::Register(registration) => register(call, registration),
@@ -144,30 +144,9 @@ fn fail(call: &Call, error: &SubscribeError) -> StepOutput<ScopeTask> {
 }
 
 fn start(call: Call) -> StepOutput<ScopeTask> {
-    let utxos = match AddressCursor::find(&call.request) {
-        Ok(cursor) => cursor,
-        // Another scope. It is short.
-        Err(_) => {
-            return match call.request.scope() {
-                Ok(Scope::VirtualChainChanged { include_accepted_transaction_ids }) => {
-                    let subscription = Subscription::ChainChanges {
-                        encoding: call.encoding(),
-                        has_accepted_ids: include_accepted_transaction_ids,
-                    };
-                    change_event(call, Event::VirtualChainChanged, subscription)
-                }
-                Ok(Scope::Other(event)) => {
-                    let subscription = Subscription::Event(call.encoding(), event);
-                    change_event(call, event, subscription)
-                }
-                // The addresses of this scope were found above.
-                Ok(Scope::UtxosChanged { .. }) => call.reject(&ServerError::InvalidParams),
-                Err(error) => call.reject(&error),
-            };
-        }
-    };
+    let Ok(cursor) = AddressCursor::find(&call.request) else { return start_event(call) };
     let set = AddressSet::empty(call.server.chain.utxos.addresses());
-    let mut registration = Box::new(Registration { cursor: utxos, set });
+    let mut registration = Box::new(Registration { cursor, set });
     match registration.cursor.read(&call.request, STEP_ADDRESSES) {
         Err(error) => call.reject(&error),
         Ok(addresses) if addresses.is_empty() => change_all(call),
@@ -175,6 +154,21 @@ fn start(call: Call) -> StepOutput<ScopeTask> {
             Ok(()) => more(call, Phase::Register(registration)),
             Err(error) => fail(&call, &error),
         },
+    }
+}
+
+/// Handles a scope without addresses. It is short.
+fn start_event(call: Call) -> StepOutput<ScopeTask> {
+    let encoding = call.encoding();
+    match call.request.scope() {
+        Ok(Scope::VirtualChainChanged { include_accepted_transaction_ids: has_accepted_ids }) => {
+            let subscription = Subscription::ChainChanges { encoding, has_accepted_ids };
+            change_event(call, Event::VirtualChainChanged, subscription)
+        }
+        Ok(Scope::Other(event)) => change_event(call, event, Subscription::Event(encoding, event)),
+        // It has addresses, so it is not valid.
+        Ok(Scope::UtxosChanged { .. }) => call.reject(&ServerError::InvalidParams),
+        Err(error) => call.reject(&error),
     }
 }
 
