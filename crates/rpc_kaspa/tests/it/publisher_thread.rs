@@ -46,7 +46,8 @@ async fn lost_events_close_all_clients() {
     let mut client = world.connect(Encoding::Json).await;
     client.subscribe(&Scope::Other(Event::SinkBlueScoreChanged)).await.expect("room");
     // Nothing is published while the subscriptions are locked.
-    let matches = world.server.subscriptions.matches();
+    let server = Arc::clone(&world.server);
+    let matches = server.subscriptions.matches();
     for _ in 0..3 {
         mine(&mut world, &input);
     }
