@@ -93,7 +93,7 @@ async fn utxos_are_those_of_the_virtual_block() {
     world.publish();
     for encoding in Encoding::ALL {
         let mut client = world.connect(encoding).await;
-        assert_eq!(client.utxos(&[address(1)]).await, [added.clone()]);
+        assert_eq!(client.utxos(&[address(1)]).await, std::slice::from_ref(&added));
         let Content(supply) = client.call(Method::GetCoinSupply).await.expect("a supply");
         let sompi = match encoding {
             Encoding::Borsh => CoinSupply::decode_borsh(&supply).expect("a supply"),

@@ -12,7 +12,7 @@ use crate::world::World;
 fn mine(world: &mut World, input: &PublisherInput) {
     world.chain.add_block(&[], &[pay(1, 1)]);
     let publication = world.chain.chain.publish().expect("a publication");
-    input.send_chain(publication.events.clone());
+    input.send_chain(publication.events);
 }
 
 #[tokio::test]
