@@ -323,7 +323,9 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             tracing::error!("a protocol panicked at a message; its connection is closed");
             internal_error()
         })?;
-        if !matches!(reply, Reply::Task(_)) {
+        // A future of a long message reads it on another thread.
+        let is_long = bytes > self.server.config.message_bytes_max;
+        if !matches!(reply, Reply::Task(_)) && !(is_long && matches!(reply, Reply::Future(_))) {
             poll_budget::charge_parsed(bytes);
         }
         self.write_reply(reply).await
