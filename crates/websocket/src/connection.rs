@@ -323,9 +323,13 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             tracing::error!("a protocol panicked at a message; its connection is closed");
             internal_error()
         })?;
-        // A future of a long message reads it on another thread.
-        let is_long = bytes > self.server.config.message_bytes_max;
-        if !matches!(reply, Reply::Task(_)) && !(is_long && matches!(reply, Reply::Future(_))) {
+        let is_read_here = match reply {
+            Reply::Task(_) => false,
+            // A future of a long message reads it on another thread.
+            Reply::Future(_) => bytes <= self.server.config.message_bytes_max,
+            Reply::Nothing | Reply::Message(_) | Reply::Close(..) => true,
+        };
+        if is_read_here {
             poll_budget::charge_parsed(bytes);
         }
         self.write_reply(reply).await
