@@ -12,9 +12,9 @@ use kaspa::{
 use crate::kaspa_rpc::KaspaRpc;
 use crate::request::Request;
 
-/// Answers a request with this id. `None` if its method is not answered at once. An error means that the parameters have
+/// Runs a request with this id. `None` if its method is not answered at once. An error means that the parameters have
 /// another shape.
-pub(crate) fn answer_at_once(
+pub(crate) fn run_inline(
     rpc: &KaspaRpc,
     id: u64,
     method: Method,

@@ -1,6 +1,6 @@
 //! HTTP on a port of wRPC: the route of Kaspa's resolver, the state of the node, and a hint for everything else.
 //!
-//! A client that is given a resolver's URL asks for a node of a network and an encoding
+//! A client that has a resolver's URL asks for a node of a network and an encoding
 //! (`/v2/kaspa/NETWORK/tls|any/wrpc/borsh|json`). The reply names this node, by the host that the client reached.
 //! `/health` and `/ready` are about the chain: 503 after a block that was refused, since nothing newer is proven.
 //! Not here: connections after the upgrade to WebSocket ([`crate::KaspaPort`]).

@@ -21,7 +21,7 @@ use crate::call::Call;
 use crate::forwarding::forward_request;
 use crate::kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession};
 use crate::messages::{encode_failure, encode_rejection, to_message};
-use crate::methods::answer_at_once;
+use crate::methods::run_inline;
 use crate::request::{Malformed, Request, may_be_long};
 use crate::request_metrics::RefusalCause;
 use crate::safe_mode::apply_safe_mode;
@@ -189,7 +189,7 @@ fn run(
     let Operation::Method(method) = operation else {
         return Reply::Task(KaspaTask::change_scope(new_call(server, session, id, request)));
     };
-    match answer_at_once(server, id, method, &request) {
+    match run_inline(server, id, method, &request) {
         Some(Ok(reply)) => return Reply::Message(to_message(encoding, reply)),
         Some(Err(error)) => return rejection(&error),
         None => {}

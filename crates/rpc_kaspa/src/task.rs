@@ -10,9 +10,9 @@ use crate::scope_task::ScopeTask;
 use crate::utxo_list::UtxoListTask;
 
 /// The work of a message on the CPU pool.
-pub struct KaspaTask(Work);
+pub struct KaspaTask(TaskKind);
 
-enum Work {
+enum TaskKind {
     Utxos(Box<UtxoListTask>),
     Balances(Box<BalanceListTask>),
     Scope(Box<ScopeTask>),
@@ -20,16 +20,16 @@ enum Work {
 
 impl KaspaTask {
     pub(crate) fn list_utxos(call: Call) -> Self {
-        Self(Work::Utxos(Box::new(UtxoListTask::new(call))))
+        Self(TaskKind::Utxos(Box::new(UtxoListTask::new(call))))
     }
 
     pub(crate) fn list_balances(call: Call) -> Self {
-        Self(Work::Balances(Box::new(BalanceListTask::new(call))))
+        Self(TaskKind::Balances(Box::new(BalanceListTask::new(call))))
     }
 
     /// Starts or stops notifications.
     pub(crate) fn change_scope(call: Call) -> Self {
-        Self(Work::Scope(Box::new(ScopeTask::new(call))))
+        Self(TaskKind::Scope(Box::new(ScopeTask::new(call))))
     }
 }
 
@@ -42,16 +42,16 @@ impl SessionTask for KaspaTask {
 
     fn step(self) -> (Vec<SessionOutput<NoItems>>, Option<Self>) {
         match self.0 {
-            Work::Utxos(task) => wrap(task.step(), Work::Utxos),
-            Work::Balances(task) => wrap(task.step(), Work::Balances),
-            Work::Scope(task) => wrap(task.step(), Work::Scope),
+            TaskKind::Utxos(task) => wrap(task.step(), TaskKind::Utxos),
+            TaskKind::Balances(task) => wrap(task.step(), TaskKind::Balances),
+            TaskKind::Scope(task) => wrap(task.step(), TaskKind::Scope),
         }
     }
 }
 
 fn wrap<T>(
     output: StepOutput<T>,
-    work: fn(Box<T>) -> Work,
+    work: fn(Box<T>) -> TaskKind,
 ) -> (Vec<SessionOutput<NoItems>>, Option<KaspaTask>) {
     let (out, rest) = output;
     (out, rest.map(|rest| KaspaTask(work(rest))))

@@ -5,7 +5,7 @@ use jsonrpc::params::Params;
 use jsonrpc::{MethodOutput, MethodResult};
 use serde::Serialize;
 
-use super::KaspaApi;
+use super::kaspa_api::KaspaApi;
 use super::options::{ReadOptions, parse_address};
 use super::position::{Position, Positioned};
 

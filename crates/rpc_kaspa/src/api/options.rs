@@ -5,7 +5,10 @@ use kaspa::KaspaAddress;
 use ledger::Commitment;
 use serde::Deserialize;
 
-use super::{PAGE_ENTRIES_DEFAULT, PAGE_ENTRIES_MAX};
+/// Entries of a page, if a request does not say how many.
+const PAGE_ENTRIES_DEFAULT: usize = 100;
+/// The most entries of a page: some 400 KB of UTXOs.
+pub(super) const PAGE_ENTRIES_MAX: usize = 1_000;
 
 /// The block that a method reads: the virtual block, the sink, or the newest final block.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

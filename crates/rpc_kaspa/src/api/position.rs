@@ -5,7 +5,7 @@ use jsonrpc::params::Params;
 use jsonrpc::{MethodOutput, MethodResult};
 use serde::Serialize;
 
-use super::KaspaApi;
+use super::kaspa_api::KaspaApi;
 use super::options::ReadOptions;
 
 /// A block of the ledger.

@@ -10,7 +10,7 @@ use kaspa::{Hash, Prefix, ScriptPublicKey, UtxoEntry};
 use ledger::Commitment;
 use serde::{Deserialize, Serialize};
 
-use super::KaspaApi;
+use super::kaspa_api::KaspaApi;
 use super::options::{page_entries, parse_address};
 use super::position::{Position, Positioned};
 

@@ -12,7 +12,7 @@ use query::Cursor;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::KaspaApi;
+use super::kaspa_api::KaspaApi;
 use super::options::{At, page_entries, parse_address};
 use super::position::{Position, Positioned};
 

@@ -176,7 +176,7 @@ async fn a_list_that_is_not_read_to_its_end_is_given_up() {
     while world.server.stats().connections > 0 {
         tokio::task::yield_now().await;
     }
-    // Nothing of it is left, and the chain goes on.
+    // Nothing of it is left, and the chain continues.
     world.chain.change_virtual(&UtxoChanges::default());
     world.publish();
     let stats = world.server.stats();

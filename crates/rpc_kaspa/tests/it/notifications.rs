@@ -1,4 +1,4 @@
-//! The nine notifications: their bytes, their order, and who gets them.
+//! The nine notifications: their bytes, their order, and their receivers.
 
 use std::sync::Arc;
 
