@@ -25,3 +25,4 @@ pub use endpoint::Endpoint;
 pub use error::HttpClientError;
 pub use server::{Server, redact_urls};
 pub use shorten::{MESSAGE_CHARS_MAX, describe_error, shorten_message, shorten_middle};
+pub use socket::{ByteStream, connect_stream};

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -37,6 +37,20 @@ impl Default for ConnectTimeouts {
             tls: Duration::from_secs(10),
         }
     }
+}
+
+/// A byte stream, with or without TLS.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
+
+/// Connects to a server for a protocol that starts with a request of HTTP/1.1, such as WebSocket. Each handshake has a
+/// time limit of some seconds.
+pub async fn connect_stream(endpoint: &Endpoint) -> Result<Box<dyn ByteStream>, HttpClientError> {
+    Ok(match Socket::connect(endpoint, ConnectTimeouts::default()).await? {
+        Socket::Plain(socket) => Box::new(socket),
+        Socket::Tls(socket) => socket,
+    })
 }
 
 /// A connection's bytes.

@@ -19,6 +19,7 @@
 //! | addresses of a node, `endpoints-file` | `hydrant`         | `replace`             |
 //! | downloaded snapshot archive           | `follow`          | `rename`              |
 //! | written snapshot archive              | `snapshot_solana` | `rename`              |
+//! | UTXO set of a Kaspa chain             | `follow_kaspa`    | `rename`              |
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};

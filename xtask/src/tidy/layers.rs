@@ -23,7 +23,15 @@ pub(crate) const LAYERS: &[&[&str]] = &[
         "http_server",
         "http_client",
     ],
-    &["localnet", "follow", "upstream_fork", "response_cache", "loadgen", "websocket"],
+    &[
+        "localnet",
+        "follow",
+        "follow_kaspa",
+        "upstream_fork",
+        "response_cache",
+        "loadgen",
+        "websocket",
+    ],
     &["jsonrpc", "loadgen_solana"],
     &["rpc_solana", "grpc", "rest", "snapshot_server"],
     &["rest_solana", "web_console"],
@@ -42,7 +50,7 @@ pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
 const CHAIN_CRATES: &[(&str, &[&str])] = &[
-    ("Kaspa", &["chain_kaspa", "kaspa"]),
+    ("Kaspa", &["chain_kaspa", "follow_kaspa", "kaspa"]),
     (
         "Solana",
         &[

@@ -33,6 +33,29 @@ impl Block {
             transactions: block.payload()?.list(TRANSACTION_BYTES_MIN, read_transaction)?,
         })
     }
+
+    /// Reads the blocks that a block merges, from the verbose data of the same structure: the blue ones, then the red ones.
+    pub fn decode_borsh_merge_set(structure: &[u8]) -> Result<Vec<Hash>, BorshError> {
+        let mut reader = Reader::new(structure);
+        let _version = reader.u16()?;
+        let mut block = reader.payload()?;
+        let _version = block.u16()?;
+        let _header = block.payload()?;
+        let _transactions = block.payload()?;
+        let missing = BorshError::MissingField { field: "verboseData" };
+        let mut verbose = block.optional_payload()?.ok_or(missing)?;
+        let _version = verbose.u8()?;
+        let _hash = verbose.hash()?;
+        let _difficulty = verbose.f64()?;
+        let _selected_parent = verbose.hash()?;
+        let _transaction_ids = verbose.hashes()?;
+        let _is_header_only = verbose.flag("isHeaderOnly")?;
+        let _blue_score = verbose.u64()?;
+        let _children = verbose.hashes()?;
+        let mut merge_set = verbose.hashes()?;
+        merge_set.extend(verbose.hashes()?);
+        Ok(merge_set)
+    }
 }
 
 impl BlockTemplate {

@@ -339,6 +339,11 @@ fn a_block_has_the_hashes_that_kaspad_gives_it() {
     assert_eq!(block.header.parents.direct()[0].to_string(), verbose["selectedParentHash"]);
     let ids: Vec<String> = block.transactions.iter().map(|tx| tx.id().to_string()).collect();
     assert_eq!(verbose["transactionIds"], serde_json::json!(ids));
+    let merge_set = kaspa::Block::decode_borsh_merge_set(structure(&frame)).expect("a merge set");
+    let merge_set = merge_set.iter().map(|hash| serde_json::json!(hash.to_string()));
+    let list = |name: &str| verbose[name].as_array().expect("a list").clone();
+    let expected = [list("mergeSetBluesHashes"), list("mergeSetRedsHashes")].concat();
+    assert_eq!(merge_set.collect::<Vec<_>>(), expected);
     for (transaction, json) in block
         .transactions
         .iter()

@@ -1,0 +1,301 @@
+//! Pages of the chain: full blocks in one reply, or, if the source cannot send them so, block by block.
+//!
+//! In: our newest blocks. Out: changes of the chain for the writer.
+//! kaspad refuses a page if one output of it has a script without an address. A page may also be longer than a message
+//! may be. Then the ids of accepted transactions are requested, and the blocks that contain them.
+//! A source may not have our sink: another source had it. Then the page starts at an older block of ours.
+//! Bounds: a page, or the blocks that one chain block merges, one after another.
+
+use foldhash::{HashMap, HashMapExt};
+use kaspa::{
+    AcceptedIds, AcceptedTransaction, AcceptingBlock, Block, ChainChange, Hash, Header, Method,
+    ServerError, VerbosityLevel,
+};
+use ledger::Commitment;
+
+use crate::session::Session;
+use crate::source_error::SourceError;
+use crate::writer_queue::{Fork, StepOutcome, WriterHandle, WriterMessage, count_known};
+
+/// A page with fewer blocks ends at the sink: a longer one has at least ten times the blocks that one block may merge.
+const PAGE_BLOCKS_MIN: usize = 10;
+
+/// A page that was applied.
+pub(crate) struct AppliedPage {
+    pub(crate) outcome: StepOutcome,
+    /// Whether it ended at the sink of the source.
+    pub(crate) is_last: bool,
+}
+
+/// The reply to getVirtualChainFromBlockV2.
+enum PageReply {
+    Page(bytes::Bytes),
+    /// The source does not know the start.
+    UnknownStart(ServerError),
+    /// The source cannot send the page.
+    Unsendable,
+}
+
+/// A block of a source, and the blocks that it merges.
+struct MergingBlock {
+    block: Block,
+    merge_set: Vec<Hash>,
+}
+
+impl Session<'_> {
+    /// Requests the chain from our sink, and applies the reply.
+    pub(crate) async fn apply_next_page(&mut self) -> Result<AppliedPage, SourceError> {
+        let outcome = self.apply_from_recent().await?;
+        self.context.status.count_page();
+        Ok(AppliedPage { outcome, is_last: outcome.added < PAGE_BLOCKS_MIN })
+    }
+
+    /// Requests the chain from the newest of our blocks that the source has.
+    async fn apply_from_recent(&mut self) -> Result<StepOutcome, SourceError> {
+        let sink = self.context.reader.status().sink.hash;
+        let mut start = sink;
+        let mut older = Vec::new();
+        let mut depth = 0;
+        loop {
+            let error = match self.request_page(start).await? {
+                PageReply::Page(structure) => {
+                    let apply = |reply| WriterMessage::ApplyPage { start, structure, reply };
+                    return self.context.writer.request(apply).await?;
+                }
+                PageReply::Unsendable => return self.apply_in_pieces(start).await,
+                PageReply::UnknownStart(error) => error,
+            };
+            if depth == 0 {
+                older = request_recent_blocks(&self.context.writer).await?;
+            }
+            let depth_max = older.len().saturating_sub(1);
+            if depth >= depth_max {
+                return Err(SourceError::UnknownChain { block: sink, error });
+            }
+            depth = (2 * depth).clamp(1, depth_max);
+            start = older[depth_max - depth];
+        }
+    }
+
+    async fn request_page(&mut self, start: Hash) -> Result<PageReply, SourceError> {
+        if self.is_in_pieces {
+            return Ok(PageReply::Unsendable);
+        }
+        let method = Method::GetVirtualChainFromBlockV2;
+        let encode = |id| Method::encode_borsh_get_chain(id, &start, VerbosityLevel::Full, None);
+        Ok(match self.connection.call(method, encode).await? {
+            Ok(structure) => PageReply::Page(structure),
+            Err(ServerError::Text(text)) if is_invalid_address(&text) => PageReply::Unsendable,
+            Err(error) if is_unknown_block(&error) => PageReply::UnknownStart(error),
+            Err(error) => return Err(SourceError::Refused { name: method.name(), error }),
+        })
+    }
+
+    /// Applies the chain from a block of ours, block by block.
+    async fn apply_in_pieces(&mut self, start: Hash) -> Result<StepOutcome, SourceError> {
+        let method = Method::GetVirtualChainFromBlock;
+        let encode = |id| Method::encode_borsh_get_chain_ids(id, &start);
+        let structure = match self.connection.call(method, encode).await? {
+            Ok(structure) => structure,
+            Err(error) if is_unknown_block(&error) => {
+                return Err(SourceError::UnknownChain { block: start, error });
+            }
+            Err(error) => return Err(SourceError::Refused { name: method.name(), error }),
+        };
+        let ChainChange { removed, added, accepted } = ChainChange::decode_borsh(&structure)?;
+        let accepting = accepted.iter().map(|accepted| &accepted.accepting_block);
+        if !added.iter().eq(accepting) {
+            let what = "its blocks and their accepted transactions differ";
+            return Err(SourceError::Contradiction { method, what });
+        }
+        let sink = self.context.reader.status().sink.hash;
+        let mut start = start;
+        let mut known_len = 0;
+        if start != sink && removed.is_empty() {
+            // The page may start with blocks that the chain already has.
+            let recent = request_recent_blocks(&self.context.writer).await?;
+            let newest_first = recent.iter().rev().copied();
+            let left: Vec<Hash> = newest_first.take_while(|hash| *hash != start).collect();
+            known_len = count_known(&left, &added);
+            start = known_len.checked_sub(1).map_or(start, |last| added[last]);
+        }
+        if start != sink || !removed.is_empty() {
+            self.check_work(sink, added.last()).await?;
+        }
+        let mut outcome = StepOutcome::default();
+        let mut fork = Fork { start, removed };
+        let mut parent: Option<Block> = None;
+        for accepted in accepted.into_iter().skip(known_len) {
+            let merging = self.request_block(accepted.accepting_block).await?;
+            let block = self.assemble_block(&merging, &accepted, parent.as_ref()).await?;
+            let next_fork = Fork { start: block.hash, removed: Vec::new() };
+            let fork = std::mem::replace(&mut fork, next_fork);
+            let block = Box::new(block);
+            let apply = |reply| WriterMessage::ApplyBlock { fork, block, reply };
+            let applied = self.context.writer.request(apply).await??;
+            self.context.status.count_piece_block();
+            outcome.added += applied.added;
+            outcome.removed += applied.removed;
+            parent = Some(merging.block);
+        }
+        Ok(outcome)
+    }
+
+    /// Checks that the newest block of a fork has at least the work of our sink, before blocks leave the chain.
+    async fn check_work(&mut self, sink: Hash, newest: Option<&Hash>) -> Result<(), SourceError> {
+        let newest = match newest {
+            Some(newest) => Some(self.request_block(*newest).await?),
+            None => None,
+        };
+        let view = self.context.reader.utxos.view(Commitment::Confirmed);
+        let own_work = view.meta().header.blue_work;
+        let is_heavy = |newest: MergingBlock| newest.block.header.blue_work >= own_work;
+        if newest.is_some_and(is_heavy) { Ok(()) } else { Err(SourceError::LessWork { sink }) }
+    }
+
+    async fn request_block(&mut self, hash: Hash) -> Result<MergingBlock, SourceError> {
+        let method = Method::GetBlock;
+        let encode = |id| Method::encode_borsh_get_block(id, &hash, true);
+        let structure = self.connection.call_or_fail(method, encode).await?;
+        let block = Block::decode_borsh(&structure)?;
+        if block.hash != hash {
+            let what = "it is another block";
+            return Err(SourceError::Contradiction { method, what });
+        }
+        let merge_set = Block::decode_borsh_merge_set(&structure)?;
+        Ok(MergingBlock { block, merge_set })
+    }
+
+    /// Finds the transactions that a chain block accepts in the blocks that it merges. `parent` is the chain block
+    /// below, if it was requested before.
+    async fn assemble_block(
+        &mut self,
+        merging: &MergingBlock,
+        accepted: &AcceptedIds,
+        parent: Option<&Block>,
+    ) -> Result<AcceptingBlock, SourceError> {
+        let ids = &accepted.transaction_ids;
+        let mut search = TransactionSearch::new(ids);
+        for hash in merged_blocks(&merging.block.header, &merging.merge_set) {
+            if search.is_complete() {
+                break;
+            }
+            match parent.filter(|parent| parent.hash == hash) {
+                Some(parent) => search.search(parent),
+                None => search.search(&self.request_block(hash).await?.block),
+            }
+        }
+        let Block { hash, header, .. } = &merging.block;
+        let missing = |transaction| SourceError::MissingTransaction { block: *hash, transaction };
+        let transactions = search.finish().map_err(missing)?;
+        Ok(AcceptingBlock { hash: *hash, header: header.clone(), transactions })
+    }
+}
+
+/// Returns our newest blocks, the sink last.
+async fn request_recent_blocks(writer: &WriterHandle) -> Result<Vec<Hash>, SourceError> {
+    writer.request(|reply| WriterMessage::RecentBlocks { reply }).await
+}
+
+/// Returns the blocks that a block merges, the selected parent first.
+fn merged_blocks(header: &Header, merge_set: &[Hash]) -> Vec<Hash> {
+    let selected_parent = header.parents.direct().first().copied();
+    let others = merge_set.iter().copied().filter(|hash| Some(*hash) != selected_parent);
+    selected_parent.into_iter().chain(others).collect()
+}
+
+/// The search for transactions by their ids.
+struct TransactionSearch<'a> {
+    ids: &'a [Hash],
+    index: HashMap<Hash, usize>,
+    found: Vec<Option<AcceptedTransaction>>,
+    found_len: usize,
+}
+
+impl<'a> TransactionSearch<'a> {
+    fn new(ids: &'a [Hash]) -> Self {
+        let mut index = HashMap::with_capacity(ids.len());
+        index.extend(ids.iter().enumerate().map(|(at, id)| (*id, at)));
+        let mut found = Vec::new();
+        found.resize_with(ids.len(), || None);
+        Self { ids, index, found, found_len: 0 }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.found_len == self.ids.len()
+    }
+
+    /// Searches the transactions of a block.
+    fn search(&mut self, block: &Block) {
+        for transaction in &block.transactions {
+            let id = transaction.id();
+            let Some(at) = self.index.get(&id) else { continue };
+            let slot = &mut self.found[*at];
+            if slot.is_none() {
+                self.found_len += 1;
+                *slot = Some(AcceptedTransaction {
+                    id,
+                    transaction: transaction.clone(),
+                    spent: Vec::new(),
+                    block_hash: block.hash,
+                    block_time_ms: block.header.timestamp_ms,
+                });
+            }
+        }
+    }
+
+    /// Returns the transactions in the order of the ids, or the id of a missing one.
+    fn finish(self) -> Result<Vec<AcceptedTransaction>, Hash> {
+        let found = self.found.into_iter().zip(self.ids);
+        found.map(|(found, id)| found.ok_or(*id)).collect()
+    }
+}
+
+/// Whether kaspad cannot send a page because a script in it has no address.
+fn is_invalid_address(text: &str) -> bool {
+    text.contains("address is invalid")
+}
+
+/// Whether kaspad does not have a block, or has it below the blocks that it retains.
+pub(crate) fn is_unknown_block(error: &ServerError) -> bool {
+    let ServerError::Text(text) = error else { return false };
+    text.contains("cannot find header") || text.contains("retention root")
+}
+
+#[cfg(test)]
+mod tests {
+    use kaspa::{Network, Transaction};
+
+    use super::*;
+
+    fn block(nonces: &[u64]) -> Block {
+        let header = Network::Simnet.genesis();
+        let transaction = |nonce: &u64| Transaction { lock_time: *nonce, ..Transaction::default() };
+        let transactions = nonces.iter().map(transaction).collect();
+        Block { hash: header.hash(), header, transactions }
+    }
+
+    #[test]
+    fn transactions_are_found_in_the_order_of_acceptance() {
+        let first = block(&[1, 2, 3]);
+        let second = block(&[3, 4]);
+        let id = |block: &Block, at: usize| block.transactions[at].id();
+        let ids = [id(&second, 1), id(&first, 0), id(&second, 0)];
+        let mut search = TransactionSearch::new(&ids);
+        search.search(&first);
+        assert!(!search.is_complete());
+        search.search(&second);
+        assert!(search.is_complete());
+        let found = search.finish().expect("all of them");
+        let found: Vec<Hash> = found.iter().map(|accepted| accepted.id).collect();
+        assert_eq!(found, ids);
+    }
+
+    #[test]
+    fn a_missing_transaction_is_named() {
+        let ids = [block(&[1]).transactions[0].id(), Hash([7; 32])];
+        let mut search = TransactionSearch::new(&ids);
+        search.search(&block(&[1, 2]));
+        assert_eq!(search.finish().map(|found| found.len()), Err(Hash([7; 32])));
+    }
+}

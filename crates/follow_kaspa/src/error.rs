@@ -1,0 +1,54 @@
+//! Why a follower could not start, or ended.
+
+use std::io;
+use std::path::PathBuf;
+
+use chain_kaspa::LoadError;
+use kaspa::Network;
+use query::LedgerError;
+
+use crate::snapshot_file::SnapshotError;
+
+/// Why a follower could not start, or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FollowError {
+    /// The configuration names no source.
+    #[error("no source (--source)")]
+    NoSource,
+    /// A source has a URL that cannot be connected to.
+    #[error("{server}: the URL of a source is ws[s]://HOST:PORT[/PATH]")]
+    Url {
+        /// The scheme, host and port of the URL.
+        server: String,
+    },
+    /// The first block of a network cannot be the start, because UTXOs are below it.
+    #[error(
+        "{network} cannot be followed from its first block, which has UTXOs below it; fix: start from a snapshot file"
+    )]
+    NeedsSnapshot {
+        /// The network.
+        network: Network,
+    },
+    /// The UTXO set of the start is not the one to which its block commits.
+    #[error("the UTXO set of the start is refused")]
+    Load(#[from] LoadError),
+    /// The snapshot file is refused.
+    #[error("the snapshot file {} is refused; fix: remove it, or name another one", path.display())]
+    Snapshot {
+        /// The path of the file.
+        path: PathBuf,
+        /// Why it is refused.
+        #[source]
+        error: Box<SnapshotError>,
+    },
+    /// The ledger has no room, or refuses a block for another reason that the caller cannot cause.
+    #[error("the ledger refused a block")]
+    Ledger(#[from] LedgerError),
+    /// A thread could not be started.
+    #[error("start a thread")]
+    Thread(#[source] io::Error),
+    /// The writing thread panicked; that is our bug.
+    #[error("the writing thread panicked")]
+    Panicked,
+}

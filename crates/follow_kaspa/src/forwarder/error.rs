@@ -1,0 +1,74 @@
+//! Why a call is not forwarded, or has no reply.
+
+use std::time::Duration;
+
+use clients::ShareFull;
+
+/// Why a call is not forwarded, or has no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForwardError {
+    /// The operation is not a method.
+    #[error("RPC method not found")]
+    NotAMethod,
+    /// The message has no id, is of another operation, or cannot be read. kaspad would close the connection.
+    #[error("the message is not a request of the method")]
+    Malformed,
+    /// A count or a length in the request is not backed by bytes.
+    #[error("the parameters of the request are malformed: {reason}")]
+    InvalidParams {
+        /// Description of the malformed field.
+        reason: String,
+    },
+    /// The request is too long.
+    #[error("the request has {bytes} bytes, at most {bytes_max} are forwarded (request_bytes_max)")]
+    RequestTooLong {
+        /// Bytes of the request.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// No upstream for JSON is configured.
+    #[error("calls in JSON are not forwarded: no source for JSON is configured (--json-source)")]
+    NoJsonUpstream,
+    /// The client has too many calls that wait.
+    #[error("{0}")]
+    ClientCalls(ShareFull),
+    /// Too many calls of all clients wait.
+    #[error("too many forwarded calls wait; try again later")]
+    QueueFull,
+    /// The reply of the upstream did not come within the time limit.
+    #[error("no reply of the upstream within {limit:?}")]
+    Timeout {
+        /// The time limit.
+        limit: Duration,
+    },
+    /// The reply is too long.
+    #[error("the reply has more than {bytes_max} bytes (response_bytes_max)")]
+    ReplyTooLong {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// No upstream accepts a connection, or it closed the connection before its reply.
+    #[error("the upstream is not available: {reason}")]
+    Unavailable {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ForwardError {
+    /// Returns the name of the error in metrics.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::NotAMethod | Self::Malformed => "malformed",
+            Self::InvalidParams { .. } => "invalid_params",
+            Self::RequestTooLong { .. } => "request_too_long",
+            Self::NoJsonUpstream | Self::Unavailable { .. } => "unavailable",
+            Self::ClientCalls(_) => "client_limit",
+            Self::QueueFull => "queue_full",
+            Self::Timeout { .. } => "timeout",
+            Self::ReplyTooLong { .. } => "reply_too_long",
+        }
+    }
+}

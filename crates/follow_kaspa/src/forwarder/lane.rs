@@ -1,0 +1,192 @@
+//! A lane: some connections to the upstream that take calls from one queue.
+//!
+//! Bounds: [`super::LaneLimits`]. The limit of each client's calls leaves room in the queue for other clients.
+//! A connection is opened at its first call, and again after an error. A call is not sent if its client has gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clients::{ClientId, ClientShares, Share};
+use http_client::describe_error;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::request::{EncodedRequest, UpstreamRequest};
+use super::{ForwardError, LaneLimits};
+use crate::config::{ConnectionConfig, SourceConfig};
+use crate::socket::WrpcSocket;
+use crate::source_error::SourceError;
+
+/// Messages that an idle connection may have received. It has no subscription, so there are none.
+const IDLE_MESSAGES_MAX: usize = 16;
+
+/// The settings of a lane.
+pub(super) struct LaneConfig {
+    pub(super) sources: Vec<SourceConfig>,
+    pub(super) connection: ConnectionConfig,
+    pub(super) limits: LaneLimits,
+}
+
+/// The queue of a lane.
+pub(super) struct Lane {
+    calls: mpsc::Sender<QueuedCall>,
+    shares: Arc<ClientShares>,
+    call_timeout: Duration,
+}
+
+struct QueuedCall {
+    request: UpstreamRequest,
+    reply: oneshot::Sender<Result<Bytes, ForwardError>>,
+    _share: Share,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A connection of a lane.
+struct LaneConnection {
+    config: Arc<LaneConfig>,
+    calls: Arc<Mutex<mpsc::Receiver<QueuedCall>>>,
+    socket: Option<WrpcSocket>,
+    /// The source of the last connection.
+    at: usize,
+    next_id: u64,
+}
+
+impl Lane {
+    /// Starts the tasks of the connections.
+    pub(super) fn start(
+        config: LaneConfig,
+        shares: Arc<ClientShares>,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let LaneLimits { connections, calls_max, call_timeout, .. } = config.limits;
+        let config = Arc::new(config);
+        let (calls, receiver) = mpsc::channel(calls_max.max(1));
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..connections.max(1) {
+            let connection = LaneConnection {
+                config: Arc::clone(&config),
+                calls: Arc::clone(&receiver),
+                socket: None,
+                at: 0,
+                next_id: 1,
+            };
+            tasks.spawn(connection.run());
+        }
+        Self { calls, shares, call_timeout }
+    }
+
+    /// Queues a call, and waits for its reply.
+    pub(super) async fn call(
+        &self,
+        client: ClientId,
+        request: UpstreamRequest,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Bytes, ForwardError> {
+        let share = self.shares.try_acquire(client).map_err(ForwardError::ClientCalls)?;
+        let (reply, received) = oneshot::channel();
+        let call = QueuedCall { request, reply, _share: share, _permit: permit };
+        self.calls.try_send(call).map_err(|_| ForwardError::QueueFull)?;
+        // Half of it for the calls before.
+        let limit = self.call_timeout.saturating_mul(2);
+        let ended = || ForwardError::Unavailable { reason: "the node stops".to_owned() };
+        match tokio::time::timeout(limit, received).await {
+            Ok(result) => result.unwrap_or_else(|_| Err(ended())),
+            Err(_) => Err(ForwardError::Timeout { limit }),
+        }
+    }
+
+    /// Returns the number of calls that wait or are being answered.
+    pub(super) fn calls(&self) -> usize {
+        self.shares.units_in_use()
+    }
+}
+
+impl LaneConnection {
+    async fn run(mut self) {
+        loop {
+            // The lock is held while a task waits; the others wait for the lock.
+            let next = self.calls.lock().await.recv().await;
+            let Some(call) = next else { return };
+            if call.reply.is_closed() {
+                continue;
+            }
+            let result = self.process(&call.request).await;
+            // The client may be gone.
+            let _ = call.reply.send(result);
+        }
+    }
+
+    /// Sends a request and waits for its reply.
+    async fn process(&mut self, request: &UpstreamRequest) -> Result<Bytes, ForwardError> {
+        let idle = self.socket.take();
+        let open = idle.and_then(|mut it| it.is_open(IDLE_MESSAGES_MAX).then_some(it));
+        let was_open = open.is_some();
+        let mut result = match open {
+            Some(socket) => self.exchange(socket, request).await,
+            None => self.connect_and_exchange(request).await,
+        };
+        // The upstream may have closed an idle connection at the same moment.
+        let is_closed = matches!(result, Err(SourceError::Closed | SourceError::Broken(_)));
+        if was_open && is_closed && request.is_repeatable() {
+            result = self.connect_and_exchange(request).await;
+        }
+        result.map_err(|error| match error {
+            SourceError::Timeout { limit, .. } => ForwardError::Timeout { limit },
+            SourceError::MessageTooLong { bytes_max, .. } => {
+                ForwardError::ReplyTooLong { bytes_max }
+            }
+            error => ForwardError::Unavailable { reason: describe_error(&error) },
+        })
+    }
+
+    async fn connect_and_exchange(
+        &mut self,
+        request: &UpstreamRequest,
+    ) -> Result<Bytes, SourceError> {
+        let socket = self.connect().await?;
+        self.exchange(socket, request).await
+    }
+
+    /// Connects to the first source that accepts a connection, the last one first.
+    async fn connect(&mut self) -> Result<WrpcSocket, SourceError> {
+        let mut last_error = SourceError::Closed;
+        let count = self.config.sources.len();
+        for _ in 0..count {
+            let source = &self.config.sources[self.at];
+            match WrpcSocket::connect(source, &self.config.connection).await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => last_error = error,
+            }
+            self.at = (self.at + 1) % count;
+        }
+        Err(last_error)
+    }
+
+    /// Sends a request on a connection and reads the reply. The connection is reused unless this fails.
+    async fn exchange(
+        &mut self,
+        mut socket: WrpcSocket,
+        request: &UpstreamRequest,
+    ) -> Result<Bytes, SourceError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        match request.encode(id) {
+            EncodedRequest::Binary(message) => socket.send_binary(message).await?,
+            EncodedRequest::Text(message) => socket.send_text(message).await?,
+        }
+        let read = async {
+            loop {
+                let message = socket.read().await?;
+                if let Some(reply) = request.match_reply(id, message)? {
+                    return Ok::<Bytes, SourceError>(reply);
+                }
+            }
+        };
+        let limit = self.config.limits.call_timeout;
+        let timeout = SourceError::Timeout { what: "reply", limit };
+        let reply = tokio::time::timeout(limit, read).await.map_err(|_| timeout)??;
+        self.socket = Some(socket);
+        Ok(reply)
+    }
+}

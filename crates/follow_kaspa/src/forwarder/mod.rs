@@ -1,0 +1,222 @@
+//! Forwards the calls of clients to the upstream over a few shared connections, after a check of each request.
+//!
+//! In: the messages of clients, one at a time. Out: the replies of the upstream, with the ids of the clients.
+//! Shape: a request is checked before it is queued (`request`). Two lanes for each encoding, one of them for slow
+//! methods, have some connections each (`lane`); a connection sends one request at a time, as kaspad runs only one.
+//! Bounds: [`ForwarderConfig`]: connections, calls that wait, calls and bytes of one client, bytes of a request and of
+//! a reply, time. A call above a limit is refused.
+//! Invariant: nothing is sent that would make kaspad close a connection, or reserve memory by a length that the request
+//! does not have.
+//! Not here: subscriptions, kaspad's safe mode, and the methods that need no upstream (`rpc_kaspa`).
+
+mod error;
+mod lane;
+mod metrics;
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clients::{ClientId, ClientShares, ShareNames};
+use kaspa::{Method, Operation};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::config::{ConnectionConfig, SourceConfig};
+use crate::encoding::Encoding;
+
+pub use self::error::ForwardError;
+use self::lane::{Lane, LaneConfig};
+use self::metrics::ForwardMetrics;
+use self::request::UpstreamRequest;
+
+/// Bytes of a permit of the queue.
+const PERMIT_BYTES: usize = 1_024;
+
+const NAMES: ShareNames = ShareNames {
+    clients: ["client", "clients"],
+    units: "forwarded calls",
+    each_settings: "client_calls_max",
+    all_settings: "calls_max, client_calls_max",
+};
+
+/// The settings of a forwarder.
+#[derive(Clone, Debug)]
+pub struct ForwarderConfig {
+    /// The upstreams, by their ports for Borsh. The first one that accepts a connection is used.
+    pub sources: Vec<SourceConfig>,
+    /// The upstreams, by their ports for JSON. Without one, calls in JSON are refused.
+    pub json_sources: Vec<SourceConfig>,
+    /// The limits of common methods, for each encoding.
+    pub common: LaneLimits,
+    /// The limits of slow methods, for each encoding.
+    pub slow: LaneLimits,
+    /// Time limit of a connection attempt. Default: 5 s.
+    pub connect_timeout: Duration,
+    /// Bytes of a request. Default: 16 MiB, above a full block in JSON.
+    pub request_bytes_max: usize,
+    /// Bytes of all requests that wait or are being processed. Default: 64 MiB.
+    pub queue_bytes_max: usize,
+}
+
+/// The limits of one kind of methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneLimits {
+    /// Connections to the upstream.
+    pub connections: usize,
+    /// Calls of all clients that wait or are being processed.
+    pub calls_max: usize,
+    /// Calls of one client that wait or are being processed.
+    pub client_calls_max: usize,
+    /// Time limit of a call, from its start at the upstream. It waits at most as long before.
+    pub call_timeout: Duration,
+    /// Bytes of a reply. Each connection may hold as many.
+    pub response_bytes_max: usize,
+}
+
+/// Forwards calls. Its connections end when it is dropped.
+pub struct Forwarder {
+    borsh: Lanes,
+    json: Option<Lanes>,
+    request_bytes_max: usize,
+    permits: Arc<Semaphore>,
+    queue_permits: usize,
+    metrics: Arc<ForwardMetrics>,
+    _tasks: JoinSet<()>,
+}
+
+/// The lanes of an encoding.
+struct Lanes {
+    common: Lane,
+    slow: Lane,
+}
+
+impl ForwarderConfig {
+    /// Creates the default settings for upstreams.
+    pub fn new(sources: Vec<SourceConfig>, json_sources: Vec<SourceConfig>) -> Self {
+        Self {
+            sources,
+            json_sources,
+            common: LaneLimits {
+                connections: 4,
+                calls_max: 512,
+                client_calls_max: 32,
+                call_timeout: Duration::from_secs(10),
+                response_bytes_max: 16 << 20,
+            },
+            slow: LaneLimits {
+                connections: 2,
+                calls_max: 32,
+                client_calls_max: 2,
+                call_timeout: Duration::from_secs(90),
+                response_bytes_max: 256 << 20,
+            },
+            connect_timeout: Duration::from_secs(5),
+            request_bytes_max: 16 << 20,
+            queue_bytes_max: 64 << 20,
+        }
+    }
+}
+
+impl Forwarder {
+    /// Starts the tasks of the connections on the current runtime. They connect at their first call.
+    pub fn start(config: ForwarderConfig) -> Self {
+        let metrics = Arc::new(ForwardMetrics::default());
+        let mut tasks = JoinSet::new();
+        let borsh = Lanes::start(&config, Encoding::Borsh, &mut tasks);
+        let has_json = !config.json_sources.is_empty();
+        let json = has_json.then(|| Lanes::start(&config, Encoding::Json, &mut tasks));
+        let queue_permits = config.queue_bytes_max.div_ceil(PERMIT_BYTES);
+        let queue_permits = queue_permits.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            borsh,
+            json,
+            request_bytes_max: config.request_bytes_max,
+            permits: Arc::new(Semaphore::new(queue_permits)),
+            queue_permits,
+            metrics,
+            _tasks: tasks,
+        }
+    }
+
+    /// Sends a client's message to the upstream, and returns its reply, which has the id of the message. The message
+    /// has an id, and names the operation. A reply may be an error of the upstream.
+    pub async fn forward(
+        &self,
+        client: ClientId,
+        encoding: Encoding,
+        operation: Operation,
+        request: Bytes,
+    ) -> Result<Bytes, ForwardError> {
+        let result = self.try_forward(client, encoding, operation, &request).await;
+        self.metrics.record(&result);
+        result
+    }
+
+    async fn try_forward(
+        &self,
+        client: ClientId,
+        encoding: Encoding,
+        operation: Operation,
+        message: &[u8],
+    ) -> Result<Bytes, ForwardError> {
+        let Operation::Method(method) = operation else { return Err(ForwardError::NotAMethod) };
+        let bytes_max = self.request_bytes_max;
+        if message.len() > bytes_max {
+            return Err(ForwardError::RequestTooLong { bytes: message.len(), bytes_max });
+        }
+        let request = UpstreamRequest::check(encoding, method, message)?;
+        let lanes = match encoding {
+            Encoding::Borsh => &self.borsh,
+            Encoding::Json => self.json.as_ref().ok_or(ForwardError::NoJsonUpstream)?,
+        };
+        let permits = request.bytes().div_ceil(PERMIT_BYTES).clamp(1, self.queue_permits);
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&self.permits).try_acquire_many_owned(permits);
+        let permit = permit.map_err(|_| ForwardError::QueueFull)?;
+        let lane = if is_slow(method) { &lanes.slow } else { &lanes.common };
+        lane.call(client, request, permit).await
+    }
+}
+
+impl Lanes {
+    fn start(config: &ForwarderConfig, encoding: Encoding, tasks: &mut JoinSet<()>) -> Self {
+        let sources = match encoding {
+            Encoding::Borsh => &config.sources,
+            Encoding::Json => &config.json_sources,
+        };
+        let mut start = |limits: LaneLimits| {
+            let connection = ConnectionConfig {
+                connect_timeout: config.connect_timeout,
+                call_timeout: limits.call_timeout,
+                message_bytes_max: limits.response_bytes_max,
+                ..ConnectionConfig::default()
+            };
+            let each_max = Some(limits.client_calls_max);
+            let shares = Arc::new(ClientShares::new(NAMES, limits.calls_max, each_max));
+            let lane = LaneConfig { sources: sources.clone(), connection, limits };
+            Lane::start(lane, shares, tasks)
+        };
+        Self { common: start(config.common), slow: start(config.slow) }
+    }
+}
+
+/// Whether kaspad may need seconds for a method, or sends a long reply.
+fn is_slow(method: Method) -> bool {
+    matches!(
+        method,
+        Method::GetBlocks
+            | Method::GetHeaders
+            | Method::GetVirtualChainFromBlock
+            | Method::GetVirtualChainFromBlockV2
+            | Method::GetMempoolEntries
+            | Method::GetMempoolEntriesByAddresses
+            | Method::GetUtxosByAddresses
+            | Method::GetBalancesByAddresses
+            | Method::GetDaaScoreTimestampEstimate
+            | Method::EstimateNetworkHashesPerSecond
+            | Method::GetUtxoReturnAddress
+            | Method::GetSeqCommitLaneProof
+    )
+}

@@ -1,0 +1,134 @@
+//! Passes on the notifications of a source in JSON, for clients in JSON: a block is sent to them as kaspad wrote it.
+//!
+//! In: messages of a source's port for JSON. Out: messages for the writer, which sends them to the sinks.
+//! Bounds: those of a connection. Nothing of it reaches the chain.
+//! Not here: the notifications in Borsh (`session`).
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_client::describe_error;
+use kaspa::{JsonServerMessage, Network, Notification};
+use tokio::time::timeout;
+
+use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
+use crate::encoding::Encoding;
+use crate::session::relayed_scopes;
+use crate::socket::{WrpcMessage, WrpcSocket};
+use crate::source_error::SourceError;
+use crate::sources::Backoff;
+use crate::writer_queue::{WriterHandle, WriterMessage};
+
+/// Time without a message after which the source is pinged.
+const IDLE_INTERVAL: Duration = Duration::from_secs(30);
+/// The ids of requests. Each has its own, and the subscriptions follow.
+const INFO_ID: u64 = 1;
+const PING_ID: u64 = 2;
+const FIRST_SCOPE_ID: u64 = 3;
+
+/// The relay of the notifications in JSON.
+pub(crate) struct JsonRelay {
+    pub(crate) network: Network,
+    pub(crate) sources: Vec<SourceConfig>,
+    pub(crate) connection: ConnectionConfig,
+    pub(crate) session: SessionConfig,
+    pub(crate) writer: WriterHandle,
+}
+
+impl JsonRelay {
+    /// Runs until the writer has ended.
+    pub(crate) async fn run(self) {
+        let mut backoff = Backoff::new(self.sources.len(), &self.session);
+        let mut at = 0;
+        loop {
+            let source = &self.sources[at];
+            let mut is_subscribed = false;
+            let Err(error) = self.relay(source, &mut is_subscribed).await;
+            if matches!(error, SourceError::WriterEnded) {
+                return;
+            }
+            tracing::warn!(server = %source.server(), "the relay of JSON ends: {}", describe_error(&error));
+            if !is_subscribed {
+                at = (at + 1) % self.sources.len();
+            }
+            let delay = backoff.record(is_subscribed);
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = self.writer.closed() => return,
+            }
+        }
+    }
+
+    async fn relay(
+        &self,
+        source: &SourceConfig,
+        is_subscribed: &mut bool,
+    ) -> Result<Infallible, SourceError> {
+        let mut socket = WrpcSocket::connect(source, &self.connection).await?;
+        self.check_network(&mut socket).await?;
+        for (id, scope) in (FIRST_SCOPE_ID..).zip(relayed_scopes(&self.session)) {
+            socket.send_text(scope.encode_json_subscribe(id)).await?;
+        }
+        *is_subscribed = true;
+        loop {
+            let text = match timeout(IDLE_INTERVAL, read_text(&mut socket)).await {
+                Ok(text) => text?,
+                Err(_) => {
+                    socket.send_text(encode_request(PING_ID, "ping")).await?;
+                    self.read_in_time(&mut socket).await?
+                }
+            };
+            self.pass_on(&text).await?;
+        }
+    }
+
+    async fn check_network(&self, socket: &mut WrpcSocket) -> Result<(), SourceError> {
+        socket.send_text(encode_request(INFO_ID, "getServerInfo")).await?;
+        let text = self.read_in_time(socket).await?;
+        let reply: serde_json::Value = serde_json::from_slice(&text).map_err(invalid_json)?;
+        let name = reply.pointer("/params/networkId").and_then(serde_json::Value::as_str);
+        let source_network: Option<Network> = name.and_then(|name| name.parse().ok());
+        let source_network = source_network.ok_or(SourceError::UnrequestedReply)?;
+        if source_network != self.network {
+            return Err(SourceError::WrongNetwork { source_network, network: self.network });
+        }
+        Ok(())
+    }
+
+    async fn read_in_time(&self, socket: &mut WrpcSocket) -> Result<Bytes, SourceError> {
+        let limit = self.connection.call_timeout;
+        let read = timeout(limit, read_text(socket)).await;
+        read.map_err(|_| SourceError::Timeout { what: "reply", limit })?
+    }
+
+    /// Passes a notification on. Replies say nothing.
+    async fn pass_on(&self, text: &Bytes) -> Result<(), SourceError> {
+        let bytes = text.len();
+        let text = std::str::from_utf8(text).map_err(|_| SourceError::Text)?;
+        let message = JsonServerMessage::parse(text).map_err(invalid_json)?;
+        if let Err(error) = message.result() {
+            return Err(SourceError::Refused { name: "subscribe", error });
+        }
+        let (None, Some(params)) = (message.id, message.params) else { return Ok(()) };
+        let notification = Notification::decode_json(params.get()).map_err(invalid_json)?;
+        let encoding = Encoding::Json;
+        let permit = self.writer.permit(bytes).await?;
+        self.writer.send(WriterMessage::Relay { encoding, notification, permit }).await
+    }
+}
+
+fn encode_request(id: u64, method: &str) -> Vec<u8> {
+    format!(r#"{{"id":{id},"method":"{method}","params":{{}}}}"#).into_bytes()
+}
+
+async fn read_text(socket: &mut WrpcSocket) -> Result<Bytes, SourceError> {
+    match socket.read().await? {
+        WrpcMessage::Text(text) => Ok(text),
+        WrpcMessage::Binary(_) => Err(SourceError::Binary),
+    }
+}
+
+fn invalid_json(error: serde_json::Error) -> SourceError {
+    SourceError::InvalidJson { reason: error.to_string() }
+}

@@ -1,0 +1,45 @@
+//! Follows a kaspad: from its wRPC in Borsh to a ledger that servers read, and calls of clients that it answers.
+//!
+//! Shape: [`start_chain`] opens the chain of a network, at its first block or from a snapshot file. [`Follower`] runs
+//! two parts: a task that has a session with one source after another (`sources`, `session`), and a thread that is the
+//! chain's one writer (`writer`). A third thread writes the snapshot file. [`Forwarder`] sends calls of clients to the
+//! same upstreams, over connections of its own.
+//! Proven: what [`chain_kaspa`] proves. [`FollowStatus`] says up to which block, and why it does not continue.
+//! Bounds: [`ConnectionConfig`] and [`ForwarderConfig`]. A slow writer makes the source wait.
+//! A source that lies, is silent, or sends what cannot be read is left, and connected to again after a pause.
+//! Not here: sockets of servers (`rpc_kaspa`), flags (`hydrant`), records and checks (`chain_kaspa`).
+#![forbid(unsafe_code)]
+
+mod agreement;
+mod base;
+mod chain_pages;
+mod config;
+mod connection;
+mod encoding;
+mod error;
+mod event;
+mod follower;
+mod forwarder;
+mod json_relay;
+mod session;
+mod snapshot_file;
+mod snapshot_thread;
+mod socket;
+mod source_error;
+mod sources;
+mod spent_outputs;
+mod status;
+mod writer;
+mod writer_queue;
+
+pub use agreement::Agreement;
+pub use base::{start_at_genesis, start_chain};
+pub use config::{ConnectionConfig, FollowerConfig, SessionConfig, SnapshotConfig, SourceConfig};
+pub use encoding::Encoding;
+pub use error::FollowError;
+pub use event::EventSink;
+pub use follower::{FollowHandle, Follower};
+pub use forwarder::{ForwardError, Forwarder, ForwarderConfig, LaneLimits};
+pub use snapshot_file::{SnapshotError, load_snapshot};
+pub use source_error::SourceError;
+pub use status::{FollowStatus, Mismatch};

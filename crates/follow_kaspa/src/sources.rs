@@ -1,0 +1,144 @@
+//! The sources, one after another: connects, runs a session, and after its end connects again.
+//!
+//! Invariant: a source that serves stays in use, unless it sends no new block for a while and others exist. After a
+//! failure the next source is tried at once; after a round without success there is a pause, which doubles.
+//! Not here: the content of a session (`session`).
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http_client::describe_error;
+
+use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
+use crate::connection::Connection;
+use crate::session::{Session, SessionContext};
+use crate::source_error::SourceError;
+
+/// The sources of a follower.
+pub(crate) struct Sources {
+    pub(crate) sources: Vec<SourceConfig>,
+    pub(crate) connection: ConnectionConfig,
+    pub(crate) context: SessionContext,
+}
+
+/// The pauses between sessions.
+pub(crate) struct Backoff {
+    sources: u32,
+    delay_min: Duration,
+    delay_max: Duration,
+    /// Sessions without success since the last one with success.
+    failures: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new(sources: usize, config: &SessionConfig) -> Self {
+        Self {
+            sources: u32::try_from(sources).unwrap_or(u32::MAX).max(1),
+            delay_min: config.reconnect_delay_min,
+            delay_max: config.reconnect_delay_max,
+            failures: 0,
+        }
+    }
+
+    /// Records the end of a session. Returns the pause before the next one.
+    pub(crate) fn record(&mut self, is_success: bool) -> Duration {
+        if is_success {
+            self.failures = 0;
+            return self.delay_min.min(self.delay_max);
+        }
+        self.failures = self.failures.saturating_add(1);
+        if !self.failures.is_multiple_of(self.sources) {
+            return Duration::ZERO;
+        }
+        let rounds = self.failures / self.sources;
+        let factor = 1_u32 << rounds.saturating_sub(1).min(16);
+        self.delay_min.saturating_mul(factor).min(self.delay_max)
+    }
+}
+
+impl Sources {
+    /// Runs until the writer has ended.
+    pub(crate) async fn run(self) {
+        let mut backoff = Backoff::new(self.sources.len(), &self.context.config);
+        // Of each source: whether its next session requests the first pages block by block.
+        let mut in_pieces = vec![false; self.sources.len()];
+        let mut at = 0;
+        loop {
+            let source = &self.sources[at];
+            let result = self.run_session(source, in_pieces[at]).await;
+            let Err(error) = result;
+            if matches!(error, SourceError::WriterEnded) {
+                return;
+            }
+            let status = &self.context.status;
+            let is_success = status.is_caught_up() && !error.is_lie();
+            let end = format!("{}: {}", source.server(), describe_error(&error));
+            if matches!(error, SourceError::Closed) {
+                tracing::info!("{end}");
+            } else {
+                tracing::warn!("{end}");
+            }
+            status.close_session(end, describe_halt(&error));
+            in_pieces[at] = matches!(error, SourceError::MessageTooLong { .. });
+            let stays = is_success && !matches!(error, SourceError::Stalled { .. });
+            if !stays && !in_pieces[at] {
+                at = (at + 1) % self.sources.len();
+            }
+            let delay = backoff.record(is_success);
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = self.context.writer.closed() => return,
+            }
+        }
+    }
+
+    async fn run_session(
+        &self,
+        source: &SourceConfig,
+        is_in_pieces: bool,
+    ) -> Result<Infallible, SourceError> {
+        let connection = Connection::open(source, &self.connection).await?;
+        let mut session = Session::open(&self.context, source, connection, is_in_pieces).await?;
+        session.run().await
+    }
+}
+
+/// Returns why no session with a source like this one continues our chain, if that is so.
+fn describe_halt(error: &SourceError) -> Option<String> {
+    let is_halt = matches!(error, SourceError::TooDeep { .. } | SourceError::UnknownChain { .. });
+    is_halt.then(|| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backoff(sources: usize) -> Backoff {
+        let config = SessionConfig {
+            reconnect_delay_min: Duration::from_millis(100),
+            reconnect_delay_max: Duration::from_millis(700),
+            ..SessionConfig::default()
+        };
+        Backoff::new(sources, &config)
+    }
+
+    fn delays(backoff: &mut Backoff, count: usize) -> Vec<u128> {
+        (0..count).map(|_| backoff.record(false).as_millis()).collect()
+    }
+
+    #[test]
+    fn the_pause_doubles_up_to_its_limit_after_each_round() {
+        assert_eq!(delays(&mut backoff(1), 5), [100, 200, 400, 700, 700]);
+        assert_eq!(delays(&mut backoff(2), 6), [0, 100, 0, 200, 0, 400]);
+        let mut long = backoff(1);
+        assert_eq!(delays(&mut long, 100).last(), Some(&700));
+    }
+
+    #[test]
+    fn a_success_starts_again_with_the_shortest_pause() {
+        let mut backoff = backoff(1);
+        delays(&mut backoff, 4);
+        assert_eq!(backoff.record(true).as_millis(), 100);
+        assert_eq!(delays(&mut backoff, 2), [100, 200]);
+    }
+}

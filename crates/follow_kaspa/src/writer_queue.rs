@@ -1,0 +1,123 @@
+//! The queue between sessions and the writing thread: its messages, and their bounds.
+//!
+//! Bounds: [`MESSAGES_MAX`] messages, and [`ConnectionConfig::queue_bytes_max`] of their bytes. A full queue makes the
+//! session wait.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chain_kaspa::VirtualMode;
+use http_client::Server;
+use kaspa::{AcceptingBlock, Block, BlockTemplate, Hash, Notification, UtxoChanges};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use crate::config::ConnectionConfig;
+use crate::encoding::Encoding;
+use crate::source_error::SourceError;
+
+/// Messages that wait for the writer.
+const MESSAGES_MAX: usize = 64;
+/// Bytes of a permit of the queue.
+const PERMIT_BYTES: usize = 1_024;
+
+/// A message for the writer.
+pub(crate) enum WriterMessage {
+    /// A session with a source has started. The virtual state is off until the session joins it.
+    SourceOpened { server: Server },
+    /// A reply to getVirtualChainFromBlockV2 from a block of our chain.
+    ApplyPage { start: Hash, structure: Bytes, reply: Reply },
+    /// A chain block above a block of our chain, without the outputs that it spends.
+    ApplyBlock { fork: Fork, block: Box<AcceptingBlock>, reply: Reply },
+    /// The newest blocks are requested, from the newest final one to the sink.
+    RecentBlocks { reply: oneshot::Sender<Vec<Hash>> },
+    /// The session has subscribed to all changes of UTXOs.
+    JoinVirtual,
+    /// The virtual block has the sink as its only parent.
+    SeedVirtual { daa_score: u64, sink_block: Box<Block> },
+    /// A block template of the source.
+    CheckTemplate { template: Box<BlockTemplate>, reply: oneshot::Sender<VirtualMode> },
+    /// UTXOs of the virtual state changed.
+    UtxosChanged { changes: UtxoChanges, permit: OwnedSemaphorePermit },
+    /// The source announced the DAA score of its virtual block.
+    AnnounceDaaScore(u64),
+    /// No change of UTXOs came with the announced DAA score.
+    ReleaseDaaScore,
+    /// The source replaced its UTXO set.
+    ReplaceUtxoSet,
+    /// A notification for the sinks.
+    Relay { encoding: Encoding, notification: Notification, permit: OwnedSemaphorePermit },
+}
+
+/// Receives the result of a change of the chain.
+pub(crate) type Reply = oneshot::Sender<Result<StepOutcome, SourceError>>;
+
+/// The blocks that leave the chain before a block joins it.
+pub(crate) struct Fork {
+    /// The block of our chain at which the request started.
+    pub(crate) start: Hash,
+    /// The blocks from there down that leave, the highest first.
+    pub(crate) removed: Vec<Hash>,
+}
+
+/// The result of a change of the chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StepOutcome {
+    /// Blocks that joined the chain.
+    pub(crate) added: usize,
+    /// Blocks that left it.
+    pub(crate) removed: usize,
+}
+
+/// The sessions' access to the writer.
+#[derive(Clone)]
+pub(crate) struct WriterHandle {
+    messages: mpsc::Sender<WriterMessage>,
+    permits: Arc<Semaphore>,
+    permits_max: usize,
+}
+
+/// Returns how many of the blocks that leave, the lowest first, join again as the first ones.
+pub(crate) fn count_known(removed: &[Hash], added: &[Hash]) -> usize {
+    removed.iter().rev().zip(added).take_while(|(left, joined)| left == joined).count()
+}
+
+/// Creates the channel between sessions and the writer.
+pub(crate) fn writer_channel(
+    config: &ConnectionConfig,
+) -> (WriterHandle, mpsc::Receiver<WriterMessage>) {
+    let (messages, receiver) = mpsc::channel(MESSAGES_MAX);
+    let permits_max = config.queue_bytes_max.div_ceil(PERMIT_BYTES).clamp(1, u32::MAX as usize);
+    let permits_max = permits_max.min(Semaphore::MAX_PERMITS);
+    let permits = Arc::new(Semaphore::new(permits_max));
+    (WriterHandle { messages, permits, permits_max }, receiver)
+}
+
+impl WriterHandle {
+    /// Sends a message.
+    pub(crate) async fn send(&self, message: WriterMessage) -> Result<(), SourceError> {
+        self.messages.send(message).await.map_err(|_| SourceError::WriterEnded)
+    }
+
+    /// Sends a request, and waits for its result.
+    pub(crate) async fn request<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<T>) -> WriterMessage,
+    ) -> Result<T, SourceError> {
+        let (reply, result) = oneshot::channel();
+        self.send(message(reply)).await?;
+        result.await.map_err(|_| SourceError::WriterEnded)
+    }
+
+    /// Waits until the bytes of a message fit into the queue. One that is longer than the queue takes all of it.
+    pub(crate) async fn permit(&self, bytes: usize) -> Result<OwnedSemaphorePermit, SourceError> {
+        let permits = bytes.div_ceil(PERMIT_BYTES).clamp(1, self.permits_max);
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&self.permits).acquire_many_owned(permits).await;
+        permit.map_err(|_| SourceError::WriterEnded)
+    }
+
+    /// Waits until the writer has ended.
+    pub(crate) async fn closed(&self) {
+        self.messages.closed().await;
+    }
+}

@@ -1,0 +1,132 @@
+//! Follows an honest node: the chain, forks, the virtual state, events.
+
+use chain_kaspa::ChainConfig;
+use follow_kaspa::{Encoding, SourceConfig};
+use kaspa::{AddressPayload, Event, ScriptPublicKey};
+use ledger::Commitment;
+use testkit::eventually::eventually;
+use testkit::kaspa_node::{KaspaNode, MINER, Payment};
+
+use crate::world::{World, chain_config, config, source};
+
+fn payment(amount: u64) -> Payment {
+    let to = ScriptPublicKey::from_payload(&AddressPayload::ScriptHash([3; 32]));
+    Payment { from: MINER, to: vec![(to, amount)], fee: 1_000 }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chain_is_followed_from_its_first_block() {
+    let node = KaspaNode::start().await;
+    node.mine(25);
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    assert_eq!(world.status.chain().counters.blocks, 25);
+    for amount in 1..=10 {
+        node.pay(&payment(amount)).expect("coinbases are mature");
+        node.mine(1);
+        node.mine_siblings(2);
+    }
+    world.reach_virtual(&node).await;
+    let status = world.status.chain();
+    assert_eq!(status.counters.refused, 0);
+    assert_eq!(status.sink.hash, node.sink());
+    let view = world.reader.utxos.view(Commitment::Confirmed);
+    assert!(view.meta().is_proven());
+    assert_eq!(world.status.problem(), None);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_chain_is_followed() {
+    let node = KaspaNode::start().await;
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    node.mine(1);
+    world.reach_virtual(&node).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reorganizations_are_followed() {
+    let node = KaspaNode::start().await;
+    node.mine(30);
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    for depth in [1, 2, 7, 20] {
+        node.pay(&payment(7)).expect("coinbases are mature");
+        node.mine(1);
+        // Otherwise the follower may see the net effect of both only.
+        world.reach_sink(&node).await;
+        node.reorganize(depth);
+        world.reach_virtual(&node).await;
+    }
+    let counters = world.status.chain().counters;
+    assert!(counters.reorganizations >= 4, "{counters:?}");
+    assert!(counters.deepest_reorganization >= 20, "{counters:?}");
+    let removed = world.seen.read(|seen| seen.removed);
+    assert!(removed >= 27, "{removed}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reorganization_below_the_final_block_stops_the_chain() {
+    let node = KaspaNode::start().await;
+    node.mine(20);
+    let chain = ChainConfig { depth_max: 5, ..chain_config() };
+    let world = World::start(config(vec![source(&node)]), chain);
+    world.reach_sink(&node).await;
+    let sink = world.status.proven();
+    let before = world.read(Commitment::Confirmed);
+    node.set_accepting(false);
+    node.cut_after(0);
+    eventually(|| node.connections() == 0, String::new).await;
+    node.reorganize(8);
+    node.set_accepting(true);
+    world.wait(|status| status.problem().is_some_and(|it| it.contains("depth-max"))).await;
+    assert_eq!(world.status.proven(), sink, "the chain stays as it was");
+    assert_eq!(world.read(Commitment::Confirmed), before);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sinks_receive_events_and_notifications() {
+    let node = KaspaNode::start().await;
+    node.mine(3);
+    let json = SourceConfig::new(format!("ws://{}", node.json()));
+    let mut config = config(vec![source(&node)]);
+    config.json_sources = vec![json];
+    let world = World::start(config, chain_config());
+    world.reach_virtual(&node).await;
+    eventually(|| node.subscribed_connections() == 2, String::new).await;
+    // The connection in JSON subscribes to this event last.
+    let is_subscribed = || {
+        let last = (Encoding::Json, Event::FinalityConflictResolved);
+        world.seen.read(|seen| seen.relayed.contains(&last))
+    };
+    let notify = || {
+        node.notify_finality_resolved(node.sink());
+        is_subscribed()
+    };
+    eventually(notify, String::new).await;
+    node.mine(4);
+    node.notify_finality_conflict(node.sink());
+    node.notify_utxo_set_override();
+    world.reach_virtual(&node).await;
+    let is_complete = || {
+        world.seen.read(|seen| {
+            let count = |relayed| seen.relayed.iter().filter(|it| **it == relayed).count();
+            let are_relayed = |encoding| {
+                count((encoding, Event::BlockAdded)) == 4
+                    && count((encoding, Event::NewBlockTemplate)) == 4
+                    && count((encoding, Event::FinalityConflict)) == 1
+            };
+            seen.chain_blocks == 7
+                && are_relayed(Encoding::Borsh)
+                && are_relayed(Encoding::Json)
+                && seen.replaced_sets == 1
+        })
+    };
+    eventually(is_complete, || world.seen.read(|seen| format!("{:?}", seen.relayed))).await;
+    world.reach_virtual(&node).await;
+    world.stop().await;
+}

@@ -1,0 +1,12 @@
+//! A follower of model nodes and of hostile ones, over real sockets, and the calls that it forwards.
+
+mod failover;
+mod faults;
+mod follows;
+mod forwards;
+mod hostile;
+mod kaspad;
+mod lies;
+mod pieces;
+mod snapshots;
+mod world;
