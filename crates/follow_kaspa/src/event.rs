@@ -1,9 +1,7 @@
 //! The receivers of a follower's events.
 
 use chain_kaspa::ChainEvent;
-use kaspa::Notification;
-
-use crate::encoding::Encoding;
+use kaspa::{Encoding, Notification};
 
 /// Receives events on the writer's thread. It must return at once, even if its own listeners are slow.
 pub trait EventSink: Send {

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_client::describe_error;
-use kaspa::{JsonServerMessage, Network, Notification};
+use kaspa::{Encoding, JsonServerMessage, Network, Notification};
 use tokio::time::timeout;
 
 use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
-use crate::encoding::Encoding;
 use crate::session::relayed_scopes;
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;

@@ -12,14 +12,13 @@ use std::sync::Arc;
 
 use chain_kaspa::{ChainReader, VirtualMode};
 use kaspa::{
-    AddressPayload, Block, BlockDagInfo, BlockTemplate, Event, KaspaAddress, Method, Network,
-    Notification, RPC_API_VERSION, Scope, ServerInfo,
+    AddressPayload, Block, BlockDagInfo, BlockTemplate, Encoding, Event, KaspaAddress, Method,
+    Network, Notification, RPC_API_VERSION, Scope, ServerInfo,
 };
 use tokio::time::{Instant, sleep_until};
 
 use crate::config::{SessionConfig, SourceConfig};
 use crate::connection::{Connection, ReceivedNotification};
-use crate::encoding::Encoding;
 use crate::source_error::SourceError;
 use crate::status::FollowStatus;
 use crate::writer_queue::{WriterHandle, WriterMessage};

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chain_kaspa::VirtualMode;
 use http_client::Server;
-use kaspa::{AcceptingBlock, Block, BlockTemplate, Hash, Notification, UtxoChanges};
+use kaspa::{AcceptingBlock, Block, BlockTemplate, Encoding, Hash, Notification, UtxoChanges};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::config::ConnectionConfig;
-use crate::encoding::Encoding;
 use crate::source_error::SourceError;
 
 /// Messages that wait for the writer.

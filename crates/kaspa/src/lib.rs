@@ -8,6 +8,7 @@
 
 mod address;
 mod borsh;
+mod encoding;
 mod genesis;
 mod hash;
 mod header;
@@ -23,18 +24,21 @@ mod utxo;
 
 pub use address::{AddressError, AddressPayload, KaspaAddress};
 pub use borsh::{
-    BorshError, BorshReply, BorshRequest, BorshServerMessage, BorshUtxosReply, ChainReply,
-    OPERATION_OFFSET, ReplyTooLong, VerbosityLevel, borsh_utxo_bytes, check_borsh_request,
-    decode_borsh_sink, decode_borsh_utxos, encode_borsh_balance, encode_borsh_balances,
-    encode_borsh_failure, encode_borsh_pong, encode_borsh_rejection, encode_borsh_subscribed,
-    encode_borsh_unsubscribed, encode_borsh_utxos_changed, replace_borsh_id,
+    BorshAddresses, BorshBalancesReply, BorshError, BorshReply, BorshRequest, BorshServerMessage,
+    BorshUtxosReply, ChainReply, OPERATION_OFFSET, ReplyTooLong, VerbosityLevel, borsh_utxo_bytes,
+    check_borsh_request, decode_borsh_sink, decode_borsh_utxos, encode_borsh_balance,
+    encode_borsh_failure, encode_borsh_pong, encode_borsh_rejection, encode_borsh_sink,
+    encode_borsh_sink_blue_score, encode_borsh_subscribed, encode_borsh_unsubscribed,
+    encode_borsh_utxos_changed, replace_borsh_id,
 };
+pub use encoding::Encoding;
 pub use hash::Hash;
 pub use header::{BlueWork, Header, InvalidParents, ParentLevels, Parents};
 pub use hex::HexError;
 pub use json::{
-    JSON_UTXOS_TAIL, JsonRequest, JsonServerMessage, encode_json_balance, encode_json_balances,
-    encode_json_failure, encode_json_pong, encode_json_subscribed, encode_json_unsubscribed,
+    JSON_LIST_TAIL, JsonAddresses, JsonRequest, JsonServerMessage, encode_json_balance,
+    encode_json_balances_head, encode_json_failure, encode_json_pong, encode_json_sink,
+    encode_json_sink_blue_score, encode_json_subscribed, encode_json_unsubscribed,
     encode_json_utxos_changed, encode_json_utxos_head,
 };
 pub use message::{

@@ -30,8 +30,8 @@ pub struct AddressUtxo {
 pub struct AddressBalance {
     /// The address.
     pub address: KaspaAddress,
-    /// The amount in sompi. `None` if it is not known.
-    pub balance: Option<u64>,
+    /// The amount in sompi.
+    pub balance: u64,
 }
 
 /// The reply to getServerInfo.

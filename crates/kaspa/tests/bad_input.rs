@@ -3,9 +3,10 @@
 //! This test has a program of its own, because the heap is counted for the whole process.
 
 use kaspa::{
-    BlockDagInfo, BlockTemplate, BorshReply, BorshRequest, BorshServerMessage, ChainReply,
-    CoinSupply, JsonRequest, JsonServerMessage, KaspaAddress, KaspaRecord, NodeInfo, Notification,
-    Scope, ServerInfo, check_borsh_request, decode_borsh_sink, decode_borsh_utxos,
+    BlockDagInfo, BlockTemplate, BorshAddresses, BorshReply, BorshRequest, BorshServerMessage,
+    ChainReply, CoinSupply, JsonAddresses, JsonRequest, JsonServerMessage, KaspaAddress,
+    KaspaRecord, NodeInfo, Notification, Scope, ServerInfo, check_borsh_request, decode_borsh_sink,
+    decode_borsh_utxos,
 };
 use ledger::Record;
 use peak_alloc::PeakAlloc;
@@ -92,6 +93,11 @@ fn decode_borsh(message: &[u8]) {
         let _ = request.address();
         let _ = request.no_params();
         let _ = request.scope();
+        let _ = request.window_size();
+        let _ = request.allow_orphan_offset();
+        if let Ok(mut position) = BorshAddresses::find(&request) {
+            while position.read(&request, 3).is_ok_and(|part| !part.is_empty()) {}
+        }
     }
     match BorshServerMessage::parse(message) {
         Ok(BorshServerMessage::Reply(reply)) => {
@@ -112,6 +118,11 @@ fn decode_json(message: &[u8]) {
         let _ = request.address();
         let _ = request.no_params();
         let _: Result<Scope, _> = request.scope();
+        let _ = request.window_size();
+        let _ = request.encode_without_orphans(1);
+        if let Ok(mut position) = JsonAddresses::find(text, &request) {
+            while position.read(text, 3).is_ok_and(|part| !part.is_empty()) {}
+        }
     }
     if let Ok(message) = JsonServerMessage::parse(text) {
         let _ = message.result();

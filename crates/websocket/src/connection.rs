@@ -81,16 +81,34 @@ where
     P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    Budgeted::new(serve(io, client_id, server)).await;
+    serve_session(io, client_id, server, P::SessionState::default()).await;
 }
 
-async fn serve<P, IO>(mut io: IO, client_id: ClientId, server: Arc<Server<P>>)
-where
+/// Serves a client as [`serve_connection`] does. `state` is the state that its session starts with: for a protocol
+/// whose ports differ.
+pub async fn serve_session<P, IO>(
+    io: IO,
+    client_id: ClientId,
+    server: Arc<Server<P>>,
+    state: P::SessionState,
+) where
+    P: Protocol,
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    Budgeted::new(serve(io, client_id, server, state)).await;
+}
+
+async fn serve<P, IO>(
+    mut io: IO,
+    client_id: ClientId,
+    server: Arc<Server<P>>,
+    state: P::SessionState,
+) where
     P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let mut writer = FrameWriter::new(Arc::clone(&server.unwritten));
-    let (end, rest) = run_session(&mut io, &mut writer, client_id, &server).await;
+    let (end, rest) = run_session(&mut io, &mut writer, client_id, &server, state).await;
     // The subscriptions have ended by now, however long closing takes.
     let close_frame = match end {
         ConnectionEnd::Gone => return,
@@ -120,6 +138,7 @@ async fn run_session<P, IO>(
     writer: &mut FrameWriter,
     client_id: ClientId,
     server: &Arc<Server<P>>,
+    state: P::SessionState,
 ) -> (ConnectionEnd, Option<SharedBytes>)
 where
     P: Protocol,
@@ -142,7 +161,7 @@ where
     ping.reset();
     let clients = Arc::clone(&server.clients);
     let pool = Arc::clone(&server.pool);
-    let session = Arc::new(Session::<P>::new(listener, client_id, clients, pool));
+    let session = Arc::new(Session::<P>::new(state, listener, client_id, clients, pool));
     if session.is_revoked() {
         // A reload that removed the key did not find this listener.
         return (end_for(CloseReason::Revoked), None);
@@ -304,7 +323,13 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             tracing::error!("a protocol panicked at a message; its connection is closed");
             internal_error()
         })?;
-        if !matches!(reply, Reply::Task(_)) {
+        let is_read_here = match reply {
+            Reply::Task(_) => false,
+            // A future of a long message reads it on another thread.
+            Reply::Future(_) => bytes <= self.server.config.message_bytes_max,
+            Reply::Nothing | Reply::Message(_) | Reply::Close(..) => true,
+        };
+        if is_read_here {
             poll_budget::charge_parsed(bytes);
         }
         self.write_reply(reply).await

@@ -43,6 +43,7 @@ pub struct Session<P: ProtocolTypes> {
 
 impl<P: ProtocolTypes> Session<P> {
     pub(crate) fn new(
+        state: P::SessionState,
         listener: SessionListener<P>,
         id: ClientId,
         clients: Arc<RateLimiter>,
@@ -52,8 +53,12 @@ impl<P: ProtocolTypes> Session<P> {
         let subscription_gauge = keys.map(|keys| keys.count_subscriptions(id.caller(), pool.now()));
         let listener = Arc::new(listener);
         let is_refused = AtomicBool::new(false);
-        let state = P::SessionState::default();
         Self { state, listener, id, clients, pool, subscription_gauge, is_refused }
+    }
+
+    /// Returns the client that the connection belongs to.
+    pub fn client_id(&self) -> ClientId {
+        self.id
     }
 
     /// Returns whether the API key of the client was removed.

@@ -33,7 +33,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
         "websocket",
     ],
     &["jsonrpc", "loadgen_solana"],
-    &["rpc_solana", "grpc", "rest", "snapshot_server"],
+    &["rpc_solana", "rpc_kaspa", "grpc", "rest", "snapshot_server"],
     &["rest_solana", "web_console"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
@@ -50,7 +50,7 @@ pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
 const CHAIN_CRATES: &[(&str, &[&str])] = &[
-    ("Kaspa", &["chain_kaspa", "follow_kaspa", "kaspa"]),
+    ("Kaspa", &["chain_kaspa", "follow_kaspa", "kaspa", "rpc_kaspa"]),
     (
         "Solana",
         &[
@@ -95,6 +95,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("websocket", &["state", "index"]),
     ("jsonrpc", &["state", "index", "localnet", "svm"]),
     ("rpc_solana", &["state", "index", "localnet", "svm"]),
+    ("rpc_kaspa", &["state", "index"]),
     ("grpc", &["state", "index", "localnet", "svm"]),
     ("rest", &["state", "index", "localnet", "svm"]),
     ("rest_solana", &["state", "index", "localnet", "svm"]),

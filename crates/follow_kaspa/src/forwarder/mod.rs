@@ -19,12 +19,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clients::{ClientId, ClientShares, ShareNames};
-use kaspa::{Method, Operation};
+use kaspa::{Encoding, Method, Operation};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::{ConnectionConfig, SourceConfig};
-use crate::encoding::Encoding;
 
 pub use self::error::ForwardError;
 use self::lane::{Lane, LaneConfig};

@@ -6,13 +6,12 @@
 
 use bytes::{Bytes, BytesMut};
 use kaspa::{
-    BorshRequest, BorshServerMessage, JsonRequest, JsonServerMessage, Method, Operation,
+    BorshRequest, BorshServerMessage, Encoding, JsonRequest, JsonServerMessage, Method, Operation,
     check_borsh_request, replace_borsh_id,
 };
 use serde_json::value::RawValue;
 
 use super::ForwardError;
-use crate::encoding::Encoding;
 use crate::socket::WrpcMessage;
 use crate::source_error::SourceError;
 

@@ -1,8 +1,8 @@
 //! Follows an honest node: the chain, forks, the virtual state, events.
 
 use chain_kaspa::ChainConfig;
-use follow_kaspa::{Encoding, SourceConfig};
-use kaspa::{AddressPayload, Event, ScriptPublicKey};
+use follow_kaspa::SourceConfig;
+use kaspa::{AddressPayload, Encoding, Event, ScriptPublicKey};
 use ledger::Commitment;
 use testkit::eventually::eventually;
 use testkit::kaspa_node::{KaspaNode, MINER, Payment};

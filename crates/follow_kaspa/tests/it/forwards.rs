@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clients::ClientId;
-use follow_kaspa::{Encoding, ForwardError, Forwarder, ForwarderConfig, SourceConfig};
-use kaspa::{BorshReply, BorshServerMessage, Event, Method, NodeInfo, Operation, Unserved};
+use follow_kaspa::{ForwardError, Forwarder, ForwarderConfig, SourceConfig};
+use kaspa::{
+    BorshReply, BorshServerMessage, Encoding, Event, Method, NodeInfo, Operation, Unserved,
+};
 use testkit::eventually::eventually;
 use testkit::kaspa_node::KaspaNode;
 

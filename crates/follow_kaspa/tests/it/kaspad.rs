@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use chain_kaspa::VirtualMode;
-use follow_kaspa::{Encoding, Forwarder, ForwarderConfig, SourceConfig};
+use follow_kaspa::{Forwarder, ForwarderConfig, SourceConfig};
 use kaspa::{
-    AddressPayload, BorshReply, BorshServerMessage, CoinSupply, Hash, KaspaAddress, Method,
-    Operation, Prefix, decode_borsh_sink, decode_borsh_utxos,
+    AddressPayload, BorshReply, BorshServerMessage, CoinSupply, Encoding, Hash, KaspaAddress,
+    Method, Operation, Prefix, decode_borsh_sink, decode_borsh_utxos,
 };
 use ledger::Commitment;
 use tempfile::TempDir;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use chain_kaspa::{Chain, ChainConfig, ChainEvent, ChainReader, VirtualMode, all_utxos};
 use follow_kaspa::{
-    ConnectionConfig, Encoding, EventSink, FollowHandle, FollowStatus, Follower, FollowerConfig,
+    ConnectionConfig, EventSink, FollowHandle, FollowStatus, Follower, FollowerConfig,
     SessionConfig, SourceConfig, start_at_genesis,
 };
-use kaspa::{Event, Network, Notification, Outpoint, UtxoEntry};
+use kaspa::{Encoding, Event, Network, Notification, Outpoint, UtxoEntry};
 use ledger::Commitment;
 use testkit::eventually::eventually;
 use testkit::kaspa_node::KaspaNode;

@@ -1,12 +1,14 @@
 //! Replies in Borsh: those that Hydrant sends are encoded, and those of its upstream decoded.
 //!
-//! The reply to getUtxosByAddresses is encoded in pieces: its length is known before its first UTXO is.
+//! The replies to getUtxosByAddresses and getBalancesByAddresses are encoded in pieces: their length is known before their
+//! first entry is.
 
 use super::frame::{encode_reply, put_reply_head};
 use super::reader::{BorshError, Reader};
 use super::utxo::{borsh_utxo_bytes, put_address, put_network, read_network};
 use super::writer::BorshBuffer;
 use crate::address::AddressPayload;
+use crate::hash::Hash;
 use crate::message::{AddressBalance, AddressUtxo, BlockDagInfo, CoinSupply, NodeInfo, ServerInfo};
 use crate::operation::{Method, Operation};
 use crate::record::Totals;
@@ -15,6 +17,9 @@ use crate::script::ScriptPublicKey;
 /// The version of all replies here.
 const VERSION: u16 = 1;
 
+/// Bytes of a balance with its length, without the payload of its address.
+const BALANCE_BYTES_MIN: u64 = 4 + 1 + (1 + 1 + 4) + 1 + 8;
+
 /// The length of a reply to getUtxosByAddresses, summed up script by script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BorshUtxosReply {
@@ -22,11 +27,18 @@ pub struct BorshUtxosReply {
     bytes: u64,
 }
 
+/// The length of a reply to getBalancesByAddresses, summed up address by address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BorshBalancesReply {
+    count: u64,
+    bytes: u64,
+}
+
 /// A reply that does not fit into wRPC's lengths of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{count} UTXOs have {bytes} bytes, and a reply has at most {}", u32::MAX)]
+#[error("{count} entries have {bytes} bytes, and a reply has at most {}", u32::MAX)]
 pub struct ReplyTooLong {
-    /// UTXOs of the reply.
+    /// Entries of the reply.
     pub count: u64,
     /// The encoded length of all of them, in bytes.
     pub bytes: u64,
@@ -52,19 +64,7 @@ impl BorshUtxosReply {
 
     /// Encodes the reply up to its first UTXO. [`AddressUtxo::encode_borsh_into`] appends the UTXOs.
     pub fn encode_head(&self, id: u64) -> Result<Vec<u8>, ReplyTooLong> {
-        let error = ReplyTooLong { count: self.count, bytes: self.bytes };
-        let count = u32::try_from(self.count).map_err(|_| error)?;
-        let list_bytes = self.bytes.saturating_add(size_of::<u32>() as u64);
-        let structure_bytes = list_bytes.saturating_add((2 + size_of::<u32>()) as u64);
-        let structure_bytes = u32::try_from(structure_bytes).map_err(|_| error)?;
-        let mut head = Vec::with_capacity(64);
-        put_reply_head(&mut head, id, Operation::Method(Method::GetUtxosByAddresses));
-        head.put_u32(structure_bytes);
-        head.put_u16(VERSION);
-        // Not above the length of the structure, which was checked.
-        head.put_u32(list_bytes as u32);
-        head.put_u32(count);
-        Ok(head)
+        encode_list_head(id, Method::GetUtxosByAddresses, self.count, self.bytes)
     }
 
     /// Returns the bytes of the whole reply.
@@ -74,28 +74,67 @@ impl BorshUtxosReply {
     }
 }
 
+impl BorshBalancesReply {
+    /// Adds the balance of an address.
+    pub fn add_address(&mut self, payload: &AddressPayload) {
+        self.count = self.count.saturating_add(1);
+        let bytes = BALANCE_BYTES_MIN + payload.as_bytes().len() as u64;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Encodes the reply up to its first balance. [`AddressBalance::encode_borsh_into`] appends the balances.
+    pub fn encode_head(&self, id: u64) -> Result<Vec<u8>, ReplyTooLong> {
+        encode_list_head(id, Method::GetBalancesByAddresses, self.count, self.bytes)
+    }
+}
+
+impl AddressBalance {
+    /// Appends the balance as an element of a list, with its length.
+    pub fn encode_borsh_into(&self, out: &mut Vec<u8>) {
+        out.put_payload(|out| {
+            out.put_u8(1);
+            put_address(out, &self.address);
+            out.put_u8(1);
+            out.put_u64(self.balance);
+        });
+    }
+}
+
+/// Encodes a reply that is a list, up to its first entry.
+fn encode_list_head(
+    id: u64,
+    method: Method,
+    count: u64,
+    bytes: u64,
+) -> Result<Vec<u8>, ReplyTooLong> {
+    let error = ReplyTooLong { count, bytes };
+    let count = u32::try_from(count).map_err(|_| error)?;
+    let list_bytes = bytes.saturating_add(size_of::<u32>() as u64);
+    let structure_bytes = list_bytes.saturating_add((2 + size_of::<u32>()) as u64);
+    let structure_bytes = u32::try_from(structure_bytes).map_err(|_| error)?;
+    let mut head = Vec::with_capacity(64);
+    put_reply_head(&mut head, id, Operation::Method(method));
+    head.put_u32(structure_bytes);
+    head.put_u16(VERSION);
+    // Not above the length of the structure, which was checked.
+    head.put_u32(list_bytes as u32);
+    head.put_u32(count);
+    Ok(head)
+}
+
 /// Encodes the reply to getBalanceByAddress.
 pub fn encode_borsh_balance(id: u64, balance: u64) -> Vec<u8> {
     encode_method_reply(id, Method::GetBalanceByAddress, |out| out.put_u64(balance))
 }
 
-/// Encodes the reply to getBalancesByAddresses.
-pub fn encode_borsh_balances(id: u64, balances: &[AddressBalance]) -> Vec<u8> {
-    encode_method_reply(id, Method::GetBalancesByAddresses, |out| {
-        out.put_payload(|out| {
-            out.put_u32(balances.len() as u32);
-            for AddressBalance { address, balance } in balances {
-                out.put_payload(|out| {
-                    out.put_u8(1);
-                    put_address(out, address);
-                    out.put_u8(u8::from(balance.is_some()));
-                    if let Some(balance) = balance {
-                        out.put_u64(*balance);
-                    }
-                });
-            }
-        });
-    })
+/// Encodes the reply to getSink.
+pub fn encode_borsh_sink(id: u64, sink: &Hash) -> Vec<u8> {
+    encode_method_reply(id, Method::GetSink, |out| out.put_hash(sink))
+}
+
+/// Encodes the reply to getSinkBlueScore.
+pub fn encode_borsh_sink_blue_score(id: u64, blue_score: u64) -> Vec<u8> {
+    encode_method_reply(id, Method::GetSinkBlueScore, |out| out.put_u64(blue_score))
 }
 
 /// Encodes the reply to subscribe. kaspad numbers its listeners; no client reads the number.
@@ -136,7 +175,7 @@ pub fn decode_borsh_utxos(structure: &[u8]) -> Result<Vec<AddressUtxo>, BorshErr
 }
 
 /// Reads the reply to getSink.
-pub fn decode_borsh_sink(structure: &[u8]) -> Result<crate::hash::Hash, BorshError> {
+pub fn decode_borsh_sink(structure: &[u8]) -> Result<Hash, BorshError> {
     read_structure(structure)?.hash()
 }
 

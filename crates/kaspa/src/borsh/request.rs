@@ -46,6 +46,20 @@ impl BorshRequest<'_> {
         self.reader().map(drop)
     }
 
+    /// Reads the window of estimateNetworkHashesPerSecond, in blocks.
+    pub fn window_size(&self) -> Result<u32, BorshError> {
+        self.reader()?.u32()
+    }
+
+    /// Returns the offset of allowOrphan in the payload of submitTransaction. The flag is a byte.
+    pub fn allow_orphan_offset(&self) -> Result<usize, BorshError> {
+        let mut reader = self.reader()?;
+        let _transaction = reader.payload()?;
+        let offset = self.payload.len() - reader.remaining().len();
+        reader.flag("allowOrphan")?;
+        Ok(offset)
+    }
+
     /// Reads the scope of subscribe and unsubscribe.
     pub fn scope(&self) -> Result<Scope, BorshError> {
         let mut reader = self.reader()?;

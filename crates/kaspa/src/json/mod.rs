@@ -1,6 +1,7 @@
 //! wRPC in JSON. Keys are sorted, as kaspad writes them. Numbers have 64 bits: most JavaScript clients round them above
 //! 2^53, and kaspad writes them all the same.
 
+mod address_list;
 mod frame;
 mod notification;
 mod reply;
@@ -8,9 +9,11 @@ mod request;
 mod text;
 mod utxo;
 
+pub use address_list::JsonAddresses;
 pub use frame::{JsonRequest, JsonServerMessage, encode_json_failure};
 pub use notification::encode_json_utxos_changed;
 pub use reply::{
-    JSON_UTXOS_TAIL, encode_json_balance, encode_json_balances, encode_json_pong,
-    encode_json_subscribed, encode_json_unsubscribed, encode_json_utxos_head,
+    JSON_LIST_TAIL, encode_json_balance, encode_json_balances_head, encode_json_pong,
+    encode_json_sink, encode_json_sink_blue_score, encode_json_subscribed,
+    encode_json_unsubscribed, encode_json_utxos_head,
 };

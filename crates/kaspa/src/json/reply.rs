@@ -2,19 +2,41 @@
 
 use super::frame::{encode_reply, put_reply_head};
 use super::text::JsonBuffer;
+use crate::hash::Hash;
 use crate::message::{AddressBalance, CoinSupply, NodeInfo, ServerInfo};
 use crate::operation::{Method, Operation};
 
-/// What follows the last UTXO of a reply to getUtxosByAddresses.
-pub const JSON_UTXOS_TAIL: &str = "]}}";
+/// What follows the last entry of a reply to getUtxosByAddresses or getBalancesByAddresses.
+pub const JSON_LIST_TAIL: &str = "]}}";
 
 /// Encodes the reply to getUtxosByAddresses up to its first UTXO. Then come UTXOs of
-/// [`crate::AddressUtxo::encode_json_into`] with commas between them, and [`JSON_UTXOS_TAIL`].
+/// [`crate::AddressUtxo::encode_json_into`] with commas between them, and [`JSON_LIST_TAIL`].
 pub fn encode_json_utxos_head(id: u64) -> Vec<u8> {
+    encode_list_head(id, Method::GetUtxosByAddresses)
+}
+
+/// Encodes the reply to getBalancesByAddresses up to its first balance. Then come balances of
+/// [`AddressBalance::encode_json_into`] with commas between them, and [`JSON_LIST_TAIL`].
+pub fn encode_json_balances_head(id: u64) -> Vec<u8> {
+    encode_list_head(id, Method::GetBalancesByAddresses)
+}
+
+fn encode_list_head(id: u64, method: Method) -> Vec<u8> {
     let mut out = Vec::with_capacity(96);
-    put_reply_head(&mut out, id, Operation::Method(Method::GetUtxosByAddresses));
+    put_reply_head(&mut out, id, Operation::Method(method));
     out.put_json(r#"{"entries":["#);
     out
+}
+
+impl AddressBalance {
+    /// Appends the balance as an element of a list, without the comma between elements.
+    pub fn encode_json_into(&self, out: &mut Vec<u8>) {
+        out.put_json(r#"{"address":"#);
+        out.put_address(&self.address);
+        out.put_json(r#","balance":"#);
+        out.put_number(self.balance);
+        out.push(b'}');
+    }
 }
 
 /// Encodes the reply to getBalanceByAddress.
@@ -26,20 +48,20 @@ pub fn encode_json_balance(id: u64, balance: u64) -> Vec<u8> {
     })
 }
 
-/// Encodes the reply to getBalancesByAddresses.
-pub fn encode_json_balances(id: u64, balances: &[AddressBalance]) -> Vec<u8> {
-    encode_method_reply(id, Method::GetBalancesByAddresses, |out| {
-        out.put_json(r#"{"entries":"#);
-        out.put_list(balances, |out, AddressBalance { address, balance }| {
-            out.put_json(r#"{"address":"#);
-            out.put_address(address);
-            out.put_json(r#","balance":"#);
-            match balance {
-                Some(balance) => out.put_number(*balance),
-                None => out.put_json("null"),
-            }
-            out.push(b'}');
-        });
+/// Encodes the reply to getSink.
+pub fn encode_json_sink(id: u64, sink: &Hash) -> Vec<u8> {
+    encode_method_reply(id, Method::GetSink, |out| {
+        out.put_json(r#"{"sink":"#);
+        out.put_hash(sink);
+        out.push(b'}');
+    })
+}
+
+/// Encodes the reply to getSinkBlueScore.
+pub fn encode_json_sink_blue_score(id: u64, blue_score: u64) -> Vec<u8> {
+    encode_method_reply(id, Method::GetSinkBlueScore, |out| {
+        out.put_json(r#"{"blueScore":"#);
+        out.put_number(blue_score);
         out.push(b'}');
     })
 }

@@ -1,6 +1,7 @@
 //! Parameters of the requests in JSON that Hydrant serves itself.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::frame::{JsonRequest, encode_reply};
 use super::text::JsonBuffer;
@@ -20,6 +21,20 @@ struct AddressParams {
 
 #[derive(Deserialize)]
 struct NoParams {}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WindowParams {
+    window_size: u32,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SubmitParams<'a> {
+    allow_orphan: bool,
+    #[serde(borrow)]
+    transaction: &'a RawValue,
+}
 
 #[derive(Deserialize)]
 enum ScopeParams {
@@ -48,6 +63,22 @@ impl JsonRequest<'_> {
     /// Checks a request without parameters, such as getServerInfo.
     pub fn no_params(&self) -> Result<(), serde_json::Error> {
         self.parse_params::<NoParams>().map(|NoParams {}| ())
+    }
+
+    /// Reads the window of estimateNetworkHashesPerSecond, in blocks.
+    pub fn window_size(&self) -> Result<u32, serde_json::Error> {
+        Ok(self.parse_params::<WindowParams>()?.window_size)
+    }
+
+    /// Encodes a request of submitTransaction with allowOrphan off, and another id. `None` if it is off already.
+    pub fn encode_without_orphans(&self, id: u64) -> Result<Option<Vec<u8>>, serde_json::Error> {
+        let params: SubmitParams<'_> = self.parse_params()?;
+        if !params.allow_orphan {
+            return Ok(None);
+        }
+        let params = SubmitParams { allow_orphan: false, ..params };
+        let params = serde_json::to_vec(&params)?;
+        Ok(Some(encode_reply(id, self.operation, |out| out.extend_from_slice(&params))))
     }
 
     /// Reads the scope of subscribe and unsubscribe.

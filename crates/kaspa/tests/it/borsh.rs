@@ -1,12 +1,13 @@
 //! Golden messages in Borsh are decoded, and encoded again to the same bytes.
 
 use kaspa::{
-    AddressBalance, BlockDagInfo, BlockTemplate, BorshError, BorshReply, BorshRequest,
-    BorshServerMessage, BorshUtxosReply, CoinSupply, Event, KaspaAddress, Method, NodeInfo,
-    Notification, Operation, Scope, ServerError, ServerInfo, Totals, VerbosityLevel,
-    check_borsh_request, decode_borsh_sink, decode_borsh_utxos, encode_borsh_balance,
-    encode_borsh_balances, encode_borsh_failure, encode_borsh_pong, encode_borsh_rejection,
-    encode_borsh_subscribed, encode_borsh_unsubscribed, replace_borsh_id,
+    AddressBalance, BlockDagInfo, BlockTemplate, BorshAddresses, BorshBalancesReply, BorshError,
+    BorshReply, BorshRequest, BorshServerMessage, BorshUtxosReply, CoinSupply, Event, KaspaAddress,
+    Method, NodeInfo, Notification, Operation, Scope, ServerError, ServerInfo, Totals,
+    VerbosityLevel, check_borsh_request, decode_borsh_sink, decode_borsh_utxos,
+    encode_borsh_balance, encode_borsh_failure, encode_borsh_pong, encode_borsh_rejection,
+    encode_borsh_sink, encode_borsh_sink_blue_score, encode_borsh_subscribed,
+    encode_borsh_unsubscribed, replace_borsh_id,
 };
 
 use crate::golden::{self, BORSH, CHAIN, bytes};
@@ -231,7 +232,17 @@ fn replies_are_those_of_kaspad() {
         supply.encode_borsh(id)
     });
     check("getBalanceByAddress", &|id, _| encode_borsh_balance(id, 300_000_000));
-    check("getBalancesByAddresses", &|id, _| encode_borsh_balances(id, &balances()));
+    check("getBalancesByAddresses", &|id, _| {
+        let mut reply = BorshBalancesReply::default();
+        balances().iter().for_each(|balance| reply.add_address(&balance.address.payload));
+        let mut encoded = reply.encode_head(id).expect("short enough");
+        balances().iter().for_each(|balance| balance.encode_borsh_into(&mut encoded));
+        encoded
+    });
+    check("getSink", &|id, structure| {
+        encode_borsh_sink(id, &decode_borsh_sink(structure).expect("a hash"))
+    });
+    check("getSinkBlueScore", &|id, _| encode_borsh_sink_blue_score(id, 1_023));
     check("ping", &|id, _| encode_borsh_pong(id));
     for (name, _) in scopes() {
         check(&format!("subscribe_{name}"), &|id, _| encode_borsh_subscribed(id, 1));
@@ -247,7 +258,7 @@ fn balances() -> Vec<AddressBalance> {
     entries
         .map(|entry| AddressBalance {
             address: entry["address"].as_str().and_then(|text| text.parse().ok()).expect("address"),
-            balance: entry["balance"].as_u64(),
+            balance: entry["balance"].as_u64().expect("an amount"),
         })
         .collect()
 }
@@ -420,4 +431,47 @@ fn another_networks_address_is_read() {
         wrong[offset] = value;
         assert!(BorshRequest::parse(&wrong).expect("a head").address().is_err());
     }
+}
+
+#[test]
+fn addresses_are_read_in_parts() {
+    for name in ["getUtxosByAddresses", "getBalancesByAddresses", "subscribe_utxos_changed"] {
+        let frame = golden::borsh(name, "request");
+        let request = BorshRequest::parse(&frame).expect(name);
+        let all = match request.operation {
+            Operation::Method(_) => request.addresses().expect(name),
+            _ => match request.scope().expect(name) {
+                Scope::UtxosChanged { addresses } => addresses,
+                other => panic!("{other:?}"),
+            },
+        };
+        for count_max in 1..5 {
+            let mut position = BorshAddresses::find(&request).expect(name);
+            let mut read = Vec::new();
+            loop {
+                let part = position.read(&request, count_max).expect(name);
+                if part.is_empty() {
+                    break;
+                }
+                assert!(part.len() <= count_max);
+                read.extend(part);
+            }
+            assert_eq!(read, all, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_parameters_that_safe_mode_limits_are_found() {
+    let mut frame = golden::borsh("submitTransaction", "request");
+    let request = BorshRequest::parse(&frame).expect("a request");
+    let offset = request.allow_orphan_offset().expect("a flag");
+    assert_eq!(offset, request.payload.len() - 1);
+    let last = frame.len() - 1;
+    frame[last] = 2;
+    let request = BorshRequest::parse(&frame).expect("a request");
+    assert!(request.allow_orphan_offset().is_err());
+    let frame = golden::borsh("estimateNetworkHashesPerSecond", "request");
+    let request = BorshRequest::parse(&frame).expect("a request");
+    assert!(request.window_size().expect("a size") > 0);
 }

@@ -1,10 +1,11 @@
 //! Golden messages in JSON are decoded, and encoded again to the same text.
 
 use kaspa::{
-    AddressBalance, AddressUtxo, BorshServerMessage, CoinSupply, Event, JSON_UTXOS_TAIL,
-    JsonRequest, JsonServerMessage, Method, Network, NodeInfo, Notification, Operation, Scope,
-    ServerError, ServerInfo, decode_borsh_utxos, encode_json_balance, encode_json_balances,
-    encode_json_failure, encode_json_pong, encode_json_subscribed, encode_json_unsubscribed,
+    AddressBalance, AddressUtxo, BorshServerMessage, CoinSupply, Event, JSON_LIST_TAIL,
+    JsonAddresses, JsonRequest, JsonServerMessage, Method, Network, NodeInfo, Notification,
+    Operation, Scope, ServerError, ServerInfo, decode_borsh_utxos, encode_json_balance,
+    encode_json_balances_head, encode_json_failure, encode_json_pong, encode_json_sink,
+    encode_json_sink_blue_score, encode_json_subscribed, encode_json_unsubscribed,
     encode_json_utxos_changed, encode_json_utxos_head,
 };
 use serde_json::Value;
@@ -135,10 +136,25 @@ fn replies_are_those_of_kaspad() {
         let balances: Vec<AddressBalance> = entries
             .map(|entry| AddressBalance {
                 address: entry["address"].as_str().and_then(|it| it.parse().ok()).expect("address"),
-                balance: entry["balance"].as_u64(),
+                balance: entry["balance"].as_u64().expect("an amount"),
             })
             .collect();
-        encode_json_balances(id, &balances)
+        let mut encoded = encode_json_balances_head(id);
+        for (at, balance) in balances.iter().enumerate() {
+            if at > 0 {
+                encoded.push(b',');
+            }
+            balance.encode_json_into(&mut encoded);
+        }
+        encoded.extend_from_slice(JSON_LIST_TAIL.as_bytes());
+        encoded
+    });
+    check("getSink", &|id, params| {
+        let sink = kaspa::Hash::from_hex(params["sink"].as_str().expect("a hash"));
+        encode_json_sink(id, &sink.expect("a hash"))
+    });
+    check("getSinkBlueScore", &|id, params| {
+        encode_json_sink_blue_score(id, params["blueScore"].as_u64().expect("a score"))
     });
     check("ping", &|id, _| encode_json_pong(id));
     check("subscribe_utxos_changed", &|id, _| encode_json_subscribed(id, 0));
@@ -173,7 +189,7 @@ fn a_list_of_utxos_is_encoded_in_pieces() {
         }
         utxo.encode_json_into(&mut encoded);
     }
-    encoded.extend_from_slice(JSON_UTXOS_TAIL.as_bytes());
+    encoded.extend_from_slice(JSON_LIST_TAIL.as_bytes());
     assert_eq!(text(&encoded), golden);
 
     let frame = golden::borsh("getUtxosByAddresses", "response");
@@ -260,4 +276,58 @@ fn parameters_are_read() {
     assert!(request("getServerInfo").no_params().is_ok());
     assert!(request("getServerInfo").addresses().is_err());
     assert!(request("getUtxosByAddresses").address().is_err());
+}
+
+#[test]
+fn addresses_are_read_in_parts() {
+    let read_all = |message: &str, count_max: usize| {
+        let request = JsonRequest::parse(message)?;
+        let mut position = JsonAddresses::find(message, &request)?;
+        let mut read = Vec::new();
+        loop {
+            let part = position.read(message, count_max)?;
+            if part.is_empty() {
+                return Ok::<_, serde_json::Error>(read);
+            }
+            assert!(part.len() <= count_max);
+            read.extend(part);
+        }
+    };
+    for name in ["getUtxosByAddresses", "getBalancesByAddresses", "subscribe_utxos_changed"] {
+        let message = golden::find(JSON, name, "request");
+        let request = JsonRequest::parse(message).expect(name);
+        let all = match request.operation {
+            Operation::Method(_) => request.addresses().expect(name),
+            _ => match request.scope().expect(name) {
+                Scope::UtxosChanged { addresses } => addresses,
+                other => panic!("{other:?}"),
+            },
+        };
+        for count_max in 1..5 {
+            assert_eq!(read_all(message, count_max).expect(name), all);
+            let spaced = message.replace(',', " ,\n\t").replace("kaspasim:", "\\u006baspasim:");
+            assert_eq!(read_all(&spaced, count_max).expect(name), all);
+        }
+    }
+    let with_list = |list: &str| {
+        format!(r#"{{"id":1,"method":"getUtxosByAddresses","params":{{"addresses":{list}}}}}"#)
+    };
+    assert_eq!(read_all(&with_list("[ ]"), 9).expect("an empty list"), []);
+    for list in ["{}", "7", "\"kaspa:\"", "[7]", "[null]", "[[]]", "[\"\"]", "[\"kaspa:q\\n\"]"] {
+        assert!(read_all(&with_list(list), 9).is_err(), "{list}");
+    }
+}
+
+#[test]
+fn the_parameters_that_safe_mode_limits_are_found() {
+    let golden = golden::find(JSON, "submitTransaction", "request");
+    let request = JsonRequest::parse(golden).expect("a request");
+    assert_eq!(request.encode_without_orphans(1).expect("parameters"), None);
+    let allowed = golden.replace(r#""allowOrphan":false"#, r#""allowOrphan":true"#);
+    let request = JsonRequest::parse(&allowed).expect("a request");
+    let changed = request.encode_without_orphans(id_of(golden)).expect("parameters");
+    assert_eq!(text(&changed.expect("a changed request")), golden);
+    let golden = golden::find(JSON, "estimateNetworkHashesPerSecond", "request");
+    let request = JsonRequest::parse(golden).expect("a request");
+    assert!(request.window_size().expect("a size") > 0);
 }

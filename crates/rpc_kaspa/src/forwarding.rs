@@ -1,0 +1,75 @@
+//! Forwards a request, and returns the reply to the client.
+//!
+//! Bounds: the time of a reply ([`crate::Settings::forward_timeout_ms`]). Its length, and the requests in flight, are
+//! bounded by [`crate::Forward`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clients::ClientId;
+use kaspa::{Encoding, Operation, ServerError, replace_borsh_id};
+use tokio::time::timeout;
+use websocket::OutgoingMessage;
+
+use crate::forward::ForwardError;
+use crate::kaspa_rpc::{KaspaRpc, KaspaServer};
+use crate::messages::{encode_failure, to_message};
+use crate::node_replies::{adapt_borsh, adapt_json};
+use crate::request::Request;
+
+/// Forwards a request with this id. Returns its reply, or the reply that it failed.
+pub(crate) async fn forward_request(
+    server: Arc<KaspaServer>,
+    client: ClientId,
+    id: u64,
+    request: Request,
+) -> OutgoingMessage {
+    let encoding = request.encoding();
+    let operation = request.operation;
+    let reply = send(&server, client, request).await;
+    let reply = reply.and_then(|reply| check_reply(&server, encoding, id, operation, reply));
+    reply.unwrap_or_else(|error| {
+        let error = ServerError::Text(error.to_string());
+        to_message(encoding, encode_failure(encoding, id, operation, &error))
+    })
+}
+
+async fn send(rpc: &KaspaRpc, client: ClientId, request: Request) -> Result<Bytes, ForwardError> {
+    let limit_ms = rpc.settings.forward_timeout_ms;
+    let encoding = request.encoding();
+    let operation = request.operation;
+    let reply = rpc.forward.forward(client, encoding, operation, request.into_bytes());
+    let reply = timeout(Duration::from_millis(limit_ms), reply).await;
+    reply.unwrap_or_else(|_| {
+        let text = format!("the upstream node did not answer within {limit_ms} ms");
+        Err(ForwardError::new(text))
+    })
+}
+
+fn check_reply(
+    rpc: &KaspaRpc,
+    encoding: Encoding,
+    id: u64,
+    operation: Operation,
+    reply: Bytes,
+) -> Result<OutgoingMessage, ForwardError> {
+    let invalid = || ForwardError::new("the upstream node sent an invalid reply");
+    match encoding {
+        Encoding::Borsh => {
+            let mut frame = Vec::from(reply);
+            if !replace_borsh_id(&mut frame, id) {
+                return Err(invalid());
+            }
+            let adapted = adapt_borsh(rpc, id, operation, &frame);
+            Ok(OutgoingMessage::Binary(adapted.unwrap_or(frame)))
+        }
+        Encoding::Json => {
+            let text = String::from_utf8(reply.into()).map_err(|_| invalid())?;
+            match adapt_json(rpc, id, operation, &text) {
+                Some(adapted) => Ok(to_message(encoding, adapted)),
+                None => Ok(OutgoingMessage::Text(text)),
+            }
+        }
+    }
+}

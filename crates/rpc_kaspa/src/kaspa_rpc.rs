@@ -1,0 +1,114 @@
+//! The protocol of a Kaspa node: what its connections share.
+//!
+//! Not here: the handling of messages (`protocol`), notifications (`publisher`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chain_kaspa::{ChainReader, LedgerBlock, View};
+use clients::RateLimiter;
+use cpu_pool::Pool;
+use kaspa::{Network, Prefix};
+use ledger::Commitment;
+use websocket::{Config, ConflatableItems, ProtocolTypes};
+
+use crate::forward::Forward;
+use crate::request_metrics::RequestMetrics;
+use crate::session_state::SessionState;
+use crate::subscription::Subscription;
+
+/// The server of all connections.
+pub type KaspaServer = websocket::Server<KaspaRpc>;
+
+/// A connection.
+pub type KaspaSession = websocket::Session<KaspaRpc>;
+
+/// The protocol of a Kaspa node, over a chain and an upstream.
+pub struct KaspaRpc {
+    /// The chain that requests are answered from.
+    pub(crate) chain: ChainReader,
+    pub(crate) network: Network,
+    pub(crate) forward: Arc<dyn Forward>,
+    pub(crate) settings: Settings,
+    /// Counters, for the node's metrics.
+    pub requests: Arc<RequestMetrics>,
+    next_listener: AtomicU64,
+}
+
+/// The settings of the protocol. Those of connections and subscriptions are in `websocket::Config`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether methods that change the upstream node are forwarded: shutdown, ban, unban, addPeer and
+    /// resolveFinalityConflict (`--allow-unsafe-rpc`). The upstream runs with `--unsaferpc`, so it runs them for anyone.
+    /// Default false.
+    pub allow_unsafe_rpc: bool,
+    /// Milliseconds that the reply to a forwarded request may take, its wait for a connection included. Default 180,000:
+    /// a kaspad under load takes up to a minute for getBlocks.
+    pub forward_timeout_ms: u64,
+    /// Milliseconds in which a client must read a list of UTXOs or balances. The state that the list is read from stays
+    /// in memory meanwhile: up to 5 MB for each chain block. Default 120,000.
+    pub list_timeout_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { allow_unsafe_rpc: false, forward_timeout_ms: 180_000, list_timeout_ms: 120_000 }
+    }
+}
+
+/// The items of a notification that a slow client gets conflated: wRPC has no such notifications.
+pub enum NoItems {}
+
+impl ConflatableItems for NoItems {
+    type State = ();
+
+    fn conflate(&self, (): &mut ()) -> usize {
+        match *self {}
+    }
+
+    fn bytes(&self) -> usize {
+        match *self {}
+    }
+}
+
+impl ProtocolTypes for KaspaRpc {
+    type Subscription = Subscription;
+    type Items = NoItems;
+    type Block = LedgerBlock;
+    type SessionState = SessionState;
+}
+
+impl KaspaRpc {
+    /// Creates the server of all connections, without any. Its publications start at the sink that readers see now.
+    ///
+    /// `config.limits.unrooted_max` must be at least twice the chain's depth, and 2,000 more for a step that catches up.
+    pub fn serve(
+        chain: ChainReader,
+        network: Network,
+        forward: Arc<dyn Forward>,
+        settings: Settings,
+        config: Config,
+        pool: Arc<Pool>,
+        clients: Arc<RateLimiter>,
+    ) -> Arc<KaspaServer> {
+        let next_listener = AtomicU64::new(1);
+        let requests = Arc::new(RequestMetrics::new());
+        let protocol = Self { chain, network, forward, settings, requests, next_listener };
+        Arc::new(KaspaServer::new(protocol, config, pool, clients))
+    }
+
+    /// Returns the prefix of addresses in replies and notifications.
+    pub(crate) fn prefix(&self) -> Prefix {
+        self.network.prefix()
+    }
+
+    /// Returns the UTXO set of the virtual block, from which kaspad answers.
+    pub(crate) fn virtual_view(&self) -> View {
+        self.chain.utxos.view(Commitment::Processed)
+    }
+
+    /// Returns a number that no listener has yet.
+    pub(crate) fn allocate_listener(&self) -> u64 {
+        self.next_listener.fetch_add(1, Ordering::Relaxed)
+    }
+}

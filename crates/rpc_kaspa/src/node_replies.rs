@@ -1,0 +1,106 @@
+//! The replies to getServerInfo and getInfo: the upstream's, with the fields that differ here.
+//!
+//! UTXOs are found by address, whether or not the upstream has an index. The DAA score is that of the state that
+//! requests are answered from. The node is not in sync after a block that was refused.
+
+use kaspa::{
+    BorshReply, BorshServerMessage, JsonServerMessage, Method, NodeInfo, Operation, ServerInfo,
+};
+use serde::Deserialize;
+
+use crate::kaspa_rpc::KaspaRpc;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonServerInfo {
+    rpc_api_version: u16,
+    rpc_api_revision: u16,
+    server_version: String,
+    is_synced: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonNodeInfo {
+    p2p_id: String,
+    mempool_size: u64,
+    server_version: String,
+    is_synced: bool,
+    has_notify_command: bool,
+    has_message_id: bool,
+}
+
+/// Returns another reply in Borsh, if the operation has one. `None`: the upstream's is passed on.
+pub(crate) fn adapt_borsh(
+    rpc: &KaspaRpc,
+    id: u64,
+    operation: Operation,
+    frame: &[u8],
+) -> Option<Vec<u8>> {
+    let Operation::Method(method @ (Method::GetServerInfo | Method::GetInfo)) = operation else {
+        return None;
+    };
+    let message = BorshServerMessage::parse(frame).ok()?;
+    let BorshServerMessage::Reply(BorshReply { result: Ok(structure), .. }) = message else {
+        return None;
+    };
+    if method == Method::GetServerInfo {
+        let info = ServerInfo::decode_borsh(structure).ok()?;
+        return Some(adapt_server_info(rpc, info).encode_borsh(id));
+    }
+    let info = NodeInfo::decode_borsh(structure).ok()?;
+    Some(adapt_node_info(rpc, info).encode_borsh(id))
+}
+
+/// Returns another reply in JSON, if the operation has one. `None`: the upstream's is passed on.
+pub(crate) fn adapt_json(
+    rpc: &KaspaRpc,
+    id: u64,
+    operation: Operation,
+    text: &str,
+) -> Option<Vec<u8>> {
+    let Operation::Method(method @ (Method::GetServerInfo | Method::GetInfo)) = operation else {
+        return None;
+    };
+    let params = JsonServerMessage::parse(text).ok()?.result().ok()??.get();
+    if method == Method::GetServerInfo {
+        let info: JsonServerInfo = serde_json::from_str(params).ok()?;
+        let info = ServerInfo {
+            rpc_api_version: info.rpc_api_version,
+            rpc_api_revision: info.rpc_api_revision,
+            server_version: info.server_version,
+            network: rpc.network,
+            has_utxo_index: true,
+            is_synced: info.is_synced,
+            virtual_daa_score: 0,
+        };
+        return Some(adapt_server_info(rpc, info).encode_json(id));
+    }
+    let info: JsonNodeInfo = serde_json::from_str(params).ok()?;
+    let info = NodeInfo {
+        p2p_id: info.p2p_id,
+        mempool_size: info.mempool_size,
+        server_version: info.server_version,
+        is_utxo_indexed: true,
+        is_synced: info.is_synced,
+        has_notify_command: info.has_notify_command,
+        has_message_id: info.has_message_id,
+    };
+    Some(adapt_node_info(rpc, info).encode_json(id))
+}
+
+fn adapt_server_info(rpc: &KaspaRpc, info: ServerInfo) -> ServerInfo {
+    let status = rpc.chain.status();
+    ServerInfo {
+        network: rpc.network,
+        has_utxo_index: true,
+        is_synced: info.is_synced && status.refused.is_none(),
+        virtual_daa_score: status.virtual_daa_score,
+        ..info
+    }
+}
+
+fn adapt_node_info(rpc: &KaspaRpc, info: NodeInfo) -> NodeInfo {
+    let is_synced = info.is_synced && rpc.chain.status().refused.is_none();
+    NodeInfo { is_utxo_indexed: true, is_synced, ..info }
+}

@@ -1,0 +1,198 @@
+//! HTTP on a port of wRPC: the route of Kaspa's resolver, the state of the node, and a hint for everything else.
+//!
+//! A client that has a resolver's URL asks for a node of a network and an encoding
+//! (`/v2/kaspa/NETWORK/tls|any/wrpc/borsh|json`). The reply names this node, by the host that the client reached.
+//! `/health` and `/ready` are about the chain: 503 after a block that was refused, since nothing newer is proven.
+//! Not here: connections after the upgrade to WebSocket ([`crate::KaspaPort`]).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chain_kaspa::VirtualMode;
+use http_server::{ClientRefusal, HttpRequest, HttpService, ResponseBody, response, text_response};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::uri::Authority;
+use hyper::{Method, Response, StatusCode};
+use kaspa::{Encoding, Network};
+use serde_json::json;
+
+use crate::kaspa_rpc::KaspaServer;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+/// The chain block whose UTXO set was proven last.
+const PROVEN_BLOCK: HeaderName = HeaderName::from_static("hydrant-proven-block");
+/// The state of the virtual UTXO set: `exact`, `joining` or `off`.
+const VIRTUAL_STATE: HeaderName = HeaderName::from_static("hydrant-virtual-state");
+/// The id of this node in a resolver's reply. Clients show it.
+const RESOLVER_UID: &str = "hydrant";
+
+/// The URLs of a node's wRPC ports, as its clients reach them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortUrls {
+    /// The host, if clients reach the node by another one than they name in a request.
+    pub host: Option<String>,
+    /// The port for Borsh, if it is open.
+    pub borsh: Option<u16>,
+    /// The port for JSON, if it is open.
+    pub json: Option<u16>,
+    /// Whether the ports speak TLS.
+    pub is_tls: bool,
+}
+
+/// The HTTP service of a port.
+pub struct PortService {
+    server: Arc<KaspaServer>,
+    urls: PortUrls,
+}
+
+impl PortUrls {
+    /// Returns the body of the resolver's reply. `None` if the path does not ask for a port of this node.
+    fn resolve(&self, network: Network, path: &str, reached_host: Option<&str>) -> Option<String> {
+        let path = path.strip_prefix("/v2/kaspa/")?;
+        let mut parts = path.split('/');
+        let requested: Network = parts.next()?.parse().ok()?;
+        let needs_tls = match parts.next()? {
+            "tls" => true,
+            "any" => false,
+            _ => return None,
+        };
+        let protocol = parts.next()?;
+        let encoding = match parts.next()? {
+            "borsh" => Encoding::Borsh,
+            "json" => Encoding::Json,
+            _ => return None,
+        };
+        let is_whole = parts.next().is_none();
+        if requested != network || protocol != "wrpc" || !is_whole || (needs_tls && !self.is_tls) {
+            return None;
+        }
+        let port = match encoding {
+            Encoding::Borsh => self.borsh?,
+            Encoding::Json => self.json?,
+        };
+        let authority: Option<Authority> = reached_host.and_then(|host| host.parse().ok());
+        let host = self.host.as_deref().or_else(|| authority.as_ref().map(Authority::host))?;
+        let scheme = if self.is_tls { "wss" } else { "ws" };
+        Some(json!({ "uid": RESOLVER_UID, "url": format!("{scheme}://{host}:{port}") }).to_string())
+    }
+}
+
+impl PortService {
+    /// Creates the service of one of the ports.
+    pub fn new(server: Arc<KaspaServer>, urls: PortUrls) -> Self {
+        Self { server, urls }
+    }
+
+    fn health(&self) -> Response<ResponseBody> {
+        let status = self.server.chain.status();
+        let mut response = match &status.refused {
+            None => text_response(StatusCode::OK, "ok\n"),
+            Some(refused) => {
+                let text = format!("block {} is refused: {}\n", refused.hash, refused.reason);
+                text_response(StatusCode::SERVICE_UNAVAILABLE, text)
+            }
+        };
+        let headers = response.headers_mut();
+        if let Ok(hash) = HeaderValue::try_from(status.sink.hash.to_string()) {
+            headers.insert(PROVEN_BLOCK, hash);
+        }
+        let mode = match status.virtual_state.mode {
+            VirtualMode::Off => "off",
+            VirtualMode::Joining => "joining",
+            VirtualMode::Exact => "exact",
+        };
+        headers.insert(VIRTUAL_STATE, HeaderValue::from_static(mode));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+impl HttpService for PortService {
+    async fn handle(&self, request: HttpRequest) -> Response<ResponseBody> {
+        let head = &request.head;
+        let path = head.uri.path();
+        let is_read = matches!(head.method, Method::GET | Method::HEAD);
+        if is_read && matches!(path, "/health" | "/ready") {
+            return self.health();
+        }
+        let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let resolved =
+            if is_read { self.urls.resolve(self.server.network, path, host) } else { None };
+        if let Some(body) = resolved {
+            return response(StatusCode::OK, JSON, Bytes::from(body).into());
+        }
+        if path.starts_with("/v2/") {
+            return text_response(StatusCode::NOT_FOUND, "no such node\n");
+        }
+        let hint = "wRPC is served over WebSocket: use ws:// and wss:// URLs\n";
+        let mut response = text_response(StatusCode::UPGRADE_REQUIRED, hint);
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        response
+    }
+
+    fn refuse(&self, _path: &str, status: StatusCode, message: &str) -> Response<ResponseBody> {
+        text_response(status, format!("{message}\n"))
+    }
+
+    fn is_resource(&self, path: &str) -> bool {
+        path.starts_with("/v2/")
+    }
+
+    fn is_served_while_draining(&self, path: &str) -> bool {
+        matches!(path, "/health" | "/ready")
+    }
+
+    fn refuse_client(&self, _path: &str, refusal: ClientRefusal) -> Response<ResponseBody> {
+        let mut response = text_response(refusal.status, format!("{}\n", refusal.message));
+        if let Some(seconds) = refusal.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        matches!(path, "/health" | "/ready")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn urls() -> PortUrls {
+        PortUrls { host: None, borsh: Some(17_510), json: None, is_tls: false }
+    }
+
+    #[test]
+    fn a_resolver_names_the_host_that_the_client_reached() {
+        let path = "/v2/kaspa/simnet/any/wrpc/borsh";
+        let resolve =
+            |urls: &PortUrls, host: Option<&str>| urls.resolve(Network::Simnet, path, host);
+        let reply = |url: &str| Some(format!(r#"{{"uid":"hydrant","url":"{url}"}}"#));
+        assert_eq!(resolve(&urls(), Some("node.test:80")), reply("ws://node.test:17510"));
+        assert_eq!(resolve(&urls(), Some("[::1]:80")), reply("ws://[::1]:17510"));
+        assert_eq!(resolve(&urls(), None), None);
+        assert_eq!(resolve(&urls(), Some("\"}, \"url\":")), None);
+        let proxied = PortUrls { host: Some("public.test".to_owned()), is_tls: true, ..urls() };
+        assert_eq!(resolve(&proxied, Some("inner")), reply("wss://public.test:17510"));
+    }
+
+    #[test]
+    fn a_resolver_names_no_port_that_is_not_there() {
+        let paths = [
+            "/v2/kaspa/mainnet/any/wrpc/borsh",
+            "/v2/kaspa/simnet/tls/wrpc/borsh",
+            "/v2/kaspa/simnet/any/wrpc/json",
+            "/v2/kaspa/simnet/any/grpc/borsh",
+            "/v2/kaspa/simnet/any/wrpc/borsh/more",
+            "/v2/kaspa/simnet/any/wrpc",
+            "/v2/kaspa//any/wrpc/borsh",
+            "/v1/kaspa/simnet/any/wrpc/borsh",
+            "/",
+        ];
+        for path in paths {
+            assert_eq!(urls().resolve(Network::Simnet, path, Some("node.test")), None, "{path}");
+        }
+    }
+}

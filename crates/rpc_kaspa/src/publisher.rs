@@ -1,0 +1,201 @@
+//! From the chain's events and the upstream's notifications to the queues of clients.
+//!
+//! Input: the events of each publication of the chain, in order, and notifications of the upstream. Output: all nine
+//! notifications, with the shapes and in the order of kaspad: within one publication UtxosChanged,
+//! PruningPointUtxoSetOverride, SinkBlueScoreChanged, VirtualDaaScoreChanged, VirtualChainChanged. A client that is
+//! notified and then asks sees at least that state.
+//! From the upstream: BlockAdded, NewBlockTemplate, FinalityConflict, FinalityConflictResolved. The bytes of BlockAdded
+//! are passed on, so it is subscribed to in both encodings.
+//! Invariant: a notification is encoded once for each subscription. The publisher never waits for a client.
+//! Not here: the thread (`publisher_thread`), matching and queues (`subscriptions`).
+
+use std::sync::Arc;
+
+use chain_kaspa::{ChainEvent, LedgerBlock, Tips};
+use kaspa::{ChainChange, Encoding, Event, Notification};
+use ledger::{BlockId, Commitment};
+use subscriptions::{AfterDelivery, CloseReason, Position, Publication};
+use websocket::{Payload, SharedBytes};
+
+use crate::kaspa_rpc::KaspaServer;
+use crate::messages::to_message;
+use crate::subscription::Subscription;
+use crate::utxo_notification::publish_utxos;
+
+/// Publishes notifications. A server has one.
+pub struct Publisher {
+    server: Arc<KaspaServer>,
+    /// The number of the last notification that is not of a set.
+    position: u64,
+    /// The block that the log of blocks started at. Blocks below are not in it.
+    start: BlockId,
+    /// The newest virtual block.
+    virtual_block: Option<Arc<LedgerBlock>>,
+}
+
+impl Publisher {
+    /// Creates the publisher of a server. It starts at the sink that readers see now.
+    pub fn new(server: Arc<KaspaServer>) -> Self {
+        let (_, start) = server.chain.utxos.version_and_block(Commitment::Confirmed);
+        server.subscriptions.start_at(|_| start);
+        Self { server, position: 0, start, virtual_block: None }
+    }
+
+    /// Publishes the events of a publication of the chain.
+    pub fn publish_chain(&mut self, events: &[ChainEvent]) {
+        for event in events {
+            match event {
+                ChainEvent::BlockAdded(block) => self.add_block(block),
+                ChainEvent::TipsMoved(tips) => self.move_tips(*tips),
+                ChainEvent::UtxoSetReplaced => {
+                    self.notify_all(&Notification::PruningPointUtxoSetOverride);
+                }
+                ChainEvent::SinkBlueScoreChanged { blue_score } => {
+                    let sink_blue_score = *blue_score;
+                    self.notify_all(&Notification::SinkBlueScoreChanged { sink_blue_score });
+                }
+                ChainEvent::VirtualDaaScoreChanged { daa_score } => {
+                    let virtual_daa_score = *daa_score;
+                    self.notify_all(&Notification::VirtualDaaScoreChanged { virtual_daa_score });
+                }
+                ChainEvent::ChainChanged(change) => self.notify_chain(change),
+                ChainEvent::BlockDropped(block) => self.drop_block(*block),
+                // Clients see a chain without new blocks.
+                ChainEvent::BlockRefused { .. } => {}
+            }
+        }
+    }
+
+    /// Publishes a notification of the upstream, which came in this encoding. One that the chain makes itself is
+    /// ignored.
+    pub fn publish_upstream(&mut self, encoding: Encoding, notification: &Notification) {
+        match notification {
+            Notification::BlockAdded(_) => self.notify(encoding, notification),
+            Notification::NewBlockTemplate
+            | Notification::FinalityConflict { .. }
+            | Notification::FinalityConflictResolved { .. } => self.notify_all(notification),
+            Notification::VirtualChainChanged(_)
+            | Notification::UtxosChanged(_)
+            | Notification::SinkBlueScoreChanged { .. }
+            | Notification::VirtualDaaScoreChanged { .. }
+            | Notification::PruningPointUtxoSetOverride => {}
+        }
+    }
+
+    /// Closes all connections: events were lost that may have been for any of them. The next events continue.
+    pub fn close_all(&self) {
+        self.server.subscriptions.close_all(CloseReason::EventsLost);
+    }
+
+    fn add_block(&mut self, block: &Arc<LedgerBlock>) {
+        if block.info.is_virtual {
+            self.virtual_block = Some(Arc::clone(block));
+        }
+        let subscriptions = &self.server.subscriptions;
+        let added =
+            subscriptions.add_block(block.id, block.parent, Arc::clone(block), block.bytes());
+        if let Err(error) = added {
+            // The next move of the tips finds the gap.
+            tracing::error!(%error, "the log of blocks is full");
+        }
+    }
+
+    fn move_tips(&mut self, tips: Tips) {
+        if !self.advance_processed(tips.processed) {
+            self.restart(tips);
+        }
+        // Blocks below the start are not in the log. The root passes it later.
+        if tips.finalized.slot > self.start.slot {
+            let subscriptions = &self.server.subscriptions;
+            let advanced = subscriptions.advance(Commitment::Finalized, tips.finalized).map(drop);
+            if let Err(error) = advanced {
+                tracing::error!(%error, "a final block is not in the log of blocks");
+                self.restart(tips);
+            }
+        }
+    }
+
+    /// Publishes the move of the virtual block. False if the log has a gap.
+    fn advance_processed(&self, to: BlockId) -> bool {
+        let subscriptions = &self.server.subscriptions;
+        let Ok(steps) = subscriptions.advance(Commitment::Processed, to) else { return false };
+        publish_utxos(&self.server, &steps);
+        true
+    }
+
+    /// Continues after a gap. Its blocks cannot be published, so every client is closed.
+    fn restart(&mut self, tips: Tips) {
+        tracing::error!(
+            slot = tips.confirmed.slot,
+            "a block does not lead back to the published chain: all clients are closed"
+        );
+        self.close_all();
+        let subscriptions = &self.server.subscriptions;
+        self.start = tips.confirmed;
+        subscriptions.start_at(|_| tips.confirmed);
+        let tip = self.virtual_block.clone().filter(|block| block.id == tips.processed);
+        if let Some(block) = tip {
+            self.add_block(&block);
+            if !self.advance_processed(block.id) {
+                tracing::error!("the virtual block is not above the sink");
+            }
+        }
+    }
+
+    fn drop_block(&mut self, block: BlockId) {
+        if let Err(error) = self.server.subscriptions.drop_fork(block) {
+            tracing::error!(%error, "a dropped block is still published");
+        }
+    }
+
+    /// Notifies of a change of the chain: with ids, and without.
+    fn notify_chain(&mut self, change: &Arc<ChainChange>) {
+        for encoding in Encoding::ALL {
+            for has_accepted_ids in [false, true] {
+                self.publish(Subscription::ChainChanges { encoding, has_accepted_ids }, || {
+                    let mut change = ChainChange::clone(change);
+                    if !has_accepted_ids {
+                        change.accepted.clear();
+                    }
+                    encode(encoding, &Notification::VirtualChainChanged(change))
+                });
+            }
+        }
+    }
+
+    fn notify_all(&mut self, notification: &Notification) {
+        for encoding in Encoding::ALL {
+            self.notify(encoding, notification);
+        }
+    }
+
+    fn notify(&mut self, encoding: Encoding, notification: &Notification) {
+        let event: Event = notification.event();
+        self.publish(Subscription::Event(encoding, event), || encode(encoding, notification));
+    }
+
+    /// Delivers a notification, if anybody has the subscription.
+    fn publish(&mut self, subscription: Subscription, encode: impl FnOnce() -> Vec<u8>) {
+        let subscriptions = &self.server.subscriptions;
+        let found = subscriptions.matches().matching(subscription.topic(), []);
+        let Some(found) = found.into_iter().next() else { return };
+        self.position += 1;
+        let message = to_message(subscription.encoding(), encode());
+        let body = Payload::Whole(SharedBytes::new(message, subscriptions.queue_memory()));
+        let bytes = body.bytes();
+        subscriptions.deliver([Publication {
+            subscription: found.id,
+            body,
+            bytes,
+            at: Position(self.position),
+            after_delivery: AfterDelivery::Continue,
+        }]);
+    }
+}
+
+fn encode(encoding: Encoding, notification: &Notification) -> Vec<u8> {
+    match encoding {
+        Encoding::Borsh => notification.encode_borsh(),
+        Encoding::Json => notification.encode_json(),
+    }
+}

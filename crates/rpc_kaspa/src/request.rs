@@ -1,0 +1,169 @@
+//! A client's message as a request: its operation, its check, and its parameters.
+//!
+//! Input: a message of a port. Output: a [`Request`], or the reason for which the connection is closed, as kaspad closes
+//! it: a message without a known operation.
+//! Cost: the length of the message, some milliseconds for a megabyte. Lists are read in parts afterwards.
+
+use bytes::Bytes;
+use kaspa::{
+    BorshRequest, Encoding, JsonRequest, KaspaAddress, Method, Operation, Scope, ServerError,
+    check_borsh_request,
+};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use websocket::IncomingMessage;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// The id that the reply repeats. Without one the message gets no reply.
+    pub(crate) id: Option<u64>,
+    pub(crate) operation: Operation,
+    message: Message,
+}
+
+/// A message in the encoding of its port.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Borsh(Bytes),
+    Json(Utf8Bytes),
+}
+
+/// A message for which kaspad closes the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed {
+    pub(crate) code: CloseCode,
+    pub(crate) reason: &'static str,
+}
+
+impl Malformed {
+    const NOT_BINARY: Self =
+        Self { code: CloseCode::Unsupported, reason: "messages in Borsh are binary" };
+    const NOT_UTF8: Self = Self { code: CloseCode::Invalid, reason: "messages in JSON are UTF-8" };
+    const NOT_A_REQUEST: Self =
+        Self { code: CloseCode::Invalid, reason: "a message without a known operation" };
+}
+
+/// Whether a message of an operation may be longer than others: it has a list, or a transaction.
+pub(crate) fn may_be_long(operation: Operation) -> bool {
+    match operation {
+        Operation::Subscribe | Operation::Unsubscribe => true,
+        Operation::Method(method) => matches!(
+            method,
+            Method::GetUtxosByAddresses
+                | Method::GetBalancesByAddresses
+                | Method::GetMempoolEntriesByAddresses
+                | Method::GetDaaScoreTimestampEstimate
+                | Method::SubmitBlock
+                | Method::SubmitTransaction
+                | Method::SubmitTransactionReplacement
+        ),
+        Operation::Notification(_) | Operation::Unserved(_) => false,
+    }
+}
+
+impl Request {
+    /// Reads the head of a message. Its parameters are not read.
+    pub(crate) fn parse(encoding: Encoding, message: IncomingMessage) -> Result<Self, Malformed> {
+        match (encoding, message) {
+            (Encoding::Borsh, IncomingMessage::Binary(bytes)) => {
+                let parsed = BorshRequest::parse(&bytes);
+                let BorshRequest { id, operation, .. } =
+                    parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
+                Ok(Self { id, operation, message: Message::Borsh(bytes) })
+            }
+            (Encoding::Borsh, IncomingMessage::Text(_)) => Err(Malformed::NOT_BINARY),
+            (Encoding::Json, IncomingMessage::Text(text)) => Self::parse_json(text),
+            // kaspad reads bytes as a text.
+            (Encoding::Json, IncomingMessage::Binary(bytes)) => {
+                let text = Utf8Bytes::try_from(bytes).map_err(|_| Malformed::NOT_UTF8)?;
+                Self::parse_json(text)
+            }
+        }
+    }
+
+    fn parse_json(text: Utf8Bytes) -> Result<Self, Malformed> {
+        let parsed = JsonRequest::parse(&text);
+        let JsonRequest { id, operation, .. } = parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
+        Ok(Self { id, operation, message: Message::Json(text) })
+    }
+
+    /// Returns the same request with another message.
+    pub(crate) fn with_message(self, message: Message) -> Self {
+        Self { message, ..self }
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        match &self.message {
+            Message::Borsh(_) => Encoding::Borsh,
+            Message::Json(_) => Encoding::Json,
+        }
+    }
+
+    pub(crate) fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// Checks that each count and each length of the parameters is backed by bytes.
+    pub(crate) fn check(&self) -> Result<(), ServerError> {
+        match &self.message {
+            Message::Borsh(_) => {
+                check_borsh_request(&self.borsh()?).map_err(|_| ServerError::InvalidPayload)
+            }
+            // It was parsed as JSON, which has no counts.
+            Message::Json(_) => Ok(()),
+        }
+    }
+
+    /// The request, if it is in Borsh.
+    pub(crate) fn borsh(&self) -> Result<BorshRequest<'_>, ServerError> {
+        match &self.message {
+            Message::Borsh(bytes) => {
+                BorshRequest::parse(bytes).map_err(|_| ServerError::InvalidPayload)
+            }
+            Message::Json(_) => Err(ServerError::InvalidPayload),
+        }
+    }
+
+    /// The request, if it is in JSON. Cost: the length of the message.
+    pub(crate) fn json(&self) -> Result<JsonRequest<'_>, ServerError> {
+        match &self.message {
+            Message::Json(text) => JsonRequest::parse(text).map_err(|_| ServerError::InvalidParams),
+            Message::Borsh(_) => Err(ServerError::InvalidParams),
+        }
+    }
+
+    /// The address of getBalanceByAddress.
+    pub(crate) fn address(&self) -> Result<KaspaAddress, ServerError> {
+        self.read(|request| request.address(), |request| request.address())
+    }
+
+    /// Checks a request without parameters. In Borsh that was done.
+    pub(crate) fn check_no_params(&self) -> Result<(), ServerError> {
+        self.read(|_| Ok(()), |request| request.no_params())
+    }
+
+    /// The scope of subscribe and unsubscribe.
+    pub(crate) fn scope(&self) -> Result<Scope, ServerError> {
+        self.read(|request| request.scope(), |request| request.scope())
+    }
+
+    fn read<T>(
+        &self,
+        borsh: impl FnOnce(&BorshRequest<'_>) -> Result<T, kaspa::BorshError>,
+        json: impl FnOnce(&JsonRequest<'_>) -> Result<T, serde_json::Error>,
+    ) -> Result<T, ServerError> {
+        match &self.message {
+            Message::Borsh(_) => borsh(&self.borsh()?).map_err(|_| ServerError::InvalidPayload),
+            Message::Json(_) => json(&self.json()?).map_err(|_| ServerError::InvalidParams),
+        }
+    }
+
+    /// The whole message.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self.message {
+            Message::Borsh(bytes) => bytes,
+            Message::Json(text) => text.into(),
+        }
+    }
+}

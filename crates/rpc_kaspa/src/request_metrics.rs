@@ -1,0 +1,80 @@
+//! Counters of requests, by encoding and method, and of refused ones, by cause.
+
+use kaspa::{Encoding, Method, Operation};
+use metrics::{Collector, Counters, Exposition, MetricKind};
+
+/// Codes of operations: a counter for each, in each encoding.
+const CODES: usize = 1 << u8::BITS;
+
+/// Why a request is refused here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalCause {
+    /// The message has no known operation, so its connection is closed.
+    Malformed,
+    /// There is no such method, or the parameters have another shape.
+    Rejected,
+    /// The method is for unsafe mode.
+    SafeMode,
+    /// The client is over a limit.
+    Limited,
+}
+
+const CAUSES: [(RefusalCause, &str); 4] = [
+    (RefusalCause::Malformed, "malformed"),
+    (RefusalCause::Rejected, "rejected"),
+    (RefusalCause::SafeMode, "safe_mode"),
+    (RefusalCause::Limited, "limited"),
+];
+
+/// Counts the requests of all connections.
+pub struct RequestMetrics {
+    requests: Counters,
+    refused: Counters,
+}
+
+impl RequestMetrics {
+    pub(crate) fn new() -> Self {
+        let requests = Counters::new(Encoding::ALL.len() * CODES);
+        Self { requests, refused: Counters::new(CAUSES.len()) }
+    }
+
+    /// Counts a request.
+    pub(crate) fn record(&self, encoding: Encoding, operation: Operation) {
+        self.requests.add(request_index(encoding, operation), 1);
+    }
+
+    /// Counts a refused request.
+    pub(crate) fn record_refused(&self, cause: RefusalCause) {
+        self.refused.add(cause as usize, 1);
+    }
+}
+
+fn request_index(encoding: Encoding, operation: Operation) -> usize {
+    encoding as usize * CODES + usize::from(operation.code())
+}
+
+impl Collector for RequestMetrics {
+    fn write(&self, out: &mut Exposition) {
+        let help = "Requests of wRPC, by encoding and method.";
+        let mut family = out.family("hydrant_kaspa_requests_total", MetricKind::Counter, help);
+        let methods = Method::ALL.iter().map(|method| Operation::Method(*method));
+        let operations: Vec<Operation> =
+            methods.chain([Operation::Subscribe, Operation::Unsubscribe]).collect();
+        for encoding in Encoding::ALL {
+            let encoding_name = match encoding {
+                Encoding::Borsh => "borsh",
+                Encoding::Json => "json",
+            };
+            for operation in &operations {
+                let labels = [("encoding", encoding_name), ("method", operation.name())];
+                family.put(&labels, self.requests.sum(request_index(encoding, *operation)));
+            }
+        }
+        let help = "Requests of wRPC that are refused, by cause.";
+        let name = "hydrant_kaspa_refused_requests_total";
+        let mut family = out.family(name, MetricKind::Counter, help);
+        for (cause, name) in CAUSES {
+            family.put(&[("cause", name)], self.refused.sum(cause as usize));
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! subscribe and unsubscribe, as kaspad runs them.
+//!
+//! Rules: a client has at most one subscription to each event. That to changes of UTXOs is to all of them, or to a set of
+//! addresses: an empty list starts all, or stops whatever there is; a list adds to the set, or removes from it. A list
+//! that is added to all narrows the subscription to the list. Removing from all has no effect.
+//! Shape: the addresses are read, registered and indexed in steps of some tens of microseconds. The reply comes last, and
+//! every publication after it is delivered.
+//! Errors: those of the limits. The subscription is unchanged then. kaspad has no errors of unsubscribe.
+//! Bounds: `subscriptions::Limits`.
+
+use chain_kaspa::LedgerBlock;
+use kaspa::{
+    Encoding, Event, KaspaAddress, Operation, Scope, ServerError, encode_borsh_subscribed,
+    encode_borsh_unsubscribed, encode_json_subscribed, encode_json_unsubscribed,
+};
+use ledger::{Address, Commitment};
+use subscriptions::{
+    Activation, AddressSet, CatchUp, Position, ResumeFrom, SetChange, SetChangeResult,
+    SetSubscription, SetUpdate, SlowConsumerPolicy, SubscribeError, SubscriptionId,
+    UnsubscribeTask,
+};
+use websocket::{Payload, SessionOutput};
+
+use crate::address_cursor::AddressCursor;
+use crate::call::{Call, StepOutput};
+use crate::client_subscriptions::UtxoSubscription;
+use crate::kaspa_rpc::NoItems;
+use crate::subscription::{SCRIPTS, Subscription};
+
+/// Addresses that a step reads and registers.
+const STEP_ADDRESSES: usize = 512;
+/// A set of up to this many addresses is subscribed to in one step, and shared with clients that have the same. A larger
+/// one is added to an empty set in steps.
+const ONE_STEP_ADDRESSES_MAX: usize = 2_048;
+/// From the next publication on: greater than the number of any step.
+const FROM_NOW: ResumeFrom = ResumeFrom::Step(u64::MAX);
+/// The error of kaspad's address tracker.
+const TRACKER_FULL: &str = "the address store reached the maximum capacity";
+
+type Update = SetUpdate<Subscription, Payload<NoItems>, LedgerBlock>;
+type Removal = UnsubscribeTask<Subscription, Payload<NoItems>, LedgerBlock>;
+
+/// A call of subscribe or unsubscribe.
+pub(crate) struct ScopeTask {
+    call: Call,
+    phase: Phase,
+}
+
+enum Phase {
+    Start,
+    Register(Box<Registration>),
+    /// Adds to a set.
+    Add(Box<Update>, SetOwner),
+    /// Removes from a set.
+    Remove(Box<Update>, SubscriptionId),
+    /// Ends a subscription that another one replaces, once its queued notifications are written.
+    Replaced(SubscriptionId),
+    /// Cleans up a set that has ended. Then comes the reply.
+    End(Box<Removal>),
+}
+
+/// The addresses so far.
+struct Registration {
+    cursor: AddressCursor,
+    set: AddressSet,
+}
+
+/// The subscription whose set is changed.
+#[derive(Clone, Copy)]
+enum SetOwner {
+    /// The client's.
+    Current,
+    /// A new one, which becomes the client's if all addresses have room.
+    New(SubscriptionId),
+}
+
+impl ScopeTask {
+    pub(crate) fn new(call: Call) -> Self {
+        Self { call, phase: Phase::Start }
+    }
+
+    pub(crate) fn step(self) -> StepOutput<Self> {
+        let Self { call, phase } = self;
+        match phase {
+            Phase::Start => start(call),
+            Phase::Register(registration) => register(call, registration),
+            Phase::Add(mut update, owner) => match update.step() {
+                Ok(None) => more(call, Phase::Add(update, owner)),
+                Ok(Some(result)) => finish_addition(call, owner, &result),
+                Err(error) => {
+                    if let SetOwner::New(id) = owner {
+                        call.session.unsubscribe(id);
+                    }
+                    fail(&call, &error)
+                }
+            },
+            Phase::Remove(mut update, id) => match update.step() {
+                Ok(None) => more(call, Phase::Remove(update, id)),
+                Ok(Some(result)) if result.len == 0 => {
+                    call.session.state.subscriptions.lock().utxos = UtxoSubscription::None;
+                    end(call, id)
+                }
+                Ok(Some(_)) | Err(_) => acknowledge(&call),
+            },
+            Phase::Replaced(id) => end(call, id),
+            Phase::End(mut removal) => {
+                if removal.step() {
+                    return more(call, Phase::End(removal));
+                }
+                acknowledge(&call)
+            }
+        }
+    }
+}
+
+fn more(call: Call, phase: Phase) -> StepOutput<ScopeTask> {
+    (Vec::new(), Some(Box::new(ScopeTask { call, phase })))
+}
+
+fn is_subscribe(call: &Call) -> bool {
+    call.request.operation == Operation::Subscribe
+}
+
+/// The reply to a call that succeeded.
+fn acknowledge(call: &Call) -> StepOutput<ScopeTask> {
+    let listener =
+        *call.session.state.listener_number.get_or_init(|| call.server.allocate_listener());
+    call.reply(match (call.encoding(), is_subscribe(call)) {
+        (Encoding::Borsh, true) => encode_borsh_subscribed(call.id, listener),
+        (Encoding::Borsh, false) => encode_borsh_unsubscribed(call.id),
+        (Encoding::Json, true) => encode_json_subscribed(call.id, listener),
+        (Encoding::Json, false) => encode_json_unsubscribed(call.id),
+    })
+}
+
+fn fail(call: &Call, error: &SubscribeError) -> StepOutput<ScopeTask> {
+    if !is_subscribe(call) {
+        return acknowledge(call);
+    }
+    call.fail(match error {
+        SubscribeError::AddressesFull { .. } => TRACKER_FULL.to_owned(),
+        error => error.to_string(),
+    })
+}
+
+fn start(call: Call) -> StepOutput<ScopeTask> {
+    let Ok(cursor) = AddressCursor::find(&call.request) else { return start_event(call) };
+    let set = AddressSet::empty(call.server.chain.utxos.addresses());
+    let mut registration = Box::new(Registration { cursor, set });
+    match registration.cursor.read(&call.request, STEP_ADDRESSES) {
+        Err(error) => call.reject(&error),
+        Ok(addresses) if addresses.is_empty() => change_all(call),
+        Ok(addresses) => match registration.add(&call, &addresses) {
+            Ok(()) => more(call, Phase::Register(registration)),
+            Err(error) => fail(&call, &error),
+        },
+    }
+}
+
+/// Handles a scope without addresses. It is short.
+fn start_event(call: Call) -> StepOutput<ScopeTask> {
+    let encoding = call.encoding();
+    match call.request.scope() {
+        Ok(Scope::VirtualChainChanged { include_accepted_transaction_ids: has_accepted_ids }) => {
+            let subscription = Subscription::ChainChanges { encoding, has_accepted_ids };
+            change_event(call, Event::VirtualChainChanged, subscription)
+        }
+        Ok(Scope::Other(event)) => change_event(call, event, Subscription::Event(encoding, event)),
+        // It has addresses, so it is not valid.
+        Ok(Scope::UtxosChanged { .. }) => call.reject(&ServerError::InvalidParams),
+        Err(error) => call.reject(&error),
+    }
+}
+
+/// Starts or stops an event that has no addresses.
+fn change_event(call: Call, event: Event, subscription: Subscription) -> StepOutput<ScopeTask> {
+    let session = &call.session;
+    let id = if is_subscribe(&call) {
+        match session.subscribe(subscription, subscription.interests(), Position(0)) {
+            Ok(id) => Some(id),
+            Err(error) => return fail(&call, &error),
+        }
+    } else {
+        None
+    };
+    let before = session.state.subscriptions.lock().replace(event, id);
+    end_before(call, before)
+}
+
+/// Starts all changes of UTXOs, or stops those that were started.
+fn change_all(call: Call) -> StepOutput<ScopeTask> {
+    let session = &call.session;
+    let utxos = if is_subscribe(&call) {
+        let subscription = Subscription::AllUtxos(call.encoding());
+        match session.subscribe(subscription, subscription.interests(), Position(0)) {
+            Ok(id) => UtxoSubscription::All(id),
+            Err(error) => return fail(&call, &error),
+        }
+    } else {
+        UtxoSubscription::None
+    };
+    replace_utxos(call, utxos)
+}
+
+/// Records the client's subscription to changes of UTXOs, and ends the one before.
+fn replace_utxos(call: Call, utxos: UtxoSubscription) -> StepOutput<ScopeTask> {
+    let before = std::mem::replace(&mut call.session.state.subscriptions.lock().utxos, utxos);
+    let before = if before == utxos { None } else { before.id() };
+    end_before(call, before)
+}
+
+/// Ends the subscription before. If another one replaces it, its queued notifications are written first: the client is
+/// notified of each change at least once.
+fn end_before(call: Call, before: Option<SubscriptionId>) -> StepOutput<ScopeTask> {
+    match before {
+        None => acknowledge(&call),
+        Some(id) if is_subscribe(&call) => {
+            let rest = ScopeTask { call, phase: Phase::Replaced(id) };
+            (vec![SessionOutput::QueuedUntil(id, u64::MAX)], Some(Box::new(rest)))
+        }
+        Some(id) => end(call, id),
+    }
+}
+
+/// Ends a subscription, and cleans up in steps.
+fn end(call: Call, id: SubscriptionId) -> StepOutput<ScopeTask> {
+    match call.session.start_unsubscribe(id) {
+        Some(removal) => more(call, Phase::End(Box::new(removal))),
+        None => acknowledge(&call),
+    }
+}
+
+impl Registration {
+    /// Registers addresses. To be removed, only those that have an id can be in a set.
+    fn add(&mut self, call: &Call, addresses: &[KaspaAddress]) -> Result<(), SubscribeError> {
+        let scripts = addresses.iter().map(|address| address.payload.ledger_address());
+        if is_subscribe(call) {
+            return Ok(self.set.add(scripts)?);
+        }
+        let UtxoSubscription::Set(_) = call.session.state.subscriptions.lock().utxos else {
+            return Ok(());
+        };
+        let table = call.server.chain.utxos.addresses();
+        let known: Vec<Address> = scripts.filter(|script| table.lookup(script).is_some()).collect();
+        Ok(self.set.add(known)?)
+    }
+}
+
+fn register(call: Call, mut registration: Box<Registration>) -> StepOutput<ScopeTask> {
+    match registration.cursor.read(&call.request, STEP_ADDRESSES) {
+        Err(error) => call.reject(&error),
+        Ok(addresses) if addresses.is_empty() => {
+            let set = registration.set;
+            if is_subscribe(&call) { add_set(call, set) } else { remove_set(call, set) }
+        }
+        Ok(addresses) => match registration.add(&call, &addresses) {
+            Ok(()) => more(call, Phase::Register(registration)),
+            Err(error) => fail(&call, &error),
+        },
+    }
+}
+
+/// Adds addresses to the client's set, or subscribes to them.
+fn add_set(call: Call, set: AddressSet) -> StepOutput<ScopeTask> {
+    let utxos = call.session.state.subscriptions.lock().utxos;
+    if let UtxoSubscription::Set(id) = utxos {
+        return match call.session.start_set_update(id, SetChange::Add(set)) {
+            Ok(update) => more(call, Phase::Add(Box::new(update), SetOwner::Current)),
+            Err(error) => fail(&call, &error),
+        };
+    }
+    let is_large = set.len() > ONE_STEP_ADDRESSES_MAX;
+    let empty = AddressSet::empty(call.server.chain.utxos.addresses());
+    let (first, rest) = if is_large { (empty, Some(set)) } else { (set, None) };
+    let subscription = Subscription::Utxos(call.encoding());
+    let subscribed = call.session.subscribe_set(SetSubscription {
+        identity: subscription,
+        topic: subscription.topic(),
+        key_kind: SCRIPTS,
+        set: first,
+        slow_consumer_policy: SlowConsumerPolicy::Close,
+    });
+    let activation = match subscribed {
+        Ok(activation) => activation,
+        Err(error) => return fail(&call, &error),
+    };
+    let id = activation.subscription;
+    go_live(&call, activation);
+    let Some(rest) = rest else { return replace_utxos(call, UtxoSubscription::Set(id)) };
+    match call.session.start_set_update(id, SetChange::Add(rest)) {
+        Ok(update) => more(call, Phase::Add(Box::new(update), SetOwner::New(id))),
+        Err(error) => {
+            call.session.unsubscribe(id);
+            fail(&call, &error)
+        }
+    }
+}
+
+fn finish_addition(call: Call, owner: SetOwner, result: &SetChangeResult) -> StepOutput<ScopeTask> {
+    if let Some(activation) = result.activation {
+        go_live(&call, activation);
+    }
+    match owner {
+        SetOwner::Current => acknowledge(&call),
+        SetOwner::New(id) => replace_utxos(call, UtxoSubscription::Set(id)),
+    }
+}
+
+/// Starts the notifications of addresses. The client has no reply yet, so it does not miss earlier ones.
+fn go_live(call: &Call, activation: Activation) {
+    let caught_up = call.session.catch_up(activation, Commitment::Processed, FROM_NOW);
+    debug_assert!(matches!(caught_up, CatchUp::Live), "no step is later than all");
+}
+
+/// Removes addresses from the client's set. The subscription ends with the last of them.
+fn remove_set(call: Call, set: AddressSet) -> StepOutput<ScopeTask> {
+    let utxos = call.session.state.subscriptions.lock().utxos;
+    let UtxoSubscription::Set(id) = utxos else { return acknowledge(&call) };
+    match call.session.start_set_update(id, SetChange::Remove(set)) {
+        Ok(update) => more(call, Phase::Remove(Box::new(update), id)),
+        Err(error) => fail(&call, &error),
+    }
+}

@@ -1,0 +1,81 @@
+//! The subscriptions of clients, and their topics.
+
+use kaspa::{Encoding, Event};
+use ledger::KeyKind;
+use subscriptions::{Filter, Interest, Topic};
+
+/// The key kind of the addresses in sets: the address of a script.
+pub(crate) const SCRIPTS: KeyKind = KeyKind(0);
+
+/// A subscription of a client. Equal ones are shared, so that a notification is encoded once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subscription {
+    /// An event without parameters.
+    Event(Encoding, Event),
+    /// Changes of the selected chain.
+    ChainChanges {
+        /// The encoding of the notifications.
+        encoding: Encoding,
+        /// Whether the ids of accepted transactions are included.
+        has_accepted_ids: bool,
+    },
+    /// Changes of all UTXOs.
+    AllUtxos(Encoding),
+    /// Changes of the UTXOs of a set of addresses.
+    Utxos(Encoding),
+}
+
+impl Subscription {
+    /// The encoding of its notifications.
+    pub(crate) fn encoding(self) -> Encoding {
+        match self {
+            Self::Event(encoding, _)
+            | Self::ChainChanges { encoding, .. }
+            | Self::AllUtxos(encoding)
+            | Self::Utxos(encoding) => encoding,
+        }
+    }
+
+    /// The topic of its publications. Each subscription has its own, but for the sets of addresses.
+    pub(crate) fn topic(self) -> Topic {
+        let kind = match self {
+            Self::Event(_, event) => u16::from(event.variant()),
+            Self::ChainChanges { has_accepted_ids: false, .. } => 16,
+            Self::ChainChanges { has_accepted_ids: true, .. } => 17,
+            Self::AllUtxos(_) => 18,
+            Self::Utxos(_) => 19,
+        };
+        let encoding = match self.encoding() {
+            Encoding::Borsh => 0,
+            Encoding::Json => 1,
+        };
+        Topic(kind * 2 + encoding)
+    }
+
+    /// The publications that it matches, if it is not to a set.
+    pub(crate) fn interests(self) -> Vec<Interest> {
+        vec![Interest { topic: self.topic(), filter: Filter::All }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_distinct() {
+        let mut topics = Vec::new();
+        for encoding in Encoding::ALL {
+            topics.extend(Event::ALL.iter().map(|event| Subscription::Event(encoding, *event)));
+            for has_accepted_ids in [false, true] {
+                topics.push(Subscription::ChainChanges { encoding, has_accepted_ids });
+            }
+            topics.extend([Subscription::AllUtxos(encoding), Subscription::Utxos(encoding)]);
+        }
+        let count = topics.len();
+        let mut topics: Vec<u16> = topics.into_iter().map(|it| it.topic().0).collect();
+        topics.sort_unstable();
+        topics.dedup();
+        assert_eq!(topics.len(), count);
+    }
+}

@@ -1,0 +1,15 @@
+//! wRPC over a chain in memory: methods, lists, subscriptions, forwarding, and clients that misbehave.
+
+mod bad_input;
+mod fake_forward;
+mod forwarding;
+mod golden;
+mod lists;
+mod methods;
+mod notifications;
+mod own_methods;
+mod publisher_thread;
+mod subscriptions;
+mod test_chain;
+mod world;
+mod wrpc_client;
