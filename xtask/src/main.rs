@@ -82,7 +82,16 @@ fn run(args: &[String]) -> Result<()> {
         Some((task, rest)) => (task.as_str(), rest),
         None => ("help", args),
     };
+    let wants_help = rest.iter().any(|arg| arg == "--help");
     match task {
+        // Before it builds anything. Other tasks have a help of their own, or give their arguments to another program.
+        "ci" | "tidy" | "bars" | "lints" | "toys" | "profile" | "fuzz" | "tools" | "readme"
+        | "help-text"
+            if wants_help =>
+        {
+            println!("{USAGE}");
+            Ok(())
+        }
         "ci" => ci::run(),
         "test" => ci::test(rest),
         "tidy" => tidy::run(rest),
@@ -93,18 +102,18 @@ fn run(args: &[String]) -> Result<()> {
         "toys" => thresholds::run_toys(),
         "profile" => thresholds::profile(rest),
         "fuzz" => fuzz::run(rest),
-        "rig" if rest.iter().any(|arg| arg == "--help") => {
+        "rig" if wants_help => {
             println!("{}", rig::USAGE);
             Ok(())
         }
         "rig" => rig::run(rest),
-        "compare" if rest.iter().any(|arg| arg == "--help") => {
+        "compare" if wants_help => {
             println!("{}", compare::USAGE);
             Ok(())
         }
         "compare" => compare::run(rest),
         "tools" => tools::run(rest),
-        "dist" if rest.iter().any(|arg| arg == "--help") => {
+        "dist" if wants_help => {
             println!("{}", dist::USAGE);
             Ok(())
         }
