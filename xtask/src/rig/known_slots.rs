@@ -12,10 +12,14 @@ const SKIPPED_OR_MISSING: i64 = -32_007;
 /// Slots before a block's that calls about the block reach back to.
 pub(crate) const REACH: u64 = 3;
 
+/// Code of "Rewards cannot be found because slot ... is not the epoch boundary".
+const NOT_BOUNDARY: i64 = -32_018;
+
 /// The slots that both nodes have.
 #[derive(Default)]
 pub(crate) struct KnownSlots {
-    /// The first slot after the follower's archive; 0 until it is known.
+    /// The first slot after the follower's archive, or after the jump that its history begins with since a restart; 0
+    /// until it is known.
     first: u64,
     /// The newest slot of the follower's last gap.
     gap_end: Option<u64>,
@@ -23,6 +27,8 @@ pub(crate) struct KnownSlots {
     /// Jumps that the follower has counted.
     jumps: u64,
     pending: Option<PendingJumps>,
+    /// The first slot after those that were not compared last. A gap among them is not found by its slots.
+    skipped_to: u64,
     /// The first final slot of the validator after its last restart.
     restarted_at: Option<u64>,
 }
@@ -39,9 +45,20 @@ impl KnownSlots {
         self.first
     }
 
-    /// Sets the first slot after the follower's archive.
+    /// Sets the first slot of the follower's history. It is later after a jump and a restart: what the follower stores
+    /// begins at its last jump.
     pub(crate) fn start_at(&mut self, first: u64) {
-        self.first = first;
+        self.first = self.first.max(first);
+    }
+
+    /// Whether the follower has jumped.
+    pub(crate) fn has_jumped(&self) -> bool {
+        self.jumps > 0
+    }
+
+    /// Notes that the slots below this one are not compared.
+    pub(crate) fn skip_to(&mut self, slot: u64) {
+        self.skipped_to = self.skipped_to.max(slot);
     }
 
     /// Takes the follower's counter of jumps. `tip` is called if it has grown, after the counter was read.
@@ -71,8 +88,11 @@ impl KnownSlots {
 
     /// Returns whether a slot is in a gap of the follower, by both responses to getBlock. Slots are compared in order.
     pub(crate) fn is_in_gap(&mut self, slot: u64, validator: &Value, follower: &Value) -> bool {
-        if self.pending.as_ref().is_some_and(|pending| slot > pending.below) {
-            self.pending = None;
+        if let Some(pending) = self.pending.take_if(|pending| slot > pending.below)
+            && pending.gaps > 0
+        {
+            // None of the compared slots was in it.
+            self.gap_end = self.gap_end.max(self.skipped_to.checked_sub(1));
         }
         let is_missing = follower["error"]["code"] == SKIPPED_OR_MISSING;
         // A slot that both call skipped does not start a gap.
@@ -103,6 +123,17 @@ impl KnownSlots {
             }
             _ => false,
         }
+    }
+
+    /// Returns whether the follower refuses the rewards of an epoch that begins in a gap, as Agave does. The refusal names
+    /// the first slot of the epoch that the follower has.
+    pub(crate) fn is_missing_boundary(&self, follower: &Value) -> bool {
+        let slot = follower["error"]["data"]["slot"].as_u64();
+        let unfound = self.pending.as_ref().filter(|pending| pending.gaps > 0);
+        let first = unfound.map_or(0, |pending| pending.below).max(self.first_in_history());
+        follower["error"]["code"] == NOT_BOUNDARY
+            && self.has_jumped()
+            && slot.is_some_and(|slot| slot <= first)
     }
 
     /// Returns whether a call about now is about slots of a gap that was not found yet.
@@ -180,6 +211,45 @@ mod tests {
         jump(&mut known, 2, 90);
         assert!(!known.is_in_gap(35, &block(), &block()));
         assert!(!known.is_in_gap(60, &block(), &missing()), "the counter has not grown");
+    }
+
+    #[test]
+    fn a_gap_among_slots_that_are_not_compared_ends_with_them() {
+        let mut known = known_slots();
+        known.skip_to(30);
+        jump(&mut known, 1, 50);
+        for slot in 30..=50 {
+            assert!(!known.is_in_gap(slot, &block(), &block()));
+        }
+        assert_eq!(known.first_in_history(), 10, "it may come still");
+        assert!(!known.is_in_gap(51, &block(), &block()));
+        assert_eq!(known.first_in_history(), 30);
+        let mut known = known_slots();
+        jump(&mut known, 1, 50);
+        assert!(!known.is_in_gap(51, &block(), &block()));
+        assert_eq!(known.first_in_history(), 10, "all slots were compared");
+    }
+
+    #[test]
+    fn rewards_are_refused_for_an_epoch_that_begins_in_a_gap() {
+        let refusal = |slot: u64| json!({"error": {"code": NOT_BOUNDARY, "data": {"slot": slot}}});
+        let mut known = known_slots();
+        assert!(!known.is_missing_boundary(&refusal(10)), "no jump");
+        jump(&mut known, 1, 50);
+        assert!(known.is_missing_boundary(&refusal(50)), "the gap is still ahead");
+        assert!(known.is_in_gap(22, &block(), &missing()));
+        assert!(!known.is_in_gap(23, &block(), &block()));
+        assert!(known.is_missing_boundary(&refusal(23)));
+        assert!(!known.is_missing_boundary(&refusal(24)));
+        assert!(!known.is_missing_boundary(&json!({"result": [null]})));
+    }
+
+    #[test]
+    fn a_history_that_begins_later_stays_so() {
+        let mut known = known_slots();
+        known.start_at(40);
+        known.start_at(10);
+        assert_eq!((known.first(), known.first_known()), (40, 40));
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) fn comparable(
                 all.retain(|it| it["slot"].as_u64().is_none_or(|slot| slot >= first));
             }
         }
+        "getBlock" => sort_rewards(&mut response),
         "getVoteAccounts" => {
             for list in ["/result/current", "/result/delinquent"] {
                 sort(&mut response, list, "votePubkey");
@@ -79,6 +80,17 @@ pub(crate) fn comparable(
         _ => {}
     }
     response
+}
+
+/// Sorts the rewards of a block. Those of stakes are in the order of a hash map, and a validator that was restarted stores
+/// those of blocks that it replays in another order than before.
+fn sort_rewards(response: &mut Value) {
+    if let Some(all) = response.pointer_mut("/result/rewards").and_then(Value::as_array_mut) {
+        let key = |reward: &Value| {
+            ["pubkey", "rewardType"].map(|field| reward[field].as_str().map(str::to_owned))
+        };
+        all.sort_by_cached_key(key);
+    }
 }
 
 /// Sorts a list by the text of a key that each of its elements has. Agave's lists are in the order of a hash map, which
@@ -120,6 +132,19 @@ mod tests {
             assert_eq!(comparable("getProgramAccounts", 5, None, response.clone()), expected);
             assert_eq!(comparable("getLargestAccounts", 5, None, response.clone()), response);
         }
+    }
+
+    #[test]
+    fn the_rewards_of_a_block_are_sorted() {
+        let block = |kinds: [[&str; 2]; 3]| {
+            let rewards = kinds.map(|[pubkey, kind]| json!({"pubkey": pubkey, "rewardType": kind}));
+            json!({"result": {"rewards": rewards}})
+        };
+        let response = block([["b", "Staking"], ["b", "Fee"], ["a", "Staking"]]);
+        let expected = block([["a", "Staking"], ["b", "Fee"], ["b", "Staking"]]);
+        assert_eq!(comparable("getBlock", 5, None, response), expected);
+        let missing = json!({"result": null});
+        assert_eq!(comparable("getBlock", 5, None, missing.clone()), missing);
     }
 
     #[test]

@@ -250,6 +250,13 @@ fn sort_lists(method: &str, response: &mut Value) {
             all.sort_by(|one, two| one[*key].as_str().cmp(&two[*key].as_str()));
         }
     }
+    // The rig stores them sorted.
+    if let Some(all) = response.pointer_mut("/result/rewards").and_then(Value::as_array_mut) {
+        let key = |reward: &Value| {
+            ["pubkey", "rewardType"].map(|field| reward[field].as_str().map(str::to_owned))
+        };
+        all.sort_by_cached_key(key);
+    }
 }
 
 #[test]
