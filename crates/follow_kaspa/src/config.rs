@@ -83,8 +83,8 @@ pub struct ConnectionConfig {
     /// Bytes of a message. A page of the chain has at most 2,480 merged blocks, some 300 MB if all of them are full. A
     /// page that is longer is requested block by block. Default: 512 MiB.
     pub message_bytes_max: usize,
-    /// Bytes of notifications that arrive while a reply is awaited. The connection is closed above it. Default: 128
-    /// MiB.
+    /// Bytes of notifications that arrive while a reply is awaited, and of their entries in the queue. The connection is
+    /// closed above it. Default: 128 MiB.
     pub notification_bytes_max: usize,
     /// Bytes of notifications that wait for the writer. At this limit nothing more is read. Default: 64 MiB.
     pub queue_bytes_max: usize,

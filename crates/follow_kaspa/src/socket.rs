@@ -29,6 +29,15 @@ pub(crate) enum WrpcMessage {
     Text(Bytes),
 }
 
+impl WrpcMessage {
+    /// Returns its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Binary(bytes) | Self::Text(bytes) => bytes.len(),
+        }
+    }
+}
+
 impl WrpcSocket {
     /// Connects to a source.
     pub(crate) async fn connect(

@@ -1,7 +1,8 @@
 //! A lane: some connections to the upstream that take calls from one queue.
 //!
 //! Bounds: [`super::LaneLimits`]. The limit of each client's calls leaves room in the queue for other clients.
-//! A connection is opened at its first call, and again after an error. A call is not sent if its client has gone.
+//! A connection is opened at its first call, and again after an error. A call is not sent if its client has gone. A reply
+//! counts for its client, and for all of them, until the client takes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,11 @@ use http_client::describe_error;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use super::byte_budget::ByteBudget;
 use super::request::{EncodedRequest, UpstreamRequest};
-use super::{ForwardError, LaneLimits};
+use super::{ForwardError, LaneLimits, run_by_length};
 use crate::config::{ConnectionConfig, SourceConfig};
-use crate::socket::WrpcSocket;
+use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
 
 /// Messages that an idle connection may have received. It has no subscription, so there are none.
@@ -26,6 +28,8 @@ pub(super) struct LaneConfig {
     pub(super) sources: Vec<SourceConfig>,
     pub(super) connection: ConnectionConfig,
     pub(super) limits: LaneLimits,
+    /// Bytes of the replies that no client has taken, of all lanes.
+    pub(super) replies: ByteBudget,
 }
 
 /// The queue of a lane.
@@ -36,8 +40,15 @@ pub(super) struct Lane {
 }
 
 struct QueuedCall {
-    request: UpstreamRequest,
-    reply: oneshot::Sender<Result<Bytes, ForwardError>>,
+    request: Arc<UpstreamRequest>,
+    reply: oneshot::Sender<Result<WaitingReply, ForwardError>>,
+    share: Share,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A reply that its client has not taken.
+struct WaitingReply {
+    bytes: Bytes,
     _share: Share,
     _permit: OwnedSemaphorePermit,
 }
@@ -85,13 +96,13 @@ impl Lane {
     ) -> Result<Bytes, ForwardError> {
         let share = self.shares.try_acquire(client).map_err(ForwardError::ClientCalls)?;
         let (reply, received) = oneshot::channel();
-        let call = QueuedCall { request, reply, _share: share, _permit: permit };
+        let call = QueuedCall { request: Arc::new(request), reply, share, _permit: permit };
         self.calls.try_send(call).map_err(|_| ForwardError::QueueFull)?;
         // Half of it for the calls before.
         let limit = self.call_timeout.saturating_mul(2);
-        let ended = || ForwardError::Unavailable { reason: "the node stops".to_owned() };
         match tokio::time::timeout(limit, received).await {
-            Ok(result) => result.unwrap_or_else(|_| Err(ended())),
+            Ok(Ok(result)) => result.map(|waiting| waiting.bytes),
+            Ok(Err(_)) => Err(ForwardError::stopping()),
             Err(_) => Err(ForwardError::Timeout { limit }),
         }
     }
@@ -112,13 +123,18 @@ impl LaneConnection {
                 continue;
             }
             let result = self.process(&call.request).await;
+            let result = result.and_then(|bytes| {
+                let permit = self.config.replies.try_reserve(bytes.len());
+                let permit = permit.ok_or(ForwardError::RepliesFull)?;
+                Ok(WaitingReply { bytes, _share: call.share, _permit: permit })
+            });
             // The client may be gone.
             let _ = call.reply.send(result);
         }
     }
 
     /// Sends a request and waits for its reply.
-    async fn process(&mut self, request: &UpstreamRequest) -> Result<Bytes, ForwardError> {
+    async fn process(&mut self, request: &Arc<UpstreamRequest>) -> Result<Bytes, ForwardError> {
         let idle = self.socket.take();
         let open = idle.and_then(|mut it| it.is_open(IDLE_MESSAGES_MAX).then_some(it));
         let was_open = open.is_some();
@@ -142,7 +158,7 @@ impl LaneConnection {
 
     async fn connect_and_exchange(
         &mut self,
-        request: &UpstreamRequest,
+        request: &Arc<UpstreamRequest>,
     ) -> Result<Bytes, SourceError> {
         let socket = self.connect().await?;
         self.exchange(socket, request).await
@@ -167,18 +183,18 @@ impl LaneConnection {
     async fn exchange(
         &mut self,
         mut socket: WrpcSocket,
-        request: &UpstreamRequest,
+        request: &Arc<UpstreamRequest>,
     ) -> Result<Bytes, SourceError> {
         let id = self.next_id;
         self.next_id += 1;
-        match request.encode(id) {
+        match encode_request(request, id).await? {
             EncodedRequest::Binary(message) => socket.send_binary(message).await?,
             EncodedRequest::Text(message) => socket.send_text(message).await?,
         }
         let read = async {
             loop {
                 let message = socket.read().await?;
-                if let Some(reply) = request.match_reply(id, message)? {
+                if let Some(reply) = match_reply(request, id, message).await? {
                     return Ok::<Bytes, SourceError>(reply);
                 }
             }
@@ -189,4 +205,27 @@ impl LaneConnection {
         self.socket = Some(socket);
         Ok(reply)
     }
+}
+
+/// Encodes a request, on another thread if it is long.
+async fn encode_request(
+    request: &Arc<UpstreamRequest>,
+    id: u64,
+) -> Result<EncodedRequest, SourceError> {
+    let bytes = request.bytes();
+    let request = Arc::clone(request);
+    let encoded = run_by_length(bytes, move || request.encode(id)).await;
+    encoded.ok_or(SourceError::WriterEnded)
+}
+
+/// Matches a message with a request, on another thread if it is long.
+async fn match_reply(
+    request: &Arc<UpstreamRequest>,
+    id: u64,
+    message: WrpcMessage,
+) -> Result<Option<Bytes>, SourceError> {
+    let bytes = message.len();
+    let request = Arc::clone(request);
+    let matched = run_by_length(bytes, move || request.match_reply(id, message)).await;
+    matched.ok_or(SourceError::WriterEnded)?
 }

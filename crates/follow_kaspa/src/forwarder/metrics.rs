@@ -7,7 +7,7 @@ use metrics::{Collector, Exposition, MetricKind};
 use super::{ForwardError, Forwarder};
 
 /// The outcomes of calls, each with its counter at the same index.
-const OUTCOMES: [&str; 9] = [
+const OUTCOMES: [&str; 10] = [
     "reply",
     "malformed",
     "invalid_params",
@@ -17,6 +17,7 @@ const OUTCOMES: [&str; 9] = [
     "queue_full",
     "timeout",
     "reply_too_long",
+    "replies_full",
 ];
 
 /// Counts calls by their outcome.
@@ -36,8 +37,10 @@ impl ForwardMetrics {
 
 impl Collector for Forwarder {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        let used = self.queue_permits - self.permits.available_permits();
-        vec![("kaspa_forward_queue", (used * super::PERMIT_BYTES) as u64)]
+        vec![
+            ("kaspa_forward_queue", self.requests.bytes_in_use() as u64),
+            ("kaspa_forward_replies", self.replies.bytes_in_use() as u64),
+        ]
     }
 
     fn write(&self, out: &mut Exposition) {

@@ -3,12 +3,14 @@
 //! In: the messages of clients, one at a time. Out: the replies of the upstream, with the ids of the clients.
 //! Shape: a request is checked before it is queued (`request`). Two lanes for each encoding, one of them for slow
 //! methods, have some connections each (`lane`); a connection sends one request at a time, as kaspad runs only one.
-//! Bounds: [`ForwarderConfig`]: connections, calls that wait, calls and bytes of one client, bytes of a request and of
-//! a reply, time. A call above a limit is refused.
+//! Messages over [`READ_HERE_BYTES_MAX`] are checked and copied on threads for blocking work.
+//! Bounds: [`ForwarderConfig`]: connections, calls that wait, calls of one client, bytes of requests and of replies,
+//! time. A call above a limit is refused.
 //! Invariant: nothing is sent that would make kaspad close a connection, or reserve memory by a length that the request
 //! does not have.
 //! Not here: subscriptions, kaspad's safe mode, and the methods that need no upstream (`rpc_kaspa`).
 
+mod byte_budget;
 mod error;
 mod lane;
 mod metrics;
@@ -20,18 +22,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use clients::{ClientId, ClientShares, ShareNames};
 use kaspa::{Encoding, Method, Operation};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::config::{ConnectionConfig, SourceConfig};
 
+use self::byte_budget::ByteBudget;
 pub use self::error::ForwardError;
 use self::lane::{Lane, LaneConfig};
 use self::metrics::ForwardMetrics;
 use self::request::UpstreamRequest;
 
-/// Bytes of a permit of the queue.
-const PERMIT_BYTES: usize = 1_024;
+/// Bytes of a message that is read where sockets are polled: some 50 µs.
+const READ_HERE_BYTES_MAX: usize = 64 * 1024;
 
 const NAMES: ShareNames = ShareNames {
     clients: ["client", "clients"],
@@ -57,6 +59,9 @@ pub struct ForwarderConfig {
     pub request_bytes_max: usize,
     /// Bytes of all requests that wait or are being processed. Default: 64 MiB.
     pub queue_bytes_max: usize,
+    /// Bytes of all replies that their clients have not taken: a client takes its reply once its socket has accepted
+    /// what was written before. A reply that does not fit is dropped, and the call fails. Default: 512 MiB.
+    pub replies_bytes_max: usize,
 }
 
 /// The limits of one kind of methods.
@@ -79,8 +84,8 @@ pub struct Forwarder {
     borsh: Lanes,
     json: Option<Lanes>,
     request_bytes_max: usize,
-    permits: Arc<Semaphore>,
-    queue_permits: usize,
+    requests: ByteBudget,
+    replies: ByteBudget,
     metrics: Arc<ForwardMetrics>,
     _tasks: JoinSet<()>,
 }
@@ -114,6 +119,7 @@ impl ForwarderConfig {
             connect_timeout: Duration::from_secs(5),
             request_bytes_max: 16 << 20,
             queue_bytes_max: 64 << 20,
+            replies_bytes_max: 512 << 20,
         }
     }
 }
@@ -122,18 +128,17 @@ impl Forwarder {
     /// Starts the tasks of the connections on the current runtime. They connect at their first call.
     pub fn start(config: ForwarderConfig) -> Self {
         let metrics = Arc::new(ForwardMetrics::default());
+        let replies = ByteBudget::new(config.replies_bytes_max);
         let mut tasks = JoinSet::new();
-        let borsh = Lanes::start(&config, Encoding::Borsh, &mut tasks);
+        let borsh = Lanes::start(&config, Encoding::Borsh, &replies, &mut tasks);
         let has_json = !config.json_sources.is_empty();
-        let json = has_json.then(|| Lanes::start(&config, Encoding::Json, &mut tasks));
-        let queue_permits = config.queue_bytes_max.div_ceil(PERMIT_BYTES);
-        let queue_permits = queue_permits.clamp(1, Semaphore::MAX_PERMITS);
+        let json = has_json.then(|| Lanes::start(&config, Encoding::Json, &replies, &mut tasks));
         Self {
             borsh,
             json,
             request_bytes_max: config.request_bytes_max,
-            permits: Arc::new(Semaphore::new(queue_permits)),
-            queue_permits,
+            requests: ByteBudget::new(config.queue_bytes_max),
+            replies,
             metrics,
             _tasks: tasks,
         }
@@ -148,7 +153,7 @@ impl Forwarder {
         operation: Operation,
         request: Bytes,
     ) -> Result<Bytes, ForwardError> {
-        let result = self.try_forward(client, encoding, operation, &request).await;
+        let result = self.try_forward(client, encoding, operation, request).await;
         self.metrics.record(&result);
         result
     }
@@ -158,29 +163,44 @@ impl Forwarder {
         client: ClientId,
         encoding: Encoding,
         operation: Operation,
-        message: &[u8],
+        message: Bytes,
     ) -> Result<Bytes, ForwardError> {
         let Operation::Method(method) = operation else { return Err(ForwardError::NotAMethod) };
+        let bytes = message.len();
         let bytes_max = self.request_bytes_max;
-        if message.len() > bytes_max {
-            return Err(ForwardError::RequestTooLong { bytes: message.len(), bytes_max });
+        if bytes > bytes_max {
+            return Err(ForwardError::RequestTooLong { bytes, bytes_max });
         }
-        let request = UpstreamRequest::check(encoding, method, message)?;
         let lanes = match encoding {
             Encoding::Borsh => &self.borsh,
             Encoding::Json => self.json.as_ref().ok_or(ForwardError::NoJsonUpstream)?,
         };
-        let permits = request.bytes().div_ceil(PERMIT_BYTES).clamp(1, self.queue_permits);
-        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        let permit = Arc::clone(&self.permits).try_acquire_many_owned(permits);
-        let permit = permit.map_err(|_| ForwardError::QueueFull)?;
+        let permit = self.requests.try_reserve(bytes).ok_or(ForwardError::QueueFull)?;
+        let check = move || UpstreamRequest::check(encoding, method, message);
+        let request = run_by_length(bytes, check).await.ok_or_else(ForwardError::stopping)??;
         let lane = if is_slow(method) { &lanes.slow } else { &lanes.common };
         lane.call(client, request, permit).await
     }
 }
 
+/// Runs the work on a message of this length: on another thread if it is long. `None` if the node stops.
+async fn run_by_length<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if bytes <= READ_HERE_BYTES_MAX {
+        return Some(work());
+    }
+    spawn_blocking(work).await.ok()
+}
+
 impl Lanes {
-    fn start(config: &ForwarderConfig, encoding: Encoding, tasks: &mut JoinSet<()>) -> Self {
+    fn start(
+        config: &ForwarderConfig,
+        encoding: Encoding,
+        replies: &ByteBudget,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
         let sources = match encoding {
             Encoding::Borsh => &config.sources,
             Encoding::Json => &config.json_sources,
@@ -194,7 +214,8 @@ impl Lanes {
             };
             let each_max = Some(limits.client_calls_max);
             let shares = Arc::new(ClientShares::new(NAMES, limits.calls_max, each_max));
-            let lane = LaneConfig { sources: sources.clone(), connection, limits };
+            let sources = sources.clone();
+            let lane = LaneConfig { sources, connection, limits, replies: replies.clone() };
             Lane::start(lane, shares, tasks)
         };
         Self { common: start(config.common), slow: start(config.slow) }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use follow_kaspa::{FollowerConfig, SourceConfig};
 use futures_util::{SinkExt, StreamExt};
 use kaspa::{
-    BorshRequest, Method, Network, Notification, Operation, RPC_API_VERSION, ServerError,
+    BorshRequest, Event, Method, Network, Notification, Operation, RPC_API_VERSION, ServerError,
     ServerInfo, encode_borsh_failure,
 };
 use testkit::eventually::eventually;
@@ -179,6 +179,13 @@ async fn messages_above_the_limits_are_refused() {
     };
     let server = HostileServer::start(notifications).await;
     let change = |config: &mut FollowerConfig| config.connection.notification_bytes_max = 10_000;
+    server.assert_left(change, "notification_bytes_max").await;
+    // Without payloads: no id, a notification, and its event.
+    let empty = |_: u64, _: Operation| {
+        let head = vec![0, 255, 1, Operation::Notification(Event::BlockAdded).code()];
+        vec![Message::Binary(head.into()); 1_000]
+    };
+    let server = HostileServer::start(empty).await;
     server.assert_left(change, "notification_bytes_max").await;
 }
 
