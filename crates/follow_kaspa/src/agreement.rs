@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use chain_kaspa::ChainReader;
 use http_client::describe_error;
-use kaspa::{ChainChange, Method, Network, ServerInfo};
+use kaspa::{Method, Network, ServerInfo};
 
-use crate::chain_pages::is_unknown_block;
+use crate::chain_pages::count_blocks_off_chain;
 use crate::config::{ConnectionConfig, SourceConfig};
 use crate::connection::Connection;
 use crate::session::check_server;
@@ -95,14 +95,10 @@ impl AgreementChecks {
         let structure = connection.call_or_fail(method, encode).await?;
         check_server(&ServerInfo::decode_borsh(&structure)?, self.network)?;
         let sink = self.reader.status().sink.hash;
-        let method = Method::GetVirtualChainFromBlock;
-        let encode = |id| Method::encode_borsh_get_chain_ids(id, &sink);
-        let structure = match connection.call(method, encode).await? {
-            Ok(structure) => structure,
-            Err(error) if is_unknown_block(&error) => return Ok(Agreement::Unknown),
-            Err(error) => return Err(SourceError::Refused { name: method.name(), error }),
-        };
-        let blocks = ChainChange::decode_borsh(&structure)?.removed.len();
-        Ok(if blocks == 0 { Agreement::Same } else { Agreement::Fork { blocks } })
+        Ok(match count_blocks_off_chain(&mut connection, &sink).await? {
+            None => Agreement::Unknown,
+            Some(0) => Agreement::Same,
+            Some(blocks) => Agreement::Fork { blocks },
+        })
     }
 }

@@ -13,6 +13,7 @@ use kaspa::{
 };
 use ledger::Commitment;
 
+use crate::connection::Connection;
 use crate::session::Session;
 use crate::source_error::SourceError;
 use crate::writer_queue::{Fork, StepOutcome, WriterHandle, WriterMessage, count_known};
@@ -142,7 +143,11 @@ impl Session<'_> {
     }
 
     /// Checks that the newest block of a fork has at least the work of our sink, before blocks leave the chain.
-    async fn check_work(&mut self, sink: Hash, newest: Option<&Hash>) -> Result<(), SourceError> {
+    pub(crate) async fn check_work(
+        &mut self,
+        sink: Hash,
+        newest: Option<&Hash>,
+    ) -> Result<(), SourceError> {
         let newest = match newest {
             Some(newest) => Some(self.request_block(*newest).await?),
             None => None,
@@ -189,6 +194,21 @@ impl Session<'_> {
         let missing = |transaction| SourceError::MissingTransaction { block: *hash, transaction };
         let transactions = search.finish().map_err(missing)?;
         Ok(AcceptingBlock { hash: *hash, header: header.clone(), transactions })
+    }
+}
+
+/// Returns how many blocks from this one down are not on the selected chain of a source. `None` if the source does not
+/// have the block.
+pub(crate) async fn count_blocks_off_chain(
+    connection: &mut Connection,
+    block: &Hash,
+) -> Result<Option<usize>, SourceError> {
+    let method = Method::GetVirtualChainFromBlock;
+    let encode = |id| Method::encode_borsh_get_chain_ids(id, block);
+    match connection.call(method, encode).await? {
+        Ok(structure) => Ok(Some(ChainChange::decode_borsh(&structure)?.removed.len())),
+        Err(error) if is_unknown_block(&error) => Ok(None),
+        Err(error) => Err(SourceError::Refused { name: method.name(), error }),
     }
 }
 
@@ -257,7 +277,7 @@ fn is_invalid_address(text: &str) -> bool {
 }
 
 /// Whether kaspad does not have a block, or has it below the blocks that it retains.
-pub(crate) fn is_unknown_block(error: &ServerError) -> bool {
+fn is_unknown_block(error: &ServerError) -> bool {
     let ServerError::Text(text) = error else { return false };
     text.contains("cannot find header") || text.contains("retention root")
 }

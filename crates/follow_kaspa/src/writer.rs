@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::error::FollowError;
 use crate::event::EventSink;
+use crate::restart::RestartPoint;
 use crate::source_error::SourceError;
 use crate::spent_outputs::fill_spent;
 use crate::status::{FollowStatus, Mismatch};
@@ -97,7 +98,7 @@ impl Writer {
         }
     }
 
-    /// Runs until all sessions have ended.
+    /// Runs until all sessions have ended, or the chain has to start again.
     pub(crate) fn run(
         mut self,
         mut messages: mpsc::Receiver<WriterMessage>,
@@ -168,6 +169,9 @@ impl Writer {
             WriterMessage::ReplaceUtxoSet => {
                 self.chain.handle_utxo_set_override();
                 self.is_changed = true;
+            }
+            WriterMessage::Restart(RestartPoint { block, base }) => {
+                return Err(FollowError::Restart { block, base });
             }
             WriterMessage::Relay { encoding, notification, permit } => {
                 // Events of the state before it come first.

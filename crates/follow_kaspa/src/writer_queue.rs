@@ -12,6 +12,7 @@ use kaspa::{AcceptingBlock, Block, BlockTemplate, Encoding, Hash, Notification, 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::config::ConnectionConfig;
+use crate::restart::RestartPoint;
 use crate::source_error::SourceError;
 
 /// Messages that wait for the writer.
@@ -43,6 +44,8 @@ pub(crate) enum WriterMessage {
     ReleaseDaaScore,
     /// The source replaced its UTXO set.
     ReplaceUtxoSet,
+    /// No source continues our chain, and one of them has this block.
+    Restart(RestartPoint),
     /// A notification for the sinks.
     Relay { encoding: Encoding, notification: Notification, permit: OwnedSemaphorePermit },
 }

@@ -1,13 +1,13 @@
 //! Follows an honest node: the chain, forks, the virtual state, events.
 
 use chain_kaspa::ChainConfig;
-use follow_kaspa::SourceConfig;
-use kaspa::{AddressPayload, Encoding, Event, ScriptPublicKey};
+use follow_kaspa::{FollowError, RestartBase, SourceConfig};
+use kaspa::{AddressPayload, Encoding, Event, Network, ScriptPublicKey};
 use ledger::Commitment;
 use testkit::eventually::eventually;
 use testkit::kaspa_node::{KaspaNode, MINER, Payment};
 
-use crate::world::{World, chain_config, config, source};
+use crate::world::{World, chain_config, config, reorganize_offline, source};
 
 fn payment(amount: u64) -> Payment {
     let to = ScriptPublicKey::from_payload(&AddressPayload::ScriptHash([3; 32]));
@@ -69,22 +69,21 @@ async fn reorganizations_are_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reorganization_below_the_final_block_stops_the_chain() {
+async fn a_reorganization_below_the_final_block_starts_the_chain_again() {
     let node = KaspaNode::start().await;
     node.mine(20);
     let chain = ChainConfig { depth_max: 5, ..chain_config() };
-    let world = World::start(config(vec![source(&node)]), chain);
+    let world = World::start(config(vec![source(&node)]), chain.clone());
     world.reach_sink(&node).await;
-    let sink = world.status.proven();
-    let before = world.read(Commitment::Confirmed);
-    node.set_accepting(false);
-    node.cut_after(0);
-    eventually(|| node.connections() == 0, String::new).await;
-    node.reorganize(8);
-    node.set_accepting(true);
-    world.wait(|status| status.problem().is_some_and(|it| it.contains("depth-max"))).await;
-    assert_eq!(world.status.proven(), sink, "the chain stays as it was");
-    assert_eq!(world.read(Commitment::Confirmed), before);
+    let reader = world.reader.clone();
+    let sink = node.sink();
+    reorganize_offline(&node, 8).await;
+    let end = world.wait_for_end().await;
+    let FollowError::Restart { block, base } = end else { panic!("{end:?}") };
+    assert_eq!((block, base), (Network::Simnet.genesis().hash(), RestartBase::Genesis));
+    assert_eq!(reader.status().sink.hash, sink, "the served chain stays as it was");
+    let world = World::start(config(vec![source(&node)]), chain);
+    world.reach_virtual(&node).await;
     world.stop().await;
 }
 
