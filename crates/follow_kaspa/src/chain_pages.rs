@@ -4,6 +4,8 @@
 //! kaspad refuses a page if one output of it has a script without an address. A page may also be longer than a message
 //! may be. Then the ids of accepted transactions are requested, and the blocks that contain them.
 //! A source may not have our sink: another source had it. Then the page starts at an older block of ours.
+//! Blocks of a fork in pieces leave the chain before the first block that joins is checked: the outputs that it spends are
+//! read from the set below it. A source that lies then can shorten the chain, up to the depth that it keeps.
 //! Bounds: a page, or the blocks that one chain block merges, one after another.
 
 use foldhash::{HashMap, HashMapExt};
@@ -20,6 +22,10 @@ use crate::writer_queue::{Fork, StepOutcome, WriterHandle, WriterMessage, count_
 
 /// A page with fewer blocks ends at the sink: a longer one has at least ten times the blocks that one block may merge.
 const PAGE_BLOCKS_MIN: usize = 10;
+
+/// Blocks that one block merges. kaspad's limit is 248 at ten blocks a second. A source that names more would be asked for
+/// each of them.
+const MERGE_SET_MAX: usize = 1_024;
 
 /// A page that was applied.
 pub(crate) struct AppliedPage {
@@ -38,9 +44,9 @@ enum PageReply {
 }
 
 /// A block of a source, and the blocks that it merges.
-struct MergingBlock {
-    block: Block,
-    merge_set: Vec<Hash>,
+pub(crate) struct MergingBlock {
+    pub(crate) block: Block,
+    pub(crate) merge_set: Vec<Hash>,
 }
 
 impl Session<'_> {
@@ -158,16 +164,21 @@ impl Session<'_> {
         if newest.is_some_and(is_heavy) { Ok(()) } else { Err(SourceError::LessWork { sink }) }
     }
 
-    async fn request_block(&mut self, hash: Hash) -> Result<MergingBlock, SourceError> {
+    /// Requests a block with its transactions. Its header is checked: its work is compared.
+    pub(crate) async fn request_block(&mut self, hash: Hash) -> Result<MergingBlock, SourceError> {
         let method = Method::GetBlock;
         let encode = |id| Method::encode_borsh_get_block(id, &hash, true);
         let structure = self.connection.call_or_fail(method, encode).await?;
         let block = Block::decode_borsh(&structure)?;
-        if block.hash != hash {
+        if block.hash != hash || block.header.hash() != hash {
             let what = "it is another block";
             return Err(SourceError::Contradiction { method, what });
         }
         let merge_set = Block::decode_borsh_merge_set(&structure)?;
+        if merge_set.len() > MERGE_SET_MAX {
+            let what = "a block merges more blocks than any network allows";
+            return Err(SourceError::Contradiction { method, what });
+        }
         Ok(MergingBlock { block, merge_set })
     }
 
@@ -213,7 +224,7 @@ pub(crate) async fn count_blocks_off_chain(
 }
 
 /// Returns our newest blocks, the sink last.
-async fn request_recent_blocks(writer: &WriterHandle) -> Result<Vec<Hash>, SourceError> {
+pub(crate) async fn request_recent_blocks(writer: &WriterHandle) -> Result<Vec<Hash>, SourceError> {
     writer.request(|reply| WriterMessage::RecentBlocks { reply }).await
 }
 

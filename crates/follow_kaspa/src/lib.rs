@@ -21,6 +21,7 @@ mod event;
 mod follower;
 mod forwarder;
 mod json_relay;
+mod merge_set;
 mod restart;
 mod session;
 mod snapshot_file;

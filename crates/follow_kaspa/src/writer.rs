@@ -143,9 +143,9 @@ impl Writer {
                 self.chain.join_virtual();
                 self.is_changed = true;
             }
-            WriterMessage::SeedVirtual { daa_score, sink_block } => {
+            WriterMessage::SeedVirtual { daa_score, merged } => {
                 self.chain.announce_virtual_daa_score(daa_score);
-                self.chain.seed_virtual(&sink_block, daa_score);
+                self.chain.seed_virtual(&merged, daa_score);
                 self.is_changed = true;
             }
             WriterMessage::CheckTemplate { template, reply } => {

@@ -32,8 +32,8 @@ pub(crate) enum WriterMessage {
     RecentBlocks { reply: oneshot::Sender<Vec<Hash>> },
     /// The session has subscribed to all changes of UTXOs.
     JoinVirtual,
-    /// The virtual block has the sink as its only parent.
-    SeedVirtual { daa_score: u64, sink_block: Box<Block> },
+    /// The blocks that the virtual block merges, the sink first.
+    SeedVirtual { daa_score: u64, merged: Vec<Block> },
     /// A block template of the source.
     CheckTemplate { template: Box<BlockTemplate>, reply: oneshot::Sender<VirtualMode> },
     /// UTXOs of the virtual state changed.

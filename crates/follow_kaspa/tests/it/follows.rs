@@ -2,7 +2,7 @@
 
 use chain_kaspa::ChainConfig;
 use follow_kaspa::{FollowError, RestartBase, SourceConfig};
-use kaspa::{AddressPayload, Encoding, Event, Network, ScriptPublicKey};
+use kaspa::{AddressPayload, Encoding, Event, Network, ScriptPublicKey, Transaction};
 use ledger::Commitment;
 use testkit::eventually::eventually;
 use testkit::kaspa_node::{KaspaNode, MINER, Payment};
@@ -43,6 +43,37 @@ async fn an_empty_chain_is_followed() {
     world.reach_virtual(&node).await;
     node.mine(1);
     world.reach_virtual(&node).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quiet_chain_with_several_parents_becomes_exact() {
+    let node = KaspaNode::start().await;
+    node.mine(14);
+    for amount in [1, 2, 3] {
+        node.pay(&payment(amount)).expect("coinbases are mature");
+    }
+    let payments: Vec<Transaction> =
+        node.with_dag(|dag| dag.mempool().iter().map(|entry| entry.transaction.clone()).collect());
+    let [first, second, third] = &payments[..] else { panic!("{payments:?}") };
+    // Three branches: one is selected, and one of the others has the same payment.
+    let fork = node.sink();
+    let selected = node.mine_on(&[fork], vec![first.clone()]);
+    node.mine_on(&[fork], vec![first.clone(), second.clone()]);
+    let low = node.mine_on(&[fork], Vec::new());
+    node.mine_on(&[low], vec![third.clone()]);
+    node.mine_on(&[selected], Vec::new());
+    node.mine_on(&[node.sink()], Vec::new());
+    assert_eq!(node.with_dag(|dag| dag.virtual_block().parents.len()), 3);
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    // As quiet as before, with a virtual state that was joined again.
+    node.notify_utxo_set_override();
+    eventually(|| world.seen.read(|seen| seen.replaced_sets == 1), String::new).await;
+    world.reach_virtual(&node).await;
+    node.mine(3);
+    world.reach_virtual(&node).await;
+    assert_eq!(world.status.chain().virtual_state.losses, 0);
     world.stop().await;
 }
 
