@@ -61,9 +61,8 @@ pub struct FollowerConfig {
     pub network: Network,
     /// The sources, the preferred one first. One of them is followed at a time.
     pub sources: Vec<SourceConfig>,
-    /// Kaspads by their ports for wRPC in JSON. Notifications that are passed on to clients in JSON come from one of
-    /// them.
-    /// The chain does not: without one, clients in JSON lack blockAdded and the like.
+    /// Kaspads by their ports for wRPC in JSON. New blocks that are passed on to clients in JSON come from one of them.
+    /// Without one, these clients lack blockAdded.
     pub json_sources: Vec<SourceConfig>,
     /// The limits of a connection.
     pub connection: ConnectionConfig,

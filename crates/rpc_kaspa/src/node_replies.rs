@@ -1,7 +1,8 @@
 //! The replies to getServerInfo and getInfo: the upstream's, with the fields that differ here.
 //!
 //! UTXOs are found by address, whether or not the upstream has an index. The DAA score is that of the state that
-//! requests are answered from. The node is not in sync after a block that was refused.
+//! requests are answered from. The node is not in sync after a block that was refused, and while the chain is not up to
+//! date ([`KaspaRpc::report_problem`]): the upstream is, before the chain has reached its sink.
 
 use kaspa::{
     BorshReply, BorshServerMessage, JsonServerMessage, Method, NodeInfo, Operation, ServerInfo,
@@ -94,13 +95,13 @@ fn adapt_server_info(rpc: &KaspaRpc, info: ServerInfo) -> ServerInfo {
     ServerInfo {
         network: rpc.network,
         has_utxo_index: true,
-        is_synced: info.is_synced && status.refused.is_none(),
+        is_synced: info.is_synced && rpc.find_problem().is_none(),
         virtual_daa_score: status.virtual_daa_score,
         ..info
     }
 }
 
 fn adapt_node_info(rpc: &KaspaRpc, info: NodeInfo) -> NodeInfo {
-    let is_synced = info.is_synced && rpc.chain.status().refused.is_none();
+    let is_synced = info.is_synced && rpc.find_problem().is_none();
     NodeInfo { is_utxo_indexed: true, is_synced, ..info }
 }

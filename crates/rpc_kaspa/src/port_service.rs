@@ -2,7 +2,8 @@
 //!
 //! A client that has a resolver's URL asks for a node of a network and an encoding
 //! (`/v2/kaspa/NETWORK/tls|any/wrpc/borsh|json`). The reply names this node, by the host that the client reached.
-//! `/health` and `/ready` are about the chain: 503 after a block that was refused, since nothing newer is proven.
+//! `/health` and `/ready` are about the chain: 503 after a block that was refused, since nothing newer is proven, and while
+//! the chain is not up to date ([`crate::KaspaRpc::report_problem`]).
 //! Not here: connections after the upgrade to WebSocket ([`crate::KaspaPort`]).
 
 use std::sync::Arc;
@@ -85,12 +86,9 @@ impl PortService {
 
     fn health(&self) -> Response<ResponseBody> {
         let status = self.server.chain.status();
-        let mut response = match &status.refused {
+        let mut response = match self.server.find_problem() {
             None => text_response(StatusCode::OK, "ok\n"),
-            Some(refused) => {
-                let text = format!("block {} is refused: {}\n", refused.hash, refused.reason);
-                text_response(StatusCode::SERVICE_UNAVAILABLE, text)
-            }
+            Some(problem) => text_response(StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
         };
         let headers = response.headers_mut();
         if let Ok(hash) = HeaderValue::try_from(status.sink.hash.to_string()) {
