@@ -33,7 +33,7 @@ pub enum Agreement {
     },
     /// The source does not have our sink.
     Unknown,
-    /// The source cannot be asked.
+    /// The source cannot be connected to, or does not reply.
     Unavailable {
         /// Why.
         reason: String,

@@ -5,7 +5,7 @@
 //! may be. Then the ids of accepted transactions are requested, and the blocks that contain them.
 //! A source may not have our sink: another source had it. Then the page starts at an older block of ours.
 //! Blocks of a fork in pieces leave the chain before the first block that joins is checked: the outputs that it spends are
-//! read from the set below it. A source that lies then can shorten the chain, up to the depth that it keeps.
+//! read from the set below it. A source that lies then can shorten the chain, as far as a reorganization may.
 //! Bounds: a page, or the blocks that one chain block merges, one after another.
 
 use foldhash::{HashMap, HashMapExt};
@@ -18,18 +18,19 @@ use ledger::Commitment;
 use crate::connection::Connection;
 use crate::session::Session;
 use crate::source_error::SourceError;
-use crate::writer_queue::{Fork, StepOutcome, WriterHandle, WriterMessage, count_known};
+use crate::writer_queue::{Fork, WriterHandle, WriterMessage, count_known};
 
 /// A page with fewer blocks ends at the sink: a longer one has at least ten times the blocks that one block may merge.
 const PAGE_BLOCKS_MIN: usize = 10;
 
-/// Blocks that one block merges. kaspad's limit is 248 at ten blocks a second. A source that names more would be asked for
-/// each of them.
+/// Blocks that one block merges. kaspad's limit is 248 at ten blocks a second. Each of them is requested, so a source
+/// could hold the follower up with a longer list.
 const MERGE_SET_MAX: usize = 1_024;
 
 /// A page that was applied.
 pub(crate) struct AppliedPage {
-    pub(crate) outcome: StepOutcome,
+    /// The number of blocks that joined the chain.
+    pub(crate) added: usize,
     /// Whether it ended at the sink of the source.
     pub(crate) is_last: bool,
 }
@@ -52,13 +53,13 @@ pub(crate) struct MergingBlock {
 impl Session<'_> {
     /// Requests the chain from our sink, and applies the reply.
     pub(crate) async fn apply_next_page(&mut self) -> Result<AppliedPage, SourceError> {
-        let outcome = self.apply_from_recent().await?;
+        let added = self.apply_from_recent().await?;
         self.context.status.count_page();
-        Ok(AppliedPage { outcome, is_last: outcome.added < PAGE_BLOCKS_MIN })
+        Ok(AppliedPage { added, is_last: added < PAGE_BLOCKS_MIN })
     }
 
     /// Requests the chain from the newest of our blocks that the source has.
-    async fn apply_from_recent(&mut self) -> Result<StepOutcome, SourceError> {
+    async fn apply_from_recent(&mut self) -> Result<usize, SourceError> {
         let sink = self.context.reader.status().sink.hash;
         let mut start = sink;
         let mut older = Vec::new();
@@ -99,7 +100,7 @@ impl Session<'_> {
     }
 
     /// Applies the chain from a block of ours, block by block.
-    async fn apply_in_pieces(&mut self, start: Hash) -> Result<StepOutcome, SourceError> {
+    async fn apply_in_pieces(&mut self, start: Hash) -> Result<usize, SourceError> {
         let method = Method::GetVirtualChainFromBlock;
         let encode = |id| Method::encode_borsh_get_chain_ids(id, &start);
         let structure = match self.connection.call(method, encode).await? {
@@ -129,7 +130,7 @@ impl Session<'_> {
         if start != sink || !removed.is_empty() {
             self.check_work(sink, added.last()).await?;
         }
-        let mut outcome = StepOutcome::default();
+        let mut added_len = 0;
         let mut fork = Fork { start, removed };
         let mut parent: Option<Block> = None;
         for accepted in accepted.into_iter().skip(known_len) {
@@ -139,13 +140,11 @@ impl Session<'_> {
             let fork = std::mem::replace(&mut fork, next_fork);
             let block = Box::new(block);
             let apply = |reply| WriterMessage::ApplyBlock { fork, block, reply };
-            let applied = self.context.writer.request(apply).await??;
+            added_len += self.context.writer.request(apply).await??;
             self.context.status.count_piece_block();
-            outcome.added += applied.added;
-            outcome.removed += applied.removed;
             parent = Some(merging.block);
         }
-        Ok(outcome)
+        Ok(added_len)
     }
 
     /// Checks that the newest block of a fork has at least the work of our sink, before blocks leave the chain.

@@ -181,7 +181,7 @@ impl<'a> Session<'a> {
             let config = &self.context.config;
             let now = Instant::now();
             self.timers.poll = now + config.poll_interval;
-            if page.outcome.added > 0 {
+            if page.added > 0 {
                 self.timers.stall = now + config.stall_timeout;
             }
             if page.is_last {

@@ -94,7 +94,8 @@ impl Sources {
                 tracing::warn!("{end}");
             }
             status.close_session(end, describe_halt(&error));
-            in_pieces[at] = matches!(error, SourceError::MessageTooLong { .. });
+            // One that sends too long messages in pieces, too, has failed.
+            in_pieces[at] = !in_pieces[at] && matches!(error, SourceError::MessageTooLong { .. });
             let stays = is_success && !matches!(error, SourceError::Stalled { .. });
             if is_success {
                 has_failed.fill(false);

@@ -50,8 +50,8 @@ pub(crate) enum WriterMessage {
     Relay { encoding: Encoding, notification: Notification, permit: OwnedSemaphorePermit },
 }
 
-/// Receives the result of a change of the chain.
-pub(crate) type Reply = oneshot::Sender<Result<StepOutcome, SourceError>>;
+/// Receives the result of a change of the chain: the number of blocks that joined it.
+pub(crate) type Reply = oneshot::Sender<Result<usize, SourceError>>;
 
 /// The blocks that leave the chain before a block joins it.
 pub(crate) struct Fork {
@@ -59,15 +59,6 @@ pub(crate) struct Fork {
     pub(crate) start: Hash,
     /// The blocks from there down that leave, the highest first.
     pub(crate) removed: Vec<Hash>,
-}
-
-/// The result of a change of the chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StepOutcome {
-    /// Blocks that joined the chain.
-    pub(crate) added: usize,
-    /// Blocks that left it.
-    pub(crate) removed: usize,
 }
 
 /// The sessions' access to the writer.

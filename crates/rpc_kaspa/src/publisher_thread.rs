@@ -34,7 +34,7 @@ pub struct PublisherInput {
 struct QueueState {
     /// Bytes of the inputs that wait.
     bytes: AtomicUsize,
-    /// Whether an input was lost since the thread looked.
+    /// Whether an input was lost since the thread last checked.
     is_lost: AtomicBool,
 }
 

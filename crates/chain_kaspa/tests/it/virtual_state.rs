@@ -63,7 +63,7 @@ fn a_quiet_chain_is_seeded_by_all_blocks_that_the_virtual_block_merges() {
         let last = merged.last().expect("a merged block").clone();
         let copies = last.transactions.len() - 1;
         spends += copies;
-        // What was accepted before is left out.
+        // Transactions that were accepted before are left out.
         merged.push(last);
         let again = follower.chain.seed_virtual(&merged, node.virtual_daa_score());
         assert_eq!(again, Some(left_out + copies));

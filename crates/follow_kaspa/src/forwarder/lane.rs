@@ -147,6 +147,9 @@ impl LaneConnection {
         if was_open && is_closed && request.is_repeatable() {
             result = self.connect_and_exchange(request).await;
         }
+        if result.as_ref().is_err_and(is_source_failure) {
+            self.leave_source();
+        }
         result.map_err(|error| match error {
             SourceError::Timeout { limit, .. } => ForwardError::Timeout { limit },
             SourceError::MessageTooLong { bytes_max, .. } => {
@@ -174,9 +177,14 @@ impl LaneConnection {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last_error = error,
             }
-            self.at = (self.at + 1) % count;
+            self.leave_source();
         }
         Err(last_error)
+    }
+
+    /// Connects to the next source from now on.
+    fn leave_source(&mut self) {
+        self.at = (self.at + 1) % self.config.sources.len();
     }
 
     /// Sends a request on a connection and reads the reply. The connection is reused unless this fails.
@@ -205,6 +213,11 @@ impl LaneConnection {
         self.socket = Some(socket);
         Ok(reply)
     }
+}
+
+/// Whether another source may have a reply: one that accepts connections may be silent all the same.
+fn is_source_failure(error: &SourceError) -> bool {
+    !matches!(error, SourceError::MessageTooLong { .. })
 }
 
 /// Encodes a request, on another thread if it is long.

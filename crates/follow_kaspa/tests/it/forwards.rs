@@ -173,6 +173,28 @@ async fn an_upstream_that_is_silent_or_gone_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_upstream_is_left_for_the_next_one() {
+    let silent = KaspaNode::start().await;
+    silent.delay_replies(Method::GetSink);
+    let node = KaspaNode::start().await;
+    node.mine(1);
+    let mut config = ForwarderConfig::new(vec![source(&silent), source(&node)], Vec::new());
+    config.common.connections = 1;
+    config.common.call_timeout = Duration::from_millis(50);
+    let forwarder = Forwarder::start(config);
+    let mut calls = 0;
+    let reply = loop {
+        calls += 1;
+        assert!(calls < 100, "only the silent one is called");
+        if let Ok(reply) = call(&forwarder, ALICE, Method::GetSink).await {
+            break reply;
+        }
+    };
+    assert!(calls > 1);
+    assert_eq!(kaspa::decode_borsh_sink(structure(&reply)), Ok(node.sink()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_connection_is_replaced() {
     let node = KaspaNode::start().await;
     let forwarder = Forwarder::start(config(&node));

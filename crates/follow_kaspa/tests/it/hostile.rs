@@ -12,11 +12,12 @@ use kaspa::{
     ServerInfo, encode_borsh_failure,
 };
 use testkit::eventually::eventually;
+use testkit::kaspa_node::KaspaNode;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::world::{World, chain_config, config};
+use crate::world::{World, chain_config, config, source};
 
 /// The replies to a request, by its id and operation.
 type Script = fn(u64, Operation) -> Vec<Message>;
@@ -190,6 +191,19 @@ async fn messages_above_the_limits_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_sends_too_long_messages_only_is_left() {
+    let server = HostileServer::start(|_, _| binary(vec![0; 1 << 18])).await;
+    let node = KaspaNode::start().await;
+    node.mine(5);
+    let hostile = SourceConfig::new(format!("ws://{}", server.address));
+    let mut config = config(vec![hostile, source(&node)]);
+    config.connection.message_bytes_max = 1 << 17;
+    let world = World::start(config, chain_config());
+    world.reach_sink(&node).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_are_not_websockets_are_refused() {
     let server = HostileServer::serve(|mut socket: TcpStream| async move {
         // The follower may have closed it.
@@ -198,5 +212,5 @@ async fn servers_that_are_not_websockets_are_refused() {
     });
     server.await.assert_left(|_| {}, "handshake failed").await;
     let server = HostileServer::serve(|socket| async move { drop(socket) });
-    server.await.assert_left(|_| {}, "ws://127.0.0.1").await;
+    server.await.assert_left(|_| {}, "handshake failed").await;
 }
