@@ -41,7 +41,7 @@ pub use config::{ConnectionConfig, FollowerConfig, SessionConfig, SnapshotConfig
 pub use error::FollowError;
 pub use event::EventSink;
 pub use follower::{FollowHandle, Follower};
-pub use forwarder::{ForwardError, Forwarder, ForwarderConfig, LaneLimits};
+pub use forwarder::{CallLimits, ForwardError, Forwarder, ForwarderConfig};
 pub use restart::RestartBase;
 pub use snapshot_file::{SnapshotError, load_snapshot};
 pub use source_error::SourceError;

@@ -51,11 +51,11 @@ impl Collector for Forwarder {
         }
         let help = "Calls of clients that wait for the upstream, by kind of method.";
         let mut family = out.family("hydrant_kaspa_forwarding", MetricKind::Gauge, help);
-        let lanes = [Some(&self.borsh), self.json.as_ref()];
-        let encodings = ["borsh", "json"].into_iter().zip(lanes);
-        for (encoding, lanes) in encodings.filter_map(|(name, lanes)| Some((name, lanes?))) {
-            for (kind, lane) in [("common", &lanes.common), ("slow", &lanes.slow)] {
-                family.put(&[("encoding", encoding), ("kind", kind)], lane.calls());
+        let queues = [Some(&self.borsh), self.json.as_ref()];
+        let encodings = ["borsh", "json"].into_iter().zip(queues);
+        for (encoding, queues) in encodings.filter_map(|(name, queues)| Some((name, queues?))) {
+            for (kind, queue) in [("common", &queues.common), ("slow", &queues.slow)] {
+                family.put(&[("encoding", encoding), ("kind", kind)], queue.calls());
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Forwards the calls of clients to the upstream over a few shared connections, after a check of each request.
 //!
 //! In: the messages of clients, one at a time. Out: the replies of the upstream, with the ids of the clients.
-//! Shape: a request is checked before it is queued (`request`). Two lanes for each encoding, one of them for slow
-//! methods, have some connections each (`lane`); a connection sends one request at a time, as kaspad runs only one.
+//! Shape: a request is checked before it is queued (`request`). Two queues for each encoding, one of them for slow
+//! methods, have some connections each (`call_queue`). A connection sends one request at a time, as kaspad runs only one.
 //! Messages over [`READ_HERE_BYTES_MAX`] are checked and copied on threads for blocking work.
 //! Bounds: [`ForwarderConfig`]: connections, calls that wait, calls of one client, bytes of requests and of replies,
 //! time. A call above a limit is refused.
@@ -11,8 +11,8 @@
 //! Not here: subscriptions, kaspad's safe mode, and the methods that need no upstream (`rpc_kaspa`).
 
 mod byte_budget;
+mod call_queue;
 mod error;
-mod lane;
 mod metrics;
 mod request;
 
@@ -27,8 +27,8 @@ use tokio::task::{JoinSet, spawn_blocking};
 use crate::config::{ConnectionConfig, SourceConfig};
 
 use self::byte_budget::ByteBudget;
+use self::call_queue::{CallQueue, CallQueueConfig};
 pub use self::error::ForwardError;
-use self::lane::{Lane, LaneConfig};
 use self::metrics::ForwardMetrics;
 use self::request::UpstreamRequest;
 
@@ -50,9 +50,9 @@ pub struct ForwarderConfig {
     /// The upstreams, by their ports for JSON. Without one, calls in JSON are refused.
     pub json_sources: Vec<SourceConfig>,
     /// The limits of common methods, for each encoding.
-    pub common: LaneLimits,
+    pub common: CallLimits,
     /// The limits of slow methods, for each encoding.
-    pub slow: LaneLimits,
+    pub slow: CallLimits,
     /// Time limit of a connection attempt. Default: 5 s.
     pub connect_timeout: Duration,
     /// Bytes of a request. Default: 16 MiB, above a full block in JSON.
@@ -66,7 +66,7 @@ pub struct ForwarderConfig {
 
 /// The limits of one kind of methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneLimits {
+pub struct CallLimits {
     /// Connections to the upstream.
     pub connections: usize,
     /// Calls of all clients that wait or are being processed.
@@ -81,8 +81,8 @@ pub struct LaneLimits {
 
 /// Forwards calls. Its connections end when it is dropped.
 pub struct Forwarder {
-    borsh: Lanes,
-    json: Option<Lanes>,
+    borsh: CallQueues,
+    json: Option<CallQueues>,
     request_bytes_max: usize,
     requests: ByteBudget,
     replies: ByteBudget,
@@ -90,10 +90,10 @@ pub struct Forwarder {
     _tasks: JoinSet<()>,
 }
 
-/// The lanes of an encoding.
-struct Lanes {
-    common: Lane,
-    slow: Lane,
+/// The queues of an encoding.
+struct CallQueues {
+    common: CallQueue,
+    slow: CallQueue,
 }
 
 impl ForwarderConfig {
@@ -102,14 +102,14 @@ impl ForwarderConfig {
         Self {
             sources,
             json_sources,
-            common: LaneLimits {
+            common: CallLimits {
                 connections: 4,
                 calls_max: 512,
                 client_calls_max: 32,
                 call_timeout: Duration::from_secs(10),
                 response_bytes_max: 16 << 20,
             },
-            slow: LaneLimits {
+            slow: CallLimits {
                 connections: 2,
                 calls_max: 32,
                 client_calls_max: 2,
@@ -130,9 +130,10 @@ impl Forwarder {
         let metrics = Arc::new(ForwardMetrics::default());
         let replies = ByteBudget::new(config.replies_bytes_max);
         let mut tasks = JoinSet::new();
-        let borsh = Lanes::start(&config, Encoding::Borsh, &replies, &mut tasks);
+        let borsh = CallQueues::start(&config, Encoding::Borsh, &replies, &mut tasks);
         let has_json = !config.json_sources.is_empty();
-        let json = has_json.then(|| Lanes::start(&config, Encoding::Json, &replies, &mut tasks));
+        let json =
+            has_json.then(|| CallQueues::start(&config, Encoding::Json, &replies, &mut tasks));
         Self {
             borsh,
             json,
@@ -171,15 +172,15 @@ impl Forwarder {
         if bytes > bytes_max {
             return Err(ForwardError::RequestTooLong { bytes, bytes_max });
         }
-        let lanes = match encoding {
+        let queues = match encoding {
             Encoding::Borsh => &self.borsh,
             Encoding::Json => self.json.as_ref().ok_or(ForwardError::NoJsonUpstream)?,
         };
         let permit = self.requests.try_reserve(bytes).ok_or(ForwardError::QueueFull)?;
         let check = move || UpstreamRequest::check(encoding, method, message);
         let request = run_by_length(bytes, check).await.ok_or_else(ForwardError::stopping)??;
-        let lane = if is_slow(method) { &lanes.slow } else { &lanes.common };
-        lane.call(client, request, permit).await
+        let queue = if is_slow(method) { &queues.slow } else { &queues.common };
+        queue.call(client, request, permit).await
     }
 }
 
@@ -194,7 +195,7 @@ async fn run_by_length<T: Send + 'static>(
     spawn_blocking(work).await.ok()
 }
 
-impl Lanes {
+impl CallQueues {
     fn start(
         config: &ForwarderConfig,
         encoding: Encoding,
@@ -205,7 +206,7 @@ impl Lanes {
             Encoding::Borsh => &config.sources,
             Encoding::Json => &config.json_sources,
         };
-        let mut start = |limits: LaneLimits| {
+        let mut start = |limits: CallLimits| {
             let connection = ConnectionConfig {
                 connect_timeout: config.connect_timeout,
                 call_timeout: limits.call_timeout,
@@ -215,8 +216,9 @@ impl Lanes {
             let each_max = Some(limits.client_calls_max);
             let shares = Arc::new(ClientShares::new(NAMES, limits.calls_max, each_max));
             let sources = sources.clone();
-            let lane = LaneConfig { sources, connection, limits, replies: replies.clone() };
-            Lane::start(lane, shares, tasks)
+            let replies = replies.clone();
+            let queue_config = CallQueueConfig { sources, connection, limits, replies };
+            CallQueue::start(queue_config, shares, tasks)
         };
         Self { common: start(config.common), slow: start(config.slow) }
     }

@@ -1,6 +1,6 @@
-//! A lane: some connections to the upstream that take calls from one queue.
+//! A queue of calls, and the connections to the upstream that take them from it.
 //!
-//! Bounds: [`super::LaneLimits`]. The limit of each client's calls leaves room in the queue for other clients.
+//! Bounds: [`super::CallLimits`]. The limit of each client's calls leaves room in the queue for other clients.
 //! A connection is opened at its first call, and again after an error. A call is not sent if its client has gone. A reply
 //! counts for its client, and for all of them, until the client takes it.
 
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::byte_budget::ByteBudget;
 use super::request::{EncodedRequest, UpstreamRequest};
-use super::{ForwardError, LaneLimits, run_by_length};
+use super::{CallLimits, ForwardError, run_by_length};
 use crate::config::{ConnectionConfig, SourceConfig};
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
@@ -23,17 +23,17 @@ use crate::source_error::SourceError;
 /// Messages that an idle connection may have received. It has no subscription, so there are none.
 const IDLE_MESSAGES_MAX: usize = 16;
 
-/// The settings of a lane.
-pub(super) struct LaneConfig {
+/// The settings of a queue and of its connections.
+pub(super) struct CallQueueConfig {
     pub(super) sources: Vec<SourceConfig>,
     pub(super) connection: ConnectionConfig,
-    pub(super) limits: LaneLimits,
-    /// Bytes of the replies that no client has taken, of all lanes.
+    pub(super) limits: CallLimits,
+    /// Bytes of the replies that no client has taken, of all queues.
     pub(super) replies: ByteBudget,
 }
 
-/// The queue of a lane.
-pub(super) struct Lane {
+/// A queue of calls.
+pub(super) struct CallQueue {
     calls: mpsc::Sender<QueuedCall>,
     shares: Arc<ClientShares>,
     call_timeout: Duration,
@@ -53,9 +53,9 @@ struct WaitingReply {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A connection of a lane.
-struct LaneConnection {
-    config: Arc<LaneConfig>,
+/// A connection of a queue.
+struct CallConnection {
+    config: Arc<CallQueueConfig>,
     calls: Arc<Mutex<mpsc::Receiver<QueuedCall>>>,
     socket: Option<WrpcSocket>,
     /// The source of the last connection.
@@ -63,19 +63,19 @@ struct LaneConnection {
     next_id: u64,
 }
 
-impl Lane {
+impl CallQueue {
     /// Starts the tasks of the connections.
     pub(super) fn start(
-        config: LaneConfig,
+        config: CallQueueConfig,
         shares: Arc<ClientShares>,
         tasks: &mut JoinSet<()>,
     ) -> Self {
-        let LaneLimits { connections, calls_max, call_timeout, .. } = config.limits;
+        let CallLimits { connections, calls_max, call_timeout, .. } = config.limits;
         let config = Arc::new(config);
         let (calls, receiver) = mpsc::channel(calls_max.max(1));
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..connections.max(1) {
-            let connection = LaneConnection {
+            let connection = CallConnection {
                 config: Arc::clone(&config),
                 calls: Arc::clone(&receiver),
                 socket: None,
@@ -113,7 +113,7 @@ impl Lane {
     }
 }
 
-impl LaneConnection {
+impl CallConnection {
     async fn run(mut self) {
         loop {
             // The lock is held while a task waits; the others wait for the lock.
@@ -184,7 +184,7 @@ impl LaneConnection {
 
     /// Connects to the next source from now on.
     fn leave_source(&mut self) {
-        self.at = (self.at + 1) % self.config.sources.len();
+        self.at = (self.at + 1) % self.config.sources.len().max(1);
     }
 
     /// Sends a request on a connection and reads the reply. The connection is reused unless this fails.
