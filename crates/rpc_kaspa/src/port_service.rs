@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::kaspa_rpc::KaspaServer;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// The chain block whose UTXO set was proven last.
 const PROVEN_BLOCK: HeaderName = HeaderName::from_static("hydrant-proven-block");
 /// The state of the virtual UTXO set: `exact`, `joining` or `off`.
@@ -100,7 +101,7 @@ impl PortService {
             VirtualMode::Exact => "exact",
         };
         headers.insert(VIRTUAL_STATE, HeaderValue::from_static(mode));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
         response
     }
 }
@@ -117,7 +118,10 @@ impl HttpService for PortService {
         let resolved =
             if is_read { self.urls.resolve(self.server.network, path, host) } else { None };
         if let Some(body) = resolved {
-            return response(StatusCode::OK, JSON, Bytes::from(body).into());
+            let mut response = response(StatusCode::OK, JSON, Bytes::from(body).into());
+            // It repeats the host that this client named.
+            response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
+            return response;
         }
         if path.starts_with("/v2/") {
             return text_response(StatusCode::NOT_FOUND, "no such node\n");

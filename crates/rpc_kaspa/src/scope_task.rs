@@ -34,6 +34,8 @@ const STEP_ADDRESSES: usize = 512;
 /// A set of up to this many addresses is subscribed to in one step, and shared with clients that have the same. A larger
 /// one is added to an empty set in steps.
 const ONE_STEP_ADDRESSES_MAX: usize = 2_048;
+/// Bytes of a message whose scope has no addresses, with more spaces than any client writes.
+const EVENT_BYTES_MAX: usize = 4_096;
 /// The part of the address table, one of this many, that only the chain may use.
 const RESERVED_PART: usize = 16;
 /// From the next publication on: greater than the number of any step.
@@ -148,7 +150,12 @@ fn fail(call: &Call, error: &SubscribeError) -> StepOutput<ScopeTask> {
 }
 
 fn start(call: Call) -> StepOutput<ScopeTask> {
-    let Ok(cursor) = AddressCursor::find(&call.request) else { return start_event(call) };
+    let cursor = match AddressCursor::find(&call.request) {
+        Ok(cursor) => cursor,
+        // Its addresses would be read at once.
+        Err(error) if call.request.len() > EVENT_BYTES_MAX => return call.reject(&error),
+        Err(_) => return start_event(call),
+    };
     let set = AddressSet::empty(call.server.chain.utxos.addresses());
     let mut registration = Box::new(Registration { cursor, set });
     match registration.cursor.read(&call.request, STEP_ADDRESSES) {

@@ -73,7 +73,6 @@ async fn a_quiet_chain_with_several_parents_becomes_exact() {
     world.reach_virtual(&node).await;
     node.mine(3);
     world.reach_virtual(&node).await;
-    assert_eq!(world.status.chain().virtual_state.losses, 0);
     world.stop().await;
 }
 
