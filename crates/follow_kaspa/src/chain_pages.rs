@@ -147,7 +147,7 @@ impl Session<'_> {
         Ok(added_len)
     }
 
-    /// Checks that the newest block of a fork has at least the work of our sink, before blocks leave the chain.
+    /// Checks that the newest block of a fork claims at least the work of our sink, before blocks leave the chain.
     pub(crate) async fn check_work(
         &mut self,
         sink: Hash,
@@ -159,17 +159,20 @@ impl Session<'_> {
         };
         let view = self.context.reader.utxos.view(Commitment::Confirmed);
         let own_work = view.meta().header.blue_work;
-        let is_heavy = |newest: MergingBlock| newest.block.header.blue_work >= own_work;
+        let is_heavy = |newest: MergingBlock| {
+            let Block { hash, header, .. } = newest.block;
+            header.hash() == hash && header.blue_work >= own_work
+        };
         if newest.is_some_and(is_heavy) { Ok(()) } else { Err(SourceError::LessWork { sink }) }
     }
 
-    /// Requests a block with its transactions. Its header is checked: its work is compared.
+    /// Requests a block with its transactions. Its header is not checked.
     pub(crate) async fn request_block(&mut self, hash: Hash) -> Result<MergingBlock, SourceError> {
         let method = Method::GetBlock;
         let encode = |id| Method::encode_borsh_get_block(id, &hash, true);
         let structure = self.connection.call_or_fail(method, encode).await?;
         let block = Block::decode_borsh(&structure)?;
-        if block.hash != hash || block.header.hash() != hash {
+        if block.hash != hash {
             let what = "it is another block";
             return Err(SourceError::Contradiction { method, what });
         }
