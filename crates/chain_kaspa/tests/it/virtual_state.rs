@@ -48,7 +48,7 @@ fn a_quiet_chain_is_seeded_by_the_sinks_own_transactions() {
 }
 
 #[test]
-fn a_quiet_chain_is_seeded_by_all_blocks_that_the_virtual_block_merges() {
+fn a_quiet_chain_is_seeded_by_all_merged_blocks() {
     let (mut node, mut follower) = world();
     let mut spends = 0;
     for _ in 0..30 {

@@ -99,7 +99,7 @@ async fn reorganizations_are_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reorganization_below_the_final_block_starts_the_chain_again() {
+async fn a_reorganization_of_final_blocks_starts_the_chain_again() {
     let node = KaspaNode::start().await;
     node.mine(20);
     let chain = ChainConfig { depth_max: 5, ..chain_config() };

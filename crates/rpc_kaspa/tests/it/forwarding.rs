@@ -132,7 +132,7 @@ async fn the_state_of_the_node_is_that_of_the_chain() {
 }
 
 #[tokio::test]
-async fn a_chain_that_is_behind_is_not_in_sync_although_the_upstream_is() {
+async fn a_chain_that_is_behind_is_not_in_sync() {
     let world = World::start();
     let is_behind = Arc::new(AtomicBool::new(false));
     let check = Arc::clone(&is_behind);
