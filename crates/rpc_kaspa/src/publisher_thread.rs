@@ -80,14 +80,20 @@ impl PublisherInput {
     fn send(&self, input: Input) {
         let bytes = input.bytes();
         if !self.queue.reserve(bytes) {
-            self.queue.is_lost.store(true, Ordering::Release);
-            return;
+            return self.report_loss();
         }
         let sent = self.sender.try_send(SizedInput { input, bytes });
         if let Err(TrySendError::Full(_)) = sent {
             self.queue.release(bytes);
-            self.queue.is_lost.store(true, Ordering::Release);
+            self.report_loss();
         }
+    }
+
+    /// Reports that an input was lost. The thread may have emptied the queue since then, so it is woken.
+    fn report_loss(&self) {
+        self.queue.is_lost.store(true, Ordering::Release);
+        // A full queue wakes it anyway.
+        let _ = self.sender.try_send(SizedInput { input: Input::Chain(Vec::new()), bytes: 0 });
     }
 }
 
