@@ -7,7 +7,7 @@ use chain_kaspa::LoadError;
 use kaspa::{Hash, Network};
 use query::LedgerError;
 
-use crate::restart::RestartBase;
+use crate::restart_point::RestartBase;
 use crate::snapshot_file::SnapshotError;
 
 /// Why a follower could not start, or ended.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use chain_kaspa::{Chain, ChainReader};
 use tokio::task::JoinSet;
 
-use crate::agreement::AgreementChecks;
+use crate::agreement_checks::AgreementChecks;
 use crate::config::FollowerConfig;
 use crate::error::FollowError;
 use crate::event::EventSink;

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod agreement_checks;
 mod base;
 mod chain_pages;
 mod config;
@@ -19,10 +20,11 @@ mod connection;
 mod error;
 mod event;
 mod follower;
-mod forwarder;
+mod forwarding;
 mod json_relay;
 mod merge_set;
 mod restart;
+mod restart_point;
 mod session;
 mod snapshot_file;
 mod snapshot_path;
@@ -41,8 +43,8 @@ pub use config::{ConnectionConfig, FollowerConfig, SessionConfig, SnapshotConfig
 pub use error::FollowError;
 pub use event::EventSink;
 pub use follower::{FollowHandle, Follower};
-pub use forwarder::{CallLimits, ForwardError, Forwarder, ForwarderConfig};
-pub use restart::RestartBase;
+pub use forwarding::{CallLimits, ForwardError, Forwarder, ForwarderConfig};
+pub use restart_point::RestartBase;
 pub use snapshot_file::{SnapshotError, load_snapshot};
 pub use source_error::SourceError;
 pub use status::{FollowStatus, Mismatch};

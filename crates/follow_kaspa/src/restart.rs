@@ -14,6 +14,7 @@ use kaspa::{Hash, Method, Network, decode_borsh_sink};
 use tokio::task::spawn_blocking;
 
 use crate::chain_pages::count_blocks_off_chain;
+use crate::restart_point::{RestartBase, RestartPoint};
 use crate::session::Session;
 use crate::snapshot_file::{SnapshotError, read_block_hash};
 use crate::snapshot_path::{add_suffix, find_previous_path, is_missing};
@@ -21,24 +22,6 @@ use crate::source_error::SourceError;
 
 /// Suffix of the name of a file whose block was reverted.
 const REVERTED_SUFFIX: &str = ".reverted";
-
-/// The start of a chain that was reorganized below its final block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestartBase {
-    /// The snapshot file.
-    Snapshot,
-    /// The snapshot file before the newest one.
-    PreviousSnapshot,
-    /// The first block of the network.
-    Genesis,
-}
-
-/// A block that is on the chain of a source, and that a chain can start from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RestartPoint {
-    pub(crate) block: Hash,
-    pub(crate) base: RestartBase,
-}
 
 impl Session<'_> {
     /// Returns the newest start that is on the chain of the source. `None` if there is none.

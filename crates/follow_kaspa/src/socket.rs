@@ -1,6 +1,6 @@
 //! The WebSocket to a kaspad: whole messages with limits of time and of length.
 //!
-//! Not here: replies and notifications (`connection`), the queues of forwarded calls (`forwarder`).
+//! Not here: replies and notifications (`connection`), the queues of forwarded calls (`forwarding`).
 
 use std::time::Duration;
 

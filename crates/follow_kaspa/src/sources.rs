@@ -12,7 +12,7 @@ use http_client::describe_error;
 
 use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
 use crate::connection::Connection;
-use crate::restart::RestartPoint;
+use crate::restart_point::RestartPoint;
 use crate::session::{Session, SessionContext};
 use crate::source_error::SourceError;
 use crate::writer_queue::WriterMessage;

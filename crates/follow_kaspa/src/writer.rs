@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::error::FollowError;
 use crate::event::EventSink;
-use crate::restart::RestartPoint;
+use crate::restart_point::RestartPoint;
 use crate::source_error::SourceError;
 use crate::spent_outputs::fill_spent;
 use crate::status::{FollowStatus, Mismatch};

@@ -12,7 +12,7 @@ use kaspa::{AcceptingBlock, Block, BlockTemplate, Encoding, Hash, Notification, 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::config::ConnectionConfig;
-use crate::restart::RestartPoint;
+use crate::restart_point::RestartPoint;
 use crate::source_error::SourceError;
 
 /// Messages that wait for the writer.

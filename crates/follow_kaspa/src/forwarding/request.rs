@@ -11,7 +11,7 @@ use kaspa::{
 };
 use serde_json::value::RawValue;
 
-use super::ForwardError;
+use super::error::ForwardError;
 use crate::socket::WrpcMessage;
 use crate::source_error::SourceError;
 

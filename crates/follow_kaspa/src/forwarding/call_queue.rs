@@ -14,8 +14,10 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::byte_budget::ByteBudget;
+use super::config::CallLimits;
+use super::error::ForwardError;
+use super::long_message::run_by_length;
 use super::request::{EncodedRequest, UpstreamRequest};
-use super::{CallLimits, ForwardError, run_by_length};
 use crate::config::{ConnectionConfig, SourceConfig};
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
