@@ -1,6 +1,6 @@
 //! Messages of the source about its virtual block.
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use kaspa::{Block, BlockTemplate, Outpoint, StoredUtxo, Transaction, UtxoChanges};
 
 use crate::chain::Chain;
@@ -10,9 +10,11 @@ use crate::records::find_utxo;
 use crate::script_utxo::ScriptUtxo;
 use crate::virtual_state::{TemplateCheck, VirtualMode};
 
-/// The effect of the sink's own transactions, as far as it is known.
-struct OwnTransactions {
+/// The effect of the transactions that the virtual block accepts, as far as it is known.
+struct AcceptedEffects {
     differences: Differences,
+    /// Outpoints of the removed UTXOs.
+    spent: HashSet<Outpoint>,
     /// Outputs that one of the transactions made, and none spent.
     created: HashMap<Outpoint, ScriptUtxo>,
     /// Transactions with an input that is not known.
@@ -67,30 +69,39 @@ impl Chain {
         virtual_state.check_template(template, sink, &in_chain)
     }
 
-    /// Sets the virtual state to the effect of the sink's own transactions, if it is joining: exact if the sink is the
-    /// only parent of the virtual block, as on a network with one miner. Messages continue from there.
+    /// Sets the virtual state to the effect of the blocks that the virtual block merges, if it is joining: the sink, which
+    /// comes first, and the others in the order of acceptance. A block template shows whether that is all of it. Messages
+    /// continue from there.
     ///
-    /// A transaction is left out if it spends an output that the history does not have: a block in its own encoding does
-    /// not say which script an input spends. Returns their number. `None` if the block is not the sink.
-    pub fn seed_virtual(&mut self, sink_block: &Block, virtual_daa_score: u64) -> Option<usize> {
+    /// A transaction is left out if an earlier one spends the same output, or if the history does not have an output that
+    /// it spends: a block in its own encoding does not say which script an input spends. Returns their number. `None` if
+    /// the first block is not the sink.
+    pub fn seed_virtual(&mut self, merged: &[Block], virtual_daa_score: u64) -> Option<usize> {
         let sink = self.window.sink();
+        let sink_block = merged.first()?;
         if sink_block.hash != sink.block.info.hash || sink_block.header.hash() != sink_block.hash {
             return None;
         }
-        let mut own = OwnTransactions {
+        let mut effects = AcceptedEffects {
             differences: Differences { removed: Vec::new(), added: Vec::new() },
+            spent: HashSet::default(),
             created: HashMap::default(),
             unknown: 0,
         };
         let sink_id = sink.block.id;
         let Self { ledger, virtual_state, history, .. } = self;
         let in_chain = |utxo: &ScriptUtxo| find_utxo(ledger, sink_id, utxo);
-        for transaction in &sink_block.transactions {
-            own.accept(transaction, virtual_daa_score, history.newest(), &in_chain);
+        for block in merged {
+            // Of the rewards only that of the sink is accepted.
+            let is_sink = block.hash == sink_block.hash;
+            let transactions = block.transactions.iter();
+            for transaction in transactions.filter(|it| is_sink || !it.is_coinbase()) {
+                effects.accept(transaction, virtual_daa_score, history.newest(), &in_chain);
+            }
         }
-        let OwnTransactions { mut differences, created, unknown } = own;
+        let AcceptedEffects { mut differences, created, unknown, .. } = effects;
         differences.added.extend(created.into_values());
-        virtual_state.set_own_transactions(&differences, virtual_daa_score, &in_chain);
+        virtual_state.set_differences(&differences, virtual_daa_score, &in_chain);
         Some(unknown)
     }
 
@@ -108,7 +119,7 @@ impl Chain {
     }
 }
 
-impl OwnTransactions {
+impl AcceptedEffects {
     fn accept(
         &mut self,
         transaction: &Transaction,
@@ -122,8 +133,10 @@ impl OwnTransactions {
             if self.created.contains_key(&outpoint) {
                 continue;
             }
-            let utxo = find_output(history, outpoint);
-            let Some(utxo) = utxo.filter(|utxo| in_chain(utxo) == Some(utxo.utxo())) else {
+            let is_unspent = |utxo: &ScriptUtxo| {
+                !self.spent.contains(&outpoint) && in_chain(utxo) == Some(utxo.utxo())
+            };
+            let Some(utxo) = find_output(history, outpoint).filter(is_unspent) else {
                 self.unknown += 1;
                 return;
             };
@@ -132,6 +145,7 @@ impl OwnTransactions {
         for input in &transaction.inputs {
             self.created.remove(&input.previous_outpoint);
         }
+        self.spent.extend(spent.iter().map(ScriptUtxo::outpoint));
         self.differences.removed.extend(spent);
         let transaction_id = transaction.id();
         for (index, output) in (0..).zip(&transaction.outputs) {

@@ -181,10 +181,10 @@ impl VirtualState {
         self.check_len();
     }
 
-    /// Replaces the differences by the effect of the sink's own transactions, while the state is joining.
-    pub(crate) fn set_own_transactions(
+    /// Replaces the differences, while the state is joining. `daa_score` is that of the virtual block.
+    pub(crate) fn set_differences(
         &mut self,
-        own: &Differences,
+        differences: &Differences,
         daa_score: u64,
         in_chain: ChainLookup<'_>,
     ) {
@@ -192,8 +192,9 @@ impl VirtualState {
             return;
         }
         self.overlay.clear();
-        own.removed.iter().for_each(|utxo| self.overlay.set_absent(utxo, in_chain));
-        own.added.iter().for_each(|utxo| self.overlay.set_present(utxo, in_chain));
+        let Differences { removed, added } = differences;
+        removed.iter().for_each(|utxo| self.overlay.set_absent(utxo, in_chain));
+        added.iter().for_each(|utxo| self.overlay.set_present(utxo, in_chain));
         self.stamp = Some(daa_score);
         self.is_changed = true;
         self.check_len();

@@ -1,25 +1,8 @@
-//! Agreement between the sources: whether our sink is on the selected chain of each of them.
+//! The relation of a source's chain to ours.
 //!
-//! In: the sources, our sink. Out: an [`Agreement`] for each source, in the status.
 //! A source that differs proves nothing: it may be a moment behind. One that differs for minutes has another chain.
 //! Which of both chains has more work is not checked here.
-//! Bounds: one connection at a time, for some calls.
-//! Not here: which source is followed (`sources`).
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use chain_kaspa::ChainReader;
-use http_client::describe_error;
-use kaspa::{ChainChange, Method, Network, ServerInfo};
-
-use crate::chain_pages::is_unknown_block;
-use crate::config::{ConnectionConfig, SourceConfig};
-use crate::connection::Connection;
-use crate::session::check_server;
-use crate::source_error::SourceError;
-use crate::status::FollowStatus;
-use crate::writer_queue::WriterHandle;
+//! Not here: the comparison (`agreement_checks`).
 
 /// The relation of a source's chain to ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +16,7 @@ pub enum Agreement {
     },
     /// The source does not have our sink.
     Unknown,
-    /// The source cannot be asked.
+    /// The source cannot be connected to, or does not reply.
     Unavailable {
         /// Why.
         reason: String,
@@ -52,57 +35,5 @@ impl Agreement {
             Self::Unknown => "unknown",
             Self::Unavailable { .. } => "unavailable",
         }
-    }
-}
-
-/// Compares the sources with our chain.
-pub(crate) struct AgreementChecks {
-    pub(crate) network: Network,
-    pub(crate) sources: Vec<SourceConfig>,
-    pub(crate) connection: ConnectionConfig,
-    pub(crate) interval: Duration,
-    pub(crate) reader: ChainReader,
-    pub(crate) status: Arc<FollowStatus>,
-    pub(crate) writer: WriterHandle,
-}
-
-impl AgreementChecks {
-    /// Runs until the writer has ended.
-    pub(crate) async fn run(self) {
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(self.interval) => {}
-                () = self.writer.closed() => return,
-            }
-            if !self.status.is_caught_up() {
-                continue;
-            }
-            let mut agreements = Vec::with_capacity(self.sources.len());
-            for source in &self.sources {
-                let agreement = self.compare(source).await.unwrap_or_else(|error| {
-                    Agreement::Unavailable { reason: describe_error(&error) }
-                });
-                agreements.push((source.server().to_string(), agreement));
-            }
-            self.status.set_agreements(agreements);
-        }
-    }
-
-    async fn compare(&self, source: &SourceConfig) -> Result<Agreement, SourceError> {
-        let mut connection = Connection::open(source, &self.connection).await?;
-        let method = Method::GetServerInfo;
-        let encode = |id| method.encode_borsh_request(id);
-        let structure = connection.call_or_fail(method, encode).await?;
-        check_server(&ServerInfo::decode_borsh(&structure)?, self.network)?;
-        let sink = self.reader.status().sink.hash;
-        let method = Method::GetVirtualChainFromBlock;
-        let encode = |id| Method::encode_borsh_get_chain_ids(id, &sink);
-        let structure = match connection.call(method, encode).await? {
-            Ok(structure) => structure,
-            Err(error) if is_unknown_block(&error) => return Ok(Agreement::Unknown),
-            Err(error) => return Err(SourceError::Refused { name: method.name(), error }),
-        };
-        let blocks = ChainChange::decode_borsh(&structure)?.removed.len();
-        Ok(if blocks == 0 { Agreement::Same } else { Agreement::Fork { blocks } })
     }
 }

@@ -1,4 +1,6 @@
 //! The start of a chain: the first block of a network, or a snapshot file.
+//!
+//! Not here: the start after a deep reorganization, which chooses between files (`restart`).
 
 use std::path::Path;
 

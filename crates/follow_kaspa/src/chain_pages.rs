@@ -4,6 +4,8 @@
 //! kaspad refuses a page if one output of it has a script without an address. A page may also be longer than a message
 //! may be. Then the ids of accepted transactions are requested, and the blocks that contain them.
 //! A source may not have our sink: another source had it. Then the page starts at an older block of ours.
+//! Blocks of a fork in pieces leave the chain before the first block that joins is checked: the outputs that it spends are
+//! read from the set below it. A source that lies then can shorten the chain, as far as a reorganization may.
 //! Bounds: a page, or the blocks that one chain block merges, one after another.
 
 use foldhash::{HashMap, HashMapExt};
@@ -13,16 +15,22 @@ use kaspa::{
 };
 use ledger::Commitment;
 
+use crate::connection::Connection;
 use crate::session::Session;
 use crate::source_error::SourceError;
-use crate::writer_queue::{Fork, StepOutcome, WriterHandle, WriterMessage, count_known};
+use crate::writer_queue::{Fork, WriterHandle, WriterMessage, count_known};
 
 /// A page with fewer blocks ends at the sink: a longer one has at least ten times the blocks that one block may merge.
 const PAGE_BLOCKS_MIN: usize = 10;
 
+/// Blocks that one block merges. kaspad's limit is 248 at ten blocks a second. Each of them is requested, so a source
+/// could hold the follower up with a longer list.
+const MERGE_SET_MAX: usize = 1_024;
+
 /// A page that was applied.
 pub(crate) struct AppliedPage {
-    pub(crate) outcome: StepOutcome,
+    /// The number of blocks that joined the chain.
+    pub(crate) added: usize,
     /// Whether it ended at the sink of the source.
     pub(crate) is_last: bool,
 }
@@ -37,21 +45,21 @@ enum PageReply {
 }
 
 /// A block of a source, and the blocks that it merges.
-struct MergingBlock {
-    block: Block,
-    merge_set: Vec<Hash>,
+pub(crate) struct MergingBlock {
+    pub(crate) block: Block,
+    pub(crate) merge_set: Vec<Hash>,
 }
 
 impl Session<'_> {
     /// Requests the chain from our sink, and applies the reply.
     pub(crate) async fn apply_next_page(&mut self) -> Result<AppliedPage, SourceError> {
-        let outcome = self.apply_from_recent().await?;
+        let added = self.apply_from_recent().await?;
         self.context.status.count_page();
-        Ok(AppliedPage { outcome, is_last: outcome.added < PAGE_BLOCKS_MIN })
+        Ok(AppliedPage { added, is_last: added < PAGE_BLOCKS_MIN })
     }
 
     /// Requests the chain from the newest of our blocks that the source has.
-    async fn apply_from_recent(&mut self) -> Result<StepOutcome, SourceError> {
+    async fn apply_from_recent(&mut self) -> Result<usize, SourceError> {
         let sink = self.context.reader.status().sink.hash;
         let mut start = sink;
         let mut older = Vec::new();
@@ -92,7 +100,7 @@ impl Session<'_> {
     }
 
     /// Applies the chain from a block of ours, block by block.
-    async fn apply_in_pieces(&mut self, start: Hash) -> Result<StepOutcome, SourceError> {
+    async fn apply_in_pieces(&mut self, start: Hash) -> Result<usize, SourceError> {
         let method = Method::GetVirtualChainFromBlock;
         let encode = |id| Method::encode_borsh_get_chain_ids(id, &start);
         let structure = match self.connection.call(method, encode).await? {
@@ -122,7 +130,7 @@ impl Session<'_> {
         if start != sink || !removed.is_empty() {
             self.check_work(sink, added.last()).await?;
         }
-        let mut outcome = StepOutcome::default();
+        let mut added_len = 0;
         let mut fork = Fork { start, removed };
         let mut parent: Option<Block> = None;
         for accepted in accepted.into_iter().skip(known_len) {
@@ -132,28 +140,34 @@ impl Session<'_> {
             let fork = std::mem::replace(&mut fork, next_fork);
             let block = Box::new(block);
             let apply = |reply| WriterMessage::ApplyBlock { fork, block, reply };
-            let applied = self.context.writer.request(apply).await??;
+            added_len += self.context.writer.request(apply).await??;
             self.context.status.count_piece_block();
-            outcome.added += applied.added;
-            outcome.removed += applied.removed;
             parent = Some(merging.block);
         }
-        Ok(outcome)
+        Ok(added_len)
     }
 
-    /// Checks that the newest block of a fork has at least the work of our sink, before blocks leave the chain.
-    async fn check_work(&mut self, sink: Hash, newest: Option<&Hash>) -> Result<(), SourceError> {
+    /// Checks that the newest block of a fork claims at least the work of our sink, before blocks leave the chain.
+    pub(crate) async fn check_work(
+        &mut self,
+        sink: Hash,
+        newest: Option<&Hash>,
+    ) -> Result<(), SourceError> {
         let newest = match newest {
             Some(newest) => Some(self.request_block(*newest).await?),
             None => None,
         };
         let view = self.context.reader.utxos.view(Commitment::Confirmed);
         let own_work = view.meta().header.blue_work;
-        let is_heavy = |newest: MergingBlock| newest.block.header.blue_work >= own_work;
+        let is_heavy = |newest: MergingBlock| {
+            let Block { hash, header, .. } = newest.block;
+            header.hash() == hash && header.blue_work >= own_work
+        };
         if newest.is_some_and(is_heavy) { Ok(()) } else { Err(SourceError::LessWork { sink }) }
     }
 
-    async fn request_block(&mut self, hash: Hash) -> Result<MergingBlock, SourceError> {
+    /// Requests a block with its transactions. Its header is not checked.
+    pub(crate) async fn request_block(&mut self, hash: Hash) -> Result<MergingBlock, SourceError> {
         let method = Method::GetBlock;
         let encode = |id| Method::encode_borsh_get_block(id, &hash, true);
         let structure = self.connection.call_or_fail(method, encode).await?;
@@ -163,6 +177,10 @@ impl Session<'_> {
             return Err(SourceError::Contradiction { method, what });
         }
         let merge_set = Block::decode_borsh_merge_set(&structure)?;
+        if merge_set.len() > MERGE_SET_MAX {
+            let what = "a block merges more blocks than any network allows";
+            return Err(SourceError::Contradiction { method, what });
+        }
         Ok(MergingBlock { block, merge_set })
     }
 
@@ -192,8 +210,23 @@ impl Session<'_> {
     }
 }
 
+/// Returns how many blocks from this one down are not on the selected chain of a source. `None` if the source does not
+/// have the block.
+pub(crate) async fn count_blocks_off_chain(
+    connection: &mut Connection,
+    block: &Hash,
+) -> Result<Option<usize>, SourceError> {
+    let method = Method::GetVirtualChainFromBlock;
+    let encode = |id| Method::encode_borsh_get_chain_ids(id, block);
+    match connection.call(method, encode).await? {
+        Ok(structure) => Ok(Some(ChainChange::decode_borsh(&structure)?.removed.len())),
+        Err(error) if is_unknown_block(&error) => Ok(None),
+        Err(error) => Err(SourceError::Refused { name: method.name(), error }),
+    }
+}
+
 /// Returns our newest blocks, the sink last.
-async fn request_recent_blocks(writer: &WriterHandle) -> Result<Vec<Hash>, SourceError> {
+pub(crate) async fn request_recent_blocks(writer: &WriterHandle) -> Result<Vec<Hash>, SourceError> {
     writer.request(|reply| WriterMessage::RecentBlocks { reply }).await
 }
 
@@ -257,7 +290,7 @@ fn is_invalid_address(text: &str) -> bool {
 }
 
 /// Whether kaspad does not have a block, or has it below the blocks that it retains.
-pub(crate) fn is_unknown_block(error: &ServerError) -> bool {
+fn is_unknown_block(error: &ServerError) -> bool {
     let ServerError::Text(text) = error else { return false };
     text.contains("cannot find header") || text.contains("retention root")
 }

@@ -61,9 +61,8 @@ pub struct FollowerConfig {
     pub network: Network,
     /// The sources, the preferred one first. One of them is followed at a time.
     pub sources: Vec<SourceConfig>,
-    /// Kaspads by their ports for wRPC in JSON. Notifications that are passed on to clients in JSON come from one of
-    /// them.
-    /// The chain does not: without one, clients in JSON lack blockAdded and the like.
+    /// Kaspads by their ports for wRPC in JSON. New blocks that are passed on to clients in JSON come from one of them.
+    /// Without one, these clients lack blockAdded.
     pub json_sources: Vec<SourceConfig>,
     /// The limits of a connection.
     pub connection: ConnectionConfig,
@@ -83,8 +82,8 @@ pub struct ConnectionConfig {
     /// Bytes of a message. A page of the chain has at most 2,480 merged blocks, some 300 MB if all of them are full. A
     /// page that is longer is requested block by block. Default: 512 MiB.
     pub message_bytes_max: usize,
-    /// Bytes of notifications that arrive while a reply is awaited. The connection is closed above it. Default: 128
-    /// MiB.
+    /// Bytes of notifications that arrive while a reply is awaited, and of their entries in the queue. The connection is
+    /// closed above it. Default: 128 MiB.
     pub notification_bytes_max: usize,
     /// Bytes of notifications that wait for the writer. At this limit nothing more is read. Default: 64 MiB.
     pub queue_bytes_max: usize,

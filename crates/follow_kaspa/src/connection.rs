@@ -14,6 +14,10 @@ use crate::config::{ConnectionConfig, SourceConfig};
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
 
+/// Payloads up to this length are copied when they are stored: a slice would retain the buffer that the socket read it
+/// into, which has 128 KiB.
+const COPIED_BYTES_MAX: usize = 64 * 1024;
+
 /// A connection to a kaspad.
 pub(crate) struct Connection {
     socket: WrpcSocket,
@@ -21,6 +25,7 @@ pub(crate) struct Connection {
     next_id: u64,
     /// Notifications that came before a reply.
     stored: VecDeque<StoredNotification>,
+    /// Bytes of the payloads, and of the entries in `stored`.
     stored_bytes: usize,
 }
 
@@ -86,7 +91,7 @@ impl Connection {
     pub(crate) async fn next_notification(&mut self) -> Result<ReceivedNotification, SourceError> {
         let stored = match self.stored.pop_front() {
             Some(stored) => {
-                self.stored_bytes -= stored.payload.len();
+                self.stored_bytes -= stored.memory();
                 stored
             }
             None => match parse_message(self.socket.read().await?)? {
@@ -137,14 +142,24 @@ impl Connection {
         }
     }
 
-    fn store(&mut self, notification: StoredNotification) -> Result<(), SourceError> {
-        self.stored_bytes += notification.payload.len();
+    fn store(&mut self, mut notification: StoredNotification) -> Result<(), SourceError> {
+        if notification.payload.len() <= COPIED_BYTES_MAX {
+            notification.payload = Bytes::copy_from_slice(&notification.payload);
+        }
+        self.stored_bytes += notification.memory();
         self.stored.push_back(notification);
         let bytes_max = self.config.notification_bytes_max;
         if self.stored_bytes > bytes_max {
             return Err(SourceError::TooManyNotifications { bytes_max });
         }
         Ok(())
+    }
+}
+
+impl StoredNotification {
+    /// Returns the bytes in memory. A notification may have no payload, so its entry counts as well.
+    fn memory(&self) -> usize {
+        size_of::<Self>() + self.payload.len()
     }
 }
 

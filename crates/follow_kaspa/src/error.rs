@@ -4,9 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use chain_kaspa::LoadError;
-use kaspa::Network;
+use kaspa::{Hash, Network};
 use query::LedgerError;
 
+use crate::restart_point::RestartBase;
 use crate::snapshot_file::SnapshotError;
 
 /// Why a follower could not start, or ended.
@@ -45,6 +46,24 @@ pub enum FollowError {
     /// The ledger has no room, or refuses a block for another reason that the caller cannot cause.
     #[error("the ledger refused a block")]
     Ledger(#[from] LedgerError),
+    /// The chain was reorganized below its final block. After [`crate::FollowHandle::stop`], [`crate::start_chain`] starts
+    /// again below the reorganization: the program should start the node again.
+    #[error("the chain was reorganized below its final block, and starts again from block {block}")]
+    Restart {
+        /// The block from which it starts.
+        block: Hash,
+        /// The place of that block's UTXO set.
+        base: RestartBase,
+    },
+    /// The snapshot file for a restart cannot be renamed.
+    #[error("the snapshot file {} cannot be renamed for a restart", path.display())]
+    PrepareRestart {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the disk.
+        #[source]
+        error: io::Error,
+    },
     /// A thread could not be started.
     #[error("start a thread")]
     Thread(#[source] io::Error),

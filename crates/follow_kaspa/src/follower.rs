@@ -1,16 +1,18 @@
 //! A follower: its chain, its settings, and the parts that run.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use chain_kaspa::{Chain, ChainReader};
 use tokio::task::JoinSet;
 
-use crate::agreement::AgreementChecks;
+use crate::agreement_checks::AgreementChecks;
 use crate::config::FollowerConfig;
 use crate::error::FollowError;
 use crate::event::EventSink;
 use crate::json_relay::JsonRelay;
+use crate::restart::prepare_restart;
 use crate::session::SessionContext;
 use crate::snapshot_thread::SnapshotThread;
 use crate::sources::Sources;
@@ -32,6 +34,8 @@ pub struct FollowHandle {
     /// The tasks of the connections.
     tasks: JoinSet<()>,
     snapshot: Option<SnapshotThread>,
+    /// The path of the snapshot file.
+    snapshot_path: Option<PathBuf>,
 }
 
 impl Follower {
@@ -65,6 +69,7 @@ impl Follower {
         let Self { config, chain, reader, status } = self;
         let FollowerConfig { network, sources, json_sources, connection, session, snapshot } =
             config;
+        let snapshot_path = snapshot.as_ref().map(|snapshot| snapshot.path.clone());
         let snapshot = snapshot.map(|snapshot| {
             SnapshotThread::start(snapshot, network, reader.clone(), Arc::clone(&status))
         });
@@ -103,8 +108,9 @@ impl Follower {
             };
             tasks.spawn(checks.run());
         }
-        tasks.spawn(Sources { sources, connection, context }.run());
-        Ok(FollowHandle { thread, tasks, snapshot })
+        let snapshot_file = snapshot_path.clone();
+        tasks.spawn(Sources { sources, connection, context, snapshot_file }.run());
+        Ok(FollowHandle { thread, tasks, snapshot, snapshot_path })
     }
 }
 
@@ -114,13 +120,17 @@ impl FollowHandle {
         self.thread.is_finished()
     }
 
-    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait, and for a file that
-    /// is being written.
+    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait. After
+    /// [`FollowError::Restart`] the snapshot file is the one to start from.
     pub fn stop(mut self) -> Result<(), FollowError> {
         self.tasks.abort_all();
         let ended = self.thread.join().map_err(|_| FollowError::Panicked)?;
         if let Some(snapshot) = self.snapshot {
             snapshot.stop();
+        }
+        if let (Some(path), Err(FollowError::Restart { base, .. })) = (self.snapshot_path, &ended) {
+            let prepared = prepare_restart(&path, *base);
+            prepared.map_err(|error| FollowError::PrepareRestart { path, error })?;
         }
         ended
     }

@@ -1,6 +1,8 @@
-//! Passes on the notifications of a source in JSON, for clients in JSON: a block is sent to them as kaspad wrote it.
+//! Passes on the new blocks of a source in JSON, for clients in JSON: a block is sent to them as kaspad wrote it.
 //!
 //! In: messages of a source's port for JSON. Out: messages for the writer, which sends them to the sinks.
+//! The other events have no bytes that depend on the encoding. The session passes them on, and clients would get them
+//! twice.
 //! Bounds: those of a connection. Nothing of it reaches the chain.
 //! Not here: the notifications in Borsh (`session`).
 
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_client::describe_error;
-use kaspa::{Encoding, JsonServerMessage, Network, Notification};
+use kaspa::{Encoding, Event, JsonServerMessage, Network, Notification};
 use tokio::time::timeout;
 
 use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
@@ -21,10 +23,12 @@ use crate::writer_queue::{WriterHandle, WriterMessage};
 
 /// Time without a message after which the source is pinged.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
-/// The ids of requests. Each has its own, and the subscriptions follow.
+/// The event that is passed on.
+const RELAYED_EVENT: Event = Event::BlockAdded;
+/// The ids of requests.
 const INFO_ID: u64 = 1;
 const PING_ID: u64 = 2;
-const FIRST_SCOPE_ID: u64 = 3;
+const SCOPE_ID: u64 = 3;
 
 /// The relay of the notifications in JSON.
 pub(crate) struct JsonRelay {
@@ -66,8 +70,9 @@ impl JsonRelay {
     ) -> Result<Infallible, SourceError> {
         let mut socket = WrpcSocket::connect(source, &self.connection).await?;
         self.check_network(&mut socket).await?;
-        for (id, scope) in (FIRST_SCOPE_ID..).zip(relayed_scopes(&self.session)) {
-            socket.send_text(scope.encode_json_subscribe(id)).await?;
+        let scopes = relayed_scopes(&self.session);
+        for scope in scopes.filter(|scope| scope.event() == RELAYED_EVENT) {
+            socket.send_text(scope.encode_json_subscribe(SCOPE_ID)).await?;
         }
         *is_subscribed = true;
         loop {
@@ -101,7 +106,7 @@ impl JsonRelay {
         read.map_err(|_| SourceError::Timeout { what: "reply", limit })?
     }
 
-    /// Passes a notification on. Replies say nothing.
+    /// Passes a new block on. Replies say nothing.
     async fn pass_on(&self, text: &Bytes) -> Result<(), SourceError> {
         let bytes = text.len();
         let text = std::str::from_utf8(text).map_err(|_| SourceError::Text)?;
@@ -111,6 +116,9 @@ impl JsonRelay {
         }
         let (None, Some(params)) = (message.id, message.params) else { return Ok(()) };
         let notification = Notification::decode_json(params.get()).map_err(invalid_json)?;
+        if notification.event() != RELAYED_EVENT {
+            return Ok(());
+        }
         let encoding = Encoding::Json;
         let permit = self.writer.permit(bytes).await?;
         self.writer.send(WriterMessage::Relay { encoding, notification, permit }).await

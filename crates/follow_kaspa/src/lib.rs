@@ -6,11 +6,13 @@
 //! same upstreams, over connections of its own.
 //! Proven: what [`chain_kaspa`] proves. [`FollowStatus`] says up to which block, and why it does not continue.
 //! Bounds: [`ConnectionConfig`] and [`ForwarderConfig`]. A slow writer makes the source wait.
-//! A source that lies, is silent, or sends what cannot be read is left, and connected to again after a pause.
+//! A source that lies, is silent, or sends what cannot be read is left, and connected to again after a pause. If all
+//! sources leave our final block, the follower ends with [`FollowError::Restart`].
 //! Not here: sockets of servers (`rpc_kaspa`), flags (`hydrant`), records and checks (`chain_kaspa`).
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod agreement_checks;
 mod base;
 mod chain_pages;
 mod config;
@@ -18,10 +20,14 @@ mod connection;
 mod error;
 mod event;
 mod follower;
-mod forwarder;
+mod forwarding;
 mod json_relay;
+mod merge_set;
+mod restart;
+mod restart_point;
 mod session;
 mod snapshot_file;
+mod snapshot_path;
 mod snapshot_thread;
 mod socket;
 mod source_error;
@@ -37,7 +43,8 @@ pub use config::{ConnectionConfig, FollowerConfig, SessionConfig, SnapshotConfig
 pub use error::FollowError;
 pub use event::EventSink;
 pub use follower::{FollowHandle, Follower};
-pub use forwarder::{ForwardError, Forwarder, ForwarderConfig, LaneLimits};
+pub use forwarding::{CallLimits, ForwardError, Forwarder, ForwarderConfig};
+pub use restart_point::RestartBase;
 pub use snapshot_file::{SnapshotError, load_snapshot};
 pub use source_error::SourceError;
 pub use status::{FollowStatus, Mismatch};

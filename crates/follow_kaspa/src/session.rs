@@ -5,14 +5,14 @@
 //! virtual state is joined once the chain has reached the sink: subscribe, read the state, then apply what came
 //! meanwhile.
 //! Bounds: one call at a time; see [`crate::ConnectionConfig`].
-//! Not here: which source (`sources`), pages and pieces of the chain (`chain_pages`).
+//! Not here: which source (`sources`), pages and pieces of the chain (`chain_pages`), merged blocks (`merge_set`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use chain_kaspa::{ChainReader, VirtualMode};
 use kaspa::{
-    AddressPayload, Block, BlockDagInfo, BlockTemplate, Encoding, Event, KaspaAddress, Method,
+    AddressPayload, BlockDagInfo, BlockTemplate, Encoding, Event, Hash, KaspaAddress, Method,
     Network, Notification, RPC_API_VERSION, Scope, ServerInfo,
 };
 use tokio::time::{Instant, sleep_until};
@@ -55,6 +55,10 @@ pub(crate) struct Session<'a> {
     pub(crate) is_in_pieces: bool,
     has_utxo_index: bool,
     virtual_mode: VirtualMode,
+    /// The parents of the last block template.
+    template_parents: Vec<Hash>,
+    /// How many templates in a row had these parents, after the first one.
+    equal_templates: u32,
     /// Whether the source said that its chain changed.
     is_chain_changed: bool,
     /// Whether the source replaced its UTXO set since the virtual state was joined.
@@ -98,6 +102,8 @@ impl<'a> Session<'a> {
             is_in_pieces,
             has_utxo_index: info.has_utxo_index,
             virtual_mode: VirtualMode::Off,
+            template_parents: Vec::new(),
+            equal_templates: 0,
             is_chain_changed: false,
             is_set_replaced: false,
             timers,
@@ -175,7 +181,7 @@ impl<'a> Session<'a> {
             let config = &self.context.config;
             let now = Instant::now();
             self.timers.poll = now + config.poll_interval;
-            if page.outcome.added > 0 {
+            if page.added > 0 {
                 self.timers.stall = now + config.stall_timeout;
             }
             if page.is_last {
@@ -222,28 +228,46 @@ impl<'a> Session<'a> {
     }
 
     /// Joins the virtual state. Differences from before the subscription are missing until the chain accepts them, or
-    /// until they are the effect of the sink's own transactions only.
+    /// until the blocks that the virtual block merges are read.
     async fn join_virtual(&mut self) -> Result<(), SourceError> {
         self.context.writer.send(WriterMessage::JoinVirtual).await?;
         self.virtual_mode = VirtualMode::Joining;
+        self.template_parents.clear();
         self.timers.template = Instant::now();
-        self.seed_virtual().await
+        self.seed_virtual(false).await
     }
 
-    /// Sets the virtual state to the effect of the sink's own transactions if the virtual block has no other parent.
-    async fn seed_virtual(&mut self) -> Result<(), SourceError> {
+    /// Sets the virtual state to the effect of the blocks that the virtual block merges. If the sink is not its only
+    /// parent, that is done on a quiet chain only: on others the messages are faster.
+    async fn seed_virtual(&mut self, is_quiet: bool) -> Result<(), SourceError> {
         let method = Method::GetBlockDagInfo;
         let encode = |id| method.encode_borsh_request(id);
         let structure = self.connection.call_or_fail(method, encode).await?;
         let BlockDagInfo { sink, virtual_parents, virtual_daa_score: daa_score, .. } =
             BlockDagInfo::decode_borsh(&structure)?;
-        if virtual_parents != [sink] || sink != self.context.reader.status().sink.hash {
+        let has_own_sink = sink == self.context.reader.status().sink.hash;
+        let is_only_parent = virtual_parents == [sink];
+        if !has_own_sink || !(is_only_parent || is_quiet) {
             return self.context.writer.send(WriterMessage::AnnounceDaaScore(daa_score)).await;
         }
-        let encode = |id| Method::encode_borsh_get_block(id, &sink, true);
-        let structure = self.connection.call_or_fail(Method::GetBlock, encode).await?;
-        let sink_block = Box::new(Block::decode_borsh(&structure)?);
-        self.context.writer.send(WriterMessage::SeedVirtual { daa_score, sink_block }).await
+        let sink = self.request_block(sink).await?;
+        let mut others = Vec::new();
+        if !is_only_parent {
+            others = self.request_merged_blocks(&virtual_parents, &sink).await?;
+        }
+        let merged = std::iter::once(sink.block).chain(others).collect();
+        self.context.writer.send(WriterMessage::SeedVirtual { daa_score, merged }).await
+    }
+
+    /// Counts the templates in a row that are of the same virtual block.
+    fn count_equal_templates(&mut self, template: &BlockTemplate) {
+        let parents = template.header.parents.direct();
+        if self.template_parents == parents {
+            self.equal_templates = self.equal_templates.saturating_add(1);
+        } else {
+            self.equal_templates = 0;
+            self.template_parents = parents.to_vec();
+        }
     }
 
     /// Compares the virtual state with a block template, after everything that came before the template.
@@ -264,6 +288,7 @@ impl<'a> Session<'a> {
         // A source that is not in sync makes no templates.
         if let Ok(template) = template {
             let template = Box::new(template?);
+            self.count_equal_templates(&template);
             let before = self.virtual_mode;
             let check = |reply| WriterMessage::CheckTemplate { template, reply };
             self.virtual_mode = self.context.writer.request(check).await?;
@@ -272,8 +297,9 @@ impl<'a> Session<'a> {
                 tracing::warn!("a message about the virtual state was lost; it is joined again");
                 self.join_virtual().await?;
             } else if self.virtual_mode == VirtualMode::Joining {
-                // On a quiet chain no later block completes the state.
-                self.seed_virtual().await?;
+                // On a quiet chain no later block completes the state. More and more rarely, if that does not help.
+                let is_quiet = self.equal_templates.is_power_of_two();
+                self.seed_virtual(is_quiet).await?;
             }
         }
         let config = &self.context.config;

@@ -5,22 +5,24 @@
 //! The file needs no checksum: the block's hash covers its header, and the header commits to the set. So a file that
 //! was changed in any bit is refused, but not one that an attacker made as a whole: it is the operator's.
 //! Bounds: a file of any length is read in batches of [`BATCH_UTXOS`].
-//! Not here: when a file is written (`snapshot_thread`).
+//! Not here: when a file is written (`snapshot_thread`), the file before the newest one (`snapshot_path`).
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use chain_kaspa::{Chain, ChainConfig, ChainLoader, LoadError, View, all_utxos};
 use kaspa::{
     BlueWork, Hash, Header, Network, Outpoint, ParentLevels, Parents, ScriptPublicKey, UtxoEntry,
 };
 
+use crate::snapshot_path::{add_suffix, is_missing, retain_previous};
+
 /// The first bytes of a file, with the version of the layout.
 const MAGIC: [u8; 8] = *b"HYKASPA1";
 /// The last bytes of a file.
 const END: [u8; 4] = *b"DONE";
-/// UTXOs that are loaded at once.
+/// UTXOs that are loaded at once, and that are written before it is checked whether the node stops.
 const BATCH_UTXOS: usize = 4_096;
 /// Bytes of a script, as in kaspad.
 const SCRIPT_BYTES_MAX: u32 = 10_000;
@@ -85,26 +87,7 @@ pub fn load_snapshot(
     network: Network,
     config: ChainConfig,
 ) -> Result<Chain, SnapshotError> {
-    let file = File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => SnapshotError::Missing,
-        _ => SnapshotError::Io(error),
-    })?;
-    let mut reader = FieldReader { source: BufReader::with_capacity(BUFFER_BYTES, file) };
-    if reader.array()? != MAGIC {
-        return Err(SnapshotError::NotASnapshot);
-    }
-    let name_len = usize::from(reader.u8()?);
-    let name = reader.bytes(name_len)?;
-    if name != network.to_string().as_bytes() {
-        let found = String::from_utf8_lossy(&name).into_owned();
-        return Err(SnapshotError::OtherNetwork { found, network });
-    }
-    let block = reader.hash()?;
-    let header = reader.header()?;
-    let computed = header.hash();
-    if computed != block {
-        return Err(SnapshotError::WrongHash { block, computed });
-    }
+    let OpenSnapshot { mut reader, header, .. } = open_snapshot(path, network)?;
     let mut loader = ChainLoader::new(config, header);
     let mut utxos_left = reader.u64()?;
     let mut batch = Vec::with_capacity(BATCH_UTXOS);
@@ -126,21 +109,62 @@ pub fn load_snapshot(
     Ok(loader.finish()?)
 }
 
+/// Returns the hash of the block of a file, without its UTXO set, which is not checked.
+pub(crate) fn read_block_hash(path: &Path, network: Network) -> Result<Hash, SnapshotError> {
+    Ok(open_snapshot(path, network)?.block)
+}
+
+fn open_snapshot(path: &Path, network: Network) -> Result<OpenSnapshot, SnapshotError> {
+    let file = File::open(path).map_err(|error| match is_missing(&error) {
+        true => SnapshotError::Missing,
+        false => SnapshotError::Io(error),
+    })?;
+    let mut reader = FieldReader { source: BufReader::with_capacity(BUFFER_BYTES, file) };
+    if reader.array()? != MAGIC {
+        return Err(SnapshotError::NotASnapshot);
+    }
+    let name_len = usize::from(reader.u8()?);
+    let name = reader.bytes(name_len)?;
+    if name != network.to_string().as_bytes() {
+        let found = String::from_utf8_lossy(&name).into_owned();
+        return Err(SnapshotError::OtherNetwork { found, network });
+    }
+    let block = reader.hash()?;
+    let header = reader.header()?;
+    let computed = header.hash();
+    if computed != block {
+        return Err(SnapshotError::WrongHash { block, computed });
+    }
+    Ok(OpenSnapshot { reader, block, header })
+}
+
 /// Replaces a file by the UTXO set of a view, which must be of a chain block. The view is held meanwhile.
-pub(crate) fn write_snapshot(path: &Path, network: Network, view: &View) -> io::Result<()> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(UNFINISHED_SUFFIX);
-    let unfinished = PathBuf::from(unfinished);
-    let written = write_file(&unfinished, network, view)
-        .and_then(|file| store::durable_file::rename(&file, &unfinished, path));
+///
+/// Errors: [`io::ErrorKind::Interrupted`] if the node stops. The file stays as it was after an error.
+pub(crate) fn write_snapshot(
+    path: &Path,
+    network: Network,
+    view: &View,
+    is_stopped: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    let unfinished = add_suffix(path, UNFINISHED_SUFFIX);
+    let written = write_file(&unfinished, network, view, is_stopped).and_then(|file| {
+        retain_previous(path);
+        store::durable_file::rename(&file, &unfinished, path)
+    });
     if written.is_err() {
         // If it cannot be removed, the next write overwrites it.
-        let _ = std::fs::remove_file(&unfinished);
+        let _ = fs::remove_file(&unfinished);
     }
     written
 }
 
-fn write_file(path: &Path, network: Network, view: &View) -> io::Result<File> {
+fn write_file(
+    path: &Path,
+    network: Network,
+    view: &View,
+    is_stopped: &dyn Fn() -> bool,
+) -> io::Result<File> {
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
     let info = view.meta();
     let name = network.to_string();
@@ -151,8 +175,11 @@ fn write_file(path: &Path, network: Network, view: &View) -> io::Result<File> {
     out.write_all(&info.hash.0)?;
     write_header(&mut out, &info.header)?;
     out.write_all(&info.supply.utxos.to_le_bytes())?;
-    let mut count = 0;
+    let mut count: u64 = 0;
     for (outpoint, entry) in all_utxos(view) {
+        if count.is_multiple_of(BATCH_UTXOS as u64) && is_stopped() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         write_utxo(&mut out, &outpoint, &entry)?;
         count += 1;
     }
@@ -201,6 +228,13 @@ fn write_utxo(out: &mut impl Write, outpoint: &Outpoint, entry: &UtxoEntry) -> i
     out.write_all(&(script.script.len() as u32).to_le_bytes())?;
     out.write_all(&script.script)?;
     entry.covenant_id.iter().try_for_each(|covenant_id| out.write_all(&covenant_id.0))
+}
+
+/// A file whose header was read and checked. Its UTXOs follow.
+struct OpenSnapshot {
+    reader: FieldReader<BufReader<File>>,
+    block: Hash,
+    header: Header,
 }
 
 /// Reads the fields of a file.
@@ -297,5 +331,68 @@ impl<R: Read> FieldReader<R> {
             covenant_id: has_covenant.then(|| self.hash()).transpose()?,
         };
         Ok((outpoint, entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chain_kaspa::hash_utxos;
+    use kaspa::AddressPayload;
+    use ledger::Commitment;
+
+    use super::*;
+    use crate::snapshot_path::find_previous_path;
+
+    /// Returns a chain of one block with one UTXO of this amount.
+    fn chain(amount: u64) -> Chain {
+        let script_public_key = ScriptPublicKey::from_payload(&AddressPayload::PublicKey([7; 32]));
+        let entry = UtxoEntry {
+            amount,
+            script_public_key,
+            block_daa_score: 0,
+            is_coinbase: false,
+            covenant_id: None,
+        };
+        let outpoint = Outpoint { transaction_id: Hash([1; 32]), index: 0 };
+        let utxos = [(outpoint, entry)];
+        let utxo_commitment = Hash(hash_utxos(&utxos).finalize());
+        let header = Header { utxo_commitment, ..Network::Simnet.genesis() };
+        let mut loader = ChainLoader::new(ChainConfig::new(100), header);
+        loader.insert(&utxos).expect("room");
+        loader.finish().expect("the set of the block")
+    }
+
+    fn write(path: &Path, amount: u64, is_stopped: bool) -> io::Result<()> {
+        let view = chain(amount).reader().utxos.view(Commitment::Finalized);
+        write_snapshot(path, Network::Simnet, &view, &|| is_stopped)
+    }
+
+    #[test]
+    fn a_write_that_is_stopped_leaves_the_file_as_it_was() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("utxos");
+        write(&path, 1, false).expect("it is written");
+        let before = fs::read(&path).expect("a file");
+        let stopped = write(&path, 2, true).err().map(|error| error.kind());
+        assert_eq!(stopped, Some(io::ErrorKind::Interrupted));
+        assert_eq!(fs::read(&path).expect("a file"), before);
+        let files = fs::read_dir(dir.path()).expect("a directory").count();
+        assert_eq!(files, 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn the_file_of_before_is_retained_under_another_name() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("utxos");
+        let mut files = Vec::new();
+        for amount in 1..=3 {
+            write(&path, amount, false).expect("it is written");
+            files.push(fs::read(&path).expect("a file"));
+        }
+        let previous = find_previous_path(&path);
+        assert_eq!(fs::read(&previous).expect("a file"), files[1]);
+        let block = read_block_hash(&previous, Network::Simnet).expect("a snapshot");
+        assert_eq!(block, chain(2).sink().hash);
+        assert!(load_snapshot(&previous, Network::Simnet, ChainConfig::new(100)).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! The WebSocket to a kaspad: whole messages with limits of time and of length.
 //!
-//! Not here: replies and notifications (`connection`), the lanes of forwarded calls (`forwarder`).
+//! Not here: replies and notifications (`connection`), the queues of forwarded calls (`forwarding`).
 
 use std::time::Duration;
 
@@ -27,6 +27,15 @@ pub(crate) enum WrpcMessage {
     Binary(Bytes),
     /// A message in JSON.
     Text(Bytes),
+}
+
+impl WrpcMessage {
+    /// Returns its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Binary(bytes) | Self::Text(bytes) => bytes.len(),
+        }
+    }
 }
 
 impl WrpcSocket {

@@ -140,7 +140,7 @@ pub enum SourceError {
     /// The source removes blocks that are final here.
     #[error(
         "{removed} blocks leave the chain, and only the newest {depth_max} can (depth-max); \
-         fix: start again from a snapshot below them"
+         the chain starts again from a snapshot below them, if one of them is on the source's chain"
     )]
     TooDeep {
         /// The number of removed blocks.
@@ -190,6 +190,11 @@ impl SourceError {
             }
             error => Self::Broken(Box::new(error)),
         }
+    }
+
+    /// Whether the source has another chain than ours from a final block on.
+    pub(crate) fn is_halt(&self) -> bool {
+        matches!(self, Self::TooDeep { .. } | Self::UnknownChain { .. })
     }
 
     /// Whether the source sent a block that cannot be true.

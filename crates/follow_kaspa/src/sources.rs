@@ -1,24 +1,36 @@
 //! The sources, one after another: connects, runs a session, and after its end connects again.
 //!
 //! Invariant: a source that serves stays in use, unless it sends no new block for a while and others exist. After a
-//! failure the next source is tried at once; after a round without success there is a pause, which doubles.
+//! failure the next source is tried at once; after a round without success there is a pause, which doubles. If no source
+//! continues our chain, and one of them has a start of it, the follower ends and starts again (`restart`).
 //! Not here: the content of a session (`session`).
 
-use std::convert::Infallible;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http_client::describe_error;
 
 use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
 use crate::connection::Connection;
+use crate::restart_point::RestartPoint;
 use crate::session::{Session, SessionContext};
 use crate::source_error::SourceError;
+use crate::writer_queue::WriterMessage;
 
 /// The sources of a follower.
 pub(crate) struct Sources {
     pub(crate) sources: Vec<SourceConfig>,
     pub(crate) connection: ConnectionConfig,
     pub(crate) context: SessionContext,
+    /// The path of the snapshot file.
+    pub(crate) snapshot_file: Option<PathBuf>,
+}
+
+/// The end of a session.
+struct SessionEnd {
+    error: SourceError,
+    /// A start that is on the chain of the source, if its chain is another one than ours.
+    restart_point: Option<RestartPoint>,
 }
 
 /// The pauses between sessions.
@@ -62,11 +74,14 @@ impl Sources {
         let mut backoff = Backoff::new(self.sources.len(), &self.context.config);
         // Of each source: whether its next session requests the first pages block by block.
         let mut in_pieces = vec![false; self.sources.len()];
+        // Of each source: whether it had no success since the last session with success.
+        let mut has_failed = vec![false; self.sources.len()];
+        let mut restart_point = None;
         let mut at = 0;
         loop {
             let source = &self.sources[at];
-            let result = self.run_session(source, in_pieces[at]).await;
-            let Err(error) = result;
+            let SessionEnd { error, restart_point: found } =
+                self.run_session(source, in_pieces[at]).await;
             if matches!(error, SourceError::WriterEnded) {
                 return;
             }
@@ -79,8 +94,23 @@ impl Sources {
                 tracing::warn!("{end}");
             }
             status.close_session(end, describe_halt(&error));
-            in_pieces[at] = matches!(error, SourceError::MessageTooLong { .. });
+            // One that sends too long messages in pieces, too, has failed.
+            in_pieces[at] = !in_pieces[at] && matches!(error, SourceError::MessageTooLong { .. });
             let stays = is_success && !matches!(error, SourceError::Stalled { .. });
+            if is_success {
+                has_failed.fill(false);
+                restart_point = None;
+            } else {
+                has_failed[at] |= !in_pieces[at];
+                restart_point = found.or(restart_point);
+            }
+            if let Some(point) = restart_point
+                && has_failed.iter().all(|it| *it)
+            {
+                // It fails only if the writer has ended.
+                let _ = self.context.writer.send(WriterMessage::Restart(point)).await;
+                return;
+            }
             if !stays && !in_pieces[at] {
                 at = (at + 1) % self.sources.len();
             }
@@ -92,21 +122,37 @@ impl Sources {
         }
     }
 
-    async fn run_session(
+    async fn run_session(&self, source: &SourceConfig, is_in_pieces: bool) -> SessionEnd {
+        let mut session = match self.open_session(source, is_in_pieces).await {
+            Ok(session) => session,
+            Err(error) => return SessionEnd { error, restart_point: None },
+        };
+        let Err(error) = session.run().await;
+        if !error.is_halt() {
+            return SessionEnd { error, restart_point: None };
+        }
+        let found = session.find_restart_point(self.snapshot_file.as_deref()).await;
+        let restart_point = found.unwrap_or_else(|error| {
+            let server = source.server();
+            tracing::warn!(%server, "the chain does not start again: {}", describe_error(&error));
+            None
+        });
+        SessionEnd { error, restart_point }
+    }
+
+    async fn open_session(
         &self,
         source: &SourceConfig,
         is_in_pieces: bool,
-    ) -> Result<Infallible, SourceError> {
+    ) -> Result<Session<'_>, SourceError> {
         let connection = Connection::open(source, &self.connection).await?;
-        let mut session = Session::open(&self.context, source, connection, is_in_pieces).await?;
-        session.run().await
+        Session::open(&self.context, source, connection, is_in_pieces).await
     }
 }
 
 /// Returns why no session with a source like this one continues our chain, if that is so.
 fn describe_halt(error: &SourceError) -> Option<String> {
-    let is_halt = matches!(error, SourceError::TooDeep { .. } | SourceError::UnknownChain { .. });
-    is_halt.then(|| error.to_string())
+    error.is_halt().then(|| error.to_string())
 }
 
 #[cfg(test)]

@@ -17,10 +17,11 @@ use tokio::sync::mpsc;
 
 use crate::error::FollowError;
 use crate::event::EventSink;
+use crate::restart_point::RestartPoint;
 use crate::source_error::SourceError;
 use crate::spent_outputs::fill_spent;
 use crate::status::{FollowStatus, Mismatch};
-use crate::writer_queue::{Fork, Reply, StepOutcome, WriterMessage, count_known};
+use crate::writer_queue::{Fork, Reply, WriterMessage, count_known};
 
 /// Messages that are published together.
 const BATCH_MAX: usize = 64;
@@ -97,7 +98,7 @@ impl Writer {
         }
     }
 
-    /// Runs until all sessions have ended.
+    /// Runs until all sessions have ended, or the chain has to start again.
     pub(crate) fn run(
         mut self,
         mut messages: mpsc::Receiver<WriterMessage>,
@@ -142,9 +143,9 @@ impl Writer {
                 self.chain.join_virtual();
                 self.is_changed = true;
             }
-            WriterMessage::SeedVirtual { daa_score, sink_block } => {
+            WriterMessage::SeedVirtual { daa_score, merged } => {
                 self.chain.announce_virtual_daa_score(daa_score);
-                self.chain.seed_virtual(&sink_block, daa_score);
+                self.chain.seed_virtual(&merged, daa_score);
                 self.is_changed = true;
             }
             WriterMessage::CheckTemplate { template, reply } => {
@@ -169,6 +170,9 @@ impl Writer {
                 self.chain.handle_utxo_set_override();
                 self.is_changed = true;
             }
+            WriterMessage::Restart(RestartPoint { block, base }) => {
+                return Err(FollowError::Restart { block, base });
+            }
             WriterMessage::Relay { encoding, notification, permit } => {
                 // Events of the state before it come first.
                 if self.is_changed {
@@ -185,11 +189,11 @@ impl Writer {
     /// Sends the result of a change of the chain to its session.
     fn send_result(
         &mut self,
-        applied: Result<StepOutcome, ApplyError>,
+        applied: Result<usize, ApplyError>,
         reply: Reply,
     ) -> Result<(), FollowError> {
         let result = match applied {
-            Ok(outcome) => Ok(outcome),
+            Ok(added) => Ok(added),
             Err(ApplyError::Source(error)) => Err(error),
             Err(ApplyError::Fatal(error)) => return Err(error),
             Err(ApplyError::Step(StepError::Ledger(error))) => return Err(error.into()),
@@ -225,8 +229,8 @@ impl Writer {
         })
     }
 
-    /// Applies a page of full blocks.
-    fn apply_page(&mut self, start: Hash, structure: &[u8]) -> Result<StepOutcome, ApplyError> {
+    /// Applies a page of full blocks. Returns how many joined the chain.
+    fn apply_page(&mut self, start: Hash, structure: &[u8]) -> Result<usize, ApplyError> {
         let mut page = ChainReply::parse(structure)?;
         let method = Method::GetVirtualChainFromBlockV2;
         let contradiction = |what| SourceError::Contradiction { method, what };
@@ -244,7 +248,7 @@ impl Writer {
             page.next_block()?;
         }
         removed.truncate(removed.len() - known_len);
-        let mut outcome = StepOutcome { added: 0, removed: removed.len() };
+        let mut added = 0;
         loop {
             let step_removed = std::mem::take(&mut removed);
             let mut step = self.chain.start_step(&step_removed)?;
@@ -261,7 +265,7 @@ impl Writer {
                 step.add_block(block)?;
             }
             if joined.is_empty() && step_removed.is_empty() {
-                return Ok(outcome);
+                return Ok(added);
             }
             // A source that is behind, and knows our sink from elsewhere, would take blocks away.
             let is_whole = page.blocks_left() == 0;
@@ -270,17 +274,13 @@ impl Writer {
                 return Err(SourceError::LessWork { sink }.into());
             }
             step.commit();
-            outcome.added += joined.len();
+            added += joined.len();
             self.finish_step(step_removed.len(), &joined, work)?;
         }
     }
 
     /// Applies one block that was requested in pieces.
-    fn apply_block(
-        &mut self,
-        fork: Fork,
-        mut block: AcceptingBlock,
-    ) -> Result<StepOutcome, ApplyError> {
+    fn apply_block(&mut self, fork: Fork, mut block: AcceptingBlock) -> Result<usize, ApplyError> {
         let removed = self.find_removed(&fork)?;
         if !removed.is_empty() {
             // The outputs that the block spends are read from the published set.
@@ -294,7 +294,7 @@ impl Writer {
         step.add_block(block)?;
         step.commit();
         self.finish_step(0, &[hash], Some(work))?;
-        Ok(StepOutcome { added: 1, removed: removed.len() })
+        Ok(1)
     }
 
     /// Returns all blocks that leave, from the sink down: those above the start of the request, and those that the

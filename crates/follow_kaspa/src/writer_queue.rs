@@ -12,6 +12,7 @@ use kaspa::{AcceptingBlock, Block, BlockTemplate, Encoding, Hash, Notification, 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::config::ConnectionConfig;
+use crate::restart_point::RestartPoint;
 use crate::source_error::SourceError;
 
 /// Messages that wait for the writer.
@@ -31,8 +32,8 @@ pub(crate) enum WriterMessage {
     RecentBlocks { reply: oneshot::Sender<Vec<Hash>> },
     /// The session has subscribed to all changes of UTXOs.
     JoinVirtual,
-    /// The virtual block has the sink as its only parent.
-    SeedVirtual { daa_score: u64, sink_block: Box<Block> },
+    /// The blocks that the virtual block merges, the sink first.
+    SeedVirtual { daa_score: u64, merged: Vec<Block> },
     /// A block template of the source.
     CheckTemplate { template: Box<BlockTemplate>, reply: oneshot::Sender<VirtualMode> },
     /// UTXOs of the virtual state changed.
@@ -43,12 +44,14 @@ pub(crate) enum WriterMessage {
     ReleaseDaaScore,
     /// The source replaced its UTXO set.
     ReplaceUtxoSet,
+    /// No source continues our chain, and one of them has this block.
+    Restart(RestartPoint),
     /// A notification for the sinks.
     Relay { encoding: Encoding, notification: Notification, permit: OwnedSemaphorePermit },
 }
 
-/// Receives the result of a change of the chain.
-pub(crate) type Reply = oneshot::Sender<Result<StepOutcome, SourceError>>;
+/// Receives the result of a change of the chain: the number of blocks that joined it.
+pub(crate) type Reply = oneshot::Sender<Result<usize, SourceError>>;
 
 /// The blocks that leave the chain before a block joins it.
 pub(crate) struct Fork {
@@ -56,15 +59,6 @@ pub(crate) struct Fork {
     pub(crate) start: Hash,
     /// The blocks from there down that leave, the highest first.
     pub(crate) removed: Vec<Hash>,
-}
-
-/// The result of a change of the chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StepOutcome {
-    /// Blocks that joined the chain.
-    pub(crate) added: usize,
-    /// Blocks that left it.
-    pub(crate) removed: usize,
 }
 
 /// The sessions' access to the writer.

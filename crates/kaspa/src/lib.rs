@@ -28,8 +28,8 @@ pub use borsh::{
     BorshUtxosReply, ChainReply, OPERATION_OFFSET, ReplyTooLong, VerbosityLevel, borsh_utxo_bytes,
     check_borsh_request, decode_borsh_sink, decode_borsh_utxos, encode_borsh_balance,
     encode_borsh_failure, encode_borsh_pong, encode_borsh_rejection, encode_borsh_sink,
-    encode_borsh_sink_blue_score, encode_borsh_subscribed, encode_borsh_unsubscribed,
-    encode_borsh_utxos_changed, replace_borsh_id,
+    encode_borsh_sink_blue_score, encode_borsh_subscribed, encode_borsh_sync_status,
+    encode_borsh_unsubscribed, encode_borsh_utxos_changed, replace_borsh_id,
 };
 pub use encoding::Encoding;
 pub use hash::Hash;
@@ -38,8 +38,8 @@ pub use hex::HexError;
 pub use json::{
     JSON_LIST_TAIL, JsonAddresses, JsonRequest, JsonServerMessage, encode_json_balance,
     encode_json_balances_head, encode_json_failure, encode_json_pong, encode_json_sink,
-    encode_json_sink_blue_score, encode_json_subscribed, encode_json_unsubscribed,
-    encode_json_utxos_changed, encode_json_utxos_head,
+    encode_json_sink_blue_score, encode_json_subscribed, encode_json_sync_status,
+    encode_json_unsubscribed, encode_json_utxos_changed, encode_json_utxos_head,
 };
 pub use message::{
     AcceptedIds, AcceptedTransaction, AcceptingBlock, AddressBalance, AddressUtxo, Block,

@@ -1,5 +1,6 @@
 //! Forwards a request, and returns the reply to the client.
 //!
+//! A long reply is checked on a thread for blocking work.
 //! Bounds: the time of a reply ([`crate::Settings::forward_timeout_ms`]). Its length, and the requests in flight, are
 //! bounded by [`crate::Forward`].
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clients::ClientId;
 use kaspa::{Encoding, Operation, ServerError, replace_borsh_id};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use websocket::OutgoingMessage;
 
@@ -17,6 +19,9 @@ use crate::kaspa_rpc::{KaspaRpc, KaspaServer};
 use crate::messages::{encode_failure, to_message};
 use crate::node_replies::{adapt_borsh, adapt_json};
 use crate::request::Request;
+
+/// Bytes of a reply that is checked where sockets are polled: some 10 µs.
+const CHECKED_HERE_BYTES_MAX: usize = 64 * 1024;
 
 /// Forwards a request with this id. Returns its reply, or the reply that it failed.
 pub(crate) async fn forward_request(
@@ -27,8 +32,14 @@ pub(crate) async fn forward_request(
 ) -> OutgoingMessage {
     let encoding = request.encoding();
     let operation = request.operation;
-    let reply = send(&server, client, request).await;
-    let reply = reply.and_then(|reply| check_reply(&server, encoding, id, operation, reply));
+    let reply = match send(&server, client, request).await {
+        Ok(reply) if reply.len() > CHECKED_HERE_BYTES_MAX => {
+            let check = move || check_reply(&server, encoding, id, operation, reply);
+            let stopping = |_| Err(ForwardError::new("the node stops"));
+            spawn_blocking(check).await.unwrap_or_else(stopping)
+        }
+        reply => reply.and_then(|reply| check_reply(&server, encoding, id, operation, reply)),
+    };
     reply.unwrap_or_else(|error| {
         let error = ServerError::Text(error.to_string());
         to_message(encoding, encode_failure(encoding, id, operation, &error))

@@ -2,8 +2,8 @@
 //!
 //! Not here: the handling of messages (`protocol`), notifications (`publisher`).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use chain_kaspa::{ChainReader, LedgerBlock, View};
 use clients::RateLimiter;
@@ -33,7 +33,11 @@ pub struct KaspaRpc {
     /// Counters, for the node's metrics.
     pub requests: Arc<RequestMetrics>,
     next_listener: AtomicU64,
+    follower_problem: OnceLock<ProblemCheck>,
 }
+
+/// Returns why the chain is not up to date, if so.
+type ProblemCheck = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// The settings of the protocol. Those of connections and subscriptions are in `websocket::Config`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +97,26 @@ impl KaspaRpc {
     ) -> Arc<KaspaServer> {
         let next_listener = AtomicU64::new(1);
         let requests = Arc::new(RequestMetrics::new());
-        let protocol = Self { chain, network, forward, settings, requests, next_listener };
+        let follower_problem = OnceLock::new();
+        let protocol =
+            Self { chain, network, forward, settings, requests, next_listener, follower_problem };
         Arc::new(KaspaServer::new(protocol, config, pool, clients))
+    }
+
+    /// Sets the check that says why the chain is not up to date: its source is gone, or its sink was not reached. Then
+    /// clients read that the node is not in sync, and `/health` and `/ready` are 503. The check is called for each of
+    /// them, and must return at once. Only the first call has an effect.
+    pub fn report_problem(&self, check: impl Fn() -> Option<String> + Send + Sync + 'static) {
+        // The first check stays.
+        let _ = self.follower_problem.set(Box::new(check));
+    }
+
+    /// Returns why the chain is not up to date.
+    pub(crate) fn find_problem(&self) -> Option<String> {
+        if let Some(refused) = &self.chain.status().refused {
+            return Some(format!("block {} is refused: {}", refused.hash, refused.reason));
+        }
+        self.follower_problem.get().and_then(|check| check())
     }
 
     /// Returns the prefix of addresses in replies and notifications.

@@ -2,7 +2,8 @@
 //!
 //! A client that has a resolver's URL asks for a node of a network and an encoding
 //! (`/v2/kaspa/NETWORK/tls|any/wrpc/borsh|json`). The reply names this node, by the host that the client reached.
-//! `/health` and `/ready` are about the chain: 503 after a block that was refused, since nothing newer is proven.
+//! `/health` and `/ready` are about the chain: 503 after a block that was refused, since nothing newer is proven, and while
+//! the chain is not up to date ([`crate::KaspaRpc::report_problem`]).
 //! Not here: connections after the upgrade to WebSocket ([`crate::KaspaPort`]).
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use serde_json::json;
 use crate::kaspa_rpc::KaspaServer;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// The chain block whose UTXO set was proven last.
 const PROVEN_BLOCK: HeaderName = HeaderName::from_static("hydrant-proven-block");
 /// The state of the virtual UTXO set: `exact`, `joining` or `off`.
@@ -85,12 +87,9 @@ impl PortService {
 
     fn health(&self) -> Response<ResponseBody> {
         let status = self.server.chain.status();
-        let mut response = match &status.refused {
+        let mut response = match self.server.find_problem() {
             None => text_response(StatusCode::OK, "ok\n"),
-            Some(refused) => {
-                let text = format!("block {} is refused: {}\n", refused.hash, refused.reason);
-                text_response(StatusCode::SERVICE_UNAVAILABLE, text)
-            }
+            Some(problem) => text_response(StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
         };
         let headers = response.headers_mut();
         if let Ok(hash) = HeaderValue::try_from(status.sink.hash.to_string()) {
@@ -102,7 +101,7 @@ impl PortService {
             VirtualMode::Exact => "exact",
         };
         headers.insert(VIRTUAL_STATE, HeaderValue::from_static(mode));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
         response
     }
 }
@@ -119,7 +118,10 @@ impl HttpService for PortService {
         let resolved =
             if is_read { self.urls.resolve(self.server.network, path, host) } else { None };
         if let Some(body) = resolved {
-            return response(StatusCode::OK, JSON, Bytes::from(body).into());
+            let mut response = response(StatusCode::OK, JSON, Bytes::from(body).into());
+            // It repeats the host that this client named.
+            response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
+            return response;
         }
         if path.starts_with("/v2/") {
             return text_response(StatusCode::NOT_FOUND, "no such node\n");

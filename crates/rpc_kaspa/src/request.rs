@@ -104,6 +104,14 @@ impl Request {
         &self.message
     }
 
+    /// Returns the bytes of the message.
+    pub(crate) fn len(&self) -> usize {
+        match &self.message {
+            Message::Borsh(bytes) => bytes.len(),
+            Message::Json(text) => text.len(),
+        }
+    }
+
     /// Checks that each count and each length of the parameters is backed by bytes.
     pub(crate) fn check(&self) -> Result<(), ServerError> {
         match &self.message {

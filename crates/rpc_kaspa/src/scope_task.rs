@@ -6,8 +6,10 @@
 //! Shape: the addresses are read, registered and indexed in steps of some tens of microseconds. The reply comes last, and
 //! every publication after it is delivered.
 //! Errors: those of the limits. The subscription is unchanged then. kaspad has no errors of unsubscribe.
-//! Bounds: `subscriptions::Limits`.
+//! Bounds: `subscriptions::Limits`. A list that is longer than any set may be is refused while it is read. The last part of
+//! the address table is left to the chain, whose writer ends if a block has no room.
 
+use address::TableFull;
 use chain_kaspa::LedgerBlock;
 use kaspa::{
     Encoding, Event, KaspaAddress, Operation, Scope, ServerError, encode_borsh_subscribed,
@@ -32,6 +34,10 @@ const STEP_ADDRESSES: usize = 512;
 /// A set of up to this many addresses is subscribed to in one step, and shared with clients that have the same. A larger
 /// one is added to an empty set in steps.
 const ONE_STEP_ADDRESSES_MAX: usize = 2_048;
+/// Bytes of a message whose scope has no addresses, with more spaces than any client writes.
+const EVENT_BYTES_MAX: usize = 4_096;
+/// The part of the address table, one of this many, that only the chain may use.
+const RESERVED_PART: usize = 16;
 /// From the next publication on: greater than the number of any step.
 const FROM_NOW: ResumeFrom = ResumeFrom::Step(u64::MAX);
 /// The error of kaspad's address tracker.
@@ -144,7 +150,12 @@ fn fail(call: &Call, error: &SubscribeError) -> StepOutput<ScopeTask> {
 }
 
 fn start(call: Call) -> StepOutput<ScopeTask> {
-    let Ok(cursor) = AddressCursor::find(&call.request) else { return start_event(call) };
+    let cursor = match AddressCursor::find(&call.request) {
+        Ok(cursor) => cursor,
+        // Its addresses would be read at once.
+        Err(error) if call.request.len() > EVENT_BYTES_MAX => return call.reject(&error),
+        Err(_) => return start_event(call),
+    };
     let set = AddressSet::empty(call.server.chain.utxos.addresses());
     let mut registration = Box::new(Registration { cursor, set });
     match registration.cursor.read(&call.request, STEP_ADDRESSES) {
@@ -235,6 +246,7 @@ impl Registration {
     fn add(&mut self, call: &Call, addresses: &[KaspaAddress]) -> Result<(), SubscribeError> {
         let scripts = addresses.iter().map(|address| address.payload.ledger_address());
         if is_subscribe(call) {
+            self.check_room(call, addresses.len())?;
             return Ok(self.set.add(scripts)?);
         }
         let UtxoSubscription::Set(_) = call.session.state.subscriptions.lock().utxos else {
@@ -243,6 +255,27 @@ impl Registration {
         let table = call.server.chain.utxos.addresses();
         let known: Vec<Address> = scripts.filter(|script| table.lookup(script).is_some()).collect();
         Ok(self.set.add(known)?)
+    }
+
+    /// Checks that this many addresses may be registered. The limits of all sets together are checked later.
+    fn check_room(&self, call: &Call, added: usize) -> Result<(), SubscribeError> {
+        let limits = &call.server.config().limits;
+        let addresses = self.set.len();
+        if addresses > limits.addresses_max {
+            let limit = limits.addresses_max;
+            return Err(SubscribeError::AddressesFull { added: addresses, limit });
+        }
+        if addresses > limits.addresses_per_listener_max {
+            let limit = limits.addresses_per_listener_max;
+            return Err(SubscribeError::ListenerAddressesFull { addresses, limit });
+        }
+        let table = call.server.chain.utxos.addresses();
+        let limit = table.limit();
+        let usable = limit as usize - limit as usize / RESERVED_PART;
+        if table.allocated_ids() + added > usable {
+            return Err(TableFull { limit }.into());
+        }
+        Ok(())
     }
 }
 

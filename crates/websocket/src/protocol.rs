@@ -49,8 +49,8 @@ pub trait Protocol: ProtocolTypes {
     fn message_bound(kind: MessageKind, prefix: &[u8]) -> MessageBound;
 
     /// Handles a whole message. Cost: microseconds, so a message over `Config::message_bytes_max` is for a task, or for a
-    /// future that reads it on another thread. It
-    /// charges the client's rate limit itself ([`Session::admit`]). If it panics, the connection is closed (1011).
+    /// future that reads it on another thread. It charges the client's rate limit itself ([`Session::admit`]). If it
+    /// panics, the connection is closed (1011).
     fn handle_message(
         server: &Arc<Server<Self>>,
         session: &Arc<Session<Self>>,

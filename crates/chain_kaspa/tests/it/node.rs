@@ -144,6 +144,18 @@ impl Node {
         Block { hash, header, transactions: body.clone() }
     }
 
+    /// The blocks that the virtual block merges, the sink first. The others have the header of the sink.
+    pub(crate) fn merged_blocks(&self) -> Vec<Block> {
+        let sink = self.sink_with_body();
+        let to_block = |merged: &MergedBlock| Block {
+            hash: merged.hash,
+            header: sink.header.clone(),
+            transactions: merged.body.clone(),
+        };
+        let others: Vec<Block> = self.merged.iter().map(to_block).collect();
+        std::iter::once(sink).chain(others).collect()
+    }
+
     pub(crate) fn virtual_daa_score(&self) -> u64 {
         self.current.daa_score
     }

@@ -32,7 +32,7 @@ fn a_quiet_chain_is_seeded_by_the_sinks_own_transactions() {
         follower.chain.join_virtual();
         let block = node.sink_with_body();
         spends += block.transactions.len() - 1;
-        let unknown = follower.chain.seed_virtual(&block, node.virtual_daa_score());
+        let unknown = follower.chain.seed_virtual(&[block], node.virtual_daa_score());
         assert_eq!(unknown, Some(0), "the history has all transactions");
         assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
         follower.publish();
@@ -44,7 +44,35 @@ fn a_quiet_chain_is_seeded_by_the_sinks_own_transactions() {
     node.mine();
     follower.poll(&node).expect("an honest node");
     follower.chain.join_virtual();
-    assert_eq!(follower.chain.seed_virtual(&older, 0), None, "it is not the sink");
+    assert_eq!(follower.chain.seed_virtual(&[older], 0), None, "it is not the sink");
+}
+
+#[test]
+fn a_quiet_chain_is_seeded_by_all_merged_blocks() {
+    let (mut node, mut follower) = world();
+    let mut spends = 0;
+    for _ in 0..30 {
+        node.mine();
+        node.merge();
+        node.merge();
+        follower.poll(&node).expect("an honest node");
+        follower.chain.join_virtual();
+        let mut merged = node.merged_blocks();
+        let left_out = follower.chain.seed_virtual(&merged, node.virtual_daa_score());
+        let left_out = left_out.expect("the sink comes first");
+        let last = merged.last().expect("a merged block").clone();
+        let copies = last.transactions.len() - 1;
+        spends += copies;
+        // Transactions that were accepted before are left out.
+        merged.push(last);
+        let again = follower.chain.seed_virtual(&merged, node.virtual_daa_score());
+        assert_eq!(again, Some(left_out + copies));
+        assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+        follower.publish();
+        let processed = follower.read(Commitment::Processed);
+        assert_same(node.virtual_utxos(), &processed, "the virtual state");
+    }
+    assert!(spends > 10);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Calls that are forwarded to a model node.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use follow_kaspa::{ForwardError, Forwarder, ForwarderConfig, SourceConfig};
 use kaspa::{
     BorshReply, BorshServerMessage, Encoding, Event, Method, NodeInfo, Operation, Unserved,
 };
+use metrics::Collector;
 use testkit::eventually::eventually;
 use testkit::kaspa_node::KaspaNode;
 
@@ -171,6 +173,28 @@ async fn an_upstream_that_is_silent_or_gone_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_upstream_is_left_for_the_next_one() {
+    let silent = KaspaNode::start().await;
+    silent.delay_replies(Method::GetSink);
+    let node = KaspaNode::start().await;
+    node.mine(1);
+    let mut config = ForwarderConfig::new(vec![source(&silent), source(&node)], Vec::new());
+    config.common.connections = 1;
+    config.common.call_timeout = Duration::from_millis(50);
+    let forwarder = Forwarder::start(config);
+    let mut calls = 0;
+    let reply = loop {
+        calls += 1;
+        assert!(calls < 100, "only the silent one is called");
+        if let Ok(reply) = call(&forwarder, ALICE, Method::GetSink).await {
+            break reply;
+        }
+    };
+    assert!(calls > 1);
+    assert_eq!(kaspa::decode_borsh_sink(structure(&reply)), Ok(node.sink()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_connection_is_replaced() {
     let node = KaspaNode::start().await;
     let forwarder = Forwarder::start(config(&node));
@@ -198,6 +222,58 @@ async fn requests_and_replies_have_limits() {
     );
     let bytes_max = 64;
     assert_eq!(refused.await.err(), Some(ForwardError::RequestTooLong { bytes: 65, bytes_max }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_no_client_takes_have_a_limit() {
+    let node = KaspaNode::start().await;
+    let mut config = config(&node);
+    config.replies_bytes_max = 1;
+    config.common.client_calls_max = 1;
+    let forwarder = Forwarder::start(config);
+    let mut slow = pin!(call(&forwarder, ALICE, Method::GetInfo));
+    // The call is sent, and its client does not take the reply.
+    tokio::select! {
+        biased;
+        reply = &mut slow => panic!("it waits for the upstream: {reply:?}"),
+        () = std::future::ready(()) => {}
+    }
+    let waiting = || {
+        let memory = forwarder.memory();
+        memory.iter().find(|(name, _)| *name == "kaspa_forward_replies").map(|(_, bytes)| *bytes)
+    };
+    eventually(|| waiting() > Some(0), || format!("{:?}", waiting())).await;
+    let refused = call(&forwarder, ALICE, Method::GetSink).await.err();
+    assert!(matches!(refused, Some(ForwardError::ClientCalls(_))), "{refused:?}");
+    let refused = call(&forwarder, BOB, Method::GetSink).await.err();
+    assert_eq!(refused, Some(ForwardError::RepliesFull));
+    slow.await.expect("a reply");
+    assert_eq!(waiting(), Some(0));
+    call(&forwarder, ALICE, Method::GetSink).await.expect("room again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_requests_are_checked_and_forwarded() {
+    let node = KaspaNode::start().await;
+    let forwarder = Forwarder::start(config(&node));
+    let scores = 100_000_u32;
+    let method = Method::GetDaaScoreTimestampEstimate;
+    let structure = [&1_u16.to_le_bytes()[..], &scores.to_le_bytes(), &[0; 800_000]].concat();
+    let mut request = vec![1];
+    request.extend_from_slice(&ID.to_le_bytes());
+    request.push(method.code());
+    request.extend_from_slice(&u32::try_from(structure.len()).expect("short").to_le_bytes());
+    request.extend_from_slice(&structure);
+    let operation = Operation::Method(method);
+    let cut = Bytes::copy_from_slice(&request[..request.len() - 1]);
+    let refused = forwarder.forward(ALICE, Encoding::Borsh, operation, cut).await.err();
+    assert!(matches!(refused, Some(ForwardError::InvalidParams { .. })), "{refused:?}");
+    let reply = forwarder.forward(ALICE, Encoding::Borsh, operation, request.into()).await;
+    let reply = reply.expect("a reply");
+    assert!(matches!(
+        BorshServerMessage::parse(&reply),
+        Ok(BorshServerMessage::Reply(BorshReply { id: ID, .. }))
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

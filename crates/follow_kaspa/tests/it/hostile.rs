@@ -8,15 +8,16 @@ use std::time::Duration;
 use follow_kaspa::{FollowerConfig, SourceConfig};
 use futures_util::{SinkExt, StreamExt};
 use kaspa::{
-    BorshRequest, Method, Network, Notification, Operation, RPC_API_VERSION, ServerError,
+    BorshRequest, Event, Method, Network, Notification, Operation, RPC_API_VERSION, ServerError,
     ServerInfo, encode_borsh_failure,
 };
 use testkit::eventually::eventually;
+use testkit::kaspa_node::KaspaNode;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::world::{World, chain_config, config};
+use crate::world::{World, chain_config, config, source};
 
 /// The replies to a request, by its id and operation.
 type Script = fn(u64, Operation) -> Vec<Message>;
@@ -180,6 +181,26 @@ async fn messages_above_the_limits_are_refused() {
     let server = HostileServer::start(notifications).await;
     let change = |config: &mut FollowerConfig| config.connection.notification_bytes_max = 10_000;
     server.assert_left(change, "notification_bytes_max").await;
+    // Without payloads: no id, a notification, and its event.
+    let empty = |_: u64, _: Operation| {
+        let head = vec![0, 255, 1, Operation::Notification(Event::BlockAdded).code()];
+        vec![Message::Binary(head.into()); 1_000]
+    };
+    let server = HostileServer::start(empty).await;
+    server.assert_left(change, "notification_bytes_max").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_sends_too_long_messages_only_is_left() {
+    let server = HostileServer::start(|_, _| binary(vec![0; 1 << 18])).await;
+    let node = KaspaNode::start().await;
+    node.mine(5);
+    let hostile = SourceConfig::new(format!("ws://{}", server.address));
+    let mut config = config(vec![hostile, source(&node)]);
+    config.connection.message_bytes_max = 1 << 17;
+    let world = World::start(config, chain_config());
+    world.reach_sink(&node).await;
+    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -191,5 +212,5 @@ async fn servers_that_are_not_websockets_are_refused() {
     });
     server.await.assert_left(|_| {}, "handshake failed").await;
     let server = HostileServer::serve(|socket| async move { drop(socket) });
-    server.await.assert_left(|_| {}, "ws://127.0.0.1").await;
+    server.await.assert_left(|_| {}, "handshake failed").await;
 }

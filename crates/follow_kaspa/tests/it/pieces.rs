@@ -5,7 +5,8 @@ use kaspa::{
     AddressPayload, Hash, Outpoint, ScriptPublicKey, Transaction, TransactionInput,
     TransactionOutput,
 };
-use testkit::kaspa_node::{KaspaNode, MINER, Payment};
+use testkit::eventually::eventually;
+use testkit::kaspa_node::{KaspaNode, Lie, MINER, Payment};
 
 use crate::world::{World, chain_config, config, source};
 
@@ -61,6 +62,32 @@ async fn scripts_without_an_address_are_followed_in_pieces() {
     node.mine(1);
     world.reach_virtual(&node).await;
     assert!(world.status.chain().counters.reorganizations > 0);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_header_removes_no_block_in_pieces() {
+    let node = KaspaNode::start().await;
+    node.mine(12);
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    pay(&node, plain_script());
+    node.mine(2);
+    world.reach_virtual(&node).await;
+    let proven = world.status.proven();
+    node.set_accepting(false);
+    node.cut_after(0);
+    eventually(|| node.connections() == 0, String::new).await;
+    node.reorganize(3);
+    // It merges the blocks that left the chain, with their script.
+    node.mine(1);
+    node.lie(Lie::Header { block: node.sink(), bit: 3 });
+    node.set_accepting(true);
+    world.wait(|status| status.last_session_end().is_some_and(|it| it.contains("less work"))).await;
+    assert_eq!(world.status.proven(), proven);
+    assert_eq!(world.seen.read(|seen| seen.removed), 0);
+    node.stop_lying();
+    world.reach_virtual(&node).await;
     world.stop().await;
 }
 

@@ -4,13 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use chain_kaspa::ChainConfig;
-use follow_kaspa::{FollowError, SnapshotConfig, SnapshotError, load_snapshot, start_chain};
+use follow_kaspa::{
+    FollowError, RestartBase, SnapshotConfig, SnapshotError, load_snapshot, start_chain,
+};
 use kaspa::Network;
 use ledger::Commitment;
 use testkit::eventually::eventually;
 use testkit::kaspa_node::KaspaNode;
 
-use crate::world::{World, chain_config, config, source};
+use crate::world::{World, chain_config, config, reorganize_offline, source};
 
 fn short_chain() -> ChainConfig {
     ChainConfig { depth_max: 3, ..chain_config() }
@@ -80,6 +82,59 @@ async fn a_damaged_file_is_refused() {
     std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("it is written");
     let refused = start_chain(Network::Simnet, chain_config(), Some(&path)).err();
     assert!(matches!(refused, Some(FollowError::Snapshot { .. })), "{refused:?}");
+}
+
+/// Follows a node from its snapshot file, until the node leaves our final block. Returns the base of the restart.
+async fn follow_until_restart(node: &KaspaNode, path: &Path, depth: usize) -> RestartBase {
+    let chain = start_chain(Network::Simnet, short_chain(), Some(path)).expect("a chain");
+    let mut config = config(vec![source(node)]);
+    let interval = Duration::from_secs(3_600);
+    config.snapshot = Some(SnapshotConfig { path: path.to_owned(), interval });
+    let world = World::start_with(config, chain);
+    world.reach_sink(node).await;
+    reorganize_offline(node, depth).await;
+    match world.wait_for_end().await {
+        FollowError::Restart { base, .. } => base,
+        end => panic!("{end:?}"),
+    }
+}
+
+fn load_block(path: &Path) -> Option<kaspa::Hash> {
+    let loaded = load_snapshot(path, Network::Simnet, chain_config());
+    loaded.ok().map(|chain| chain.sink().hash)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deep_reorganization_starts_again_from_a_file_below_it() {
+    let node = KaspaNode::start().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("utxos.snapshot");
+    let previous = dir.path().join("utxos.snapshot.previous");
+    let low = dir.path().join("low");
+    node.mine(30);
+    write_snapshot(&node, &path).await;
+    std::fs::copy(&path, &low).expect("it was written");
+    let low_block = load_block(&low);
+    // The file is below the reorganization, and our final block is not.
+    node.mine(10);
+    assert_eq!(follow_until_restart(&node, &path, 8).await, RestartBase::Snapshot);
+    assert_eq!(load_block(&path), low_block);
+    // The newest file is of a block that leaves. The one before is loaded.
+    node.mine(4);
+    write_snapshot(&node, &path).await;
+    std::fs::copy(&low, &previous).expect("it is written");
+    assert_eq!(follow_until_restart(&node, &path, 8).await, RestartBase::PreviousSnapshot);
+    assert_eq!(load_block(&path), low_block);
+    // Both files are of blocks that leave.
+    node.mine(4);
+    write_snapshot(&node, &path).await;
+    std::fs::copy(&path, &previous).expect("it is written");
+    assert_eq!(follow_until_restart(&node, &path, 8).await, RestartBase::Genesis);
+    assert_eq!(load_block(&path), None);
+    let chain = start_chain(Network::Simnet, short_chain(), Some(&path)).expect("the first block");
+    let world = World::start_with(config(vec![source(&node)]), chain);
+    world.reach_virtual(&node).await;
+    world.stop().await;
 }
 
 #[test]

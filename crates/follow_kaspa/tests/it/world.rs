@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chain_kaspa::{Chain, ChainConfig, ChainEvent, ChainReader, VirtualMode, all_utxos};
 use follow_kaspa::{
-    ConnectionConfig, EventSink, FollowHandle, FollowStatus, Follower, FollowerConfig,
+    ConnectionConfig, EventSink, FollowError, FollowHandle, FollowStatus, Follower, FollowerConfig,
     SessionConfig, SourceConfig, start_at_genesis,
 };
 use kaspa::{Encoding, Event, Network, Notification, Outpoint, UtxoEntry};
@@ -99,6 +99,15 @@ pub(crate) fn chain_config() -> ChainConfig {
     ChainConfig::new(ADDRESSES_MAX)
 }
 
+/// Reorganizes a node while it has no connection.
+pub(crate) async fn reorganize_offline(node: &KaspaNode, depth: usize) {
+    node.set_accepting(false);
+    node.cut_after(0);
+    eventually(|| node.connections() == 0, String::new).await;
+    node.reorganize(depth);
+    node.set_accepting(true);
+}
+
 impl World {
     /// Follows a node from the first block.
     pub(crate) fn follow(node: &KaspaNode) -> Self {
@@ -149,6 +158,14 @@ impl World {
     /// Reads the UTXO set of a commitment.
     pub(crate) fn read(&self, commitment: Commitment) -> Utxos {
         all_utxos(&self.reader.utxos.view(commitment)).collect()
+    }
+
+    /// Waits until the follower ends by itself. Returns why.
+    pub(crate) async fn wait_for_end(self) -> FollowError {
+        let is_finished = || self.handle.is_finished();
+        eventually(is_finished, || format!("{:?}", self.status.problem())).await;
+        let stop = tokio::task::spawn_blocking(move || self.handle.stop());
+        stop.await.expect("no panic").expect_err("it was not stopped")
     }
 
     /// Ends the follower.

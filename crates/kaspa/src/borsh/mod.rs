@@ -23,7 +23,7 @@ pub use reader::BorshError;
 pub use reply::{
     BorshBalancesReply, BorshUtxosReply, ReplyTooLong, decode_borsh_sink, decode_borsh_utxos,
     encode_borsh_balance, encode_borsh_pong, encode_borsh_sink, encode_borsh_sink_blue_score,
-    encode_borsh_subscribed, encode_borsh_unsubscribed,
+    encode_borsh_subscribed, encode_borsh_sync_status, encode_borsh_unsubscribed,
 };
 pub use request::VerbosityLevel;
 pub use request_check::check_borsh_request;

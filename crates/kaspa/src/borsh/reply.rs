@@ -137,6 +137,11 @@ pub fn encode_borsh_sink_blue_score(id: u64, blue_score: u64) -> Vec<u8> {
     encode_method_reply(id, Method::GetSinkBlueScore, |out| out.put_u64(blue_score))
 }
 
+/// Encodes the reply to getSyncStatus.
+pub fn encode_borsh_sync_status(id: u64, is_synced: bool) -> Vec<u8> {
+    encode_method_reply(id, Method::GetSyncStatus, |out| out.put_u8(u8::from(is_synced)))
+}
+
 /// Encodes the reply to subscribe. kaspad numbers its listeners; no client reads the number.
 pub fn encode_borsh_subscribed(id: u64, listener: u64) -> Vec<u8> {
     encode_reply(id, Operation::Subscribe, |out| {

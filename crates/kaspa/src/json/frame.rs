@@ -100,7 +100,7 @@ impl<'a> JsonServerMessage<'a> {
 
     /// Encodes a reply again with another id, to pass it on.
     pub fn encode_with_id(&self, id: u64) -> Vec<u8> {
-        let content = self.params.or(self.error).map_or("null", RawValue::get);
+        let content = self.error.or(self.params).map_or("null", RawValue::get);
         let mut out = Vec::with_capacity(content.len() + 96);
         match self.operation {
             Some(operation) => put_head(&mut out, id, operation),

@@ -14,6 +14,6 @@ pub use frame::{JsonRequest, JsonServerMessage, encode_json_failure};
 pub use notification::encode_json_utxos_changed;
 pub use reply::{
     JSON_LIST_TAIL, encode_json_balance, encode_json_balances_head, encode_json_pong,
-    encode_json_sink, encode_json_sink_blue_score, encode_json_subscribed,
+    encode_json_sink, encode_json_sink_blue_score, encode_json_subscribed, encode_json_sync_status,
     encode_json_unsubscribed, encode_json_utxos_head,
 };

@@ -66,6 +66,15 @@ pub fn encode_json_sink_blue_score(id: u64, blue_score: u64) -> Vec<u8> {
     })
 }
 
+/// Encodes the reply to getSyncStatus.
+pub fn encode_json_sync_status(id: u64, is_synced: bool) -> Vec<u8> {
+    encode_method_reply(id, Method::GetSyncStatus, |out| {
+        out.put_json(r#"{"isSynced":"#);
+        out.put_flag(is_synced);
+        out.push(b'}');
+    })
+}
+
 /// Encodes the reply to subscribe. kaspad numbers its listeners; no client reads the number.
 pub fn encode_json_subscribed(id: u64, listener: u64) -> Vec<u8> {
     encode_reply(id, Operation::Subscribe, |out| {

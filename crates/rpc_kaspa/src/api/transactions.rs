@@ -1,8 +1,9 @@
 //! Recent transactions of the selected chain, by id and by address, with the chain blocks that accepted them.
 //!
-//! Bounds: the history's (`chain_kaspa::HistoryLimits`). `oldestDaaScore` says how far it reaches.
+//! Bounds: the history's (`chain_kaspa::HistoryLimits`). `oldestDaaScore` says how far it reaches. A page has at most
+//! [`PAGE_PARTS_MAX`] inputs and outputs: a transaction may have thousands.
 
-use chain_kaspa::{HistoryTransaction, TransactionPosition};
+use chain_kaspa::{HistoryPage, HistoryTransaction, TransactionPosition};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{MethodOutput, MethodResult};
@@ -13,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::kaspa_api::KaspaApi;
 use super::options::{page_entries, parse_address};
 use super::position::{Position, Positioned};
+
+/// Inputs and outputs of a page, some 150 bytes each. A single transaction may have more.
+const PAGE_PARTS_MAX: usize = 10_000;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -87,7 +91,8 @@ pub(super) fn get_transactions(api: &KaspaApi, params: Params<'_>) -> MethodResu
     let before = before.map(|before| parse_before(&before)).transpose()?;
     let view = api.chain.utxos.view(Commitment::Confirmed);
     let history = api.chain.history();
-    let page = history.script_transactions(&address.payload.ledger_address(), before, entries);
+    let mut page = history.script_transactions(&address.payload.ledger_address(), before, entries);
+    limit_parts(&mut page);
     let to_json = |found: &HistoryTransaction<'_>| AcceptedTransaction::new(found, api.prefix());
     let value = TransactionPage {
         transactions: page.transactions.iter().map(to_json).collect(),
@@ -95,6 +100,21 @@ pub(super) fn get_transactions(api: &KaspaApi, params: Params<'_>) -> MethodResu
         oldest_daa_score: history.first_daa_score(),
     };
     MethodOutput::json(&Positioned { position: Position::new(view.meta()), value })
+}
+
+/// Removes the last transactions of a page that has too many inputs and outputs. The next page starts with them.
+fn limit_parts(page: &mut HistoryPage<'_>) {
+    let mut parts = 0;
+    let fits = |found: &&HistoryTransaction<'_>| {
+        let transaction = &found.accepted.transaction;
+        parts += transaction.inputs.len() + transaction.outputs.len();
+        parts <= PAGE_PARTS_MAX
+    };
+    let len = page.transactions.iter().take_while(fits).count().max(1);
+    if len < page.transactions.len() {
+        page.transactions.truncate(len);
+        page.next_before = page.transactions.last().map(|found| found.position);
+    }
 }
 
 fn parse_before(text: &str) -> Result<TransactionPosition, RpcError> {

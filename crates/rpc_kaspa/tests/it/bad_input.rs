@@ -215,6 +215,15 @@ async fn parameters_of_another_shape_are_refused_in_json() {
         let error = client.exchange(id, request.into_bytes()).await.expect_err("no scope");
         assert_eq!(error.to_string(), "request deserialization error", "{scope}");
     }
+    // A long scope of another shape is refused without reading its addresses.
+    let id = client.allocate_id();
+    let many = vec![good.as_str(); 200];
+    let list = json!(many).to_string();
+    let request = format!(
+        r#"{{"id":{id},"method":"subscribe","params":{{"UtxosChanged":{{"addresses":{list},"addresses":{list}}}}}}}"#
+    );
+    let error = client.exchange(id, request.into_bytes()).await.expect_err("a list twice");
+    assert_eq!(error.to_string(), "request deserialization error");
     let id = client.allocate_id();
     let request = encode_json(id, Method::GetBalanceByAddress, &json!({ "address": good }));
     let reply = client.exchange(id, request).await;

@@ -1,6 +1,7 @@
 //! Requests that a kaspad answers: what is forwarded and how, and what is not.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kaspa::{
     BorshRequest, Encoding, JsonRequest, Method, NodeInfo, Operation, ServerError, ServerInfo,
@@ -128,6 +129,30 @@ async fn the_state_of_the_node_is_that_of_the_chain() {
     client.send(golden::find(Encoding::Json, "getInfo", "request")).await;
     let reply = client.receive_reply().await;
     assert!(reply == golden::find(Encoding::Json, "getInfo", "response"));
+}
+
+#[tokio::test]
+async fn a_chain_that_is_behind_is_not_in_sync() {
+    let world = World::start();
+    let is_behind = Arc::new(AtomicBool::new(false));
+    let check = Arc::clone(&is_behind);
+    let problem = || "the chain has not reached the sink of its source".to_owned();
+    world.server.report_problem(move || check.load(Ordering::SeqCst).then(problem));
+    for is_problem in [false, true] {
+        is_behind.store(is_problem, Ordering::SeqCst);
+        let mut client = world.connect(Encoding::Borsh).await;
+        let Content(content) = client.call(Method::GetServerInfo).await.expect("server info");
+        let info = ServerInfo::decode_borsh(&content).expect("server info");
+        assert_eq!(info.is_synced, !is_problem);
+        let Content(content) = client.call(Method::GetSyncStatus).await.expect("a status");
+        assert_eq!(content, [1, 0, u8::from(!is_problem)]);
+        let mut client = world.connect(Encoding::Json).await;
+        for method in [Method::GetServerInfo, Method::GetInfo, Method::GetSyncStatus] {
+            let Content(content) = client.call(method).await.expect("a reply");
+            let reply: Value = serde_json::from_slice(&content).expect("JSON");
+            assert_eq!(reply["isSynced"], json!(!is_problem), "{method:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -112,6 +112,30 @@ fn history_has_the_chain_blocks_that_accepted_transactions() {
 }
 
 #[test]
+fn a_page_of_large_transactions_is_short() {
+    let mut chain = TestChain::new(Vec::new());
+    for _ in 0..6 {
+        let payments: Vec<_> = (0..2_000).map(|_| pay(1, 1)).collect();
+        chain.add_block(&[], &payments);
+    }
+    publish(&mut chain);
+    let api = api(&chain);
+    let address = address(1).to_string();
+    let page = |options: Value| {
+        let page = call(&api, "getTransactions", &json!([address, options]));
+        page.expect("a page")["value"].take()
+    };
+    let first = page(json!({ "limit": 1_000 }));
+    let transactions = first["transactions"].as_array().expect("transactions");
+    assert_eq!(transactions.len(), 5, "10,000 outputs");
+    let second = page(json!({ "limit": 1_000, "before": first["next"] }));
+    let rest = second["transactions"].as_array().expect("transactions");
+    assert_eq!((rest.len(), &second["next"]), (1, &Value::Null));
+    let ids = transactions.iter().chain(rest).map(|found| found["transactionId"].to_string());
+    assert_eq!(ids.collect::<BTreeSet<_>>().len(), 6, "each once");
+}
+
+#[test]
 fn parameters_out_of_bounds_are_refused() {
     let chain = TestChain::new(Vec::new());
     let api = api(&chain);

@@ -17,6 +17,15 @@ fn set(keys: &[u8]) -> Scope {
 const NONE: [u8; 0] = [];
 const ALL: Scope = Scope::UtxosChanged { addresses: Vec::new() };
 
+/// Different addresses that nothing pays to.
+fn many_addresses(count: u32) -> impl Iterator<Item = KaspaAddress> {
+    (0..count).map(|number| {
+        let mut key = [9; 32];
+        key[..4].copy_from_slice(&number.to_le_bytes());
+        KaspaAddress { payload: kaspa::AddressPayload::PublicKey(key), ..address(1) }
+    })
+}
+
 /// The keys that a block's payments to keys 1 to 4 are notified of.
 async fn notified_keys(world: &mut World, client: &mut WrpcClient) -> Vec<u8> {
     let payments = [1, 2, 3, 4].map(|key| pay(key, u64::from(key)));
@@ -131,15 +140,8 @@ async fn a_limit_of_addresses_refuses_all_of_a_list() {
 #[tokio::test]
 async fn a_set_larger_than_one_step_is_subscribed_to_and_ended() {
     let mut world = World::start();
-    let many: Vec<KaspaAddress> = (0..5_000_u32)
-        .map(|number| {
-            let mut key = [9; 32];
-            key[..4].copy_from_slice(&number.to_le_bytes());
-            KaspaAddress { payload: kaspa::AddressPayload::PublicKey(key), ..address(1) }
-        })
-        .chain([address(1)])
-        .collect();
-    let scope = Scope::UtxosChanged { addresses: many };
+    let addresses = many_addresses(5_000).chain([address(1)]).collect();
+    let scope = Scope::UtxosChanged { addresses };
     for encoding in Encoding::ALL {
         let mut client = world.connect(encoding).await;
         client.subscribe(&scope).await.expect("room");
@@ -159,13 +161,7 @@ async fn a_set_that_does_not_fit_leaves_nothing_behind() {
     let limits = Limits { addresses_max: 4_000, ..config().limits };
     let config = websocket::Config { limits, ..config() };
     let mut world = World::new(Vec::new(), Settings::default(), config);
-    let many: Vec<KaspaAddress> = (0..5_000_u32)
-        .map(|number| {
-            let mut key = [9; 32];
-            key[..4].copy_from_slice(&number.to_le_bytes());
-            KaspaAddress { payload: kaspa::AddressPayload::PublicKey(key), ..address(1) }
-        })
-        .collect();
+    let many = many_addresses(5_000).collect();
     let mut client = world.connect(Encoding::Borsh).await;
     client.subscribe(&ALL).await.expect("room");
     let refused = client.subscribe(&Scope::UtxosChanged { addresses: many }).await;
@@ -175,6 +171,26 @@ async fn a_set_that_does_not_fit_leaves_nothing_behind() {
     assert_eq!(world.server.stats().tracked_addresses, 0);
     drop(client);
     wait_until_empty(&world).await;
+}
+
+#[tokio::test]
+async fn the_last_addresses_of_the_table_are_left_to_the_chain() {
+    let limits = Limits {
+        addresses_max: 200_000,
+        address_pairs_max: 400_000,
+        addresses_per_owner_max: 200_000,
+        addresses_per_listener_max: 200_000,
+        ..config().limits
+    };
+    let config = websocket::Config { limits, ..config() };
+    let mut world = World::new(Vec::new(), Settings::default(), config);
+    let mut client = world.connect(Encoding::Borsh).await;
+    // The table of the test's chain has 100,000.
+    let addresses = many_addresses(95_000).collect();
+    let error = client.subscribe(&Scope::UtxosChanged { addresses }).await.expect_err("too many");
+    assert!(error.to_string().contains("address table is full"), "{error}");
+    client.subscribe(&set(&[1])).await.expect("room");
+    assert_eq!(notified_keys(&mut world, &mut client).await, [1]);
 }
 
 /// A copy of an address's UTXOs that is made of notifications only.

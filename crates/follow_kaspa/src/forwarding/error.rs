@@ -49,6 +49,9 @@ pub enum ForwardError {
         /// The limit.
         bytes_max: usize,
     },
+    /// Too many bytes of replies wait for clients that read slowly.
+    #[error("the replies that wait for their clients have no room for another; try again later")]
+    RepliesFull,
     /// No upstream accepts a connection, or it closed the connection before its reply.
     #[error("the upstream is not available: {reason}")]
     Unavailable {
@@ -58,6 +61,11 @@ pub enum ForwardError {
 }
 
 impl ForwardError {
+    /// Returns the error of a call that the end of the node interrupts.
+    pub(super) fn stopping() -> Self {
+        Self::Unavailable { reason: "the node stops".to_owned() }
+    }
+
     /// Returns the name of the error in metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
@@ -69,6 +77,7 @@ impl ForwardError {
             Self::QueueFull => "queue_full",
             Self::Timeout { .. } => "timeout",
             Self::ReplyTooLong { .. } => "reply_too_long",
+            Self::RepliesFull => "replies_full",
         }
     }
 }

@@ -1,7 +1,8 @@
-//! A lane: some connections to the upstream that take calls from one queue.
+//! A queue of calls, and the connections to the upstream that take them from it.
 //!
-//! Bounds: [`super::LaneLimits`]. The limit of each client's calls leaves room in the queue for other clients.
-//! A connection is opened at its first call, and again after an error. A call is not sent if its client has gone.
+//! Bounds: [`super::CallLimits`]. The limit of each client's calls leaves room in the queue for other clients.
+//! A connection is opened at its first call, and again after an error. A call is not sent if its client has gone. A reply
+//! counts for its client, and for all of them, until the client takes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,39 +13,51 @@ use http_client::describe_error;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use super::byte_budget::ByteBudget;
+use super::config::CallLimits;
+use super::error::ForwardError;
+use super::long_message::run_by_length;
 use super::request::{EncodedRequest, UpstreamRequest};
-use super::{ForwardError, LaneLimits};
 use crate::config::{ConnectionConfig, SourceConfig};
-use crate::socket::WrpcSocket;
+use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
 
 /// Messages that an idle connection may have received. It has no subscription, so there are none.
 const IDLE_MESSAGES_MAX: usize = 16;
 
-/// The settings of a lane.
-pub(super) struct LaneConfig {
+/// The settings of a queue and of its connections.
+pub(super) struct CallQueueConfig {
     pub(super) sources: Vec<SourceConfig>,
     pub(super) connection: ConnectionConfig,
-    pub(super) limits: LaneLimits,
+    pub(super) limits: CallLimits,
+    /// Bytes of the replies that no client has taken, of all queues.
+    pub(super) replies: ByteBudget,
 }
 
-/// The queue of a lane.
-pub(super) struct Lane {
+/// A queue of calls.
+pub(super) struct CallQueue {
     calls: mpsc::Sender<QueuedCall>,
     shares: Arc<ClientShares>,
     call_timeout: Duration,
 }
 
 struct QueuedCall {
-    request: UpstreamRequest,
-    reply: oneshot::Sender<Result<Bytes, ForwardError>>,
+    request: Arc<UpstreamRequest>,
+    reply: oneshot::Sender<Result<WaitingReply, ForwardError>>,
+    share: Share,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A reply that its client has not taken.
+struct WaitingReply {
+    bytes: Bytes,
     _share: Share,
     _permit: OwnedSemaphorePermit,
 }
 
-/// A connection of a lane.
-struct LaneConnection {
-    config: Arc<LaneConfig>,
+/// A connection of a queue.
+struct CallConnection {
+    config: Arc<CallQueueConfig>,
     calls: Arc<Mutex<mpsc::Receiver<QueuedCall>>>,
     socket: Option<WrpcSocket>,
     /// The source of the last connection.
@@ -52,19 +65,19 @@ struct LaneConnection {
     next_id: u64,
 }
 
-impl Lane {
+impl CallQueue {
     /// Starts the tasks of the connections.
     pub(super) fn start(
-        config: LaneConfig,
+        config: CallQueueConfig,
         shares: Arc<ClientShares>,
         tasks: &mut JoinSet<()>,
     ) -> Self {
-        let LaneLimits { connections, calls_max, call_timeout, .. } = config.limits;
+        let CallLimits { connections, calls_max, call_timeout, .. } = config.limits;
         let config = Arc::new(config);
         let (calls, receiver) = mpsc::channel(calls_max.max(1));
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..connections.max(1) {
-            let connection = LaneConnection {
+            let connection = CallConnection {
                 config: Arc::clone(&config),
                 calls: Arc::clone(&receiver),
                 socket: None,
@@ -85,13 +98,13 @@ impl Lane {
     ) -> Result<Bytes, ForwardError> {
         let share = self.shares.try_acquire(client).map_err(ForwardError::ClientCalls)?;
         let (reply, received) = oneshot::channel();
-        let call = QueuedCall { request, reply, _share: share, _permit: permit };
+        let call = QueuedCall { request: Arc::new(request), reply, share, _permit: permit };
         self.calls.try_send(call).map_err(|_| ForwardError::QueueFull)?;
         // Half of it for the calls before.
         let limit = self.call_timeout.saturating_mul(2);
-        let ended = || ForwardError::Unavailable { reason: "the node stops".to_owned() };
         match tokio::time::timeout(limit, received).await {
-            Ok(result) => result.unwrap_or_else(|_| Err(ended())),
+            Ok(Ok(result)) => result.map(|waiting| waiting.bytes),
+            Ok(Err(_)) => Err(ForwardError::stopping()),
             Err(_) => Err(ForwardError::Timeout { limit }),
         }
     }
@@ -102,7 +115,7 @@ impl Lane {
     }
 }
 
-impl LaneConnection {
+impl CallConnection {
     async fn run(mut self) {
         loop {
             // The lock is held while a task waits; the others wait for the lock.
@@ -112,13 +125,18 @@ impl LaneConnection {
                 continue;
             }
             let result = self.process(&call.request).await;
+            let result = result.and_then(|bytes| {
+                let permit = self.config.replies.try_reserve(bytes.len());
+                let permit = permit.ok_or(ForwardError::RepliesFull)?;
+                Ok(WaitingReply { bytes, _share: call.share, _permit: permit })
+            });
             // The client may be gone.
             let _ = call.reply.send(result);
         }
     }
 
     /// Sends a request and waits for its reply.
-    async fn process(&mut self, request: &UpstreamRequest) -> Result<Bytes, ForwardError> {
+    async fn process(&mut self, request: &Arc<UpstreamRequest>) -> Result<Bytes, ForwardError> {
         let idle = self.socket.take();
         let open = idle.and_then(|mut it| it.is_open(IDLE_MESSAGES_MAX).then_some(it));
         let was_open = open.is_some();
@@ -131,6 +149,9 @@ impl LaneConnection {
         if was_open && is_closed && request.is_repeatable() {
             result = self.connect_and_exchange(request).await;
         }
+        if result.as_ref().is_err_and(is_source_failure) {
+            self.leave_source();
+        }
         result.map_err(|error| match error {
             SourceError::Timeout { limit, .. } => ForwardError::Timeout { limit },
             SourceError::MessageTooLong { bytes_max, .. } => {
@@ -142,7 +163,7 @@ impl LaneConnection {
 
     async fn connect_and_exchange(
         &mut self,
-        request: &UpstreamRequest,
+        request: &Arc<UpstreamRequest>,
     ) -> Result<Bytes, SourceError> {
         let socket = self.connect().await?;
         self.exchange(socket, request).await
@@ -158,27 +179,32 @@ impl LaneConnection {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last_error = error,
             }
-            self.at = (self.at + 1) % count;
+            self.leave_source();
         }
         Err(last_error)
+    }
+
+    /// Connects to the next source from now on.
+    fn leave_source(&mut self) {
+        self.at = (self.at + 1) % self.config.sources.len().max(1);
     }
 
     /// Sends a request on a connection and reads the reply. The connection is reused unless this fails.
     async fn exchange(
         &mut self,
         mut socket: WrpcSocket,
-        request: &UpstreamRequest,
+        request: &Arc<UpstreamRequest>,
     ) -> Result<Bytes, SourceError> {
         let id = self.next_id;
         self.next_id += 1;
-        match request.encode(id) {
+        match encode_request(request, id).await? {
             EncodedRequest::Binary(message) => socket.send_binary(message).await?,
             EncodedRequest::Text(message) => socket.send_text(message).await?,
         }
         let read = async {
             loop {
                 let message = socket.read().await?;
-                if let Some(reply) = request.match_reply(id, message)? {
+                if let Some(reply) = match_reply(request, id, message).await? {
                     return Ok::<Bytes, SourceError>(reply);
                 }
             }
@@ -189,4 +215,32 @@ impl LaneConnection {
         self.socket = Some(socket);
         Ok(reply)
     }
+}
+
+/// Whether another source may have a reply: one that accepts connections may be silent all the same.
+fn is_source_failure(error: &SourceError) -> bool {
+    !matches!(error, SourceError::MessageTooLong { .. })
+}
+
+/// Encodes a request, on another thread if it is long.
+async fn encode_request(
+    request: &Arc<UpstreamRequest>,
+    id: u64,
+) -> Result<EncodedRequest, SourceError> {
+    let bytes = request.bytes();
+    let request = Arc::clone(request);
+    let encoded = run_by_length(bytes, move || request.encode(id)).await;
+    encoded.ok_or(SourceError::WriterEnded)
+}
+
+/// Matches a message with a request, on another thread if it is long.
+async fn match_reply(
+    request: &Arc<UpstreamRequest>,
+    id: u64,
+    message: WrpcMessage,
+) -> Result<Option<Bytes>, SourceError> {
+    let bytes = message.len();
+    let request = Arc::clone(request);
+    let matched = run_by_length(bytes, move || request.match_reply(id, message)).await;
+    matched.ok_or(SourceError::WriterEnded)?
 }

@@ -1,0 +1,116 @@
+//! The start below a reorganization that is deeper than the chain retains.
+//!
+//! In: a session whose source left our final block, and the snapshot files. Out: the newest start that is on the chain of
+//! the source. Final blocks cannot leave the ledger that readers have, so the follower ends with
+//! [`crate::FollowError::Restart`], and the program starts the node again.
+//! A source that is behind is not a reason: its newest block must claim as much work as ours.
+//! Not here: whether another source continues our chain (`sources`).
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use kaspa::{Hash, Method, Network, decode_borsh_sink};
+use tokio::task::spawn_blocking;
+
+use crate::chain_pages::count_blocks_off_chain;
+use crate::restart_point::{RestartBase, RestartPoint};
+use crate::session::Session;
+use crate::snapshot_file::{SnapshotError, read_block_hash};
+use crate::snapshot_path::{add_suffix, find_previous_path, is_missing};
+use crate::source_error::SourceError;
+
+/// Suffix of the name of a file whose block was reverted.
+const REVERTED_SUFFIX: &str = ".reverted";
+
+impl Session<'_> {
+    /// Returns the newest start that is on the chain of the source. `None` if there is none.
+    ///
+    /// Errors: among others that the chain of the source has less work than ours.
+    pub(crate) async fn find_restart_point(
+        &mut self,
+        snapshot: Option<&Path>,
+    ) -> Result<Option<RestartPoint>, SourceError> {
+        let method = Method::GetSink;
+        let encode = |id| method.encode_borsh_request(id);
+        let structure = self.connection.call_or_fail(method, encode).await?;
+        let newest = decode_borsh_sink(&structure)?;
+        let sink = self.context.reader.status().sink.hash;
+        self.check_work(sink, Some(&newest)).await?;
+        let network = self.context.network;
+        let snapshot = snapshot.map(Path::to_owned);
+        let list = move || list_candidates(network, snapshot.as_deref());
+        let candidates = spawn_blocking(list).await.map_err(|_| SourceError::WriterEnded)?;
+        for candidate in candidates {
+            let off_chain = count_blocks_off_chain(&mut self.connection, &candidate.block).await?;
+            if off_chain == Some(0) {
+                return Ok(Some(candidate));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the starts that exist, the newest first.
+fn list_candidates(network: Network, snapshot: Option<&Path>) -> Vec<RestartPoint> {
+    let mut candidates = Vec::new();
+    let mut add_file = |base: RestartBase, path: &Path| match read_block_hash(path, network) {
+        Ok(block) => candidates.push(RestartPoint { block, base }),
+        Err(SnapshotError::Missing) => {}
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "the chain cannot start from {}", path.display());
+        }
+    };
+    if let Some(path) = snapshot {
+        add_file(RestartBase::Snapshot, path);
+        add_file(RestartBase::PreviousSnapshot, &find_previous_path(path));
+    }
+    if network != Network::Mainnet {
+        let block = network.genesis().hash();
+        candidates.push(RestartPoint { block, base: RestartBase::Genesis });
+    }
+    candidates
+}
+
+/// Gives the file of a start the name from which [`crate::start_chain`] loads it.
+pub(crate) fn prepare_restart(path: &Path, base: RestartBase) -> io::Result<()> {
+    match base {
+        RestartBase::Snapshot => Ok(()),
+        RestartBase::PreviousSnapshot => move_file(&find_previous_path(path), path),
+        RestartBase::Genesis => match move_file(path, &add_suffix(path, REVERTED_SUFFIX)) {
+            Err(error) if is_missing(&error) => Ok(()),
+            moved => moved,
+        },
+    }
+}
+
+fn move_file(from: &Path, to: &Path) -> io::Result<()> {
+    store::durable_file::rename(&File::open(from)?, from, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_start_gets_the_name_that_is_loaded() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("utxos");
+        let read = |path: &Path| fs::read_to_string(path).ok();
+        fs::write(&path, "newest").expect("it is written");
+        fs::write(find_previous_path(&path), "before").expect("it is written");
+        prepare_restart(&path, RestartBase::Snapshot).expect("nothing to do");
+        assert_eq!(read(&path).as_deref(), Some("newest"));
+        prepare_restart(&path, RestartBase::PreviousSnapshot).expect("it is there");
+        assert_eq!(read(&path).as_deref(), Some("before"));
+        assert_eq!(read(&find_previous_path(&path)), None);
+        for _ in 0..2 {
+            prepare_restart(&path, RestartBase::Genesis).expect("a missing file is no error");
+            assert_eq!(read(&path), None);
+        }
+        assert_eq!(read(&add_suffix(&path, REVERTED_SUFFIX)).as_deref(), Some("before"));
+    }
+}
