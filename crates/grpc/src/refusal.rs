@@ -1,8 +1,8 @@
 //! The refusal of a call before its body is read.
 //!
 //! Shape: the response waits for its delay and for the first message of the call, which is read and dropped meanwhile.
-//! It does not wait for the end of the requests: a call that streams them may never send it. h2 counts the DATA frames of
-//! less than 256 bytes of a whole connection until they are read; one that arrives after its body was dropped counts
+//! It does not wait for the end of the requests: a call that streams them may never send it. h2 counts the DATA frames
+//! of less than 256 bytes of a whole connection until they are read; one that arrives after its body was dropped counts
 //! until the connection ends. Too many of them end the connection with `ENHANCE_YOUR_CALM`, and with it the calls that
 //! were admitted. The frame that ends the requests does not count.
 //! Bounds: [`CALL_BYTES_MAX`] of a call are read, further bytes stay in its window. A response waits

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_row_without_a_test_is_caught() {
-        let table = |head: &str| format!("{head}\n|---|---|\n| one | `lies.rs` |\n| two | none |\n\n");
+        let table =
+            |head: &str| format!("{head}\n|---|---|\n| one | `lies.rs` |\n| two | none |\n\n");
         let text = table("| lie | test |") + &table("| lie | where |");
         let rust = [source("lies.rs", "")];
         assert_eq!(

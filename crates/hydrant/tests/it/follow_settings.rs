@@ -153,7 +153,8 @@ fn a_follower_behind_a_proxy_has_limits_for_each_client() -> Result<()> {
         "[rpc]\nclient_header = \"x-real-ip\"\nconnections_per_address_max = {CONNECTIONS}\n\
          [pool.clients]\nrequests_per_s = 3\n"
     );
-    let chain = format!("[follow]\nsource = [\"http://{grpc}\"]\nsnapshot = \"{}\"\n", dev.rpc_url());
+    let chain =
+        format!("[follow]\nsource = [\"http://{grpc}\"]\nsnapshot = \"{}\"\n", dev.rpc_url());
     fs::write(&config, format!("{clients}{chain}snapshot-dir = {:?}\n", dir.path()))?;
     let follower = start(&config)?;
     let endpoint = Endpoint::from(follower.rpc);
