@@ -163,8 +163,8 @@ impl IdPostings {
         old
     }
 
-    /// Whether an id triggers the check when it is added. The key of the hash chooses the id, because a client that knew
-    /// such ids could make each of its changes cost a hundred.
+    /// Whether an id triggers the check when it is added. The key of the hash chooses the id, because a client that
+    /// knew such ids could make each of its changes cost a hundred.
     fn triggers_check(&self, id: u32) -> bool {
         let chosen = self.scattered.hash(id / PAGE_CHECK_INTERVAL);
         id % PAGE_CHECK_INTERVAL == chosen % PAGE_CHECK_INTERVAL

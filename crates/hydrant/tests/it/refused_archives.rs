@@ -1,5 +1,5 @@
-//! `/ready` of a follower with a gap: it is 503 with the reason while the archive that closes the gap is not proven, and
-//! after an archive of another chain was refused.
+//! `/ready` of a follower with a gap: it is 503 with the reason while the archive that closes the gap is not proven,
+//! and after an archive of another chain was refused.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;

@@ -2,7 +2,8 @@
 //!
 //! Invariant: frames are written in the order of the calls. A message of this client alone is whole, or streamed in
 //! parts with nothing but control frames in between.
-//! Bounds: the writer's buffer and one long payload. A write has a time limit, and ends at once if the client is closed.
+//! Bounds: the writer's buffer and one long payload. A write has a time limit, and ends at once if the client is
+//! closed.
 //! Not here: which notifications wait (`subscriptions`), and the close frame (`connection_end`).
 
 use std::ops::ControlFlow;
