@@ -15,6 +15,7 @@ mod domain_types;
 mod imports;
 mod layers;
 pub(crate) mod licenses;
+mod named_tests;
 mod outside_paths;
 mod profiles;
 mod registry_hosts;
@@ -98,6 +99,9 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
     for path in docs::markdown_files(root)? {
         let document = Source::read(root, &path)?;
         complaints.extend(docs::dead_links(&document, |link| root.join(link).exists()));
+    }
+    for path in named_tests::DOCUMENTS {
+        complaints.extend(named_tests::check(&Source::read(root, Path::new(path))?, &rust));
     }
     let benchmarks = Source::read(root, Path::new("BENCHMARKS.md"))?;
     complaints.extend(summary::check(&benchmarks.text, &ResultPage::read_all(root)?));

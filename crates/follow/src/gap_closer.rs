@@ -60,6 +60,9 @@ pub struct ArchiveSource {
     pub threads: usize,
     /// Interval between requests for the upstream's newest archive while a gap is open. Default: 5 s.
     pub poll_interval: Duration,
+    /// Maximum time until the block of an archive is proven. A larger value serves an archive that cannot be proven for
+    /// longer. The banks that prove it have already arrived, so it takes a second or two. Default: 60 s.
+    pub proof_wait_max: Duration,
 }
 
 impl ArchiveSource {
@@ -72,6 +75,7 @@ impl ArchiveSource {
             changes_bytes_max: 4 << 30,
             threads,
             poll_interval: Duration::from_secs(5),
+            proof_wait_max: Duration::from_secs(60),
         }
     }
 }
@@ -315,7 +319,8 @@ impl GapCloser {
     async fn jump(&self, loaded: Loaded) -> Result<(), CloseError> {
         let Loaded { from, snapshot: Snapshot { bank: fields, lamports, .. }, changes } = loaded;
         let (done, is_done) = oneshot::channel();
-        let jump = Jump { from, fields, lamports, changes, done };
+        let proof_wait_max = self.source.proof_wait_max;
+        let jump = Jump { from, fields, lamports, changes, proof_wait_max, done };
         self.send(Message::Jump(Box::new(jump))).await?;
         Ok(is_done.await.map_err(|_| CloseError::Ended)??)
     }

@@ -29,6 +29,8 @@ pub(crate) struct Jump {
     pub(crate) lamports: u64,
     /// The accounts that differ, each once.
     pub(crate) changes: Vec<AccountAfter>,
+    /// Time from the jump in which the archive's block must be proven.
+    pub(crate) proof_wait_max: Duration,
     /// Gets whether the archive's block is final, or was dropped.
     pub(crate) done: oneshot::Sender<Result<(), JumpRefusal>>,
 }

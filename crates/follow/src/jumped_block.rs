@@ -20,6 +20,8 @@ pub(crate) struct JumpedBlock {
     pub(crate) statuses: Arc<StatusCache>,
     /// When the ledger jumped, since the start.
     pub(crate) since: Duration,
+    /// Time from then in which it must be proven.
+    pub(crate) proof_wait_max: Duration,
     pub(crate) is_proven: bool,
     pub(crate) done: oneshot::Sender<Result<(), JumpRefusal>>,
 }
@@ -31,6 +33,11 @@ pub(crate) struct DroppedJump {
 }
 
 impl JumpedBlock {
+    /// Whether it was not proven in time.
+    pub(crate) fn is_late(&self, now: Duration) -> bool {
+        !self.is_proven && now.saturating_sub(self.since) >= self.proof_wait_max
+    }
+
     pub(crate) fn lattice(&self) -> LatticeRow {
         self.lattice.clone()
     }

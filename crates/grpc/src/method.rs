@@ -40,13 +40,6 @@ impl Method {
             _ => Self::Foreign,
         }
     }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Geyser(name) | Self::Health(name) => name,
-            Self::Foreign => UNKNOWN_METHOD,
-        }
-    }
 }
 
 fn find_name(known: &[&'static str], name: &str) -> &'static str {

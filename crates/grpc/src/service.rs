@@ -113,7 +113,7 @@ impl GrpcService {
         match served {
             Ok(response) => response,
             // A client that gets too many refusals gets later ones late: a connection has few streams at once.
-            Err(refused) => refused.respond(method.name()).await,
+            Err(refused) => refused.respond().await,
         }
     }
 

@@ -4,8 +4,8 @@
 //! An archive has 20 bytes of each signature, from an offset that a validator chose at random for each blockhash. So a
 //! lookup tries every offset that was used, at most 45. It also has 20 bytes of each message's hash, which no signature
 //! equals.
-//! Bounds: [`ENTRIES_MAX`] entries of 28 bytes in a hash table; later ones are counted and not stored. [`SLOTS_MAX`]
-//! slots, [`BLOCKHASHES_MAX`] blockhashes in each.
+//! Bounds: [`ENTRIES_MAX`] entries of 28 bytes in a hash table, with [`RESULTS_MAX`] different results; others are
+//! counted and not stored. [`SLOTS_MAX`] slots, [`BLOCKHASHES_MAX`] blockhashes in each.
 //! Trust: no hash covers it, as in a validator.
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,6 +26,9 @@ pub type StatusKey = [u8; STATUS_KEY_BYTES];
 const SIGNATURE_BYTES: usize = 64;
 /// Entries that are stored: twice the transactions of 300 full slots of mainnet.
 const ENTRIES_MAX: usize = 4 << 20;
+/// Different results that are stored. The codes of programs make most of them, which an archive may choose freely. A
+/// larger value lets a hostile archive use more memory, some 100 bytes each while it is read.
+const RESULTS_MAX: usize = 1 << 16;
 /// Agave stores 300.
 const SLOTS_MAX: usize = 4_096;
 const BLOCKHASHES_MAX: usize = 4_096;
@@ -99,7 +102,10 @@ impl StatusCache {
 
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.entries.capacity() * (size_of::<(StatusKey, Position)>() + 1)
+        size_of::<Self>()
+            + self.entries.capacity() * (size_of::<(StatusKey, Position)>() + 1)
+            + self.results.capacity() * size_of::<Result<(), TransactionError>>()
+            + self.slots.capacity() * size_of::<u64>()
     }
 
     /// Reads the current entry of an archive completely.
@@ -128,10 +134,11 @@ impl StatusCache {
                 reader.each("statuses", STATUS_KEY_BYTES as u64 + 4, |reader| {
                     let key: StatusKey = reader.bytes()?;
                     let result = read_result(reader, &mut known, &mut cache.results)?;
-                    if cache.entries.len() < ENTRIES_MAX {
-                        cache.entries.insert(key, Position { slot: number, result });
-                    } else {
-                        cache.left_out += 1;
+                    match result.filter(|_| cache.entries.len() < ENTRIES_MAX) {
+                        Some(result) => {
+                            cache.entries.insert(key, Position { slot: number, result });
+                        }
+                        None => cache.left_out += 1,
                     }
                     Ok(())
                 })
@@ -141,14 +148,15 @@ impl StatusCache {
     }
 }
 
-/// Reads a result. Returns its index in `results`; `known` has those of errors by their bytes.
+/// Reads a result. Returns its index in `results`, or `None` if that is full; `known` has those of errors by their
+/// bytes.
 fn read_result(
     reader: &mut BincodeReader<'_, '_>,
     known: &mut HashMap<Vec<u8>, u32, RandomState>,
     results: &mut Vec<Result<(), TransactionError>>,
-) -> Result<u32, SnapshotError> {
+) -> Result<Option<u32>, SnapshotError> {
     match reader.u32()? {
-        0 => return Ok(0),
+        0 => return Ok(Some(0)),
         1 => {}
         other => {
             let reason = format!("the status of a transaction is {other}, not 0 or 1");
@@ -157,17 +165,20 @@ fn read_result(
     }
     let bytes = read_error(reader)?;
     if let Some(index) = known.get(&bytes) {
-        return Ok(*index);
+        return Ok(Some(*index));
     }
     let err = bincode::deserialize::<TransactionError>(&bytes).map_err(|err| {
         reader
             .archive()
             .unsupported(format!("the error of a transaction that Agave 4.2 has not: {err}"))
     })?;
-    let index = results.len() as u32; // at most 2^32 bytes of archive would be needed for more
+    if results.len() >= RESULTS_MAX {
+        return Ok(None);
+    }
+    let index = results.len() as u32; // below RESULTS_MAX
     results.push(Err(err));
     known.insert(bytes, index);
-    Ok(index)
+    Ok(Some(index))
 }
 
 /// The bytes of a transaction's error as `TransactionError` reads them: without the text that Agave stores in one of

@@ -16,8 +16,8 @@ use crate::scattered_postings::ScatteredPostings;
 
 /// Ids of one page that change at once for which it is worth checking whether a page needs less memory.
 const PAGE_CHECK_MIN: usize = 16;
-/// One id in this many, chosen by its hash, triggers the check when it is added. A power of two. The check costs as
-/// much as adding a hundred ids.
+/// One of this many consecutive ids triggers the check when it is added. The check costs as much as adding a hundred
+/// ids.
 const PAGE_CHECK_INTERVAL: u32 = 128;
 /// Bytes of a page without its postings.
 const PAGE_BYTES: usize = 40;
@@ -143,7 +143,7 @@ impl IdPostings {
         let mut must_check = false;
         for id in part {
             let old = self.change_scattered(*id, |lists, word| change(lists, word));
-            must_check |= old == PostingRef::EMPTY && hash(*id) & (PAGE_CHECK_INTERVAL - 1) == 0;
+            must_check |= old == PostingRef::EMPTY && self.triggers_check(*id);
         }
         if must_check {
             let words = self.scattered_postings(number);
@@ -161,6 +161,13 @@ impl IdPostings {
         let old = self.scattered.change(id, |word| change(&mut self.lists, word));
         self.ids = self.ids - before + self.scattered.len();
         old
+    }
+
+    /// Whether an id triggers the check when it is added. The key of the hash chooses the id, because a client that
+    /// knew such ids could make each of its changes cost a hundred.
+    fn triggers_check(&self, id: u32) -> bool {
+        let chosen = self.scattered.hash(id / PAGE_CHECK_INTERVAL);
+        id % PAGE_CHECK_INTERVAL == chosen % PAGE_CHECK_INTERVAL
     }
 
     /// The postings of a page's ids in the table.
@@ -222,11 +229,6 @@ fn offset_in_page(id: u32) -> usize {
 fn page_ids(number: u32) -> impl Iterator<Item = u32> {
     let first = number * PAGE_IDS as u32;
     first..=first + (PAGE_IDS as u32 - 1)
-}
-
-/// Chooses the ids that trigger a check.
-fn hash(id: u32) -> u32 {
-    id.wrapping_mul(0x9e37_79b1) >> 16
 }
 
 #[cfg(test)]
@@ -303,6 +305,22 @@ mod tests {
             assert!(postings.is_empty() && postings.is_reserved());
             assert_eq!(postings.bytes(), reserved, "nothing was freed");
         }
+    }
+
+    #[test]
+    fn the_key_of_the_hash_chooses_the_ids_that_trigger_a_check() {
+        let intervals = 100;
+        let find_triggers = |seed| -> Vec<u32> {
+            let scattered = ScatteredPostings::with_seed(seed);
+            let postings = IdPostings { scattered, ..IdPostings::default() };
+            let ids = 0..intervals * PAGE_CHECK_INTERVAL;
+            ids.filter(|id| postings.triggers_check(*id)).collect()
+        };
+        let [some, others] = [5, 6].map(find_triggers);
+        let found = some.iter().map(|id| id / PAGE_CHECK_INTERVAL);
+        assert!(found.eq(0..intervals), "one of each interval: {some:?}");
+        let equal = some.iter().filter(|id| others.contains(id)).count();
+        assert!(equal < 10, "{equal} of both tables");
     }
 
     fn check(postings: &IdPostings, sets: &BTreeMap<u32, BTreeSet<u32>>) {

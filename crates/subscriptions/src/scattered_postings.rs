@@ -5,7 +5,7 @@
 //! one of 65,536 buckets, the upper half is the key in it. Buckets with the same lower bits in their numbers are a
 //! shard: the keys of all of them in one list, their postings in another, and the end of each bucket. When the shards
 //! have too many ids on average, one of them is split into the buckets with an even and with an odd number. So growing
-//! further never takes longer than copying one shard.
+//! further copies one shard at a time, and after every eighth of them the list of shards: 64 bytes each, at most 4 MiB.
 //! Memory: at most 4 KiB for up to 384 ids. Beyond that, 280 KiB for the buckets, and for each id 2 bytes of a key, 4
 //! of a posting, and less than one for the lists' reserve and the shards: below 7 bytes from 600,000 ids on.
 //! Cost: a lookup is a binary search in a bucket. A new or a removed id also moves the rest of its shard: some 2 KiB up
@@ -198,8 +198,13 @@ impl ScatteredPostings {
         }
     }
 
+    /// Hashes a number with the key of the table.
+    pub(crate) fn hash(&self, number: u32) -> u32 {
+        mix_bits(number ^ self.seed)
+    }
+
     fn locate(&self, id: u32) -> Location {
-        let hash = mix_bits(id ^ self.seed);
+        let hash = self.hash(id);
         let level = self.shards.len().ilog2();
         let is_split = hash & low_bits(level) < self.shards.len() as u32 - (1 << level);
         let bits = level + u32::from(is_split);

@@ -106,7 +106,7 @@ impl NodeCommand {
         let endpoints = dir.path().join("endpoints.json");
         command.arg("--endpoints-file").arg(&endpoints);
         if is_watched {
-            command = watched(&command);
+            command = add_watchdog(&command);
         }
         command.env("HOME", dir.path());
         command.stdin(if is_watched { Stdio::piped() } else { Stdio::null() });
@@ -228,7 +228,7 @@ impl Drop for Node {
 
 /// Wraps the command in a shell that becomes it, and ends it by SIGTERM when standard input closes: together with this
 /// process, however that ends. Standard input must be piped.
-pub fn watched(command: &Command) -> Command {
+pub fn add_watchdog(command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", WATCHDOG, "sh"]).arg(command.get_program()).args(command.get_args());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));

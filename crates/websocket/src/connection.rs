@@ -13,50 +13,47 @@
 //! 1008 too slow, silent, a message that does not end, or an API key that was removed; 1009 too large; 1011 the
 //! protocol failed; 1013 no memory, or events were lost. The reason names the limit. If a client is closed in the middle
 //! of a long message, and there is no memory to finish it, the stream ends without a close frame.
-//! Long because one task reads, writes and closes: all of them share the socket, its budget and its time limits.
+//! Not here: writing (`writing`), and the close frame itself (`connection_end`).
+
+mod writing;
 
 use std::collections::VecDeque;
 use std::future::pending;
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clients::ClientId;
-use cpu_pool::TaskEnd;
 use foldhash::HashMap;
 use http_server::poll_budget::{self, Budgeted};
-use http_server::{DRAIN_BYTES_MAX, Socket, WebSocketHandler};
-use subscriptions::{CloseReason, Hold, Next, OwnerId, SubscriptionId};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use http_server::{Socket, WebSocketHandler};
+use subscriptions::{CloseReason, Hold, OwnerId, SubscriptionId};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control};
 
-use crate::config::Config;
+use crate::connection_end::{
+    ConnectionEnd, close, end_for, end_for_task_error, internal_error, missing_part,
+};
 use crate::counters::SessionEvent;
-use crate::frame_writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
-use crate::message::{IncomingPart, MessageKind, NOT_UTF8, OutgoingMessage};
+use crate::frame_writer::FrameWriter;
+use crate::message::{IncomingPart, MessageKind, NOT_UTF8};
 use crate::message_reader::{MessageReader, ReadError, Received};
-use crate::payload::{Payload, SplitPayload};
+use crate::payload::Payload;
 use crate::protocol::{Protocol, Reply};
-use crate::protocol_types::ProtocolTypes;
 use crate::server::Server;
 use crate::session::Session;
 use crate::session_output::SessionOutput;
 use crate::session_task::{self, SessionTask};
 use crate::shared_bytes::SharedBytes;
 
-/// Notifications that are written before the connection checks for a message from the client.
-const BURST_MESSAGES: usize = 256;
 /// Addresses in the sets of a connection that its own thread releases: some milliseconds.
 const DROPPED_HERE_MAX: usize = 2_000;
 /// Unanswered pings that a connection survives: a client may be busy for a while. At the next ping it is closed.
 const SILENT_PINGS_MAX: u32 = 2;
-/// Bytes of a payload that the connection's own thread frees.
-const FREED_HERE_BYTES_MAX: usize = 256 * 1024;
 /// Time limit of a task's wait until the protocol has published the blocks that the task follows.
 const NOTIFIER_BACKOFF: Duration = Duration::from_millis(2);
 /// Maximum number of held subscriptions that are released in one poll.
@@ -123,15 +120,6 @@ async fn serve<P, IO>(
     let _ = timeout(Duration::from_millis(server.config.close_timeout_ms), closing).await;
 }
 
-enum ConnectionEnd {
-    /// The stream ended or broke.
-    Gone,
-    /// The client sent a close frame, and waits for ours.
-    Closing(Option<CloseFrame>),
-    /// We close.
-    Close(CloseCode, String),
-}
-
 /// Serves a session. Returns how it ended, and the payload that is partly written.
 async fn run_session<P, IO>(
     io: &mut IO,
@@ -188,7 +176,9 @@ where
     }
     // Closing may take a while: half of the limit is left to the clients that are served.
     let half = server.config.limits.queues_bytes_max / 2;
-    let rest = whole_bytes(session.finish_writing())
+    let rest = session
+        .finish_writing()
+        .and_then(Payload::into_whole)
         .filter(|_| server.subscriptions.queue_memory().bytes() <= half);
     if session.tracked_addresses() > DROPPED_HERE_MAX {
         // Releasing a large set takes as long as indexing it.
@@ -356,7 +346,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         poll_budget::charge(reply.as_ref().map_or(0, |reply| reply.as_bytes().len()));
         self.session.count_subscriptions();
         let Some(reply) = reply else { return Ok(()) };
-        self.feed_message(data_opcode(reply.kind()), true, reply).await?;
+        self.feed_whole(reply).await?;
         self.flush().await?;
         self.start_holds();
         Ok(())
@@ -519,145 +509,6 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         Ok(())
     }
 
-    async fn feed_output(&mut self, out: SessionOutput<P::Items>) -> Result<(), ConnectionEnd> {
-        let is_message = !matches!(
-            out,
-            SessionOutput::Part(_)
-                | SessionOutput::LastPart(_)
-                | SessionOutput::Backoff
-                | SessionOutput::Close(..)
-        );
-        if is_message && self.streamed.is_some() {
-            tracing::error!("a task wrote within a streamed message; its connection is closed");
-            return Err(internal_error());
-        }
-        match out {
-            SessionOutput::Message(message) | SessionOutput::SubscribeReply(message) => {
-                self.feed_message(data_opcode(message.kind()), true, message).await
-            }
-            SessionOutput::Part(part) => self.feed_part(false, part).await,
-            SessionOutput::LastPart(part) => self.feed_part(true, part).await,
-            SessionOutput::Split(id, payload) => self.feed_split(id, payload).await,
-            SessionOutput::Prefix(id, prefix) => {
-                self.feed_split(id, SplitPayload { prefix, items: None }).await
-            }
-            SessionOutput::QueuedUntil(id, step) => self.send_until(id, step).await,
-            SessionOutput::Backoff => Ok(()),
-            SessionOutput::Close(code, reason) => Err(ConnectionEnd::Close(code, reason)),
-        }
-    }
-
-    /// Writes a part of a streamed message.
-    async fn feed_part(
-        &mut self,
-        is_last: bool,
-        part: OutgoingMessage,
-    ) -> Result<(), ConnectionEnd> {
-        let kind = part.kind();
-        let opcode = match self.streamed {
-            None => data_opcode(kind),
-            Some(first) if first == kind => OpCode::Data(Data::Continue),
-            Some(_) => {
-                tracing::error!("a streamed message is text and binary; its connection is closed");
-                return Err(internal_error());
-            }
-        };
-        self.streamed = Some(kind).filter(|_| !is_last);
-        self.feed_message(opcode, is_last, part).await?;
-        if is_last {
-            // Notifications have waited.
-            self.pulse.notify_one();
-        }
-        Ok(())
-    }
-
-    async fn feed_split(
-        &mut self,
-        id: SubscriptionId,
-        payload: SplitPayload<P::Items>,
-    ) -> Result<(), ConnectionEnd> {
-        let sequence = self.sequences.entry(id).or_default();
-        let suffix = P::notification_suffix(id, *sequence);
-        *sequence += 1;
-        let opcode = data_opcode(payload.prefix.kind());
-        self.feed_shared(opcode, suffix.is_empty(), payload.prefix).await?;
-        if suffix.is_empty() {
-            return Ok(());
-        }
-        self.feed(OpCode::Data(Data::Continue), true, &suffix).await
-    }
-
-    async fn feed_payload(
-        &mut self,
-        id: SubscriptionId,
-        payload: Payload<P::Items>,
-    ) -> Result<(), ConnectionEnd> {
-        self.server.counters.add(SessionEvent::Sent, 1);
-        match payload {
-            Payload::Whole(bytes) => self.feed_shared(data_opcode(bytes.kind()), true, bytes).await,
-            Payload::Split(payload) => self.feed_split(id, payload).await,
-        }
-    }
-
-    /// Writes the subscription's queued notifications, up to and including a step.
-    async fn send_until(&mut self, id: SubscriptionId, step: u64) -> Result<(), ConnectionEnd> {
-        loop {
-            match self.session.next_until(id, step) {
-                Next::Message(delivery) => self.feed_payload(id, delivery.body).await?,
-                Next::Empty | Next::Conflated(_) => return Ok(()),
-                Next::Closed(reason) => return Err(end_for(reason)),
-            }
-        }
-    }
-
-    /// Writes queued messages, except those that are conflated or paused. Writes none within a streamed message.
-    async fn send_waiting(&mut self) -> Result<(), ConnectionEnd> {
-        if self.streamed.is_some() {
-            return self.session.closed().map_or(Ok(()), |reason| Err(end_for(reason)));
-        }
-        for _ in 0..BURST_MESSAGES {
-            match self.session.next_message() {
-                Next::Message(delivery) => {
-                    self.feed_payload(delivery.subscription, delivery.body).await?;
-                }
-                Next::Empty | Next::Conflated(_) => break,
-                Next::Closed(reason) => return Err(end_for(reason)),
-            }
-        }
-        self.flush().await
-    }
-
-    /// Writes queued messages. Yields after a burst, so that messages of the client are read too.
-    async fn send_queued(&mut self) -> Result<(), ConnectionEnd> {
-        for _ in 0..BURST_MESSAGES {
-            match self.session.next() {
-                Next::Message(delivery) => {
-                    self.feed_payload(delivery.subscription, delivery.body).await?;
-                }
-                Next::Conflated(conflated) => {
-                    self.server.counters.add(SessionEvent::Conflated, conflated.messages);
-                    self.flush().await?;
-                    let id = conflated.subscription;
-                    let task = P::conflated_task(self.server, &self.session, conflated);
-                    if let Some(task) = task {
-                        // Later notifications of it are newer, so they wait.
-                        self.session.pause_delivery(Some(id));
-                        if Box::pin(self.run_task(task)).await?.is_some() {
-                            return Err(missing_part());
-                        }
-                    }
-                }
-                Next::Empty => return self.flush().await,
-                Next::Closed(reason) => return Err(end_for(reason)),
-            }
-        }
-        self.pulse.notify_one();
-        self.flush().await?;
-        // The socket may accept all that is queued, and then nothing else would end this poll.
-        tokio::task::yield_now().await;
-        Ok(())
-    }
-
     /// Sends a ping. Ends the connection if nothing came since too many of them.
     async fn check_liveness(&mut self) -> Result<(), ConnectionEnd> {
         if self.silent_pings == SILENT_PINGS_MAX {
@@ -670,84 +521,6 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         self.silent_pings += 1;
         self.feed_ping().await
     }
-
-    async fn feed_ping(&mut self) -> Result<(), ConnectionEnd> {
-        self.feed_control(Control::Ping, &[]).await?;
-        self.flush().await
-    }
-
-    async fn feed_control(
-        &mut self,
-        control: Control,
-        payload: &[u8],
-    ) -> Result<(), ConnectionEnd> {
-        self.feed(OpCode::Control(control), true, payload).await
-    }
-
-    /// Writes a message of this client alone, or a part of one. A long one counts as notification memory.
-    async fn feed_message(
-        &mut self,
-        opcode: OpCode,
-        is_final: bool,
-        message: OutgoingMessage,
-    ) -> Result<(), ConnectionEnd> {
-        if message.as_bytes().len() <= COPIED_BYTES_MAX {
-            return self.feed(opcode, is_final, message.as_bytes()).await;
-        }
-        let bytes = SharedBytes::new(message, self.server.subscriptions.queue_memory());
-        self.enforce_memory_limit()?;
-        self.feed_shared(opcode, is_final, bytes).await
-    }
-
-    /// Writes a frame whose payload is shared. Returns only after the end of a long one.
-    async fn feed_shared(
-        &mut self,
-        opcode: OpCode,
-        is_final: bool,
-        bytes: SharedBytes,
-    ) -> Result<(), ConnectionEnd> {
-        if bytes.len() <= COPIED_BYTES_MAX {
-            return self.feed(opcode, is_final, &bytes).await;
-        }
-        let len = bytes.len();
-        self.session.charge(len);
-        self.session.start_writing(Payload::Whole(bytes)).map_err(end_for)?;
-        self.writer.add_long(opcode, is_final, len);
-        self.flush().await?;
-        if let Some(bytes) = whole_bytes(self.session.finish_writing())
-            && bytes.is_last()
-            && len > FREED_HERE_BYTES_MAX
-        {
-            // Freeing its pages takes as long as a write.
-            tokio::task::spawn_blocking(move || drop(bytes));
-        }
-        Ok(())
-    }
-
-    async fn feed(
-        &mut self,
-        opcode: OpCode,
-        is_final: bool,
-        payload: &[u8],
-    ) -> Result<(), ConnectionEnd> {
-        self.session.charge(payload.len());
-        if self.writer.is_full() {
-            self.flush().await?;
-        }
-        self.writer.add(opcode, is_final, payload);
-        Ok(())
-    }
-
-    async fn flush(&mut self) -> Result<(), ConnectionEnd> {
-        loop {
-            let session = &self.session;
-            let step = self.writer.advance(self.io, || whole_bytes(session.writing()));
-            match with_write_timeout(session, &self.pulse, &self.server.config, step).await? {
-                ControlFlow::Break(()) => return Ok(()),
-                ControlFlow::Continue(()) => {}
-            }
-        }
-    }
 }
 
 /// Waits for a timer, forever without one.
@@ -755,139 +528,5 @@ async fn wait_for_timer(timer: &mut Option<Pin<Box<Sleep>>>) {
     match timer {
         Some(timer) => timer.as_mut().await,
         None => pending().await,
-    }
-}
-
-fn data_opcode(kind: MessageKind) -> OpCode {
-    OpCode::Data(match kind {
-        MessageKind::Text => Data::Text,
-        MessageKind::Binary => Data::Binary,
-    })
-}
-
-/// Returns the bytes of a payload that is one frame.
-fn whole_bytes<I>(writing: Option<Payload<I>>) -> Option<SharedBytes> {
-    match writing {
-        Some(Payload::Whole(bytes)) => Some(bytes),
-        Some(Payload::Split(_)) | None => None,
-    }
-}
-
-/// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed.
-async fn with_write_timeout<P: ProtocolTypes>(
-    session: &Session<P>,
-    pulse: &Notify,
-    config: &Config,
-    step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
-) -> Result<ControlFlow<()>, ConnectionEnd> {
-    let step = timeout(Duration::from_millis(config.write_timeout_ms), step);
-    let mut step = std::pin::pin!(step);
-    let mut is_pulsed = false;
-    let result = loop {
-        tokio::select! {
-            biased;
-            result = &mut step => break result,
-            () = pulse.notified() => {
-                is_pulsed = true;
-                if let Some(reason) = session.closed() {
-                    return Err(end_for(reason));
-                }
-            }
-        }
-    };
-    if is_pulsed {
-        pulse.notify_one();
-    }
-    match result {
-        Ok(Ok(progress)) => Ok(progress),
-        Ok(Err(WriteError::Broken)) => Err(ConnectionEnd::Gone),
-        Ok(Err(WriteError::Evicted)) => Err(session.closed().map_or(ConnectionEnd::Gone, end_for)),
-        Err(_) => {
-            let limit = config.write_timeout_ms;
-            let reason =
-                format!("less than 64 KiB was read within {limit} ms (pubsub.write_timeout_ms)");
-            Err(ConnectionEnd::Close(CloseCode::Policy, reason))
-        }
-    }
-}
-
-/// Returns the close of the connection if the pool ends a task.
-fn end_for_task_error(end: TaskEnd) -> ConnectionEnd {
-    match end {
-        TaskEnd::Panicked => internal_error(),
-        TaskEnd::ExpiredWaiting | TaskEnd::Expired => ConnectionEnd::Close(
-            CloseCode::Again,
-            "the node is busy (pool.medium.deadline_ms)".to_owned(),
-        ),
-        TaskEnd::Cancelled | TaskEnd::ShutDown => end_for(CloseReason::ShutDown),
-    }
-}
-
-fn missing_part() -> ConnectionEnd {
-    tracing::error!("a task needs a part after its message's end; its connection is closed");
-    internal_error()
-}
-
-fn internal_error() -> ConnectionEnd {
-    ConnectionEnd::Close(CloseCode::Error, "internal error".to_owned())
-}
-
-fn end_for(reason: CloseReason) -> ConnectionEnd {
-    let (code, setting) = match reason {
-        CloseReason::MessagesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_messages_max")),
-        CloseReason::BytesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_bytes_max")),
-        CloseReason::NodeBytesFull { .. } => (CloseCode::Policy, Some("pubsub.queues_bytes_max")),
-        CloseReason::EventsLost => (CloseCode::Again, Some("pubsub.events_max")),
-        CloseReason::Revoked => (CloseCode::Policy, None),
-        CloseReason::ShutDown => (CloseCode::Away, None),
-    };
-    ConnectionEnd::Close(
-        code,
-        match setting {
-            Some(setting) => format!("{reason} ({setting})"),
-            None => reason.to_string(),
-        },
-    )
-}
-
-/// Sends the close frame after the rest of the payload that is partly written. If the rest is gone, none can be sent.
-async fn close<IO>(
-    io: &mut IO,
-    writer: &mut FrameWriter,
-    rest: Option<SharedBytes>,
-    close_frame: Option<CloseFrame>,
-) -> Option<()>
-where
-    IO: AsyncRead + AsyncWrite + Unpin,
-{
-    if !writer.withdraw_long() {
-        let payload = || rest.clone();
-        while writer.advance(io, payload).await.ok()?.is_continue() {}
-    }
-    drop(rest);
-    let payload = close_frame.map_or_else(Vec::new, |frame| {
-        let code = u16::from(frame.code).to_be_bytes();
-        [&code[..], frame.reason.as_bytes()].concat()
-    });
-    writer.add(OpCode::Control(Control::Close), true, &payload);
-    while writer.advance(io, || None).await.ok()?.is_continue() {}
-    half_close(io).await
-}
-
-/// Ends our half of the stream, then reads until the client ends its half. If a socket is closed with unread bytes,
-/// the system resets it, and the client might never see our close frame.
-async fn half_close<IO>(io: &mut IO) -> Option<()>
-where
-    IO: AsyncRead + AsyncWrite + Unpin,
-{
-    io.shutdown().await.ok()?;
-    let mut buffer = [0; 1024];
-    let mut bytes_left = DRAIN_BYTES_MAX;
-    loop {
-        let read = io.read(&mut buffer).await.ok()?;
-        if read == 0 {
-            return Some(());
-        }
-        bytes_left = bytes_left.checked_sub(read)?;
     }
 }

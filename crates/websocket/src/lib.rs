@@ -17,6 +17,7 @@ mod call_refused;
 mod collect;
 mod config;
 mod connection;
+mod connection_end;
 mod counters;
 mod frame_writer;
 mod incoming_budget;

@@ -47,6 +47,14 @@ impl<I> Payload<I> {
             Self::Split(payload) => payload.prefix.len(),
         }
     }
+
+    /// Returns the bytes of a payload that is one frame.
+    pub(crate) fn into_whole(self) -> Option<SharedBytes> {
+        match self {
+            Self::Whole(bytes) => Some(bytes),
+            Self::Split(_) => None,
+        }
+    }
 }
 
 // Not derived: a clone shares the items.

@@ -11,7 +11,7 @@ use http_client::Client;
 use serde_json::json;
 use testkit::child_process::KillOnDrop;
 use testkit::clock::{now, sleep_for};
-use testkit::node::watched;
+use testkit::node::add_watchdog;
 
 use crate::arguments::value_of;
 
@@ -66,7 +66,7 @@ pub(super) fn start(
     let log = dir.join("output");
     let output = File::create(&log).with_context(|| log.display().to_string())?;
     // A benchmark that was stopped must not leave a validator that has the ledger open.
-    let mut command = watched(&command);
+    let mut command = add_watchdog(&command);
     command.current_dir(dir).stdin(Stdio::piped()).stdout(output.try_clone()?).stderr(output);
     let mut process = KillOnDrop::spawn(&mut command)?;
     let rpc = SocketAddr::from(([127, 0, 0, 1], rpc));

@@ -22,6 +22,22 @@ fn world() -> (Node, Follower) {
     (node, follower)
 }
 
+/// A follower whose virtual state is exact.
+fn exact_world() -> (Node, Follower) {
+    let (node, mut follower) = world();
+    follower.chain.join_virtual();
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    (node, follower)
+}
+
+/// Mines a block, and follows it: first the chain, then its message about the virtual state, which is returned.
+fn follow_block(node: &mut Node, follower: &mut Follower) -> UtxoChanges {
+    let message = node.mine();
+    follower.poll(node).expect("an honest node");
+    follower.chain.apply_utxos_changed(&message);
+    message
+}
+
 #[test]
 fn a_quiet_chain_is_seeded_by_the_sinks_own_transactions() {
     let (mut node, mut follower) = world();
@@ -121,12 +137,8 @@ fn a_joining_state_has_a_new_branch_as_the_chain_has_it() {
 
 #[test]
 fn empty_replies_do_not_age_the_differences() {
-    let (mut node, mut follower) = world();
-    follower.chain.join_virtual();
-    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
-    let message = node.mine();
-    follower.poll(&node).expect("an honest node");
-    follower.chain.apply_utxos_changed(&message);
+    let (mut node, mut follower) = exact_world();
+    follow_block(&mut node, &mut follower);
     let before = follower.chain.status().virtual_state;
     assert!(before.differences > 0, "the virtual block accepts the sink's reward");
     for _ in 0..300 {
@@ -140,12 +152,8 @@ fn empty_replies_do_not_age_the_differences() {
 
 #[test]
 fn a_doubled_message_is_found_by_its_contradiction() {
-    let (mut node, mut follower) = world();
-    follower.chain.join_virtual();
-    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
-    let message = node.mine();
-    follower.poll(&node).expect("an honest node");
-    follower.chain.apply_utxos_changed(&message);
+    let (mut node, mut follower) = exact_world();
+    let message = follow_block(&mut node, &mut follower);
     assert_eq!(follower.chain.status().virtual_state.contradictions, 0);
     follower.chain.apply_utxos_changed(&message);
     let contradictions = follower.chain.status().virtual_state.contradictions;
@@ -162,9 +170,7 @@ fn a_doubled_message_is_found_by_its_contradiction() {
 
 #[test]
 fn changes_with_contradictions_wait_for_the_missing_message() {
-    let (mut node, mut follower) = world();
-    follower.chain.join_virtual();
-    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    let (mut node, mut follower) = exact_world();
     let (first, second) = loop {
         let first = node.mine();
         let second = node.mine();
@@ -245,9 +251,7 @@ fn a_released_score_does_not_go_back() {
 
 #[test]
 fn a_replaced_utxo_set_is_reported_and_joined_again() {
-    let (mut node, mut follower) = world();
-    follower.chain.join_virtual();
-    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    let (mut node, mut follower) = exact_world();
     follower.chain.apply_utxos_changed(&node.mine());
     follower.chain.handle_utxo_set_override();
     let publication = follower.chain.publish().expect("a publication");

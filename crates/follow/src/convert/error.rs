@@ -36,7 +36,7 @@ pub enum ConvertError {
     /// The reason of a failed transaction is not one of Agave's.
     #[error("the reason of a failed transaction does not parse: {0}")]
     TransactionError(String),
-    /// A commission is not a percentage.
-    #[error("the commission {0:?} is no percentage")]
+    /// A commission is not a number of percent or basis points.
+    #[error("the commission {0:?} is not a number of percent or basis points")]
     Commission(String),
 }

@@ -3,14 +3,13 @@
 //! Input: the changes of the archive. Output: a block with these changes as its writes, which is processed, and the
 //! outcome: the block is confirmed and final as any bank is once its hash has the level of the mode, or it is dropped.
 //! The banks that waited for it prove it or contradict it.
-//! Bounds: one such block at a time, which must be proven within [`PROOF_WAIT_MAX`].
+//! Bounds: one such block at a time, which must be proven in time ([`Jump::proof_wait_max`]).
 //! Invariant: the changes are from the confirmed block to the archive's. If the ledger was confirmed further meanwhile,
 //! it does not jump. Before the proof nothing of the archive is confirmed, final or stored, and its stakes and its status
 //! cache do not count.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use chain_solana::{AccountWrite, Block, BlockInfo, LedgerEvent};
 use feed::Decision;
@@ -29,10 +28,6 @@ use crate::jumped_block::{DroppedJump, JumpedBlock};
 use crate::prepared_bank::removed_keys;
 use crate::stored_rows::{JumpRow, LatticeRow};
 use crate::vote_accounts::VoteAccounts;
-
-/// Maximum time until the block of an archive is proven. The waiting banks have already arrived, so it takes a
-/// second or two.
-const PROOF_WAIT_MAX: Duration = Duration::from_secs(60);
 
 impl Writer {
     /// Sends the confirmed state, as it was published last.
@@ -73,7 +68,7 @@ impl Writer {
     /// The feed has jumped: its earlier events were applied.
     pub(super) fn apply_jump(&mut self, from: BlockId, to: BlockId) -> Result<(), FollowError> {
         let Some(jump) = self.pending_jump.take() else { return Ok(()) };
-        let Jump { fields, lamports, changes, done, .. } = jump;
+        let Jump { fields, lamports, changes, proof_wait_max, done, .. } = jump;
         // Earlier reverts and roots are sent first.
         self.run_deferred()?;
         self.publish();
@@ -134,7 +129,16 @@ impl Writer {
         self.older_statuses.set_unproven_bytes(statuses.bytes());
         let since = self.now;
         let is_proven = false;
-        self.jumped = Some(JumpedBlock { id: to, row, lattice, statuses, since, is_proven, done });
+        self.jumped = Some(JumpedBlock {
+            id: to,
+            row,
+            lattice,
+            statuses,
+            since,
+            proof_wait_max,
+            is_proven,
+            done,
+        });
         Ok(())
     }
 
@@ -173,12 +177,11 @@ impl Writer {
         self.older_statuses.set_unproven_bytes(0);
         self.voting.accounts = VoteAccounts::default();
         let refusal = self.verification.end_jump();
-        let waited = self.now.saturating_sub(jumped.since);
         let slot = bank.slot;
-        let refusal = refusal.unwrap_or(if waited < PROOF_WAIT_MAX {
-            JumpRefusal::Left { slot }
+        let refusal = refusal.unwrap_or(if jumped.is_late(self.now) {
+            JumpRefusal::Unproven { slot, limit: jumped.proof_wait_max }
         } else {
-            JumpRefusal::Unproven { slot, limit: PROOF_WAIT_MAX }
+            JumpRefusal::Left { slot }
         });
         tracing::warn!(slot, "the archive's block is dropped: {refusal}");
         self.dropped_jump = Some(DroppedJump { done: jumped.done, refusal });
@@ -196,7 +199,7 @@ impl Writer {
     /// Drops the block of an archive if it is not proven in time.
     pub(super) fn check_jump(&mut self) {
         let Some(jumped) = &self.jumped else { return };
-        if !jumped.is_proven && self.now.saturating_sub(jumped.since) >= PROOF_WAIT_MAX {
+        if jumped.is_late(self.now) {
             self.feed.apply(Decision::Retract(jumped.id));
         }
     }

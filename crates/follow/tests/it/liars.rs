@@ -1,7 +1,7 @@
 //! A source that lies about the transactions of a bank whose accounts and hash are right, in each mode: the bank is
 //! refused with the name of the check, or the lie cannot be proven at that level.
 
-use follow::{AgreementConfig, FollowerConfig, VerifyMode};
+use follow::VerifyMode;
 use solana::HashReporter;
 use solana_hash::Hash;
 use solana_keypair::Keypair;
@@ -17,11 +17,10 @@ use yellowstone_grpc_proto::geyser::{
 };
 use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
 
-use crate::proofs::{Rig, config, source_config};
+use crate::mode_rig::ModeRig;
 use crate::proven::Proven;
 use crate::script::{account, new_update, status, transaction};
-use crate::votes::{self, Validators};
-use testkit::geyser_source::Source;
+use crate::votes;
 
 const FEE: u64 = 5_000;
 const PAYER_BALANCE: u64 = 1_000_000;
@@ -386,18 +385,8 @@ pub(crate) async fn find_refusal(
     has_entries: bool,
     lie: Lie,
 ) -> Option<&'static str> {
-    let source = Source::new(None);
-    let independent = Source::new(None);
-    let validators = Validators::new();
-    let mut settings = config(vec![source_config(&source).await], mode);
-    settings.verify_entries = has_entries;
-    if mode == VerifyMode::Agree {
-        let sources = vec![source_config(&independent).await];
-        settings.agreement = AgreementConfig { sources, required: 1 };
-    }
-    let epoch_stakes = vec![validators.stakes(1_000)];
-    let (rig, mut chain) = Rig::start(FollowerConfig { epoch_stakes, ..settings });
-    chain.has_entries = has_entries;
+    let ModeRig { source, independent, validators, rig, mut chain } =
+        ModeRig::start(mode, has_entries).await;
     let [first, mut second] = banks(&mut chain);
     let voted = (102, chain.hash);
     lie.apply(&mut second);

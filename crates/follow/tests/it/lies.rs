@@ -4,7 +4,7 @@
 //! `HYDRANT_LIES=1000` sends that many.
 
 use fastrand::Rng;
-use follow::{AgreementConfig, FollowerConfig, VerifyMode};
+use follow::VerifyMode;
 use ledger::{Address, Commitment};
 use solana::VerificationLevel;
 use solana_keypair::Keypair;
@@ -12,13 +12,13 @@ use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
 
 use crate::corruptions::harm;
 use crate::liars;
-use crate::proofs::{Rig, config, source_config};
+use crate::mode_rig::ModeRig;
+use crate::proofs::Rig;
 use crate::proven::Proven;
 use crate::proven_jumps::{ARCHIVED, World};
 use crate::script::{account, status};
 use crate::snapshot::WALLET;
 use crate::votes::{self, Validators};
-use testkit::geyser_source::Source;
 
 const LIES_DEFAULT: u64 = 60;
 const MODES: [VerifyMode; 3] = [VerifyMode::Sequence, VerifyMode::Agree, VerifyMode::Votes];
@@ -38,73 +38,58 @@ enum League {
     WithVotes,
 }
 
-/// A follower in a mode, its source, and what proves banks in this mode.
-struct Liar {
-    source: Source,
-    independent: Source,
-    validators: Validators,
-    rig: Rig,
-    chain: Proven,
+/// Starts a follower, which gets the bank before the lie.
+async fn start_liar(mode: VerifyMode) -> ModeRig {
+    let mut liar = ModeRig::start(mode, false).await;
+    liar.source.send(liar.chain.chain(101..=101));
+    liar
 }
 
-impl Liar {
-    async fn start(mode: VerifyMode) -> Self {
-        let source = Source::new(None);
-        let independent = Source::new(None);
-        let validators = Validators::new();
-        let mut settings = config(vec![source_config(&source).await], mode);
-        if mode == VerifyMode::Agree {
-            let sources = vec![source_config(&independent).await];
-            settings.agreement = AgreementConfig { sources, required: 1 };
-        }
-        let epoch_stakes = vec![validators.stakes(1_000)];
-        let (rig, mut chain) = Rig::start(FollowerConfig { epoch_stakes, ..settings });
-        source.send(chain.chain(101..=101));
-        Self { source, independent, validators, rig, chain }
-    }
+/// The source sends a bank with a lie, and says that it is confirmed.
+fn send_forged(liar: &ModeRig, mut bank: Vec<SubscribeUpdate>) {
+    bank.extend(CONFIRMED.map(|word| status(FORGED, word)));
+    liar.source.send(bank);
+}
 
-    /// Sends an honest child of the newest bank, which proves it.
-    fn prove(&mut self, honest: &Proven, votes: Vec<SubscribeUpdate>) {
-        self.independent.send([honest.child_slot_hashes()]);
-        self.source.send(votes::bank(&mut self.chain, FORGED + 1, votes));
-    }
+/// Sends an honest child of the newest bank, which proves it.
+fn prove(liar: &mut ModeRig, honest: &Proven, votes: Vec<SubscribeUpdate>) {
+    liar.independent.send([honest.child_slot_hashes()]);
+    liar.source.send(votes::bank(&mut liar.chain, FORGED + 1, votes));
+}
 
-    /// Waits until the bank is confirmed, or was refused twice. Returns the level of a confirmed one.
-    async fn judge(self, text: &str) -> Option<VerificationLevel> {
-        // The first stream, that of the repair, and one more after a bank that cannot be read.
-        let is_refused = |rig: &Rig| rig.status.mismatch().is_some() || rig.status.sessions() > 3;
-        self.rig.wait(text, |rig| rig.slots()[1] >= FORGED || is_refused(rig)).await;
-        let is_confirmed = self.rig.slots()[1] >= FORGED;
-        let level = self.rig.level(FORGED).filter(|_| is_confirmed);
-        self.rig.stop().await;
-        level
-    }
+/// Waits until the bank is confirmed, or was refused twice. Returns the level of a confirmed one.
+async fn judge(liar: ModeRig, text: &str) -> Option<VerificationLevel> {
+    // The first stream, that of the repair, and one more after a bank that cannot be read.
+    let is_refused = |rig: &Rig| rig.status.mismatch().is_some() || rig.status.sessions() > 3;
+    liar.rig.wait(text, |rig| rig.slots()[1] >= FORGED || is_refused(rig)).await;
+    let is_confirmed = liar.rig.slots()[1] >= FORGED;
+    let level = liar.rig.level(FORGED).filter(|_| is_confirmed);
+    liar.rig.stop().await;
+    level
 }
 
 /// A bank is altered, and what proves it is honest.
 async fn damage(mode: VerifyMode, rng: &mut Rng, text: &str) {
-    let mut liar = Liar::start(mode).await;
+    let mut liar = start_liar(mode).await;
     let wallet = account(FORGED, WALLET, rng.u64(1..1 << 50), Vec::new());
     let mut bank = liar.chain.bank_with(FORGED, vec![wallet], Vec::new());
     let word = harm(&mut bank, rng);
-    bank.extend(CONFIRMED.map(|word| status(FORGED, word)));
-    liar.source.send(bank);
+    send_forged(&liar, bank);
     let honest = liar.chain.clone();
     let votes = liar.validators.votes(FORGED + 1, (FORGED, honest.hash));
-    liar.prove(&honest, votes);
-    assert_eq!(liar.judge(text).await, None, "{text}: {word}");
+    prove(&mut liar, &honest, votes);
+    assert_eq!(judge(liar, text).await, None, "{text}: {word}");
 }
 
 /// A bank is altered together with what its children say of it.
 async fn forge(mode: VerifyMode, league: League, rng: &mut Rng, text: &str) {
-    let mut liar = Liar::start(mode).await;
+    let mut liar = start_liar(mode).await;
     let mut honest = liar.chain.clone();
     let balance = rng.u64(1..1 << 50);
     let wallet = |lamports| vec![account(FORGED, WALLET, lamports, Vec::new())];
     drop(honest.bank_with(FORGED, wallet(balance), Vec::new()));
-    let mut bank = liar.chain.bank_with(FORGED, wallet(balance + 1), Vec::new());
-    bank.extend(CONFIRMED.map(|word| status(FORGED, word)));
-    liar.source.send(bank);
+    let bank = liar.chain.bank_with(FORGED, wallet(balance + 1), Vec::new());
+    send_forged(&liar, bank);
     let forged = (FORGED, liar.chain.hash);
     let listed = if league == League::WithSource { liar.chain.clone() } else { honest.clone() };
     if league == League::WithVotes {
@@ -116,19 +101,19 @@ async fn forge(mode: VerifyMode, league: League, rng: &mut Rng, text: &str) {
             votes::vote(&Keypair::new(), (n + 1) % 3, at(1), forged),
             votes::vote(&liar.validators.0[n], (n + 2) % 3, at(2), forged),
         ];
-        liar.prove(&listed, [vec![one], others.to_vec()].concat());
+        prove(&mut liar, &listed, [vec![one], others.to_vec()].concat());
         liar.rig.wait(text, |rig| rig.slots()[0] == FORGED + 1).await;
         assert_eq!(liar.rig.slots()[1], 100, "{text}");
         return liar.rig.stop().await;
     }
     let votes = liar.validators.votes(FORGED + 1, (FORGED, honest.hash));
-    liar.prove(&listed, votes);
+    prove(&mut liar, &listed, votes);
     let expected = match (mode, league) {
         (VerifyMode::Sequence, _) => Some(VerificationLevel::Sequence),
         (VerifyMode::Agree, League::WithSource) => Some(VerificationLevel::Agreed),
         _ => None,
     };
-    assert_eq!(liar.judge(text).await, expected, "{text}");
+    assert_eq!(judge(liar, text).await, expected, "{text}");
 }
 
 /// An archive closes a gap with an altered account, and its own sums are right.

@@ -13,6 +13,7 @@ mod joins;
 mod leaders;
 mod liars;
 mod lies;
+mod mode_rig;
 mod newer_blocks;
 mod open_banks;
 mod parameters;

@@ -1,6 +1,7 @@
 //! The block of an archive is confirmed, final and stored only once the chain proves it. A lying archive is refused.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::PreSnapshotStatuses;
@@ -46,10 +47,10 @@ pub(crate) struct World {
 
 impl World {
     async fn start(mode: VerifyMode) -> Self {
-        Self::start_with(mode, Vec::new()).await
+        Self::start_with(mode, |_| {}).await
     }
 
-    async fn start_with(mode: VerifyMode, trusted_banks: Vec<TrustedBank>) -> Self {
+    async fn start_with(mode: VerifyMode, change: impl FnOnce(&mut FollowerConfig)) -> Self {
         let source = Source::new(None);
         let is_agree = mode == VerifyMode::Agree;
         let independent: Vec<Source> =
@@ -66,13 +67,13 @@ impl World {
         let from = ArchiveSource::new(archives.start().into(), downloads, 1);
         let poll_interval = Duration::from_millis(5);
         let validators = Validators::new();
-        let config = FollowerConfig {
+        let mut config = FollowerConfig {
             agreement: AgreementConfig { sources, required },
             epoch_stakes: vec![validators.stakes(1_000)],
             archives: Some(ArchiveSource { poll_interval, ..from }),
-            trusted_banks,
             ..config(vec![source_config(&source).await], mode)
         };
+        change(&mut config);
         let rig = Rig::start(config.clone(), dir.path());
         let chain = Proven::new(&rig.fields, rig.base.clone().into_iter().collect());
         Self { mode, source, independent, validators, archives, config, rig, chain, dir, served }
@@ -364,6 +365,37 @@ async fn votes_of_stakes_that_the_archive_brings_do_not_prove_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_is_not_proven_in_time_is_dropped() {
+    let shorten = |config: &mut FollowerConfig| {
+        let archives = config.archives.as_mut().expect("archives");
+        archives.proof_wait_max = Duration::from_millis(500);
+    };
+    let mut world = World::start_with(VerifyMode::Votes, shorten).await;
+    world.open_gap().await;
+    let archived = world.bank(ARCHIVED);
+    world.source.send(archived);
+    world.serve(&world.chain.state());
+    // It lists the hash, and no validator votes for it.
+    let child = world.bank(ARCHIVED + 1);
+    world.source.send(child);
+    let status = Arc::clone(&world.rig.status);
+    let is_late = || {
+        let error = status.last_archive_error();
+        error.is_some_and(|text| text.contains("did not get the level of --verify within 500ms"))
+    };
+    eventually(is_late, || format!("{:?}", status.last_archive_error())).await;
+    assert_eq!((world.slots()[1], world.slots()[2], status.jumps()), (BEFORE - 1, 100, 0));
+    assert!(!render_metrics(&status).contains("events_total{event=\"refused_jump\"} 0\n"));
+    // The node continues with an archive that is proven.
+    world.prove(ARCHIVED + 2);
+    world.serve(&world.chain.state());
+    world.prove(ARCHIVED + 3);
+    eventually(|| world.slots()[2] >= ARCHIVED, || format!("{:?}", world.slots())).await;
+    assert_eq!(status.unproven_jump(), None);
+    world.rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_state_of_the_start_is_proven_by_the_first_bank_with_the_level() {
     for mode in VERIFYING {
         let mut world = World::start(mode).await;
@@ -400,7 +432,8 @@ async fn a_chain_without_the_trusted_bank_is_not_confirmed() {
     let right = chain.hash;
     let wrong = Hash::new_from_array([1; 32]);
     for (hash, confirmed) in [(right, 104), (wrong, 102)] {
-        let mut world = World::start_with(VerifyMode::Sequence, trust_bank(103, hash)).await;
+        let trust = |config: &mut FollowerConfig| config.trusted_banks = trust_bank(103, hash);
+        let mut world = World::start_with(VerifyMode::Sequence, trust).await;
         (101..=105).for_each(|slot| world.prove(slot));
         world.wait_for_slots([105, confirmed, 100]).await;
         if hash == wrong {
@@ -418,7 +451,8 @@ async fn an_archive_without_the_trusted_bank_is_refused() {
     let right = chain.hash;
     let wrong = Hash::new_from_array([1; 32]);
     for (hash, is_right) in [(right, true), (wrong, false)] {
-        let mut world = World::start_with(VerifyMode::Sequence, trust_bank(120, hash)).await;
+        let trust = |config: &mut FollowerConfig| config.trusted_banks = trust_bank(120, hash);
+        let mut world = World::start_with(VerifyMode::Sequence, trust).await;
         world.open_gap().await;
         let archived = world.bank(ARCHIVED);
         world.source.send(archived);
@@ -456,7 +490,8 @@ async fn a_start_that_contradicts_the_trusted_bank_is_refused() {
     let text = start_error(dir.path(), mode, trust_bank(100, wrong)).expect("it is refused");
     assert!(text.contains("slot 100 has the bank hash"), "{text}");
     // Nothing names an older one: the node says so, and is not healthy.
-    let world = World::start_with(mode, trust_bank(50, wrong)).await;
+    let trust = |config: &mut FollowerConfig| config.trusted_banks = trust_bank(50, wrong);
+    let world = World::start_with(mode, trust).await;
     world.wait_for_refusal("the trusted slot 50 cannot be compared").await;
     world.rig.stop().await;
     let off = start_error(dir.path(), VerifyMode::Off, trust_bank(100, right));

@@ -4,6 +4,7 @@ mod calls;
 mod client;
 mod commitments;
 mod entries;
+mod filter_load;
 mod filters;
 mod footers;
 mod gossip;

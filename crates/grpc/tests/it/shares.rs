@@ -1,15 +1,12 @@
 //! A hostile client at each bound, and an honest one of another address alongside it.
+//! Not here: filters that change all the time, and as many as a client may have (`filter_load`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use grpc::Config;
 use prost::Message;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tonic::{Code, Status};
 use yellowstone_grpc_proto::geyser::subscribe_request_filter_accounts_filter::Filter;
 use yellowstone_grpc_proto::geyser::{
@@ -24,7 +21,7 @@ use crate::ledger::{FIRST, ScriptedLedger, key};
 
 const HOSTILE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-async fn connect_hostile(ledger: &ScriptedLedger) -> Client {
+pub(crate) async fn connect_hostile(ledger: &ScriptedLedger) -> Client {
     connect_with(ledger.address(), |it| it.local_address(Some(IpAddr::V4(HOSTILE)))).await
 }
 
@@ -34,7 +31,7 @@ async fn hostile_socket(ledger: &ScriptedLedger) -> TcpStream {
     socket.connect(ledger.address()).await.expect("it listens")
 }
 
-fn metas() -> SubscribeRequest {
+pub(crate) fn metas() -> SubscribeRequest {
     let meta = ("meta".to_owned(), SubscribeRequestFilterBlocksMeta {});
     SubscribeRequest { blocks_meta: [meta].into(), ..Default::default() }
 }
@@ -61,7 +58,7 @@ fn refusals(ledger: &ScriptedLedger, cause: &str) -> u64 {
     value.expect("a cause").parse().expect("a number")
 }
 
-async fn refusal(client: &mut Client, request: SubscribeRequest) -> Status {
+pub(crate) async fn refusal(client: &mut Client, request: SubscribeRequest) -> Status {
     let mut subscription = Subscription::start_unchecked(client).await;
     subscription.send(request).await;
     let status = subscription.end().await;
@@ -206,62 +203,6 @@ async fn filters_without_an_address_are_bounded_for_each_client() {
     let mut subscription = Subscription::start(&mut honest, request).await;
     ledger.bank_with_write(FIRST, 1);
     assert_eq!(subscription.take(1).await, ["all: account 101 1 data"]);
-}
-
-/// Filters with 27,000 addresses, which differ from those of another number.
-fn long_filters(number: u32) -> SubscribeRequest {
-    const ADDRESSES: u32 = 3_000;
-    let address = |n: u32| {
-        let mut bytes = [7; 32];
-        bytes[..4].copy_from_slice(&n.to_le_bytes());
-        bytes[4..8].copy_from_slice(&number.to_le_bytes());
-        solana_pubkey::Pubkey::new_from_array(bytes).to_string()
-    };
-    let filter = |n: u32| {
-        let account = (n * ADDRESSES..(n + 1) * ADDRESSES).map(address).collect();
-        (n.to_string(), SubscribeRequestFilterAccounts { account, ..Default::default() })
-    };
-    SubscribeRequest { accounts: (0..9).map(filter).collect(), ..Default::default() }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_is_served_while_long_filters_of_another_change() {
-    const STREAMS: usize = 4;
-    const ROUNDS: u64 = 50;
-    let mut ledger = ScriptedLedger::start(Config::default());
-    let mut honest = connect(ledger.address()).await;
-    let mut subscription = Subscription::start(&mut honest, metas()).await;
-    let requests = Arc::new([0, 1].map(long_filters));
-    let request_bytes = requests[0].encoded_len() as u64;
-    let handled = Arc::new(AtomicU64::new(0));
-    let started = Instant::now();
-    let mut hostile = Vec::new();
-    for _ in 0..STREAMS {
-        let mut client = connect_hostile(&ledger).await;
-        let requests = Arc::clone(&requests);
-        let handled = Arc::clone(&handled);
-        hostile.push(tokio::spawn(async move {
-            let mut subscription = Subscription::start_unchecked(&mut client).await;
-            for request in requests.iter().cycle() {
-                subscription.replace(request.clone()).await;
-                handled.fetch_add(1, Ordering::Relaxed);
-            }
-        }));
-    }
-    let count = || handled.load(Ordering::Relaxed);
-    wait_until(|| count() > 0).await;
-    for round in 0..ROUNDS {
-        let slot = FIRST + round;
-        ledger.bank_with_write(slot, 1);
-        assert_eq!(subscription.take(1).await, [format!("meta: meta {slot} 0")]);
-        honest.ping(PingRequest { count: 1 }).await.expect("it is served");
-    }
-    assert!(hostile.iter().all(|it| !it.is_finished()), "the other client still sends requests");
-    // The work for these requests has its rate: 8 MiB a second, and as many at once.
-    let seconds = started.elapsed().as_secs() + 2;
-    let requests_max = (seconds * (8 << 20)) / request_bytes + STREAMS as u64;
-    assert!(count() <= requests_max, "{} requests in {seconds} s, at most {requests_max}", count());
-    hostile.iter().for_each(JoinHandle::abort);
 }
 
 #[tokio::test(flavor = "multi_thread")]

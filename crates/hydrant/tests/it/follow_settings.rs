@@ -1,12 +1,15 @@
 //! The settings of every node on a node that follows: its file has those of `hydrant dev`, and they have their effects.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use http_client::{Client, Endpoint};
 use serde_json::{Value, json};
 use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
@@ -19,7 +22,12 @@ use tpu::TlsIdentity;
 
 use crate::follower::wait_until_healthy;
 use crate::node::{HYDRANT, start_node};
-use crate::world::World;
+use crate::world::{World, wait_until};
+
+/// No step takes this long, however slow the machine is.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Connections of an address, in the test of clients behind a proxy.
+const CONNECTIONS: usize = 8;
 
 /// The serving settings that `hydrant follow` lacked, as keys of a file.
 const SERVING: &str = "io-threads = 1\ncpu-threads = 2\nheavy-max = 3\nconnections-max = 50\n\
@@ -126,6 +134,57 @@ async fn send_over_quic(port: SocketAddr, transaction: &[u8]) -> Result<impl Siz
     stream.finish()?;
     stream.stopped().await?;
     Ok((endpoint, connection))
+}
+
+/// Returns the HTTP status of a request that a proxy passes on for a client.
+fn forward(proxy: &mut Client, client: &str, path: &str, body: Option<&str>) -> Result<u16> {
+    let method = if body.is_some() { "POST" } else { "GET" };
+    let request = proxy.endpoint().request_with(method, path, &[("x-real-ip", client)], body);
+    Ok(proxy.exchange(&request)?.status)
+}
+
+#[test]
+fn a_follower_behind_a_proxy_has_limits_for_each_client() -> Result<()> {
+    let dev = start_node(&["--slot-ms", "50"])?;
+    let grpc = dev.grpc.context("the ledger serves gRPC")?;
+    let dir = tempfile::tempdir()?;
+    let config = dir.path().join("node.toml");
+    let clients = format!(
+        "[rpc]\nclient_header = \"x-real-ip\"\nconnections_per_address_max = {CONNECTIONS}\n\
+         [pool.clients]\nrequests_per_s = 3\n"
+    );
+    let chain =
+        format!("[follow]\nsource = [\"http://{grpc}\"]\nsnapshot = \"{}\"\n", dev.rpc_url());
+    fs::write(&config, format!("{clients}{chain}snapshot-dir = {:?}\n", dir.path()))?;
+    let follower = start(&config)?;
+    let endpoint = Endpoint::from(follower.rpc);
+
+    let slot = Some(r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#);
+    let mut proxy = Client::open(endpoint.clone())?;
+    let mut calls = 0;
+    while forward(&mut proxy, "203.0.113.7", "/", slot)? == 200 {
+        calls += 1;
+        ensure!(calls < 1_000, "a client has no limit");
+    }
+    ensure!(forward(&mut proxy, "203.0.113.8", "/", slot)? == 200, "another one is limited too");
+    drop(proxy);
+
+    let mut open = Vec::new();
+    for n in 0..CONNECTIONS {
+        let client = format!("198.51.100.{n}");
+        // Connections that were closed may still be counted.
+        let connect = || {
+            let Ok(mut proxy) = Client::open(endpoint.clone()) else { return Ok(None) };
+            let is_served = forward(&mut proxy, &client, "/health", None).is_ok_and(|it| it == 200);
+            Ok(is_served.then_some(proxy))
+        };
+        open.push(wait_until("a connection", TIMEOUT, connect)?);
+    }
+    let mut refusal = String::new();
+    TcpStream::connect(follower.rpc)?.read_to_string(&mut refusal)?;
+    ensure!(refusal.starts_with("HTTP/1.1 429"), "{refusal}");
+    ensure!(refusal.contains("rpc.connections_per_address_max"), "{refusal}");
+    Ok(())
 }
 
 #[test]

@@ -545,6 +545,35 @@ fn an_upstream_that_misbehaves_costs_an_error_and_no_more() -> Result<()> {
 }
 
 #[test]
+fn the_secret_of_an_upstreams_url_in_a_file_is_shown_nowhere() -> Result<()> {
+    const SECRET: &str = "SECRETKEY";
+    let upstream = upstream_with(&[account_json(&pubkey(1), &Pubkey::default(), &[])], &[])?;
+    let dir = TempDir::new()?;
+    let config = dir.path().join("hydrant.toml");
+    let url = format!("{}/?key={SECRET}", upstream.rpc_url());
+    fs::write(
+        &config,
+        format!("[dev]\nslot-ms = 0\nfork-timeout-ms = 1500\nfork-url = \"{url}\"\n"),
+    )?;
+    let fork = start_node(&["--config", &config.display().to_string()])?;
+    ensure!(balance(&fork, &pubkey(1), "processed")? == 5 * LAMPORTS_PER_SOL);
+    drop(upstream);
+    let failed = call(&fork, "getBalance", &json!([pubkey(2).to_string()]))?;
+    ensure!(failed["error"]["message"].as_str().is_some(), "{failed}");
+    let arguments = fs::read(format!("/proc/{}/cmdline", fork.pid()))?;
+    let shown = [
+        ("the error", failed.to_string()),
+        ("the log", fork.log()),
+        ("the arguments", String::from_utf8(arguments)?),
+        ("the metrics", metrics(&fork)?),
+    ];
+    for (place, text) in shown {
+        ensure!(!text.contains(SECRET), "{place}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_rate_limit_is_waited_for_and_another_cluster_is_not() -> Result<()> {
     let limited = hostile(HostileResponse::Limited)?;
     let fork = start_node(&["--fork-url", &limited, "--slot-ms", "0"])?;

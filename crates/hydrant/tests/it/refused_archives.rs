@@ -1,7 +1,8 @@
-//! `/ready` of a follower to which the archive of another chain is offered for a gap: it is 503 with the reason after the
-//! refusal, and 200 only after an archive of its own chain.
+//! `/ready` of a follower with a gap: it is 503 with the reason while the archive that closes the gap is not proven,
+//! and after an archive of another chain was refused.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,6 +88,54 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
+/// A proxy of one server that can be cut off from it.
+struct CuttableProxy {
+    proxy: Proxy,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl CuttableProxy {
+    fn new(server: SocketAddr) -> Result<Self> {
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let is_open = Arc::clone(&is_cut);
+        let choose = move |_: &[u8]| (!is_open.load(Ordering::Relaxed)).then_some(server);
+        Ok(Self { proxy: Proxy::start(choose)?, is_cut })
+    }
+
+    /// Cuts all open connections, and ends new ones.
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+        self.proxy.cut();
+    }
+
+    fn restore(&self) {
+        self.is_cut.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Starts a follower, which only a missing proof makes unhealthy, and waits until it is ready.
+fn start_follower(
+    source: &CuttableProxy,
+    snapshot: &str,
+    dir: &Path,
+    verify: &[&str],
+) -> Result<Node> {
+    let mut command = Command::new(HYDRANT);
+    command.args(["follow", "--quiet", "--log", "--rpc-port", "0"]).args(verify);
+    command.args(["--source", &source.proxy.url(), "--snapshot", snapshot]);
+    command.arg("--snapshot-dir").arg(dir);
+    let follower = start(command, &["--slots-behind-max", "1000000"])?;
+    wait_until_healthy(&follower)?;
+    ensure!(get(&follower, "/ready")?.0 == 200);
+    Ok(follower)
+}
+
+/// Waits until the source cannot replay the banks since now.
+fn wait_for_gap(dev: &Node) -> Result<()> {
+    let before = slot(dev)?;
+    wait_until("a gap", TIMEOUT, || Ok((slot(dev)? > before + GAP_SLOTS).then_some(())))
+}
+
 fn slot(node: &Node) -> Result<u64> {
     ok(node, "getSlot", &json!([{ "commitment": "processed" }]))?.as_u64().context("a slot")
 }
@@ -102,11 +151,8 @@ fn a_node_is_not_ready_after_an_archive_of_another_chain_until_its_own() -> Resu
     let other = start_node(&["--slot-ms", "50", "--warp-slot", "50000"])?;
     let victim = Pubkey::new_from_array([77; 32]);
     ok(&other, "surfnet_setAccount", &json!([victim.to_string(), { "lamports": 123_456 }]))?;
-    let is_cut = Arc::new(AtomicBool::new(false));
     let serves_other = Arc::new(AtomicBool::new(false));
-    let grpc = dev.grpc.context("it serves gRPC")?;
-    let cut = Arc::clone(&is_cut);
-    let source = Proxy::start(move |_| (!cut.load(Ordering::Relaxed)).then_some(grpc))?;
+    let source = CuttableProxy::new(dev.grpc.context("it serves gRPC")?)?;
     let lies = Arc::clone(&serves_other);
     let [own_rpc, other_rpc] = [dev.rpc, other.rpc];
     let upstream = Proxy::start(move |head| {
@@ -114,21 +160,12 @@ fn a_node_is_not_ready_after_an_archive_of_another_chain_until_its_own() -> Resu
         Some(if is_lie { other_rpc } else { own_rpc })
     })?;
     let dir = tempfile::tempdir()?;
-    let mut command = Command::new(HYDRANT);
-    command.args(["follow", "--quiet", "--log", "--rpc-port", "0", "--verify", "votes"]);
-    command.args(["--source", &source.url(), "--snapshot", &upstream.url()]);
-    command.arg("--snapshot-dir").arg(dir.path());
-    // Only the missing proof makes it unhealthy.
-    let follower = start(command, &["--slots-behind-max", "1000000"])?;
-    wait_until_healthy(&follower)?;
-    ensure!(get(&follower, "/ready")?.0 == 200);
+    let follower = start_follower(&source, &upstream.url(), dir.path(), &["--verify", "votes"])?;
 
-    is_cut.store(true, Ordering::Relaxed);
     source.cut();
     serves_other.store(true, Ordering::Relaxed);
-    let before = slot(&dev)?;
-    wait_until("a gap", TIMEOUT, || Ok((slot(&dev)? > before + GAP_SLOTS).then_some(())))?;
-    is_cut.store(false, Ordering::Relaxed);
+    wait_for_gap(&dev)?;
+    source.restore();
     let is_refused = || {
         let (status, body) = get(&follower, "/ready")?;
         ensure!(balance(&follower, &victim)? == 0 && slot(&follower)? < 50_000, "{body}");
@@ -143,4 +180,35 @@ fn a_node_is_not_ready_after_an_archive_of_another_chain_until_its_own() -> Resu
     wait_until_healthy(&follower)?;
     ensure!(get(&follower, "/ready")?.0 == 200 && balance(&follower, &victim)? == 0);
     Ok(())
+}
+
+#[test]
+fn a_node_is_not_ready_while_an_archive_is_not_proven() -> Result<()> {
+    let dev = start_node(&["--slot-ms", "50"])?;
+    let grpc = dev.grpc.context("it serves gRPC")?;
+    let source = CuttableProxy::new(grpc)?;
+    let independent = CuttableProxy::new(grpc)?;
+    let dir = tempfile::tempdir()?;
+    let independent_url = independent.proxy.url();
+    let verify = ["--verify", "agree", "--verify-source", &independent_url];
+    let follower = start_follower(&source, &dev.rpc_url(), dir.path(), &verify)?;
+
+    source.cut();
+    independent.cut();
+    wait_for_gap(&dev)?;
+    // The banks and the archive come, and the other source says nothing of them.
+    source.restore();
+    let is_unproven = || {
+        let (status, body) = get(&follower, "/ready")?;
+        let reason = "the archive of slot ";
+        Ok((status == 503 && body.contains(reason) && body.contains("is not proven")).then_some(()))
+    };
+    wait_until("the archive", TIMEOUT, is_unproven)
+        .with_context(|| format!("{:?}\n{}", get(&follower, "/ready"), follower.log_end()))?;
+    for _ in 0..READINGS {
+        ensure!(is_unproven()?.is_some(), "{:?}", get(&follower, "/ready")?);
+    }
+    independent.restore();
+    let is_ready = || Ok((get(&follower, "/ready")?.0 == 200).then_some(()));
+    wait_until("the proof", TIMEOUT, is_ready)
 }

@@ -162,7 +162,7 @@ impl Node {
     pub(crate) fn settle(&self) {
         let unknown = self.forks.revert(CLIENT, u64::MAX).wait();
         assert!(unknown.is_err(), "no snapshot has this id");
-        while self.events.try_recv().is_ok() {}
+        self.drop_events();
     }
 
     pub(crate) fn confirmed(&self, signature: &Signature) -> Arc<ExecutedTransaction> {
@@ -175,14 +175,27 @@ impl Node {
 
     /// Waits until a transaction is executed.
     pub(crate) fn executed(&self, signature: &Signature) {
+        self.count_executed_before(signature);
+    }
+
+    /// Waits until a transaction is executed. Returns the number of others that were executed before it, without votes,
+    /// since the last event that a test has seen.
+    pub(crate) fn count_executed_before(&self, signature: &Signature) -> usize {
+        let mut count = 0;
         loop {
             let event =
                 self.events.recv_timeout(EVENT_TIMEOUT).expect("an event before the timeout");
-            if matches!(event, LedgerEvent::Executed(executed) if executed[0].signature() == *signature)
-            {
-                return;
+            let LedgerEvent::Executed(executed) = event else { continue };
+            if executed[0].signature() == *signature {
+                return count;
             }
+            count += usize::from(!executed[0].is_vote);
         }
+    }
+
+    /// Drops the events so far.
+    pub(crate) fn drop_events(&self) {
+        while self.events.try_recv().is_ok() {}
     }
 
     /// Waits until the block of a slot is open.

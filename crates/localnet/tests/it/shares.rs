@@ -13,6 +13,7 @@ use localnet::{Config, GenesisAccount, GenesisLoader, GenesisProgram};
 use solana_account::AccountSharedData;
 use solana_instruction::Instruction;
 use solana_keypair::Keypair;
+use solana_program_runtime::solana_sbpf::ebpf;
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_system_interface::instruction::transfer;
@@ -105,8 +106,7 @@ fn a_flood_of_resets_does_not_stop_transfers() {
 fn a_call_pays_for_compiling_its_program_once() {
     let (wallet, account) = funded_wallet();
     let program_id = Pubkey::new_from_array([21; 32]);
-    let mut code =
-        vec![elf::insn(solana_program_runtime::solana_sbpf::ebpf::MOV64_IMM, 0, 0, 0, 0)];
+    let mut code = vec![elf::insn(ebpf::MOV64_IMM, 0, 0, 0, 0)];
     code.resize(10_000, code[0].clone());
     code.push(elf::exit());
     let file = elf::file(&code);
@@ -124,5 +124,52 @@ fn a_call_pays_for_compiling_its_program_once() {
     assert!((5 * file_bytes..6 * file_bytes).contains(&units), "{units} for {file_bytes} bytes");
     call(2);
     assert_eq!(node.queue.stats().code_surcharge_units, units);
+    node.stop();
+}
+
+#[test]
+fn calls_that_compile_delay_another_client_by_few_of_them() {
+    const PROGRAMS: u8 = 16;
+    const CALLS_BEFORE_MAX: usize = 4;
+    let (hostile, hostile_account) = funded_wallet();
+    let (wallet, account) = funded_wallet();
+    // It returns at once, and compiling the rest takes some milliseconds.
+    let unused = elf::insn(ebpf::MOV64_IMM, 0, 0, 0, 0);
+    let mut code = vec![unused.clone(), elf::exit()];
+    code.resize(250_000, unused);
+    code.push(elf::exit());
+    let file = elf::file(&code);
+    let ids: Vec<Pubkey> = (0..PROGRAMS).map(|n| Pubkey::new_from_array([100 + n; 32])).collect();
+    let program = |program_id: &Pubkey| GenesisProgram {
+        program_id: *program_id,
+        elf: file.clone(),
+        loader: GenesisLoader::Final,
+    };
+    let config = Config {
+        accounts: vec![hostile_account, account],
+        programs: ids.iter().map(program).collect(),
+        ..on_demand()
+    };
+    let node = Node::start(&config);
+    let blockhash = node.blockhash();
+    let sign = |instruction: Instruction, payer: &Keypair| {
+        let transaction = signed(&[instruction], &[payer], &blockhash);
+        VerifiedTransaction::verify(transaction).expect("a good transaction")
+    };
+    let call = |program_id: &Pubkey| {
+        let call = Instruction { program_id: *program_id, accounts: Vec::new(), data: Vec::new() };
+        sign(call, &hostile)
+    };
+    let calls: Vec<VerifiedTransaction> = ids.iter().map(call).collect();
+    let payment = sign(transfer(&wallet.pubkey(), &wallet.pubkey(), 1), &wallet);
+    let signature = payment.signature();
+    for call in calls {
+        node.transaction_sender.send(HOSTILE.into(), call).expect("the queue has space");
+    }
+    node.drop_events();
+    node.transaction_sender.send(CLIENT.into(), payment).expect("the queue has space");
+    let calls_before = node.count_executed_before(&signature);
+    assert!(calls_before <= CALLS_BEFORE_MAX, "{calls_before} of {PROGRAMS}");
+    assert!(node.queue.stats().code_surcharge_units > 0);
     node.stop();
 }

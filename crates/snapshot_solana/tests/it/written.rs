@@ -229,6 +229,37 @@ fn transactions_are_found_by_their_signatures_with_their_results() {
 }
 
 #[test]
+fn different_errors_beyond_their_bound_are_left_out() {
+    const RESULTS_MAX: u32 = 1 << 16;
+    let key = |code: u32| -> [u8; 20] {
+        let mut key = [7; 20];
+        key[..4].copy_from_slice(&code.to_le_bytes());
+        key
+    };
+    let status = |code: u32| {
+        let parts = [1, 8, 25, code].map(u32::to_le_bytes);
+        let [tag, variant, inner, code] = parts.each_ref().map(|part| &part[..]);
+        [tag, variant, &[4], inner, code].concat()
+    };
+    let statuses = (0..RESULTS_MAX + 1_000).map(|code| (key(code), status(code)));
+    // An error that is known already is stored.
+    let statuses = statuses.chain([(key(u32::MAX), status(6))]).collect();
+    let cache = status_cache(&[(SLOT, true, vec![([1; 32], (0, statuses))])]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let cache = load_with(dir.path(), &cache, true).expect("it loads").bank.status_cache;
+    // Success is one of the results.
+    assert_eq!(cache.left_out(), 1_001);
+    let find = |code: u32| {
+        let mut signature = [0; 64];
+        signature[..20].copy_from_slice(&key(code));
+        cache.find(&signature).map(|(_, result)| format!("{result:?}"))
+    };
+    let expected = Some("Err(InstructionError(4, Custom(6)))".to_owned());
+    assert_eq!([find(6), find(u32::MAX)], [expected.clone(), expected]);
+    assert_eq!(find(RESULTS_MAX), None);
+}
+
+#[test]
 fn a_status_cache_that_contradicts_itself_is_damage() {
     let refuse = |cache: &[u8]| {
         let dir = tempfile::tempdir().expect("a directory");
