@@ -97,7 +97,7 @@ pub(super) fn get_transactions(api: &KaspaApi, params: Params<'_>) -> MethodResu
     MethodOutput::json(&Positioned { position: Position::new(view.meta()), value })
 }
 
-fn parse_before(text: &str) -> Result<TransactionPosition, RpcError> {
+pub(super) fn parse_before(text: &str) -> Result<TransactionPosition, RpcError> {
     let parsed = text.split_once('-').and_then(|(score, index)| {
         Some(TransactionPosition { daa_score: score.parse().ok()?, index: index.parse().ok()? })
     });

@@ -2,8 +2,9 @@
 
 use jsonrpc::Server;
 use rest::{
-    ApiPaths, ErrorFormat, ErrorStyle, HttpMethod, Limits, MaxItems, MethodCall, Param, ParamLocation, ParamType, RequestBody,
-    ResponseKind, RestApi, Route, RouteTable, Tag, TextFormat, ValueResponse, schema,
+    ApiPaths, ErrorFormat, ErrorStyle, HttpMethod, Limits, MaxItems, MethodCall, Param,
+    ParamLocation, ParamType, RequestBody, ResponseKind, RestApi, Route, RouteTable, Tag,
+    TextFormat, ValueResponse, schema,
 };
 use serde_json::{Value, json};
 
