@@ -13,8 +13,7 @@ pub struct ApiPaths {
 
 impl ApiPaths {
     /// Everything below `/v1`.
-    pub const V1: Self =
-        Self { roots: &["/v1"], explorer: "/v1/", openapi: "/v1/openapi.json" };
+    pub const V1: Self = Self { roots: &["/v1"], explorer: "/v1/", openapi: "/v1/openapi.json" };
 
     /// Whether the API serves a path.
     pub(crate) fn contains(&self, path: &str) -> bool {

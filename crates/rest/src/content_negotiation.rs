@@ -112,7 +112,11 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(negotiate_media(&headers, JSON_MEDIA, has_raw), expected, "{accept} {has_raw}");
+            assert_eq!(
+                negotiate_media(&headers, JSON_MEDIA, has_raw),
+                expected,
+                "{accept} {has_raw}"
+            );
         }
         assert_eq!(negotiate_media(&HeaderMap::new(), JSON_MEDIA, true), json);
         let accept = HeaderValue::from_static("text/*");

@@ -79,9 +79,11 @@ impl ApiError {
         Self { param, ..Self::invalid(message) }
     }
 
-    /// Creates the error of an object that does not exist, with the whole message.
-    pub fn missing(message: impl Into<String>) -> Self {
-        RpcError::new(NOT_FOUND, message).into()
+    /// Replaces the message.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.err.message = message.into();
+        self
     }
 
     /// Whether it is the error of an object that does not exist.

@@ -117,11 +117,8 @@ mod tests {
 
     #[test]
     fn a_detail_is_a_text_or_names_a_parameter() {
-        let param = InvalidParam {
-            location: ParamLocation::Query,
-            name: "limit",
-            input: "0".to_owned(),
-        };
+        let param =
+            InvalidParam { location: ParamLocation::Query, name: "limit", input: "0".to_owned() };
         let parts = |param| ErrorParts { code: 1, name: "n", message: "m", data: None, param };
         assert_eq!(ErrorFormat::Detail.body(parts(None)), json!({ "detail": "m" }));
         let entry = json!({

@@ -203,8 +203,8 @@ impl HistorySnapshot {
         before: Option<TransactionPosition>,
     ) -> impl Iterator<Item = HistoryTransaction<'a>> {
         let found = self.script_positions(script, before);
-        let found = found.filter_map(|position| self.transaction_at(position));
-        found.filter(|found| has_script(found.accepted, script))
+        let found = found.filter_map(move |position| self.transaction_at(position));
+        found.filter(move |found| has_script(found.accepted, script))
     }
 
     /// The positions of the entries that have the fingerprint of a script, the newest first.

@@ -27,7 +27,7 @@ impl KaspaApi {
     }
 
     /// Returns the network of the chain.
-    pub(super) fn network(&self) -> Network {
+    pub fn network(&self) -> Network {
         self.network
     }
 

@@ -28,7 +28,11 @@ pub(super) const METHODS: &[MethodSpec<KaspaApi>] = &[
     MethodSpec::new("restGetBalances", Execution::Medium, balances::get_balances),
     MethodSpec::new("restGetUtxos", Execution::Medium, utxos::get_utxos),
     MethodSpec::new("restGetUtxoPage", Execution::Medium, utxos::get_utxo_page),
-    MethodSpec::new("restFindTransactions", Execution::Medium, transaction_pages::find_transactions),
+    MethodSpec::new(
+        "restFindTransactions",
+        Execution::Medium,
+        transaction_pages::find_transactions,
+    ),
     MethodSpec::new(
         "restFindTransactionsByTime",
         Execution::Medium,

@@ -47,14 +47,20 @@ enum TimeRange {
 
 /// A page, the newest transaction first.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct TransactionPage {
-    /// Whether it has as many transactions as requested, so that there may be another page.
-    is_full: bool,
-    newest_time: Option<u64>,
-    oldest_time: Option<u64>,
+    times: PageTimes,
     /// The DAA score and the index of each.
     positions: Vec<(u64, u32)>,
+}
+
+/// The times of a page, in Unix milliseconds.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PageTimes {
+    /// Whether the page has as many transactions as requested, so that there may be another one.
+    is_full: bool,
+    newest: Option<u64>,
+    oldest: Option<u64>,
 }
 
 /// A transaction in the order of pages.
@@ -99,7 +105,9 @@ impl TimeRange {
             (0, 0) => Ok(Self::All),
             (before, 0) => Ok(Self::Before(before)),
             (0, after) => Ok(Self::After(after)),
-            _ => Err(RpcError::invalid_params("Invalid params: before and after exclude each other")),
+            _ => {
+                Err(RpcError::invalid_params("Invalid params: before and after exclude each other"))
+            }
         }
     }
 
@@ -166,15 +174,13 @@ impl TransactionPage {
                 found.reverse();
             }
         }
-        Self {
+        let times = PageTimes {
             is_full: found.len() >= limit,
-            newest_time: found.first().map(|entry| entry.time_ms),
-            oldest_time: found.last().map(|entry| entry.time_ms),
-            positions: found
-                .iter()
-                .map(|entry| (entry.position.daa_score, entry.position.index))
-                .collect(),
-        }
+            newest: found.first().map(|entry| entry.time_ms),
+            oldest: found.last().map(|entry| entry.time_ms),
+        };
+        let positions = found.iter().map(|entry| (entry.position.daa_score, entry.position.index));
+        Self { times, positions: positions.collect() }
     }
 }
 
@@ -199,7 +205,7 @@ mod tests {
         let all = [entry(40, 1), entry(10, 2), entry(20, 3), entry(20, 4), entry(30, 5)];
         let found = all.into_iter().filter(|entry| range.contains(entry.time_ms)).collect();
         let page = TransactionPage::new(found, range, limit);
-        (page.positions.iter().map(|(daa_score, _)| *daa_score).collect(), page.is_full)
+        (page.positions.iter().map(|(daa_score, _)| *daa_score).collect(), page.times.is_full)
     }
 
     #[test]

@@ -91,11 +91,7 @@ pub(super) fn write_transaction(
 
 impl MemberWriter<'_> {
     /// Appends a member, if the options name it.
-    fn put<T: Serialize>(
-        &mut self,
-        name: &str,
-        value: impl FnOnce() -> T,
-    ) -> Result<(), RpcError> {
+    fn put<T: Serialize>(&mut self, name: &str, value: impl FnOnce() -> T) -> Result<(), RpcError> {
         if !self.options.has_field(name) {
             return Ok(());
         }
