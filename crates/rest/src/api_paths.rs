@@ -5,14 +5,14 @@
 pub struct ApiPaths {
     /// The first segments that it owns, with everything below them: `/v1`.
     pub roots: &'static [&'static str],
-    /// The page to try the API. A slash at its end may be missing in a request.
+    /// The path of the page to try the API. A request may omit a slash at its end.
     pub explorer: &'static str,
-    /// The OpenAPI document.
+    /// The path of the OpenAPI document.
     pub openapi: &'static str,
 }
 
 impl ApiPaths {
-    /// Everything below `/v1`.
+    /// The paths of an API that owns everything below `/v1`.
     pub const V1: Self = Self { roots: &["/v1"], explorer: "/v1/", openapi: "/v1/openapi.json" };
 
     /// Whether the API serves a path.
@@ -29,7 +29,7 @@ impl ApiPaths {
         path == self.explorer || Some(path) == self.explorer.strip_suffix('/')
     }
 
-    /// Whether a path is that of a page, so that it can only be read.
+    /// Whether a path belongs to the explorer or to the OpenAPI document, which can only be read.
     pub(crate) fn is_page(&self, path: &str) -> bool {
         self.is_explorer(path) || path == self.openapi
     }

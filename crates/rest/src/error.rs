@@ -34,7 +34,7 @@ pub struct ApiError {
 pub struct ErrorStyle {
     /// The codes of its methods' errors, apart from those of JSON-RPC. One with a code of JSON-RPC replaces it.
     pub codes: &'static [ErrorCode],
-    /// The JSON shape.
+    /// The JSON shape of the errors.
     pub format: ErrorFormat,
 }
 
@@ -79,7 +79,7 @@ impl ApiError {
         Self { param, ..Self::invalid(message) }
     }
 
-    /// Replaces the message.
+    /// Replaces the message for people.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.err.message = message.into();

@@ -34,7 +34,7 @@ pub(crate) struct InvalidParam {
 }
 
 impl ErrorFormat {
-    /// The body of an error.
+    /// Returns the body of an error.
     pub(crate) fn body(self, parts: ErrorParts<'_>) -> Value {
         let ErrorParts { code, name, message, data, param } = parts;
         match (self, param) {

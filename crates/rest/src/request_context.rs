@@ -53,7 +53,7 @@ impl<A: Api> RequestContext<'_, A> {
         Ok(self.caller.call(self.server, method, &params.to_string(), options).await?)
     }
 
-    /// Returns a server whose state is fixed at the current view, for several calls whose results must come from one view.
+    /// Returns a server with its state fixed at the current view, for several calls with results from one view.
     pub fn pinned_server(&self) -> Arc<Server<A>> {
         Arc::new(self.server.pinned())
     }

@@ -18,13 +18,13 @@ pub struct RouteTable {
     pub summary: &'static str,
     /// A sentence about the responses that have an `ETag` at any length, for OpenAPI. May be empty.
     pub etag_doc: &'static str,
-    /// How to get the next page of a list, for the page to try the API, in HTML.
+    /// A sentence in HTML about the next page of a list, for the page to try the API. May be empty.
     pub pages_doc: &'static str,
     /// Every route. A path without variables comes before a path with variables that would match it too.
     pub routes: &'static [Route],
     /// Every group of routes, in the order of the page.
     pub tags: &'static [Tag],
-    /// The paths that it owns.
+    /// The paths of the API on the port of JSON-RPC.
     pub paths: ApiPaths,
     /// The codes and the shape of its errors.
     pub errors: ErrorStyle,
@@ -37,7 +37,7 @@ pub struct RouteTable {
 /// A header that an API adds to its responses ([`crate::RestApi::write_headers`]).
 #[derive(Debug)]
 pub struct OwnHeader {
-    /// The name.
+    /// The name of the header.
     pub name: &'static str,
     /// The description, for OpenAPI.
     pub doc: &'static str,

@@ -3,7 +3,7 @@
 use rest::{ApiError, MethodCall, Params};
 use serde_json::{Value, json};
 
-/// The methods whose results are not the value of a response as they are.
+/// Names of the methods whose results need their own handling.
 pub(crate) mod method {
     pub(crate) const GET_UTXO_PAGE: &str = "restGetUtxoPage";
     pub(crate) const FIND_TRANSACTIONS: &str = "restFindTransactions";
@@ -28,7 +28,7 @@ pub(crate) fn get_balances(params: &Params) -> Result<MethodCall, ApiError> {
     Ok(MethodCall::Single("restGetBalances", json!([params.json("addresses")])))
 }
 
-pub(crate) fn get_utxos_of_addresses(params: &Params) -> Result<MethodCall, ApiError> {
+pub(crate) fn list_utxos(params: &Params) -> Result<MethodCall, ApiError> {
     Ok(MethodCall::Single("restGetUtxos", json!([params.json("addresses")])))
 }
 

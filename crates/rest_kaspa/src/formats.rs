@@ -3,10 +3,10 @@
 use kaspa::{Hash, KaspaAddress};
 use rest::TextFormat;
 
-/// The longest text that leads to a page: two numbers.
+/// The maximum length of a page token: two numbers.
 const PAGE_CHARS_MAX: usize = 32;
 
-/// The members of a transaction, of which a request may choose.
+/// The maximum number of members that a request may name.
 pub(crate) const FIELDS_MAX: usize = 32;
 
 /// An address with its prefix and its checksum, of any network. The methods check the network.
@@ -18,7 +18,7 @@ pub(crate) const ADDRESS: TextFormat = TextFormat {
     is_valid: |text| text.parse::<KaspaAddress>().is_ok(),
 };
 
-/// A hash.
+/// The hash of a block or the id of a transaction.
 pub(crate) const HASH: TextFormat = TextFormat {
     expected: "a hash: 64 hexadecimal digits",
     plural: "hashes",
@@ -36,7 +36,7 @@ pub(crate) const FIELD: TextFormat = TextFormat {
     is_valid: |text| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
 };
 
-/// A text that leads to a page.
+/// A page token.
 pub(crate) const PAGE: TextFormat = TextFormat {
     expected: "the Hydrant-Next-Page of a response",
     plural: "pages",

@@ -30,7 +30,7 @@ const ERROR_CODES: &[ErrorCode] =
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 impl KaspaRest {
-    /// Creates the API.
+    /// Creates Kaspa's API over REST.
     pub fn new() -> Self {
         Self
     }

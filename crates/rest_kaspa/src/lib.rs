@@ -1,8 +1,8 @@
 //! Routes in the shape of api.kaspa.org, over the methods of `rpc_kaspa`.
 //!
 //! In: requests, by the table that `rest` serves ([`rest::Rest`] of [`KaspaRest`]). Out: the values of the methods
-//! `rest…`, and headers: the position of the state that a response was read from, what is proven, and how far the history
-//! reaches.
+//! `rest…`, and headers: the position of the state that a response was read from, the newest proven block, and the start of
+//! the history.
 //! Bounds: those of the methods ([`rpc_kaspa::rest_limits`]) and of `rest`.
 //! Invariant: the position and the value of a response are from one version of the chain. Of the chain, this crate reads
 //! only positions and the status; all other data comes from methods.

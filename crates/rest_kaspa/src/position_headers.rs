@@ -8,7 +8,7 @@ use rest::{ApiError, OwnHeader};
 
 /// The chain block, or that below the virtual block.
 const CHAIN_BLOCK: HeaderName = HeaderName::from_static("hydrant-chain-block");
-/// The DAA score of the state.
+/// The DAA score of the state that was read.
 const DAA_SCORE: HeaderName = HeaderName::from_static("hydrant-daa-score");
 /// The blue score of the chain block.
 const BLUE_SCORE: HeaderName = HeaderName::from_static("hydrant-blue-score");
@@ -16,7 +16,7 @@ const BLUE_SCORE: HeaderName = HeaderName::from_static("hydrant-blue-score");
 const STATE: HeaderName = HeaderName::from_static("hydrant-state");
 /// The DAA score of the oldest block in the history.
 const HISTORY_FROM: HeaderName = HeaderName::from_static("hydrant-history-from");
-/// The text that leads to the next page.
+/// The token of the next page.
 pub(crate) const NEXT_PAGE: HeaderName = HeaderName::from_static("hydrant-next-page");
 /// The number of transactions of a page by time.
 pub(crate) const PAGE_COUNT: HeaderName = HeaderName::from_static("x-page-count");

@@ -74,7 +74,7 @@ const PREVIOUS_OUTPOINTS: Param = Param::new(
     "resolve_previous_outpoints",
     Query,
     OneOf(&["no", "light", "full"]),
-    "What inputs have of the outputs that they spend: light has the address and the amount. Default: no.",
+    "The members of a spent output that its input has: light adds the address and the amount. Default: no.",
 );
 const BLOCK_HASH: Param = Param::new(
     "blockHash",
@@ -147,7 +147,7 @@ pub(crate) const ROUTES: &[Route] = &[
         schema: "Utxos",
         response: ResponseKind::Custom(VIRTUAL),
         links: &[],
-        build_call: calls::get_utxos_of_addresses,
+        build_call: calls::list_utxos,
     },
     Route {
         method: HttpMethod::Get,

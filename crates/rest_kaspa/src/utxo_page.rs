@@ -20,7 +20,7 @@ struct UtxoPage {
     next: Option<String>,
 }
 
-/// The result of the method.
+/// The result of `restGetUtxoPage`.
 #[derive(Deserialize)]
 struct PageResult<'a> {
     next: Option<String>,

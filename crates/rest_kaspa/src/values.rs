@@ -1,4 +1,4 @@
-//! How results become responses: the state that they are read from, and their transforms.
+//! The conversion of results into responses: the state that each is read from, and transforms.
 
 use ledger::Commitment;
 use rest::{CustomResponse, ETagSource, JSON_MEDIA, ValueResponse};
@@ -36,11 +36,11 @@ pub(crate) const UTXO_PAGE_VALUE: ValueResponse = ValueResponse {
     ..VIRTUAL_VALUE
 };
 
-/// A value of the sink.
+/// A value that is read from the sink.
 pub(crate) const SINK_VALUE: ValueResponse =
     ValueResponse { commitment: Some(Commitment::Confirmed), ..ValueResponse::for_state("block") };
 
-/// A value of the history.
+/// A value that is read from the history.
 pub(crate) const HISTORY_VALUE: ValueResponse = ValueResponse {
     commitment: Some(Commitment::Confirmed),
     ..ValueResponse::for_state("transaction")

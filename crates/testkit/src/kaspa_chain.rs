@@ -21,13 +21,13 @@ pub const DEPTH: usize = 100;
 pub struct Payment {
     /// The address that it pays to.
     pub to: KaspaAddress,
-    /// The amount.
+    /// The amount in sompi.
     pub sompi: u64,
 }
 
 /// A chain, and its blocks as the test made them.
 pub struct TestChain {
-    /// The chain.
+    /// The chain that readers see.
     pub chain: Chain,
     /// The time of the blocks that contain the next transactions, in Unix milliseconds.
     pub block_time_ms: u64,

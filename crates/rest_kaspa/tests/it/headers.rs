@@ -1,4 +1,4 @@
-//! The headers of responses: the position, what is proven, the reach of the history, `ETag`s.
+//! The headers of responses: the position, the proven block, the start of the history, `ETag`s.
 
 use hyper::StatusCode;
 use kaspa::UtxoChanges;

@@ -1,7 +1,7 @@
 //! The values behind the routes of REST, in the shapes of api.kaspa.org: the methods `rest…`.
 //!
-//! The names of members are those of kaspa-rest-server: camel case for what it takes from kaspad, snake case for what it
-//! takes from its database. So are texts in place of numbers: amounts of UTXOs, not of balances.
+//! Members have the names of kaspa-rest-server: camel case in values from kaspad, snake case in values from its database.
+//! Amounts and scores of UTXOs are strings, amounts of balances and of transactions are numbers.
 //! An address with the prefix of another network is refused, as there. The other methods accept it.
 //! The results have no position. A caller that needs it pins the API ([`jsonrpc::Api::pinned`]) for the call and for the
 //! position.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::api::kaspa_api::KaspaApi;
 
-/// Decimal places of a coin: 10^8 sompi.
+/// Decimal places of a coin: one coin has 10^8 sompi.
 const COIN_PLACES: u32 = 8;
 /// Sompi of a hundredth of a billion coins.
 const HUNDREDTH_BILLION_SOMPI: u64 = 10_u64.pow(COIN_PLACES + 9 - 2);
@@ -74,7 +74,7 @@ pub(super) fn get_coin_supply(api: &KaspaApi, params: Params<'_>) -> MethodResul
     })
 }
 
-/// Runs `restGetCirculatingCoins [inBillion]`: a text with coins, or with billions of them to two places.
+/// Runs `restGetCirculatingCoins [inBillion]`: a string with the number of coins, or of billions of coins to two places.
 pub(super) fn get_circulating_coins(api: &KaspaApi, params: Params<'_>) -> MethodResult {
     let (is_in_billion,): (Option<bool>,) = params.parse(0)?;
     let sompi = circulating_sompi(api);
@@ -134,7 +134,7 @@ fn circulating_sompi(api: &KaspaApi) -> u64 {
     api.chain.utxos.view(Commitment::Processed).meta().supply.sompi
 }
 
-/// A number of units of 10^-`places`, without zeros at its end, and at least one place.
+/// Formats units of 10^-`places` without trailing zeros, with at least one place.
 fn format_decimal(units: u64, places: u32) -> String {
     let one = 10_u64.pow(places);
     let fraction = format!("{:0width$}", units % one, width = places as usize);

@@ -33,16 +33,16 @@ pub(super) struct TransactionOptions {
     pub(super) previous_outpoints: PreviousOutpoints,
 }
 
-/// What is written of the output that an input spends.
+/// The members of a spent output that are written with its input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum PreviousOutpoints {
-    /// Nothing but its name.
+    /// Only the transaction and the index.
     #[default]
     No,
-    /// Its address and its amount.
+    /// The address and the amount, too.
     Light,
-    /// All of it.
+    /// All members of the output.
     Full,
 }
 

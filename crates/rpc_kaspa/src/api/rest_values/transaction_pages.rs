@@ -24,7 +24,7 @@ struct PageOptions {
 
 #[derive(Serialize)]
 struct TransactionPage {
-    /// The text that leads to the next page. `None` if the history has no more of them.
+    /// The token of the next page. `None` if the history has no older transaction.
     next: Option<String>,
     /// The DAA score and the index of each.
     positions: Vec<(u64, u32)>,

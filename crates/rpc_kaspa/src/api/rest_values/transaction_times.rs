@@ -22,7 +22,7 @@ use super::transaction_pages::read_limit;
 use crate::api::kaspa_api::KaspaApi;
 use crate::api::rest_limits::SORTED_TRANSACTIONS_MAX;
 
-/// Transactions that are read between two looks at the time.
+/// Transactions that are read between two checks of the time slice.
 const STEP_TRANSACTIONS: usize = 64;
 
 #[derive(Default, Deserialize)]
@@ -34,14 +34,14 @@ struct PageOptions {
     after: u64,
 }
 
-/// The times that a page has.
+/// The times that a page covers.
 #[derive(Clone, Copy)]
 enum TimeRange {
-    /// The newest ones.
+    /// The newest times.
     All,
-    /// The newest ones before a time.
+    /// The newest times before this one.
     Before(u64),
-    /// The oldest ones after a time.
+    /// The oldest times after this one.
     After(u64),
 }
 

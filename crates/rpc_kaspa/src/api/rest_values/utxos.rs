@@ -20,7 +20,7 @@ use crate::api::kaspa_api::KaspaApi;
 use crate::api::options::page_entries;
 use crate::api::utxo_page::{encode_cursor, parse_cursor};
 
-/// UTXOs that are read between two looks at the time: some 50 KB.
+/// UTXOs that are read between two checks of the time slice: some 50 KB.
 const STEP_UTXOS: usize = 128;
 
 #[derive(Default, Deserialize)]
@@ -30,7 +30,7 @@ struct PageOptions {
     page: Option<String>,
 }
 
-/// A page, and the text that leads to the next one.
+/// A page, and the token of the next one.
 #[derive(Serialize)]
 struct UtxoEntries {
     next: Option<String>,
