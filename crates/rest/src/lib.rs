@@ -1,6 +1,7 @@
 //! REST for any API of [`jsonrpc`]: a second interface to its methods, for scripts, spreadsheets and HTTP caches.
 //!
-//! In: requests for the paths of an API, on the port of JSON-RPC ([`jsonrpc::HttpApi`]), and the [`RouteTable`] of a [`RestApi`].
+//! In: requests for the paths of an API, on the port of JSON-RPC ([`jsonrpc::HttpApi`]), and the [`RouteTable`] of a
+//! [`RestApi`].
 //! Out: the result of a [`Route`]'s method without its envelope. The slot and the commitment are in headers. The
 //! OpenAPI document, the page to try the API and the metrics are made from the same table.
 //! Bounds: those of the methods, which run as for JSON-RPC, with the same limits and cancellation. In addition, up to

@@ -92,8 +92,8 @@ impl StatePosition {
         match history.newest_block() {
             Some(newest) => Self {
                 chain_block: newest.hash,
-                daa_score: newest.daa_score,
-                blue_score: newest.blue_score,
+                daa_score: newest.header.daa_score,
+                blue_score: newest.header.blue_score,
                 is_virtual: false,
                 history_from: history.first_daa_score(),
             },

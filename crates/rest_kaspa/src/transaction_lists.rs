@@ -63,7 +63,11 @@ impl PageTimes {
         if !self.is_full {
             return;
         }
-        headers.extend(self.newest.map(|time_ms| (NEXT_PAGE_AFTER, time_ms.into())));
-        headers.extend(self.oldest.map(|time_ms| (NEXT_PAGE_BEFORE, time_ms.into())));
+        if let Some(newest) = self.newest {
+            headers.insert(NEXT_PAGE_AFTER, newest.into());
+        }
+        if let Some(oldest) = self.oldest {
+            headers.insert(NEXT_PAGE_BEFORE, oldest.into());
+        }
     }
 }

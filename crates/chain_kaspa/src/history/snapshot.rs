@@ -15,8 +15,6 @@ use imbl::{OrdMap, OrdSet, Vector};
 use kaspa::{AcceptedTransaction, Hash, Header};
 use ledger::Address;
 
-use crate::status::ChainPoint;
-
 /// Estimated bytes of an entry in an index, with its share of the tree's nodes.
 const ID_ENTRY_BYTES: usize = 80;
 const SCRIPT_ENTRY_BYTES: usize = 48;
@@ -66,6 +64,15 @@ pub struct HistoryPage<'a> {
     pub transactions: Vec<HistoryTransaction<'a>>,
     /// The position before which the next page starts. `None` if no retained transaction is older.
     pub next_before: Option<TransactionPosition>,
+}
+
+/// The newest block of a history.
+#[derive(Clone, Copy, Debug)]
+pub struct NewestBlock<'a> {
+    /// The hash of the chain block.
+    pub hash: Hash,
+    /// The header of the chain block.
+    pub header: &'a Header,
 }
 
 /// An immutable version of the history.
@@ -221,14 +228,9 @@ impl HistorySnapshot {
     }
 
     /// Returns the newest block, up to which the history reaches.
-    pub fn newest_block(&self) -> Option<ChainPoint> {
+    pub fn newest_block(&self) -> Option<NewestBlock<'_>> {
         let HistoryBlock { hash, header, .. } = self.blocks.back()?.as_ref();
-        Some(ChainPoint {
-            hash: *hash,
-            daa_score: header.daa_score,
-            blue_score: header.blue_score,
-            timestamp_ms: header.timestamp_ms,
-        })
+        Some(NewestBlock { hash: *hash, header })
     }
 
     /// Returns the number of retained blocks.
