@@ -81,7 +81,12 @@ impl RestApi for KaspaRest {
             }
             method::GET_TRANSACTION => respond_transaction(context, params, call).await,
             method::GET_CIRCULATING_COINS => respond_text(context, &call).await,
-            method::GET_HEALTH => health::respond(context, &call).await,
+            method::GET_HEALTH => {
+                let position = find_position(context, Commitment::Confirmed);
+                let mut response = health::respond(context, &call).await?;
+                position.write(response.headers_mut());
+                Ok(response)
+            }
             method::GET_BLUE_SCORE => {
                 let position = find_position(context, Commitment::Confirmed);
                 respond_at(context, params, call, &SINK_VALUE, position).await

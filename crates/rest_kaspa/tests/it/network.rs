@@ -75,4 +75,5 @@ async fn a_node_that_is_not_in_sync_is_not_healthy() {
     assert_eq!((health.status, health.json()), (StatusCode::SERVICE_UNAVAILABLE, expected));
     let sink = status.sink.hash.to_string();
     assert_eq!(health.header("hydrant-proven-block"), Some(sink.as_str()));
+    assert_eq!(health.header("hydrant-chain-block"), Some(sink.as_str()));
 }
