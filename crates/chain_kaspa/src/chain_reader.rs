@@ -26,6 +26,17 @@ impl ChainReader {
         Self { utxos, history, status }
     }
 
+    /// Returns a reader that stays at the UTXO sets, the history and the status that are the newest now: for several reads
+    /// of one version. The history and the status may be those of the publication before or after that of the UTXO sets.
+    #[must_use]
+    pub fn pin(&self) -> Self {
+        Self {
+            utxos: self.utxos.pin(),
+            history: Arc::new(ArcSwap::new(self.history.load_full())),
+            status: Arc::new(ArcSwap::new(self.status.load_full())),
+        }
+    }
+
     /// Returns the recent transactions of the selected chain. Cost: a reference count.
     pub fn history(&self) -> Arc<HistorySnapshot> {
         self.history.load_full()

@@ -37,7 +37,8 @@ pub use chain_reader::ChainReader;
 pub use config::{ChainConfig, DEPTH_DEFAULT, DEPTH_LIMIT, VirtualLimits};
 pub use event::{ChainEvent, Tips};
 pub use history::{
-    HistoryLimits, HistoryPage, HistorySnapshot, HistoryTransaction, TransactionPosition,
+    HistoryLimits, HistoryPage, HistorySnapshot, HistoryTransaction, NewestBlock,
+    TransactionPosition,
 };
 pub use ledger_block::LedgerBlock;
 pub use loader::{ChainLoader, LoadError, hash_utxos};

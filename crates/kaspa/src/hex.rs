@@ -36,6 +36,13 @@ pub(crate) fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Returns two lower-case digits for each byte.
+pub fn encode_hex(bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    encode_into(bytes, &mut text);
+    String::from_utf8(text).unwrap_or_else(|_| unreachable!("digits"))
+}
+
 /// Decodes exactly `N` bytes.
 pub(crate) fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], HexError> {
     if text.len() != 2 * N {
@@ -78,6 +85,7 @@ mod tests {
         let mut text = Vec::new();
         encode_into(&[0, 255, 0xab], &mut text);
         assert_eq!(text, b"00ffab");
+        assert_eq!(encode_hex(&[0, 255, 0xab]), "00ffab");
         assert_eq!(decode("0"), Err(HexError::Odd { digits: 1 }));
         assert_eq!(decode("0g"), Err(HexError::NotADigit { at: 1 }));
         assert_eq!(decode("+1"), Err(HexError::NotADigit { at: 0 }));

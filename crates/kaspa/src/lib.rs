@@ -34,7 +34,7 @@ pub use borsh::{
 pub use encoding::Encoding;
 pub use hash::Hash;
 pub use header::{BlueWork, Header, InvalidParents, ParentLevels, Parents};
-pub use hex::HexError;
+pub use hex::{HexError, encode_hex};
 pub use json::{
     JSON_LIST_TAIL, JsonAddresses, JsonRequest, JsonServerMessage, encode_json_balance,
     encode_json_balances_head, encode_json_failure, encode_json_pong, encode_json_sink,

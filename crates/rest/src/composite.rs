@@ -1,7 +1,5 @@
 //! Routes that combine the results of several cheap methods, each under its name, all from one view.
 
-use std::sync::Arc;
-
 use http_server::ResponseBody;
 use hyper::Response;
 use jsonrpc::Api;
@@ -21,8 +19,8 @@ pub(crate) async fn respond<A: Api>(
     call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
     let MethodCall::Composite(calls) = call else { return Err(RpcError::internal().into()) };
-    let pinned = Arc::new(context.server.pinned());
-    let context = &RequestContext { server: &pinned, ..*context };
+    let pinned = context.pinned_server();
+    let context = &context.with_server(&pinned);
     let commitment = requested_commitment(params);
     let response_context = ResponseContext::for_state(context.slot(commitment), commitment);
     let mut body = Vec::new();

@@ -8,13 +8,18 @@ pub(crate) const RAW: &str = "application/octet-stream";
 /// The media type of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
-    Json,
+    /// That of the route: JSON, or a text.
+    Main,
     Raw,
 }
 
-/// The client's preferred media type: JSON, unless `Accept` names raw bytes with at least the same quality. `None`
-/// if it accepts no available type.
-pub(crate) fn negotiate_media(headers: &HeaderMap, has_raw: bool) -> Option<Media> {
+/// The client's preferred media type: that of the route, unless `Accept` names raw bytes with at least the same quality.
+/// `None` if it accepts no available type.
+pub(crate) fn negotiate_media(
+    headers: &HeaderMap,
+    main_media: &str,
+    has_raw: bool,
+) -> Option<Media> {
     let ranges: Vec<&str> = headers
         .get_all(header::ACCEPT)
         .iter()
@@ -24,18 +29,18 @@ pub(crate) fn negotiate_media(headers: &HeaderMap, has_raw: bool) -> Option<Medi
         .filter(|range| !range.is_empty())
         .collect();
     if ranges.is_empty() {
-        return Some(Media::Json);
+        return Some(Media::Main);
     }
-    let json = MediaQuality::for_media(&ranges, "application/json");
+    let main = MediaQuality::for_media(&ranges, main_media);
     let raw = if has_raw { MediaQuality::for_media(&ranges, RAW) } else { MediaQuality::default() };
-    let is_raw = raw.q > json.q
+    let is_raw = raw.q > main.q
         || (raw.q > 0
-            && raw.q == json.q
+            && raw.q == main.q
             && raw.is_named
-            && (!json.is_named || raw.position < json.position));
-    match (is_raw, json.q > 0) {
+            && (!main.is_named || raw.position < main.position));
+    match (is_raw, main.q > 0) {
         (true, _) => Some(Media::Raw),
-        (false, true) => Some(Media::Json),
+        (false, true) => Some(Media::Main),
         (false, false) => None,
     }
 }
@@ -79,10 +84,11 @@ mod tests {
     use hyper::header::HeaderValue;
 
     use super::*;
+    use crate::headers::JSON_MEDIA;
 
     #[test]
     fn the_media_type_with_the_highest_quality_is_chosen() {
-        let json = Some(Media::Json);
+        let json = Some(Media::Main);
         let raw = Some(Media::Raw);
         for (accept, has_raw, expected) in [
             ("", true, json),
@@ -106,8 +112,16 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(negotiate_media(&headers, has_raw), expected, "{accept} {has_raw}");
+            assert_eq!(
+                negotiate_media(&headers, JSON_MEDIA, has_raw),
+                expected,
+                "{accept} {has_raw}"
+            );
         }
-        assert_eq!(negotiate_media(&HeaderMap::new(), true), json);
+        assert_eq!(negotiate_media(&HeaderMap::new(), JSON_MEDIA, true), json);
+        let accept = HeaderValue::from_static("text/*");
+        let headers = HeaderMap::from_iter([(header::ACCEPT, accept)]);
+        assert_eq!(negotiate_media(&headers, "text/plain", false), Some(Media::Main));
+        assert_eq!(negotiate_media(&headers, JSON_MEDIA, false), None);
     }
 }

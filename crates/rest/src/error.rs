@@ -1,71 +1,21 @@
-//! Errors: one shape, with JSON-RPC's code and a stable name.
+//! Errors: one shape for each API, with JSON-RPC's code and a stable name.
 //!
 //! `{"error": {"code": -32602, "name": "invalid_params", "message": "…", "data": …}}`, `data` depends on the
-//! code. A missing object is missing at a slot. That slot and its commitment are in the headers, as for any response,
-//! and in `data` if the code has no other. Tables map a code to its HTTP status and name: [`COMMON_CODES`], and that of
-//! the API ([`ErrorCode`]).
+//! code. Another shape is in [`ErrorFormat`](crate::ErrorFormat). A missing object is missing at a slot. That slot and its
+//! commitment are in the headers, as for any response, and in `data` if the code has no other.
+//! Not here: the HTTP status and the name of a code (`error_codes`), shapes (`error_format`).
 
 use http_server::ResponseBody;
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
-use jsonrpc::error::{FOREIGN_PAGE, RpcError};
+use jsonrpc::error::RpcError;
 use ledger::{Commitment, Slot};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::error_codes::{ErrorCode, NOT_FOUND, all_codes};
+use crate::error_format::{ErrorFormat, ErrorParts, InvalidParam};
 use crate::headers::{COMMITMENT, JSON, NO_STORE, SLOT, commitment_name, slot_value};
-
-/// Our code for a missing object for which JSON-RPC returns null.
-const NOT_FOUND: i64 = -32044;
-
-/// The HTTP status and the name of a code.
-#[derive(Clone, Copy, Debug)]
-pub struct ErrorCode {
-    pub(crate) code: i64,
-    pub(crate) status: u16,
-    pub(crate) name: &'static str,
-}
-
-impl ErrorCode {
-    /// A code, its HTTP status, and a name that never changes.
-    pub const fn new(code: i64, status: u16, name: &'static str) -> Self {
-        Self { code, status, name }
-    }
-}
-
-const COMMON_CODES: &[ErrorCode] = &[
-    ErrorCode::new(-32700, 400, "parse_error"),
-    ErrorCode::new(-32600, 400, "invalid_request"),
-    ErrorCode::new(-32601, 404, "no_such_path"),
-    ErrorCode::new(-32602, 400, "invalid_params"),
-    ErrorCode::new(-32603, 500, "internal"),
-    ErrorCode::new(FOREIGN_PAGE, 403, "page_not_allowed"),
-];
-
-/// The codes of this interface.
-const OWN_CODES: &[ErrorCode] = &[ErrorCode::new(NOT_FOUND, 404, "not_found")];
-
-/// Every code, with those of an API.
-pub(crate) fn all_codes(of_api: &[ErrorCode]) -> impl Iterator<Item = &ErrorCode> {
-    COMMON_CODES.iter().chain(of_api).chain(OWN_CODES)
-}
-
-/// Names without a code in the table: errors of HTTP itself, overload, and codes that are not in the table.
-const OTHER_NAMES: &[&str] = &[
-    "body_too_large",
-    "body_too_slow",
-    "draining",
-    "header_too_long",
-    "method_denied",
-    "method_not_allowed",
-    "not_acceptable",
-    "not_implemented",
-    "origin_not_allowed",
-    "refused",
-    "too_busy",
-    "unauthorized",
-    "unsupported_media_type",
-    "uri_too_long",
-];
+use crate::param::ParamLocation;
 
 /// An error, which becomes a response with a JSON body.
 #[derive(Debug)]
@@ -74,7 +24,18 @@ pub struct ApiError {
     err: Box<RpcError>,
     /// The path or state in which a missing object does not exist.
     missing_at: Option<(Slot, Commitment)>,
+    /// The parameter that is the reason.
+    param: Option<Box<InvalidParam>>,
     headers: Vec<(header::HeaderName, HeaderValue)>,
+}
+
+/// The error codes of an API, and the JSON shape of its errors.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorStyle {
+    /// The codes of its methods' errors, apart from those of JSON-RPC. One with a code of JSON-RPC replaces it.
+    pub codes: &'static [ErrorCode],
+    /// The JSON shape of the errors.
+    pub format: ErrorFormat,
 }
 
 /// The source of the status and the name of an error.
@@ -88,14 +49,16 @@ enum ErrorKind {
 
 impl ApiError {
     fn new(kind: ErrorKind, err: RpcError) -> Self {
-        Self { kind, err: Box::new(err), missing_at: None, headers: Vec::new() }
+        Self { kind, err: Box::new(err), missing_at: None, param: None, headers: Vec::new() }
     }
 
     fn http(status: StatusCode, name: &'static str, err: RpcError) -> Self {
         Self::new(ErrorKind::Http(status, name), err)
     }
 
-    fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
+    /// Adds a header to the response.
+    #[must_use]
+    pub fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
@@ -103,6 +66,29 @@ impl ApiError {
     /// Creates the error of an invalid parameter.
     pub fn invalid(message: impl Into<String>) -> Self {
         RpcError::invalid_params(message).into()
+    }
+
+    /// Creates the error of an invalid parameter, with the value that the client sent.
+    pub(crate) fn invalid_param(
+        location: ParamLocation,
+        name: &'static str,
+        input: String,
+        message: String,
+    ) -> Self {
+        let param = Some(Box::new(InvalidParam { location, name, input }));
+        Self { param, ..Self::invalid(message) }
+    }
+
+    /// Replaces the message for people.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.err.message = message.into();
+        self
+    }
+
+    /// Whether it is the error of an object that does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.err.code == NOT_FOUND
     }
 
     /// Creates the error of an object that does not exist.
@@ -116,8 +102,9 @@ impl ApiError {
         self
     }
 
-    pub(crate) fn no_route() -> Self {
-        RpcError::new(-32601, "no such path; /v1/ lists them").into()
+    /// The path does not exist. `explorer` is the page that lists all paths.
+    pub(crate) fn no_route(explorer: &str) -> Self {
+        RpcError::new(-32601, format!("no such path; {explorer} lists them")).into()
     }
 
     /// The path does not have this method.
@@ -169,9 +156,9 @@ impl ApiError {
         Self::http(status, name, RpcError::invalid_request(message))
     }
 
-    /// The response. `codes` are those of the API.
-    pub(crate) fn into_response(mut self, codes: &[ErrorCode]) -> Response<ResponseBody> {
-        let (status, name) = self.status_and_name(codes);
+    /// The response in the style of an API.
+    pub(crate) fn into_response(mut self, style: ErrorStyle) -> Response<ResponseBody> {
+        let (status, name) = self.status_and_name(style.codes);
         if let (StatusCode::NOT_FOUND, Some((slot, commitment))) = (status, self.missing_at) {
             let commitment = commitment_name(commitment);
             let data = || json!({ "slot": slot, "commitment": commitment });
@@ -179,13 +166,14 @@ impl ApiError {
             self.headers.push((SLOT, slot_value(slot)));
             self.headers.push((COMMITMENT, HeaderValue::from_static(commitment)));
         }
-        let mut err = json!({
-            "code": self.err.code, "name": name, "message": self.err.message,
+        let body = style.format.body(ErrorParts {
+            code: self.err.code,
+            name,
+            message: &self.err.message,
+            data: self.err.data,
+            param: self.param.as_deref(),
         });
-        if let Some(data) = self.err.data {
-            err["data"] = data;
-        }
-        let mut text = json!({ "error": err }).to_string();
+        let mut text = body.to_string();
         text.push('\n');
         let mut response = Response::new(ResponseBody::from(bytes::Bytes::from(text)));
         *response.status_mut() = status;
@@ -218,31 +206,4 @@ impl From<RpcError> for ApiError {
         }
         Self::new(ErrorKind::Code, err)
     }
-}
-
-/// The schema of an error of an API with these codes.
-pub(crate) fn schema(codes: &[ErrorCode]) -> Value {
-    let mut names: Vec<&str> = all_codes(codes).map(|known| known.name).collect();
-    names.extend(OTHER_NAMES);
-    names.sort_unstable();
-    names.dedup();
-    json!({
-        "type": "object",
-        "description": "An error response.",
-        "required": ["error"],
-        "properties": { "error": {
-            "type": "object",
-            "description": "The error.",
-            "required": ["code", "name", "message"],
-            "properties": {
-                "code": { "type": "integer", "format": "int64",
-                    "description": "The code of JSON-RPC, or -32044 where JSON-RPC would return null." },
-                "name": { "type": "string", "enum": names,
-                    "description": "A stable name, for programs." },
-                "message": { "type": "string", "description": "A message for people." },
-                "data": { "description": "Details, in a shape that depends on the code. A 404 without \
-                    details in JSON-RPC has `{\"slot\", \"commitment\"}`, at which the object does not exist." },
-            },
-        } },
-    })
 }

@@ -1,13 +1,14 @@
-//! The page at `/v1/`: every route with its parameters, a form to send a request, the same request as a `curl`
+//! The page to try the API: every route with its parameters, a form to send a request, the same request as a `curl`
 //! command, and the response.
 //!
 //! Self-contained: it includes its style and script and loads nothing from other servers. Its script takes the
-//! description of responses and the example values from `/v1/openapi.json`.
+//! description of responses and the example values from the OpenAPI document.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::api_paths::ApiPaths;
 use crate::param::{Param, ParamLocation, ParamType, TextFormat};
 use crate::route::{HttpMethod, Route};
 use crate::route_table::RouteTable;
@@ -19,16 +20,19 @@ const HEAD: &str = r#"<!doctype html>
 
 const INTRODUCTION: &str = r#"</head><body>
 <header><h1>Hydrant <small>REST</small></h1>
-<p>State and history of a ledger. For programs: <a href="/v1/openapi.json">openapi.json</a>. Each response has its slot
-and commitment in <code>Hydrant-Slot</code> and <code>Hydrant-Commitment</code>. Lists come in pages: to get the next
-page, send the <code>paginationKey</code> as <code>cursor</code>.</p></header>
+<p>State and history of a ledger. For programs: <a href="{openapi}">openapi.json</a>. Each response has its slot
+and commitment in <code>Hydrant-Slot</code> and <code>Hydrant-Commitment</code>. {pages}</p></header>
 <main>"#;
+
+/// The path of the OpenAPI document in the page's script.
+const OPENAPI_PATH: &str = "{openapi}";
 
 /// The page of an API. All texts in it are ours and have no characters that HTML would need to escape.
 pub fn explorer_page(table: &RouteTable) -> String {
     let mut html = HEAD.to_owned();
     html += &format!("<style>\n{}</style>\n", include_str!("explorer/style.css"));
-    html += INTRODUCTION;
+    let ApiPaths { explorer, openapi, .. } = table.paths;
+    html += &INTRODUCTION.replace(OPENAPI_PATH, openapi).replace("{pages}", table.pages_doc);
     html += "<nav>";
     for tag in table.tags {
         html += &format!("<b>{}</b>\n", tag.name);
@@ -37,7 +41,7 @@ pub fn explorer_page(table: &RouteTable) -> String {
             // Writing to a String does not fail.
             let _ = writeln!(
                 html,
-                "<a href=\"/v1/#{}\"><span class={class}>{verb}</span>{}</a>",
+                "<a href=\"{explorer}#{}\"><span class={class}>{verb}</span>{}</a>",
                 route.id, route.summary
             );
         }
@@ -49,7 +53,8 @@ pub fn explorer_page(table: &RouteTable) -> String {
         routes.for_each(|route| write_route(&mut html, route));
     }
     html += "</div></main>\n";
-    html + &format!("<script>\n{}</script></body></html>\n", include_str!("explorer/script.js"))
+    let script = include_str!("explorer/script.js").replace(OPENAPI_PATH, openapi);
+    html + &format!("<script>\n{script}</script></body></html>\n")
 }
 
 fn method_labels(route: &Route) -> (&'static str, &'static str) {

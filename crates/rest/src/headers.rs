@@ -21,7 +21,9 @@ pub(crate) const IMMUTABLE: HeaderValue =
     HeaderValue::from_static("public, max-age=31536000, immutable");
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const VARY: HeaderValue = HeaderValue::from_static("accept, accept-encoding");
-pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The media type of JSON.
+pub const JSON_MEDIA: &str = "application/json";
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static(JSON_MEDIA);
 
 /// The value of a header with a slot. `HeaderValue::from` allocates twice, this once.
 pub(crate) fn slot_value(slot: Slot) -> HeaderValue {

@@ -4,7 +4,6 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::error;
 use crate::openapi_responses::{headers, responses};
 use crate::param::{Limits, Param, ParamLocation, ParamType};
 use crate::rest_api::Examples;
@@ -30,7 +29,7 @@ pub fn build_openapi(table: &RouteTable, examples: &Examples, limits: Limits) ->
         path[verb] = operation(table, route, examples, limits);
     }
     let mut schemas = Map::new();
-    schemas.insert("Error".to_owned(), error::schema(table.error_codes));
+    schemas.insert("Error".to_owned(), table.errors.format.schema(table.errors.codes));
     schemas.extend((table.schemas)().into_iter().map(|(name, schema)| (name.to_owned(), schema)));
     let description = format!("{} {DESCRIPTION}", table.summary);
     json!({

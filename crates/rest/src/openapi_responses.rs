@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::error::all_codes;
+use crate::error_codes::all_codes;
 use crate::param::ParamLocation;
 use crate::route::{HttpMethod, Link, RequestBody, ResponseKind, Route};
 use crate::route_table::RouteTable;
@@ -10,7 +10,7 @@ use crate::route_table::RouteTable;
 /// The responses of a route, by status.
 pub(crate) fn responses(table: &RouteTable, route: &Route) -> Value {
     let schema = json!({ "$ref": format!("#/components/schemas/{}", route.schema) });
-    let mut content = json!({ "application/json": { "schema": schema } });
+    let mut content = json!({ route.response.media(): { "schema": schema } });
     if route.response.has_raw() {
         content["application/octet-stream"] =
             json!({ "schema": { "type": "string", "format": "binary" } });
@@ -23,6 +23,9 @@ pub(crate) fn responses(table: &RouteTable, route: &Route) -> Value {
         "Cache-Control": header("CacheControl"),
         "Vary": header("Vary"),
     });
+    for own in table.headers {
+        headers[own.name] = header(own.name);
+    }
     let is_accepted = matches!(route.response, ResponseKind::Accepted(_));
     let mut not_modified_headers = headers.clone();
     if is_accepted {
@@ -54,7 +57,7 @@ pub(crate) fn responses(table: &RouteTable, route: &Route) -> Value {
         });
         responses.insert("304".to_owned(), not_modified);
     }
-    let mut statuses: Vec<u16> = all_codes(table.error_codes).map(|known| known.status).collect();
+    let mut statuses: Vec<u16> = all_codes(table.errors.codes).map(|known| known.status).collect();
     statuses.extend([401, 403, 406, 414, 415, 429, 431, 501]);
     if route.body != RequestBody::None {
         statuses.extend([408, 413]);
@@ -101,6 +104,9 @@ pub(crate) fn headers(table: &RouteTable) -> Value {
         "RetryAfter": { "description": "Seconds until the client should try again.", "required": true,
             "schema": { "type": "integer", "minimum": 1 } },
     });
+    for own in table.headers {
+        headers[own.name] = text(own.doc);
+    }
     for route in table.routes {
         if let ResponseKind::Accepted(accepted) = &route.response {
             headers["Location"] = json!({ "description": accepted.location_doc, "required": true,
@@ -137,7 +143,7 @@ fn links(route: &Route) -> Option<Value> {
 }
 
 fn error_response(table: &RouteTable, status: u16) -> Value {
-    let of_status = all_codes(table.error_codes).filter(|known| known.status == status);
+    let of_status = all_codes(table.errors.codes).filter(|known| known.status == status);
     let names: Vec<&str> = of_status.map(|known| known.name).collect();
     let description = match status {
         401 => "unauthorized: an API key is needed, and is missing or not valid".to_owned(),

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 /// Characters of an invalid value that an error message quotes.
-const ERROR_VALUE_CHARS_MAX: usize = 96;
+pub(crate) const ERROR_VALUE_CHARS_MAX: usize = 96;
 
 /// A parameter of a route's requests.
 #[derive(Clone, Copy, Debug)]

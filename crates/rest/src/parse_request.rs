@@ -10,7 +10,7 @@ use hyper::header::HeaderValue;
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
-use crate::param::{Limits, Param, ParamLocation, ParamType};
+use crate::param::{ERROR_VALUE_CHARS_MAX, Limits, Param, ParamLocation, ParamType};
 use crate::params::Params;
 use crate::route::{RequestBody, Route};
 
@@ -90,7 +90,9 @@ impl Params {
         let members = members.map_err(|err| ApiError::invalid(format!("invalid body: {err}")))?;
         for (name, value) in members {
             let param = find_param(route, ParamLocation::Body, &name)?;
-            self.insert_checked(param, value, limits)?;
+            let checked = param.kind.check(&value, limits);
+            checked.map_err(|err| refuse(param, &value.to_string(), &err))?;
+            self.insert_once(param, value)?;
         }
         Ok(())
     }
@@ -117,28 +119,30 @@ impl Params {
             ParamType::List(..) => {
                 let count = 1 + text.bytes().filter(|byte| *byte == b',').count();
                 let counted = param.kind.check_count(count, limits);
-                counted.map_err(|err| ApiError::invalid(format!("{name}{err}")))?;
+                counted.map_err(|err| refuse(param, text, &err))?;
                 text.split(',').collect()
             }
             _ => text.into(),
         };
-        self.insert_checked(param, value, limits)
+        let checked = param.kind.check(&value, limits);
+        checked.map_err(|err| refuse(param, text, &err))?;
+        self.insert_once(param, value)
     }
 
-    fn insert_checked(
-        &mut self,
-        param: &Param,
-        value: Value,
-        limits: Limits,
-    ) -> Result<(), ApiError> {
+    fn insert_once(&mut self, param: &Param, value: Value) -> Result<(), ApiError> {
         let name = param.name;
-        let checked = param.kind.check(&value, limits);
-        checked.map_err(|err| ApiError::invalid(format!("{name}{err}")))?;
-        if !self.insert(name, value) {
-            return Err(ApiError::invalid(format!("{name} occurs twice")));
+        if self.insert(name, value) {
+            return Ok(());
         }
-        Ok(())
+        Err(ApiError::invalid(format!("{name} occurs twice")))
     }
+}
+
+/// The error of an invalid value. `err` continues the name of the parameter.
+fn refuse(param: &Param, input: &str, err: &str) -> ApiError {
+    let Param { name, location, .. } = *param;
+    let end = input.char_indices().nth(ERROR_VALUE_CHARS_MAX).map_or(input.len(), |(end, _)| end);
+    ApiError::invalid_param(location, name, input[..end].to_owned(), format!("{name}{err}"))
 }
 
 fn find_param(

@@ -53,6 +53,16 @@ impl<A: Api> RequestContext<'_, A> {
         Ok(self.caller.call(self.server, method, &params.to_string(), options).await?)
     }
 
+    /// Returns a server with its state fixed at the current view, for several calls with results from one view.
+    pub fn pinned_server(&self) -> Arc<Server<A>> {
+        Arc::new(self.server.pinned())
+    }
+
+    /// Returns the context of the same request on another server.
+    pub fn with_server<'s>(&'s self, server: &'s Arc<Server<A>>) -> RequestContext<'s, A> {
+        RequestContext { server, ..*self }
+    }
+
     /// Calls a method that always has a short result. The result is buffered as a whole, without compression.
     ///
     /// Errors: those of the method; -32603 if `call` is not of one method.

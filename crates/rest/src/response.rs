@@ -54,14 +54,24 @@ pub(crate) fn requested_commitment(params: &Params) -> Commitment {
     }
 }
 
-/// Returns a response with a complete and short body, uncompressed, or 304 if the client has it.
+/// Returns a response with a complete and short body in JSON, uncompressed, or 304 if the client has it.
 pub fn json_response<A: Api>(
     context: &RequestContext<'_, A>,
     body: Vec<u8>,
     response_context: ResponseContext,
 ) -> Response<ResponseBody> {
+    short_response(context, body, JSON, response_context)
+}
+
+/// Returns a response with a complete and short body, uncompressed, or 304 if the client has it.
+pub fn short_response<A: Api>(
+    context: &RequestContext<'_, A>,
+    body: Vec<u8>,
+    media: HeaderValue,
+    response_context: ResponseContext,
+) -> Response<ResponseBody> {
     let etag = hash_etag(&body);
-    let mut response = with_etag(context, Bytes::from(body).into(), JSON, Some(etag));
+    let mut response = with_etag(context, Bytes::from(body).into(), media, Some(etag));
     write_context_headers(response.headers_mut(), response_context);
     response
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use http_server::ResponseBody;
 use hyper::Response;
+use hyper::header::HeaderMap;
 use jsonrpc::error::RpcError;
 use jsonrpc::{Api, Server};
 use ledger::Slot;
@@ -55,6 +56,9 @@ pub trait RestApi: Sized + Send + Sync + 'static {
     fn verified_slot(&self, _server: &Server<Self::Api>) -> Option<VerifiedSlot> {
         None
     }
+
+    /// Writes headers that every response has. Called on a thread that polls sockets.
+    fn write_headers(&self, _server: &Server<Self::Api>, _headers: &mut HeaderMap) {}
 
     /// Heap bytes in use, by `part` of `hydrant_memory_bytes`.
     fn memory(&self) -> Vec<(&'static str, u64)> {

@@ -26,7 +26,7 @@ use crate::headers::SLOT;
 use crate::metrics::RouteLabel;
 use crate::params::Params;
 use crate::response::{ResponseContext, not_modified, requested_commitment, write_context_headers};
-use crate::route::{MethodCall, ResponseKind, Route, SlotSource};
+use crate::route::{MethodCall, ResponseKind, Route, SlotSource, ValueResponse};
 
 /// Maximum number of remembered requests.
 const TEXTS_MAX: usize = 8_192;
@@ -184,13 +184,12 @@ impl WatchedResponse {
         request: WatchedRequest<'_>,
     ) -> Option<Self> {
         let WatchedRequest { key, route, params, call, media } = request;
-        let mut commitment = requested_commitment(params);
-        if let ResponseKind::Custom(custom) = &route.response {
-            commitment = custom.commitment;
-            if (custom.may_wait)(params) {
-                return None;
-            }
-        }
+        let commitment = match &route.response {
+            ResponseKind::Custom(custom) if (custom.may_wait)(params) => return None,
+            ResponseKind::Custom(custom) => custom.commitment,
+            ResponseKind::Value(ValueResponse { commitment: Some(commitment), .. }) => *commitment,
+            _ => requested_commitment(params),
+        };
         let wants_raw = media == Media::Raw;
         let options = ResponseOptions { wants_raw, ..ResponseOptions::default() };
         let watch = |method: &str, params: &serde_json::Value| {

@@ -7,6 +7,7 @@ use ledger::{Commitment, Slot};
 use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::headers::JSON_MEDIA;
 use crate::param::Param;
 use crate::params::Params;
 
@@ -19,12 +20,15 @@ pub enum HttpMethod {
     Post,
 }
 
+/// The segment of a path that is the version of an API.
+const VERSION: &str = "v1";
+
 /// A route: its requests, its method and its responses.
 #[derive(Debug)]
 pub struct Route {
     /// HTTP method of the route's requests.
     pub method: HttpMethod,
-    /// Below `/v1/`. Variables are in braces. Each is a full segment.
+    /// Below a root of the API ([`crate::ApiPaths`]). Variables are in braces. Each is a full segment.
     pub path: &'static str,
     /// The operation's id, from which generated clients derive names.
     pub id: &'static str,
@@ -60,7 +64,7 @@ pub struct Link {
 pub struct Tag {
     /// Its name, as people read it.
     pub name: &'static str,
-    /// First segments of their paths, after `/v1/`.
+    /// First segments of their paths, after a version (`v1`) if there is one.
     pub segments: &'static [&'static str],
 }
 
@@ -89,6 +93,8 @@ pub enum ResponseKind {
 /// A response of the API's own. Its context is the state.
 #[derive(Debug)]
 pub struct CustomResponse {
+    /// The media type of the response.
+    pub media: &'static str,
     /// The commitment of that state.
     pub commitment: Commitment,
     /// Whether a request waits for a change: such a request is always handled.
@@ -100,6 +106,8 @@ pub struct CustomResponse {
 pub struct ValueResponse {
     /// The object that a 404 names: "account".
     pub object: &'static str,
+    /// The commitment of the state. `None`: the parameter `commitment`.
+    pub commitment: Option<Commitment>,
     /// Source of the response's slot.
     pub slot: SlotSource,
     /// Source of the response's `ETag`.
@@ -189,7 +197,8 @@ impl Route {
 impl Tag {
     /// Whether a route is in this group.
     pub fn contains(&self, route: &Route) -> bool {
-        self.segments.contains(&route.path.split('/').nth(2).unwrap_or_default())
+        let mut segments = route.path.split('/').skip(1);
+        segments.find(|segment| *segment != VERSION).is_some_and(|it| self.segments.contains(&it))
     }
 }
 
@@ -197,6 +206,14 @@ impl ResponseKind {
     /// Whether `Accept: application/octet-stream` is supported.
     pub fn has_raw(&self) -> bool {
         self.raw_fields().is_some()
+    }
+
+    /// Returns the media type of a response that is not raw bytes.
+    pub(crate) fn media(&self) -> &'static str {
+        match self {
+            Self::Custom(custom) => custom.media,
+            Self::Value(_) | Self::Accepted(_) | Self::Composite => JSON_MEDIA,
+        }
     }
 
     /// Returns the fields next to raw bytes, if they are supported.
@@ -213,7 +230,7 @@ impl ValueResponse {
     pub const fn for_state(object: &'static str) -> Self {
         let slot = SlotSource::Context;
         let etag = ETagSource::BytesOrDependencies;
-        Self { object, slot, etag, raw: None, transform: None }
+        Self { object, commitment: None, slot, etag, raw: None, transform: None }
     }
 }
 

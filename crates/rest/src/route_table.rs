@@ -4,7 +4,8 @@
 use hyper::Method;
 use serde_json::Value;
 
-use crate::error::{ApiError, ErrorCode};
+use crate::api_paths::ApiPaths;
+use crate::error::{ApiError, ErrorStyle};
 use crate::route::{HttpMethod, Route, Tag};
 
 /// `Allow` of a path that can only be read.
@@ -17,14 +18,29 @@ pub struct RouteTable {
     pub summary: &'static str,
     /// A sentence about the responses that have an `ETag` at any length, for OpenAPI. May be empty.
     pub etag_doc: &'static str,
+    /// A sentence in HTML about the next page of a list, for the page to try the API. May be empty.
+    pub pages_doc: &'static str,
     /// Every route. A path without variables comes before a path with variables that would match it too.
     pub routes: &'static [Route],
     /// Every group of routes, in the order of the page.
     pub tags: &'static [Tag],
-    /// The codes of its methods' errors, apart from those of JSON-RPC.
-    pub error_codes: &'static [ErrorCode],
+    /// The paths of the API on the port of JSON-RPC.
+    pub paths: ApiPaths,
+    /// The codes and the shape of its errors.
+    pub errors: ErrorStyle,
+    /// Headers of its own, which each response may have.
+    pub headers: &'static [OwnHeader],
     /// Every schema by name: those of the routes, and those that they refer to.
     pub schemas: fn() -> Vec<(&'static str, Value)>,
+}
+
+/// A header that an API adds to its responses ([`crate::RestApi::write_headers`]).
+#[derive(Debug)]
+pub struct OwnHeader {
+    /// The name of the header.
+    pub name: &'static str,
+    /// The description, for OpenAPI.
+    pub doc: &'static str,
 }
 
 impl RouteTable {
@@ -35,7 +51,7 @@ impl RouteTable {
     ) -> Result<&'static Route, ApiError> {
         let mut found = self.routes.iter().filter(|route| route.matches(path).is_some());
         // A path without variables comes before one with them.
-        let first = found.next().ok_or_else(ApiError::no_route)?;
+        let first = found.next().ok_or_else(|| ApiError::no_route(self.paths.explorer))?;
         let verb = match *method {
             Method::GET | Method::HEAD => Some(HttpMethod::Get),
             Method::POST => Some(HttpMethod::Post),

@@ -32,8 +32,9 @@ use crate::{composite, value};
 ///
 /// use jsonrpc::HttpApi;
 /// use rest::{
-///     Examples, HttpMethod, Limits, MethodCall, Param, ParamLocation, ParamType, RequestBody,
-///     ResponseKind, Rest, RestApi, Route, RouteTable, Tag, ValueResponse, build_openapi, schema,
+///     ApiPaths, ErrorFormat, ErrorStyle, Examples, HttpMethod, Limits, MethodCall, Param,
+///     ParamLocation, ParamType, RequestBody, ResponseKind, Rest, RestApi, Route, RouteTable, Tag,
+///     ValueResponse, build_openapi, schema,
 /// };
 /// use serde_json::json;
 /// use testkit::toy_api::ToyApi;
@@ -49,6 +50,7 @@ use crate::{composite, value};
 ///     const TABLE: &'static RouteTable = &RouteTable {
 ///         summary: "Counters over REST.",
 ///         etag_doc: "",
+///         pages_doc: "",
 ///         routes: &[Route {
 ///             method: HttpMethod::Get,
 ///             path: "/v1/counters",
@@ -64,7 +66,9 @@ use crate::{composite, value};
 ///             },
 ///         }],
 ///         tags: &[Tag { name: "Counters", segments: &["counters"] }],
-///         error_codes: &[],
+///         paths: ApiPaths::V1,
+///         errors: ErrorStyle { codes: &[], format: ErrorFormat::Coded },
+///         headers: &[],
 ///         schemas: || vec![("Counters", schema::array("Counters.", schema::any("A counter.")))],
 ///     };
 /// }
@@ -141,23 +145,23 @@ impl<R: RestApi> Rest<R> {
         let found = R::TABLE.find_route(path, &request.head.method);
         *matched = found.as_ref().ok().copied();
         admitted?;
-        match path {
-            "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
+        if R::TABLE.paths.is_page(path) {
+            if !is_read {
                 return Err(ApiError::method_not_allowed(READ_METHODS));
             }
-            "/v1" | "/v1/" => return Ok(self.explorer.respond(headers)),
-            "/v1/openapi.json" => {
-                return Ok(self.openapi.get_or_build(&self.api, server).await?.respond(headers));
+            if R::TABLE.paths.is_explorer(path) {
+                return Ok(self.explorer.respond(headers));
             }
-            _ => {}
+            return Ok(self.openapi.get_or_build(&self.api, server).await?.respond(headers));
         }
         let route = found?;
         let has_raw = route.response.has_raw();
-        let media = negotiate_media(headers, has_raw).ok_or_else(|| {
+        let main_media = route.response.media();
+        let media = negotiate_media(headers, main_media, has_raw).ok_or_else(|| {
             ApiError::not_acceptable(if has_raw {
                 "application/json or application/octet-stream"
             } else {
-                "application/json"
+                main_media
             })
         })?;
         let body =
@@ -198,7 +202,7 @@ impl<R: RestApi> Rest<R> {
         call: MethodCall,
     ) -> Result<Response<ResponseBody>, ApiError> {
         match &route.response {
-            ResponseKind::Value(value) => value::respond(context, value, params, call).await,
+            ResponseKind::Value(value) => value::respond_value(context, value, params, call).await,
             ResponseKind::Accepted(accepted) => {
                 value::respond_accepted(context, accepted, params, call).await
             }
@@ -216,7 +220,8 @@ impl<R: RestApi> Rest<R> {
         result: Result<Response<ResponseBody>, ApiError>,
     ) -> Response<ResponseBody> {
         let ReceivedRequest { caller, is_head, started } = received;
-        let mut response = result.unwrap_or_else(|err| err.into_response(R::TABLE.error_codes));
+        let mut response = result.unwrap_or_else(|err| err.into_response(R::TABLE.errors));
+        self.api.write_headers(server, response.headers_mut());
         if let Some(verified) = self.api.verified_slot(server) {
             let headers = response.headers_mut();
             headers.insert(VERIFIED_SLOT, slot_value(verified.slot));
@@ -233,7 +238,7 @@ impl<R: RestApi> Rest<R> {
 
 impl<R: RestApi> HttpApi<R::Api> for Rest<R> {
     fn owns_path(&self, path: &str) -> bool {
-        path == "/v1" || path.starts_with("/v1/")
+        R::TABLE.paths.contains(path)
     }
 
     fn handle<'a>(
@@ -274,7 +279,7 @@ impl<R: RestApi> HttpApi<R::Api> for Rest<R> {
     fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody> {
         let err = ApiError::from_head_error(status, message);
         self.metrics.record(self.metrics.label(None), status, Duration::ZERO);
-        err.into_response(R::TABLE.error_codes)
+        err.into_response(R::TABLE.errors)
     }
 }
 
@@ -297,10 +302,9 @@ fn is_read(method: &Method) -> bool {
 
 /// The methods that a path allows.
 fn options<R: RestApi>(path: &str) -> Response<ResponseBody> {
-    let is_own = matches!(path, "/v1" | "/v1/" | "/v1/openapi.json");
-    let own = is_own.then_some(READ_METHODS);
+    let own = R::TABLE.paths.is_page(path).then_some(READ_METHODS);
     let Some(allow) = R::TABLE.allow_header(path).or(own) else {
-        return ApiError::no_route().into_response(R::TABLE.error_codes);
+        return ApiError::no_route(R::TABLE.paths.explorer).into_response(R::TABLE.errors);
     };
     let mut response = Response::new(ResponseBody::default());
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -66,14 +66,15 @@ impl ResponseSlots {
     }
 }
 
-/// Responds to a route of a value.
-pub(crate) async fn respond<A: Api>(
+/// Responds to a route of a value. For an API that responds itself, too ([`crate::RestApi::respond`]).
+pub async fn respond_value<A: Api>(
     context: &RequestContext<'_, A>,
     value: &ValueResponse,
     params: &Params,
     call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let slots = ResponseSlots::new(context.server, requested_commitment(params));
+    let commitment = value.commitment.unwrap_or_else(|| requested_commitment(params));
+    let slots = ResponseSlots::new(context.server, commitment);
     let options = response_options(context, value, params);
     if let Some(meta) = revalidate(context, &call, options)? {
         let mut response = not_modified();

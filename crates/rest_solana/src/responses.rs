@@ -1,7 +1,9 @@
 //! The conversion of results into responses: the source of the slot, the buffer of the `ETag`, raw bytes, transforms.
 
 use ledger::{Commitment, Slot};
-use rest::{AcceptedResponse, CustomResponse, ETagSource, RawField, SlotSource, ValueResponse};
+use rest::{
+    AcceptedResponse, CustomResponse, ETagSource, JSON_MEDIA, RawField, SlotSource, ValueResponse,
+};
 use serde_json::{Value, json};
 
 use crate::signature_page::signature_page;
@@ -20,6 +22,7 @@ pub(crate) const ACCOUNT: ValueResponse = ValueResponse {
 };
 pub(crate) const TRANSACTION_VALUE: ValueResponse = ValueResponse {
     object: "transaction",
+    commitment: None,
     slot: SlotSource::Value(read_transaction_slot),
     etag: ETagSource::Bytes(ACCOUNT_BYTES_MAX),
     raw: Some(&[]),
@@ -34,6 +37,7 @@ pub(crate) const SIGNATURES: ValueResponse = ValueResponse {
     ..STATE
 };
 pub(crate) const STATUS: CustomResponse = CustomResponse {
+    media: JSON_MEDIA,
     commitment: Commitment::Processed,
     may_wait: |params| params.number("waitMs").unwrap_or(0) > 0,
 };

@@ -7,8 +7,8 @@ use chain_solana::History;
 use http_server::ResponseBody;
 use hyper::Response;
 use rest::{
-    ApiError, ErrorCode, Examples, Limits, MethodCall, Params, RequestContext, RestApi, RouteTable,
-    VerifiedSlot,
+    ApiError, ApiPaths, ErrorCode, ErrorFormat, ErrorStyle, Examples, Limits, MethodCall, Params,
+    RequestContext, RestApi, RouteTable, VerifiedSlot,
 };
 use rpc_solana::{SolanaApi, SolanaServer};
 
@@ -42,9 +42,13 @@ impl RestApi for SolanaRest {
     const TABLE: &'static RouteTable = &RouteTable {
         summary: "State and history of a Solana ledger over REST.",
         etag_doc: "Accounts, lists in the response cache and finalized blocks always have one.",
+        pages_doc: "Lists come in pages: to get the next page, send the <code>paginationKey</code> as \
+                    <code>cursor</code>.",
         routes: routes::ROUTES,
         tags: routes::TAGS,
-        error_codes: ERROR_CODES,
+        paths: ApiPaths::V1,
+        errors: ErrorStyle { codes: ERROR_CODES, format: ErrorFormat::Coded },
+        headers: &[],
         schemas: schema::all,
     };
 

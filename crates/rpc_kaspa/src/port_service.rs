@@ -9,22 +9,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chain_kaspa::VirtualMode;
 use http_server::{ClientRefusal, HttpRequest, HttpService, ResponseBody, response, text_response};
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Response, StatusCode};
 use kaspa::{Encoding, Network};
 use serde_json::json;
 
 use crate::kaspa_rpc::KaspaServer;
+use crate::proof_headers::write_proof_headers;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-/// The chain block whose UTXO set was proven last.
-const PROVEN_BLOCK: HeaderName = HeaderName::from_static("hydrant-proven-block");
-/// The state of the virtual UTXO set: `exact`, `joining` or `off`.
-const VIRTUAL_STATE: HeaderName = HeaderName::from_static("hydrant-virtual-state");
 /// The id of this node in a resolver's reply. Clients show it.
 const RESOLVER_UID: &str = "hydrant";
 
@@ -92,15 +88,7 @@ impl PortService {
             Some(problem) => text_response(StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
         };
         let headers = response.headers_mut();
-        if let Ok(hash) = HeaderValue::try_from(status.sink.hash.to_string()) {
-            headers.insert(PROVEN_BLOCK, hash);
-        }
-        let mode = match status.virtual_state.mode {
-            VirtualMode::Off => "off",
-            VirtualMode::Joining => "joining",
-            VirtualMode::Exact => "exact",
-        };
-        headers.insert(VIRTUAL_STATE, HeaderValue::from_static(mode));
+        write_proof_headers(&status, headers);
         headers.insert(header::CACHE_CONTROL, NO_STORE);
         response
     }

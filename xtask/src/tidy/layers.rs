@@ -34,7 +34,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     ],
     &["jsonrpc", "loadgen_solana"],
     &["rpc_solana", "rpc_kaspa", "grpc", "rest", "snapshot_server"],
-    &["rest_solana", "web_console"],
+    &["rest_solana", "rest_kaspa", "web_console"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 
@@ -50,7 +50,7 @@ pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
 const CHAIN_CRATES: &[(&str, &[&str])] = &[
-    ("Kaspa", &["chain_kaspa", "follow_kaspa", "kaspa", "rpc_kaspa"]),
+    ("Kaspa", &["chain_kaspa", "follow_kaspa", "kaspa", "rest_kaspa", "rpc_kaspa"]),
     (
         "Solana",
         &[
@@ -99,6 +99,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("grpc", &["state", "index", "localnet", "svm"]),
     ("rest", &["state", "index", "localnet", "svm"]),
     ("rest_solana", &["state", "index", "localnet", "svm"]),
+    ("rest_kaspa", &["state", "index"]),
     ("web_console", &["state", "index", "localnet", "svm"]),
 ];
 

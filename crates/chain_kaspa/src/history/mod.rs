@@ -14,7 +14,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 pub(crate) use snapshot::HistoryBlock;
-pub use snapshot::{HistoryPage, HistorySnapshot, HistoryTransaction, TransactionPosition};
+pub use snapshot::{
+    HistoryPage, HistorySnapshot, HistoryTransaction, NewestBlock, TransactionPosition,
+};
 pub use writer::HistoryLimits;
 use writer::HistoryWriter;
 

@@ -66,6 +66,15 @@ pub struct HistoryPage<'a> {
     pub next_before: Option<TransactionPosition>,
 }
 
+/// The newest block of a history.
+#[derive(Clone, Copy, Debug)]
+pub struct NewestBlock<'a> {
+    /// The hash of the chain block.
+    pub hash: Hash,
+    /// The header of the chain block.
+    pub header: &'a Header,
+}
+
 /// An immutable version of the history.
 #[derive(Clone)]
 pub struct HistorySnapshot {
@@ -104,6 +113,13 @@ fn transaction_scripts(accepted: &AcceptedTransaction) -> BTreeSet<Address> {
     let created = accepted.transaction.outputs.iter().map(|output| &output.script_public_key);
     let spent = accepted.spent.iter().map(|entry| &entry.script_public_key);
     created.chain(spent).map(kaspa::ScriptPublicKey::ledger_address).collect()
+}
+
+/// Whether a transaction pays to a script or spends from it.
+fn has_script(accepted: &AcceptedTransaction, script: &Address) -> bool {
+    let created = accepted.transaction.outputs.iter().map(|output| &output.script_public_key);
+    let spent = accepted.spent.iter().map(|entry| &entry.script_public_key);
+    created.chain(spent).any(|found| found.ledger_address() == *script)
 }
 
 fn header_bytes(header: &Header) -> usize {
@@ -170,27 +186,51 @@ impl HistorySnapshot {
         before: Option<TransactionPosition>,
         transactions_max: usize,
     ) -> HistoryPage<'_> {
-        let fingerprint = self.fingerprint(script);
-        let first = TransactionPosition { daa_score: 0, index: 0 };
-        let end = TransactionPosition { daa_score: u64::MAX, index: u32::MAX };
-        let before = before.unwrap_or(end);
-        let range = (fingerprint, first)..(fingerprint, before);
-        let mut entries = self.by_script.range(range).rev().map(|(_, position)| *position);
+        let mut entries = self.script_positions(script, before);
         let mut transactions = Vec::new();
         let mut next_before = None;
         // A page without an entry could not say where the next one starts.
         for position in entries.by_ref().take(transactions_max.max(1)) {
             next_before = Some(position);
             let found = self.transaction_at(position);
-            let has_script = |found: &HistoryTransaction<'_>| {
-                transaction_scripts(found.accepted).contains(script)
-            };
-            transactions.extend(found.filter(has_script));
+            transactions.extend(found.filter(|found| has_script(found.accepted, script)));
         }
         if entries.next().is_none() {
             next_before = None;
         }
         HistoryPage { transactions, next_before }
+    }
+
+    /// Iterates over the transactions that pay to a script or spend from it, the newest first, before a position.
+    ///
+    /// Cost: O(log entries) for the first, and for each O(log blocks) and the number of its inputs and outputs.
+    pub fn iter_script_transactions<'a>(
+        &'a self,
+        script: &'a Address,
+        before: Option<TransactionPosition>,
+    ) -> impl Iterator<Item = HistoryTransaction<'a>> {
+        let found = self.script_positions(script, before);
+        let found = found.filter_map(move |position| self.transaction_at(position));
+        found.filter(move |found| has_script(found.accepted, script))
+    }
+
+    /// The positions of the entries that have the fingerprint of a script, the newest first.
+    fn script_positions(
+        &self,
+        script: &Address,
+        before: Option<TransactionPosition>,
+    ) -> impl Iterator<Item = TransactionPosition> {
+        let fingerprint = self.fingerprint(script);
+        let first = TransactionPosition { daa_score: 0, index: 0 };
+        let end = TransactionPosition { daa_score: u64::MAX, index: u32::MAX };
+        let range = (fingerprint, first)..(fingerprint, before.unwrap_or(end));
+        self.by_script.range(range).rev().map(|(_, position)| *position)
+    }
+
+    /// Returns the newest block, up to which the history reaches.
+    pub fn newest_block(&self) -> Option<NewestBlock<'_>> {
+        let HistoryBlock { hash, header, .. } = self.blocks.back()?.as_ref();
+        Some(NewestBlock { hash: *hash, header })
     }
 
     /// Returns the number of retained blocks.

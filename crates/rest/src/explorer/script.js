@@ -83,7 +83,9 @@ async function send(form) {
     one(view, '.at').textContent = ' · ' + bytes.byteLength + ' bytes in ' + ms + ' ms' + at;
     one(view, '.headers pre').textContent = [...response.headers].map(([name, value]) => name + ': ' + value).join('\n');
     const pre = one(view, ':scope > pre');
-    if ((response.headers.get('content-type') ?? '').startsWith('application/json')) show(pre, new TextDecoder().decode(bytes));
+    const type = response.headers.get('content-type') ?? '';
+    if (type.startsWith('application/json')) show(pre, new TextDecoder().decode(bytes));
+    else if (type.startsWith('text/')) pre.textContent = new TextDecoder().decode(bytes);
     else pre.textContent = [...new Uint8Array(bytes.slice(0, 4096))].map((byte) => byte.toString(16).padStart(2, '0')).join(' ') + (bytes.byteLength > 4096 ? ' …' : '');
     view.hidden = false;
   } catch (err) { error.textContent = String(err); }
@@ -140,7 +142,7 @@ function tree(spec, schema) {
 }
 
 let description;
-const openapi = () => (description ??= fetch('/v1/openapi.json').then((response) => response.json()));
+const openapi = () => (description ??= fetch('{openapi}').then((response) => response.json()));
 
 // When a form is opened, fills its empty required fields with examples that this node can serve.
 async function fill(form) {
@@ -150,7 +152,7 @@ async function fill(form) {
     if (param.required && param.example !== undefined && !field.value) field.value = [param.example].flat().join('\n');
   }
   const success = Object.entries(operation.responses).find(([status]) => status[0] === '2')[1];
-  const schema = success.content['application/json'].schema, intro = node('p');
+  const schema = Object.values(success.content)[0].schema, intro = node('p');
   const { description, ...shape } = resolve(spec, schema);
   intro.append(node('i', '', shape.type === 'array' ? kindOf(spec, { ...shape, named: undefined, $ref: undefined }) : kindOf(spec, schema)), ' ' + (description ?? ''));
   one(form, '.schema').append(intro, tree(spec, schema));

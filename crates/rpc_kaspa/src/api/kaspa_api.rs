@@ -21,6 +21,21 @@ impl KaspaApi {
         Self { chain, network }
     }
 
+    /// Returns the chain that the methods read.
+    pub fn chain(&self) -> &ChainReader {
+        &self.chain
+    }
+
+    /// Returns the network of the chain.
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// Returns the API with its chain fixed at the newest version.
+    pub(super) fn pin(&self) -> Self {
+        Self { chain: self.chain.pin(), network: self.network }
+    }
+
     /// Returns the prefix of addresses in results.
     pub(super) fn prefix(&self) -> Prefix {
         self.network.prefix()

@@ -117,7 +117,7 @@ fn limit_parts(page: &mut HistoryPage<'_>) {
     }
 }
 
-fn parse_before(text: &str) -> Result<TransactionPosition, RpcError> {
+pub(super) fn parse_before(text: &str) -> Result<TransactionPosition, RpcError> {
     let parsed = text.split_once('-').and_then(|(score, index)| {
         Some(TransactionPosition { daa_score: score.parse().ok()?, index: index.parse().ok()? })
     });

@@ -65,7 +65,7 @@ fn encode_utxo(address: KaspaAddress, utxo: &StoredUtxo) -> Result<Box<RawValue>
     RawValue::from_string(text).map_err(|_| RpcError::internal())
 }
 
-fn encode_cursor(cursor: UtxoCursor) -> String {
+pub(super) fn encode_cursor(cursor: UtxoCursor) -> String {
     match cursor {
         UtxoCursor::Inside => INSIDE.to_owned(),
         UtxoCursor::Outside(cursor) => {
@@ -74,7 +74,7 @@ fn encode_cursor(cursor: UtxoCursor) -> String {
     }
 }
 
-fn parse_cursor(text: &str) -> Result<UtxoCursor, RpcError> {
+pub(super) fn parse_cursor(text: &str) -> Result<UtxoCursor, RpcError> {
     if text == INSIDE {
         return Ok(UtxoCursor::Inside);
     }

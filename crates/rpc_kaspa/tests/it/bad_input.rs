@@ -4,10 +4,10 @@ use futures_util::{SinkExt, StreamExt};
 use kaspa::{Encoding, Method, Operation, Scope, ServerError};
 use rpc_kaspa::Settings;
 use serde_json::json;
+use testkit::kaspa_chain::{address, pay};
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::golden;
-use crate::test_chain::{address, pay};
 use crate::world::{World, config};
 use crate::wrpc_client::{Content, WrpcClient, encode_json};
 

@@ -9,9 +9,9 @@ use kaspa::{
 };
 use rpc_kaspa::{ForwardError, Settings};
 use serde_json::{Value, json};
+use testkit::kaspa_chain::pay;
 
 use crate::golden;
-use crate::test_chain::pay;
 use crate::world::{World, config};
 use crate::wrpc_client::{Content, encode_json};
 

@@ -9,9 +9,9 @@ use kaspa::{
 };
 use rpc_kaspa::Settings;
 use serde_json::{Value, json};
+use testkit::kaspa_chain::{address, pay, to_address_utxo};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::test_chain::{address, pay, to_address_utxo};
 use crate::world::{World, config};
 use crate::wrpc_client::{Content, encode_json};
 
@@ -68,7 +68,7 @@ async fn a_list_is_read_from_one_state_while_blocks_are_added() {
         tokio::task::yield_now().await;
     }
     let spent: Vec<Outpoint> =
-        world.chain.utxos_of(&address(1)).iter().map(|utxo| utxo.outpoint).collect();
+        world.chain.list_utxos(&address(1)).iter().map(|utxo| utxo.outpoint).collect();
     world.chain.add_block(&spent[..100], &[pay(3, 1)]);
     world.publish();
     let reply = client.receive_reply().await;

@@ -10,6 +10,5 @@ mod notifications;
 mod own_methods;
 mod publisher_thread;
 mod subscriptions;
-mod test_chain;
 mod world;
 mod wrpc_client;

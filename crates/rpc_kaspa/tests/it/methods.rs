@@ -5,9 +5,9 @@ use kaspa::{
     ScriptPublicKey, UtxoChanges, UtxoEntry,
 };
 use serde_json::{Value, json};
+use testkit::kaspa_chain::{address, pay};
 
 use crate::golden;
-use crate::test_chain::{address, pay};
 use crate::world::World;
 use crate::wrpc_client::{Content, encode_json};
 
@@ -80,7 +80,7 @@ async fn utxos_are_those_of_the_virtual_block() {
     let mut world = World::start();
     world.chain.add_block(&[], &[pay(1, 100), pay(2, 200)]);
     world.publish();
-    let in_chain = world.chain.utxos_of(&address(1));
+    let in_chain = world.chain.list_utxos(&address(1));
     for encoding in Encoding::ALL {
         let mut client = world.connect(encoding).await;
         assert_eq!(client.utxos(&[address(1)]).await, in_chain);
@@ -116,7 +116,7 @@ async fn addresses_of_other_networks_and_doubled_ones_are_answered_as_kaspad_doe
     world.chain.add_block(&[], &[pay(1, 100), pay(1, 20)]);
     world.publish();
     let mainnet = KaspaAddress { prefix: Prefix::Mainnet, ..address(1) };
-    let utxos: Vec<AddressUtxo> = world.chain.utxos_of(&address(1));
+    let utxos: Vec<AddressUtxo> = world.chain.list_utxos(&address(1));
     assert_eq!(utxos.len(), 2);
     for encoding in Encoding::ALL {
         let mut client = world.connect(encoding).await;

@@ -7,9 +7,9 @@ use kaspa::{
     AcceptedIds, BorshServerMessage, ChainChange, Encoding, Event, JsonServerMessage, Notification,
     Scope, UtxoChanges,
 };
+use testkit::kaspa_chain::{address, pay};
 
 use crate::golden;
-use crate::test_chain::{address, pay};
 use crate::world::World;
 
 fn decode(encoding: Encoding, message: &[u8]) -> Notification {
@@ -111,7 +111,7 @@ async fn notifications_of_one_publication_come_in_order_and_after_the_state() {
         world.chain.add_block(&[], &[pay(key, 100)]);
         world.publish();
         let sink = world.chain.sink_hash();
-        let utxos = world.chain.utxos_of(&address(key));
+        let utxos = world.chain.list_utxos(&address(key));
         let changes = UtxoChanges { added: utxos.clone(), removed: Vec::new() };
         assert_eq!(client.notification().await, Notification::UtxosChanged(changes));
         let score = 1 + encoding as u64;

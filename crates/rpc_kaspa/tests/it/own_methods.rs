@@ -7,8 +7,7 @@ use jsonrpc::params::Params;
 use kaspa::{Network, Outpoint, UtxoChanges};
 use rpc_kaspa::KaspaApi;
 use serde_json::{Value, json};
-
-use crate::test_chain::{TestChain, address, pay};
+use testkit::kaspa_chain::{TestChain, address, pay};
 
 fn call(api: &KaspaApi, method: &str, params: &Value) -> Result<Value, String> {
     let mut methods = KaspaApi::METHODS.iter().copied().flatten();
@@ -23,18 +22,13 @@ fn api(chain: &TestChain) -> KaspaApi {
     KaspaApi::new(chain.chain.reader(), Network::Simnet)
 }
 
-fn publish(chain: &mut TestChain) {
-    drop(chain.chain.publish().expect("a publication"));
-    chain.chain.reclaim();
-}
-
 #[test]
 fn a_result_names_the_block_that_it_is_true_at() {
     let mut chain = TestChain::new(Vec::new());
     chain.add_block(&[], &[pay(1, 100)]);
     let added = chain.virtual_utxo(50, &pay(1, 7));
     chain.change_virtual(&UtxoChanges { added: vec![added], removed: Vec::new() });
-    publish(&mut chain);
+    chain.publish();
     let api = api(&chain);
     let sink = chain.sink_hash().to_string();
     let address = address(1).to_string();
@@ -59,7 +53,7 @@ fn pages_have_each_utxo_once() {
         let payments: Vec<_> = (0..10).map(|at| pay(1, at + 1)).collect();
         chain.add_block(&[], &payments);
     }
-    publish(&mut chain);
+    chain.publish();
     let api = api(&chain);
     for limit in [1, 7, 8, 9, 20, 1_000] {
         let mut found = BTreeSet::new();
@@ -89,7 +83,7 @@ fn history_has_the_chain_blocks_that_accepted_transactions() {
     let spent = chain.add_block(&outputs, &[pay(2, 60), pay(1, 40)]);
     let second = chain.sink_hash().to_string();
     chain.add_block(&[], &[pay(3, 1)]);
-    publish(&mut chain);
+    chain.publish();
     let api = api(&chain);
     let id = spent[0].transaction_id.to_string();
     let found = call(&api, "getTransaction", &json!([id])).expect("a transaction")["value"].take();

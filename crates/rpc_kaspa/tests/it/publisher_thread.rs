@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kaspa::{Encoding, Event, Notification, Scope, UtxoChanges};
 use rpc_kaspa::{PublisherInput, start_publisher};
+use testkit::kaspa_chain::{address, pay};
 
-use crate::test_chain::{address, pay};
 use crate::world::World;
 
 /// Mines a block, and sends its events.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use kaspa::{AddressUtxo, Encoding, KaspaAddress, Notification, Outpoint, Scope, UtxoChanges};
 use rpc_kaspa::Settings;
 use subscriptions::Limits;
+use testkit::kaspa_chain::{DEPTH, address, pay};
 
-use crate::test_chain::{DEPTH, address, pay};
 use crate::world::{World, config};
 use crate::wrpc_client::WrpcClient;
 
@@ -230,7 +230,7 @@ async fn a_subscriber_follows_reorganizations_of_any_depth() {
         world.publish();
         mirror(&mut client, &mut copy).await;
         let utxos: Vec<AddressUtxo> = copy.values().cloned().collect();
-        assert!(utxos == world.chain.utxos_of(&address(1)), "depth {depth}");
+        assert!(utxos == world.chain.list_utxos(&address(1)), "depth {depth}");
         assert!(utxos == client.utxos(&[address(1)]).await, "depth {depth}");
     }
 }
@@ -260,7 +260,7 @@ async fn no_change_is_missed_while_a_subscription_is_replaced() {
             copy.extend(changes.added.into_iter().map(|utxo| (utxo.outpoint, utxo)));
         }
         let utxos: Vec<AddressUtxo> = copy.values().cloned().collect();
-        assert!(utxos == world.chain.utxos_of(&address(1)), "round {round}");
+        assert!(utxos == world.chain.list_utxos(&address(1)), "round {round}");
     }
 }
 

@@ -10,13 +10,13 @@ use cpu_pool::Pool;
 use kaspa::{Encoding, Network, Outpoint, UtxoEntry};
 use rpc_kaspa::{KaspaRpc, KaspaServer, Publisher, SessionState, Settings};
 use subscriptions::Limits;
+use testkit::kaspa_chain::TestChain;
 use tokio::io::duplex;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use websocket::{Config, serve_session};
 
 use crate::fake_forward::FakeForward;
-use crate::test_chain::TestChain;
 use crate::wrpc_client::WrpcClient;
 
 pub(crate) struct World {

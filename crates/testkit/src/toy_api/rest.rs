@@ -2,8 +2,9 @@
 
 use jsonrpc::Server;
 use rest::{
-    HttpMethod, Limits, MaxItems, MethodCall, Param, ParamLocation, ParamType, RequestBody,
-    ResponseKind, RestApi, Route, RouteTable, Tag, TextFormat, ValueResponse, schema,
+    ApiPaths, ErrorFormat, ErrorStyle, HttpMethod, Limits, MaxItems, MethodCall, Param,
+    ParamLocation, ParamType, RequestBody, ResponseKind, RestApi, Route, RouteTable, Tag,
+    TextFormat, ValueResponse, schema,
 };
 use serde_json::{Value, json};
 
@@ -18,12 +19,15 @@ impl RestApi for ToyRest {
     const TABLE: &'static RouteTable = &RouteTable {
         summary: "Counters over REST.",
         etag_doc: "",
+        pages_doc: "",
         routes: ROUTES,
         tags: &[
             Tag { name: "Ledger", segments: &["ledger"] },
             Tag { name: "Counters", segments: &["counters"] },
         ],
-        error_codes: &[],
+        paths: ApiPaths::V1,
+        errors: ErrorStyle { codes: &[], format: ErrorFormat::Coded },
+        headers: &[],
         schemas,
     };
 

@@ -1,4 +1,7 @@
-//! A chain that a test writes block by block. Each block accepts one transaction.
+//! A chain of Kaspa that a test writes block by block. Each block accepts one transaction, with real hashes and
+//! commitments.
+//!
+//! Not here: a source of such a chain behind wRPC ([`crate::kaspa_node`]).
 
 use std::collections::BTreeMap;
 
@@ -11,17 +14,23 @@ use kaspa::{
 use muhash::MuHash;
 
 /// The depth of the deepest reorganization.
-pub(crate) const DEPTH: usize = 100;
+pub const DEPTH: usize = 100;
 
 /// An output of a transaction.
 #[derive(Clone)]
-pub(crate) struct Payment {
-    pub(crate) to: KaspaAddress,
-    pub(crate) sompi: u64,
+pub struct Payment {
+    /// The address that it pays to.
+    pub to: KaspaAddress,
+    /// The amount in sompi.
+    pub sompi: u64,
 }
 
-pub(crate) struct TestChain {
-    pub(crate) chain: Chain,
+/// A chain, and its blocks as the test made them.
+pub struct TestChain {
+    /// The chain that readers see.
+    pub chain: Chain,
+    /// The time of the blocks that contain the next transactions, in Unix milliseconds.
+    pub block_time_ms: u64,
     /// The root, and the blocks above it.
     blocks: Vec<Block>,
     made: u64,
@@ -36,18 +45,21 @@ struct Block {
     product: MuHash,
 }
 
-/// The address of a test's key.
-pub(crate) fn address(key: u8) -> KaspaAddress {
+/// Returns the address of a test's key.
+pub fn address(key: u8) -> KaspaAddress {
     KaspaAddress { prefix: Prefix::Simnet, payload: AddressPayload::PublicKey([key; 32]) }
 }
 
-pub(crate) fn pay(key: u8, sompi: u64) -> Payment {
+/// Returns an output that pays to a test's key.
+pub fn pay(key: u8, sompi: u64) -> Payment {
     Payment { to: address(key), sompi }
 }
 
 impl TestChain {
-    /// A chain that starts with these UTXOs.
-    pub(crate) fn new(utxos: Vec<(Outpoint, UtxoEntry)>) -> Self {
+    /// Creates a chain that starts with these UTXOs.
+    ///
+    /// Panics if two of them have the same outpoint.
+    pub fn new(utxos: Vec<(Outpoint, UtxoEntry)>) -> Self {
         let product = hash_utxos(&utxos);
         let utxo_commitment = Hash(product.finalize());
         let header = Header { utxo_commitment, ..Network::Simnet.genesis() };
@@ -57,32 +69,36 @@ impl TestChain {
         let chain = loader.finish().expect("the hash of the set");
         let utxos = utxos.into_iter().collect();
         let root = Block { hash: header.hash(), header, utxos, product };
-        Self { chain, blocks: vec![root], made: 0 }
+        Self { chain, block_time_ms: 0, blocks: vec![root], made: 0 }
     }
 
     fn sink(&self) -> &Block {
         self.blocks.last().expect("a chain has a block")
     }
 
-    /// The hash of the sink.
-    pub(crate) fn sink_hash(&self) -> Hash {
+    /// Returns the hash of the sink.
+    pub fn sink_hash(&self) -> Hash {
         self.sink().hash
     }
 
-    /// The UTXOs of the sink that pay to an address.
-    pub(crate) fn utxos_of(&self, address: &KaspaAddress) -> Vec<AddressUtxo> {
+    /// Returns the UTXOs of the sink that pay to an address.
+    pub fn list_utxos(&self, address: &KaspaAddress) -> Vec<AddressUtxo> {
         let script = ScriptPublicKey::from_payload(&address.payload);
         let own = self.sink().utxos.iter().filter(|(_, utxo)| utxo.script_public_key == script);
         own.map(|(outpoint, entry)| to_address_utxo(*outpoint, entry)).collect()
     }
 
     /// Adds a block that spends outputs, and makes others. Returns the new ones.
-    pub(crate) fn add_block(&mut self, spent: &[Outpoint], payments: &[Payment]) -> Vec<Outpoint> {
+    ///
+    /// Panics if the sink does not have an output that is spent.
+    pub fn add_block(&mut self, spent: &[Outpoint], payments: &[Payment]) -> Vec<Outpoint> {
         self.replace_blocks(0, vec![(spent.to_vec(), payments.to_vec())])
     }
 
     /// Replaces the newest blocks by others. Returns the outputs of the last one.
-    pub(crate) fn replace_blocks(
+    ///
+    /// Panics if there are not as many blocks above the root, or an output that is spent does not exist.
+    pub fn replace_blocks(
         &mut self,
         removed: usize,
         added: Vec<(Vec<Outpoint>, Vec<Payment>)>,
@@ -163,16 +179,17 @@ impl TestChain {
             ..parent.header
         };
         let hash = header.hash();
+        let block_time_ms = self.block_time_ms;
         let accepted =
-            AcceptedTransaction { id, transaction, spent, block_hash: hash, block_time_ms: 0 };
+            AcceptedTransaction { id, transaction, spent, block_hash: hash, block_time_ms };
         let accepting =
             AcceptingBlock { hash, header: header.clone(), transactions: vec![accepted] };
         self.blocks.push(Block { hash, header, utxos, product });
         (accepting, outpoints)
     }
 
-    /// A UTXO as the virtual block above the sink makes it.
-    pub(crate) fn virtual_utxo(&self, number: u8, payment: &Payment) -> AddressUtxo {
+    /// Returns a UTXO as the virtual block above the sink makes it.
+    pub fn virtual_utxo(&self, number: u8, payment: &Payment) -> AddressUtxo {
         let outpoint = Outpoint { transaction_id: Hash([number; 32]), index: 0 };
         let entry = UtxoEntry {
             amount: payment.sompi,
@@ -184,8 +201,16 @@ impl TestChain {
         to_address_utxo(outpoint, &entry)
     }
 
+    /// Shows the changes to readers.
+    ///
+    /// Panics if the ledger is full.
+    pub fn publish(&mut self) {
+        drop(self.chain.publish().expect("a publication"));
+        self.chain.reclaim();
+    }
+
     /// Applies a message about the virtual block.
-    pub(crate) fn change_virtual(&mut self, changes: &UtxoChanges) {
+    pub fn change_virtual(&mut self, changes: &UtxoChanges) {
         if self.chain.virtual_mode() == chain_kaspa::VirtualMode::Off {
             self.chain.join_virtual();
         }
@@ -193,7 +218,8 @@ impl TestChain {
     }
 }
 
-pub(crate) fn to_address_utxo(outpoint: Outpoint, entry: &UtxoEntry) -> AddressUtxo {
+/// Returns a UTXO with its address, as in messages.
+pub fn to_address_utxo(outpoint: Outpoint, entry: &UtxoEntry) -> AddressUtxo {
     let address = entry.script_public_key.address(Prefix::Simnet);
     AddressUtxo { address, outpoint, entry: entry.clone() }
 }
