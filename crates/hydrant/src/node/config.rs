@@ -147,7 +147,7 @@ impl NodeConfig {
             bind_address: flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             announced: Announced::new(flags.listen.advertised_ip)?,
             rpc_ports: RpcPorts { rpc: rpc_port(flags), pubsub: None },
-            grpc_port: grpc_setup::port(&flags.services, flags.listen.rpc_port)?,
+            grpc_port: grpc_setup::port(&flags.grpc, flags.listen.rpc_port)?,
             tpu_port: tpu_port(flags, defaults.has_tpu)?,
             endpoints_file: endpoints_file(flags)?,
             rpc: rpc_config(flags)?,
@@ -155,8 +155,8 @@ impl NodeConfig {
             grpc: grpc_config(flags, defaults.replay_slots_min)?,
             quic: quic_config(flags)?,
             forward: flags.quic.forward.clone(),
-            console: !flags.services.no_console,
-            api_keys: flags.services.api_keys.as_deref().map(ApiKeyFile::open).transpose()?,
+            console: !flags.console.no_console,
+            api_keys: flags.keys.api_keys.as_deref().map(ApiKeyFile::open).transpose()?,
             serving: ServingOptions::from_flags(&flags.serving, ledger_dir.as_deref())?,
             io_threads: flags.threads.io_threads.unwrap_or_else(|| (cores / 2).max(1)),
             pool: pool_config(flags, cores)?,
@@ -164,10 +164,10 @@ impl NodeConfig {
             reset: flags.ledger.reset,
             ledger: ledger_config(flags)?,
             history: HistoryLimits {
-                blocks_max: flags.ledger.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),
-                bytes_max: flags.ledger.history_bytes.unwrap_or(localnet::HISTORY_BYTES_DEFAULT),
+                blocks_max: flags.history.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),
+                bytes_max: flags.history.history_bytes.unwrap_or(localnet::HISTORY_BYTES_DEFAULT),
             },
-            queue_max: flags.bounds.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT),
+            queue_max: flags.queue.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT),
             cache_bytes_max: flags.bounds.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
             quiet: flags.output.quiet,
             log: flags.output.log,
@@ -263,7 +263,7 @@ fn rpc_config(flags: &NodeFlags) -> Result<rpc_solana::Config> {
     let table = flags.tables.rpc.clone();
     let serving = &flags.serving;
     let config = rpc_solana::Config {
-        body_bytes_max: flags.bounds.rpc_max_request_body_size.or(table.body_bytes_max),
+        body_bytes_max: flags.requests.rpc_max_request_body_size.or(table.body_bytes_max),
         connections_max: flags.bounds.connections_max.unwrap_or(table.connections_max),
         slow_request_ms: flags.output.slow_request_ms.unwrap_or(table.slow_request_ms),
         allowed_origins: allowed_origins(&serving.allow_origin, &serving.allow_host)?,
@@ -295,12 +295,12 @@ fn grpc_config(flags: &NodeFlags, replay_slots_min: u64) -> Result<grpc::Config>
     let mut config = flags.tables.grpc.clone();
     bounds::check(&bounds::grpc(&config))?;
     ensure!(
-        flags.services.no_grpc
-            || flags.services.api_keys.is_none()
+        flags.grpc.no_grpc
+            || flags.keys.api_keys.is_none()
             || config.x_token_file.is_none(),
         "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
     );
-    if !flags.services.no_grpc {
+    if !flags.grpc.no_grpc {
         grpc::Server::check(&config)?;
     }
     config.replay_slots_max = config.replay_slots_max.max(replay_slots_min);
@@ -332,7 +332,7 @@ fn ledger_config(flags: &NodeFlags) -> Result<LedgerConfig> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::flags::{ListenFlags, OutputFlags, ServiceFlags, ServingFlags};
+    use crate::node::flags::{GrpcFlags, ListenFlags, OutputFlags, ServingFlags};
 
     fn refusal(flags: &NodeFlags) -> String {
         let defaults = ProducerDefaults { has_tpu: false, replay_slots_min: 1 };
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn a_port_has_one_server() {
         let services = |grpc_port| NodeFlags {
-            services: ServiceFlags { grpc_port: Some(grpc_port), ..ServiceFlags::default() },
+            grpc: GrpcFlags { grpc_port: Some(grpc_port), ..GrpcFlags::default() },
             ..NodeFlags::default()
         };
         let metrics = |address: &str| NodeFlags {
