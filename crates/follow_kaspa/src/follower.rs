@@ -114,8 +114,8 @@ impl FollowHandle {
         self.thread.is_finished()
     }
 
-    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait, and for a file that
-    /// is being written.
+    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait, and for the last
+    /// snapshot file.
     pub fn stop(mut self) -> Result<(), FollowError> {
         self.tasks.abort_all();
         let ended = self.thread.join().map_err(|_| FollowError::Panicked)?;

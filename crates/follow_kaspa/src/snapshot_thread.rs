@@ -1,8 +1,8 @@
-//! The thread that writes the snapshot file at an interval, while the ledger is served.
+//! The thread that writes the snapshot file at an interval, while the ledger is served, and once more at its end.
 //!
 //! Bounds: one view of the newest final block is held while its file is written.
-//! A file is written only if the final block is another one than at the last write. A write that fails is reported and
-//! tried again after the interval.
+//! A file is written only if the final block is another one than at the last write, or than the one that the chain started
+//! at. A write that fails is reported and tried again after the interval.
 
 use std::io;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct SnapshotWriter {
     network: Network,
     reader: ChainReader,
     status: Arc<FollowStatus>,
-    /// The block of the last file.
+    /// The block of the last file, or of the file that the chain was loaded from.
     written: Option<Hash>,
 }
 
@@ -42,13 +42,15 @@ impl SnapshotThread {
         status: Arc<FollowStatus>,
     ) -> io::Result<Self> {
         let (stop, stopped) = sync_channel(0);
-        let writer = SnapshotWriter { config, network, reader, status, written: None };
+        // A chain starts from its file if that exists.
+        let written = config.path.exists().then(|| reader.status().root.hash);
+        let writer = SnapshotWriter { config, network, reader, status, written };
         let thread = std::thread::Builder::new().name("kaspa-snapshot".into());
         let thread = thread.spawn(move || writer.run(&stopped))?;
         Ok(Self { stop, thread })
     }
 
-    /// Ends the thread, after the write that it is at.
+    /// Ends the thread, after the file of the newest final block is written.
     pub(crate) fn stop(self) {
         drop(self.stop);
         // A panic was reported by its thread; the file of before is still there.
@@ -61,6 +63,7 @@ impl SnapshotWriter {
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(self.config.interval) {
             self.write_if_changed();
         }
+        self.write_if_changed();
     }
 
     fn write_if_changed(&mut self) {

@@ -1,5 +1,6 @@
 //! State that all connections share: limits, counters, the drain, and the certificate if there is one.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use authentication::Authenticator;
@@ -38,6 +39,8 @@ pub struct HttpContext {
     pub(crate) connection_permits: Arc<Semaphore>,
     /// The connections of each address, to all servers of the context.
     pub(crate) ip_shares: Arc<ClientShares>,
+    /// Connections to all servers of the context since the start.
+    pub(crate) connections: Arc<AtomicU64>,
 }
 
 impl HttpContext {
@@ -61,6 +64,7 @@ impl HttpContext {
             large_bodies,
             connection_permits: Arc::new(permits),
             ip_shares: Arc::new(ip_shares),
+            connections: Arc::default(),
         }
     }
 

@@ -119,7 +119,7 @@ pub async fn serve_http<S: HttpService>(
     let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&context.metrics), io_threads));
     let mut background = JoinSet::new();
     background.spawn(Arc::clone(&yield_queue).run());
-    let connections = Arc::default();
+    let connections = Arc::clone(&context.connections);
     let server = Arc::clone(&context);
     let acceptor = Acceptor {
         context,
@@ -158,7 +158,7 @@ struct Acceptor<S> {
     connection_permits: Arc<Semaphore>,
     /// Connections of each address.
     ip_shares: Arc<ClientShares>,
-    /// Connections since the start.
+    /// Connections to all servers of the context since the start.
     connections: Arc<AtomicU64>,
     /// Connections that have more to do than one poll may.
     yield_queue: Arc<YieldQueue>,

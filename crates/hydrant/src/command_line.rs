@@ -83,7 +83,7 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("dev", test_validator::add)
         .mut_subcommand(test_validator::COMMAND, test_validator::add_to_own)
-        .mut_subcommand(kaspa_flags::COMMAND, kaspa_flags::describe_ports)
+        .mut_subcommand(kaspa_flags::COMMAND, kaspa_flags::describe_flags)
 }
 
 /// A command of the command line.

@@ -2,27 +2,23 @@
 //!
 //! A client that has a resolver's URL asks for a node of a network and an encoding
 //! (`/v2/kaspa/NETWORK/tls|any/wrpc/borsh|json`). The reply names this node, by the host that the client reached.
-//! `/health` and `/ready` are about the chain: 503 after a block that was refused, since nothing newer is proven.
-//! Not here: connections after the upgrade to WebSocket ([`crate::KaspaPort`]).
+//! Not here: `/health` and `/ready` (`status_pages`), connections after the upgrade to WebSocket ([`crate::KaspaPort`]).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chain_kaspa::VirtualMode;
 use http_server::{ClientRefusal, HttpRequest, HttpService, ResponseBody, response, text_response};
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Response, StatusCode};
+use jsonrpc::ServerContext;
 use kaspa::{Encoding, Network};
 use serde_json::json;
 
 use crate::kaspa_rpc::KaspaServer;
+use crate::status_pages::StatusPage;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
-/// The chain block whose UTXO set was proven last.
-const PROVEN_BLOCK: HeaderName = HeaderName::from_static("hydrant-proven-block");
-/// The state of the virtual UTXO set: `exact`, `joining` or `off`.
-const VIRTUAL_STATE: HeaderName = HeaderName::from_static("hydrant-virtual-state");
 /// The id of this node in a resolver's reply. Clients show it.
 const RESOLVER_UID: &str = "hydrant";
 
@@ -42,6 +38,8 @@ pub struct PortUrls {
 /// The HTTP service of a port.
 pub struct PortService {
     server: Arc<KaspaServer>,
+    /// The state that all ports of the node share.
+    context: Arc<ServerContext>,
     urls: PortUrls,
 }
 
@@ -79,31 +77,8 @@ impl PortUrls {
 
 impl PortService {
     /// Creates the service of one of the ports.
-    pub fn new(server: Arc<KaspaServer>, urls: PortUrls) -> Self {
-        Self { server, urls }
-    }
-
-    fn health(&self) -> Response<ResponseBody> {
-        let status = self.server.chain.status();
-        let mut response = match &status.refused {
-            None => text_response(StatusCode::OK, "ok\n"),
-            Some(refused) => {
-                let text = format!("block {} is refused: {}\n", refused.hash, refused.reason);
-                text_response(StatusCode::SERVICE_UNAVAILABLE, text)
-            }
-        };
-        let headers = response.headers_mut();
-        if let Ok(hash) = HeaderValue::try_from(status.sink.hash.to_string()) {
-            headers.insert(PROVEN_BLOCK, hash);
-        }
-        let mode = match status.virtual_state.mode {
-            VirtualMode::Off => "off",
-            VirtualMode::Joining => "joining",
-            VirtualMode::Exact => "exact",
-        };
-        headers.insert(VIRTUAL_STATE, HeaderValue::from_static(mode));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response
+    pub fn new(server: Arc<KaspaServer>, context: Arc<ServerContext>, urls: PortUrls) -> Self {
+        Self { server, context, urls }
     }
 }
 
@@ -111,10 +86,10 @@ impl HttpService for PortService {
     async fn handle(&self, request: HttpRequest) -> Response<ResponseBody> {
         let head = &request.head;
         let path = head.uri.path();
-        let is_read = matches!(head.method, Method::GET | Method::HEAD);
-        if is_read && matches!(path, "/health" | "/ready") {
-            return self.health();
+        if let Some(page) = StatusPage::from_request(&head.method, path) {
+            return page.respond(&self.context, &self.server.chain);
         }
+        let is_read = matches!(head.method, Method::GET | Method::HEAD);
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let resolved =
             if is_read { self.urls.resolve(self.server.network, path, host) } else { None };
@@ -140,7 +115,7 @@ impl HttpService for PortService {
     }
 
     fn is_served_while_draining(&self, path: &str) -> bool {
-        matches!(path, "/health" | "/ready")
+        StatusPage::from_path(path).is_some()
     }
 
     fn refuse_client(&self, _path: &str, refusal: ClientRefusal) -> Response<ResponseBody> {
@@ -152,7 +127,7 @@ impl HttpService for PortService {
     }
 
     fn is_open(&self, path: &str) -> bool {
-        matches!(path, "/health" | "/ready")
+        StatusPage::from_path(path).is_some()
     }
 }
 

@@ -162,9 +162,9 @@ mod tests {
             assert!(follow.contains(key), "{key}");
         }
         assert_eq!(
-            follow.len() - 2,
+            follow.len() - 3,
             node.len() + 5 - 2,
-            "each flag of a node, five tables, two producers"
+            "each flag of a node, five tables, three producers"
         );
     }
 

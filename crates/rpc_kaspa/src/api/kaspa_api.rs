@@ -21,6 +21,11 @@ impl KaspaApi {
         Self { chain, network }
     }
 
+    /// Returns the chain.
+    pub(crate) fn chain(&self) -> &ChainReader {
+        &self.chain
+    }
+
     /// Returns the prefix of addresses in results.
     pub(super) fn prefix(&self) -> Prefix {
         self.network.prefix()
