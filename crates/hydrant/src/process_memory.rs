@@ -35,10 +35,7 @@ pub(crate) trait MeasuredLedger: Send + Sync {
 
 /// Logs at once, then every five minutes and at each signal `request`, until the task is aborted. Without a log the
 /// signal has no effect.
-pub(crate) async fn log_periodically(
-    ledger: Arc<dyn MeasuredLedger>,
-    mut request: Option<Signal>,
-) {
+pub(crate) async fn log_periodically(ledger: Arc<dyn MeasuredLedger>, mut request: Option<Signal>) {
     let mut interval = tokio::time::interval(LOG_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -220,7 +220,10 @@ mod tests {
         );
         let KaspaSettings { node, chain } = settings(&file).expect("valid settings");
         let text = format!("{:#}", chain.check(&node).expect_err("there is no file"));
-        assert!(text.contains("kaspa.snapshot does not exist: mainnet cannot be followed"), "{text}");
+        assert!(
+            text.contains("kaspa.snapshot does not exist: mainnet cannot be followed"),
+            "{text}"
+        );
         std::fs::write(dir.path().join(SNAPSHOT_FILE), "").expect("it is written");
         chain.check(&node).expect("the file is there");
         let without = "[follow-kaspa]\nsource = [\"ws://a:1\"]";

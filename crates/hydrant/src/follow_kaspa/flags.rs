@@ -77,7 +77,16 @@ impl FollowKaspaFlags {
     /// Takes the flags of a node that have a meaning for Kaspa. A file that other commands read too may have the others.
     pub(crate) fn from_parts(follower: KaspaFollowerFlags, node: NodeFlags) -> Self {
         let NodeFlags {
-            tables, ledger, listen, keys, serving, threads, requests, bounds, output, ..
+            tables,
+            ledger,
+            listen,
+            keys,
+            serving,
+            threads,
+            requests,
+            bounds,
+            output,
+            ..
         } = node;
         let config = ConfigFlags::default();
         Self {
@@ -136,9 +145,9 @@ pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
             "Accept at most this many bytes in a request's body on --rpc-port [default: 51200]",
         ),
     ];
-    texts.into_iter().fold(command, |command, (flag, text)| {
-        command.mut_arg(flag, |arg| arg.help(text))
-    })
+    texts
+        .into_iter()
+        .fold(command, |command, (flag, text)| command.mut_arg(flag, |arg| arg.help(text)))
 }
 
 merge_by_field! {
@@ -183,7 +192,8 @@ mod tests {
         let own = names::<KaspaFollowerFlags>();
         let node = &(&names::<NodeFlags>() | &names::<ConfigFlags>()) | &own;
         assert!(kaspa.is_subset(&node), "{kaspa:?}");
-        for flag in ["ledger", "rpc-port", "tls-cert", "api-keys", "drain-seconds", "log", "check"] {
+        for flag in ["ledger", "rpc-port", "tls-cert", "api-keys", "drain-seconds", "log", "check"]
+        {
             assert!(kaspa.contains(flag), "--{flag}");
         }
     }

@@ -327,9 +327,7 @@ fn grpc_config(flags: &NodeFlags, replay_slots_min: u64) -> Result<grpc::Config>
     let mut config = flags.tables.grpc.clone();
     bounds::check(&bounds::grpc(&config))?;
     ensure!(
-        flags.grpc.no_grpc
-            || flags.keys.api_keys.is_none()
-            || config.x_token_file.is_none(),
+        flags.grpc.no_grpc || flags.keys.api_keys.is_none() || config.x_token_file.is_none(),
         "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
     );
     if !flags.grpc.no_grpc {

@@ -259,7 +259,7 @@ async fn api_keys_are_needed_on_the_ports_of_wrpc() -> Result<()> {
     let dir = TempDir::new()?;
     let path = dir.path().join("keys.toml");
     fs::write(&path, format!("[tiers.paid]\n{entry}"))?;
-    let node = KaspaProcess::start(&source, &["--api-keys", &path.to_string_lossy()])?;
+    let node = KaspaProcess::start(&source, &["--api-keys", path.display().to_string().as_str()])?;
     node.wait_for_sink(&source)?;
     let upgrade = |address: SocketAddr, head: &str| -> Result<String> {
         let mut socket = connect(address)?;
@@ -286,12 +286,9 @@ async fn the_administration_and_the_metrics_have_ports_of_their_own() -> Result<
     let dir = TempDir::new()?;
     let socket = dir.path().join("admin.sock");
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_ports(1)?));
-    let flags = [
-        "--admin-socket",
-        &socket.to_string_lossy(),
-        "--metrics-address",
-        &metrics.to_string(),
-    ];
+    let socket_path = socket.display().to_string();
+    let address = metrics.to_string();
+    let flags = ["--admin-socket", socket_path.as_str(), "--metrics-address", address.as_str()];
     let mut node = KaspaProcess::start(&source, &flags)?;
     node.wait_for_sink(&source)?;
     ensure!(get(metrics, "/metrics")?.contains("hydrant_kaspa_daa_score{at=\"proven\"} 2"));
@@ -342,7 +339,7 @@ async fn a_program_embeds_the_node() -> Result<()> {
 #[test]
 fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
     let dir = TempDir::new()?;
-    let ledger = dir.path().to_string_lossy();
+    let ledger = dir.path().display().to_string();
     let source = ["--source", "ws://127.0.0.1:1"];
     let simnet = [&source[..], &["--network", "simnet"]].concat();
     for (flags, expected) in [
@@ -354,7 +351,10 @@ fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
         ),
         ([&source[..], &["--network", "kaspanet"]].concat(), "is not a network of Kaspa"),
         (source.to_vec(), "--ledger is required, with kaspa.snapshot in it: mainnet"),
-        ([&source[..], &["--ledger", &ledger]].concat(), "kaspa.snapshot does not exist: mainnet"),
+        (
+            [&source[..], &["--ledger", ledger.as_str()]].concat(),
+            "kaspa.snapshot does not exist: mainnet",
+        ),
         ([&simnet[..], &["--grpc-port", "1"]].concat(), "unexpected argument '--grpc-port'"),
         (vec![], "--source"),
     ] {

@@ -167,8 +167,7 @@ fn compose_servers(
     let forwarder = ForwarderConfig::new(sources, chain.json_sources.clone());
     let forwarder = Arc::new(Forwarder::start(forwarder));
     context.metrics.add(Arc::clone(&forwarder) as Arc<dyn Collector>);
-    let settings =
-        Settings { allow_unsafe_rpc: chain.allow_unsafe_rpc, ..Settings::default() };
+    let settings = Settings { allow_unsafe_rpc: chain.allow_unsafe_rpc, ..Settings::default() };
     let wrpc = KaspaRpc::serve(
         reader.clone(),
         chain.network,

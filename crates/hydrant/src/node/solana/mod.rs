@@ -107,8 +107,14 @@ impl OpenedNode for OpenedSolana {
             event_parts.parts.add(tpu);
         }
         handles.collectors.drain(..).for_each(|collector| context.metrics.add(collector));
-        let key_closer =
-            start_grpc(config, &mut bound, &mut handles, &composed, &mut event_parts, &mut addresses)?;
+        let key_closer = start_grpc(
+            config,
+            &mut bound,
+            &mut handles,
+            &composed,
+            &mut event_parts,
+            &mut addresses,
+        )?;
         let EventParts { mut parts, sinks, pubsub, http_api } = event_parts;
         if let Some(faucet) = handles.bound_faucet.take() {
             let faucet = FaucetServer::start(faucet).context("start the faucet")?;
@@ -178,8 +184,7 @@ fn start_grpc(
     let Some(listener) = bound.grpc.take() else { return Ok(None) };
     let ComposedServer { server, info, .. } = composed;
     let blocks = std::mem::take(&mut handles.stored_blocks);
-    let (grpc, sink) =
-        GrpcPart::start(config, listener, server, info, &handles.reader, blocks)?;
+    let (grpc, sink) = GrpcPart::start(config, listener, server, info, &handles.reader, blocks)?;
     addresses.grpc = Some(config.announced.to_output(grpc.0.address()));
     let key_closer = grpc.0.key_closer();
     if handles.has_gossip {
