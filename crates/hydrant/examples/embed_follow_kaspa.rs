@@ -1,5 +1,5 @@
-//! A node inside a program that follows a kaspad, checks what it sends, and serves wRPC. Here the kaspad is a model; any
-//! kaspad with `--utxoindex` and `--rpclisten-borsh` will do.
+//! A node inside a program that follows a kaspad, verifies its UTXO sets, and serves wRPC. Here the kaspad is a model;
+//! any kaspad with `--utxoindex` and `--rpclisten-borsh` will do.
 //!
 //! `cargo run -p hydrant --example embed_follow_kaspa`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

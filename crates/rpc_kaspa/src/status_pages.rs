@@ -1,4 +1,5 @@
-//! `/health` and `/ready` of every port of a node: whether it follows its chain, what is proven, and what is missing.
+//! `/health` and `/ready` of every port of a node: whether it follows its chain, the newest proven block, and the reason
+//! why nothing newer is proven.
 //!
 //! Both are 503 with the reason while nothing newer is proven: no source is connected, the sink of the source is not
 //! reached yet, or a block was refused. Headers name the newest proven chain block and the state of the virtual UTXO set.
@@ -30,7 +31,7 @@ pub(crate) enum StatusPage {
 }
 
 impl StatusPage {
-    /// Returns the page at a path.
+    /// Returns the page of the state that has this path.
     pub(crate) fn from_path(path: &str) -> Option<Self> {
         match path {
             "/health" => Some(Self::Health),
@@ -91,7 +92,7 @@ fn missing_proof(context: &ServerContext, chain: &ChainStatus) -> Option<String>
     }
 }
 
-/// The page of a node that ends. The connection is closed, so that it does not delay the end.
+/// Returns the page of a node that ends. The connection is closed, so that it does not delay the end.
 fn draining() -> Response<ResponseBody> {
     let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
     let headers = response.headers_mut();

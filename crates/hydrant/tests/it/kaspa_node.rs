@@ -1,5 +1,4 @@
-//! `hydrant follow-kaspa` over a model of kaspad: what it answers itself, what it forwards, what it proves, how it
-//! restarts, and how it ends.
+//! `hydrant follow-kaspa` over a model of kaspad: own responses, forwarded ones, proof, restart, settings, and the end.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -139,7 +138,7 @@ async fn read_until_end(client: &mut WrpcClient) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_answers_forwards_and_notifies() -> Result<()> {
+async fn a_node_responds_forwards_and_notifies() -> Result<()> {
     let source = KaspaNode::start().await;
     source.mine(20);
     let node = KaspaProcess::start(&source, &[])?;

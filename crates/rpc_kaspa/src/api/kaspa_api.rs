@@ -21,7 +21,7 @@ impl KaspaApi {
         Self { chain, network }
     }
 
-    /// Returns the chain.
+    /// Returns the chain that the methods read.
     pub(crate) fn chain(&self) -> &ChainReader {
         &self.chain
     }

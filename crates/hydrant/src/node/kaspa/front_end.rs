@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
+use chain_kaspa::ChainPoint;
 use follow_kaspa::{FollowStatus, SourceConfig};
 use kaspa::Network;
 
@@ -18,6 +19,8 @@ pub(super) struct KaspaFrontEnd {
     pub(super) has_banner: bool,
     pub(super) started: Instant,
     pub(super) network: Network,
+    /// The block that the chain starts at.
+    pub(super) start: ChainPoint,
     pub(super) sources: Vec<SourceConfig>,
     /// `None`: the UTXO set is not stored.
     pub(super) snapshot: Option<PathBuf>,
@@ -37,12 +40,11 @@ impl FrontEnd for KaspaFrontEnd {
 impl KaspaFrontEnd {
     fn banner(&self, addresses: &NodeAddresses) -> String {
         let line = |name: &str, value: String| format!("\n  {name:<10} {value}");
-        let proven = self.status.proven();
         let mut text = format!(
             "Hydrant {}, follows {} from DAA score {} after {:?}",
             env!("CARGO_PKG_VERSION"),
             self.network,
-            proven.daa_score,
+            self.start.daa_score,
             now() - self.started
         );
         let urls = [
@@ -62,7 +64,7 @@ impl KaspaFrontEnd {
         };
         text += &line("Snapshot", snapshot);
         text += &line("Memory", self.ledger.measure().to_string());
-        text += &line("Proven", format!("block {}", proven.hash));
+        text += &line("Proven", format!("block {}", self.status.proven().hash));
         text
     }
 }

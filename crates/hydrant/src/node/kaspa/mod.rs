@@ -56,12 +56,12 @@ pub(crate) struct OpenedKaspa {
     pub(crate) snapshot: Option<PathBuf>,
 }
 
-/// The servers of a chain.
+/// The servers of a chain, and what they share.
 struct KaspaServers {
     /// The methods that kaspad lacks.
     rpc: Arc<Server<KaspaApi>>,
     wrpc: Arc<KaspaServer>,
-    /// The state that both share.
+    /// The state that both servers share.
     context: Arc<ServerContext>,
     api_keys: Option<ApiKeyFile>,
 }
@@ -98,6 +98,7 @@ impl OpenedNode for OpenedKaspa {
                 has_banner: !config.quiet,
                 started,
                 network: chain.network,
+                start: status.proven(),
                 sources: chain.sources.clone(),
                 snapshot,
                 status: Arc::clone(&status),

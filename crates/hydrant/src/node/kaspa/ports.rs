@@ -1,6 +1,6 @@
 //! The ports of a node of Kaspa: wRPC in both encodings, and JSON-RPC on request.
 //!
-//! Not here: what is served on them (`mod.rs`).
+//! Not here: the servers on these ports (`mod.rs`).
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 

@@ -16,7 +16,7 @@ use query::LedgerMemory;
 use crate::node::composed::RunningLedger;
 use crate::process_memory::MeasuredLedger;
 
-/// A chain that is followed.
+/// A followed chain, whose follower is running.
 pub(super) struct FollowedKaspa {
     pub(super) handle: FollowHandle,
     pub(super) status: Arc<FollowStatus>,
