@@ -362,6 +362,7 @@ pub(crate) fn help_text(hydrant: &Path, write: bool) -> Result<()> {
     for (command, file) in [
         ("dev", "help.txt"),
         ("follow", "help-follow.txt"),
+        ("follow-kaspa", "help-follow-kaspa.txt"),
         ("bench", "help-bench.txt"),
         ("admin", "help-admin.txt"),
     ] {

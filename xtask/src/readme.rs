@@ -4,7 +4,8 @@
 //! with a comment, in which a file's name stands alone, is saved under that name. `cargo` commands run at the
 //! repository's root, others in a fresh directory, all in the order of the README.
 //! The commands that start a ledger, and a node that follows it, run in the background, with a binary that has been
-//! built, on free ports. They replace the ports of the README in all later commands. A `curl` must get a result.
+//! built, on free ports. They replace the ports of the README in all later commands. A `curl` must get a result. Of the
+//! command that follows a kaspad only the settings are checked, because none runs here.
 //! Not here: commands that are CI steps of their own; see [`COVERED_BY_CI`].
 
 use std::fs;
@@ -23,7 +24,10 @@ const START: &str = "cargo run --release -- dev";
 /// The start of the command for a node that follows the ledger.
 const FOLLOW: &str = "cargo run --release -- follow ";
 
-/// The part of both before what goes to the binary.
+/// The start of the command for a node that follows a kaspad.
+const FOLLOW_KASPA: &str = "cargo run --release -- follow-kaspa ";
+
+/// The part of all of them before what goes to the binary.
 const CARGO_RUN: &str = "cargo run --release -- ";
 
 /// Commands that are CI steps of their own, or would start CI again.
@@ -61,7 +65,7 @@ enum Step {
 pub(crate) fn run(hydrant: &Path) -> Result<()> {
     let readme = fs::read_to_string(root().join("README.md")).context("read README.md")?;
     let steps = steps(&blocks(&readme));
-    for needed in [START, FOLLOW, "cargo xtask test"] {
+    for needed in [START, FOLLOW, FOLLOW_KASPA, "cargo xtask test"] {
         let is_meant = |step: &Step| matches!(step, Step::Run(it) if it.starts_with(needed));
         ensure!(steps.iter().any(is_meant), "README.md: no block says `{needed}`");
     }
@@ -100,6 +104,7 @@ impl Reader<'_> {
             Step::Run(command) if command.starts_with(FOLLOW) => {
                 self.start_node(command, FOLLOWER_PORT)
             }
+            Step::Run(command) if command.starts_with(FOLLOW_KASPA) => self.check_settings(command),
             Step::Run(command) => self.run_command(&with_ports(command, &self.ports)),
         }
     }
@@ -127,6 +132,12 @@ impl Reader<'_> {
             self.ports.push((GRPC_PORT, found("grpc")?));
         }
         Ok(())
+    }
+
+    /// Checks the settings of a command that starts a node.
+    fn check_settings(&self, command: &str) -> Result<()> {
+        let args = command.trim_start_matches(CARGO_RUN).split_whitespace().chain(["--check"]);
+        Cmd::new(&self.hydrant.to_string_lossy()).args(args).dir(&self.dir).run()
     }
 
     fn run_command(&self, command: &str) -> Result<()> {

@@ -92,7 +92,7 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
     complaints.extend(Budgets::read(root)?.check(&find_hits(workspace, &rust)?));
     complaints.extend(docs::crate_list(&architecture.text, &workspace.crates));
     let configuration = Source::read(root, Path::new("docs/configuration.md"))?;
-    for file in ["docs/help.txt", "docs/help-follow.txt"] {
+    for file in ["docs/help.txt", "docs/help-follow.txt", "docs/help-follow-kaspa.txt"] {
         let help = Source::read(root, Path::new(file))?;
         complaints.extend(docs::flags_without_cost(&help.text, &configuration.text));
     }

@@ -118,7 +118,7 @@ pub struct SessionConfig {
 pub struct SnapshotConfig {
     /// The path of the file. It is replaced as a whole.
     pub path: PathBuf,
-    /// Interval between two writes. Default: 10 minutes.
+    /// Interval between two writes; the last one is at the end. Default: 10 minutes.
     pub interval: Duration,
 }
 

@@ -120,13 +120,14 @@ impl FollowHandle {
         self.thread.is_finished()
     }
 
-    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait. After
-    /// [`FollowError::Restart`] the snapshot file is the one to start from.
+    /// Ends the session, the writer and the snapshot thread. It blocks for the messages that wait, and for the last snapshot
+    /// file if it can be written within 10 s. After [`FollowError::Restart`] the snapshot file is the one to start from.
     pub fn stop(mut self) -> Result<(), FollowError> {
         self.tasks.abort_all();
         let ended = self.thread.join().map_err(|_| FollowError::Panicked)?;
         if let Some(snapshot) = self.snapshot {
-            snapshot.stop();
+            // After an error the final block may be one that the sources have left.
+            snapshot.stop(ended.is_ok());
         }
         if let (Some(path), Err(FollowError::Restart { base, .. })) = (self.snapshot_path, &ended) {
             let prepared = prepare_restart(&path, *base);

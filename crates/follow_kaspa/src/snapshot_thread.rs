@@ -1,13 +1,15 @@
-//! The thread that writes the snapshot file at an interval, while the ledger is served.
+//! The thread that writes the snapshot file at an interval, while the ledger is served, and once more at its end.
 //!
 //! Bounds: one view of the newest final block is held while its file is written.
-//! A file is written only if the final block is another one than at the last write. A write that fails is reported and
-//! tried again after the interval. A stop ends a write at once, and leaves the file of before.
+//! A file is written only if the final block is another one than at the last write, or than the one that the chain started
+//! at. A write that fails is reported and tried again after the interval. A write that a stop waits for longer than
+//! [`LAST_WRITE_MAX`] is discarded, and the file of before stays.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use chain_kaspa::ChainReader;
 use http_client::describe_error;
@@ -18,10 +20,15 @@ use crate::config::SnapshotConfig;
 use crate::snapshot_file::write_snapshot;
 use crate::status::FollowStatus;
 
+/// Time that a stop waits for the last file. Service managers kill a process some 90 s after its signal.
+const LAST_WRITE_MAX: Duration = Duration::from_secs(10);
+
 /// The handle of the thread.
 pub(crate) struct SnapshotThread {
     /// The thread ends when this is dropped.
     stop: SyncSender<()>,
+    /// The end of the last write. It is set before `stop` is dropped, if there is to be one.
+    last_write_end: Arc<OnceLock<Instant>>,
     thread: JoinHandle<()>,
 }
 
@@ -30,8 +37,9 @@ struct SnapshotWriter {
     network: Network,
     reader: ChainReader,
     status: Arc<FollowStatus>,
-    /// The block of the last file.
+    /// The block of the last file, or of the file that the chain was loaded from.
     written: Option<Hash>,
+    last_write_end: Arc<OnceLock<Instant>>,
 }
 
 impl SnapshotThread {
@@ -42,14 +50,23 @@ impl SnapshotThread {
         status: Arc<FollowStatus>,
     ) -> io::Result<Self> {
         let (stop, stopped) = sync_channel(0);
-        let writer = SnapshotWriter { config, network, reader, status, written: None };
+        // A chain starts from its file if that exists.
+        let written = config.path.exists().then(|| reader.status().root.hash);
+        let last_write_end = Arc::new(OnceLock::new());
+        let end = Arc::clone(&last_write_end);
+        let writer = SnapshotWriter { config, network, reader, status, written, last_write_end: end };
         let thread = std::thread::Builder::new().name("kaspa-snapshot".into());
         let thread = thread.spawn(move || writer.run(&stopped))?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, last_write_end, thread })
     }
 
-    /// Ends the thread. A write that has not finished is discarded.
-    pub(crate) fn stop(self) {
+    /// Ends the thread. With `is_last_written` the file of the newest final block is written before, within
+    /// [`LAST_WRITE_MAX`]. Otherwise a write that has not finished is discarded.
+    pub(crate) fn stop(self, is_last_written: bool) {
+        if is_last_written {
+            // Nothing else sets it.
+            let _ = self.last_write_end.set(Instant::now() + LAST_WRITE_MAX);
+        }
         drop(self.stop);
         // A panic was reported by its thread; the file of before is still there.
         let _ = self.thread.join();
@@ -61,6 +78,9 @@ impl SnapshotWriter {
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(self.config.interval) {
             self.write_if_changed(stopped);
         }
+        if self.last_write_end.get().is_some() {
+            self.write_if_changed(stopped);
+        }
     }
 
     fn write_if_changed(&mut self, stopped: &Receiver<()>) {
@@ -69,14 +89,19 @@ impl SnapshotWriter {
         if self.written == Some(info.hash) {
             return;
         }
-        let is_stopped = || stopped.try_recv() == Err(TryRecvError::Disconnected);
+        let is_stopped = || {
+            stopped.try_recv() == Err(TryRecvError::Disconnected)
+                && self.last_write_end.get().is_none_or(|end| Instant::now() >= *end)
+        };
         match write_snapshot(&self.config.path, self.network, &view, &is_stopped) {
             Ok(()) => {
                 self.written = Some(info.hash);
                 self.status.record_snapshot(info.daa_score);
                 tracing::info!(block = %info.hash, utxos = info.supply.utxos, "wrote the snapshot file");
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted && is_stopped() => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && is_stopped() => {
+                tracing::warn!("the node ends before the snapshot file is written");
+            }
             Err(error) => {
                 let error = format!("{}: {}", self.config.path.display(), describe_error(&error));
                 tracing::error!("the snapshot file was not written: {error}");

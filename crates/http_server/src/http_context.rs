@@ -1,14 +1,25 @@
 //! State that all connections share: limits, counters, the drain, and the certificate if there is one.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use authentication::Authenticator;
+use clients::{ClientShares, ShareNames};
+use tokio::sync::Semaphore;
 
 use crate::drain::Drain;
 use crate::http_config::HttpConfig;
 use crate::http_metrics::HttpCounters;
 use crate::large_bodies::LargeBodies;
 use crate::tls::Tls;
+
+/// Connections of an address, in refusals.
+const CONNECTION_NAMES: ShareNames = ShareNames {
+    clients: ["address", "addresses"],
+    units: "connections",
+    each_settings: "rpc.connections_per_address_max",
+    all_settings: "rpc.connections_max, rpc.connections_per_address_max",
+};
 
 /// Limits and counters of HTTP, and how it ends.
 pub struct HttpContext {
@@ -24,6 +35,12 @@ pub struct HttpContext {
     pub tls: OnceLock<Arc<Tls>>,
     /// Request bodies that are large.
     pub(crate) large_bodies: Arc<LargeBodies>,
+    /// Permits of connections, for all servers of the context.
+    pub(crate) connection_permits: Arc<Semaphore>,
+    /// The connections of each address, to all servers of the context.
+    pub(crate) ip_shares: Arc<ClientShares>,
+    /// Connections to all servers of the context since the start.
+    pub(crate) connections: Arc<AtomicU64>,
 }
 
 impl HttpContext {
@@ -34,7 +51,21 @@ impl HttpContext {
         let tls = OnceLock::new();
         let large_bodies = LargeBodies::new(config.body_bytes_max, Arc::clone(&metrics));
         let large_bodies = Arc::new(large_bodies);
-        Self { config, metrics, authenticator, drain, tls, large_bodies }
+        let connections_max = config.connections_max;
+        let permits = Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS));
+        let each_max = config.connections_per_address_max;
+        let ip_shares = ClientShares::new(CONNECTION_NAMES, connections_max, each_max);
+        Self {
+            config,
+            metrics,
+            authenticator,
+            drain,
+            tls,
+            large_bodies,
+            connection_permits: Arc::new(permits),
+            ip_shares: Arc::new(ip_shares),
+            connections: Arc::default(),
+        }
     }
 
     /// Sets the authenticator of API keys, if there is one.

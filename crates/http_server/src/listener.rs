@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use clients::{ClientId, ClientShares, Share, ShareFull, ShareNames};
+use clients::{ClientId, ClientShares, Share, ShareFull};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -78,14 +78,6 @@ const REFUSED_BYTES_MAX: u64 = 1 << 20;
 /// Pause after a failed accept, if the client could not be refused.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Connections of an address, in refusals.
-const CONNECTION_NAMES: ShareNames = ShareNames {
-    clients: ["address", "addresses"],
-    units: "connections",
-    each_settings: "rpc.connections_per_address_max",
-    all_settings: "rpc.connections_max, rpc.connections_per_address_max",
-};
-
 /// The ports of a node, bound by the caller.
 pub struct Listeners {
     /// JSON-RPC over HTTP, and WebSocket by upgrade.
@@ -112,7 +104,7 @@ pub trait WebSocketHandler: Send + Sync + 'static {
 /// takes two seconds at most.
 ///
 /// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
-/// caller's tokio runtime.
+/// caller's tokio runtime. Servers with one context share its limits of connections and its drain.
 pub async fn serve_http<S: HttpService>(
     context: Arc<HttpContext>,
     service: Arc<S>,
@@ -121,20 +113,13 @@ pub async fn serve_http<S: HttpService>(
     shutdown: impl Future<Output = ()>,
 ) {
     let closing = context.drain.watch();
-    let config = &context.config;
-    let connection_permits =
-        Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS)));
-    let ip_shares = ClientShares::new(
-        CONNECTION_NAMES,
-        config.connections_max,
-        config.connections_per_address_max,
-    );
-    let ip_shares = Arc::new(ip_shares);
+    let connection_permits = Arc::clone(&context.connection_permits);
+    let ip_shares = Arc::clone(&context.ip_shares);
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
     let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&context.metrics), io_threads));
     let mut background = JoinSet::new();
     background.spawn(Arc::clone(&yield_queue).run());
-    let connections = Arc::default();
+    let connections = Arc::clone(&context.connections);
     let server = Arc::clone(&context);
     let acceptor = Acceptor {
         context,
@@ -173,7 +158,7 @@ struct Acceptor<S> {
     connection_permits: Arc<Semaphore>,
     /// Connections of each address.
     ip_shares: Arc<ClientShares>,
-    /// Connections since the start.
+    /// Connections to all servers of the context since the start.
     connections: Arc<AtomicU64>,
     /// Connections that have more to do than one poll may.
     yield_queue: Arc<YieldQueue>,

@@ -13,8 +13,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use api_keys::{ApiKeys, KeyFile, KeyNumber};
-use grpc::KeyCloser;
-use rpc_solana::pubsub::SolanaPubSub;
 use tokio::time::MissedTickBehavior;
 
 use crate::api_key_usage::UsageFile;
@@ -122,17 +120,6 @@ impl ApiKeyFile {
                 Err(err) => tracing::error!(%err, "the API keys could not be read again"),
             }
         }
-    }
-}
-
-/// Closes the WebSockets and the streams of keys.
-pub(crate) fn close_keys(
-    pubsub: Arc<SolanaPubSub>,
-    grpc: Option<KeyCloser>,
-) -> impl Fn(&[KeyNumber]) {
-    move |removed| {
-        pubsub.close_keys(removed);
-        grpc.iter().for_each(|grpc| grpc.close_keys(removed));
     }
 }
 

@@ -1,8 +1,8 @@
 //! The ranges of all numeric settings, checked before anything is opened.
 //!
-//! Shape: `node`, `local`, `follow` and `bench` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and `grpc` the
-//! tables, each setting with value, minimum and maximum. [`check`] refuses the first one that is out of its range. A table of the
-//! file is destructured field by field, so that a setting without a range does not compile.
+//! Shape: `node`, `local`, `follow`, `follow_kaspa` and `bench` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and
+//! `grpc` the tables, each setting with value, minimum and maximum. [`check`] refuses the first one that is out of its
+//! range. A table of the file is destructured field by field, so that a setting without a range does not compile.
 //! A maximum is a value above which no use is known: a day for times, the resources of a large machine for the rest.
 //! Not here: fractions of `bench` (`bench::limits`), checks that depend on another setting (`node::config`,
 //! `local::config`, `follow::config`, and each crate's own `Config::check`).
@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::bench::flags::BenchFlags;
 use crate::follow::flags::FollowerFlags;
+use crate::follow_kaspa::flags::KaspaFollowerFlags;
 use crate::local::flags::DevFlags;
 use crate::node::NodeFlags;
 use crate::serving_options::DRAIN_SECONDS_MAX;
@@ -86,16 +87,17 @@ fn count(name: &'static str, value: Option<usize>, range: RangeInclusive<u64>) -
 
 /// The flags of every node that are set, or the keys of the same names in the file.
 pub(crate) fn node(flags: &NodeFlags) -> Vec<Setting> {
-    let NodeFlags { ledger, listen, services, quic, serving, threads, bounds, output, .. } = flags;
+    let NodeFlags { history, listen, grpc, quic, serving, threads, requests, queue, .. } = flags;
+    let NodeFlags { bounds, output, .. } = flags;
     let rpc_port = listen.rpc_port.map(u64::from);
-    let body_bytes = bounds.rpc_max_request_body_size.map(|bytes| bytes as u64);
+    let body_bytes = requests.rpc_max_request_body_size.map(|bytes| bytes as u64);
     let addresses = bounds.max_addresses.map(u64::from);
     let note = ": the next port is needed for WebSocket";
     [
-        flag("--history-slots", ledger.history_slots, 1..=BILLION, ""),
-        flag("--history-bytes", ledger.history_bytes, 0..=TIB, ", a tebibyte"),
+        flag("--history-slots", history.history_slots, 1..=BILLION, ""),
+        flag("--history-bytes", history.history_bytes, 0..=TIB, ", a tebibyte"),
         flag("--rpc-port", rpc_port, 0..=65_534, note),
-        port("--grpc-port", services.grpc_port),
+        port("--grpc-port", grpc.grpc_port),
         port("--tpu-port", quic.tpu_port),
         count("--tpu-connections-max", quic.tpu_connections_max, 1..=CONNECTIONS_MAX),
         flag("--drain-delay", serving.drain_delay, 0..=DRAIN_SECONDS_MAX, ", an hour"),
@@ -103,7 +105,7 @@ pub(crate) fn node(flags: &NodeFlags) -> Vec<Setting> {
         count("--io-threads", threads.io_threads, 1..=THREADS_MAX),
         count("--cpu-threads", threads.cpu_threads, 1..=THREADS_MAX),
         flag("--rpc-max-request-body-size", body_bytes, 1..=GIB, ", a gibibyte"),
-        count("--queue-max", bounds.queue_max, 1..=MILLION),
+        count("--queue-max", queue.queue_max, 1..=MILLION),
         count("--heavy-max", bounds.heavy_max, 1..=MILLION),
         flag("--cache-bytes-max", bounds.cache_bytes_max, 0..=TIB, ", a tebibyte"),
         count("--connections-max", bounds.connections_max, 1..=CONNECTIONS_MAX),
@@ -156,6 +158,20 @@ pub(crate) fn follow(flags: &FollowerFlags) -> Vec<Setting> {
         flag("--snapshot-bytes-max", flags.snapshot_bytes_max, 1..=64 * TIB, ", 64 tebibytes"),
         count("--verify-sources-min", flags.verify_sources_min, 1..=1_000),
         flag("--slots-behind-max", flags.slots_behind_max, 0..=BILLION, ""),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The flags of a followed chain of Kaspa that are set, or the keys of the same names in the file.
+pub(crate) fn follow_kaspa(flags: &KaspaFollowerFlags) -> Vec<Setting> {
+    let depth = 1..=chain_kaspa::DEPTH_LIMIT as u64;
+    [
+        count("--reorg-depth", flags.reorg_depth, depth),
+        port("--wrpc-borsh-port", flags.wrpc_borsh_port),
+        port("--wrpc-json-port", flags.wrpc_json_port),
+        flag("--snapshot-interval", flags.snapshot_interval, 1..=DAY_MS / 1_000, ", a day"),
     ]
     .into_iter()
     .flatten()

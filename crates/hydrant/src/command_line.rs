@@ -1,7 +1,7 @@
 //! The command line: the commands, and how it is parsed.
 //!
-//! Not here: the flags of a command, which are in a file of their own (`local::flags`, `follow::flags`) or with the command
-//! (`inspect`, `bench`).
+//! Not here: the flags of a command, which are in a file of their own (`local::flags`, `follow::flags`,
+//! `follow_kaspa::flags`) or with the command (`inspect`, `bench`).
 
 use anyhow::{Result, bail};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -12,6 +12,7 @@ use crate::bench::flags::BenchFlags;
 use crate::bounds;
 use crate::console::print_stderr;
 use crate::follow::flags::FollowFlags;
+use crate::follow_kaspa::flags::{self as kaspa_flags, FollowKaspaFlags};
 use crate::generated_files::{CompletionsFlags, ManFlags};
 use crate::inspect::InspectFlags;
 use crate::local::LocalPreset;
@@ -50,6 +51,12 @@ pub(crate) enum Command {
     /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
     /// its slot on.
     Follow(Box<FollowFlags>),
+    /// Follow a Kaspa node, verify its UTXO sets, and serve wRPC.
+    ///
+    /// The UTXO set of each chain block is compared with the commitment in its header. UTXOs, balances and
+    /// subscriptions are served from it; other methods are forwarded to the node. The set is in memory; --ledger stores
+    /// it in a snapshot file.
+    FollowKaspa(Box<FollowKaspaFlags>),
     /// Check a snapshot archive and print a summary of it.
     ///
     /// All its accounts are read into memory and hashed, and the hash is compared with the archive's.
@@ -76,6 +83,7 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("dev", test_validator::add)
         .mut_subcommand(test_validator::COMMAND, test_validator::add_to_own)
+        .mut_subcommand(kaspa_flags::COMMAND, kaspa_flags::describe_flags)
 }
 
 /// A command of the command line.

@@ -1,6 +1,6 @@
 //! The configuration file of a node: the settings of every node as keys, and a table for each producer.
 //!
-//! One file serves both commands: each reads its own table, and only checks the keys of the other one. The settings of
+//! One file serves all commands: each reads its own table, and only checks the keys of the others. The settings of
 //! `hydrant dev` are also keys outside of a table. A setting is a key of its table or of the file, and not of both.
 
 use serde::Deserialize;
@@ -8,6 +8,7 @@ use toml::de::Error;
 
 use crate::config_text::ConfigText;
 use crate::follow::flags::{FollowFlags, FollowerFlags};
+use crate::follow_kaspa::flags::{FollowKaspaFlags, KaspaFollowerFlags};
 use crate::local::flags::DevFlags;
 use crate::node::flags::ConfigFlags;
 use crate::node::{Merge, NodeFlags};
@@ -18,6 +19,8 @@ use crate::node::{Merge, NodeFlags};
 struct ProducerTables {
     dev: DevFlags,
     follow: FollowerFlags,
+    #[serde(rename = "follow-kaspa")]
+    follow_kaspa: KaspaFollowerFlags,
 }
 
 impl DevFlags {
@@ -40,6 +43,17 @@ impl FollowFlags {
         let node = NodeFlags::from_file(&mut file)?;
         file.check_keys()?;
         Ok(Self { config: ConfigFlags::default(), follower: tables.follow, node })
+    }
+}
+
+impl FollowKaspaFlags {
+    /// Reads the settings of a configuration file. An unknown key is refused.
+    pub(crate) fn from_toml(text: &str) -> Result<Self, Error> {
+        let mut file = ConfigText::new(text);
+        let tables: ProducerTables = file.part()?;
+        let node = NodeFlags::from_file(&mut file)?;
+        file.check_keys()?;
+        Ok(Self::from_parts(tables.follow_kaspa, node))
     }
 }
 

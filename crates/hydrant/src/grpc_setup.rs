@@ -15,7 +15,7 @@ use jsonrpc::Health;
 use ledger::{Commitment, Slot};
 use solana_hash::Hash;
 
-use crate::node::flags::ServiceFlags;
+use crate::node::flags::GrpcFlags;
 use crate::process_setup::GrpcPort;
 use crate::serving_options::ServingOptions;
 use crate::tls_setup::GrpcTls;
@@ -26,8 +26,8 @@ pub(crate) const PORT_DEFAULT: u16 = 10_000;
 const NODES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The port, if gRPC is served. If the system chooses JSON-RPC's, it chooses this one too.
-pub(crate) fn port(flags: &ServiceFlags, rpc_port: Option<u16>) -> Result<Option<GrpcPort>> {
-    let ServiceFlags { no_grpc, grpc_port, .. } = *flags;
+pub(crate) fn port(flags: &GrpcFlags, rpc_port: Option<u16>) -> Result<Option<GrpcPort>> {
+    let GrpcFlags { no_grpc, grpc_port } = *flags;
     ensure!(!no_grpc || grpc_port.is_none(), "--grpc-port and --no-grpc exclude each other");
     Ok(match (no_grpc, grpc_port, rpc_port) {
         (true, ..) => None,

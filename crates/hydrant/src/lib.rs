@@ -27,6 +27,7 @@ mod existing_ledger;
 mod faucet_server;
 mod fixed_limits;
 mod follow;
+mod follow_kaspa;
 mod fork_metrics;
 mod fork_setup;
 mod generated_files;
@@ -39,6 +40,7 @@ mod log_format;
 mod memory_report;
 mod node;
 mod otlp;
+mod process_memory;
 mod process_setup;
 mod queue_metrics;
 mod rlimit;
@@ -61,9 +63,10 @@ mod validator_log;
 use std::path::Path;
 
 pub use crate::follow::{FollowConfig, FollowProducer};
+pub use crate::follow_kaspa::{KaspaConfig, KaspaProducer};
 pub use crate::local::{LocalConfig, LocalProducer};
 pub use crate::node::{
-    Node, NodeAddresses, NodeBuilder, NodeConfig, NodeError, NodeHandle, Producer,
+    KaspaAddresses, Node, NodeAddresses, NodeBuilder, NodeConfig, NodeError, NodeHandle, Producer,
 };
 
 use crate::command_line::{Command, ParsedCommand};
@@ -87,6 +90,9 @@ pub fn run() -> anyhow::Result<()> {
         }
         Command::Surfpool(args) => run_surfpool(args, signals),
         Command::Follow(flags) => follow::run(*flags, signals.for_node(Ignorable::Hangup)?),
+        Command::FollowKaspa(flags) => {
+            follow_kaspa::run(*flags, signals.for_node(Ignorable::Hangup)?)
+        }
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
         Command::Completions(flags) => {

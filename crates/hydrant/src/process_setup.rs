@@ -5,9 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use jsonrpc::{HttpApi, SystemClock};
-use rpc_solana::SolanaApi;
-use web_console::{LedgerKind, WithConsole};
+use jsonrpc::SystemClock;
 
 use crate::log_filter;
 use crate::log_format::LogFormat;
@@ -28,15 +26,6 @@ pub(crate) struct BoundListeners {
     pub(crate) rpc: TcpListener,
     pub(crate) pubsub: TcpListener,
     pub(crate) grpc: Option<TcpListener>,
-}
-
-/// The interface on the port of JSON-RPC: the console, if it is served, and `other`.
-pub(crate) fn with_console(
-    is_served: bool,
-    kind: LedgerKind,
-    other: Arc<dyn HttpApi<SolanaApi>>,
-) -> Arc<dyn HttpApi<SolanaApi>> {
-    if is_served { Arc::new(WithConsole::new(kind, other)) } else { other }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

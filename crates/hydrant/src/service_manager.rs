@@ -4,7 +4,7 @@
 //! Shape: without `NOTIFY_SOCKET` every call does nothing. `WATCHDOG=1` is sent by an I/O thread, so a node whose I/O
 //! threads hang is not reported as alive.
 //! Invariant: a datagram that cannot be sent is logged, and the node continues. The socket never blocks.
-//! Not here: the decision that the node is alive (`node::serve`).
+//! Not here: the decision that the node is alive (`node::running`).
 
 use std::ffi::OsStr;
 use std::io;

@@ -4,7 +4,7 @@
 //! started with SIGHUP ignored, as by `nohup`, ignores SIGHUP. Under the name of `solana-test-validator` this
 //! applies to SIGINT and SIGQUIT too: a shell script ignores both for a command with `&`, and kit's script relies on a
 //! validator that survives the interrupt of the script. SIGUSR2 has no effect: without a handler it would end
-//! the process at once. SIGUSR1 is for `memory_report`.
+//! the process at once. SIGUSR1 is for `process_memory`.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Ignorable {
 /// Listens for signals until it is dropped.
 pub(crate) struct EndSignals {
     ends: Vec<EndSignal>,
-    /// SIGUSR1, which requests a report of the memory. `None` once `memory_report` has it.
+    /// SIGUSR1, which requests a report of the memory. `None` once `process_memory` has it.
     memory_request: Option<Signal>,
     /// SIGUSR2, which would end the process without a handler.
     _ignored: Option<Signal>,

@@ -24,7 +24,7 @@ use crate::anchor::{self, AnchorSetup};
 use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::NodeFlags;
-use crate::node::flags::{ListenFlags, OutputFlags, ServiceFlags};
+use crate::node::flags::{ConsoleFlags, ListenFlags, OutputFlags};
 use crate::process_setup::resolve_address;
 use crate::surfpool_flags::SurfpoolFlags;
 
@@ -127,10 +127,7 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
             endpoints_file: flags.endpoints_file,
             ..ListenFlags::default()
         },
-        services: ServiceFlags {
-            no_console: flags.no_studio || flags.ci,
-            ..ServiceFlags::default()
-        },
+        console: ConsoleFlags { no_console: flags.no_studio || flags.ci },
         output: OutputFlags { quiet: flags.no_tui || flags.ci, log, ..OutputFlags::default() },
         ..NodeFlags::default()
     };
@@ -363,7 +360,7 @@ mod tests {
         let node = &flags.node;
         assert_eq!((node.listen.rpc_port, flags.slot_ms), (Some(8899), Some(0)));
         assert!(node.output.quiet && !node.output.log);
-        assert!(node.services.no_console && node.ledger.ledger.is_none());
+        assert!(node.console.no_console && node.ledger.ledger.is_none());
         let path = deploy.join("my_counter.so").to_string_lossy().into_owned();
         let address = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM";
         assert_eq!(flags.upgradeable_program, [address, path.as_str(), "none"]);

@@ -84,7 +84,7 @@ impl Health {
     }
 
     /// Returns the reason why the status is unknown.
-    pub(crate) fn reason(&self) -> Option<String> {
+    pub fn reason(&self) -> Option<String> {
         self.reason.lock().clone()
     }
 

@@ -52,6 +52,6 @@ pub use method_output::{
 };
 pub use rpc_service::{HttpApi, HttpApiRequest, HttpApiResponse};
 pub use serve::serve;
-pub use server_context::{ServerContext, SystemClock};
+pub use server_context::{ServerContext, ServerParts, SystemClock};
 pub use trace_parent::TraceParent;
 pub use value_response::{BodyTransform, BodyTransformFactory, ResponseMeta, ResponseOptions};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clients::{ClientId, RateLimited, RateLimiter};
 use cpu_pool::Pool;
-use http_server::{HttpContext, RateLimitedBody, ResponseBody};
+use http_server::{Authenticator, HttpConfig, HttpContext, RateLimitedBody, ResponseBody};
 use ledger::Commitment;
 use response_cache::{LedgerVersions, ResponseCache};
 
@@ -35,7 +35,35 @@ pub struct ServerContext {
     pub config: Config,
 }
 
+/// The parts from which a [`ServerContext`] is made.
+pub struct ServerParts {
+    /// Limits of HTTP.
+    pub http: HttpConfig,
+    /// Limits of JSON-RPC.
+    pub config: Config,
+    /// Runs all work that is not cheap.
+    pub pool: Arc<Pool>,
+    /// Requests and bytes of each client, with their limits, and with the API keys if clients need one.
+    pub clients: Arc<RateLimiter>,
+    /// Cached responses.
+    pub response_cache: Arc<ResponseCache>,
+    /// Counts of requests and responses.
+    pub metrics: Arc<Metrics>,
+    /// Health of the ledger.
+    pub health: Arc<Health>,
+}
+
 impl ServerContext {
+    /// Creates the state of a server. Its clients are recognised by their API keys if `parts.clients` has some.
+    pub fn new(parts: ServerParts) -> Self {
+        let ServerParts { http, config, pool, clients, response_cache, metrics, health } = parts;
+        let keys = clients.api_keys().map(Arc::clone);
+        let authenticator = keys.map(|keys| Authenticator::new(keys, Arc::clone(&pool)));
+        let http = HttpContext::new(http, Arc::clone(metrics.http()));
+        let http = Arc::new(http.with_authenticator(authenticator));
+        Self { http, pool, clients, response_cache, metrics, health, config }
+    }
+
     /// Whether the node ends, or has announced its end.
     pub fn is_draining(&self) -> bool {
         self.health.has_announced_end() || self.http.drain.has_begun()

@@ -2,9 +2,7 @@
 //!
 //! A client that has a resolver's URL asks for a node of a network and an encoding
 //! (`/v2/kaspa/NETWORK/tls|any/wrpc/borsh|json`). The reply names this node, by the host that the client reached.
-//! `/health` and `/ready` are about the chain: 503 after a block that was refused, since nothing newer is proven, and while
-//! the chain is not up to date ([`crate::KaspaRpc::report_problem`]).
-//! Not here: connections after the upgrade to WebSocket ([`crate::KaspaPort`]).
+//! Not here: `/health` and `/ready` (`status_pages`), connections after the upgrade to WebSocket ([`crate::KaspaPort`]).
 
 use std::sync::Arc;
 
@@ -13,11 +11,12 @@ use http_server::{ClientRefusal, HttpRequest, HttpService, ResponseBody, respons
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Response, StatusCode};
+use jsonrpc::ServerContext;
 use kaspa::{Encoding, Network};
 use serde_json::json;
 
 use crate::kaspa_rpc::KaspaServer;
-use crate::proof_headers::write_proof_headers;
+use crate::status_pages::StatusPage;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -40,6 +39,8 @@ pub struct PortUrls {
 /// The HTTP service of a port.
 pub struct PortService {
     server: Arc<KaspaServer>,
+    /// The state that all ports of the node share.
+    context: Arc<ServerContext>,
     urls: PortUrls,
 }
 
@@ -77,20 +78,8 @@ impl PortUrls {
 
 impl PortService {
     /// Creates the service of one of the ports.
-    pub fn new(server: Arc<KaspaServer>, urls: PortUrls) -> Self {
-        Self { server, urls }
-    }
-
-    fn health(&self) -> Response<ResponseBody> {
-        let status = self.server.chain.status();
-        let mut response = match self.server.find_problem() {
-            None => text_response(StatusCode::OK, "ok\n"),
-            Some(problem) => text_response(StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
-        };
-        let headers = response.headers_mut();
-        write_proof_headers(&status, headers);
-        headers.insert(header::CACHE_CONTROL, NO_STORE);
-        response
+    pub fn new(server: Arc<KaspaServer>, context: Arc<ServerContext>, urls: PortUrls) -> Self {
+        Self { server, context, urls }
     }
 }
 
@@ -98,10 +87,10 @@ impl HttpService for PortService {
     async fn handle(&self, request: HttpRequest) -> Response<ResponseBody> {
         let head = &request.head;
         let path = head.uri.path();
-        let is_read = matches!(head.method, Method::GET | Method::HEAD);
-        if is_read && matches!(path, "/health" | "/ready") {
-            return self.health();
+        if let Some(page) = StatusPage::from_request(&head.method, path) {
+            return page.respond(&self.context, &self.server.chain);
         }
+        let is_read = matches!(head.method, Method::GET | Method::HEAD);
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let resolved =
             if is_read { self.urls.resolve(self.server.network, path, host) } else { None };
@@ -130,7 +119,7 @@ impl HttpService for PortService {
     }
 
     fn is_served_while_draining(&self, path: &str) -> bool {
-        matches!(path, "/health" | "/ready")
+        StatusPage::from_path(path).is_some()
     }
 
     fn refuse_client(&self, _path: &str, refusal: ClientRefusal) -> Response<ResponseBody> {
@@ -142,7 +131,7 @@ impl HttpService for PortService {
     }
 
     fn is_open(&self, path: &str) -> bool {
-        matches!(path, "/health" | "/ready")
+        StatusPage::from_path(path).is_some()
     }
 }
 

@@ -10,9 +10,8 @@ use chain_solana::{
 };
 use clients::RateLimiter;
 use cpu_pool::Pool;
-use http_server::{Authenticator, HttpContext};
 use jsonrpc::metrics::Metrics;
-use jsonrpc::{Health, Server, ServerContext};
+use jsonrpc::{Health, Server, ServerContext, ServerParts};
 use ledger::{Commitment, Slot};
 use query::ChangeTracker;
 use response_cache::{LedgerVersions, ResponseCache};
@@ -108,14 +107,9 @@ impl SolanaApi {
             health: Arc::clone(&health),
             pool: Arc::clone(&pool),
         }));
-        let http_metrics = Arc::clone(metrics.http());
-        let keys = clients.api_keys().map(Arc::clone);
-        let authenticator = keys.map(|keys| Authenticator::new(keys, Arc::clone(&pool)));
-        let http = HttpContext::new(config.http(), http_metrics).with_authenticator(authenticator);
-        let http = Arc::new(http);
+        let http = config.http();
         let config = config.jsonrpc();
-        let context =
-            ServerContext { http, pool, clients, response_cache, metrics, health, config };
-        Server::new(self, context)
+        let parts = ServerParts { http, config, pool, clients, response_cache, metrics, health };
+        Server::new(self, ServerContext::new(parts))
     }
 }

@@ -13,9 +13,9 @@ use http_server::{HttpCounters, HttpEvent};
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
+use jsonrpc::ServerContext;
 use metrics::Collector;
 use process_usage::Process;
-use rpc_solana::SolanaServer;
 use serde_json::{Map, Value, json};
 
 use crate::log_filter;
@@ -31,22 +31,22 @@ pub(super) type AdminResponse = Response<Full<Bytes>>;
 
 /// The administration of a node.
 pub(crate) struct AdminApi {
-    node: Arc<SolanaServer>,
+    context: Arc<ServerContext>,
     end: EndRequest,
     reports: Vec<(&'static str, Report)>,
     reload_hooks: Vec<(&'static str, ReloadHook)>,
 }
 
 impl AdminApi {
-    /// The administration of `node`, with the reports `memory` and `clients`, and `usage` if clients have API keys. `end`
+    /// The administration of a node, with the reports `memory` and `clients`, and `usage` if clients have API keys. `end`
     /// is requested by a drain.
-    pub(crate) fn new(node: Arc<SolanaServer>, end: EndRequest) -> Self {
-        let memory_node = Arc::clone(&node);
-        let counters = Arc::clone(node.context.metrics.http());
-        let mut api = Self { node, end, reports: Vec::new(), reload_hooks: Vec::new() };
-        api.add_report("memory", move || memory(&memory_node));
+    pub(crate) fn new(context: Arc<ServerContext>, end: EndRequest) -> Self {
+        let measured = Arc::clone(&context);
+        let counters = Arc::clone(context.metrics.http());
+        let mut api = Self { context, end, reports: Vec::new(), reload_hooks: Vec::new() };
+        api.add_report("memory", move || memory(&measured));
         api.add_report("clients", move || clients(&counters));
-        if let Some(keys) = api.node.context.clients.api_keys().map(Arc::clone) {
+        if let Some(keys) = api.context.clients.api_keys().map(Arc::clone) {
             api.add_report("usage", move || keys.usage_report());
         }
         api
@@ -72,12 +72,12 @@ impl AdminApi {
 
     /// Adds to the metrics of the node.
     pub(super) fn add_metrics(&self, collector: Arc<dyn Collector>) {
-        self.node.context.metrics.add(collector);
+        self.context.metrics.add(collector);
     }
 
     /// Closes `/metrics` of the public port.
     pub(super) fn make_metrics_private(&self) {
-        self.node.context.metrics.make_private();
+        self.context.metrics.make_private();
     }
 
     /// Returns the response to a request. Reports and reloads run on a thread that may block.
@@ -86,7 +86,7 @@ impl AdminApi {
             ("GET", "/") => json_response(StatusCode::OK, &self.list()),
             ("GET", "/metrics") => self.metrics().await,
             ("GET", "/drain") => {
-                let draining = self.node.context.is_draining();
+                let draining = self.context.is_draining();
                 json_response(StatusCode::OK, &json!({ "draining": draining }))
             }
             ("POST", "/drain") => {
@@ -109,8 +109,7 @@ impl AdminApi {
 
     /// The metrics, as `/metrics` of the public port.
     pub(super) async fn metrics(&self) -> AdminResponse {
-        let context = &self.node.context;
-        match context.metrics.scrape(Arc::new(context.clone())).await {
+        match self.context.metrics.scrape(Arc::clone(&self.context) as Arc<dyn Collector>).await {
             Some(text) => {
                 let media = HeaderValue::from_static(metrics::MEDIA_TYPE);
                 response(StatusCode::OK, media, text)
@@ -187,8 +186,8 @@ fn replace_filter(body: &[u8]) -> AdminResponse {
     }
 }
 
-fn memory(node: &SolanaServer) -> Value {
-    let parts = node.context.metrics.memory_parts(&node.context);
+fn memory(context: &ServerContext) -> Value {
+    let parts = context.metrics.memory_parts(context);
     let mut sums = Map::new();
     for (part, bytes) in parts {
         // Parts of several collectors may have one name.

@@ -162,9 +162,9 @@ mod tests {
             assert!(follow.contains(key), "{key}");
         }
         assert_eq!(
-            follow.len() - 2,
+            follow.len() - 3,
             node.len() + 5 - 2,
-            "each flag of a node, five tables, two producers"
+            "each flag of a node, five tables, three producers"
         );
     }
 
@@ -177,7 +177,7 @@ mod tests {
         let FollowFlags { node, follower, .. } =
             FollowFlags::from_toml(file).expect("valid settings");
         let tables = &node.tables;
-        assert_eq!(node.services.api_keys, Some(PathBuf::from("keys.toml")));
+        assert_eq!(node.keys.api_keys, Some(PathBuf::from("keys.toml")));
         assert_eq!((node.threads.io_threads, node.indices.account_index.len()), (Some(3), 1));
         assert_eq!((tables.rpc.keep_alive_ms, tables.pubsub.ping_ms), (1, 2));
         assert_eq!((tables.pool.heavy.deadline_ms, tables.grpc.ping_ms), (3, 4));

@@ -29,11 +29,12 @@ use crate::follow::FollowConfig;
 use crate::follow::config::SnapshotSource;
 use crate::follow::flags::SendTo;
 use crate::memory_report::MemoryLine;
-use crate::node::front_end::{FrontEnd, ReadyNode};
+use crate::node::composed::RunningLedger;
 use crate::node::parts::BoxFuture;
-use crate::node::producer::{
-    LedgerHandles, LedgerProducer, OpenContext, OpenedLedger, RunningLedger,
-};
+use crate::node::producer::OpenContext;
+use crate::node::solana::SolanaProducer;
+use crate::node::solana::front_end::{ReadyNode, SolanaFrontEnd};
+use crate::node::solana::ledger::{LedgerHandles, LedgerProducer, OpenedLedger};
 use crate::node::{NodeConfig, Producer};
 use crate::snapshot_file::SnapshotFile;
 
@@ -52,7 +53,7 @@ pub struct FollowProducer {
 
 impl From<FollowProducer> for Producer {
     fn from(producer: FollowProducer) -> Self {
-        Self(Box::new(producer))
+        Self(Box::new(SolanaProducer::new(producer)))
     }
 }
 
@@ -294,7 +295,7 @@ impl OpenedLedger for OpenedChain {
         false
     }
 
-    fn front_end(&self, config: &NodeConfig, started: Instant) -> Box<dyn FrontEnd> {
+    fn front_end(&self, config: &NodeConfig, started: Instant) -> Box<dyn SolanaFrontEnd> {
         Box::new(FollowFrontEnd { has_banner: !config.quiet, started })
     }
 
@@ -337,7 +338,7 @@ struct FollowFrontEnd {
     started: Instant,
 }
 
-impl FrontEnd for FollowFrontEnd {
+impl SolanaFrontEnd for FollowFrontEnd {
     fn show_ready(&mut self, node: &ReadyNode<'_>) -> Result<()> {
         if !self.has_banner {
             return Ok(());

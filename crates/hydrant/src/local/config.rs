@@ -150,8 +150,8 @@ fn merge(flags: DevFlags, mut file: DevFlags) -> DevFlags {
     if has_slot_flag {
         file.block_mode = None;
     }
-    if flags.node.ledger.history_bytes.is_some() || flags.limit_ledger_size.is_some() {
-        file.node.ledger.history_bytes = None;
+    if flags.node.history.history_bytes.is_some() || flags.limit_ledger_size.is_some() {
+        file.node.history.history_bytes = None;
         file.limit_ledger_size = None;
     }
     flags.merge(file)
@@ -165,7 +165,7 @@ impl DevConfig {
         let mut node = NodeConfig::from_flags(&flags.node, &producer_defaults(&flags))?;
         if let Some(shreds) = flags.limit_ledger_size {
             ensure!(
-                flags.node.ledger.history_bytes.is_none(),
+                flags.node.history.history_bytes.is_none(),
                 "--history-bytes and --limit-ledger-size exclude each other"
             );
             node.history.bytes_max = shreds.saturating_mul(SHRED_BYTES);
@@ -363,7 +363,7 @@ mod tests {
 
     use super::*;
     use crate::node::NodeFlags;
-    use crate::node::flags::{AccountIndex, BoundFlags, IndexFlags, ServiceFlags, ServingFlags};
+    use crate::node::flags::{AccountIndex, GrpcFlags, IndexFlags, RequestFlags, ServingFlags};
     use crate::process_setup::GrpcPort;
     use crate::serving_options::allowed_origins;
 
@@ -490,8 +490,8 @@ mod tests {
         assert_eq!(bytes(none(), OutputStyle::Hydrant, "no-cheatcodes = true"), None);
         // A value that is set counts, even the default one.
         assert_eq!(bytes(none(), OutputStyle::Hydrant, file), Some(51_200));
-        let bounds = BoundFlags { rpc_max_request_body_size: Some(100), ..BoundFlags::default() };
-        let flag = with_node(NodeFlags { bounds, ..NodeFlags::default() });
+        let requests = RequestFlags { rpc_max_request_body_size: Some(100) };
+        let flag = with_node(NodeFlags { requests, ..NodeFlags::default() });
         assert_eq!(bytes(flag, OutputStyle::TestValidator, file), Some(100));
         assert_eq!(LocalConfig::default().body_bytes_max(), Some(15 << 20));
     }
@@ -539,10 +539,10 @@ mod tests {
             Some(GrpcPort::Exactly(7))
         );
         assert_eq!(port(none(), "no-grpc = true").expect("valid"), None);
-        let with = |services| with_node(NodeFlags { services, ..NodeFlags::default() });
-        let closed = || with(ServiceFlags { no_grpc: true, ..ServiceFlags::default() });
+        let with = |grpc| with_node(NodeFlags { grpc, ..NodeFlags::default() });
+        let closed = || with(GrpcFlags { no_grpc: true, ..GrpcFlags::default() });
         assert_eq!(port(closed(), "grpc-port = 7").expect("valid"), None);
-        let open = with(ServiceFlags { grpc_port: Some(8), ..ServiceFlags::default() });
+        let open = with(GrpcFlags { grpc_port: Some(8), ..GrpcFlags::default() });
         assert_eq!(port(open, "no-grpc = true").expect("valid"), Some(GrpcPort::Exactly(8)));
         let both = port(none(), "no-grpc = true\ngrpc-port = 7").expect_err("both");
         assert!(both.to_string().contains("--no-grpc"), "{both}");

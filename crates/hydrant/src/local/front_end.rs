@@ -12,7 +12,7 @@ use crate::banner::{Banner, OutputStyle};
 use crate::console::{has_terminal, now, print_line};
 use crate::local::LocalConfig;
 use crate::node::NodeConfig;
-use crate::node::front_end::{FrontEnd, ReadyNode};
+use crate::node::solana::front_end::{ReadyNode, SolanaFrontEnd};
 use crate::status_line::{StatusLine, StatusSource};
 use crate::validator_log;
 
@@ -60,7 +60,7 @@ impl LocalFrontEnd {
     }
 }
 
-impl FrontEnd for LocalFrontEnd {
+impl SolanaFrontEnd for LocalFrontEnd {
     fn show_ready(&mut self, node: &ReadyNode<'_>) -> Result<()> {
         if self.prints_agave_lines && !has_terminal() {
             print_line("Connecting...");

@@ -23,10 +23,11 @@ use crate::fork_metrics::ForkMetrics;
 use crate::fork_setup::{self, ForkedLedger};
 use crate::local::LocalConfig;
 use crate::local::front_end::LocalFrontEnd;
-use crate::node::front_end::FrontEnd;
-use crate::node::producer::{
-    LedgerHandles, LedgerProducer, OpenContext, OpenedLedger, RunningLedger,
-};
+use crate::node::composed::RunningLedger;
+use crate::node::producer::OpenContext;
+use crate::node::solana::SolanaProducer;
+use crate::node::solana::front_end::SolanaFrontEnd;
+use crate::node::solana::ledger::{LedgerHandles, LedgerProducer, OpenedLedger};
 use crate::node::{NodeConfig, Producer, STACK_BYTES};
 use crate::queue_metrics::QueueMetrics;
 use crate::{accounts_file, existing_ledger, grpc_setup};
@@ -41,7 +42,7 @@ pub struct LocalProducer {
 
 impl From<LocalProducer> for Producer {
     fn from(producer: LocalProducer) -> Self {
-        Self(Box::new(producer))
+        Self(Box::new(SolanaProducer::new(producer)))
     }
 }
 
@@ -190,7 +191,7 @@ impl OpenedLedger for OpenedLocalnet {
         true
     }
 
-    fn front_end(&self, config: &NodeConfig, started: Instant) -> Box<dyn FrontEnd> {
+    fn front_end(&self, config: &NodeConfig, started: Instant) -> Box<dyn SolanaFrontEnd> {
         Box::new(LocalFrontEnd::new(&self.localnet, &self.config, config, started))
     }
 

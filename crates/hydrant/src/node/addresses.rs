@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 /// The addresses of a node's ports, as programs on the same machine reach them.
 #[derive(Clone, Debug)]
 pub struct NodeAddresses {
-    /// JSON-RPC, REST and WebSocket.
+    /// JSON-RPC, REST and WebSocket. Of a node of Kaspa: wRPC in Borsh.
     pub rpc: SocketAddr,
-    /// WebSocket without JSON-RPC or REST.
+    /// WebSocket without JSON-RPC or REST. Of a node of Kaspa: wRPC in JSON.
     pub pubsub: SocketAddr,
     /// Transactions over QUIC, if they are accepted.
     pub tpu: Option<SocketAddr>,
@@ -15,8 +15,21 @@ pub struct NodeAddresses {
     pub grpc: Option<SocketAddr>,
     /// The faucet over TCP, if it is served.
     pub faucet: Option<SocketAddr>,
+    /// The ports of a node of Kaspa.
+    pub kaspa: Option<KaspaAddresses>,
     /// Whether HTTP, WebSocket and gRPC are served over TLS only.
     pub is_tls: bool,
+}
+
+/// The addresses of the ports that a node of Kaspa has.
+#[derive(Clone, Copy, Debug)]
+pub struct KaspaAddresses {
+    /// wRPC in Borsh.
+    pub wrpc_borsh: SocketAddr,
+    /// wRPC in JSON.
+    pub wrpc_json: SocketAddr,
+    /// The methods that kaspad lacks, over JSON-RPC, if they are served.
+    pub rpc: Option<SocketAddr>,
 }
 
 impl NodeAddresses {
@@ -40,8 +53,33 @@ impl NodeAddresses {
         format!("{scheme}{tls}://{address}")
     }
 
+    /// Returns the URL of wRPC in Borsh, if the node is one of Kaspa.
+    pub fn wrpc_borsh_url(&self) -> Option<String> {
+        self.kaspa.map(|kaspa| self.url("ws", kaspa.wrpc_borsh))
+    }
+
+    /// Returns the URL of wRPC in JSON, if the node is one of Kaspa.
+    pub fn wrpc_json_url(&self) -> Option<String> {
+        self.kaspa.map(|kaspa| self.url("ws", kaspa.wrpc_json))
+    }
+
+    /// Returns the URL of the JSON-RPC of a node of Kaspa, if it is served.
+    pub fn kaspa_rpc_url(&self) -> Option<String> {
+        self.kaspa.and_then(|kaspa| kaspa.rpc).map(|address| self.url("http", address))
+    }
+
     /// The addresses as the JSON of `--endpoints-file`.
     pub(crate) fn to_json(&self) -> serde_json::Value {
+        if self.kaspa.is_some() {
+            let mut endpoints = serde_json::json!({
+                "wrpc_borsh": self.wrpc_borsh_url(),
+                "wrpc_json": self.wrpc_json_url(),
+            });
+            if let Some(url) = self.kaspa_rpc_url() {
+                endpoints["rpc"] = url.into();
+            }
+            return endpoints;
+        }
         let mut endpoints = serde_json::json!({ "rpc": self.rpc_url(), "ws": self.pubsub_url() });
         let others = [
             ("tpu", self.tpu.map(|address| address.to_string())),

@@ -1,7 +1,7 @@
 //! The settings of a node: flags and configuration file, checked, with the files that they name read.
 //!
 //! Shape: [`NodeConfig::from_flags`] checks every number, then what depends on several settings. A producer's settings
-//! are not here (`local::config`, `follow::config`); a producer only has [`ProducerDefaults`].
+//! are not here (`local::config`, `follow::config`, `follow_kaspa::config`); a producer only has [`ProducerDefaults`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use chain_solana::HistoryLimits;
 use http_client::Endpoint;
+use kaspa::Network;
 use query::LedgerConfig;
 
 use crate::announced::Announced;
@@ -18,6 +19,7 @@ use crate::grpc_setup;
 use crate::index_flags;
 use crate::log_format::LogFormat;
 use crate::node::NodeFlags;
+use crate::node::kaspa::ports::KaspaPorts;
 use crate::otlp::parse_collector;
 use crate::process_setup::{GrpcPort, RpcPorts};
 use crate::serving_options::{ServingOptions, allowed_origins};
@@ -39,6 +41,8 @@ pub struct NodeConfig {
     pub(crate) grpc_port: Option<GrpcPort>,
     /// `None`: no transactions are accepted over QUIC.
     pub(crate) tpu_port: Option<u16>,
+    /// The ports of a node of Kaspa, which has none of those above.
+    pub(crate) kaspa_ports: KaspaPorts,
     pub(crate) endpoints_file: Option<PathBuf>,
     pub(crate) rpc: rpc_solana::Config,
     pub(crate) pubsub: rpc_solana::pubsub::Config,
@@ -77,8 +81,8 @@ pub(crate) struct ProducerDefaults {
 }
 
 impl Default for NodeConfig {
-    /// A node on 127.0.0.1: JSON-RPC on port 8899, WebSocket on 8900, gRPC on 10000, no QUIC, no console; its ledger in
-    /// memory; no output, no log.
+    /// A node on 127.0.0.1: JSON-RPC on port 8899, WebSocket on 8900, gRPC on 10000, no QUIC, no console; of Kaspa, wRPC
+    /// on the ports of kaspad, no JSON-RPC; its ledger in memory; no output, no log.
     fn default() -> Self {
         let cores = cores();
         let grpc = grpc::Config::default();
@@ -88,6 +92,7 @@ impl Default for NodeConfig {
             rpc_ports: RpcPorts { rpc: RPC_PORT_DEFAULT, pubsub: None },
             grpc_port: Some(GrpcPort::Preferably(grpc_setup::PORT_DEFAULT)),
             tpu_port: None,
+            kaspa_ports: KaspaPorts::default(),
             endpoints_file: None,
             rpc: rpc_solana::Config::default(),
             pubsub: rpc_solana::pubsub::Config::default(),
@@ -125,6 +130,15 @@ impl NodeConfig {
         self.rpc_ports = RpcPorts { rpc: 0, pubsub: None };
         self.grpc_port = self.grpc_port.map(|_| GrpcPort::Exactly(0));
         self.tpu_port = self.tpu_port.map(|_| 0);
+        let rpc = self.kaspa_ports.rpc.map(|_| 0);
+        self.kaspa_ports = KaspaPorts { wrpc_borsh: Some(0), wrpc_json: Some(0), rpc };
+        self
+    }
+
+    /// Serves JSON-RPC on this port; 0 is a free one. A node of Kaspa serves it only with this setting.
+    pub fn with_rpc_port(mut self, port: u16) -> Self {
+        self.rpc_ports = RpcPorts { rpc: port, pubsub: None };
+        self.kaspa_ports.rpc = Some(port);
         self
     }
 
@@ -147,16 +161,17 @@ impl NodeConfig {
             bind_address: flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             announced: Announced::new(flags.listen.advertised_ip)?,
             rpc_ports: RpcPorts { rpc: rpc_port(flags), pubsub: None },
-            grpc_port: grpc_setup::port(&flags.services, flags.listen.rpc_port)?,
+            grpc_port: grpc_setup::port(&flags.grpc, flags.listen.rpc_port)?,
             tpu_port: tpu_port(flags, defaults.has_tpu)?,
+            kaspa_ports: KaspaPorts::default(),
             endpoints_file: endpoints_file(flags)?,
             rpc: rpc_config(flags)?,
             pubsub: pubsub_config(flags)?,
             grpc: grpc_config(flags, defaults.replay_slots_min)?,
             quic: quic_config(flags)?,
             forward: flags.quic.forward.clone(),
-            console: !flags.services.no_console,
-            api_keys: flags.services.api_keys.as_deref().map(ApiKeyFile::open).transpose()?,
+            console: !flags.console.no_console,
+            api_keys: flags.keys.api_keys.as_deref().map(ApiKeyFile::open).transpose()?,
             serving: ServingOptions::from_flags(&flags.serving, ledger_dir.as_deref())?,
             io_threads: flags.threads.io_threads.unwrap_or_else(|| (cores / 2).max(1)),
             pool: pool_config(flags, cores)?,
@@ -164,10 +179,10 @@ impl NodeConfig {
             reset: flags.ledger.reset,
             ledger: ledger_config(flags)?,
             history: HistoryLimits {
-                blocks_max: flags.ledger.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),
-                bytes_max: flags.ledger.history_bytes.unwrap_or(localnet::HISTORY_BYTES_DEFAULT),
+                blocks_max: flags.history.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),
+                bytes_max: flags.history.history_bytes.unwrap_or(localnet::HISTORY_BYTES_DEFAULT),
             },
-            queue_max: flags.bounds.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT),
+            queue_max: flags.queue.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT),
             cache_bytes_max: flags.bounds.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
             quiet: flags.output.quiet,
             log: flags.output.log,
@@ -190,16 +205,33 @@ impl NodeConfig {
             GrpcPort::Exactly(port) => Some(port),
             GrpcPort::Preferably(_) => None,
         });
+        self.check_different(&[
+            ("--rpc-port", Some(rpc)),
+            ("WebSocket, after --rpc-port,", pubsub),
+            ("--grpc-port", grpc),
+            ("--faucet-port", faucet_port),
+        ])
+    }
+
+    /// Refuses two TCP ports of a node of Kaspa that exclude each other.
+    pub(crate) fn check_kaspa_ports(&self, network: Network) -> Result<()> {
+        self.check_different(&[
+            ("--wrpc-borsh-port", Some(self.kaspa_ports.borsh(network))),
+            ("--wrpc-json-port", Some(self.kaspa_ports.json(network))),
+            ("--rpc-port", self.kaspa_ports.rpc),
+        ])
+    }
+
+    /// Refuses two of these ports, and of those that every node may have, if only one can be bound.
+    fn check_different(&self, ports: &[(&'static str, Option<u16>)]) -> Result<()> {
         let at = |port: Option<u16>| port.map(|port| SocketAddr::new(self.bind_address, port));
-        let rows = [
-            ("--rpc-port", at(Some(rpc))),
-            ("WebSocket, after --rpc-port,", at(pubsub)),
-            ("--grpc-port", at(grpc)),
-            ("--faucet-port", at(faucet_port)),
+        let own = ports.iter().map(|&(name, port)| (name, at(port)));
+        let common = [
             ("--metrics-address", self.serving.metrics_address),
             ("--admin-address", self.serving.admin_address),
         ];
-        let bound = rows.into_iter().filter_map(|(name, address)| Some((name, address?)));
+        let rows = own.chain(common);
+        let bound = rows.filter_map(|(name, address)| Some((name, address?)));
         let bound: Vec<_> = bound.filter(|(_, address)| address.port() != 0).collect();
         for (number, (name, address)) in bound.iter().enumerate() {
             if let Some((other, _)) = bound[..number].iter().find(|(_, it)| overlap(*it, *address))
@@ -263,7 +295,7 @@ fn rpc_config(flags: &NodeFlags) -> Result<rpc_solana::Config> {
     let table = flags.tables.rpc.clone();
     let serving = &flags.serving;
     let config = rpc_solana::Config {
-        body_bytes_max: flags.bounds.rpc_max_request_body_size.or(table.body_bytes_max),
+        body_bytes_max: flags.requests.rpc_max_request_body_size.or(table.body_bytes_max),
         connections_max: flags.bounds.connections_max.unwrap_or(table.connections_max),
         slow_request_ms: flags.output.slow_request_ms.unwrap_or(table.slow_request_ms),
         allowed_origins: allowed_origins(&serving.allow_origin, &serving.allow_host)?,
@@ -295,12 +327,10 @@ fn grpc_config(flags: &NodeFlags, replay_slots_min: u64) -> Result<grpc::Config>
     let mut config = flags.tables.grpc.clone();
     bounds::check(&bounds::grpc(&config))?;
     ensure!(
-        flags.services.no_grpc
-            || flags.services.api_keys.is_none()
-            || config.x_token_file.is_none(),
+        flags.grpc.no_grpc || flags.keys.api_keys.is_none() || config.x_token_file.is_none(),
         "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
     );
-    if !flags.services.no_grpc {
+    if !flags.grpc.no_grpc {
         grpc::Server::check(&config)?;
     }
     config.replay_slots_max = config.replay_slots_max.max(replay_slots_min);
@@ -332,7 +362,7 @@ fn ledger_config(flags: &NodeFlags) -> Result<LedgerConfig> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::flags::{ListenFlags, OutputFlags, ServiceFlags, ServingFlags};
+    use crate::node::flags::{GrpcFlags, ListenFlags, OutputFlags, ServingFlags};
 
     fn refusal(flags: &NodeFlags) -> String {
         let defaults = ProducerDefaults { has_tpu: false, replay_slots_min: 1 };
@@ -375,7 +405,7 @@ mod tests {
     #[test]
     fn a_port_has_one_server() {
         let services = |grpc_port| NodeFlags {
-            services: ServiceFlags { grpc_port: Some(grpc_port), ..ServiceFlags::default() },
+            grpc: GrpcFlags { grpc_port: Some(grpc_port), ..GrpcFlags::default() },
             ..NodeFlags::default()
         };
         let metrics = |address: &str| NodeFlags {

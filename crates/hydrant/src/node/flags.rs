@@ -3,6 +3,7 @@
 //!
 //! Shape: [`NodeFlags`] has a group for each subject, because a module takes the group that it reads. `--help` lists the
 //! flags under their headings, in the order of their declarations.
+//! A command of a chain that lacks a subject, such as QUIC, takes the other groups only (`follow_kaspa::flags`).
 //! Not here: the flags of one producer (`local::flags`, `follow::flags`), and the settings made of them (`config`).
 
 use std::net::{IpAddr, SocketAddr};
@@ -25,17 +26,27 @@ pub(crate) struct NodeFlags {
     #[command(flatten)]
     pub(crate) ledger: LedgerFlags,
     #[command(flatten)]
+    pub(crate) history: HistoryFlags,
+    #[command(flatten)]
     pub(crate) indices: IndexFlags,
     #[command(flatten)]
     pub(crate) listen: ListenFlags,
     #[command(flatten)]
-    pub(crate) services: ServiceFlags,
+    pub(crate) grpc: GrpcFlags,
+    #[command(flatten)]
+    pub(crate) keys: KeyFlags,
+    #[command(flatten)]
+    pub(crate) console: ConsoleFlags,
     #[command(flatten)]
     pub(crate) quic: QuicFlags,
     #[command(flatten)]
     pub(crate) serving: ServingFlags,
     #[command(flatten)]
     pub(crate) threads: ThreadFlags,
+    #[command(flatten)]
+    pub(crate) requests: RequestFlags,
+    #[command(flatten)]
+    pub(crate) queue: QueueFlags,
     #[command(flatten)]
     pub(crate) bounds: BoundFlags,
     #[command(flatten)]
@@ -62,7 +73,7 @@ pub(crate) struct TableSettings {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ConfigFlags {
     /// Read settings from this TOML file: the long flags as keys, the tables rpc, pool, pubsub, quic and
-    /// grpc, and dev and follow for the flags of one command. Flags override the file.
+    /// grpc, and dev, follow and follow-kaspa for the flags of one command. Flags override the file.
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     pub(crate) config: Option<PathBuf>,
     /// Check the flags and the configuration file, report the first error, and exit.
@@ -76,7 +87,7 @@ pub(crate) fn file_or(name: &'static str, flag: &'static str) -> ArgGroup {
     ArgGroup::new(name).args([flag, "config"]).multiple(true)
 }
 
-/// The stored ledger, and how much of its history is retained.
+/// The stored ledger.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct LedgerFlags {
@@ -86,6 +97,12 @@ pub(crate) struct LedgerFlags {
     /// Remove the ledger in --ledger first. Keep files of other programs.
     #[arg(short, long, help_heading = "Ledger", display_order = 1)]
     pub(crate) reset: bool,
+}
+
+/// The length of the history that is retained.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct HistoryFlags {
     /// Retain this many slots of history, not counting skipped ones; an empty slot takes about 3.6 KB
     /// [default: 10000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
@@ -153,10 +170,10 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>,
     resolve_address(&text).map(Some).map_err(context)
 }
 
-/// The services alongside JSON-RPC, and the clients that may use them.
+/// The server of Yellowstone gRPC.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub(crate) struct ServiceFlags {
+pub(crate) struct GrpcFlags {
     /// Serve Yellowstone gRPC on this port; 0 uses a free port [default: 10000; a free port if it is
     /// taken, and with --rpc-port 0].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
@@ -164,11 +181,23 @@ pub(crate) struct ServiceFlags {
     /// Do not serve Yellowstone gRPC.
     #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
     pub(crate) no_grpc: bool,
+}
+
+/// The clients that may use the node.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct KeyFlags {
     /// Serve only clients with an API key of this TOML file, with the limits of its tiers.
     ///
     /// The file is read again when it changes. `hydrant api-key new` creates keys.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) api_keys: Option<PathBuf>,
+}
+
+/// The console.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct ConsoleFlags {
     /// Do not serve the console, the web page at `/` of the JSON-RPC port.
     #[arg(long, help_heading = "Serving")]
     pub(crate) no_console: bool,
@@ -253,18 +282,30 @@ pub(crate) struct ThreadFlags {
     pub(crate) cpu_threads: Option<usize>,
 }
 
-/// The bounds of requests, queues and the ledger.
+/// The bounds of one request.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub(crate) struct BoundFlags {
+pub(crate) struct RequestFlags {
     /// Accept at most this many bytes in a request's body [default: 51200; 15728640 if cheat codes are
     /// served].
     #[arg(long, value_name = "BYTES", help_heading = "Bounds")]
     pub(crate) rpc_max_request_body_size: Option<usize>,
+}
+
+/// The queue of transactions.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct QueueFlags {
     /// Hold at most this many transactions that are not in a block yet, half of them of one client; more
     /// get 429 [default: 40000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) queue_max: Option<usize>,
+}
+
+/// The bounds of all requests, of connections and of the ledger.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct BoundFlags {
     /// Admit at most this many heavy requests, running and waiting, half of them of one client; more get
     /// 429 [default: 256].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
@@ -330,12 +371,17 @@ impl NodeFlags {
         Ok(Self {
             tables: file.part()?,
             ledger: file.part()?,
+            history: file.part()?,
             indices: file.part()?,
             listen: file.part()?,
-            services: file.part()?,
+            grpc: file.part()?,
+            keys: file.part()?,
+            console: file.part()?,
             quic: file.part()?,
             serving: file.part()?,
             threads: file.part()?,
+            requests: file.part()?,
+            queue: file.part()?,
             bounds: file.part()?,
             output: file.part()?,
         })
@@ -344,12 +390,16 @@ impl NodeFlags {
 
 merge_by_field! {
     NodeFlags {
-        tables, ledger, indices, listen, services, quic, serving, threads, bounds, output,
+        tables, ledger, history, indices, listen, grpc, keys, console, quic, serving, threads, requests,
+        queue, bounds, output,
     }
 }
 merge_by_field!(ConfigFlags { config, check });
-merge_by_field!(LedgerFlags { ledger, reset, history_slots, history_bytes });
+merge_by_field!(LedgerFlags { ledger, reset });
+merge_by_field!(HistoryFlags { history_slots, history_bytes });
 merge_by_field!(ListenFlags { bind_address, advertised_ip, rpc_port, endpoints_file });
+merge_by_field!(KeyFlags { api_keys });
+merge_by_field!(ConsoleFlags { no_console });
 merge_by_field!(QuicFlags { tpu_port, tpu_connections_max, identity_weights, forward });
 merge_by_field! {
     ServingFlags {
@@ -358,10 +408,11 @@ merge_by_field! {
     }
 }
 merge_by_field!(ThreadFlags { io_threads, cpu_threads });
+merge_by_field!(RequestFlags { rpc_max_request_body_size });
+merge_by_field!(QueueFlags { queue_max });
 merge_by_field! {
     BoundFlags {
-        rpc_max_request_body_size, queue_max, heavy_max, cache_bytes_max, connections_max,
-        max_addresses, max_tracked_addresses,
+        heavy_max, cache_bytes_max, connections_max, max_addresses, max_tracked_addresses,
     }
 }
 merge_by_field!(OutputFlags { quiet, log, log_format, slow_request_ms, otlp_endpoint });
@@ -373,14 +424,12 @@ impl Merge for TableSettings {
     }
 }
 
-impl Merge for ServiceFlags {
+impl Merge for GrpcFlags {
     /// A flag overrides what contradicts it in the file.
     fn merge(self, file: Self) -> Self {
         Self {
             grpc_port: self.grpc_port.or_else(|| file.grpc_port.filter(|_| !self.no_grpc)),
             no_grpc: self.no_grpc || (file.no_grpc && self.grpc_port.is_none()),
-            api_keys: self.api_keys.merge(file.api_keys),
-            no_console: self.no_console.merge(file.no_console),
         }
     }
 }

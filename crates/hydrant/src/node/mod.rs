@@ -1,24 +1,29 @@
 //! A node, whatever fills its ledger: its settings, its servers, its start and its end.
 //!
 //! Shape: [`Node::builder`] takes a producer, [`NodeBuilder::serve`] opens its ledger and serves it on threads of its own,
-//! [`NodeHandle`] ends it. `hydrant dev` and `hydrant follow` are this with flags, signals and output.
+//! [`NodeHandle`] ends it. The servers of each chain are composed at one place (`solana`, `kaspa`); everything else of a
+//! node is the same for both. `hydrant dev`, `hydrant follow` and `hydrant follow-kaspa` are this with flags, signals and
+//! output.
 
 mod addresses;
+pub(crate) mod composed;
 pub(crate) mod config;
 pub(crate) mod flags;
 pub(crate) mod front_end;
 mod handle;
+pub(crate) mod kaspa;
 mod merge;
 pub(crate) mod parts;
 mod process;
 pub(crate) mod producer;
-mod serve;
+mod running;
+pub(crate) mod solana;
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use anyhow::{Context, Result, bail};
 
-pub use addresses::NodeAddresses;
+pub use addresses::{KaspaAddresses, NodeAddresses};
 pub use config::NodeConfig;
 pub(crate) use config::ProducerDefaults;
 pub(crate) use flags::NodeFlags;
@@ -28,8 +33,9 @@ pub use handle::{NodeError, NodeHandle};
 pub(crate) use merge::{Merge, merge_by_field};
 pub(crate) use process::{NodeProcess, prepare_process};
 
-use crate::node::producer::{LedgerProducer, OpenContext};
-use crate::process_setup::{bind, ignore_file_size_signal};
+use crate::node::producer::{NodeProducer, OpenContext};
+use crate::node::running::RunningNode;
+use crate::process_setup::ignore_file_size_signal;
 use crate::service_manager::ServiceManager;
 use crate::signals::{EndRequest, EndSignals};
 use crate::start_signals::StartSignals;
@@ -38,20 +44,20 @@ use crate::start_signals::StartSignals;
 pub struct Node;
 
 impl Node {
-    /// A node whose ledger is that of a [`LocalProducer`](crate::LocalProducer) or a
-    /// [`FollowProducer`](crate::FollowProducer).
+    /// A node whose ledger is that of a [`LocalProducer`](crate::LocalProducer), a
+    /// [`FollowProducer`](crate::FollowProducer) or a [`KaspaProducer`](crate::KaspaProducer).
     pub fn builder(producer: impl Into<Producer>) -> NodeBuilder {
         NodeBuilder { producer: producer.into().0, process: None }
     }
 }
 
-/// A source of a node's ledger: a [`LocalProducer`](crate::LocalProducer) or a
-/// [`FollowProducer`](crate::FollowProducer).
-pub struct Producer(pub(crate) Box<dyn LedgerProducer>);
+/// A source of a node's ledger: a [`LocalProducer`](crate::LocalProducer), a
+/// [`FollowProducer`](crate::FollowProducer) or a [`KaspaProducer`](crate::KaspaProducer).
+pub struct Producer(pub(crate) Box<dyn NodeProducer>);
 
 /// A node that has not started.
 pub struct NodeBuilder {
-    producer: Box<dyn LedgerProducer>,
+    producer: Box<dyn NodeProducer>,
     /// `None`: the node is embedded in a program that has its own signals and output.
     process: Option<NodeProcess>,
 }
@@ -91,7 +97,6 @@ impl NodeBuilder {
         end: EndRequest,
         ready: &SyncSender<NodeAddresses>,
     ) -> Result<()> {
-        let bound = bind(config.bind_address, config.rpc_ports, config.grpc_port)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.io_threads)
             .thread_name("io")
@@ -110,16 +115,16 @@ impl NodeBuilder {
         let has_output = process.is_some();
         let context =
             OpenContext { config, runtime: &runtime, signals: &start_signals, has_output };
-        let ledger = producer.open(&context)?;
+        let opened = producer.open(&context)?;
         runtime.block_on(async {
             // Before the node is reported ready: afterwards each signal has its documented meaning.
             let mut signals = match process {
                 Some((ignorable, _)) => start_signals.into_end_signals(ignorable, end)?,
                 None => EndSignals::none(end),
             };
-            let mut front_end = process.map(|(_, started)| ledger.front_end(config, started));
-            let node = serve::start(ledger, bound, config, &mut signals).await?;
-            if let Err(err) = node.report_ready(config, front_end.as_mut()) {
+            let composed = opened.compose(config, process.map(|(_, started)| started))?;
+            let mut node = RunningNode::start(composed, config, &mut signals).await?;
+            if let Err(err) = node.report_ready(config) {
                 return Err(node.abort_start(&mut signals, err).await);
             }
             let mut service_manager = match process {
@@ -129,7 +134,7 @@ impl NodeBuilder {
             service_manager.notify_ready(node.addresses.rpc);
             // An error means that the caller of `serve` has panicked.
             let _ = ready.send(node.addresses.clone());
-            node.run(config, signals, &mut service_manager, front_end).await
+            node.run(config, signals, &mut service_manager).await
         })
     }
 }

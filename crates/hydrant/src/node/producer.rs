@@ -1,40 +1,27 @@
-//! The producer of a node's ledger, the opened ledger, and the running one.
+//! The producer of a node, and the opened node: the interface between a chain's composition and every node.
 //!
-//! Shape: [`LedgerProducer::open`] may take minutes. [`OpenedLedger::handles`] returns everything that the servers read.
-//! [`OpenedLedger::start`] starts the thread that writes the ledger.
+//! Shape: [`NodeProducer::open`] binds the ports and opens the ledger, which may take minutes. [`OpenedNode::compose`]
+//! composes the servers of the chain and starts the ledger.
+//! Not here: the compositions (`solana`, `kaspa`), and the running node (`running`).
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use chain_solana::{
-    Block, Cluster, ClusterInfo, EventSink, Faucet, ForkControl, History, PreSnapshotStatuses,
-    Reader, RemoteAccounts, Simulator, TransactionSender, UpstreamRpc, Verification,
-};
-use jsonrpc::Health;
-use metrics::Collector;
-use rpc_solana::{Bundles, Cheatcodes};
-use snapshot_server::ArchivedLedger;
-use solana_keypair::Keypair;
 use tokio::runtime::Runtime;
-use web_console::LedgerKind;
 
-use crate::faucet_server::BoundFaucet;
 use crate::node::NodeConfig;
-use crate::node::front_end::FrontEnd;
-use crate::node::parts::BoxFuture;
+use crate::node::composed::ComposedNode;
 use crate::start_signals::StartSignals;
 
-/// A ledger that can be opened.
-pub(crate) trait LedgerProducer: Send {
+/// A node whose ports are not bound and whose ledger is not open.
+pub(crate) trait NodeProducer: Send {
     /// Bytes of a request's body that this ledger needs. `None`: the limit of Agave.
     fn body_bytes_max(&self) -> Option<usize> {
         None
     }
 
-    /// Opens the ledger. It blocks, for minutes if an archive is loaded.
-    fn open(self: Box<Self>, context: &OpenContext<'_>) -> Result<Box<dyn OpenedLedger>>;
+    /// Binds the ports and opens the ledger. It blocks, for minutes if an archive is loaded.
+    fn open(self: Box<Self>, context: &OpenContext<'_>) -> Result<Box<dyn OpenedNode>>;
 }
 
 /// The node's values that a ledger needs to open.
@@ -47,86 +34,14 @@ pub(crate) struct OpenContext<'a> {
     pub(crate) has_output: bool,
 }
 
-/// A ledger that is open and has not started.
-pub(crate) trait OpenedLedger: Send {
-    /// The kind that the console shows.
-    fn kind(&self) -> LedgerKind;
-
-    /// Returns the handles through which the servers read the ledger and send to it.
-    fn handles(&mut self, config: &NodeConfig) -> Result<LedgerHandles>;
-
-    /// The cluster of the ledger, after `handles`, with the addresses of the node in `info`.
-    fn cluster(&self, info: &Arc<ClusterInfo>) -> Result<Arc<dyn Cluster>>;
-
-    /// Whether snapshot archives of the ledger are served.
-    fn has_archives(&self) -> bool;
-
-    /// The output of a process that has the node for itself.
-    fn front_end(&self, config: &NodeConfig, started: Instant) -> Box<dyn FrontEnd>;
-
-    /// Starts the ledger, whose events go to the sinks.
-    fn start(self: Box<Self>, sinks: Vec<Box<dyn EventSink>>) -> Result<Box<dyn RunningLedger>>;
-}
-
-/// The handles of a ledger that the servers of a node have. A capability that a ledger does not have is `None`.
-pub(crate) struct LedgerHandles {
-    /// Without the addresses of the node.
-    pub(crate) cluster_info: ClusterInfo,
-    /// The key of the QUIC port's certificate.
-    pub(crate) identity: Keypair,
-    /// The reader of requests, which may fetch accounts of another cluster.
-    pub(crate) request_reader: Reader,
-    pub(crate) reader: Reader,
-    pub(crate) history: Arc<History>,
-    pub(crate) verification: Arc<dyn Verification>,
-    pub(crate) transaction_sender: Arc<dyn TransactionSender>,
-    pub(crate) simulator: Arc<dyn Simulator>,
-    pub(crate) faucet: Option<Arc<dyn Faucet>>,
-    /// The faucet's bound TCP port, which is not served yet.
-    pub(crate) bound_faucet: Option<BoundFaucet>,
-    pub(crate) fork_control: Option<Arc<dyn ForkControl>>,
-    pub(crate) upstream: Option<Arc<dyn UpstreamRpc>>,
-    pub(crate) account_upstream: Option<Arc<dyn RemoteAccounts>>,
-    pub(crate) older_statuses: Option<Arc<dyn PreSnapshotStatuses>>,
-    pub(crate) bundles: Arc<Bundles>,
-    pub(crate) cheatcodes: Arc<Cheatcodes>,
-    pub(crate) health: Arc<Health>,
-    /// Blocks of an earlier run, which a gRPC client may replay.
-    pub(crate) stored_blocks: Vec<Arc<Block>>,
-    /// Whether the nodes of the cluster change, and are served as gossip.
-    pub(crate) has_gossip: bool,
-    pub(crate) collectors: Vec<Arc<dyn Collector>>,
-    /// Tasks that run from the time at which the node is ready until it ends.
-    pub(crate) tasks: Vec<BoxFuture<'static, ()>>,
-}
-
-impl LedgerHandles {
-    /// The ledger as snapshot archives are made of it.
-    pub(crate) fn to_archived_ledger(
-        &self,
-        info: &Arc<ClusterInfo>,
-        cluster: Arc<dyn Cluster>,
-    ) -> ArchivedLedger {
-        let info = Arc::clone(info);
-        let history = Arc::clone(&self.history);
-        ArchivedLedger { reader: self.reader.clone(), history, info, cluster }
-    }
-}
-
-/// A ledger whose thread is running.
-pub(crate) trait RunningLedger: Send {
-    /// Whether the thread that writes it has ended without a stop.
-    fn is_finished(&self) -> bool;
-
-    /// Reports the health of the node. Called at a regular interval. Returns whether the node is alive: a service manager
-    /// restarts one that is not.
-    fn poll_health(&mut self, health: &Health) -> bool;
-
-    /// Stops the ledger. It blocks until everything is stored.
-    fn stop(self: Box<Self>) -> Result<()>;
-}
-
-/// The directory of archives that the node makes.
-pub(crate) fn archive_dir(ledger_dir: Option<&Path>) -> Option<std::path::PathBuf> {
-    ledger_dir.map(|dir| dir.join(localnet::SNAPSHOTS_DIR))
+/// A node with bound ports and an open ledger.
+pub(crate) trait OpenedNode: Send {
+    /// Composes the servers and starts the ledger. It must be called in the runtime of the servers.
+    ///
+    /// `process_start` is the start of a process that has the node for itself; an embedded node has no output.
+    fn compose(
+        self: Box<Self>,
+        config: &NodeConfig,
+        process_start: Option<Instant>,
+    ) -> Result<ComposedNode>;
 }

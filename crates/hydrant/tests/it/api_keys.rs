@@ -25,7 +25,7 @@ use crate::world::wait_until;
 const WAIT: Duration = Duration::from_secs(30);
 
 /// A key as `hydrant api-key new` creates it, and its entry.
-fn new_key(name: &str, tier: &str) -> Result<(String, String)> {
+pub(crate) fn new_key(name: &str, tier: &str) -> Result<(String, String)> {
     let args = ["api-key", "new", "--name", name, "--tier", tier];
     let created = run_to_end(Command::new(HYDRANT).args(args))?;
     ensure!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));

@@ -11,6 +11,8 @@ use testkit::json_rpc_client::JsonRpcClient;
 
 use crate::world::{WAIT_TIMEOUT, wait_until};
 
+#[path = "../../examples/embed_follow_kaspa.rs"]
+mod embed_follow_kaspa;
 #[path = "../../examples/embedded_follower.rs"]
 mod embedded_follower;
 #[path = "../../examples/embedded_node.rs"]
@@ -30,6 +32,11 @@ fn a_node_is_embedded_in_a_program() -> Result<()> {
 #[test]
 fn a_follower_is_embedded_in_a_program() -> Result<()> {
     embedded_follower::main()
+}
+
+#[test]
+fn a_follower_of_kaspa_is_embedded_in_a_program() -> Result<()> {
+    embed_follow_kaspa::main()
 }
 
 #[test]

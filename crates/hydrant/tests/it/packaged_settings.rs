@@ -18,10 +18,11 @@ fn run(args: &[&str]) -> Result<Output> {
     run_to_end(Command::new(HYDRANT).args(args))
 }
 
-/// Checks a file with both commands.
+/// Checks a file with each command that reads it.
 fn check(config: &str) -> Result<()> {
     let url = "http://127.0.0.1:1";
-    for command in [&["dev"][..], &["follow", "--source", url, "--snapshot", url]] {
+    let kaspa = ["follow-kaspa", "--source", "ws://127.0.0.1:1", "--network", "simnet"];
+    for command in [&["dev"][..], &["follow", "--source", url, "--snapshot", url], &kaspa] {
         let checked = run(&[command, &["--config", config, "--check"]].concat())?;
         ensure!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     }
@@ -86,6 +87,7 @@ fn each_command_has_a_manual_page() -> Result<()> {
             "hydrant-bench.1",
             "hydrant-completions.1",
             "hydrant-dev.1",
+            "hydrant-follow-kaspa.1",
             "hydrant-follow.1",
             "hydrant-inspect.1",
             "hydrant-surfpool-start.1",

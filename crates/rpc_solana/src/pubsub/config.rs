@@ -168,8 +168,8 @@ impl Config {
         ])
     }
 
-    /// The limits of connections and messages.
-    pub(super) fn transport(&self) -> websocket::Config {
+    /// Returns the limits of connections and messages.
+    pub fn transport(&self) -> websocket::Config {
         websocket::Config {
             limits: self.limits(),
             message_bytes_max: self.message_bytes_max,

@@ -3,24 +3,18 @@
 //! Shape: [`Parts::add`] takes a started part and adds its metrics; [`Parts::announce_end`] and [`Parts::stop`] reach all of
 //! them. Tasks that only watch or log are aborted before the parts stop.
 //! Invariant: a part that cannot be stopped does not prevent the others from being stopped.
-//! Not here: what each part does (`tpu`, `faucet_server`, and the files of this directory).
+//! Not here: what each part does (`tpu`, `faucet_server`, `solana`, `kaspa`, and the files of this directory).
 
-mod grpc;
 mod http;
-mod pubsub;
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use chain_solana::EventSink;
-use jsonrpc::Metrics;
-use rpc_solana::SolanaServer;
+use jsonrpc::{Metrics, ServerContext};
 use tokio::task::{JoinHandle, JoinSet};
 
-pub(crate) use self::grpc::GrpcPart;
 pub(crate) use self::http::HttpPart;
-pub(crate) use self::pubsub::{PubSubPart, RestPart};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -38,28 +32,22 @@ pub(crate) trait Part: Send + Sync {
     fn stop(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
 }
 
-/// The started parts, and the sinks of the ledger's events that they have.
+/// The started parts of a node.
 pub(crate) struct Parts {
-    server: Arc<SolanaServer>,
+    context: Arc<ServerContext>,
     started: Vec<Box<dyn Part>>,
-    sinks: Vec<Box<dyn EventSink>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Parts {
-    pub(crate) fn new(server: Arc<SolanaServer>) -> Self {
-        Self { server, started: Vec::new(), sinks: Vec::new(), tasks: Vec::new() }
+    pub(crate) fn new(context: Arc<ServerContext>) -> Self {
+        Self { context, started: Vec::new(), tasks: Vec::new() }
     }
 
     /// Adds a part that has started.
     pub(crate) fn add(&mut self, part: impl Part + 'static) {
-        part.add_metrics(&self.server.context.metrics);
+        part.add_metrics(&self.context.metrics);
         self.started.push(Box::new(part));
-    }
-
-    /// Adds a receiver of the ledger's events.
-    pub(crate) fn add_sink(&mut self, sink: impl EventSink + 'static) {
-        self.sinks.push(Box::new(sink));
     }
 
     /// Runs a task until the node ends.
@@ -67,14 +55,9 @@ impl Parts {
         self.tasks.push(tokio::spawn(task));
     }
 
-    /// The receivers of the ledger's events, for its start.
-    pub(crate) fn take_sinks(&mut self) -> Vec<Box<dyn EventSink>> {
-        std::mem::take(&mut self.sinks)
-    }
-
     /// Tells the clients of every part that the node ends.
     pub(crate) async fn announce_end(&self) {
-        self.server.api.health.announce_end();
+        self.context.health.announce_end();
         for part in &self.started {
             part.announce_end().await;
         }

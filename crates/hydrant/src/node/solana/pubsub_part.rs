@@ -11,8 +11,8 @@ use rest_solana::SolanaRest;
 use rpc_solana::SolanaServer;
 use rpc_solana::pubsub::SolanaPubSub;
 
-use super::{BoxFuture, Part};
 use crate::node::NodeConfig;
+use crate::node::parts::{BoxFuture, Part};
 
 /// The subscriptions of a node.
 pub(crate) struct PubSubPart(pub(crate) Arc<SolanaPubSub>);

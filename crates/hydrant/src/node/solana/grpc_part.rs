@@ -9,9 +9,9 @@ use grpc::{GrpcEventSink, Server};
 use jsonrpc::Metrics;
 use rpc_solana::SolanaServer;
 
-use super::{BoxFuture, Part};
 use crate::grpc_setup::{self, GrpcListener, ServedReader};
 use crate::node::NodeConfig;
+use crate::node::parts::{BoxFuture, Part};
 
 pub(crate) struct GrpcPart(pub(crate) Server);
 

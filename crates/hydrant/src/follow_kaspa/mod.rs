@@ -1,0 +1,32 @@
+//! A followed chain of Kaspa: its settings, its producer, and the command `hydrant follow-kaspa`.
+
+pub(crate) mod config;
+pub(crate) mod flags;
+mod producer;
+
+use anyhow::Result;
+
+pub use config::KaspaConfig;
+pub use producer::KaspaProducer;
+
+use crate::console::{now, print_line};
+use crate::follow_kaspa::config::KaspaSettings;
+use crate::follow_kaspa::flags::FollowKaspaFlags;
+use crate::node::{Node, NodeProcess, prepare_process};
+use crate::signals::Ignorable;
+use crate::start_signals::StartSignals;
+
+/// Follows the chain until a signal ends it.
+pub(crate) fn run(flags: FollowKaspaFlags, signals: StartSignals) -> Result<()> {
+    let started = now();
+    let check = flags.config.check;
+    let KaspaSettings { node, chain } = KaspaSettings::from_flags(&config::with_file(flags)?)?;
+    if check {
+        chain.check(&node)?;
+        print_line("settings are valid");
+        return Ok(());
+    }
+    prepare_process(&node)?;
+    let process = NodeProcess { signals, ignorable: Ignorable::Hangup, started };
+    Ok(Node::builder(KaspaProducer::new(chain)).with_process(process).serve(node)?.wait()?)
+}

@@ -1,0 +1,371 @@
+//! `hydrant follow-kaspa` over a model of kaspad: own responses, forwarded ones, proof, restart, settings, and the end.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use hydrant::{KaspaConfig, KaspaProducer, Node, NodeConfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::child_process::{KillOnDrop, run_to_end};
+use testkit::json_rpc_client::JsonRpcClient;
+use testkit::kaspa_node::{KaspaNode, MINER, WrpcClient, WrpcMessage, simnet_address};
+
+use crate::api_keys::new_key;
+use crate::free_ports::free_ports;
+use crate::node::HYDRANT;
+use crate::raw_http::{body, connect, exchange, get};
+use crate::world::{WAIT_TIMEOUT, wait_until};
+
+/// A running `hydrant follow-kaspa`. It ends with the value.
+struct KaspaProcess {
+    process: KillOnDrop,
+    borsh: SocketAddr,
+    json: SocketAddr,
+    rpc: SocketAddr,
+    log: PathBuf,
+    _dir: TempDir,
+}
+
+impl KaspaProcess {
+    /// Follows a node on free ports, with further flags.
+    fn start(source: &KaspaNode, flags: &[&str]) -> Result<Self> {
+        let dir = TempDir::new()?;
+        let endpoints = dir.path().join("endpoints.json");
+        let log = dir.path().join("log");
+        let output = File::create(&log)?;
+        let mut command = Command::new(HYDRANT);
+        command
+            .args(["follow-kaspa", "--log", "--network", "simnet", "--rpc-port", "0"])
+            .args(["--source", &format!("ws://{}", source.borsh())])
+            .args(["--json-source", &format!("ws://{}", source.json())])
+            .args(["--wrpc-borsh-port", "0", "--wrpc-json-port", "0"])
+            .arg("--endpoints-file")
+            .arg(&endpoints)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        let mut process = KillOnDrop::spawn(&mut command)?;
+        let found = wait_until("the node", WAIT_TIMEOUT, || {
+            if let Some(status) = process.0.try_wait()? {
+                anyhow::bail!("it ended: {status}: {}", fs::read_to_string(&log)?);
+            }
+            let text = fs::read(&endpoints).ok();
+            Ok(text.and_then(|text| serde_json::from_slice::<Value>(&text).ok()))
+        })?;
+        let address = |name: &str| -> Result<SocketAddr> {
+            let url = found[name].as_str().with_context(|| format!("no {name} in {found}"))?;
+            let (_, address) = url.split_once("://").context("a URL")?;
+            Ok(address.parse()?)
+        };
+        let borsh = address("wrpc_borsh")?;
+        let json = address("wrpc_json")?;
+        let rpc = address("rpc")?;
+        Ok(Self { process, borsh, json, rpc, log, _dir: dir })
+    }
+
+    /// Waits until every port reports that the sink of the node is proven.
+    fn wait_for_sink(&self, node: &KaspaNode) -> Result<()> {
+        let proven = format!("hydrant-proven-block: {}\r\n", node.sink());
+        for port in [self.borsh, self.json, self.rpc] {
+            wait_until("the sink", WAIT_TIMEOUT, || {
+                let response = get(port, "/health")?;
+                let is_proven = response.starts_with("HTTP/1.1 200 ") && response.contains(&proven);
+                Ok(is_proven.then_some(()))
+            })
+            .with_context(|| self.log())?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a /ready that is refused, and returns it.
+    fn wait_until_unready(&self) -> Result<String> {
+        wait_until("a problem", WAIT_TIMEOUT, || {
+            let response = get(self.json, "/ready")?;
+            Ok(response.starts_with("HTTP/1.1 503 ").then_some(response))
+        })
+    }
+
+    fn signal(&self) -> Result<()> {
+        let kill = Command::new("kill").arg(self.process.0.id().to_string()).status()?;
+        ensure!(kill.success(), "kill: {kill}");
+        Ok(())
+    }
+
+    fn wait_for_end(&mut self) -> Result<ExitStatus> {
+        wait_until("the node's end", WAIT_TIMEOUT, || Ok(self.process.0.try_wait()?))
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_else(|err| format!("no log: {err}"))
+    }
+}
+
+fn miner() -> String {
+    simnet_address(MINER).to_string()
+}
+
+/// Calls a method of wRPC in JSON, and returns its result.
+async fn call(client: &mut WrpcClient, method: &str, params: Value) -> Result<Value> {
+    let id = 7;
+    client.send_text(&json!({ "id": id, "method": method, "params": params }).to_string()).await;
+    loop {
+        let message: Value = serde_json::from_str(&client.read_text().await)?;
+        if message["id"] == json!(id) {
+            ensure!(message["error"].is_null(), "{method}: {message}");
+            return Ok(message["params"].clone());
+        }
+    }
+}
+
+/// Reads notifications until one of this kind comes.
+async fn read_notification(client: &mut WrpcClient, scope: &str) -> Result<Value> {
+    loop {
+        let message: Value = serde_json::from_str(&client.read_text().await)?;
+        let params = &message["params"][scope];
+        if !params.is_null() {
+            return Ok(params.clone());
+        }
+    }
+}
+
+async fn read_until_end(client: &mut WrpcClient) {
+    while client.read_message().await != WrpcMessage::End {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_responds_forwards_and_notifies() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(20);
+    let node = KaspaProcess::start(&source, &[])?;
+    node.wait_for_sink(&source)?;
+    for line in ["follows simnet from DAA score 0", "Borsh      ws://", "Proven     block "] {
+        ensure!(node.log().contains(line), "{line} is not in {}", node.log());
+    }
+
+    let mut client = WrpcClient::connect(node.json).await;
+    let addresses = json!({ "addresses": [miner()] });
+    let utxos = call(&mut client, "getUtxosByAddresses", addresses.clone()).await?;
+    let entries = utxos["entries"].as_array().context("a list")?;
+    assert_eq!(entries.len(), source.utxos().len(), "all of them are the miner's");
+    let count = call(&mut client, "getBlockCount", json!({})).await?;
+    assert_eq!(count["blockCount"], json!(source.with_dag(|dag| dag.block_count())));
+
+    call(&mut client, "subscribe", json!({ "UtxosChanged": addresses })).await?;
+    source.mine(2);
+    let changed = read_notification(&mut client, "UtxosChanged").await?;
+    ensure!(changed["added"].as_array().is_some_and(|added| !added.is_empty()), "{changed}");
+
+    node.wait_for_sink(&source)?;
+    let mut rpc = JsonRpcClient::open(node.rpc)?;
+    let balance = rpc.call("getBalance", json!([miner(), { "at": "sink" }]))?;
+    ensure!(balance["value"]["utxoCount"].as_u64() > Some(20), "{balance}");
+    let metrics = get(node.rpc, "/metrics")?;
+    for series in [
+        "hydrant_kaspa_requests_total{encoding=\"json\",method=\"getUtxosByAddresses\"} 1",
+        "hydrant_kaspa_forwarded_total{outcome=\"reply\"} 1",
+        "hydrant_kaspa_source{state=\"caught_up\"} 1",
+        "hydrant_websocket_connections 1",
+        "hydrant_memory_bytes{part=\"packed\"}",
+        "hydrant_memory_bytes{part=\"start\"}",
+        "hydrant_ready 1",
+    ] {
+        ensure!(metrics.contains(series), "{series} is not in {metrics}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_says_what_is_missing_and_what_is_proven() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(5);
+    source.set_accepting(false);
+    let node = KaspaProcess::start(&source, &[])?;
+    let before = node.wait_until_unready()?;
+    let text = body(&before)?;
+    ensure!(text.contains("proven up to block") && text.contains("DAA score 0"), "{before}");
+    source.set_accepting(true);
+    node.wait_for_sink(&source)?;
+    ensure!(body(&get(node.rpc, "/ready")?)? == "ready\n");
+
+    let proven = source.sink();
+    let refused = source.mine_with_false_commitment(3);
+    let after = wait_until("the mismatch", WAIT_TIMEOUT, || {
+        let ready = get(node.borsh, "/ready")?;
+        Ok(ready.contains(&refused.to_string()).then_some(ready))
+    })?;
+    ensure!(after.starts_with("HTTP/1.1 503 ") && after.contains("is refused"), "{after}");
+    ensure!(after.contains(&format!("hydrant-proven-block: {proven}\r\n")), "{after}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_restarts_from_its_snapshot_without_a_source() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(30);
+    let dir = TempDir::new()?;
+    let ledger = dir.path().join("ledger").display().to_string();
+    let flags = ["--ledger", ledger.as_str(), "--reorg-depth", "3"];
+    let mut node = KaspaProcess::start(&source, &flags)?;
+    node.wait_for_sink(&source)?;
+    node.signal()?;
+    let status = node.wait_for_end()?;
+    ensure!(status.success(), "{status}: {}", node.log());
+    ensure!(Path::new(&ledger).join("kaspa.snapshot").is_file(), "{}", node.log());
+
+    source.set_accepting(false);
+    let node = KaspaProcess::start(&source, &flags)?;
+    ensure!(node.log().contains("Starts from the UTXO set at DAA score 2"), "{}", node.log());
+    let mut client = WrpcClient::connect(node.json).await;
+    let utxos = call(&mut client, "getUtxosByAddresses", json!({ "addresses": [miner()] })).await?;
+    let entries = utxos["entries"].as_array().context("a list")?;
+    ensure!(entries.len() > 20, "{} UTXOs", entries.len());
+    source.set_accepting(true);
+    source.mine(3);
+    node.wait_for_sink(&source)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_are_told_and_the_ports_drain() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(3);
+    let mut node = KaspaProcess::start(&source, &["--drain-delay", "3600"])?;
+    node.wait_for_sink(&source)?;
+    let mut client = WrpcClient::connect(node.borsh).await;
+    let mut other = WrpcClient::connect(node.json).await;
+    node.signal()?;
+    let draining = node.wait_until_unready()?;
+    ensure!(body(&draining)? == "draining\n", "{draining}");
+    call(&mut other, "ping", json!({})).await?;
+    // A second signal ends the delay.
+    node.signal()?;
+    read_until_end(&mut client).await;
+    read_until_end(&mut other).await;
+    let status = node.wait_for_end()?;
+    ensure!(status.success(), "{status}: {}", node.log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn api_keys_are_needed_on_the_ports_of_wrpc() -> Result<()> {
+    let source = KaspaNode::start().await;
+    let (key, entry) = new_key("wallet", "paid")?;
+    let dir = TempDir::new()?;
+    let path = dir.path().join("keys.toml");
+    fs::write(&path, format!("[tiers.paid]\n{entry}"))?;
+    let node = KaspaProcess::start(&source, &["--api-keys", path.display().to_string().as_str()])?;
+    node.wait_for_sink(&source)?;
+    let upgrade = |address: SocketAddr, head: &str| -> Result<String> {
+        let mut socket = connect(address)?;
+        write!(
+            socket,
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{head}\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )?;
+        let mut start = [0; 12];
+        socket.read_exact(&mut start)?;
+        Ok(String::from_utf8(start.to_vec())?)
+    };
+    for port in [node.borsh, node.json, node.rpc] {
+        assert_eq!(upgrade(port, "")?, "HTTP/1.1 401");
+        assert_eq!(upgrade(port, &format!("X-Api-Key: {key}\r\n"))?, "HTTP/1.1 101");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_administration_and_the_metrics_have_ports_of_their_own() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(2);
+    let dir = TempDir::new()?;
+    let socket = dir.path().join("admin.sock");
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_ports(1)?));
+    let socket_path = socket.display().to_string();
+    let address = metrics.to_string();
+    let flags = ["--admin-socket", socket_path.as_str(), "--metrics-address", address.as_str()];
+    let mut node = KaspaProcess::start(&source, &flags)?;
+    node.wait_for_sink(&source)?;
+    ensure!(get(metrics, "/metrics")?.contains("hydrant_kaspa_daa_score{at=\"proven\"} 2"));
+    ensure!(get(node.rpc, "/metrics")?.starts_with("HTTP/1.1 404 "));
+    let admin = |command: &[&str]| {
+        run_to_end(Command::new(HYDRANT).arg("admin").args(command).arg("--socket").arg(&socket))
+    };
+    let memory = admin(&["memory"])?;
+    ensure!(String::from_utf8_lossy(&memory.stdout).contains("kaspa_history"), "{memory:?}");
+    ensure!(admin(&["drain"])?.status.success());
+    ensure!(node.wait_for_end()?.success(), "{}", node.log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resolver_finds_the_node_at_its_own_ports() -> Result<()> {
+    let source = KaspaNode::start().await;
+    let node = KaspaProcess::start(&source, &[])?;
+    let request = "GET /v2/kaspa/simnet/any/wrpc/json HTTP/1.1\r\nHost: localhost\r\n\
+                   Connection: close\r\n\r\n";
+    let found = exchange(connect(node.borsh)?, request)?;
+    ensure!(found.contains(&format!("ws://localhost:{}", node.json.port())), "{found}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_embeds_the_node() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(4);
+    let chain = KaspaConfig::new("simnet", &[&format!("ws://{}", source.borsh())])?
+        .with_json_sources(&[&format!("ws://{}", source.json())])?
+        .with_reorg_depth(10);
+    let config = NodeConfig::default().with_free_ports().with_rpc_port(0);
+    let node = Node::builder(KaspaProducer::new(chain)).serve(config)?;
+    let addresses = node.addresses().clone();
+    let kaspa = addresses.kaspa.context("it is a node of Kaspa")?;
+    assert_eq!(addresses.wrpc_borsh_url(), Some(format!("ws://{}", kaspa.wrpc_borsh)));
+    wait_until("the sink", WAIT_TIMEOUT, || {
+        let health = get(kaspa.wrpc_borsh, "/health")?;
+        Ok(health.contains(&source.sink().to_string()).then_some(()))
+    })?;
+    let rpc = kaspa.rpc.context("it was requested")?;
+    let position = JsonRpcClient::open(rpc)?.call("getPosition", json!([{ "at": "sink" }]))?;
+    assert_eq!(position["chainBlock"], json!(source.sink().to_string()));
+    Ok(node.stop()?)
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
+    let dir = TempDir::new()?;
+    let ledger = dir.path().display().to_string();
+    let source = ["--source", "ws://127.0.0.1:1"];
+    let simnet = [&source[..], &["--network", "simnet"]].concat();
+    for (flags, expected) in [
+        (vec!["--network", "simnet", "--source", "http://a:1"], "--source http://a:1: the form is"),
+        ([&simnet[..], &["--reorg-depth", "5000"]].concat(), "must be from 1 to 1000"),
+        (
+            [&simnet[..], &["--wrpc-borsh-port", "9", "--wrpc-json-port", "9"]].concat(),
+            "--wrpc-json-port 9: --wrpc-borsh-port has this port",
+        ),
+        ([&source[..], &["--network", "kaspanet"]].concat(), "is not a network of Kaspa"),
+        (source.to_vec(), "--ledger is required, with kaspa.snapshot in it: mainnet"),
+        (
+            [&source[..], &["--ledger", ledger.as_str()]].concat(),
+            "kaspa.snapshot does not exist: mainnet",
+        ),
+        ([&simnet[..], &["--grpc-port", "1"]].concat(), "unexpected argument '--grpc-port'"),
+        (vec![], "--source"),
+    ] {
+        for check in [&["--check"][..], &[]] {
+            let args = [&["follow-kaspa"], &flags[..], check].concat();
+            let run = run_to_end(Command::new(HYDRANT).args(&args))?;
+            let output = String::from_utf8_lossy(&run.stderr);
+            ensure!(!run.status.success() && output.contains(expected), "{args:?}: {output}");
+        }
+    }
+    let valid = [&["follow-kaspa"], &simnet[..], &["--check"]].concat();
+    let run = run_to_end(Command::new(HYDRANT).args(valid))?;
+    ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    Ok(())
+}
