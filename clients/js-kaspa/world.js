@@ -80,16 +80,17 @@ export class Connection {
       !entry.isCoinbase || entry.blockDaaScore + BigInt(COINBASE_MATURITY) <= virtualDaaScore);
   }
 
-  async virtualDaaScore() {
-    return (await this.rpc.getServerInfo()).virtualDaaScore;
+  async state() {
+    const { virtualDaaScore } = await this.rpc.getServerInfo();
+    return { virtualDaaScore, sink: (await this.rpc.getSink()).sink };
   }
 }
 
-// Waits until two connections see the same virtual block. Returns its DAA score.
+// Waits until two connections see the same sink and virtual block. Returns its DAA score.
 export function caughtUp(one, other) {
   return until('the node to reach its upstream', async () => {
-    const [ours, theirs] = [await one.virtualDaaScore(), await other.virtualDaaScore()];
-    return ours === theirs && ours;
+    const [ours, theirs] = [await one.state(), await other.state()];
+    return ours.sink === theirs.sink && ours.virtualDaaScore === theirs.virtualDaaScore && ours.virtualDaaScore;
   });
 }
 

@@ -53,13 +53,14 @@ class World:
         await self.caught_up()
 
     async def caught_up(self):
-        """The DAA score that the node and its upstream have reached."""
+        """Waits until the node and its upstream have the same sink and virtual block. Returns its DAA score."""
+
+        async def state(client):
+            return (await client.get_server_info())["virtualDaaScore"], (await client.get_sink())["sink"]
 
         async def reached():
-            scores = [
-                (await client.get_server_info())["virtualDaaScore"] for client in [self.client, self.upstream]
-            ]
-            return scores[0] == scores[1] and scores[0]
+            ours, theirs = await state(self.client), await state(self.upstream)
+            return ours == theirs and ours[0]
 
         return await until("the node to reach its upstream", reached)
 

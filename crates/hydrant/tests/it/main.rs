@@ -39,6 +39,7 @@ mod genesis;
 mod grpc;
 mod grpc_tls;
 mod hostile_upstream;
+mod kaspa_clients;
 mod launch_lines;
 mod memory;
 mod memory_of_ports;
