@@ -12,7 +12,7 @@ globalThis.WebSocket = createRequire(import.meta.url)('websocket').w3cwebsocket;
 
 export const NETWORK = 'simnet';
 export const SOMPI_PER_KASPA = 100_000_000n;
-// Sompi. These builds of the SDK compute the fees of older nodes, a hundredth of what kaspad 2.1 asks for.
+// Sompi. These builds of the SDK compute a hundredth of the fees that kaspad 2.1 requires.
 export const FEE = 1_000_000n;
 // DAA scores after which a coinbase can be spent: 4 for the model of kaspad, 1,000 for kaspad on simnet.
 export const COINBASE_MATURITY = Number(env('HYDRANT_COINBASE_MATURITY'));
@@ -67,7 +67,7 @@ export class Connection {
   async utxos(person) {
     const { entries } = await this.rpc.getUtxosByAddresses([person.address]);
     const plain = entries.map(({ outpoint, amount, blockDaaScore, isCoinbase, scriptPublicKey }) => ({
-      id: `${outpoint.transactionId}:${outpoint.index}`, amount, blockDaaScore, isCoinbase, script: scriptPublicKey.script,
+      id: `${outpoint.transactionId}:${outpoint.index}`, script: scriptPublicKey.script, amount, blockDaaScore, isCoinbase,
     }));
     return plain.sort((left, right) => left.id.localeCompare(right.id));
   }

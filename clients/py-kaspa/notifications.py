@@ -1,4 +1,7 @@
-"""Subscriptions. The SDK returns from subscribe before the node has the request, so a step mines until it is notified."""
+"""Subscriptions.
+
+The SDK returns from subscribe before the node has the request. So a step mines until a notification comes.
+"""
 
 import os
 

@@ -143,7 +143,9 @@ class StepsWallet:
         """The wallet keeps its file in the home directory, which is the test's own."""
         wallet = Wallet(network_id=NETWORK, url=world.client.url)
         await wallet.start()
-        await wallet.wallet_create(wallet_secret=WALLET_SECRET, filename="flow", title="flow", overwrite_wallet_storage=True)
+        await wallet.wallet_create(
+            wallet_secret=WALLET_SECRET, filename="flow", title="flow", overwrite_wallet_storage=True
+        )
         await wallet.connect(block_async_connect=True)
         await until("the wallet to be in sync", lambda: synced(wallet))
         key = await wallet.prv_key_data_create(

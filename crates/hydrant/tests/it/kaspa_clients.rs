@@ -80,8 +80,7 @@ fn run_flow(mut flow: Command) -> Result<()> {
         .env("HYDRANT_CONTROL", control.local_addr()?.to_string());
     let node = Arc::new(Mutex::new(node));
     runtime.spawn(serve_control(control, Arc::clone(&node)));
-    run(flow, FLOW_MAX)
-        .with_context(|| format!("the node's log ends\n{}", node.lock().log_end()))
+    run(flow, FLOW_MAX).with_context(|| format!("the node's log ends\n{}", node.lock().log_end()))
 }
 
 /// Executes the commands of a flow, each on a connection of its own: `restart` restarts the node. The reply is `ok`, or
@@ -119,7 +118,8 @@ impl Upstream {
     async fn find_or_start() -> Result<Self> {
         if let Ok(addresses) = env::var(KASPAD) {
             let both = addresses.split_once(',');
-            let (borsh, json) = both.with_context(|| format!("{KASPAD}={addresses}: BORSH,JSON"))?;
+            let (borsh, json) =
+                both.with_context(|| format!("{KASPAD}={addresses}: BORSH,JSON"))?;
             let coinbase_maturity =
                 env::var(MATURITY).with_context(|| format!("{KASPAD} needs {MATURITY}"))?;
             return Ok(Self {

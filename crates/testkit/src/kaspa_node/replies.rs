@@ -75,7 +75,7 @@ impl Replies<'_> {
                 Ok(reply().field("mempoolEntry", Value::Structure(mempool_entry(entry))))
             }
             Call::MempoolEntries { is_orphans_only } => {
-                // There is no orphan pool.
+                // The model does not have an orphan pool.
                 let pool = if *is_orphans_only { &[][..] } else { self.dag.mempool() };
                 let entries = pool.iter().map(mempool_entry).collect();
                 Ok(reply().field("mempoolEntries", Value::structures(entries)))

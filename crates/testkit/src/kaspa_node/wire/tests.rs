@@ -232,8 +232,7 @@ fn mempool_transactions_are_written_as_kaspad_writes_them() {
         .field("is_orphan", Value::Flag(false));
     assert_json(&written, entry);
     let frame = bytes(find(BORSH, "getMempoolEntry", "response"));
-    let one =
-        Structure::with_version16(1).field("mempoolEntry", Value::Structure(written.clone()));
+    let one = Structure::with_version16(1).field("mempoolEntry", Value::Structure(written.clone()));
     assert_borsh(&reply(&frame), &one, &frame);
     let frame = bytes(find(BORSH, "getMempoolEntries", "response"));
     let all =
