@@ -66,9 +66,10 @@ export class Connection {
 
   async utxos(person) {
     const { entries } = await this.rpc.getUtxosByAddresses([person.address]);
-    const plain = entries.map(({ outpoint, amount, blockDaaScore, isCoinbase, scriptPublicKey }) => ({
-      id: `${outpoint.transactionId}:${outpoint.index}`, script: scriptPublicKey.script, amount, blockDaaScore, isCoinbase,
-    }));
+    const plain = entries.map(({ outpoint, amount, blockDaaScore, isCoinbase, scriptPublicKey }) => {
+      const id = `${outpoint.transactionId}:${outpoint.index}`;
+      return { id, amount, blockDaaScore, isCoinbase, script: scriptPublicKey.script };
+    });
     return plain.sort((left, right) => left.id.localeCompare(right.id));
   }
 
