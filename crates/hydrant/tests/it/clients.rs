@@ -27,7 +27,7 @@ use crate::node::start_node;
 use crate::tls::Certificate;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
-const FLOW_MAX: Duration = Duration::from_secs(300);
+pub(crate) const FLOW_MAX: Duration = Duration::from_secs(300);
 /// Short slots, so that transactions are finalized while a flow is still running. The flows deploy published
 /// programs, which are of version 0 of the instruction set: the feature that refuses it is not active.
 pub(crate) const NODE_FLAGS: &[&str] =
@@ -292,7 +292,7 @@ pub(crate) fn install_node_js(folder: &Path) -> Result<()> {
 /// The interpreter of a virtual environment with the packages of requirements.txt.
 ///
 /// Two flows share an environment: the second one waits, and then finds the installed packages.
-fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
+pub(crate) fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let environment_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(environment);
@@ -339,7 +339,7 @@ fn same_text(one: &Path, other: &Path) -> bool {
 
 /// Runs `command` until it ends. If it fails, the error has its output.
 #[expect(clippy::print_stdout, reason = "a flow's steps belong into the output of its test")]
-fn run(mut command: Command, time_max: Duration) -> Result<()> {
+pub(crate) fn run(mut command: Command, time_max: Duration) -> Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let output = runtime.block_on(async {

@@ -40,6 +40,7 @@ mod grpc;
 mod grpc_tls;
 mod hostile_upstream;
 mod kaspa_node;
+mod kaspa_clients;
 mod launch_lines;
 mod memory;
 mod memory_of_ports;

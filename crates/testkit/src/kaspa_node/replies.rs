@@ -74,6 +74,15 @@ impl Replies<'_> {
                 let entry = entry.ok_or_else(|| format!("Transaction {id} not found"))?;
                 Ok(reply().field("mempoolEntry", Value::Structure(mempool_entry(entry))))
             }
+            Call::MempoolEntries { is_orphans_only } => {
+                // The model does not have an orphan pool.
+                let pool = if *is_orphans_only { &[][..] } else { self.dag.mempool() };
+                let entries = pool.iter().map(mempool_entry).collect();
+                Ok(reply().field("mempoolEntries", Value::structures(entries)))
+            }
+            Call::Other(
+                Method::GetHeaders | Method::GetSubnetwork | Method::ResolveFinalityConflict,
+            ) => Err("Not implemented".to_owned()),
             Call::Other(method) => Err(format!("the model node has no {}", method.name())),
             Call::Subscribe(_)
             | Call::Unsubscribe(_)

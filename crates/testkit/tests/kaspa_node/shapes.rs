@@ -55,6 +55,7 @@ async fn replies_have_kaspads_shapes() {
     let address = simnet_address(MINER).to_string();
     let addresses = json!({ "addresses": [address] });
     let pool = json!({ "addresses": [address], "includeOrphanPool": true, "filterTransactionPool": false });
+    let whole_pool = json!({ "includeOrphanPool": true, "filterTransactionPool": false });
     let entry =
         json!({ "transactionId": id, "includeOrphanPool": true, "filterTransactionPool": false });
     let start = json!({ "startHash": genesis, "includeAcceptedTransactionIds": true });
@@ -79,6 +80,7 @@ async fn replies_have_kaspads_shapes() {
         ("getBalanceByAddress", "getBalanceByAddress", json!({ "address": address })),
         ("getMempoolEntriesByAddresses", "getMempoolEntriesByAddresses", pool),
         ("getMempoolEntry", "getMempoolEntry", entry),
+        ("getMempoolEntries", "getMempoolEntries", whole_pool),
         ("getVirtualChainFromBlock", "getVirtualChainFromBlock", start),
         ("getVirtualChainFromBlockV2", "getVirtualChainFromBlockV2_Full", full),
         ("getBlock", "getBlock", block),
@@ -189,6 +191,7 @@ async fn errors_have_kaspads_texts() {
             json!({ "transactionId": unknown }),
             format!("Transaction {unknown} not found"),
         ),
+        ("getHeaders", json!({}), "Not implemented".to_owned()),
         ("getBalanceByAddress", json!({}), "request deserialization error".to_owned()),
         ("blockAddedNotification", json!({}), "RPC method not found".to_owned()),
     ];

@@ -76,6 +76,10 @@ fn read_call(operation: Operation, bytes: &mut Bytes<'_>) -> Option<Call> {
         }
         Method::SubmitTransaction => Call::SubmitTransaction(Box::new(read_transaction(bytes)?)),
         Method::GetMempoolEntry => Call::MempoolEntry(bytes.hash()?),
+        Method::GetMempoolEntries => {
+            let _includes_orphans = bytes.flag()?;
+            Call::MempoolEntries { is_orphans_only: bytes.flag()? }
+        }
         method => Call::Other(method),
     })
 }

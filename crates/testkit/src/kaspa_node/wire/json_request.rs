@@ -78,6 +78,9 @@ fn read_call(operation: Operation, params: &Value) -> Option<Call> {
             Call::SubmitTransaction(Box::new(transaction(params.get("transaction")?)?))
         }
         Method::GetMempoolEntry => Call::MempoolEntry(hash(params.get("transactionId")?)?),
+        Method::GetMempoolEntries => {
+            Call::MempoolEntries { is_orphans_only: flag(params, "filterTransactionPool")? }
+        }
         method => Call::Other(method),
     })
 }

@@ -55,6 +55,10 @@ pub(crate) enum Call {
     },
     SubmitTransaction(Box<Transaction>),
     MempoolEntry(Hash),
+    MempoolEntries {
+        /// Whether only orphans are listed.
+        is_orphans_only: bool,
+    },
     /// A method that is not modelled.
     Other(Method),
 }

@@ -232,8 +232,12 @@ fn mempool_transactions_are_written_as_kaspad_writes_them() {
         .field("is_orphan", Value::Flag(false));
     assert_json(&written, entry);
     let frame = bytes(find(BORSH, "getMempoolEntry", "response"));
-    let written = Structure::with_version16(1).field("mempoolEntry", Value::Structure(written));
-    assert_borsh(&reply(&frame), &written, &frame);
+    let one = Structure::with_version16(1).field("mempoolEntry", Value::Structure(written.clone()));
+    assert_borsh(&reply(&frame), &one, &frame);
+    let frame = bytes(find(BORSH, "getMempoolEntries", "response"));
+    let all =
+        Structure::with_version16(1).field("mempoolEntries", Value::structures(vec![written]));
+    assert_borsh(&reply(&frame), &all, &frame);
 }
 
 #[test]
