@@ -5,6 +5,8 @@
 //! others are public keys without a known private key: their UTXOs stay.
 //! Bounds: [`SPENDABLE_ADDRESSES`] and [`KEY_ADDRESSES`], so each UTXO of the network is found by one of them.
 
+use std::collections::HashMap;
+
 use kaspa::{
     AddressPayload, AddressUtxo, Hash, KaspaAddress, Outpoint, Prefix, ScriptPublicKey,
     Transaction, TransactionInput, TransactionOutput,
@@ -86,9 +88,10 @@ impl Wallet {
         let is_ripe = |utxo: &&AddressUtxo| {
             !utxo.entry.is_coinbase || utxo.entry.block_daa_score + SPEND_DELAY <= daa_score
         };
-        let scripts = &self.addresses[..SPENDABLE_ADDRESSES];
+        let scripts: HashMap<&KaspaAddress, usize> =
+            self.addresses[..SPENDABLE_ADDRESSES].iter().zip(0..).collect();
         let find = |utxo: &AddressUtxo| {
-            let script = scripts.iter().position(|address| utxo.address == Some(*address))?;
+            let script = *scripts.get(utxo.address.as_ref()?)?;
             let AddressUtxo { outpoint, entry, .. } = utxo;
             Some(SpendableUtxo { outpoint: *outpoint, amount: entry.amount, script })
         };
@@ -118,16 +121,15 @@ impl Wallet {
         let mut left = sum.checked_sub(FEE + OUTPUT_MIN)?;
         let mut outputs = Vec::new();
         for _ in 1..=random.next_below(OUTPUTS_MAX) {
-            let Some(remainder) = left.checked_sub(OUTPUT_MIN) else { break };
             let address = self.addresses[random.next_below(self.addresses.len())];
-            // An amount of its own, so that sums which are equal by chance do not hide a difference.
+            // Amounts differ, so that wrong outputs do not have the right sum by chance.
             let amount = OUTPUT_MIN + random.next_below(1_000_000) as u64;
-            let Some(remainder) = remainder.checked_sub(amount - OUTPUT_MIN) else { break };
-            outputs.push(output(&address, amount));
+            let Some(remainder) = left.checked_sub(amount) else { break };
+            outputs.push(pay_to(&address, amount));
             left = remainder;
         }
         let change = self.random_reward_address(random);
-        outputs.push(output(&change, left + OUTPUT_MIN));
+        outputs.push(pay_to(&change, left + OUTPUT_MIN));
         let inputs = inputs.iter().map(|input| TransactionInput {
             previous_outpoint: input.outpoint,
             signature_script: unlocking_script(&redeem_script(input.script)),
@@ -161,7 +163,7 @@ fn hash_script(script: &[u8]) -> [u8; 32] {
     hash.0
 }
 
-fn output(address: &KaspaAddress, amount: u64) -> TransactionOutput {
+fn pay_to(address: &KaspaAddress, amount: u64) -> TransactionOutput {
     let script_public_key = ScriptPublicKey::from_payload(&address.payload);
     TransactionOutput { amount, script_public_key, covenant: None }
 }
