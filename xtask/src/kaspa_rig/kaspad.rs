@@ -124,7 +124,7 @@ impl Kaspad {
 
     /// Adds a block.
     pub(crate) fn submit_block(&mut self, block: &Value) -> Result<()> {
-        let params = json!({ "allowNonDaaBlocks": true, "block": block });
+        let params = json!({ "allowNonDaaBlocks": false, "block": block });
         let reply = self.call(&Request::Json(Method::SubmitBlock, params))?;
         let report = &reply["report"];
         ensure!(report["type"] == "success", "{} refuses a block: {report}", self.name);
