@@ -11,12 +11,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use kaspa::{AddressUtxo, Encoding, KaspaAddress, Method, Prefix, decode_borsh_utxos};
+use kaspa::{AddressUtxo, Encoding, Hash, KaspaAddress, Method, Prefix, decode_borsh_utxos};
 use serde_json::Value;
 
 use crate::kaspa_rig::node_clients::NodeClients;
 use crate::kaspa_rig::requests::Request;
-use crate::kaspa_rig::stream_state::NodeState;
 use crate::kaspa_rig::wrpc_client::{Content, Reply};
 use crate::rig::clock::pause;
 
@@ -55,12 +54,12 @@ enum ComparableReply {
 
 impl Comparison {
     /// Compares all methods that Hydrant replies to itself, and some that it forwards. `addresses` are some of the
-    /// network's.
+    /// network's, and `base` is an older chain block.
     pub(crate) fn compare_methods(
         &mut self,
         kaspad: &mut NodeClients,
         hydrant: &mut NodeClients,
-        state: &NodeState,
+        base: Hash,
         addresses: &[KaspaAddress],
     ) -> Result<()> {
         let mut list = addresses.to_vec();
@@ -82,8 +81,8 @@ impl Comparison {
         requests.extend(list.iter().map(Request::Balance));
         requests.push(Request::Addresses(Method::GetBalancesByAddresses, &list));
         requests.push(Request::Addresses(Method::GetUtxosByAddresses, &list));
-        requests.push(Request::Block(state.sink));
-        requests.push(Request::ChainIds(state.sink));
+        requests.push(Request::Block(base));
+        requests.push(Request::ChainIds(base));
         for encoding in Encoding::ALL {
             for request in &requests {
                 self.compare(kaspad, hydrant, encoding, request)?;
@@ -196,8 +195,7 @@ enum Outcome {
 
 impl ComparableReply {
     fn new(request: &Request<'_>, reply: Reply) -> Result<Self> {
-        let is_utxo_list =
-            matches!(request, Request::Addresses(method, _) if *method == Method::GetUtxosByAddresses);
+        let is_utxo_list = matches!(request, Request::Addresses(Method::GetUtxosByAddresses, _));
         Ok(match reply {
             Err(error) => Self::Error(error),
             Ok(Content::Borsh(structure)) if is_utxo_list => {
@@ -207,7 +205,8 @@ impl ComparableReply {
             }
             Ok(Content::Borsh(structure)) => Self::Borsh(structure),
             Ok(Content::Json(mut params)) => {
-                if is_utxo_list && let Some(entries) = params["entries"].as_array_mut() {
+                let entries = params.get_mut("entries").and_then(Value::as_array_mut);
+                if is_utxo_list && let Some(entries) = entries {
                     entries.sort_by_cached_key(|entry| entry["outpoint"].to_string());
                 }
                 Self::Json(params)
@@ -237,7 +236,7 @@ fn shorten(mut text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kaspa::{AddressPayload, BorshUtxosReply, Hash, Outpoint, ScriptPublicKey, UtxoEntry};
+    use kaspa::{AddressPayload, BorshUtxosReply, Outpoint, ScriptPublicKey, UtxoEntry};
     use serde_json::json;
 
     use super::*;

@@ -166,8 +166,7 @@ mod tests {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let text = r#"{"rpc": "http://127.0.0.1:1/", "wrpc_borsh": "ws://127.0.0.1:2",
             "wrpc_json": "127.0.0.1:3"}"#;
-        let expected =
-            Endpoints { rpc: address(1), wrpc_borsh: address(2), wrpc_json: address(3) };
+        let expected = Endpoints { rpc: address(1), wrpc_borsh: address(2), wrpc_json: address(3) };
         assert_eq!(parse_endpoints(text).unwrap(), expected);
         for incomplete in ["", "{", r#"{"rpc": "127.0.0.1:1"}"#, r#"{"rpc": 1}"#] {
             assert!(parse_endpoints(incomplete).is_err(), "{incomplete}");

@@ -188,13 +188,13 @@ fn override_params() -> Value {
 }
 
 /// Reads a hash in JSON.
-pub(crate) fn parse_hash(value: &Value) -> Result<Hash> {
+fn parse_hash(value: &Value) -> Result<Hash> {
     let text = value.as_str().with_context(|| format!("{value} is not a hash"))?;
     Ok(Hash::from_hex(text)?)
 }
 
 /// Reads the reply to getVirtualChainFromBlock. It has the fields of a notification.
-pub(crate) fn parse_chain_change(params: &Value) -> Result<ChainChange> {
+fn parse_chain_change(params: &Value) -> Result<ChainChange> {
     let text = json!({ "VirtualChainChanged": params }).to_string();
     match kaspa::Notification::decode_json(&text)? {
         kaspa::Notification::VirtualChainChanged(change) => Ok(change),

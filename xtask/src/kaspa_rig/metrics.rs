@@ -32,9 +32,8 @@ impl Metrics {
 
     /// Returns the counters. `None` if the page lacks one of them.
     pub(crate) fn counters(&self) -> Option<Counters> {
-        let event = |event: &str| {
-            self.value(&format!("hydrant_kaspa_events_total{{event=\"{event}\"}}"))
-        };
+        let event =
+            |event: &str| self.value(&format!("hydrant_kaspa_events_total{{event=\"{event}\"}}"));
         Some(Counters {
             proven_blocks: event("proven_block")?,
             refused_blocks: event("refused_block")?,

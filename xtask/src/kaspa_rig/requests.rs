@@ -62,7 +62,9 @@ impl Request<'_> {
 
     fn encode_json(&self, id: u64) -> Result<String> {
         let params = match self {
-            Self::Subscribe(scope) => return Ok(String::from_utf8(scope.encode_json_subscribe(id))?),
+            Self::Subscribe(scope) => {
+                return Ok(String::from_utf8(scope.encode_json_subscribe(id))?);
+            }
             Self::Plain(_) => json!({}),
             Self::Balance(address) => json!({ "address": address.to_string() }),
             Self::Addresses(_, addresses) => {

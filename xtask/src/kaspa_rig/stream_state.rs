@@ -260,7 +260,8 @@ mod tests {
         let mut state = start_state(vec![]);
         let change = |removed: &[u8], added: &[u8]| {
             let hashes = |bytes: &[u8]| bytes.iter().map(|byte| Hash([*byte; 32])).collect();
-            let change = ChainChange { removed: hashes(removed), added: hashes(added), accepted: vec![] };
+            let change =
+                ChainChange { removed: hashes(removed), added: hashes(added), accepted: vec![] };
             Notification::VirtualChainChanged(change)
         };
         state.apply(&change(&[], &[2, 3]));

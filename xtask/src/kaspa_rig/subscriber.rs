@@ -78,11 +78,8 @@ impl Subscriber {
     pub(crate) fn connect(&mut self, address: SocketAddr, start: &NodeState) -> Result<()> {
         self.disconnect();
         let mut client = WrpcClient::connect(address, self.encoding)?;
-        {
-            let mut shared = self.lock();
-            shared.stream.reset(&self.select(start));
-            shared.end = None;
-        }
+        let start = self.select(start);
+        self.lock().stream.reset(&start);
         for scope in self.scopes() {
             client.call_successfully(&Request::Subscribe(&scope))?;
         }
@@ -126,22 +123,22 @@ impl Subscriber {
         read(&self.lock().stream)
     }
 
-    /// Ends the connection.
+    /// Ends the connection, and forgets why it ended earlier.
     pub(crate) fn disconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.is_stopped.store(true, Ordering::Relaxed);
-            // A panic of the thread is reported by its test or in the log.
+            // The thread has nothing that can panic.
             let _ = connection.thread.join();
         }
+        self.lock().end = None;
     }
 
     /// Returns the part of a node's state that is subscribed to.
     fn select(&self, node: &NodeState) -> NodeState {
         let mut selected = node.clone();
         if let Some(addresses) = &self.addresses {
-            selected.utxos.retain(|utxo| {
-                utxo.address.is_some_and(|address| addresses.contains(&address))
-            });
+            let is_selected = |address: KaspaAddress| addresses.contains(&address);
+            selected.utxos.retain(|utxo| utxo.address.is_some_and(is_selected));
         }
         selected
     }

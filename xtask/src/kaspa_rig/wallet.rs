@@ -56,9 +56,8 @@ struct SpendableUtxo {
 impl Wallet {
     /// Creates a wallet without UTXOs.
     pub(crate) fn new() -> Self {
-        let scripts = (0..SPENDABLE_ADDRESSES).map(|number| {
-            AddressPayload::ScriptHash(hash_script(&redeem_script(number)))
-        });
+        let scripts = (0..SPENDABLE_ADDRESSES)
+            .map(|number| AddressPayload::ScriptHash(hash_script(&redeem_script(number))));
         let keys = (0..KEY_ADDRESSES).map(|number| {
             let key = [number as u8 + 1; 32];
             if number % 2 == 0 {

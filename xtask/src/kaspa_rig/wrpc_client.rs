@@ -171,8 +171,8 @@ fn parse_json(text: &str) -> Result<Incoming> {
 
 #[cfg(test)]
 mod tests {
-    use kaspa::{Operation, ServerError, encode_borsh_failure, encode_json_failure};
     use kaspa::{Method, encode_borsh_balance, encode_json_balance};
+    use kaspa::{Operation, ServerError, encode_borsh_failure, encode_json_failure};
     use serde_json::json;
 
     use super::*;
