@@ -1,6 +1,6 @@
 //! The order of faults.
 //!
-//! Not here: what a fault does (`nodes`).
+//! Not here: the effect of a fault (`nodes`).
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

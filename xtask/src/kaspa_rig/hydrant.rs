@@ -16,8 +16,10 @@ use crate::rig::child_process::ChildProcess;
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc;
 
-/// Time limit until Hydrant listens. After a restart it reads its snapshot first.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// Time limit until Hydrant is ready. It reads its snapshot first, or follows the chain from its first block.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
+/// Interval between snapshots, in seconds: shorter than that between kills, so that most starts have a snapshot.
+const SNAPSHOT_INTERVAL_S: u64 = 10;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Addresses of the upstream node, through the connections that the rig can cut.
@@ -126,6 +128,7 @@ impl Hydrant {
             .args(["--json-source", &format!("ws://{json}")])
             .args(["--network", "simnet", "--rpc-port", "0"])
             .args(["--wrpc-borsh-port", "0", "--wrpc-json-port", "0"])
+            .args(["--snapshot-interval", &SNAPSHOT_INTERVAL_S.to_string()])
             .arg("--ledger")
             .arg(self.dir.join("ledger"))
             .arg("--endpoints-file")

@@ -29,7 +29,7 @@ pub(crate) struct NodeState {
 /// The state of a subscriber.
 #[derive(Debug, Default)]
 pub(crate) struct StreamState {
-    /// How often each UTXO was added, less how often it was removed. Never zero.
+    /// For each UTXO the number of its additions, less that of its removals. Never zero.
     counts: HashMap<(Outpoint, UtxoEntry), i64>,
     /// The selected chain from the start on.
     chain: Vec<Hash>,

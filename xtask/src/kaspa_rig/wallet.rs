@@ -17,7 +17,7 @@ use crate::kaspa_rig::random::Random;
 
 /// Addresses with a script that anyone can spend.
 pub(crate) const SPENDABLE_ADDRESSES: usize = 200;
-/// Addresses of public keys, of which every second one is an ECDSA key.
+/// Addresses of public keys. Every second key is an ECDSA key.
 const KEY_ADDRESSES: usize = 24;
 /// DAA scores until a coinbase can be spent, in the networks of the rig.
 pub(crate) const COINBASE_MATURITY: u64 = 10;
@@ -140,7 +140,7 @@ impl Wallet {
     }
 }
 
-/// Returns the script that the number stands for: anyone can spend it.
+/// Returns the script with this number. Anyone can spend it.
 fn redeem_script(number: usize) -> Vec<u8> {
     let mut script = vec![op::DATA_4];
     script.extend_from_slice(&(number as u32).to_le_bytes());
@@ -148,7 +148,7 @@ fn redeem_script(number: usize) -> Vec<u8> {
     script
 }
 
-/// Returns the script of an input: it pushes the script whose hash the output has.
+/// Returns the script of an input: it pushes the script that the output has the hash of.
 fn unlocking_script(redeem_script: &[u8]) -> Vec<u8> {
     let mut script = vec![redeem_script.len() as u8];
     script.extend_from_slice(redeem_script);
