@@ -63,6 +63,8 @@ const WHOLE_JSON_INTERVAL: u64 = 10;
 const TIPS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The deepest reorganization while a node does not run.
 const FAULT_DEPTH_MAX: usize = 20;
+/// The difference between the depths of two such reorganizations. It has no common divisor with [`FAULT_DEPTH_MAX`].
+const FAULT_DEPTH_DISTANCE: usize = 7;
 /// Time between two reports of the state.
 const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -176,7 +178,7 @@ impl KaspaRig {
         }
         let Some(fault) = self.faults.next_fault() else { return Ok(()) };
         self.report_lost_connections();
-        let depth = self.depths.next_depth() % FAULT_DEPTH_MAX + 1;
+        let depth = self.faults.count() as usize * FAULT_DEPTH_DISTANCE % FAULT_DEPTH_MAX + 1;
         let cut_off = self.nodes.make_fault(fault, depth)?;
         println!("{fault:?}, {} of {}", self.faults.count(), self.options.kills);
         let started = now();
