@@ -13,6 +13,7 @@ mod directories;
 mod dist;
 mod foreign_programs;
 mod fuzz;
+mod kaspa_rig;
 mod readme;
 mod rig;
 mod rivals;
@@ -53,6 +54,7 @@ cargo xtask <task>
                        --built: of the programs that `toys` has built
   fuzz [SECONDS [TARGET...]]   each fuzz target for that time
   rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
+  rig kaspa [OPTIONS]  a real kaspad, followed and compared; `rig kaspa --help`
   compare [OPTIONS]    a real validator and ours, side by side; fails if a response is wrong; `compare --help`
   tools                the command-line tools that tests run, built once: ~/.cache/hydrant-tools or HYDRANT_TOOLS
                        --rivals: the programs that `bench rivals` measures, at full optimization; an hour.
@@ -102,6 +104,9 @@ fn run(args: &[String]) -> Result<()> {
         "toys" => thresholds::run_toys(),
         "profile" => thresholds::profile(rest),
         "fuzz" => fuzz::run(rest),
+        "rig" if rest.first().is_some_and(|chain| chain == kaspa_rig::NAME) => {
+            kaspa_rig::run(&rest[1..])
+        }
         "rig" if wants_help => {
             println!("{}", rig::USAGE);
             Ok(())

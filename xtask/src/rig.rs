@@ -11,9 +11,10 @@
 
 pub(crate) mod build;
 mod calls;
+pub(crate) mod child_process;
 pub(crate) mod clock;
 mod cluster;
-mod cuts;
+pub(crate) mod cuts;
 mod faults;
 mod followers;
 mod frozen_banks;

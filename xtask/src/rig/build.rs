@@ -111,14 +111,18 @@ pub(crate) fn programs(options: &Options) -> Result<Programs> {
         ValidatorPrograms::Single(validator(TEST_VALIDATOR)?)
     };
     let plugin = find_or_build(&options.plugin, || plugin(&options.dir))?;
-    let hydrant = find_or_build(&options.hydrant, || {
-        cargo().args(["build", "--release", "--bin", "hydrant"]).dir(&root()).run()?;
-        Ok(target_dir().join("release/hydrant"))
-    })?;
+    let hydrant = find_or_build(&options.hydrant, build_hydrant)?;
     Ok(Programs { validator, plugin, hydrant })
 }
 
-fn find_or_build(
+/// Builds `hydrant` of this repository.
+pub(crate) fn build_hydrant() -> Result<PathBuf> {
+    cargo().args(["build", "--release", "--bin", "hydrant"]).dir(&root()).run()?;
+    Ok(target_dir().join("release/hydrant"))
+}
+
+/// Returns the absolute path of the program that an option names, or else of the one that is built.
+pub(crate) fn find_or_build(
     file: &Option<PathBuf>,
     build: impl FnOnce() -> Result<PathBuf>,
 ) -> Result<PathBuf> {
@@ -143,7 +147,7 @@ fn build_program(
     if program.exists() {
         return Ok(program);
     }
-    let missing = missing_packages();
+    let missing = missing_packages(&DEBIAN_PACKAGES);
     ensure!(
         missing.is_empty(),
         "the validator's build needs more of Debian: apt-get install {}",
@@ -219,8 +223,8 @@ fn manifest_path(metadata: &Value, name: &str) -> Option<PathBuf> {
     package["manifest_path"].as_str().map(PathBuf::from)
 }
 
-/// Returns the packages of Debian that are not installed, or an empty list if the machine has no dpkg.
-fn missing_packages() -> Vec<&'static str> {
+/// Returns those of Debian's packages that are not installed, or an empty list if the machine has no dpkg.
+pub(crate) fn missing_packages(packages: &[&'static str]) -> Vec<&'static str> {
     let status =
         |package: &str| Cmd::new("dpkg-query").args(["-W", "-f=${Status}", package]).output();
     if Cmd::new("dpkg-query").args(["--version"]).output().is_err() {
@@ -229,7 +233,7 @@ fn missing_packages() -> Vec<&'static str> {
     let is_missing = |package: &&&str| {
         !status(package).is_ok_and(|status| status.trim() == "install ok installed")
     };
-    DEBIAN_PACKAGES.iter().filter(is_missing).copied().collect()
+    packages.iter().filter(is_missing).copied().collect()
 }
 
 /// Returns the directory of the published programs: in the `litesvm` crate that the workspace uses.

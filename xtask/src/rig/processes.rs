@@ -2,17 +2,18 @@
 //!
 //! Invariant: all of them end with [`Rig`].
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::directories::remove_directory;
 use crate::rig::build::{Programs, program_dir};
+use crate::rig::child_process::ChildProcess;
 use crate::rig::clock::{now, pause};
 use crate::rig::faults::Fault;
 use crate::rig::followers::{Follower, Status, followers};
@@ -44,7 +45,7 @@ pub(crate) struct Rig {
     options: Options,
     programs: Programs,
     dir: PathBuf,
-    processes: Vec<(String, Child)>,
+    processes: Vec<ChildProcess>,
     validators: Validators,
     followers: Vec<Follower>,
 }
@@ -141,20 +142,17 @@ impl Rig {
     }
 
     fn signal(&self, name: &str, signal: &str) -> Result<()> {
-        let child = self.processes.iter().find(|(other, _)| other == name);
-        let (_, child) = child.with_context(|| format!("{name} does not run"))?;
-        Cmd::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).output()?;
+        let process = self.processes.iter().find(|process| process.name() == name);
+        let process = process.with_context(|| format!("{name} does not run"))?;
+        Cmd::new("kill").args([&format!("-{signal}"), &process.id().to_string()]).output()?;
         Ok(())
     }
 
     /// Kills a process, as `kill -9` does.
     fn kill(&mut self, name: &str) -> Result<()> {
-        let at = self.processes.iter().position(|(other, _)| other == name);
+        let at = self.processes.iter().position(|process| process.name() == name);
         let at = at.with_context(|| format!("{name} does not run"))?;
-        let (_, mut child) = self.processes.remove(at);
-        child.kill()?;
-        child.wait()?;
-        Ok(())
+        self.processes.remove(at).kill()
     }
 
     fn start_validator(&mut self, at: usize, is_new: bool) -> Result<()> {
@@ -209,12 +207,8 @@ impl Rig {
     }
 
     /// Starts a program. Its output goes to a file with its name.
-    fn spawn(&mut self, name: &str, mut command: Command) -> Result<()> {
-        let log = self.dir.join(format!("{name}.log"));
-        let log = OpenOptions::new().create(true).append(true).open(log)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().with_context(|| format!("start {name}"))?;
-        self.processes.push((name.to_owned(), child));
+    fn spawn(&mut self, name: &str, command: Command) -> Result<()> {
+        self.processes.push(ChildProcess::start(&self.dir, name, command)?);
         Ok(())
     }
 
@@ -236,13 +230,7 @@ impl Rig {
 
     /// Returns an error if a process has ended.
     pub(crate) fn check(&mut self) -> Result<()> {
-        for (name, child) in &mut self.processes {
-            if let Some(status) = child.try_wait()? {
-                let log = self.dir.join(format!("{name}.log"));
-                bail!("{name} ended ({status}): {}", log.display());
-            }
-        }
-        Ok(())
+        self.processes.iter_mut().try_for_each(ChildProcess::check)
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -283,17 +271,7 @@ impl Rig {
 
     /// Ends all processes, the last one first.
     pub(crate) fn stop(&mut self) {
-        for (_, mut child) in self.processes.drain(..).rev() {
-            // The process may have ended already.
-            let _ = Command::new("kill").arg(child.id().to_string()).status();
-            let asked = now();
-            while matches!(child.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(10)
-            {
-                pause(POLL_INTERVAL);
-            }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.processes.drain(..).rev().for_each(|mut process| process.stop());
     }
 }
 

@@ -106,6 +106,11 @@ impl Method {
         })
     }
 
+    /// Encodes a request of getBalanceByAddress.
+    pub fn encode_borsh_get_balance(id: u64, address: &KaspaAddress) -> Vec<u8> {
+        Self::GetBalanceByAddress.encode_with(id, VERSION, |out| put_address(out, address))
+    }
+
     /// Encodes a request of getUtxosByAddresses or getBalancesByAddresses.
     pub fn encode_borsh_addresses(self, id: u64, addresses: &[KaspaAddress]) -> Vec<u8> {
         self.encode_with(id, VERSION, |out| put_addresses(out, addresses))

@@ -165,6 +165,7 @@ fn own_requests_are_those_of_the_official_client() {
     let frame = golden::borsh("getBalanceByAddress", "request");
     let address = BorshRequest::parse(&frame).expect("a head").address();
     assert_eq!(address, Ok(addresses[0]));
+    check("getBalanceByAddress", &|id| Method::encode_borsh_get_balance(id, &addresses[0]));
 
     let frame = golden::borsh("getBalancesByAddresses", "request");
     let addresses = BorshRequest::parse(&frame).expect("a head").addresses().expect("addresses");

@@ -1,0 +1,211 @@
+//! A connection to a port of wRPC, in either encoding: one call at a time, and the notifications between replies.
+//!
+//! Bounds: [`CALL_TIMEOUT`] for a reply. Messages may have any length: all nodes are the rig's own.
+//! Not here: the content of replies (`comparison`), reconnecting.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use kaspa::{BorshServerMessage, Encoding, JsonServerMessage, Notification};
+use serde_json::Value;
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message, WebSocket};
+
+use crate::kaspa_rig::requests::Request;
+
+/// Time limit for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for the reply to a call. A kaspad that reorganizes 100 blocks replies late.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A connection to a node.
+pub(crate) struct WrpcClient {
+    socket: WebSocket<TcpStream>,
+    encoding: Encoding,
+    last_id: u64,
+    /// Notifications that came before a reply.
+    notifications: VecDeque<Notification>,
+}
+
+/// The content of a successful reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Content {
+    /// The structure, without its length.
+    Borsh(Vec<u8>),
+    /// The parameters.
+    Json(Value),
+}
+
+/// The reply to a request: its content, or the text of its error.
+pub(crate) type Reply = Result<Content, String>;
+
+/// A message of a node.
+enum Incoming {
+    Reply(u64, Reply),
+    Notification(Notification),
+}
+
+impl WrpcClient {
+    /// Connects to the port of a node for this encoding.
+    pub(crate) fn connect(address: SocketAddr, encoding: Encoding) -> Result<Self> {
+        let socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+            .with_context(|| format!("connect to {address}"))?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(CALL_TIMEOUT))?;
+        socket.set_write_timeout(Some(CALL_TIMEOUT))?;
+        let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+        let url = format!("ws://{address}/");
+        let handshake = tungstenite::client::client_with_config(url, socket, Some(config));
+        let (socket, _response) = handshake.map_err(|error| anyhow!("{address}: {error}"))?;
+        Ok(Self { socket, encoding, last_id: 0, notifications: VecDeque::new() })
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) fn call(&mut self, request: &Request<'_>) -> Result<Reply> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.socket.send(request.encode(self.encoding, id)?)?;
+        loop {
+            match self.read()? {
+                None => bail!("no reply to {} within {CALL_TIMEOUT:?}", request.name()),
+                Some(Incoming::Reply(other, reply)) if other == id => return Ok(reply),
+                Some(Incoming::Reply(other, _)) => bail!("a reply to {other} and not to {id}"),
+                Some(Incoming::Notification(notification)) => {
+                    self.notifications.push_back(notification);
+                }
+            }
+        }
+    }
+
+    /// Sends a request, and returns the content of its reply. An error of the method is an error.
+    pub(crate) fn call_successfully(&mut self, request: &Request<'_>) -> Result<Content> {
+        self.call(request)?.map_err(|error| anyhow!("{}: {error}", request.name()))
+    }
+
+    /// Sets the time that [`Self::next_notification`] waits.
+    pub(crate) fn set_notification_timeout(&self, timeout: Duration) -> Result<()> {
+        Ok(self.socket.get_ref().set_read_timeout(Some(timeout))?)
+    }
+
+    /// Waits for the next notification. Returns `None` at the timeout.
+    pub(crate) fn next_notification(&mut self) -> Result<Option<Notification>> {
+        if let Some(notification) = self.notifications.pop_front() {
+            return Ok(Some(notification));
+        }
+        match self.read()? {
+            None => Ok(None),
+            Some(Incoming::Notification(notification)) => Ok(Some(notification)),
+            Some(Incoming::Reply(id, _)) => bail!("a reply to {id} without a request"),
+        }
+    }
+
+    /// Reads the next message. Returns `None` at the timeout.
+    fn read(&mut self) -> Result<Option<Incoming>> {
+        loop {
+            let message = match self.socket.read() {
+                Ok(message) => message,
+                Err(Error::Io(error)) if is_timeout(error.kind()) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            match message {
+                Message::Binary(frame) => return parse_borsh(&frame).map(Some),
+                Message::Text(text) => return parse_json(text.as_str()).map(Some),
+                Message::Close(_) => bail!("the node closed the connection"),
+                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+            }
+        }
+    }
+}
+
+impl Content {
+    /// Returns the parameters in JSON.
+    pub(crate) fn into_json(self) -> Result<Value> {
+        match self {
+            Self::Json(params) => Ok(params),
+            Self::Borsh(_) => bail!("a reply in Borsh and not in JSON"),
+        }
+    }
+
+    /// Returns the structure in Borsh.
+    pub(crate) fn into_borsh(self) -> Result<Vec<u8>> {
+        match self {
+            Self::Borsh(structure) => Ok(structure),
+            Self::Json(_) => bail!("a reply in JSON and not in Borsh"),
+        }
+    }
+}
+
+fn is_timeout(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+fn parse_borsh(frame: &[u8]) -> Result<Incoming> {
+    Ok(match BorshServerMessage::parse(frame)? {
+        BorshServerMessage::Reply(reply) => {
+            let result = reply.result.map(|structure| Content::Borsh(structure.to_vec()));
+            Incoming::Reply(reply.id, result.map_err(|error| error.to_string()))
+        }
+        BorshServerMessage::Notification { event, payload } => {
+            Incoming::Notification(Notification::decode_borsh(event, payload)?)
+        }
+    })
+}
+
+fn parse_json(text: &str) -> Result<Incoming> {
+    let message = JsonServerMessage::parse(text)?;
+    let params = match message.result() {
+        Ok(params) => params.context("a message without parameters")?.get(),
+        Err(error) => {
+            let id = message.id.with_context(|| format!("an error without an id: {error}"))?;
+            return Ok(Incoming::Reply(id, Err(error.to_string())));
+        }
+    };
+    Ok(match message.id {
+        Some(id) => Incoming::Reply(id, Ok(Content::Json(serde_json::from_str(params)?))),
+        None => Incoming::Notification(Notification::decode_json(params)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kaspa::{Method, encode_borsh_balance, encode_json_balance};
+    use kaspa::{Operation, ServerError, encode_borsh_failure, encode_json_failure};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn replies_and_errors_are_read_in_both_encodings() {
+        let Incoming::Reply(id, Ok(Content::Borsh(structure))) =
+            parse_borsh(&encode_borsh_balance(5, 9)).unwrap()
+        else {
+            panic!("not a balance");
+        };
+        assert_eq!((id, &structure[2..]), (5, &9_u64.to_le_bytes()[..]));
+        let text = String::from_utf8(encode_json_balance(5, 9)).unwrap();
+        let Incoming::Reply(id, reply) = parse_json(&text).unwrap() else { panic!("not a reply") };
+        assert_eq!((id, reply), (5, Ok(Content::Json(json!({ "balance": 9 })))));
+
+        let operation = Operation::Method(Method::GetBlock);
+        let error = ServerError::Text("no such block".to_owned());
+        let frame = encode_borsh_failure(6, operation, &error);
+        let text = String::from_utf8(encode_json_failure(6, operation, &error)).unwrap();
+        for incoming in [parse_borsh(&frame).unwrap(), parse_json(&text).unwrap()] {
+            let Incoming::Reply(6, Err(error)) = incoming else { panic!("not an error") };
+            assert_eq!(error, "no such block");
+        }
+    }
+
+    #[test]
+    fn notifications_are_read_in_both_encodings() {
+        let sent = Notification::VirtualDaaScoreChanged { virtual_daa_score: 12 };
+        let text = String::from_utf8(sent.encode_json()).unwrap();
+        for incoming in [parse_borsh(&sent.encode_borsh()).unwrap(), parse_json(&text).unwrap()] {
+            let Incoming::Notification(received) = incoming else { panic!("not a notification") };
+            assert_eq!(received, sent);
+        }
+    }
+}
