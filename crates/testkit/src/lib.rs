@@ -15,7 +15,8 @@
 //! and clients around it in [`scenario`] (feature `scenario`).
 //! Sources of Geyser updates that do what a test says are in [`geyser_source`], and in bytes in [`raw_geyser_source`];
 //! an upstream's archives are in [`archive_server`] (feature `geyser`).
-//! A model of kaspad, which a Kaspa ledger follows in tests, is in [`kaspa_node`] (feature `kaspa-node`).
+//! A model of kaspad, which a Kaspa ledger follows in tests, is in [`kaspa_node`] (feature `kaspa-node`). One without
+//! sockets, for runs of a million steps, and blocks over large UTXO sets are in [`kaspa_chain`] (feature `kaspa-chain`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
@@ -40,6 +41,8 @@ pub mod forked_chain;
 pub mod geyser_source;
 #[cfg(feature = "scenario")]
 pub mod json_rpc_client;
+#[cfg(feature = "kaspa-chain")]
+pub mod kaspa_chain;
 #[cfg(feature = "kaspa-node")]
 pub mod kaspa_node;
 mod model;

@@ -1,0 +1,91 @@
+//! Chain blocks with real hashes and commitments, over a UTXO set of which only the hash is known.
+//!
+//! Input: accepted transactions with the outputs that they spend. Output: blocks as in the reply to
+//! getVirtualChainFromBlockV2, each on the one before.
+//! Shape: a header has parents on twenty levels, as on mainnet. Only the first parent exists.
+
+use kaspa::{
+    AcceptedTransaction, AcceptingBlock, BlockTemplate, Hash, Header, Network, Outpoint,
+    ParentLevels, Parents,
+};
+use muhash::MuHash;
+
+/// The score of the first block: that of a chain some months old.
+const START_DAA_SCORE: u64 = 100_000_000;
+/// Levels of a header's parents, and parents on each of them: 200 hashes.
+const PARENT_LEVELS: u8 = 20;
+const PARENTS: usize = 10;
+
+/// A chain that grows block by block.
+pub struct BlockBuilder {
+    /// The header of the newest block.
+    sink: Header,
+    sink_hash: Hash,
+    /// The product over the UTXO set after it.
+    product: MuHash,
+}
+
+impl BlockBuilder {
+    /// Starts at a block whose UTXO set has this product.
+    pub fn new(product: MuHash) -> Self {
+        let sink = Header {
+            utxo_commitment: Hash(product.finalize()),
+            daa_score: START_DAA_SCORE,
+            blue_score: START_DAA_SCORE,
+            ..Network::Simnet.genesis()
+        };
+        Self { sink_hash: sink.hash(), sink, product }
+    }
+
+    /// The header of the newest block.
+    pub fn sink(&self) -> &Header {
+        &self.sink
+    }
+
+    /// The DAA score of the next block, which all outputs have that it accepts.
+    pub fn next_daa_score(&self) -> u64 {
+        self.sink.daa_score + 1
+    }
+
+    /// A template with this DAA score, for a virtual block that accepts nothing.
+    pub fn empty_template(&self, daa_score: u64) -> BlockTemplate {
+        BlockTemplate { header: Header { daa_score, ..self.next_header() }, is_synced: true }
+    }
+
+    /// Makes the next block.
+    pub fn build_block(&mut self, transactions: Vec<AcceptedTransaction>) -> AcceptingBlock {
+        let daa_score = self.next_daa_score();
+        for AcceptedTransaction { id, transaction, spent, .. } in &transactions {
+            for (input, entry) in transaction.inputs.iter().zip(spent) {
+                self.product.remove(&entry.element(&input.previous_outpoint));
+            }
+            for (index, output) in (0..).zip(&transaction.outputs) {
+                let outpoint = Outpoint { transaction_id: *id, index };
+                let entry = output.to_utxo(daa_score, transaction.is_coinbase());
+                self.product.add(&entry.element(&outpoint));
+            }
+        }
+        self.product.normalize();
+        let header = self.next_header();
+        let hash = header.hash();
+        self.sink = header.clone();
+        self.sink_hash = hash;
+        AcceptingBlock { hash, header, transactions }
+    }
+
+    fn next_header(&self) -> Header {
+        let levels = (1..=PARENT_LEVELS).map(|level| {
+            let mut parents = vec![Hash([level; 32]); PARENTS];
+            parents[0] = self.sink_hash;
+            ParentLevels { cumulative_level: level, parents }
+        });
+        Header {
+            parents: Parents::new(levels.collect()).expect("the levels increase"),
+            utxo_commitment: Hash(self.product.finalize()),
+            timestamp_ms: self.sink.timestamp_ms + 100,
+            daa_score: self.next_daa_score(),
+            blue_score: self.sink.blue_score + 1,
+            ..self.sink.clone()
+        }
+    }
+}
