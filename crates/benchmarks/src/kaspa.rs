@@ -2,9 +2,9 @@
 //! `kaspa [--toy] [--only PART]`.
 //!
 //! Parts: `model`, `memory`, `account`, `depth`, `verify`, `publish`, `pairs`, `million`. Each is a process of its own
-//! (`kaspa-ledger`, with the binary's allocator), so that resident memory is that of one ledger. The heap bytes of `pairs`
-//! are counted here, by the allocator of the benchmarks.
-//! Bars and goals are those of the issue of the Kaspa read node. A goal that is not reached is reported, and fails nothing.
+//! (`kaspa-ledger`, with the binary's allocator), so that resident memory is that of one ledger. The heap bytes of
+//! `pairs` are counted here, by the allocator of the benchmarks. Bars and goals are those of the issue of the Kaspa
+//! read node. A goal that is not reached is reported, and fails nothing.
 //! Not here: the measurements (`kaspa_ledger`), the same bars over made-up records (`blocks`).
 
 mod pairs;
@@ -23,8 +23,8 @@ use crate::ledger_process::{LedgerMetrics, LedgerProcess};
 use crate::subs::client_sets;
 use crate::threshold::{at_least, at_most, goal_at_most};
 
-/// "Model run, a million steps (chain, siblings, reorganizations, swapped, doubled and lost messages): differences 0, sums
-/// equal at each block."
+/// "Model run, a million steps (chain, siblings, reorganizations, swapped, doubled and lost messages): differences 0,
+/// sums equal at each block."
 const MODEL_STEPS_MIN: f64 = 1e6;
 /// "Memory at rest, whole process, 10 M UTXOs, one to a script: at most 115 B each, at 1 and at 200 outputs a
 /// transaction." The goal is 100 B.
@@ -35,8 +35,8 @@ const OUTPUTS: [u32; 2] = [1, 200];
 const ACCOUNT_UTXO_BYTES_MAX: f64 = 130.0;
 /// "Above the root: at most 400 B for each changed record, block log included."
 const RECORD_BYTES_MAX: f64 = 400.0;
-/// "At depth 1,000 a virtual block costs at most 3 times, and a root in the block log at most 12 times, what they cost at
-/// depth 100."
+/// "At depth 1,000 a virtual block costs at most 3 times, and a root in the block log at most 12 times, what they cost
+/// at depth 100."
 const VIRTUAL_GROWTH_MAX: f64 = 3.0;
 const ROOT_GROWTH_MAX: f64 = 12.0;
 /// "A virtual block of 750 UTXOs created and 750 spent: at most 15 ms of CPU, notifications not included."
@@ -45,8 +45,8 @@ const VIRTUAL_MS_MAX: f64 = 15.0;
 const VERIFIED_CORES_MAX: f64 = 0.25;
 /// "Publishing to 10,000 listeners: at most 1.2 times that to 100, with equal matches."
 const PUBLISH_GROWTH_MAX: f64 = 1.2;
-/// "Subscriptions in PR 427's shape: at most 16 heap bytes a pair; memory at the cycles' end within 5 %." The goal is 16
-/// resident bytes.
+/// "Subscriptions in PR 427's shape: at most 16 heap bytes a pair; memory at the cycles' end within 5 %." The goal is
+/// 16 resident bytes.
 const PAIR_BYTES_MAX: f64 = 16.0;
 const CYCLES_GROWTH_MAX: f64 = 1.05;
 /// "A list of 1 M UTXOs (148 MB in Borsh) to a slow reader: at most 16 MB more, without writes."

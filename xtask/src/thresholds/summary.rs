@@ -1,7 +1,8 @@
 //! BENCHMARKS.md: the results of all pages of `docs/benchmarks` on one page.
 //!
 //! Input: the document and the pages. Output: the document with one table for each page, between markers with the
-//! page's name, and the missed bars and goals between the markers `missed`. The rest of the document is written by hand.
+//! page's name, and the missed bars and goals between the markers `missed`. The rest of the document is written by
+//! hand.
 
 use std::fmt::Write;
 use std::fs;

@@ -1,8 +1,8 @@
-//! The memory of subscriptions in the shape of Kaspa's PR 427: clients subscribe to sets of addresses and leave, again and
-//! again.
+//! The memory of subscriptions in the shape of Kaspa's PR 427: clients subscribe to sets of addresses and leave, again
+//! and again.
 //!
-//! Input: the set of each client, the number of cycles, and a function that reads the memory of the process. Output: the
-//! memory with all clients connected, and with all of them subscribed in the first and in the last cycle.
+//! Input: the set of each client, the number of cycles, and a function that reads the memory of the process. Output:
+//! the memory with all clients connected, and with all of them subscribed in the first and in the last cycle.
 //! Not here: the bars (`kaspa.rs`). Heap bytes are measured by `bench kaspa`, resident bytes by `kaspa-ledger`.
 
 use std::ops::Range;

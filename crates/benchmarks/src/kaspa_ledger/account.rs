@@ -1,8 +1,8 @@
 //! A script with a million UTXOs: its memory, its balance, and its list to a client that reads slowly.
 //!
-//! Shape: the memory is the growth of the process, which served an empty chain before. Calls are wRPC in Borsh on a socket
-//! in memory. The slow client reads nothing for a second, and then 16 KiB each millisecond at most, while the resident
-//! memory of the process is sampled. No block is added meanwhile.
+//! Shape: the memory is the growth of the process, which served an empty chain before. Calls are wRPC in Borsh on a
+//! socket in memory. The slow client reads nothing for a second, and then 16 KiB each millisecond at most, while the
+//! resident memory of the process is sampled. No block is added meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,14 +2,14 @@
 //!
 //! Shape: a block has 375 transactions with two inputs and two outputs: it creates 750 UTXOs and spends 750, of scripts
 //! chosen at random among a million. Above each chain block the virtual block is replaced: by one that accepts as many
-//! transactions where none were accepted, four times by one that retains three quarters of them, once by one that retains
-//! none. Then a chain block accepts what the last one did, and the oldest block becomes the root.
-//! A virtual block is the message about it, the publication, and what the publication frees. Notifications are not in it:
-//! the block log of `subscriptions` gets the events as from the publisher, without any client. The root is the move of its
-//! finalized commitment alone. The memory is the growth of the process while the chain gets its depth: the records above
-//! the root, the blocks with their headers and changes, the products, and the block log. History has limits of its own,
-//! and is one block here.
-//! Rounds alternate between the depths. Times are CPU time of the one thread. Bounds: about 1.2 GB.
+//! transactions where none were accepted, four times by one that retains three quarters of them, once by one that
+//! retains none. Then a chain block accepts what the last one did, and the oldest block becomes the root. A virtual
+//! block is the message about it, the publication, and what the publication frees. Notifications are not in it: the
+//! block log of `subscriptions` gets the events as from the publisher, without any client. The root is the move of its
+//! finalized commitment alone. The memory is the growth of the process while the chain gets its depth: the records
+//! above the root, the blocks with their headers and changes, the products, and the block log. History has limits of
+//! its own, and is one block here. Rounds alternate between the depths. Times are CPU time of the one thread. Bounds:
+//! about 1.2 GB.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Kaspa ledgers, each in a process of its own, with the binary's allocator, for `bench kaspa`:
 //! `kaspa-ledger model|memory OUTPUTS|account|depth|verify|publish|pairs|million [--toy]`.
 //!
-//! Shape: measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other lines
-//! for people. Each mode has a file. Sizes are in [`size`].
+//! Shape: measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other
+//! lines for people. Each mode has a file. Sizes are in [`size`].
 //! Not here: the bars, and heap bytes (`kaspa.rs`).
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "measurements go to the caller")]

@@ -1,11 +1,11 @@
 //! Publishing a block to a hundred listeners and to ten thousand, with equal matches.
 //!
 //! Shape: each listener is a connection that is subscribed to 800 addresses of its own. A chain block pays to a hundred
-//! addresses, each of another listener, and `rpc_kaspa`'s publisher gets its events. The listeners are chosen at random,
-//! so that none of ten thousand is in the caches from the last block. Blocks of both sizes alternate.
-//! The CPU time is that of the whole process while the publisher runs: the pool encodes a part. No connection runs
-//! meanwhile, because they are tasks of a runtime that this thread drives between blocks. Each listener gets its
-//! notification before the next block.
+//! addresses, each of another listener, and `rpc_kaspa`'s publisher gets its events. The listeners are chosen at
+//! random, so that none of ten thousand is in the caches from the last block. Blocks of both sizes alternate. The CPU
+//! time is that of the whole process while the publisher runs: the pool encodes a part. No connection runs meanwhile,
+//! because they are tasks of a runtime that this thread drives between blocks. Each listener gets its notification
+//! before the next block.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Ten chain blocks and 2,000 transactions a second, as a follower gets them: the CPU time of its writer.
 //!
-//! Shape: every 100 ms a message about the virtual block, whose transactions a chain block then accepts. The message and
-//! the page of the chain are decoded from Borsh, the block is verified, both are published, and what the publications free
-//! is freed. The chain has a hundred blocks above its root, a million scripts, and the default history. A transaction has
-//! two inputs and two outputs, a header 200 parents.
+//! Shape: every 100 ms a message about the virtual block, whose transactions a chain block then accepts. The message
+//! and the page of the chain are decoded from Borsh, the block is verified, both are published, and what the
+//! publications free is freed. The chain has a hundred blocks above its root, a million scripts, and the default
+//! history. A transaction has two inputs and two outputs, a header 200 parents.
 //! Not here: sockets, and notifications of clients.
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A model of a kaspad: blocks, a virtual block, and its messages. It is naive: each block has a copy of its UTXO set.
 //!
-//! A block accepts the transactions of the block below it, and those of blocks that it merges. The virtual block does the
-//! same on top of the sink, so the next block commits to the set that the virtual block had.
+//! A block accepts the transactions of the block below it, and those of blocks that it merges. The virtual block does
+//! the same on top of the sink, so the next block commits to the set that the virtual block had.
 
 use std::collections::{BTreeMap, HashMap};
 

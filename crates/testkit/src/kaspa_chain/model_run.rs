@@ -1,8 +1,9 @@
-//! A run of a chain that follows a model of a node, with messages that come late, in another order, twice, or not at all.
+//! A run of a chain that follows a model of a node, with messages that come late, in another order, twice, or not at
+//! all.
 //!
 //! Each publication is compared with the model: the selected chain always, the virtual state whenever all messages were
-//! delivered and none was lost. The chain compares the hash over its UTXO set with the commitment of each block, and the
-//! model every sixteenth of its own with the whole set.
+//! delivered and none was lost. The chain compares the hash over its UTXO set with the commitment of each block, and
+//! the model every sixteenth of its own with the whole set.
 
 use std::collections::VecDeque;
 

@@ -96,7 +96,8 @@ impl UtxoPool {
         Self { rng: Rng::with_seed(seed), scripts, unspent, rewards: 0 }
     }
 
-    /// Makes a transaction that spends UTXOs chosen at random, and pays to scripts chosen at random. They leave the pool.
+    /// Makes a transaction that spends UTXOs chosen at random, and pays to scripts chosen at random. They leave the
+    /// pool.
     pub fn make_transaction(&mut self, inputs: usize, outputs: usize) -> PooledTransaction {
         let inputs: Vec<PooledUtxo> = (0..inputs).map(|_| self.take_utxo()).collect();
         let amount = inputs.iter().map(|input| input.amount).sum::<u64>() / outputs.max(1) as u64;
