@@ -3,8 +3,9 @@
 //!
 //! Parts: `model`, `memory`, `account`, `depth`, `verify`, `publish`, `pairs`, `million`. Each is a process of its own
 //! (`kaspa-ledger`, with the binary's allocator), so that resident memory is that of one ledger. The heap bytes of
-//! `pairs` are counted here, by the allocator of the benchmarks. Bars and goals are those of the issue of the Kaspa
-//! read node. A goal that is not reached is reported, and fails nothing.
+//! `pairs` are counted here, by the allocator of the benchmarks.
+//! Bars and goals are those of the issue of the Kaspa read node. A goal that is not reached is reported, and fails
+//! nothing.
 //! Not here: the measurements (`kaspa_ledger`), the same bars over made-up records (`blocks`).
 
 mod pairs;

@@ -124,11 +124,9 @@ mod tests {
 
     #[test]
     fn a_row_is_parsed_back_to_its_threshold() {
-        for line in [
-            "bar cost 0.0056 a_stream <= 0.03",
-            "bar rate -2 x >= 1",
-            "goal memory 91.5 B <= 100",
-        ] {
+        for line in
+            ["bar cost 0.0056 a_stream <= 0.03", "bar rate -2 x >= 1", "goal memory 91.5 B <= 100"]
+        {
             assert!(Threshold::is_line(line));
             let threshold = Threshold::parse(line).unwrap();
             assert_eq!(Threshold::parse_row(&threshold.row()), Some(threshold));

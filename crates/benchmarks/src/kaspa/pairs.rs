@@ -15,7 +15,7 @@ use tokio::runtime::Builder;
 
 use super::served_chain::{Client, empty_chain, serve_chain};
 
-/// Bytes of a client's socket.
+/// Bytes that the socket of a client holds.
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Publications after which the ids of released addresses can be used again.
 const PUBLICATIONS: usize = 3;
@@ -53,11 +53,9 @@ pub(crate) fn measure_pairs(
     let _publisher = Publisher::new(Arc::clone(&server));
     runtime.block_on(async {
         let mut clients = Vec::with_capacity(sets.len());
-        for number in 0..sets.len() as u32 {
+        for (number, set) in (0..).zip(sets) {
             let mut client = Client::connect(&server, number, BUFFER_BYTES).await;
-            // For the memory that a connection needs once.
-            client.subscribe(0..1).await?;
-            client.unsubscribe().await?;
+            client.warm_up(set.clone()).await?;
             clients.push(client);
         }
         recycle_addresses(&mut chain)?;

@@ -13,9 +13,7 @@ use clients::{ClientId, RateLimiter};
 use cpu_pool::Pool;
 use futures_util::{SinkExt, StreamExt};
 use jsonrpc::SystemClock;
-use kaspa::{
-    BorshServerMessage, Encoding, KaspaAddress, Network, Operation, Prefix, Scope,
-};
+use kaspa::{BorshServerMessage, Encoding, KaspaAddress, Network, Operation, Prefix, Scope};
 use muhash::MuHash;
 use rpc_kaspa::{
     Forward, ForwardError, ForwardFuture, KaspaRpc, KaspaServer, SessionState, Settings,
@@ -25,16 +23,18 @@ use testkit::kaspa_chain::{BlockBuilder, numbered_payload};
 use tokio::io::{DuplexStream, duplex};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use websocket::{Config, serve_session};
 
 /// Addresses of a message: 950 KB.
 const ADDRESSES_PER_MESSAGE: u32 = 25_000;
+/// Bytes that a client reads at once. By default tungstenite fills a buffer of 128 KiB for each client with zeros.
+const READ_BUFFER_BYTES: usize = 4 * 1024;
 const HOUR_MS: u64 = 3_600_000;
 /// More than a benchmark has of anything.
 const UNLIMITED: usize = 1 << 27;
 
-/// A client of a chain.
+/// A connected client of a chain.
 pub(crate) struct Client {
     pub(crate) socket: WebSocketStream<DuplexStream>,
     next_id: u64,
@@ -123,15 +123,13 @@ impl Client {
         let state = SessionState::new(Encoding::Borsh);
         let client_id = ClientId(u128::from(number) + 1);
         tokio::spawn(serve_session(io, client_id, Arc::clone(server), state));
-        let socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+        let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER_BYTES);
+        let socket = WebSocketStream::from_raw_socket(client, Role::Client, Some(config)).await;
         Self { socket, next_id: 1 }
     }
 
     /// Sends a request with a new id, and waits for its reply.
-    pub(crate) async fn exchange(
-        &mut self,
-        encode: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Bytes> {
+    pub(crate) async fn exchange(&mut self, encode: impl FnOnce(u64) -> Vec<u8>) -> Result<Bytes> {
         let id = self.next_id;
         self.next_id += 1;
         self.socket.send(Message::Binary(encode(id).into())).await?;
@@ -146,7 +144,7 @@ impl Client {
         Ok(message)
     }
 
-    /// Returns the next message.
+    /// Returns the next message of the server.
     pub(crate) async fn receive(&mut self) -> Result<Bytes> {
         loop {
             match self.socket.next().await.context("the connection has ended")?? {
@@ -163,6 +161,15 @@ impl Client {
             self.exchange(|id| scope.encode_borsh_subscribe(id)).await?;
         }
         Ok(())
+    }
+
+    /// Subscribes to one address with a message as long as one of `addresses`, and leaves: both ends allocate their
+    /// buffers.
+    pub(crate) async fn warm_up(&mut self, addresses: Range<u32>) -> Result<()> {
+        let len = addresses.len().min(ADDRESSES_PER_MESSAGE as usize);
+        let scope = Scope::UtxosChanged { addresses: vec![numbered_address(addresses.start); len] };
+        self.exchange(|id| scope.encode_borsh_subscribe(id)).await?;
+        self.unsubscribe().await
     }
 
     /// Ends the subscription to changes of UTXOs.

@@ -27,9 +27,9 @@ use crate::size::Size;
 
 /// The script that has all UTXOs.
 const SCRIPT: u32 = 0;
-/// Bytes of a client's socket.
+/// Bytes that the socket of a client holds.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Bytes of a read.
+/// Bytes of a read at most.
 const READ_BYTES: usize = 16 * 1024;
 /// The time in which the slow client reads nothing.
 const PAUSE: Duration = Duration::from_secs(1);

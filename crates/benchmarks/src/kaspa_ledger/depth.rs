@@ -3,20 +3,21 @@
 //! Shape: a block has 375 transactions with two inputs and two outputs: it creates 750 UTXOs and spends 750, of scripts
 //! chosen at random among a million. Above each chain block the virtual block is replaced: by one that accepts as many
 //! transactions where none were accepted, four times by one that retains three quarters of them, once by one that
-//! retains none. Then a chain block accepts what the last one did, and the oldest block becomes the root. A virtual
-//! block is the message about it, the publication, and what the publication frees. Notifications are not in it: the
-//! block log of `subscriptions` gets the events as from the publisher, without any client. The root is the move of its
-//! finalized commitment alone. The memory is the growth of the process while the chain gets its depth: the records
-//! above the root, the blocks with their headers and changes, the products, and the block log. History has limits of
-//! its own, and is one block here. Rounds alternate between the depths. Times are CPU time of the one thread. Bounds:
-//! about 1.2 GB.
+//! retains none. Then a chain block accepts the transactions of the last one, and the oldest block becomes the root.
+//!
+//! A virtual block costs its message, its publication, and the release of the state before. Notifications are not in
+//! it: the block log of `subscriptions` gets the events as from the publisher, without any client. A root costs the move
+//! of the finalized commitment in that log. The memory is the growth of the process while the chain gets its depth: the
+//! records above the root, the blocks with their headers and changes, the products, and the block log. History has
+//! limits of its own, and is one block here.
+//!
+//! Rounds alternate between the depths. Times are CPU time of the one thread.
+//! Bounds: about 1.2 GB.
 
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use chain_kaspa::{
-    Chain, ChainEvent, HistoryLimits, LedgerBlock, TemplateCheck, VirtualMode,
-};
+use chain_kaspa::{Chain, ChainEvent, HistoryLimits, LedgerBlock, TemplateCheck, VirtualMode};
 use cpu_time::ThreadTime;
 use ledger::{BlockId, Commitment};
 use muhash::MuHash;
@@ -144,7 +145,7 @@ impl MeasuredChain {
         Ok((before_events + started.elapsed()).as_secs_f64() * 1e3)
     }
 
-    /// Adds a chain block that accepts what the virtual block did.
+    /// Adds a chain block that accepts the transactions of the virtual block.
     fn add_chain_block(&mut self) -> Result<()> {
         let block = self.virtual_block.build_chain_block();
         let started = ThreadTime::now();
@@ -188,7 +189,7 @@ pub(crate) fn join_virtual(chain: &mut Chain, builder: &BlockBuilder) -> Result<
     Ok(())
 }
 
-/// The number of scripts whose records a block changes.
+/// Counts the records of scripts that a block changes.
 fn count_scripts(block: &LedgerBlock) -> usize {
     let changes = &block.changes;
     let mut ids: Vec<u32> =

@@ -1,4 +1,4 @@
-//! The memory at rest of a process whose chain has one UTXO for each script, served.
+//! The memory at rest of a process that serves a chain with one UTXO for each script.
 //!
 //! The whole process is divided by the UTXOs: the program, the pool and the server count, too.
 

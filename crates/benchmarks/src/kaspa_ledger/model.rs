@@ -1,7 +1,7 @@
 //! Model runs: a chain follows a model of a kaspad, and each publication is compared (`testkit::kaspa_chain`).
 //!
-//! Output: the steps that were made, and the number of runs that ended at a difference. A block whose commitment is not
-//! the chain's own sum is a difference, too.
+//! Output: the steps that were made, and the number of runs that ended at a difference. A commitment that is not the
+//! chain's own sum is a difference, too.
 //! Shape: a third of the steps over a good link, a third over one that swaps messages, and a third over one that swaps,
 //! doubles and loses them. Each run has a thread.
 
@@ -27,7 +27,7 @@ pub(crate) fn run(size: &Size) -> Result<()> {
     let mut steps_made = 0;
     let mut differences = 0;
     for (link, seed, thread) in runs {
-        // A difference is a panic, whose text is on standard error.
+        // The run panics at a difference, with its text on standard error.
         let Ok(report) = thread.join() else {
             println!("  {link:?}, seed {seed}: different");
             differences += 1;

@@ -2,10 +2,11 @@
 //!
 //! Shape: each listener is a connection that is subscribed to 800 addresses of its own. A chain block pays to a hundred
 //! addresses, each of another listener, and `rpc_kaspa`'s publisher gets its events. The listeners are chosen at
-//! random, so that none of ten thousand is in the caches from the last block. Blocks of both sizes alternate. The CPU
-//! time is that of the whole process while the publisher runs: the pool encodes a part. No connection runs meanwhile,
-//! because they are tasks of a runtime that this thread drives between blocks. Each listener gets its notification
-//! before the next block.
+//! random, so that none of ten thousand is in the caches from the last block. Blocks of both sizes alternate.
+//!
+//! The CPU time is that of the whole process while the publisher runs, because the pool encodes a part. No connection
+//! runs meanwhile: they are tasks of a runtime that this thread drives between blocks. Each listener gets its
+//! notification before the next block.
 
 use std::sync::Arc;
 
@@ -31,11 +32,11 @@ const MATCHES: usize = 100;
 /// Bytes of a listener's socket: enough for a notification.
 const BUFFER_BYTES: usize = 4 * 1024;
 
-/// A chain and its listeners.
+/// A served chain and its listeners.
 struct World {
     chain: Chain,
     builder: BlockBuilder,
-    /// For rewards only.
+    /// The maker of rewards.
     pool: UtxoPool,
     publisher: Publisher,
     clients: Vec<Client>,
@@ -55,7 +56,8 @@ pub(crate) fn run(size: &Size) -> Result<()> {
             world.publish_block(&runtime, &mut rng)?;
         }
     }
-    println!("a block of {MATCHES} matches, by listeners of {} addresses, in CPU time:", size.listener_addresses);
+    let addresses = size.listener_addresses;
+    println!("a block of {MATCHES} matches, by listeners of {addresses} addresses, in CPU time:");
     let mut micros = Vec::new();
     for world in worlds {
         let median_us = median(world.micros);

@@ -15,11 +15,8 @@ pub(crate) fn run(size: &Size) -> Result<()> {
     let measured = measure_pairs(&sets, size.cycles, memory)?;
     let growth = measured.last as f64 / measured.first as f64;
     println!(
-        "{} clients, {} pairs of {} addresses, {} cycles: {:.1} resident B a pair, {:.1} MB in the first cycle, {:.1} MB in \
-         the last one",
-        sets.len(),
-        size.sets.pairs(),
-        size.sets.addresses,
+        "{} pairs, {} cycles: {:.1} resident B a pair, the process {:.1} MB in the first cycle, {:.1} in the last",
+        measured.pairs,
         size.cycles,
         measured.pair_bytes(),
         measured.first as f64 / 1e6,

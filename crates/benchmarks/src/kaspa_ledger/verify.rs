@@ -1,9 +1,9 @@
 //! Ten chain blocks and 2,000 transactions a second, as a follower gets them: the CPU time of its writer.
 //!
-//! Shape: every 100 ms a message about the virtual block, whose transactions a chain block then accepts. The message
-//! and the page of the chain are decoded from Borsh, the block is verified, both are published, and what the
-//! publications free is freed. The chain has a hundred blocks above its root, a million scripts, and the default
-//! history. A transaction has two inputs and two outputs, a header 200 parents.
+//! Shape: every 100 ms comes a message about the virtual block, and then a chain block that accepts the same transactions.
+//! The message and the page of the chain are decoded from Borsh, the block is verified, both are published, and the state
+//! before is released. The chain has a hundred blocks above its root, a million scripts, and the default history. A
+//! transaction has two inputs and two outputs, and a header 200 parents.
 //! Not here: sockets, and notifications of clients.
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::virtual_block::VirtualBlock;
 
 /// Chain blocks a second.
 const BLOCKS_PER_S: f64 = 10.0;
-/// Elements whose cost is measured, to compare machines.
+/// Elements of the set's hash that are timed, to compare machines.
 const ELEMENTS: u32 = 20_000;
 
 pub(crate) fn run(size: &Size) -> Result<()> {

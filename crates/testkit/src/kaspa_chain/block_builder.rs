@@ -1,4 +1,4 @@
-//! Chain blocks with real hashes and commitments, over a UTXO set of which only the hash is known.
+//! Chain blocks with real hashes and commitments. The builder knows the hash of the UTXO set, and not the set.
 //!
 //! Input: accepted transactions with the outputs that they spend. Output: blocks as in the reply to
 //! getVirtualChainFromBlockV2, each on the one before.
@@ -26,7 +26,7 @@ pub struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// Starts at a block whose UTXO set has this product.
+    /// Starts at a block with a UTXO set of this product.
     pub fn new(product: MuHash) -> Self {
         let sink = Header {
             utxo_commitment: Hash(product.finalize()),
@@ -87,5 +87,45 @@ impl BlockBuilder {
             blue_score: self.sink.blue_score + 1,
             ..self.sink.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chain_kaspa::{ChainConfig, ChainLoader, TemplateCheck, hash_utxos};
+
+    use super::super::{UtxoPool, dust_utxo};
+    use super::*;
+
+    const SCRIPTS: u32 = 200;
+
+    #[test]
+    fn a_chain_accepts_the_blocks_of_a_builder() {
+        let utxos: Vec<_> = (0..SCRIPTS).map(|number| dust_utxo(number, 1)).collect();
+        let mut builder = BlockBuilder::new(hash_utxos(&utxos));
+        let mut pool = UtxoPool::new(7, SCRIPTS);
+        let config = ChainConfig::new(10_000);
+        let mut loader = ChainLoader::new(config, builder.sink().clone());
+        loader.insert(&utxos).expect("room");
+        let mut chain = loader.finish().expect("the set of the header");
+        chain.join_virtual();
+        let template = builder.empty_template(chain.status().virtual_daa_score);
+        assert_eq!(chain.check_template(&template), TemplateCheck::Matched);
+        for _ in 0..5 {
+            let dropped = pool.make_transaction(2, 2);
+            pool.restore_inputs(&dropped);
+            let made: Vec<_> = (0..10).map(|_| pool.make_transaction(2, 2)).collect();
+            let daa_score = builder.next_daa_score();
+            made.iter().for_each(|transaction| pool.add_outputs(transaction, daa_score));
+            let mut accepted: Vec<_> =
+                made.into_iter().map(|transaction| transaction.accepted).collect();
+            accepted.push(pool.make_reward(&[1, 1, 2]));
+            let mut step = chain.start_step(&[]).expect("a step");
+            step.add_block(builder.build_block(accepted)).expect("an honest block");
+            step.commit();
+            drop(chain.publish().expect("a publication"));
+        }
+        assert_eq!(chain.status().supply.utxos, u64::from(SCRIPTS) + 5 * 3);
+        assert_eq!(chain.sink().hash, builder.sink().hash());
     }
 }

@@ -36,11 +36,7 @@ impl CheckedFollower {
     }
 
     /// Applies a reply to getVirtualChainFromBlockV2.
-    pub fn apply(
-        &mut self,
-        removed: &[Hash],
-        added: Vec<AcceptingBlock>,
-    ) -> Result<(), StepError> {
+    pub fn apply(&mut self, removed: &[Hash], added: Vec<AcceptingBlock>) -> Result<(), StepError> {
         let mut step = self.chain.start_step(removed)?;
         for block in added {
             step.add_block(block)?;

@@ -1,8 +1,8 @@
 //! A chain of Kaspa without sockets: a model that a chain follows, and blocks over UTXO sets of any size.
 //!
-//! [`ModelNode`] is a naive kaspad whose blocks have copies of their UTXO sets. [`run_model`] lets a
-//! [`CheckedFollower`] follow it over a faulty link, and compares the two. [`BlockBuilder`] makes blocks over a set of
-//! which it knows the hash only, from the transactions of a [`UtxoPool`].
+//! [`ModelNode`] is a naive kaspad: each block has a copy of its UTXO set. [`run_model`] lets a [`CheckedFollower`]
+//! follow it over a faulty link, and compares the two. [`BlockBuilder`] makes blocks over a large set from the
+//! transactions of a [`UtxoPool`].
 //! Not here: a model with sockets and messages ([`crate::kaspa_node`], feature `kaspa-node`).
 
 mod block_builder;

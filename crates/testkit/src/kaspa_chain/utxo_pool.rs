@@ -101,8 +101,7 @@ impl UtxoPool {
     pub fn make_transaction(&mut self, inputs: usize, outputs: usize) -> PooledTransaction {
         let inputs: Vec<PooledUtxo> = (0..inputs).map(|_| self.take_utxo()).collect();
         let amount = inputs.iter().map(|input| input.amount).sum::<u64>() / outputs.max(1) as u64;
-        let output_scripts: Vec<u32> =
-            (0..outputs).map(|_| self.rng.u32(..self.scripts)).collect();
+        let output_scripts: Vec<u32> = (0..outputs).map(|_| self.rng.u32(..self.scripts)).collect();
         let to_input = |utxo: &PooledUtxo| TransactionInput {
             previous_outpoint: utxo.outpoint,
             signature_script: vec![0x41; 66],
