@@ -1,7 +1,8 @@
 //! Benchmarks, and their values against the bars.
 //!
-//! Input: the benchmark program's list and its lines `bar <name> <value> <unit> <<=|>=> <bar>`.
-//! Output: one table; the exit code says whether every value meets its bar. With `--write` the table and the
+//! Input: the benchmark program's list and its lines `bar <name> <value> <unit> <<=|>=> <bar>`, and `goal ...`.
+//! Output: one table; the exit code says whether every value meets its bar. A goal that is not reached is reported, and
+//! does not count. With `--write` the table and the
 //! benchmark's output go into its page of `docs/benchmarks`, with commit and machine, and all results into
 //! BENCHMARKS.md.
 //! Not here: the measurements (`crates/benchmarks`).
@@ -100,20 +101,28 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         thresholds.extend(of_benchmark);
     }
     println!("\n{}", table(&thresholds));
-    let missed: Vec<&str> = thresholds
-        .iter()
-        .filter(|threshold| !threshold.is_met())
-        .map(|threshold| threshold.name.as_str())
-        .collect();
+    let (goals, bars): (Vec<Threshold>, Vec<Threshold>) =
+        thresholds.into_iter().partition(|threshold| threshold.is_goal);
+    let short = names_below(&goals);
+    if !short.is_empty() {
+        println!("goals: {} of {} are not reached: {}", short.len(), goals.len(), short.join(", "));
+    }
+    let missed = names_below(&bars);
     ensure!(
         missed.is_empty(),
         "bars: {} of {} are missed: {}",
         missed.len(),
-        thresholds.len(),
+        bars.len(),
         missed.join(", ")
     );
-    println!("bars: all {} values meet their bars", thresholds.len());
+    println!("bars: all {} values meet their bars", bars.len());
     Ok(())
+}
+
+/// Returns the names of values that do not meet their bars or goals.
+fn names_below(thresholds: &[Threshold]) -> Vec<&str> {
+    let below = thresholds.iter().filter(|threshold| !threshold.is_met());
+    below.map(|threshold| threshold.name.as_str()).collect()
 }
 
 /// Builds the measured and the measuring program together. Separate builds would choose other features of
@@ -144,7 +153,7 @@ fn names(program: Cmd) -> Result<Vec<String>> {
 fn parse_thresholds(lines: &[String]) -> Result<Vec<Threshold>> {
     lines
         .iter()
-        .filter(|line| line.starts_with("bar "))
+        .filter(|line| Threshold::is_line(line))
         .map(|line| Threshold::parse(line).with_context(|| format!("not a bar: `{line}`")))
         .collect()
 }
@@ -166,7 +175,7 @@ fn section(provenance: &str, thresholds: &[Threshold], lines: &[String]) -> Stri
     let table =
         if thresholds.is_empty() { String::new() } else { format!("{}\n", table(thresholds)) };
     let printed: Vec<&str> =
-        lines.iter().map(String::as_str).filter(|line| !line.starts_with("bar ")).collect();
+        lines.iter().map(String::as_str).filter(|line| !Threshold::is_line(line)).collect();
     format!("{provenance}\n\n{table}```text\n{}\n```\n", printed.join("\n").trim_end())
 }
 

@@ -1,7 +1,7 @@
 //! The benchmarks: `bench NAME [ARGS...]`, each in a file of its own, in release only.
 //!
 //! Shape: a benchmark prints its measurements as a table for people, then one line for each value
-//! that has a bar: `bar <name> <value> <unit> <<=|>=> <bar>`. With `--toy` it does all of that in
+//! that has a bar: `bar <name> <value> <unit> <<=|>=> <bar>`, or a goal (`threshold`). With `--toy` it does all of that in
 //! about a second, so that CI runs every line of it; those values mean nothing.
 //! Not here: the check of the bars and the record of the last table (`cargo xtask bars`).
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod follow;
 mod forks;
 mod grpc;
 mod index;
+mod kaspa;
 mod ladder;
 mod ledger_process;
 mod median;
@@ -97,6 +98,11 @@ const BENCHMARKS: &[Benchmark] = &[
         "sets",
         "500 clients that subscribe to 3.4 M addresses and leave: the experiment of Kaspa PR 427",
         sets::run,
+    ),
+    (
+        "kaspa",
+        "the Kaspa ledger: model runs, memory, blocks, verification, subscriptions, long lists",
+        kaspa::run,
     ),
     ("blocks", "tips that are replaced, and deep chains: a virtual block, a root", blocks::run),
     ("grpc", "Yellowstone gRPC: publishing to 100 clients compared with one", grpc::run),

@@ -1,5 +1,5 @@
-//! Lines for values that have a bar, as `cargo xtask bars` reads them:
-//! `bar <name> <value> <unit> <<=|>=> <bar>`.
+//! Lines for values that have a bar or a goal, as `cargo xtask bars` reads them:
+//! `bar <name> <value> <unit> <<=|>=> <bar>`, and `goal ...` in the same form. A goal that is not reached fails nothing.
 
 use std::fmt::Display;
 
@@ -40,6 +40,11 @@ pub(crate) fn at_most(name: &str, value: f64, unit: &str, most: f64) {
 /// A value that may not be less, to three digits.
 pub(crate) fn at_least(name: &str, value: f64, unit: &str, least: f64) {
     line(name, format_args!("{value:.3}"), unit, ">=", least);
+}
+
+/// A value that should not be greater, to three digits.
+pub(crate) fn goal_at_most(name: &str, value: f64, unit: &str, most: f64) {
+    println!("goal {name} {value:.3} {unit} <= {most}");
 }
 
 /// A value with the caller's number of digits.

@@ -6,8 +6,8 @@
 //! [`LAST_WRITE_MAX`] is discarded, and the file of before stays.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,8 @@ impl SnapshotThread {
         let written = config.path.exists().then(|| reader.status().root.hash);
         let last_write_end = Arc::new(OnceLock::new());
         let end = Arc::clone(&last_write_end);
-        let writer = SnapshotWriter { config, network, reader, status, written, last_write_end: end };
+        let writer =
+            SnapshotWriter { config, network, reader, status, written, last_write_end: end };
         let thread = std::thread::Builder::new().name("kaspa-snapshot".into());
         let thread = thread.spawn(move || writer.run(&stopped))?;
         Ok(Self { stop, last_write_end, thread })

@@ -99,24 +99,24 @@ fn draining() -> Response<ResponseBody> {
 
 /// The pages on the port of [`KaspaApi`], before another interface of that port.
 pub struct StatusPages {
-    other: Option<Arc<dyn HttpApi<KaspaApi>>>,
+    other: Arc<dyn HttpApi<KaspaApi>>,
 }
 
 impl StatusPages {
     /// Serves the pages, and the requests for `other`.
-    pub fn new(other: Option<Arc<dyn HttpApi<KaspaApi>>>) -> Self {
+    pub fn new(other: Arc<dyn HttpApi<KaspaApi>>) -> Self {
         Self { other }
     }
 }
 
 impl HttpApi<KaspaApi> for StatusPages {
     fn owns_path(&self, path: &str) -> bool {
-        self.other.as_ref().is_some_and(|other| other.owns_path(path))
+        self.other.owns_path(path)
     }
 
     fn owns_request(&self, head: &Parts) -> bool {
         StatusPage::from_request(&head.method, head.uri.path()).is_some()
-            || self.other.as_ref().is_some_and(|other| other.owns_request(head))
+            || self.other.owns_request(head)
     }
 
     fn handle<'a>(
@@ -125,22 +125,13 @@ impl HttpApi<KaspaApi> for StatusPages {
         request: HttpApiRequest,
     ) -> HttpApiResponse<'a> {
         let page = StatusPage::from_request(&request.head.method, request.head.uri.path());
-        match (page, &self.other) {
-            (Some(page), _) => {
-                HttpApiResponse::Ready(page.respond(&server.context, server.api.chain()))
-            }
-            (None, Some(other)) => other.handle(server, request),
-            // It owns no such request.
-            (None, None) => {
-                HttpApiResponse::Ready(text_response(StatusCode::NOT_FOUND, "no such page\n"))
-            }
+        match page {
+            Some(page) => HttpApiResponse::Ready(page.respond(&server.context, server.api.chain())),
+            None => self.other.handle(server, request),
         }
     }
 
     fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody> {
-        match &self.other {
-            Some(other) => other.refuse(status, message),
-            None => text_response(status, format!("{message}\n")),
-        }
+        self.other.refuse(status, message)
     }
 }

@@ -15,8 +15,9 @@
 //! and clients around it in [`scenario`] (feature `scenario`).
 //! Sources of Geyser updates that do what a test says are in [`geyser_source`], and in bytes in [`raw_geyser_source`];
 //! an upstream's archives are in [`archive_server`] (feature `geyser`).
-//! A model of kaspad, which a Kaspa ledger follows in tests, is in [`kaspa_node`] (feature `kaspa-node`). A chain of Kaspa
-//! that a test writes block by block is in [`kaspa_chain`] (feature `kaspa-chain`).
+//! A model of kaspad, which a Kaspa ledger follows in tests, is in [`kaspa_node`] (feature `kaspa-node`). One without
+//! sockets, blocks over large UTXO sets, and a chain that a test writes block by block are in [`kaspa_chain`] (feature
+//! `kaspa-chain`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]

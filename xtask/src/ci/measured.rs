@@ -25,6 +25,10 @@ const AS_IN_RELEASE: &[(&str, &str)] = &[
     ("CARGO_INCREMENTAL", "0"),
 ];
 
+/// The programs: `hydrant`, the benchmarks, and the processes that they start.
+const PROGRAMS: [&str; 6] =
+    ["hydrant", "benchmarks", "quic_server", "state-ledger", "followed-chain", "kaspa-ledger"];
+
 /// Builds the programs, and returns the folder that they are in.
 pub(crate) fn build() -> Result<PathBuf> {
     let dir = target_dir().join("measured");
@@ -34,7 +38,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     AS_IN_RELEASE.iter().fold(build, |build, (key, value)| build.env(key, value)).run()?;
     std::fs::create_dir_all(&dir)?;
     // The next build for tests writes its own programs to the same paths.
-    for program in ["hydrant", "benchmarks", "quic_server", "state-ledger", "followed-chain"] {
+    for program in PROGRAMS {
         std::fs::copy(target_dir().join("debug").join(program), dir.join(program))?;
     }
     Ok(dir)

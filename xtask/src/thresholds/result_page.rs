@@ -264,6 +264,13 @@ pub(super) mod tests {
         ResultPage { text: page.text.replace("| not | a | row |\n", output), ..page }
     }
 
+    /// Makes a page with another row in its table of results.
+    pub(crate) fn page_with_row(row: &str) -> ResultPage {
+        let page = page();
+        let last = "| new | 1 | ms | <= 2 | yes |\n";
+        ResultPage { text: page.text.replace(last, &format!("{last}{row}")), ..page }
+    }
+
     #[test]
     fn the_age_of_a_result_is_written_once_and_read_back() {
         let mut page = page();

@@ -1,7 +1,8 @@
 //! BENCHMARKS.md: the results of all pages of `docs/benchmarks` on one page.
 //!
 //! Input: the document and the pages. Output: the document with one table for each page, between markers with the
-//! page's name, and the missed bars between the markers `missed`. The rest of the document is written by hand.
+//! page's name, and the missed bars and goals between the markers `missed`. The rest of the document is written by
+//! hand.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,7 +15,7 @@ use super::result_page::{FigureResult, ResultPage};
 
 const FILE: &str = "BENCHMARKS.md";
 
-/// The section that lists the missed bars.
+/// The section that lists the missed bars, and the goals that are not reached.
 const MISSED: &str = "missed";
 
 const HEAD: &str = "| what | against | result | bar | met | commit | date | age |\n|---|---|---|---|---|---|---|---|\n";
@@ -53,20 +54,47 @@ pub(crate) fn check(document: &str, pages: &[ResultPage]) -> Vec<String> {
 /// Returns `document` with the results of `pages`.
 fn render(document: &str, pages: &[ResultPage]) -> Result<String> {
     let mut document = document.to_owned();
-    let mut missed = String::new();
-    let mut met_count = 0;
-    let mut count = 0;
+    let mut bars = Tally::default();
+    let mut goals = Tally::default();
     for page in pages.iter().filter(|page| page.has_results()) {
         let results = page.results()?;
         document = with_section(&document, &page.name, &table(&results))?;
-        count += results.len();
-        met_count += results.iter().filter(|result| result.threshold.is_met()).count();
-        let missed_results = results.iter().filter(|result| !result.threshold.is_met());
-        missed.extend(missed_results.map(|result| missed_line(page, result)));
+        for result in &results {
+            let tally = if result.threshold.is_goal { &mut goals } else { &mut bars };
+            tally.add(page, result);
+        }
     }
-    let end = if missed.is_empty() { "." } else { ". These miss them:\n" };
-    let text = format!("{met_count} of {count} results meet their bars{end}\n{missed}");
+    let mut text = bars.render("results meet their bars", "These miss them");
+    if goals.count > 0 {
+        text.push('\n');
+        text.push_str(&goals.render("goals are reached", "These are not"));
+    }
     with_section(&document, MISSED, &text)
+}
+
+/// The number of results with bars or with goals, and a line for each that does not meet its own.
+#[derive(Default)]
+struct Tally {
+    count: usize,
+    met_count: usize,
+    missed: String,
+}
+
+impl Tally {
+    fn add(&mut self, page: &ResultPage, result: &FigureResult) {
+        self.count += 1;
+        if result.threshold.is_met() {
+            self.met_count += 1;
+        } else {
+            self.missed.push_str(&missed_line(page, result));
+        }
+    }
+
+    fn render(&self, met: &str, below: &str) -> String {
+        let Self { count, met_count, missed } = self;
+        let end = if missed.is_empty() { ".".to_owned() } else { format!(". {below}:\n") };
+        format!("{met_count} of {count} {met}{end}\n{missed}")
+    }
 }
 
 fn with_section(document: &str, name: &str, text: &str) -> Result<String> {
@@ -77,6 +105,9 @@ fn with_section(document: &str, name: &str, text: &str) -> Result<String> {
 }
 
 fn table(results: &[FigureResult]) -> String {
+    if results.is_empty() {
+        return "Not measured yet.\n".to_owned();
+    }
     let mut table = HEAD.to_owned();
     for FigureResult { threshold, description, origin } in results {
         // Writing to a string does not fail.
@@ -102,8 +133,9 @@ fn missed_line(page: &ResultPage, result: &FigureResult) -> String {
         "-" => String::new(),
         against => format!(", against {against}"),
     };
+    let bar = if threshold.is_goal { "" } else { "bar " };
     format!(
-        "* [{}.md]({}): {}{against}: {}, bar {}\n",
+        "* [{}.md]({}): {}{against}: {}, {bar}{}\n",
         page.name,
         page.path().display(),
         description.what,
@@ -114,7 +146,7 @@ fn missed_line(page: &ResultPage, result: &FigureResult) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::result_page::tests::page;
+    use super::super::result_page::tests::{page, page_with_row};
     use super::*;
 
     const EMPTY: &str = "# B\n<!-- begin missed -->\n<!-- end missed -->\n\
@@ -139,6 +171,22 @@ mod tests {
                 "| `new` | - | 1 ms | <= 2 | yes | 5bde72a with changes | 2026-11-23 | 0 |",
             ]
         );
+    }
+
+    #[test]
+    fn goals_are_counted_apart_from_bars() {
+        let page = page_with_row("| memory | 101 | B | goal <= 100 | no |\n");
+        let document = render(EMPTY, &[page]).unwrap();
+        let goals = "\n0 of 1 goals are reached. These are not:\n\n\
+                     * [rpc.md](docs/benchmarks/rpc.md): `memory`: 101 B, goal <= 100\n";
+        assert!(document.contains("\n1 of 2 results meet their bars. These miss them:\n"));
+        assert!(document.contains(goals), "{document}");
+        assert!(document.contains("| `memory` | - | 101 B | goal <= 100 | no |"), "{document}");
+    }
+
+    #[test]
+    fn a_page_without_results_says_so() {
+        assert_eq!(table(&[]), "Not measured yet.\n");
     }
 
     #[test]

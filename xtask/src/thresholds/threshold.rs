@@ -1,16 +1,23 @@
-//! A measured value and its bar.
+//! A measured value and its bar or goal.
 //!
-//! Input: a benchmark's line `bar <name> <value> <unit> <<=|>=> <bar>`, or a row of a table of results.
+//! Input: a benchmark's line `bar <name> <value> <unit> <<=|>=> <bar>`, or `goal ...` in the same form, or a row of a
+//! table of results.
 //! Output: the row. Whether a bar is met is computed from the numbers, never read from a row.
 
 /// The head of a table of results, with its rule.
 pub(super) const TABLE_HEAD: &str =
     "| figure | value | unit | bar | met |\n|---|---|---|---|---|\n";
 
-/// A measured value and its bar.
+/// The words that lines of values start with.
+const BAR: &str = "bar ";
+const GOAL: &str = "goal ";
+
+/// A measured value and its bar or goal.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Threshold {
     pub(super) name: String,
+    /// Whether it is a goal: it is reported, and fails nothing.
+    pub(super) is_goal: bool,
     value: f64,
     unit: String,
     is_upper_bound: bool,
@@ -18,18 +25,28 @@ pub(super) struct Threshold {
 }
 
 impl Threshold {
+    /// Returns whether a benchmark printed the line for a value with a bar or a goal.
+    pub(super) fn is_line(line: &str) -> bool {
+        [BAR, GOAL].iter().any(|word| line.starts_with(word))
+    }
+
     /// Parses a line that a benchmark printed.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let parts: Vec<&str> = line.split_whitespace().collect();
-        let ["bar", name, value, unit, side, bound] = parts[..] else { return None };
-        Self::from_parts([name, value, unit, side, bound])
+        let is_goal = line.starts_with(GOAL);
+        let rest = line.strip_prefix(if is_goal { GOAL } else { BAR })?;
+        let parts: Vec<&str> = rest.split_whitespace().collect();
+        let [name, value, unit, side, bound] = parts[..] else { return None };
+        let threshold = Self::from_parts([name, value, unit, side, bound])?;
+        Some(Self { is_goal, ..threshold })
     }
 
     /// Parses a row of a table of results.
     pub(super) fn parse_row(row: &str) -> Option<Self> {
         let [name, value, unit, bar, _] = parse_cells(row)?;
-        let (side, bound) = bar.split_once(' ')?;
-        Self::from_parts([name, value, unit, side, bound])
+        let goal = bar.strip_prefix(GOAL);
+        let (side, bound) = goal.unwrap_or(bar).split_once(' ')?;
+        let threshold = Self::from_parts([name, value, unit, side, bound])?;
+        Some(Self { is_goal: goal.is_some(), ..threshold })
     }
 
     fn from_parts([name, value, unit, side, bound]: [&str; 5]) -> Option<Self> {
@@ -40,6 +57,7 @@ impl Threshold {
         };
         Some(Self {
             name: name.to_owned(),
+            is_goal: false,
             value: value.parse().ok()?,
             unit: unit.to_owned(),
             is_upper_bound,
@@ -66,13 +84,18 @@ impl Threshold {
         format!("{} {unit}", self.value)
     }
 
-    /// Formats the bar with its side: `<= 1000`.
+    /// Formats the bar with its side: `<= 1000`, or `goal <= 1000`.
     pub(super) fn bar(&self) -> String {
-        format!("{} {}", if self.is_upper_bound { "<=" } else { ">=" }, self.bound)
+        let goal = if self.is_goal { GOAL } else { "" };
+        format!("{goal}{} {}", if self.is_upper_bound { "<=" } else { ">=" }, self.bound)
     }
 
     pub(super) fn verdict(&self) -> &'static str {
-        if self.is_met() { "yes" } else { "**missed**" }
+        match (self.is_met(), self.is_goal) {
+            (true, _) => "yes",
+            (false, true) => "no",
+            (false, false) => "**missed**",
+        }
     }
 }
 
@@ -101,12 +124,24 @@ mod tests {
 
     #[test]
     fn a_row_is_parsed_back_to_its_threshold() {
-        for line in ["bar cost 0.0056 a_stream <= 0.03", "bar rate -2 x >= 1"] {
+        for line in
+            ["bar cost 0.0056 a_stream <= 0.03", "bar rate -2 x >= 1", "goal memory 91.5 B <= 100"]
+        {
+            assert!(Threshold::is_line(line));
             let threshold = Threshold::parse(line).unwrap();
             assert_eq!(Threshold::parse_row(&threshold.row()), Some(threshold));
         }
         assert_eq!(Threshold::parse_row("| a | 1 | ms | 2 | yes |"), None);
         assert_eq!(Threshold::parse_row("| a | 1 | ms | <= 2 |"), None);
+    }
+
+    #[test]
+    fn a_goal_that_is_not_reached_is_not_marked_as_missed() {
+        let goal = Threshold::parse("goal memory 101 B <= 100").unwrap();
+        assert!(goal.is_goal && !goal.is_met());
+        assert_eq!(goal.row(), "| memory | 101 | B | goal <= 100 | no |\n");
+        assert_eq!(Threshold::parse("goals memory 101 B <= 100"), None);
+        assert!(!Threshold::is_line("goals: none"));
     }
 
     #[test]

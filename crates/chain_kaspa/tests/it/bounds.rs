@@ -10,9 +10,7 @@ use kaspa::{
 };
 use ledger::Commitment;
 use query::{LedgerConfig, LedgerError};
-
-use crate::follower::{Follower, assert_same};
-use crate::node::Node;
+use testkit::kaspa_chain::{CheckedFollower, ModelNode, assert_same};
 
 const DEPTH: usize = 8;
 
@@ -56,8 +54,8 @@ pub(crate) fn load(
 
 #[test]
 fn a_deeper_reorganization_is_reported_and_changes_nothing() {
-    let mut node = Node::new(3, 4 * DEPTH);
-    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    let mut node = ModelNode::new(3, 4 * DEPTH);
+    let mut follower = CheckedFollower::new(config(), node.sink().accepting.header.clone());
     for _ in 0..3 * DEPTH {
         node.mine();
     }
@@ -77,8 +75,8 @@ fn a_deeper_reorganization_is_reported_and_changes_nothing() {
 
 #[test]
 fn a_deep_list_of_foreign_blocks_is_not_too_deep() {
-    let mut node = Node::new(3, DEPTH);
-    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    let mut node = ModelNode::new(3, DEPTH);
+    let mut follower = CheckedFollower::new(config(), node.sink().accepting.header.clone());
     for _ in 0..3 {
         node.mine();
     }
@@ -96,8 +94,8 @@ fn a_deep_list_of_foreign_blocks_is_not_too_deep() {
 
 #[test]
 fn a_reorganization_of_the_whole_depth_is_followed() {
-    let mut node = Node::new(4, DEPTH);
-    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    let mut node = ModelNode::new(4, DEPTH);
+    let mut follower = CheckedFollower::new(config(), node.sink().accepting.header.clone());
     for _ in 0..3 * DEPTH {
         node.mine();
         follower.poll(&node).expect("an honest node");
@@ -119,8 +117,8 @@ fn a_reorganization_of_the_whole_depth_is_followed() {
 
 #[test]
 fn removed_blocks_that_are_not_the_newest_are_refused() {
-    let mut node = Node::new(5, DEPTH);
-    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    let mut node = ModelNode::new(5, DEPTH);
+    let mut follower = CheckedFollower::new(config(), node.sink().accepting.header.clone());
     for _ in 0..DEPTH {
         node.mine();
     }
@@ -133,8 +131,8 @@ fn removed_blocks_that_are_not_the_newest_are_refused() {
 
 #[test]
 fn a_step_that_is_dropped_leaves_nothing() {
-    let mut node = Node::new(6, DEPTH);
-    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    let mut node = ModelNode::new(6, DEPTH);
+    let mut follower = CheckedFollower::new(config(), node.sink().accepting.header.clone());
     for _ in 0..DEPTH {
         node.mine();
     }
@@ -160,8 +158,8 @@ fn the_history_stays_within_its_bytes() {
     let bytes_max = 40_000;
     let history = HistoryLimits { blocks_max: usize::MAX, bytes_max };
     let config = ChainConfig { history, ..config() };
-    let mut node = Node::new(8, DEPTH);
-    let mut follower = Follower::new(config, node.sink().accepting.header.clone());
+    let mut node = ModelNode::new(8, DEPTH);
+    let mut follower = CheckedFollower::new(config, node.sink().accepting.header.clone());
     let mut first_ids = Vec::new();
     for round in 0..200 {
         node.mine();
@@ -187,8 +185,8 @@ fn the_history_stays_within_its_bytes() {
 
 #[test]
 fn positions_of_the_history_are_valid_after_a_restart() {
-    let mut node = Node::new(10, DEPTH);
-    let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+    let mut node = ModelNode::new(10, DEPTH);
+    let mut follower = CheckedFollower::new(config(), node.sink().accepting.header.clone());
     for _ in 0..10 {
         node.mine();
     }
@@ -239,7 +237,7 @@ fn positions_of_the_history_are_valid_after_a_restart() {
 fn differences_of_the_virtual_state_are_bounded() {
     let virtual_limits = VirtualLimits { differences_max: 100, ..VirtualLimits::default() };
     let config = ChainConfig { virtual_limits, ..config() };
-    let mut follower = Follower::new(config, Network::Simnet.genesis());
+    let mut follower = CheckedFollower::new(config, Network::Simnet.genesis());
     follower.chain.join_virtual();
     let script = p2pk(1);
     for number in 0..1_000 {
@@ -264,8 +262,8 @@ fn versions_of_one_outpoint_are_bounded() {
     let virtual_limits =
         VirtualLimits { contradiction_messages_max: 5, ..VirtualLimits::default() };
     let config = ChainConfig { virtual_limits, ..config() };
-    let mut node = Node::new(9, DEPTH);
-    let mut follower = Follower::new(config, node.sink().accepting.header.clone());
+    let mut node = ModelNode::new(9, DEPTH);
+    let mut follower = CheckedFollower::new(config, node.sink().accepting.header.clone());
     follower.chain.join_virtual();
     assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
     let (outpoint, entry) = utxo(1, &p2pk(1), 5);
@@ -298,7 +296,7 @@ fn versions_of_one_outpoint_are_bounded() {
 #[test]
 fn a_full_ledger_shows_the_sink_and_recovers() {
     let config = ChainConfig { ledger: LedgerConfig::new(40), ..config() };
-    let mut follower = Follower::new(config, Network::Simnet.genesis());
+    let mut follower = CheckedFollower::new(config, Network::Simnet.genesis());
     follower.chain.join_virtual();
     let message = |numbers: std::ops::Range<u32>| {
         let utxos = numbers.map(|number| utxo(number, &p2pk(number as u8), 1));

@@ -3,16 +3,14 @@
 use chain_kaspa::{ChainConfig, ChainEvent, Refusal, StepError, UtxoError, VirtualMode};
 use kaspa::{AcceptingBlock, Hash, Header, Parents};
 use ledger::Commitment;
-
-use crate::follower::{Follower, assert_same};
-use crate::node::Node;
+use testkit::kaspa_chain::{CheckedFollower, ModelNode, assert_same};
 
 const DEPTH: usize = 10;
 
 /// A node with some blocks, and a follower that has all but the newest one.
 struct World {
-    node: Node,
-    follower: Follower,
+    node: ModelNode,
+    follower: CheckedFollower,
     block: AcceptingBlock,
 }
 
@@ -23,8 +21,8 @@ fn config() -> ChainConfig {
 impl World {
     /// The newest block spends outputs and creates some.
     fn new() -> Self {
-        let mut node = Node::new(7, DEPTH);
-        let mut follower = Follower::new(config(), node.sink().accepting.header.clone());
+        let mut node = ModelNode::new(7, DEPTH);
+        let mut follower = CheckedFollower::new(config(), node.sink().accepting.header.clone());
         follower.chain.join_virtual();
         for _ in 0..30 {
             node.mine();

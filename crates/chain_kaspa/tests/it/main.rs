@@ -1,10 +1,8 @@
 //! A chain against a model of a node, against a recorded kaspad, and at its bounds.
 
 mod bounds;
-mod follower;
 mod lies;
 mod model_run;
-mod node;
 mod pages;
 mod recorded_chain;
 mod virtual_state;

@@ -5,9 +5,7 @@ use kaspa::{
     BlockTemplate, BorshReply, BorshServerMessage, ChainReply, Network, decode_borsh_utxos,
 };
 use ledger::Commitment;
-
-use crate::follower::{Follower, assert_same};
-use crate::node::{Utxos, difference};
+use testkit::kaspa_chain::{CheckedFollower, Utxos, assert_same, difference};
 
 const CHAIN: &str = include_str!("../../../kaspa/tests/golden/chain.txt");
 
@@ -31,7 +29,7 @@ fn structure(frame: &[u8]) -> &[u8] {
 #[test]
 fn each_block_of_a_kaspad_is_proven() {
     let header = Network::Simnet.genesis();
-    let mut follower = Follower::new(ChainConfig::new(10_000), header);
+    let mut follower = CheckedFollower::new(ChainConfig::new(10_000), header);
     let frame = find("chain_v2_full");
     let mut reply = ChainReply::parse(structure(&frame)).expect("a chain");
     let blocks = reply.added.len();

@@ -3,22 +3,20 @@
 use chain_kaspa::{ChainConfig, ChainEvent, TemplateCheck, VirtualLimits, VirtualMode};
 use kaspa::UtxoChanges;
 use ledger::Commitment;
-
-use crate::follower::{Follower, assert_same};
-use crate::node::Node;
+use testkit::kaspa_chain::{CheckedFollower, ModelNode, assert_same};
 
 const DEPTH: usize = 10;
 const MESSAGES_MAX: u64 = 5;
 
-fn world() -> (Node, Follower) {
-    let node = Node::new(11, DEPTH);
+fn world() -> (ModelNode, CheckedFollower) {
+    let node = ModelNode::new(11, DEPTH);
     let virtual_limits = VirtualLimits {
         contradiction_messages_max: MESSAGES_MAX,
         difference_steps_max: 10,
         ..VirtualLimits::default()
     };
     let config = ChainConfig { depth_max: DEPTH, virtual_limits, ..ChainConfig::new(10_000) };
-    let follower = Follower::new(config, node.sink().accepting.header.clone());
+    let follower = CheckedFollower::new(config, node.sink().accepting.header.clone());
     (node, follower)
 }
 
@@ -205,7 +203,7 @@ fn changes_with_contradictions_wait_for_the_missing_message() {
 fn an_announced_score_is_sent_after_its_message() {
     let (mut node, mut follower) = world();
     follower.chain.join_virtual();
-    let scores = |follower: &mut Follower| -> Vec<u64> {
+    let scores = |follower: &mut CheckedFollower| -> Vec<u64> {
         let publication = follower.chain.publish().expect("a publication");
         let events = publication.events.iter();
         let scores = events.filter_map(|event| match event {

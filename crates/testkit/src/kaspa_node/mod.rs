@@ -9,6 +9,7 @@
 //! sockets are those of tungstenite and not of `websocket`, because kaspad ends connections without a close frame.
 //! Bounds: none. All blocks and all unread messages stay in memory.
 
+mod chain_page;
 mod client;
 mod connection;
 mod dag;
@@ -33,6 +34,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use self::chain_page::encode_chain_page;
 pub use self::client::{WrpcClient, WrpcMessage};
 use self::connection::{Shared, accept_connections};
 pub use self::dag::{

@@ -24,6 +24,8 @@ use jsonrpc::{Api, Health, HttpApi, Metrics, Server, ServerContext, ServerParts,
 use kaspa::Encoding;
 use metrics::Collector;
 use response_cache::ResponseCache;
+use rest::Rest;
+use rest_kaspa::KaspaRest;
 use rpc_kaspa::{
     KaspaApi, KaspaPort, KaspaRpc, KaspaServer, PortService, PortUrls, Settings, StatusPages,
     start_publisher,
@@ -90,6 +92,8 @@ impl OpenedNode for OpenedKaspa {
             let wrpc = Arc::clone(wrpc);
             parts.spawn(file.watch(move |removed| wrpc.close_keys(removed)));
         }
+        let follower = Arc::clone(&status);
+        wrpc.report_problem(move || follower.problem());
         let http_servers = http_servers(config, bound, &servers)?;
         let publisher = start_publisher(Arc::clone(wrpc), config.pubsub.events_max);
         let publisher = publisher.context("start the thread that publishes")?;
@@ -223,7 +227,9 @@ fn http_servers(
         )));
     }
     if let Some(listener) = bound.rpc {
-        let pages: Arc<dyn HttpApi<KaspaApi>> = Arc::new(StatusPages::new(None));
+        let rest = Arc::new(Rest::new(KaspaRest::new()));
+        context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
+        let pages: Arc<dyn HttpApi<KaspaApi>> = Arc::new(StatusPages::new(rest));
         let listeners = Listeners { rpc: tokio_listener(listener)?, pubsub: None };
         http_servers.push(Box::pin(jsonrpc::serve(
             Arc::clone(rpc),

@@ -10,20 +10,25 @@ use chain_kaspa::{
 use kaspa::{AcceptingBlock, Hash, Header, Totals};
 use ledger::{Address, BlockId, Commitment};
 
-use crate::node::{Node, Utxos};
+use super::model_node::{ModelNode, Utxos};
 
-pub(crate) struct Follower {
-    pub(crate) chain: Chain,
-    pub(crate) reader: ChainReader,
+/// A chain, and a copy of its virtual UTXO set that is made of events only.
+///
+/// Panics: a comparison finds a difference.
+pub struct CheckedFollower {
+    /// The chain.
+    pub chain: Chain,
+    /// The readers' access to it.
+    pub reader: ChainReader,
     blocks: HashMap<BlockId, Arc<LedgerBlock>>,
     processed: BlockId,
     /// The processed UTXO set, by the net changes of each publication.
     mirror: Utxos,
 }
 
-impl Follower {
+impl CheckedFollower {
     /// Follows from a first block without UTXOs.
-    pub(crate) fn new(config: ChainConfig, header: Header) -> Self {
+    pub fn new(config: ChainConfig, header: Header) -> Self {
         let processed = BlockId { slot: header.daa_score, version: 0 };
         let chain = ChainLoader::new(config, header).finish().expect("an empty set");
         let reader = chain.reader();
@@ -31,11 +36,7 @@ impl Follower {
     }
 
     /// Applies a reply to getVirtualChainFromBlockV2.
-    pub(crate) fn apply(
-        &mut self,
-        removed: &[Hash],
-        added: Vec<AcceptingBlock>,
-    ) -> Result<(), StepError> {
+    pub fn apply(&mut self, removed: &[Hash], added: Vec<AcceptingBlock>) -> Result<(), StepError> {
         let mut step = self.chain.start_step(removed)?;
         for block in added {
             step.add_block(block)?;
@@ -45,14 +46,14 @@ impl Follower {
     }
 
     /// Asks a node for the chain from our sink.
-    pub(crate) fn poll(&mut self, node: &Node) -> Result<(), StepError> {
+    pub fn poll(&mut self, node: &ModelNode) -> Result<(), StepError> {
         let sink = self.chain.sink().hash;
         let (removed, added) = node.chain_from(sink).expect("the node has our sink");
         self.apply(&removed, added)
     }
 
     /// Publishes, and applies the events to the copy.
-    pub(crate) fn publish(&mut self) {
+    pub fn publish(&mut self) {
         let publication = self.chain.publish().expect("a publication");
         for event in &publication.events {
             match event {
@@ -106,7 +107,7 @@ impl Follower {
     }
 
     /// Reads a UTXO set and checks the totals of each script.
-    pub(crate) fn read(&self, commitment: Commitment) -> Utxos {
+    pub fn read(&self, commitment: Commitment) -> Utxos {
         let view = self.reader.utxos.view(commitment);
         let set = read_set(&view);
         let mut totals: BTreeMap<Address, Totals> = BTreeMap::new();
@@ -126,7 +127,8 @@ impl Follower {
     }
 }
 
-pub(crate) fn read_set(view: &View) -> Utxos {
+/// Reads the UTXO set of a view. Panics if an outpoint is in it twice.
+fn read_set(view: &View) -> Utxos {
     let mut set = Utxos::new();
     for (outpoint, entry) in all_utxos(view) {
         assert_eq!(set.insert(outpoint, entry), None, "{outpoint:?} is there twice");
@@ -135,7 +137,7 @@ pub(crate) fn read_set(view: &View) -> Utxos {
 }
 
 /// Compares two sets, and prints only what differs.
-pub(crate) fn assert_same(expected: &Utxos, found: &Utxos, what: &str) {
+pub fn assert_same(expected: &Utxos, found: &Utxos, what: &str) {
     if expected == found {
         return;
     }

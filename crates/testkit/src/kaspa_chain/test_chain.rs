@@ -1,7 +1,7 @@
 //! A chain of Kaspa that a test writes block by block. Each block accepts one transaction, with real hashes and
 //! commitments.
 //!
-//! Not here: a source of such a chain behind wRPC ([`crate::kaspa_node`]).
+//! Not here: a source of such a chain behind wRPC (`kaspa_node`).
 
 use std::collections::BTreeMap;
 

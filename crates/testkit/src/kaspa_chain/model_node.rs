@@ -1,7 +1,7 @@
 //! A model of a kaspad: blocks, a virtual block, and its messages. It is naive: each block has a copy of its UTXO set.
 //!
-//! A block accepts the transactions of the block below it, and those of blocks that it merges. The virtual block does the
-//! same on top of the sink, so the next block commits to the set that the virtual block had.
+//! A block accepts the transactions of the block below it, and those of blocks that it merges. The virtual block does
+//! the same on top of the sink, so the next block commits to the set that the virtual block had.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use kaspa::{
 use muhash::MuHash;
 
 /// A UTXO set. Sorted, so that a seed leads to the same run on each machine.
-pub(crate) type Utxos = BTreeMap<Outpoint, UtxoEntry>;
+pub type Utxos = BTreeMap<Outpoint, UtxoEntry>;
 
 /// UTXOs from which on transactions make fewer outputs than they spend.
 const UTXOS_TARGET: usize = 120;
@@ -24,11 +24,13 @@ const MERGE_BLOCKS_MAX: u64 = 2;
 
 /// A block of the DAG.
 #[derive(Clone)]
-pub(crate) struct NodeBlock {
-    pub(crate) accepting: AcceptingBlock,
+pub struct NodeBlock {
+    /// The block with the transactions that it accepts.
+    pub accepting: AcceptingBlock,
     /// The block's own transactions, which the next block accepts.
     body: Vec<Transaction>,
-    pub(crate) utxos: Utxos,
+    /// The UTXO set after its acceptance.
+    pub utxos: Utxos,
     product: MuHash,
     height: u64,
 }
@@ -50,8 +52,10 @@ struct Virtual {
     daa_score: u64,
 }
 
-pub(crate) struct Node {
-    pub(crate) rng: Rng,
+/// A model of a kaspad. The same seed and the same calls lead to the same blocks.
+pub struct ModelNode {
+    /// The source of all its choices. A caller may take its own from it.
+    pub rng: Rng,
     blocks: HashMap<Hash, NodeBlock>,
     /// The selected chain, without blocks that are too deep.
     chain: Vec<Hash>,
@@ -72,14 +76,15 @@ fn scripts() -> Vec<ScriptPublicKey> {
 }
 
 /// Returns the product over a whole set.
-pub(crate) fn hash_set(utxos: &Utxos) -> MuHash {
+fn hash_set(utxos: &Utxos) -> MuHash {
     let mut product = MuHash::EMPTY;
     utxos.iter().for_each(|(outpoint, entry)| product.add(&entry.element(outpoint)));
     product
 }
 
-impl Node {
-    pub(crate) fn new(seed: u64, depth_max: usize) -> Self {
+impl ModelNode {
+    /// Creates a node with simnet's first block. A reorganization removes at most `depth_max` blocks.
+    pub fn new(seed: u64, depth_max: usize) -> Self {
         let header = Network::Simnet.genesis();
         let hash = header.hash();
         let accepting = AcceptingBlock { hash, header, transactions: Vec::new() };
@@ -107,45 +112,47 @@ impl Node {
         }
     }
 
-    pub(crate) fn sink(&self) -> &NodeBlock {
+    /// The newest block of the selected chain.
+    pub fn sink(&self) -> &NodeBlock {
         &self.blocks[self.chain.last().expect("a chain has a block")]
     }
 
-    pub(crate) fn block(&self, hash: &Hash) -> Option<&NodeBlock> {
+    /// The block with a hash, unless it is too deep.
+    pub fn block(&self, hash: &Hash) -> Option<&NodeBlock> {
         self.blocks.get(hash)
     }
 
     /// The virtual UTXO set.
-    pub(crate) fn virtual_utxos(&self) -> &Utxos {
+    pub fn virtual_utxos(&self) -> &Utxos {
         &self.current.utxos
     }
 
     /// The chain blocks above a depth, the lowest first.
-    pub(crate) fn newest_blocks(&self, count: usize) -> impl Iterator<Item = &NodeBlock> {
+    pub fn newest_blocks(&self, count: usize) -> impl Iterator<Item = &NodeBlock> {
         let first = self.chain.len().saturating_sub(count);
         self.chain[first..].iter().map(|hash| &self.blocks[hash])
     }
 
     /// The number of chain blocks above the first one that a reorganization may remove.
-    pub(crate) fn reorganization_max(&self) -> usize {
+    pub fn reorganization_max(&self) -> usize {
         (self.chain.len() - 1).min(self.depth_max)
     }
 
     /// A template for the next block.
-    pub(crate) fn template(&self) -> BlockTemplate {
+    pub fn template(&self) -> BlockTemplate {
         let header = self.header(self.sink(), &self.current, 0);
         BlockTemplate { header, is_synced: true }
     }
 
     /// The sink with its own transactions, as in the reply to getBlock.
-    pub(crate) fn sink_with_body(&self) -> Block {
+    pub fn sink_with_body(&self) -> Block {
         let NodeBlock { accepting, body, .. } = self.sink();
         let AcceptingBlock { hash, header, .. } = accepting.clone();
         Block { hash, header, transactions: body.clone() }
     }
 
     /// The blocks that the virtual block merges, the sink first. The others have the header of the sink.
-    pub(crate) fn merged_blocks(&self) -> Vec<Block> {
+    pub fn merged_blocks(&self) -> Vec<Block> {
         let sink = self.sink_with_body();
         let to_block = |merged: &MergedBlock| Block {
             hash: merged.hash,
@@ -156,12 +163,13 @@ impl Node {
         std::iter::once(sink).chain(others).collect()
     }
 
-    pub(crate) fn virtual_daa_score(&self) -> u64 {
+    /// The DAA score of the virtual block.
+    pub fn virtual_daa_score(&self) -> u64 {
         self.current.daa_score
     }
 
     /// The reply to getVirtualChainFromBlockV2: the blocks that leave the chain, and those that join it.
-    pub(crate) fn chain_from(&self, start: Hash) -> Option<(Vec<Hash>, Vec<AcceptingBlock>)> {
+    pub fn chain_from(&self, start: Hash) -> Option<(Vec<Hash>, Vec<AcceptingBlock>)> {
         let mut removed = Vec::new();
         let mut at = start;
         let fork = loop {
@@ -177,7 +185,7 @@ impl Node {
     }
 
     /// Adds a block on the sink. It merges the same blocks as the virtual block, or none of them.
-    pub(crate) fn mine(&mut self) -> UtxoChanges {
+    pub fn mine(&mut self) -> UtxoChanges {
         let sink = self.sink().clone();
         let must_merge =
             self.merged.iter().any(|merged| sink.height - merged.since_height >= MERGE_BLOCKS_MAX);
@@ -189,7 +197,7 @@ impl Node {
     }
 
     /// Adds a block that is not on the chain, for the virtual block to merge.
-    pub(crate) fn merge(&mut self) -> UtxoChanges {
+    pub fn merge(&mut self) -> UtxoChanges {
         let body = self.new_body(&self.current.utxos.clone());
         self.made += 1;
         let mut hash = Hash([0xee; 32]);
@@ -200,9 +208,8 @@ impl Node {
     }
 
     /// Replaces the newest blocks of the chain by others.
-    pub(crate) fn reorganize(&mut self, removed: usize, added: usize) -> UtxoChanges {
-        let kept = self.chain.len() - removed;
-        let left = self.chain.split_off(kept);
+    pub fn reorganize(&mut self, removed: usize, added: usize) -> UtxoChanges {
+        let left = self.chain.split_off(self.chain.len() - removed);
         self.merged.clear();
         let mut old_blocks = left.into_iter();
         for _ in 0..added {
@@ -324,7 +331,7 @@ impl Node {
 }
 
 /// The entries that one set has more and less than another one.
-pub(crate) fn difference(before: &Utxos, after: &Utxos) -> UtxoChanges {
+pub fn difference(before: &Utxos, after: &Utxos) -> UtxoChanges {
     let missing = |from: &Utxos, other: &Utxos| -> Vec<AddressUtxo> {
         let changed = from.iter().filter(|(outpoint, entry)| other.get(*outpoint) != Some(*entry));
         let to_utxo = |(outpoint, entry): (&Outpoint, &UtxoEntry)| AddressUtxo {
