@@ -219,7 +219,7 @@ impl KaspaRig {
         let ComparedClients { kaspad, hydrant } = self.nodes.compared_clients()?;
         self.comparison.compare_methods(kaspad, hydrant, self.base, &addresses)?;
         self.compare_whole_set(Encoding::Borsh)?;
-        if self.comparisons % WHOLE_JSON_INTERVAL == 0 {
+        if self.comparisons.is_multiple_of(WHOLE_JSON_INTERVAL) {
             self.compare_whole_set(Encoding::Json)?;
         }
         let change = self.nodes.miner.main.chain_change(self.base)?;

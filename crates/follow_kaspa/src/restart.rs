@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use kaspa::{Hash, Method, Network, decode_borsh_sink};
+use kaspa::{Method, Network, decode_borsh_sink};
 use tokio::task::spawn_blocking;
 
 use crate::chain_pages::count_blocks_off_chain;

@@ -23,6 +23,11 @@ use crate::status::FollowStatus;
 /// Time that a stop waits for the last file. Service managers kill a process some 90 s after its signal.
 const LAST_WRITE_MAX: Duration = Duration::from_secs(10);
 
+#[expect(clippy::disallowed_methods, reason = "a stop is bounded in time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// The handle of the thread.
 pub(crate) struct SnapshotThread {
     /// The thread ends when this is dropped.
@@ -66,7 +71,7 @@ impl SnapshotThread {
     pub(crate) fn stop(self, is_last_written: bool) {
         if is_last_written {
             // Nothing else sets it.
-            let _ = self.last_write_end.set(Instant::now() + LAST_WRITE_MAX);
+            let _ = self.last_write_end.set(now() + LAST_WRITE_MAX);
         }
         drop(self.stop);
         // A panic was reported by its thread; the file of before is still there.
@@ -92,7 +97,7 @@ impl SnapshotWriter {
         }
         let is_stopped = || {
             stopped.try_recv() == Err(TryRecvError::Disconnected)
-                && self.last_write_end.get().is_none_or(|end| Instant::now() >= *end)
+                && self.last_write_end.get().is_none_or(|end| now() >= *end)
         };
         match write_snapshot(&self.config.path, self.network, &view, &is_stopped) {
             Ok(()) => {

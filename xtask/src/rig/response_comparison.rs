@@ -8,7 +8,7 @@
 //! about now. If it is [`SLOTS_BEHIND_MAX`] slots behind, it leaves slots out, and counts them. Of a method, the first
 //! [`EXAMPLES_MAX`] differences are stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +35,8 @@ const SLOTS_BEHIND: u64 = 8;
 const SLOTS_BEHIND_MAX: u64 = 300;
 /// Not recorded: it is about the blocks above the final slot too, which are others in a replay.
 const NOT_RECORDED: &str = "getRecentPrioritizationFees";
+/// Keys that getMultipleAccounts accepts.
+const ACCOUNTS_MAX: usize = 100;
 /// Differences of a method that are stored.
 const EXAMPLES_MAX: usize = 3;
 
@@ -248,14 +250,29 @@ impl ResponseComparison {
             let pair = nodes.both_at_one_slot(method, &params)?;
             Ok(pair.map(|pair| comparable_pair(known, method, pair)))
         })?;
-        if let Outcome::Different(pair) = &outcome
-            && known.is_missing_boundary(&pair.follower)
-        {
-            self.methods.entry(method).or_default().left_out += 1;
-            return Ok(());
-        }
+        let outcome = match outcome {
+            Outcome::Different(pair) if known.is_missing_boundary(&pair.follower) => {
+                self.methods.entry(method).or_default().left_out += 1;
+                return Ok(());
+            }
+            Outcome::Different(pair) if self.are_accounts_equal(method, &pair)? => {
+                Outcome::EqualLater(pair)
+            }
+            other => other,
+        };
         self.count(method, params, outcome);
         Ok(())
+    }
+
+    /// Whether getMultipleAccounts responds equally about the accounts that differ between two responses to
+    /// getProgramAccounts. A validator's scan reads versions of its own newest root, and the final slot of a cluster may be
+    /// below it all the time.
+    fn are_accounts_equal(&self, method: &str, pair: &Pair) -> Result<bool> {
+        let keys = if method == "getProgramAccounts" { differing_accounts(pair) } else { None };
+        let Some(keys) = keys else { return Ok(false) };
+        let params = json!([keys, {"commitment": "finalized", "encoding": "base64"}]);
+        let accounts = self.nodes.both_at_one_slot("getMultipleAccounts", &params)?;
+        Ok(accounts.is_some_and(|pair| pair.is_equal() && pair.validator["error"].is_null()))
     }
 
     fn count(&mut self, method: &'static str, params: &Value, outcome: Outcome) {
@@ -373,6 +390,23 @@ impl ResponseComparison {
     }
 }
 
+/// Returns the keys of the accounts that differ between two responses to getProgramAccounts, or that one lacks. `None` if
+/// they are more than getMultipleAccounts accepts, or a response is no list.
+fn differing_accounts(pair: &Pair) -> Option<Vec<String>> {
+    let list = |response: &Value| -> Option<BTreeMap<String, Value>> {
+        let result = &response["result"];
+        let accounts = result["value"].as_array().or_else(|| result.as_array())?;
+        let entry = |it: &Value| Some((it["pubkey"].as_str()?.to_owned(), it["account"].clone()));
+        accounts.iter().map(entry).collect()
+    };
+    let validator = list(&pair.validator)?;
+    let follower = list(&pair.follower)?;
+    let keys: BTreeSet<&String> = validator.keys().chain(follower.keys()).collect();
+    let differing = keys.into_iter().filter(|key| validator.get(*key) != follower.get(*key));
+    let differing: Vec<String> = differing.cloned().collect();
+    (1..=ACCOUNTS_MAX).contains(&differing.len()).then_some(differing)
+}
+
 fn comparable_pair(known: &KnownSlots, method: &str, pair: Pair) -> Pair {
     let Pair { slot, validator, follower } = pair;
     let validator = comparable(method, known, slot, validator);
@@ -419,6 +453,21 @@ pub(crate) fn difference(theirs: &Value, ours: &Value, path: String) -> Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_accounts_that_differ_between_two_scans_are_listed() {
+        let account = |key: &str, lamports: u64| json!({"pubkey": key, "account": lamports});
+        let scan = |list: Vec<Value>| json!({"result": list});
+        let pair = |validator, follower| Pair { slot: Some(1), validator, follower };
+        let validator = scan(vec![account("a", 1), account("b", 2), account("c", 3)]);
+        let follower = json!({"result": {"value": [account("a", 1), account("b", 9), account("d", 4)]}});
+        let differing = differing_accounts(&pair(validator.clone(), follower)).unwrap();
+        assert_eq!(differing, ["b", "c", "d"]);
+        assert_eq!(differing_accounts(&pair(validator.clone(), validator.clone())), None);
+        assert_eq!(differing_accounts(&pair(validator, json!({"error": {"code": 1}}))), None);
+        let many = (0..=ACCOUNTS_MAX).map(|key| account(&key.to_string(), 1)).collect();
+        assert_eq!(differing_accounts(&pair(scan(many), scan(Vec::new()))), None);
+    }
 
     #[test]
     fn the_first_difference_has_its_path() {

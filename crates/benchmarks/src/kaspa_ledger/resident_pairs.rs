@@ -16,7 +16,7 @@ pub(crate) fn run(size: &Size) -> Result<()> {
     let growth = measured.last as f64 / measured.first as f64;
     println!(
         "{} pairs, {} cycles: {:.1} resident B a pair, the process {:.1} MB in the first cycle, {:.1} in the last",
-        measured.pairs,
+        size.sets.pairs(),
         size.cycles,
         measured.pair_bytes(),
         measured.first as f64 / 1e6,

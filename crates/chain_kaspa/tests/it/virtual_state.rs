@@ -21,7 +21,7 @@ fn world() -> (ModelNode, CheckedFollower) {
 }
 
 /// A follower whose virtual state is exact.
-fn exact_world() -> (Node, Follower) {
+fn exact_world() -> (ModelNode, CheckedFollower) {
     let (node, mut follower) = world();
     follower.chain.join_virtual();
     assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
@@ -29,7 +29,7 @@ fn exact_world() -> (Node, Follower) {
 }
 
 /// Mines a block, and follows it: first the chain, then its message about the virtual state, which is returned.
-fn follow_block(node: &mut Node, follower: &mut Follower) -> UtxoChanges {
+fn follow_block(node: &mut ModelNode, follower: &mut CheckedFollower) -> UtxoChanges {
     let message = node.mine();
     follower.poll(node).expect("an honest node");
     follower.chain.apply_utxos_changed(&message);

@@ -178,10 +178,9 @@ impl Writer {
         self.voting.accounts = VoteAccounts::default();
         let refusal = self.verification.end_jump();
         let slot = bank.slot;
-        let refusal = refusal.unwrap_or(if jumped.is_late(self.now) {
-            JumpRefusal::Unproven { slot, limit: jumped.proof_wait_max }
-        } else {
-            JumpRefusal::Left { slot }
+        let refusal = refusal.unwrap_or_else(|| match jumped.is_late(self.now) {
+            true => JumpRefusal::Unproven { slot, limit: jumped.proof_wait_max },
+            false => JumpRefusal::Left { slot },
         });
         tracing::warn!(slot, "the archive's block is dropped: {refusal}");
         self.dropped_jump = Some(DroppedJump { done: jumped.done, refusal });

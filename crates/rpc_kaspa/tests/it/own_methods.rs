@@ -112,7 +112,7 @@ fn a_page_of_large_transactions_is_short() {
         let payments: Vec<_> = (0..2_000).map(|_| pay(1, 1)).collect();
         chain.add_block(&[], &payments);
     }
-    publish(&mut chain);
+    chain.publish();
     let api = api(&chain);
     let address = address(1).to_string();
     let page = |options: Value| {

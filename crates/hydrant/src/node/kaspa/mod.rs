@@ -92,8 +92,8 @@ impl OpenedNode for OpenedKaspa {
             let wrpc = Arc::clone(wrpc);
             parts.spawn(file.watch(move |removed| wrpc.close_keys(removed)));
         }
-        let follower = Arc::clone(&status);
-        wrpc.report_problem(move || follower.problem());
+        let followed = Arc::clone(&status);
+        wrpc.report_problem(move || followed.problem());
         let http_servers = http_servers(config, bound, &servers)?;
         let publisher = start_publisher(Arc::clone(wrpc), config.pubsub.events_max);
         let publisher = publisher.context("start the thread that publishes")?;
