@@ -97,6 +97,7 @@ impl OpenedNode for OpenedKaspa {
         let http_servers = http_servers(config, bound, &servers)?;
         let publisher = start_publisher(Arc::clone(wrpc), config.pubsub.events_max);
         let publisher = publisher.context("start the thread that publishes")?;
+        context.metrics.add(Arc::new(publisher.clone()) as Arc<dyn Collector>);
         let front_end = process_start.map(|started| {
             Box::new(KaspaFrontEnd {
                 has_banner: !config.quiet,
