@@ -52,7 +52,7 @@ pub enum FollowError {
     Restart {
         /// The block from which it starts.
         block: Hash,
-        /// The place of that block's UTXO set.
+        /// The source of that block's UTXO set.
         base: RestartBase,
     },
     /// The snapshot file for a restart cannot be renamed.

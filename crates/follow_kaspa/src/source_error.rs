@@ -1,4 +1,4 @@
-//! Why a session with a source ended. One variant for each thing that an operator can do about it.
+//! Why a session with a source ended. Each variant calls for another action of the operator.
 
 use std::time::Duration;
 

@@ -246,7 +246,7 @@ impl Registration {
     fn add(&mut self, call: &Call, addresses: &[KaspaAddress]) -> Result<(), SubscribeError> {
         let scripts = addresses.iter().map(|address| address.payload.ledger_address());
         if is_subscribe(call) {
-            self.check_room(call, addresses.len())?;
+            self.check_limits(call, addresses.len())?;
             return Ok(self.set.add(scripts)?);
         }
         let UtxoSubscription::Set(_) = call.session.state.subscriptions.lock().utxos else {
@@ -258,7 +258,7 @@ impl Registration {
     }
 
     /// Checks that this many addresses may be registered. The limits of all sets together are checked later.
-    fn check_room(&self, call: &Call, added: usize) -> Result<(), SubscribeError> {
+    fn check_limits(&self, call: &Call, added: usize) -> Result<(), SubscribeError> {
         let limits = &call.server.config().limits;
         let addresses = self.set.len();
         if addresses > limits.addresses_max {

@@ -391,7 +391,7 @@ impl ResponseComparison {
 }
 
 /// Returns the keys of the accounts that differ between two responses to getProgramAccounts, or that one lacks. `None` if
-/// they are more than getMultipleAccounts accepts, or a response is no list.
+/// they are more than getMultipleAccounts accepts, or a response is not a list.
 fn differing_accounts(pair: &Pair) -> Option<Vec<String>> {
     let list = |response: &Value| -> Option<BTreeMap<String, Value>> {
         let result = &response["result"];
@@ -460,7 +460,8 @@ mod tests {
         let scan = |list: Vec<Value>| json!({"result": list});
         let pair = |validator, follower| Pair { slot: Some(1), validator, follower };
         let validator = scan(vec![account("a", 1), account("b", 2), account("c", 3)]);
-        let follower = json!({"result": {"value": [account("a", 1), account("b", 9), account("d", 4)]}});
+        let follower =
+            json!({"result": {"value": [account("a", 1), account("b", 9), account("d", 4)]}});
         let differing = differing_accounts(&pair(validator.clone(), follower)).unwrap();
         assert_eq!(differing, ["b", "c", "d"]);
         assert_eq!(differing_accounts(&pair(validator.clone(), validator.clone())), None);

@@ -91,8 +91,25 @@ impl ModuleTree {
             }
         }
         let mut tree = Self { modules };
+        tree.add_files_elsewhere();
         tree.remove_test_modules();
         tree
+    }
+
+    /// Adds modules whose files are in another tree (`#[path]`), without imports.
+    fn add_files_elsewhere(&mut self) {
+        let declared: Vec<ModulePath> = self
+            .modules
+            .iter()
+            .flat_map(|(module, file)| {
+                let child =
+                    |name: &String| [module.as_slice(), std::slice::from_ref(name)].concat();
+                file.modules.iter().map(child)
+            })
+            .collect();
+        for module in declared {
+            self.modules.entry(module).or_default();
+        }
     }
 
     fn remove_test_modules(&mut self) {
@@ -351,5 +368,16 @@ mod tests {
             check_files(&files),
             ["x: import circle: the root takes g from a; a takes X from the root"]
         );
+    }
+
+    #[test]
+    fn a_module_with_a_file_in_another_folder_is_not_the_root() {
+        let files = [
+            ("lib.rs", "mod m;"),
+            ("m.rs", "pub fn print() {}"),
+            ("other/main.rs", "#[path = \"../m.rs\"] mod m; mod a; fn f() { a::g() }"),
+            ("other/a.rs", "use crate::m::print; pub fn g() { print() }"),
+        ];
+        assert_eq!(check_files(&files), [""; 0]);
     }
 }

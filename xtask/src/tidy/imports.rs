@@ -15,6 +15,8 @@ pub(crate) struct FileImports {
     pub(crate) paths: Vec<Vec<String>>,
     /// Identifiers in the code outside of `use` declarations.
     pub(crate) words: BTreeSet<String>,
+    /// Modules that are declared outside of tests, with a file of their own.
+    pub(crate) modules: Vec<String>,
     /// Modules that are declared under `#[cfg(test)]`.
     pub(crate) test_modules: Vec<String>,
 }
@@ -41,6 +43,9 @@ impl FileImports {
             let next = tokens.get(at + 1).copied().unwrap_or("");
             let previous = at.checked_sub(1).map_or("", |before| tokens[before]);
             at += 1;
+            if token == "mod" && inline.is_empty() && tokens.get(at + 1) == Some(&";") {
+                file.modules.push(next.to_owned());
+            }
             match token {
                 "{" => depth += 1,
                 "}" => {

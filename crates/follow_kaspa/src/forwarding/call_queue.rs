@@ -150,7 +150,7 @@ impl CallConnection {
             result = self.connect_and_exchange(request).await;
         }
         if result.as_ref().is_err_and(is_source_failure) {
-            self.leave_source();
+            self.advance_source();
         }
         result.map_err(|error| match error {
             SourceError::Timeout { limit, .. } => ForwardError::Timeout { limit },
@@ -179,13 +179,13 @@ impl CallConnection {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last_error = error,
             }
-            self.leave_source();
+            self.advance_source();
         }
         Err(last_error)
     }
 
     /// Connects to the next source from now on.
-    fn leave_source(&mut self) {
+    fn advance_source(&mut self) {
         self.at = (self.at + 1) % self.config.sources.len().max(1);
     }
 

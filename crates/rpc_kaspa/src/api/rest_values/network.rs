@@ -12,9 +12,9 @@ use serde::Serialize;
 use crate::api::kaspa_api::KaspaApi;
 
 /// Decimal places of a coin: one coin has 10^8 sompi.
-const COIN_PLACES: u32 = 8;
+const COIN_DIGITS: u32 = 8;
 /// Sompi of a hundredth of a billion coins.
-const HUNDREDTH_BILLION_SOMPI: u64 = 10_u64.pow(COIN_PLACES + 9 - 2);
+const HUNDREDTH_BILLION_SOMPI: u64 = 10_u64.pow(COIN_DIGITS + 9 - 2);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -81,7 +81,7 @@ pub(super) fn get_circulating_coins(api: &KaspaApi, params: Params<'_>) -> Metho
     let text = if is_in_billion.unwrap_or_default() {
         format_decimal((sompi + HUNDREDTH_BILLION_SOMPI / 2) / HUNDREDTH_BILLION_SOMPI, 2)
     } else {
-        format_decimal(sompi, COIN_PLACES)
+        format_decimal(sompi, COIN_DIGITS)
     };
     MethodOutput::json(&text)
 }
