@@ -20,6 +20,8 @@ use crate::recycling::Recycling;
 use crate::refcount::{RefOverflow, RefState, RetireEpoch};
 use crate::retired::RetiredIds;
 
+/// The part of a table, one of this many, that is left to the ledger.
+const LEDGER_PART: u32 = 16;
 /// Maximum average ids of a shard in a full table: growing a shard takes about a tenth of a
 /// millisecond.
 const SHARD_LEN: u32 = 2048;
@@ -93,6 +95,13 @@ struct WriterState {
     counted: usize,
     ref_overflow: RefOverflow,
     long_free_list: LongFreeList,
+}
+
+impl WriterState {
+    /// Returns the number of ids that are referenced, or that a reader may still have.
+    fn allocated_ids(&self) -> usize {
+        self.issued as usize - self.free_len
+    }
 }
 
 impl AddressTable {
@@ -185,9 +194,9 @@ impl AddressTable {
         self.arena.copy_addresses(ids, into);
     }
 
-    /// Registers `address` while the guard lives. For subscribers, on any thread.
+    /// Registers `address` while the guard lives, as [`Self::retain_for_client`] does. On any thread.
     pub fn register(self: &Arc<Self>, address: &Address) -> Result<AddressRef, TableFull> {
-        let id = self.retain(address)?;
+        let id = self.retain_for_client(address)?;
         Ok(AddressRef { table: Arc::clone(self), id })
     }
 
@@ -197,6 +206,17 @@ impl AddressTable {
     /// Cost: a short lock and a lookup; for a new address about one lookup more, and once in
     /// several hundred the growth of a shard.
     pub fn retain(&self, address: &Address) -> Result<AddressId, TableFull> {
+        self.retain_within(address, self.limit)
+    }
+
+    /// Adds a reference to `address` for a client, as [`Self::retain`] does. The last sixteenth of the table is left to the
+    /// ledger: clients choose addresses, and a ledger that cannot add one cannot continue.
+    pub fn retain_for_client(&self, address: &Address) -> Result<AddressId, TableFull> {
+        self.retain_within(address, self.limit - self.limit / LEDGER_PART)
+    }
+
+    /// Adds a reference to `address`. If it is new, fewer than `allocated_max` ids must be allocated.
+    fn retain_within(&self, address: &Address, allocated_max: u32) -> Result<AddressId, TableFull> {
         let hash = self.hash.hash(address.as_bytes());
         let writer = &mut *self.writer.lock();
         if let Some(id) = self.find(hash, address) {
@@ -210,7 +230,7 @@ impl AddressTable {
             self.arena.set_ref_state(id, RefState::Counted { low, is_queued });
             return Ok(id);
         }
-        let id = self.allocate_id(writer)?;
+        let id = self.allocate_id(writer, allocated_max)?;
         writer.counted += 1;
         self.arena.set(id, address, &mut writer.long_free_list);
         self.arena.set_ref_state(id, RefState::Counted { low: 1, is_queued: false });
@@ -273,8 +293,7 @@ impl AddressTable {
     /// Returns the number of ids that cannot be allocated now: those that are referenced, and those that a reader may
     /// still have.
     pub fn allocated_ids(&self) -> usize {
-        let writer = self.writer.lock();
-        writer.issued as usize - writer.free_len
+        self.writer.lock().allocated_ids()
     }
 
     /// Returns the heap bytes that readers and the writer share. Cost: O(addresses / 1,024); for reports.
@@ -356,7 +375,18 @@ impl AddressTable {
         (hash >> 1 >> (63 - bits)) as usize
     }
 
-    fn allocate_id(&self, writer: &mut WriterState) -> Result<AddressId, TableFull> {
+    fn allocate_id(
+        &self,
+        writer: &mut WriterState,
+        allocated_max: u32,
+    ) -> Result<AddressId, TableFull> {
+        let full = TableFull { limit: self.limit };
+        if allocated_max < self.limit && writer.allocated_ids() >= allocated_max as usize {
+            self.reclaim(writer);
+            if writer.allocated_ids() >= allocated_max as usize {
+                return Err(full);
+            }
+        }
         if writer.free.is_none() && writer.issued < self.limit {
             writer.issued += 1;
             return Ok(AddressId(writer.issued - 1));
@@ -364,7 +394,7 @@ impl AddressTable {
         if writer.free.is_none() {
             self.reclaim(writer);
         }
-        let id = writer.free.ok_or(TableFull { limit: self.limit })?;
+        let id = writer.free.ok_or(full)?;
         writer.free_len -= 1;
         writer.free = (writer.free_len > 0).then(|| AddressId(self.arena.note(id)));
         Ok(id)
@@ -515,6 +545,26 @@ mod tests {
         );
         assert_eq!((table.lookup(&address(2)), table.len()), (None, 2));
         assert_eq!(table.retain(&address(1)), Ok(AddressId(1)), "one more on a known address");
+    }
+
+    #[test]
+    fn clients_leave_the_last_sixteenth_to_the_ledger() {
+        let table = table(32);
+        for n in 0..30 {
+            assert!(table.retain_for_client(&address(n)).is_ok());
+        }
+        let full = Err(TableFull { limit: 32 });
+        assert_eq!(table.retain_for_client(&address(30)), full);
+        assert_eq!(table.retain_for_client(&address(3)), Ok(AddressId(3)), "it is known");
+        assert!(table.retain(&address(30)).is_ok());
+        assert!(table.retain(&address(31)).is_ok());
+        assert_eq!(table.retain(&address(32)), full);
+        // An id that is released can be allocated again after two epochs.
+        [3, 3, 4, 5].map(|n| table.release(AddressId(n)));
+        assert_eq!(table.retain_for_client(&address(33)), full);
+        (0..4).for_each(|_| drop(table.epoch()));
+        assert!(table.retain_for_client(&address(33)).is_ok());
+        assert_eq!(table.retain_for_client(&address(34)), full);
     }
 
     #[test]

@@ -9,7 +9,6 @@
 //! Bounds: `subscriptions::Limits`. A list that is longer than any set may be is refused while it is read. The last part of
 //! the address table is left to the chain, whose writer ends if a block has no room.
 
-use address::TableFull;
 use chain_kaspa::LedgerBlock;
 use kaspa::{
     Encoding, Event, KaspaAddress, Operation, Scope, ServerError, encode_borsh_subscribed,
@@ -36,8 +35,6 @@ const STEP_ADDRESSES: usize = 512;
 const ONE_STEP_ADDRESSES_MAX: usize = 2_048;
 /// Bytes of a message whose scope has no addresses, with more spaces than any client writes.
 const EVENT_BYTES_MAX: usize = 4_096;
-/// The part of the address table, one of this many, that only the chain may use.
-const RESERVED_PART: usize = 16;
 /// From the next publication on: greater than the number of any step.
 const FROM_NOW: ResumeFrom = ResumeFrom::Step(u64::MAX);
 /// The error of kaspad's address tracker.
@@ -246,7 +243,7 @@ impl Registration {
     fn add(&mut self, call: &Call, addresses: &[KaspaAddress]) -> Result<(), SubscribeError> {
         let scripts = addresses.iter().map(|address| address.payload.ledger_address());
         if is_subscribe(call) {
-            self.check_limits(call, addresses.len())?;
+            self.check_limits(call)?;
             return Ok(self.set.add(scripts)?);
         }
         let UtxoSubscription::Set(_) = call.session.state.subscriptions.lock().utxos else {
@@ -257,8 +254,8 @@ impl Registration {
         Ok(self.set.add(known)?)
     }
 
-    /// Checks that this many addresses may be registered. The limits of all sets together are checked later.
-    fn check_limits(&self, call: &Call, added: usize) -> Result<(), SubscribeError> {
+    /// Checks that more addresses may be registered. The limits of all sets together are checked later.
+    fn check_limits(&self, call: &Call) -> Result<(), SubscribeError> {
         let limits = &call.server.config().limits;
         let addresses = self.set.len();
         if addresses > limits.addresses_max {
@@ -268,12 +265,6 @@ impl Registration {
         if addresses > limits.addresses_per_listener_max {
             let limit = limits.addresses_per_listener_max;
             return Err(SubscribeError::ListenerAddressesFull { addresses, limit });
-        }
-        let table = call.server.chain.utxos.addresses();
-        let limit = table.limit();
-        let usable = limit as usize - limit as usize / RESERVED_PART;
-        if table.allocated_ids() + added > usable {
-            return Err(TableFull { limit }.into());
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ impl AddressSet {
         let mut guard = RetainGuard { table: &table, ids: Vec::new() };
         while addresses.peek().is_some() {
             for address in addresses.by_ref().take(BATCH_IDS) {
-                guard.ids.push(table.retain(&address)?.0);
+                guard.ids.push(table.retain_for_client(&address)?.0);
             }
             guard.ids.sort_unstable();
             self.adopt_counted(&guard.ids);
