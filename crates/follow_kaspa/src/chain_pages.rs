@@ -128,7 +128,7 @@ impl Session<'_> {
             start = known_len.checked_sub(1).map_or(start, |last| added[last]);
         }
         if start != sink || !removed.is_empty() {
-            self.compare_blue_work(sink, added.last()).await?;
+            self.check_fork_weight(sink, added.last()).await?;
         }
         let mut added_len = 0;
         let mut fork = Fork { start, removed };
@@ -148,7 +148,7 @@ impl Session<'_> {
     }
 
     /// Checks that the newest block of a fork claims at least the work of our sink, before blocks leave the chain.
-    pub(crate) async fn compare_blue_work(
+    pub(crate) async fn check_fork_weight(
         &mut self,
         sink: Hash,
         newest: Option<&Hash>,

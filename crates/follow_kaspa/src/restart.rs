@@ -36,7 +36,7 @@ impl Session<'_> {
         let structure = self.connection.call_or_fail(method, encode).await?;
         let newest = decode_borsh_sink(&structure)?;
         let sink = self.context.reader.status().sink.hash;
-        self.compare_blue_work(sink, Some(&newest)).await?;
+        self.check_fork_weight(sink, Some(&newest)).await?;
         let network = self.context.network;
         let snapshot = snapshot.map(Path::to_owned);
         let list = move || list_candidates(network, snapshot.as_deref());
