@@ -58,6 +58,10 @@ impl KaspaSettings {
         let defaults = ProducerDefaults { has_tpu: false, replay_slots_min: 0 };
         let mut node = NodeConfig::from_flags(&flags.to_node_flags(), &defaults)?;
         ensure!(!node.reset || node.ledger_dir.is_some(), "--reset requires --ledger");
+        ensure!(
+            !flags.follower.allow_unsafe_rpc || !flags.serving.allow_origin.is_empty(),
+            "--allow-unsafe-rpc requires --allow-origin: otherwise web pages of any site may call these methods"
+        );
         node.kaspa_ports = KaspaPorts {
             wrpc_borsh: flags.follower.wrpc_borsh_port,
             wrpc_json: flags.follower.wrpc_json_port,
@@ -205,10 +209,13 @@ mod tests {
                 "--rpc-port 18110: --wrpc-json-port has this port",
             ),
             (format!("reset = true\n{}", with("")), "--reset requires --ledger"),
+            (with("allow-unsafe-rpc = true"), "--allow-unsafe-rpc requires --allow-origin"),
         ] {
             let text = refusal(&file);
             assert!(text.starts_with(expected) && !text.contains("KEY"), "{text}");
         }
+        let listed = "allow-origin = [\"https://wallet.example\"]\n";
+        settings(&format!("{listed}{}", with("allow-unsafe-rpc = true"))).expect("valid settings");
     }
 
     #[test]
