@@ -9,7 +9,6 @@ use ::follow_kaspa::{FollowError, SnapshotConfig, SourceConfig};
 use anyhow::{Context, Result, bail, ensure};
 use chain_kaspa::{ChainConfig, DEPTH_DEFAULT};
 use kaspa::Network;
-use query::LedgerConfig;
 
 use crate::bounds;
 use crate::config_file;
@@ -133,12 +132,8 @@ impl KaspaConfig {
 
     /// Returns the settings of the chain.
     pub(crate) fn chain_config(&self, node: &NodeConfig) -> ChainConfig {
-        let addresses_max = node.ledger.addresses_max;
-        ChainConfig {
-            ledger: LedgerConfig::new(addresses_max),
-            depth_max: self.reorg_depth,
-            ..ChainConfig::new(addresses_max)
-        }
+        let defaults = ChainConfig::new(node.ledger.addresses_max);
+        ChainConfig { depth_max: self.reorg_depth, ..defaults }
     }
 
     /// Checks that there is a state to start from. The snapshot file is not read, because that may take minutes.
