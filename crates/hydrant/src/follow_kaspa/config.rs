@@ -146,6 +146,7 @@ impl KaspaConfig {
         let error = FollowError::NeedsSnapshot { network };
         match path {
             Some(path) => bail!("--ledger: {} does not exist: {error}", path.display()),
+            None if node.reset => bail!("--reset removes {SNAPSHOT_FILE}: {error}"),
             None => bail!("--ledger is required, with {SNAPSHOT_FILE} in it: {error}"),
         }
     }
@@ -228,6 +229,9 @@ mod tests {
         );
         std::fs::write(dir.path().join(SNAPSHOT_FILE), "").expect("it is written");
         chain.check(&node).expect("the file is there");
+        let reset = settings(&format!("reset = true\n{file}")).expect("valid settings");
+        let text = format!("{:#}", reset.chain.check(&reset.node).expect_err("it is removed"));
+        assert!(text.starts_with("--reset removes kaspa.snapshot: mainnet"), "{text}");
         let without = "[follow-kaspa]\nsource = [\"ws://a:1\"]";
         let KaspaSettings { node, chain } = settings(without).expect("valid settings");
         let text = format!("{:#}", chain.check(&node).expect_err("there is no ledger"));
