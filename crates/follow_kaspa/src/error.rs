@@ -48,7 +48,9 @@ pub enum FollowError {
     Ledger(#[from] LedgerError),
     /// The chain was reorganized below its final block. After [`crate::FollowHandle::stop`], [`crate::start_chain`] starts
     /// again below the reorganization: the program should start the node again.
-    #[error("the chain was reorganized below its final block, and starts again from block {block}")]
+    #[error(
+        "the chain was reorganized below its final block; fix: start the node again, which continues from block {block}"
+    )]
     Restart {
         /// The block from which it starts.
         block: Hash,

@@ -67,8 +67,10 @@ fn bind_rpc(ip: IpAddr, ports: RpcPorts) -> Result<(TcpListener, TcpListener)> {
     let RpcPorts { rpc: port, pubsub } = ports;
     if port != 0 {
         let context = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
+        let next = pubsub.or_else(|| port.checked_add(1));
+        let next =
+            next.with_context(|| format!("--rpc-port {port}: no port is left for WebSocket"))?;
         let rpc = listen(port).with_context(|| context(port))?;
-        let next = pubsub.unwrap_or(port + 1);
         return Ok((rpc, listen(next).with_context(|| context(next))?));
     }
     for _ in 0..PORT_TRIES {
@@ -175,5 +177,12 @@ mod tests {
         assert_ne!(second.local_addr().expect("it is bound").port(), taken);
         let refused = bind_grpc(ip, GrpcPort::Exactly(taken)).expect_err("it is taken");
         assert!(format!("{refused:#}").contains("--grpc-port"), "{refused:#}");
+    }
+
+    #[test]
+    fn the_last_port_has_none_after_it_for_websocket() {
+        let last = RpcPorts { rpc: u16::MAX, pubsub: None };
+        let refused = bind_rpc(IpAddr::V4(Ipv4Addr::LOCALHOST), last).expect_err("no port is left");
+        assert!(refused.to_string().starts_with("--rpc-port 65535: "), "{refused:#}");
     }
 }

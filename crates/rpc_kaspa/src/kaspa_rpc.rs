@@ -104,8 +104,8 @@ impl KaspaRpc {
     }
 
     /// Sets the check that says why the chain is not up to date: its source is gone, or its sink was not reached. Then
-    /// clients read that the node is not in sync, and `/health` and `/ready` are 503. The check is called for each of
-    /// them, and must return at once. Only the first call has an effect.
+    /// clients read that the node is not in sync. The check is called for each reply that says so, and must return at
+    /// once. Only the first call has an effect. `/health` and `/ready` have their reason from [`jsonrpc::Health`].
     pub fn report_problem(&self, check: impl Fn() -> Option<String> + Send + Sync + 'static) {
         // The first check stays.
         let _ = self.follower_problem.set(Box::new(check));

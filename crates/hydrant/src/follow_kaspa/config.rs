@@ -9,7 +9,6 @@ use ::follow_kaspa::{FollowError, SnapshotConfig, SourceConfig};
 use anyhow::{Context, Result, bail, ensure};
 use chain_kaspa::{ChainConfig, DEPTH_DEFAULT};
 use kaspa::Network;
-use query::LedgerConfig;
 
 use crate::bounds;
 use crate::config_file;
@@ -58,6 +57,10 @@ impl KaspaSettings {
         let defaults = ProducerDefaults { has_tpu: false, replay_slots_min: 0 };
         let mut node = NodeConfig::from_flags(&flags.to_node_flags(), &defaults)?;
         ensure!(!node.reset || node.ledger_dir.is_some(), "--reset requires --ledger");
+        ensure!(
+            !flags.follower.allow_unsafe_rpc || !flags.serving.allow_origin.is_empty(),
+            "--allow-unsafe-rpc requires --allow-origin: otherwise web pages of any site may call these methods"
+        );
         node.kaspa_ports = KaspaPorts {
             wrpc_borsh: flags.follower.wrpc_borsh_port,
             wrpc_json: flags.follower.wrpc_json_port,
@@ -129,12 +132,8 @@ impl KaspaConfig {
 
     /// Returns the settings of the chain.
     pub(crate) fn chain_config(&self, node: &NodeConfig) -> ChainConfig {
-        let addresses_max = node.ledger.addresses_max;
-        ChainConfig {
-            ledger: LedgerConfig::new(addresses_max),
-            depth_max: self.reorg_depth,
-            ..ChainConfig::new(addresses_max)
-        }
+        let defaults = ChainConfig::new(node.ledger.addresses_max);
+        ChainConfig { depth_max: self.reorg_depth, ..defaults }
     }
 
     /// Checks that there is a state to start from. The snapshot file is not read, because that may take minutes.
@@ -147,6 +146,7 @@ impl KaspaConfig {
         let error = FollowError::NeedsSnapshot { network };
         match path {
             Some(path) => bail!("--ledger: {} does not exist: {error}", path.display()),
+            None if node.reset => bail!("--reset removes {SNAPSHOT_FILE}: {error}"),
             None => bail!("--ledger is required, with {SNAPSHOT_FILE} in it: {error}"),
         }
     }
@@ -205,10 +205,13 @@ mod tests {
                 "--rpc-port 18110: --wrpc-json-port has this port",
             ),
             (format!("reset = true\n{}", with("")), "--reset requires --ledger"),
+            (with("allow-unsafe-rpc = true"), "--allow-unsafe-rpc requires --allow-origin"),
         ] {
             let text = refusal(&file);
             assert!(text.starts_with(expected) && !text.contains("KEY"), "{text}");
         }
+        let listed = "allow-origin = [\"https://wallet.example\"]\n";
+        settings(&format!("{listed}{}", with("allow-unsafe-rpc = true"))).expect("valid settings");
     }
 
     #[test]
@@ -226,6 +229,9 @@ mod tests {
         );
         std::fs::write(dir.path().join(SNAPSHOT_FILE), "").expect("it is written");
         chain.check(&node).expect("the file is there");
+        let reset = settings(&format!("reset = true\n{file}")).expect("valid settings");
+        let text = format!("{:#}", reset.chain.check(&reset.node).expect_err("it is removed"));
+        assert!(text.starts_with("--reset removes kaspa.snapshot: mainnet"), "{text}");
         let without = "[follow-kaspa]\nsource = [\"ws://a:1\"]";
         let KaspaSettings { node, chain } = settings(without).expect("valid settings");
         let text = format!("{:#}", chain.check(&node).expect_err("there is no ledger"));

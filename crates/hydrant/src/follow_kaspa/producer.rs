@@ -5,6 +5,7 @@ use std::path::Path;
 use ::follow_kaspa::{Follower, FollowerConfig, start_chain};
 use anyhow::{Context, Result};
 use chain_kaspa::Chain;
+use store::Directory;
 
 use crate::console::{now, print_stderr};
 use crate::follow_kaspa::KaspaConfig;
@@ -37,9 +38,11 @@ impl NodeProducer for KaspaProducer {
         let chain = self.config;
         chain.check(node)?;
         let bound = BoundKaspaPorts::bind(node.bind_address, node.kaspa_ports, chain.network)?;
+        let directory = node.ledger_dir.as_deref().map(Directory::lock).transpose();
+        let ledger_lock = directory.context("--ledger")?;
         let snapshot = chain.snapshot_path(node);
-        if let Some(path) = &snapshot {
-            prepare_ledger(path, node.reset)?;
+        if let Some(path) = snapshot.as_deref().filter(|_| node.reset) {
+            remove_snapshot(path)?;
         }
         let started = load_chain(&chain, node, snapshot.as_deref())?;
         let config = FollowerConfig {
@@ -48,18 +51,12 @@ impl NodeProducer for KaspaProducer {
             ..FollowerConfig::new(chain.network, chain.sources.clone())
         };
         let follower = Follower::new(config, started).context("start to follow")?;
-        Ok(Box::new(OpenedKaspa { bound, follower, chain, snapshot }))
+        Ok(Box::new(OpenedKaspa { bound, follower, chain, snapshot, ledger_lock }))
     }
 }
 
-/// Creates the directory of the snapshot file, and removes the file if the ledger is reset.
-fn prepare_ledger(path: &Path, is_reset: bool) -> Result<()> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir).with_context(|| format!("--ledger {}", dir.display()))?;
-    }
-    if !is_reset {
-        return Ok(());
-    }
+/// Removes the snapshot file if it exists.
+fn remove_snapshot(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
             Err(err).with_context(|| format!("--reset {}", path.display()))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use hydrant::{KaspaConfig, KaspaProducer, Node, NodeConfig};
+use hydrant::{KaspaConfig, KaspaProducer, Node, NodeConfig, NodeError, NodeHandle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::child_process::{KillOnDrop, run_to_end};
@@ -260,11 +260,11 @@ async fn api_keys_are_needed_on_the_ports_of_wrpc() -> Result<()> {
     fs::write(&path, format!("[tiers.paid]\n{entry}"))?;
     let node = KaspaProcess::start(&source, &["--api-keys", path.display().to_string().as_str()])?;
     node.wait_for_sink(&source)?;
-    let upgrade = |address: SocketAddr, head: &str| -> Result<String> {
+    let upgrade = |address: SocketAddr, target: &str, head: &str| -> Result<String> {
         let mut socket = connect(address)?;
         write!(
             socket,
-            "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{head}\
+            "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{head}\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )?;
         let mut start = [0; 12];
@@ -272,8 +272,11 @@ async fn api_keys_are_needed_on_the_ports_of_wrpc() -> Result<()> {
         Ok(String::from_utf8(start.to_vec())?)
     };
     for port in [node.borsh, node.json, node.rpc] {
-        assert_eq!(upgrade(port, "")?, "HTTP/1.1 401");
-        assert_eq!(upgrade(port, &format!("X-Api-Key: {key}\r\n"))?, "HTTP/1.1 101");
+        assert_eq!(upgrade(port, "/", "")?, "HTTP/1.1 401");
+        assert_eq!(upgrade(port, "/", &format!("X-Api-Key: {key}\r\n"))?, "HTTP/1.1 101");
+        // SDKs and browsers can set the URL only.
+        assert_eq!(upgrade(port, &format!("/{key}"), "")?, "HTTP/1.1 101");
+        assert_eq!(upgrade(port, &format!("/?api-key={key}"), "")?, "HTTP/1.1 101");
     }
     Ok(())
 }
@@ -333,6 +336,24 @@ async fn a_program_embeds_the_node() -> Result<()> {
     let position = JsonRpcClient::open(rpc)?.call("getPosition", json!([{ "at": "sink" }]))?;
     assert_eq!(position["chainBlock"], json!(source.sink().to_string()));
     Ok(node.stop()?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ledger_has_one_node() -> Result<()> {
+    let source = KaspaNode::start().await;
+    let url = format!("ws://{}", source.borsh());
+    let dir = TempDir::new()?;
+    let serve = || -> Result<NodeHandle, NodeError> {
+        let chain = KaspaConfig::new("simnet", &[&url])?;
+        let config = NodeConfig::default().with_free_ports().with_ledger(dir.path());
+        Node::builder(KaspaProducer::new(chain)).serve(config)
+    };
+    let first = serve()?;
+    let refusal = anyhow::Error::from(serve().err().context("two nodes have one ledger")?);
+    ensure!(format!("{refusal:#}").contains("is in use by process"), "{refusal:#}");
+    first.stop()?;
+    drop(store::Directory::lock(dir.path()).context("the ledger of a node that has ended")?);
+    Ok(())
 }
 
 #[test]

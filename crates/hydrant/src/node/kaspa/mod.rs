@@ -30,6 +30,7 @@ use rpc_kaspa::{
     KaspaApi, KaspaPort, KaspaRpc, KaspaServer, PortService, PortUrls, Settings, StatusPages,
     start_publisher,
 };
+use store::Directory;
 
 use self::front_end::KaspaFrontEnd;
 use self::ports::BoundKaspaPorts;
@@ -56,6 +57,8 @@ pub(crate) struct OpenedKaspa {
     pub(crate) chain: KaspaConfig,
     /// The snapshot file. `None`: the UTXO set is not stored.
     pub(crate) snapshot: Option<PathBuf>,
+    /// The locked directory of the snapshot file: two nodes would write the same file.
+    pub(crate) ledger_lock: Option<Directory>,
 }
 
 /// The servers of a chain, and what they share.
@@ -74,7 +77,7 @@ impl OpenedNode for OpenedKaspa {
         config: &NodeConfig,
         process_start: Option<Instant>,
     ) -> Result<ComposedNode> {
-        let Self { bound, follower, chain, snapshot } = *self;
+        let Self { bound, follower, chain, snapshot, ledger_lock } = *self;
         let addresses = addresses(config, &bound)?;
         let reader = follower.reader().clone();
         let status = Arc::clone(follower.status());
@@ -116,7 +119,7 @@ impl OpenedNode for OpenedKaspa {
         Ok(ComposedNode {
             context,
             parts,
-            ledger: Box::new(FollowedKaspa { handle, status }),
+            ledger: Box::new(FollowedKaspa { handle, status, ledger_lock }),
             ledger_tasks: Vec::new(),
             measured_ledger: ledger,
             http_servers,

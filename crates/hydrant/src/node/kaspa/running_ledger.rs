@@ -12,6 +12,7 @@ use ledger::{Commitment, Slot};
 use metrics::{Collector, Exposition, MetricKind};
 use process_usage::Process;
 use query::LedgerMemory;
+use store::Directory;
 
 use crate::node::composed::RunningLedger;
 use crate::process_memory::MeasuredLedger;
@@ -20,6 +21,8 @@ use crate::process_memory::MeasuredLedger;
 pub(super) struct FollowedKaspa {
     pub(super) handle: FollowHandle,
     pub(super) status: Arc<FollowStatus>,
+    /// The directory of the snapshot file. `None`: the UTXO set is not stored.
+    pub(super) ledger_lock: Option<Directory>,
 }
 
 impl RunningLedger for FollowedKaspa {
@@ -36,7 +39,11 @@ impl RunningLedger for FollowedKaspa {
     }
 
     fn stop(self: Box<Self>) -> Result<()> {
-        Ok(self.handle.stop()?)
+        let Self { handle, ledger_lock, .. } = *self;
+        let stopped = handle.stop();
+        // Only now: the end writes the snapshot file, or renames it.
+        drop(ledger_lock);
+        Ok(stopped?)
     }
 }
 
