@@ -82,7 +82,7 @@ impl RestApi for KaspaRest {
             method::GET_TRANSACTION => respond_transaction(context, params, call).await,
             method::GET_CIRCULATING_COINS => respond_text(context, &call).await,
             method::GET_HEALTH => {
-                let position = find_position(context, Commitment::Confirmed);
+                let position = StatePosition::for_status(&context.server.api.chain().status());
                 let mut response = health::respond(context, &call).await?;
                 position.write(response.headers_mut());
                 Ok(response)

@@ -1,6 +1,6 @@
 //! The headers that say which state a response was read from.
 
-use chain_kaspa::ChainReader;
+use chain_kaspa::{ChainReader, ChainStatus};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use kaspa::Hash;
 use ledger::Commitment;
@@ -37,6 +37,10 @@ pub(crate) const OWN_HEADERS: &[OwnHeader] = &[
     OwnHeader {
         name: "Hydrant-Proven-Block",
         doc: "The newest chain block, whose UTXO set is proven by the commitment of its header.",
+    },
+    OwnHeader {
+        name: "Hydrant-Proven-Daa-Score",
+        doc: "The DAA score of the newest proven block.",
     },
     OwnHeader {
         name: "Hydrant-Virtual-State",
@@ -82,6 +86,17 @@ impl StatePosition {
             daa_score: info.daa_score,
             blue_score: info.header.blue_score,
             is_virtual: info.is_virtual,
+            history_from: None,
+        }
+    }
+
+    /// The position of the sink of a status.
+    pub(crate) fn for_status(status: &ChainStatus) -> Self {
+        Self {
+            chain_block: status.sink.hash,
+            daa_score: status.sink.daa_score,
+            blue_score: status.sink.blue_score,
+            is_virtual: false,
             history_from: None,
         }
     }

@@ -103,7 +103,10 @@ impl Comparison {
         loop {
             let expected = ComparableReply::new(request, kaspad.call(encoding, request)?)?;
             let actual = ComparableReply::new(request, hydrant.call(encoding, request)?)?;
-            let name = format!("{}, {encoding:?}", request.name());
+            // Equal errors are in a row of their own: nothing else was compared.
+            let is_error = matches!(expected, ComparableReply::Error(_));
+            let kind = if is_error { ", error of kaspad" } else { "" };
+            let name = format!("{}, {encoding:?}{kind}", request.name());
             if expected == actual {
                 self.count(&name, if repeats == 0 { Outcome::Equal } else { Outcome::Repeated });
                 return Ok(());

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use chain_kaspa::{Chain, DEPTH_DEFAULT, HistoryLimits};
+use chain_kaspa::{Chain, DEPTH_DEFAULT, HistoryLimits, VirtualMode};
 use cpu_time::ThreadTime;
 use kaspa::{BorshServerMessage, ChainReply, Notification};
 use muhash::MuHash;
@@ -41,8 +41,10 @@ pub(crate) fn run(size: &Size) -> Result<()> {
         let into = if nth < DEPTH_DEFAULT { &mut first } else { &mut times };
         add_block(&mut chain, &mut virtual_block, size.verified_transactions, into)?;
     }
-    let counters = chain.status().counters;
-    ensure!(counters.refused == 0, "a block was refused");
+    let status = chain.status();
+    ensure!(status.counters.refused == 0, "a block was refused");
+    // A virtual state that is off costs nothing.
+    ensure!(status.virtual_state.mode == VirtualMode::Exact, "{:?}", status.virtual_state);
     let seconds = size.verified_blocks as f64 / BLOCKS_PER_S;
     let percent = |time: Duration| time.as_secs_f64() / seconds * 100.0;
     let all = times.message + times.virtual_block + times.page + times.chain_block;

@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use kaspa::UtxoChanges;
+use ledger::Commitment;
 use serde_json::json;
 use testkit::kaspa_chain::{DEPTH, address, pay};
 
@@ -40,6 +41,7 @@ async fn each_response_names_its_state_and_what_is_proven() {
             ("hydrant-daa-score", expected_score.as_str()),
             ("hydrant-blue-score", blue_score.as_str()),
             ("hydrant-proven-block", sink.as_str()),
+            ("hydrant-proven-daa-score", daa_score.as_str()),
             ("cache-control", "no-cache"),
         ] {
             assert_eq!(response.header(name), Some(expected), "{path}: {name}");
@@ -103,4 +105,40 @@ async fn an_unknown_transaction_is_not_said_to_be_nonexistent() {
     let none = world.get(&format!("/addresses/{unknown}/full-transactions")).await;
     assert_eq!(none.json(), json!([]));
     assert_eq!(none.header("hydrant-history-from"), Some(first.as_str()));
+}
+
+#[tokio::test]
+async fn every_own_header_of_a_response_is_described() {
+    let mut world = World::new();
+    world.chain.add_block(&[], &[pay(1, 100), pay(1, 1)]);
+    world.chain.publish();
+    let document = world.get_json("/openapi.json").await;
+    let path = "/addresses/{kaspaAddress}/full-transactions-page";
+    let described = &document["paths"][path]["get"]["responses"]["200"]["headers"];
+    let described = described.as_object().expect("headers");
+    let one = address(1).to_string();
+    let response = world.get(&format!("/addresses/{one}/full-transactions-page?limit=1")).await;
+    assert_eq!(response.status, StatusCode::OK);
+    let names = response.headers.keys().map(|name| name.as_str());
+    let own: Vec<&str> = names.filter(|name| name.starts_with("hydrant-")).collect();
+    assert!(own.len() > 5, "{own:?}");
+    for name in own {
+        assert!(described.keys().any(|key| key.eq_ignore_ascii_case(name)), "no {name}");
+    }
+}
+
+#[test]
+fn a_pinned_server_stays_at_one_version() {
+    let mut world = World::new();
+    world.chain.add_block(&[], &[pay(1, 100)]);
+    world.chain.publish();
+    let before = world.chain.sink_hash();
+    let pinned = world.server.pinned();
+    world.chain.add_block(&[], &[pay(2, 1)]);
+    world.chain.publish();
+    let chain = pinned.api.chain();
+    assert_eq!(chain.status().sink.hash, before);
+    assert_eq!(chain.utxos.view(Commitment::Confirmed).meta().hash, before);
+    let history = chain.history();
+    assert_eq!(history.newest_block().map(|block| block.hash), Some(before));
 }

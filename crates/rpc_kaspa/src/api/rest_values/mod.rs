@@ -26,7 +26,11 @@ use super::kaspa_api::KaspaApi;
 pub(super) const METHODS: &[MethodSpec<KaspaApi>] = &[
     MethodSpec::new("restGetBalance", Execution::Inline, balances::get_balance),
     MethodSpec::new("restGetBalances", Execution::Medium, balances::get_balances),
-    MethodSpec::new("restGetUtxos", Execution::Medium, utxos::get_utxos),
+    MethodSpec::new(
+        "restGetUtxos",
+        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: utxos::classify_utxos },
+        utxos::get_utxos,
+    ),
     MethodSpec::new("restGetUtxoPage", Execution::Medium, utxos::get_utxo_page),
     MethodSpec::new(
         "restFindTransactions",

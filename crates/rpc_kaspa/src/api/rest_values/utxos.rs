@@ -2,12 +2,12 @@
 
 use std::vec;
 
-use chain_kaspa::{UtxoScan, View, page_script_utxos};
-use cpu_pool::TimeSlice;
+use chain_kaspa::{UtxoScan, View, page_script_utxos, script_totals};
+use cpu_pool::{Class, TimeSlice};
 use foldhash::HashSet;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::{MethodOutput, MethodResult, StreamState, StreamedResult};
+use jsonrpc::{InlineBudget, MethodOutput, MethodResult, StreamState, StreamedResult};
 use kaspa::{AddressPayload, KaspaAddress};
 use ledger::Commitment;
 use response_cache::RESULT_CHUNK_BYTES;
@@ -22,6 +22,11 @@ use crate::api::utxo_page::{encode_cursor, parse_cursor};
 
 /// UTXOs that are read between two checks of the time slice: some 50 KB.
 const STEP_UTXOS: usize = 128;
+/// UTXOs from which on a list is heavy: some 4 MB, which a slow client does not read within the deadline of the medium
+/// class.
+const HEAVY_UTXOS_MIN: u64 = 10_000;
+/// The most addresses whose UTXOs are counted to classify a list. A list of more addresses is heavy.
+const COUNTED_ADDRESSES_MAX: usize = 64;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -50,6 +55,31 @@ struct UtxoStream {
 struct AddressScan {
     writer: UtxoWriter,
     scan: UtxoScan,
+}
+
+/// Classifies a call of `restGetUtxos` by the length of its list.
+pub(super) fn classify_utxos(
+    api: &KaspaApi,
+    params: Params<'_>,
+    _: &mut InlineBudget,
+) -> Option<Class> {
+    let Ok((addresses,)) = params.parse::<(Vec<String>,)>(1) else { return Some(Class::Medium) };
+    let is_heavy = has_long_list(api, &addresses, HEAVY_UTXOS_MIN);
+    Some(if is_heavy { Class::Heavy } else { Class::Medium })
+}
+
+/// Whether addresses have at least `utxos_min` UTXOs, or are too many to count them. Cost: two lookups for each.
+fn has_long_list(api: &KaspaApi, addresses: &[String], utxos_min: u64) -> bool {
+    if addresses.len() > COUNTED_ADDRESSES_MAX {
+        return true;
+    }
+    // A list with an address that is not valid is refused soon.
+    let Ok(addresses) = read_addresses(api, addresses) else { return false };
+    let view = api.chain.utxos.view(Commitment::Processed);
+    let counts = addresses
+        .iter()
+        .map(|address| script_totals(&view, &address.payload.ledger_address()).count);
+    counts.sum::<u64>() >= utxos_min
 }
 
 /// Runs `restGetUtxos addresses`. The UTXOs of an address that occurs twice are in the list once, as in kaspad.
@@ -133,5 +163,29 @@ impl UtxoStream {
         let address = self.addresses.next()?;
         let scan = UtxoScan::new(address.payload.ledger_address());
         Some(AddressScan { writer: UtxoWriter::new(address), scan })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kaspa::Network;
+    use testkit::kaspa_chain::{TestChain, address, pay};
+
+    use super::*;
+
+    #[test]
+    fn a_list_is_long_by_its_utxos_or_its_addresses() {
+        let mut chain = TestChain::new(Vec::new());
+        chain.add_block(&[], &[pay(1, 5), pay(1, 6), pay(2, 7)]);
+        chain.publish();
+        let api = KaspaApi::new(chain.chain.reader(), Network::Simnet);
+        let one = address(1).to_string();
+        let both = [one.clone(), address(2).to_string()];
+        assert!(has_long_list(&api, &both, 3));
+        assert!(!has_long_list(&api, &both, 4));
+        assert!(!has_long_list(&api, std::slice::from_ref(&one), 3));
+        assert!(!has_long_list(&api, &["kaspasim:q".to_owned()], 0), "refused");
+        assert!(!has_long_list(&api, &vec![one.clone(); COUNTED_ADDRESSES_MAX], u64::MAX));
+        assert!(has_long_list(&api, &vec![one; COUNTED_ADDRESSES_MAX + 1], u64::MAX));
     }
 }
