@@ -560,7 +560,7 @@ mod tests {
         assert!(table.retain(&address(31)).is_ok());
         assert_eq!(table.retain(&address(32)), full);
         // An id that is released can be allocated again after two epochs.
-        [3, 3, 4, 5].map(|n| table.release(AddressId(n)));
+        [3, 3, 4, 5].into_iter().for_each(|n| table.release(AddressId(n)));
         assert_eq!(table.retain_for_client(&address(33)), full);
         (0..4).for_each(|_| drop(table.epoch()));
         assert!(table.retain_for_client(&address(33)).is_ok());
