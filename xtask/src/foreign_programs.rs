@@ -19,6 +19,8 @@ const TOOLS_DIR: &str = "HYDRANT_TOOLS";
 const TOOLS_CACHE: &str = ".cache/hydrant-tools";
 /// The environment variable that overrides the file of the browser.
 const BROWSER: &str = "HYDRANT_CHROMIUM";
+/// The environment variable that names a kaspad 2.1.0.
+const KASPAD: &str = "HYDRANT_KASPAD";
 /// The minor version of Go 1 that `clients/go/go.mod` requires: the one of Debian 12.
 const GO_MINOR_MIN: u32 = 19;
 
@@ -49,6 +51,7 @@ pub(crate) fn find_program(name: &str) -> Result<Option<PathBuf>> {
     match name {
         "chromium" => Ok(find_browser()),
         "go" => find_go(),
+        "kaspad" => Ok(find_kaspad()),
         program => find_tool(program),
     }
 }
@@ -95,6 +98,11 @@ fn find_browser() -> Option<PathBuf> {
     let on_path = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
     let named = std::env::var_os(BROWSER).map(PathBuf::from);
     named.into_iter().chain(on_path).find(|file| file.is_file())
+}
+
+/// Returns the kaspad that is named. Others may have any version.
+fn find_kaspad() -> Option<PathBuf> {
+    std::env::var_os(KASPAD).map(PathBuf::from).filter(|file| file.is_file())
 }
 
 /// Returns the command of a Go that is new enough.

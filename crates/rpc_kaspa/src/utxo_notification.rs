@@ -56,6 +56,10 @@ pub(crate) fn publish_utxos(server: &Arc<KaspaServer>, steps: &[BlockStep<Ledger
     let mut utxos: Vec<ChangedUtxo<'_>> = net.added_utxos().collect();
     let added_len = utxos.len();
     utxos.extend(net.removed_utxos());
+    if utxos.is_empty() {
+        // Only the virtual DAA score has changed.
+        return;
+    }
     let moved = MovedUtxos { utxos, added_len };
     for encoding in Encoding::ALL {
         moved.publish(server, encoding, last.number);

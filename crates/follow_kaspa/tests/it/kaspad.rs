@@ -145,7 +145,7 @@ impl Kaspad {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs kaspad (HYDRANT_KASPAD)"]
+#[ignore = "needs kaspad"]
 async fn a_real_kaspad_is_followed() {
     let mut kaspad = Kaspad::start().await;
     // The last block has a sibling: a quiet chain with two tips becomes exact without another block.
