@@ -1,10 +1,10 @@
 //! The flows of unmodified Kaspa clients against `hydrant follow-kaspa`, in front of a model of kaspad: each in its
 //! ecosystem's own test runner, with one node each.
 //!
-//! A flow mines through the node, compares the node with its upstream, and has the node restarted by a line to a port of
-//! this test. So the same flows run in front of a real kaspad: `HYDRANT_KASPAD_PORTS` has the addresses of its wRPC in
-//! Borsh and in JSON, with a comma between them, and `HYDRANT_COINBASE_MATURITY` the DAA scores after which it lets a coinbase
-//! be spent. Its chain must not pay the flows' keys yet.
+//! A flow mines through the node, compares the node with its upstream, and has the node restarted by a line to a port
+//! of this test. So the same flows run in front of a real kaspad: `HYDRANT_KASPAD_PORTS` has the addresses of its wRPC
+//! in Borsh and in JSON, with a comma between them, and `HYDRANT_COINBASE_MATURITY` the DAA scores after which it lets
+//! a coinbase be spent. Its chain must not pay the flows' keys yet.
 //! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path.
 
 use std::env;
