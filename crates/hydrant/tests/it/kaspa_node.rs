@@ -135,7 +135,7 @@ async fn read_notification(client: &mut WrpcClient, scope: &str) -> Result<Value
 
 /// Calls a method of Hydrant's own JSON-RPC. The client blocks, and has a runtime of its own.
 fn call_own(rpc: SocketAddr, method: &str, params: Value) -> Result<Value> {
-    tokio::task::block_in_place(|| Ok(JsonRpcClient::open(rpc)?.call(method, params)?))
+    tokio::task::block_in_place(|| JsonRpcClient::open(rpc)?.call(method, params))
 }
 
 async fn read_until_end(client: &mut WrpcClient) {
