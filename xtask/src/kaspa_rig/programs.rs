@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::kaspa_rig::options::Options;
 use crate::rig::build::{build_hydrant, find_or_build, missing_packages};
@@ -32,7 +33,10 @@ pub(crate) struct Programs {
 pub(crate) fn find_programs(options: &Options) -> Result<Programs> {
     let kaspad = find_or_build(&options.kaspad, || build_kaspad(&options.dir))?;
     let hydrant = find_or_build(&options.hydrant, build_hydrant)?;
-    let version = Cmd::new(&kaspad.to_string_lossy()).args(["--version"]).output()?;
+    // It prints the version, and ends with 1.
+    let output = Command::new(&kaspad).arg("--version").output();
+    let output = output.with_context(|| format!("start {}", kaspad.display()))?;
+    let version = String::from_utf8_lossy(&output.stdout);
     ensure!(
         version.trim().ends_with(KASPAD_VERSION),
         "{} is {}, not {KASPAD_VERSION}",
