@@ -10,6 +10,7 @@
 mod age;
 mod headings;
 pub(crate) mod markers;
+mod memory_latency;
 pub(crate) mod result_page;
 pub(crate) mod summary;
 
@@ -198,10 +199,11 @@ pub(crate) fn provenance() -> Result<String> {
     let kernel = Cmd::new("uname").args(["-sr"]).output()?;
     let cores = std::thread::available_parallelism()?;
     Ok(format!(
-        "Commit {}{edited}; {cores} cores of {}, {}; {}, {}.",
+        "Commit {}{edited}; {cores} cores of {}, {}, {} ns for a random read; {}, {}.",
         commit.trim(),
         first_value("/proc/cpuinfo", "model name").unwrap_or_else(|| "an unknown CPU".to_owned()),
         memory().unwrap_or_else(|| "unknown memory".to_owned()),
+        memory_latency::memory_latency().as_nanos(),
         kernel.trim(),
         rustc.trim()
     ))

@@ -16,6 +16,9 @@ use solana_account::ReadableAccount;
 
 use crate::convert::WrittenAccount;
 
+/// Maximum time that deferred work waits for a child, or for the checks of a bank.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
 /// Maximum number of former versions that are freed later.
 const RETIRED_MAX: usize = 3;
 
@@ -45,6 +48,14 @@ impl DeferredWork {
     /// Ends the wait: the child of the newest bank was created.
     pub(crate) fn end_wait(&mut self) {
         self.waits_for_child = false;
+    }
+
+    /// Whether there is work that waits no longer. With `is_checking`, the result of a bank's checks is about to come,
+    /// and a confirmation with it.
+    pub(crate) fn is_due(&self, now: Duration, is_checking: bool) -> bool {
+        let Some(since) = self.since else { return false };
+        let waits = self.waits_for_child || is_checking;
+        !waits || now.saturating_sub(since) >= WAIT_MAX
     }
 
     pub(crate) fn push_root(&mut self, bank: BlockId, now: Duration) {
@@ -84,5 +95,26 @@ impl DeferredWork {
     /// Whether no limit of history waits to be enforced.
     pub(crate) fn is_within_limits(&self) -> bool {
         !self.has_limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_waits_for_the_child_and_for_checks_but_not_for_long() {
+        let added = Duration::from_secs(1);
+        let root = BlockId { slot: 1, version: 0 };
+        let mut deferred = DeferredWork::default();
+        assert!(!deferred.is_due(added, false), "there is none");
+        deferred.wait_for_child();
+        deferred.push_root(root, added);
+        assert!(!deferred.is_due(added, false));
+        deferred.end_wait();
+        assert!(!deferred.is_due(added, true));
+        assert!(deferred.is_due(added, false));
+        assert!(!deferred.is_due(added + WAIT_MAX - Duration::from_nanos(1), true));
+        assert!(deferred.is_due(added + WAIT_MAX, true));
     }
 }

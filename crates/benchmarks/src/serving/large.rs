@@ -17,11 +17,15 @@ use crate::threshold;
 const GROWTH_MB_MAX: f64 = 64.0;
 const STOPS_MS_MAX: f64 = 50.0;
 
-/// How often the process is sampled.
+/// How often resident memory is read.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long the server is observed after a client has disconnected.
-const SAMPLES_AFTER: usize = 120;
+/// How often the CPU time is read after a client has disconnected. A response that is computed uses a core all the time.
+/// In an interval of 5 ms, a task that a node runs each 100 ms is enough to look busy.
+const CPU_INTERVAL: Duration = Duration::from_millis(25);
+
+/// How long the server is observed then, in intervals.
+const INTERVALS: usize = 24;
 
 /// A server that uses less CPU time in an interval is idle: sampling takes some, too.
 const IDLE_SHARE: f64 = 0.15;
@@ -77,8 +81,8 @@ fn leaving(server: &Server, rpc: SocketAddr, request: &[u8]) -> Result<f64> {
     let mut last_busy = 0.0;
     let mut before = server.process().threads_cpu_time()?;
     let mut at = left.elapsed();
-    for _ in 0..SAMPLES_AFTER {
-        sleep_for(SAMPLE_INTERVAL);
+    for _ in 0..INTERVALS {
+        sleep_for(CPU_INTERVAL);
         let after = server.process().threads_cpu_time()?;
         let until = left.elapsed();
         let share = after.saturating_sub(before).as_secs_f64() / (until - at).as_secs_f64();

@@ -90,7 +90,9 @@ fn a_bank_above_a_refused_archive_is_not_approved_when_its_hash_is_right() {
 #[test]
 fn a_checked_bank_above_an_archive_proves_the_archive() {
     let mut verification = above_archive();
+    assert!(verification.is_checking());
     verification.record_checked(&CHECKED);
+    assert!(!verification.is_checking());
     assert_eq!(verification.pop_decision(), Some(Decision::Approve(CHILD)));
     assert_eq!((verification.end_jump(), hard_forks(&verification)), (None, 1));
 }

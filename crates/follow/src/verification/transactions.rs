@@ -46,6 +46,11 @@ impl Verification {
         self.unchecked.all.len()
     }
 
+    /// Whether checks of a bank run that may confirm it.
+    pub(crate) fn is_checking(&self) -> bool {
+        self.unchecked.all.len() > self.unchecked.faulty.len()
+    }
+
     /// Whether the transactions of a bank, or of an ancestor, are not checked.
     pub(super) fn awaits_transactions(&self, bank: BlockId) -> bool {
         self.is_above_any(bank, &self.unchecked.all)

@@ -2,28 +2,25 @@
 //! versions.
 //! Another thread frees the versions ([`FreeThread`](crate::free_thread::FreeThread)).
 //!
-//! In: deferred work. Out: the deferred effects and events, in their original order, after the newest bank has a child.
-//! The child's SlotHashes confirms the bank, so deferred work must not run before it.
-//! Bounds: it waits [`WAIT_MAX`], until the next update or the next tick; [`ROOTS_MAX`] roots.
+//! In: deferred work. Out: the deferred effects and events, in their original order, after the newest bank has a child and
+//! the transactions of all banks are checked. The child's SlotHashes and the checks confirm the bank, so deferred work must
+//! not run before them.
+//! Bounds: it waits for a time ([`DeferredWork::is_due`]), until the next update or the next tick; [`ROOTS_MAX`] roots.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Writer;
 use crate::deferred::DeferredWork;
 use crate::error::FollowError;
 
-/// Maximum time that deferred work waits for the child of the newest bank.
-const WAIT_MAX: Duration = Duration::from_millis(50);
-
 /// Maximum number of deferred roots.
 const ROOTS_MAX: usize = 16;
 
 impl Writer {
-    /// Runs deferred work unless it still waits for the child bank.
+    /// Runs deferred work unless it still waits for the child bank, or for the checks of a bank.
     pub(super) fn run_deferred_if_due(&mut self, now: Instant) -> Result<(), FollowError> {
-        let Some(since) = self.deferred.since else { return Ok(()) };
-        let waited = now.saturating_duration_since(self.started).saturating_sub(since);
-        if self.deferred.waits_for_child && waited < WAIT_MAX {
+        let since_start = now.saturating_duration_since(self.started);
+        if !self.deferred.is_due(since_start, self.verification.is_checking()) {
             return Ok(());
         }
         self.run_deferred()
