@@ -31,7 +31,7 @@ use crate::virtual_state::{VirtualMode, VirtualState};
 pub struct Chain {
     pub(crate) depth_max: usize,
     pub(crate) ledger: Ledger,
-    reader: Reader,
+    pub(crate) reader: Reader,
     pub(crate) window: ChainWindow,
     pub(crate) history: History,
     pub(crate) virtual_state: VirtualState,

@@ -290,6 +290,7 @@ impl Collector for FollowStatus {
             ("too_deep_reorganization", count(too_deep)),
             ("template_match", chain.virtual_state.matches),
             ("template_mismatch", chain.virtual_state.mismatches),
+            ("template_incomplete", chain.virtual_state.incomplete),
             ("lost_message", chain.virtual_state.losses),
         ] {
             family.put(&[("event", event)], value);
