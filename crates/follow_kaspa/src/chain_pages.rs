@@ -67,7 +67,8 @@ impl Session<'_> {
         loop {
             let error = match self.request_page(start).await? {
                 PageReply::Page(structure) => {
-                    let apply = |reply| WriterMessage::ApplyPage { start, structure, reply };
+                    let page = self.context.writer.count_page(structure);
+                    let apply = |reply| WriterMessage::ApplyPage { start, page, reply };
                     return self.context.writer.request(apply).await?;
                 }
                 PageReply::Unsendable => return self.apply_in_pieces(start).await,

@@ -9,6 +9,7 @@ use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
 
 use crate::agreement::Agreement;
+use crate::writer_queue::QueueUsage;
 
 /// A block of a source that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,7 @@ pub struct Mismatch {
 /// The progress of a follower. Threads share it.
 pub struct FollowStatus {
     chain: ChainReader,
+    queue: Arc<QueueUsage>,
     is_connected: AtomicBool,
     is_caught_up: AtomicBool,
     is_source_synced: AtomicBool,
@@ -58,9 +60,10 @@ struct StatusTexts {
 }
 
 impl FollowStatus {
-    pub(crate) fn new(chain: ChainReader) -> Self {
+    pub(crate) fn new(chain: ChainReader, queue: Arc<QueueUsage>) -> Self {
         Self {
             chain,
+            queue,
             is_connected: AtomicBool::new(false),
             is_caught_up: AtomicBool::new(false),
             is_source_synced: AtomicBool::new(false),
@@ -220,7 +223,11 @@ impl FollowStatus {
 
 impl Collector for FollowStatus {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        vec![("kaspa_history", self.chain.history().bytes() as u64)]
+        vec![
+            ("kaspa_history", self.chain.history().bytes() as u64),
+            ("kaspa_writer_queue", self.queue.queue_bytes() as u64),
+            ("kaspa_page", self.queue.page_bytes() as u64),
+        ]
     }
 
     fn write(&self, out: &mut Exposition) {

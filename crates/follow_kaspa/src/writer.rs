@@ -127,8 +127,9 @@ impl Writer {
                 // Not shown before the session has something newer.
                 self.chain.change_source();
             }
-            WriterMessage::ApplyPage { start, structure, reply } => {
-                let applied = self.apply_page(start, &structure);
+            WriterMessage::ApplyPage { start, page, reply } => {
+                let applied = self.apply_page(start, page.structure());
+                drop(page);
                 self.send_result(applied, reply)?;
             }
             WriterMessage::ApplyBlock { fork, block, reply } => {
