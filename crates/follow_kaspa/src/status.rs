@@ -102,18 +102,18 @@ impl FollowStatus {
         self.texts.lock().mismatch.clone()
     }
 
-    /// Returns why nothing newer than [`Self::proven`] is served. `None` while a source is followed.
+    /// Returns why nothing newer than [`Self::proven`] is served, as anyone may read it: without the addresses of sources,
+    /// and without the errors of their connections. `None` while a source is followed.
     pub fn problem(&self) -> Option<String> {
         let texts = self.texts.lock();
-        if let Some(Mismatch { server, block, reason }) = &texts.mismatch {
-            return Some(format!("{server}: block {block} is refused: {reason}"));
+        if let Some(Mismatch { block, reason, .. }) = &texts.mismatch {
+            return Some(format!("block {block} of a source is refused: {reason}"));
         }
         if let Some(halt) = &texts.halt {
             return Some(halt.clone());
         }
         if !self.is_connected() {
-            let last = texts.last_session_end.as_deref().unwrap_or("not connected yet");
-            return Some(format!("no source is connected: {last}"));
+            return Some("no source is connected".to_owned());
         }
         (!self.is_caught_up())
             .then(|| "the chain has not reached the sink of its source".to_owned())
