@@ -330,6 +330,12 @@ async fn api_keys_are_needed_on_the_ports_of_wrpc() -> Result<()> {
         assert_eq!(upgrade(port, &format!("/{key}"), "")?, "HTTP/1.1 101");
         assert_eq!(upgrade(port, &format!("/?api-key={key}"), "")?, "HTTP/1.1 101");
     }
+    // The resolver's route needs none. Below a key it returns a URL with that key.
+    for prefix in [String::new(), format!("/{key}")] {
+        let found = get(node.borsh, &format!("{prefix}/v2/kaspa/simnet/any/wrpc/json"))?;
+        let url = format!("\"ws://127.0.0.1:{}{prefix}\"", node.json.port());
+        ensure!(found.starts_with("HTTP/1.1 200 ") && found.contains(&url), "{found}");
+    }
     Ok(())
 }
 
