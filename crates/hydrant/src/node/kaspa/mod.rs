@@ -206,7 +206,8 @@ fn wrpc_config(config: &NodeConfig, chain: &KaspaConfig) -> websocket::Config {
     wrpc
 }
 
-/// The HTTP servers of the bound ports, which share connections' limits, TLS and drain.
+/// The HTTP servers of the bound ports, which share connections' limits, TLS and drain. Without the port of JSON-RPC
+/// nothing polls the slots of `Health`: a node of Kaspa has no clock of slots, and sets its health itself.
 fn http_servers(
     config: &NodeConfig,
     bound: BoundKaspaPorts,
