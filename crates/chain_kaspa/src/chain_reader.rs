@@ -55,7 +55,7 @@ impl ChainReader {
     /// Whether the UTXO sets, the history and the status have the same sink. They are published one after the other.
     fn has_one_sink(&self) -> bool {
         let sink = self.utxos.view(Commitment::Confirmed).meta().hash;
-        // Before the first block after the start there is no history.
+        // The history is empty before the first block after the start.
         let newest = self.history().newest_block().map(|block| block.hash);
         newest.is_none_or(|hash| hash == sink) && self.status().sink.hash == sink
     }

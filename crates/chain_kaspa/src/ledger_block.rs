@@ -89,7 +89,7 @@ impl ChainWindow {
         Ok(rest.checked_sub(1).map_or(&self.root, |last| &self.above[last]))
     }
 
-    /// Returns the newest blocks.
+    /// Iterates over the newest blocks, the lowest first.
     pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &ChainBlock> {
         self.above.range(self.above.len().saturating_sub(count)..)
     }

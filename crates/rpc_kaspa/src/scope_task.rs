@@ -353,7 +353,7 @@ fn finish_addition(call: Call, owner: SetOwner, result: &SetChangeResult) -> Ste
     }
 }
 
-/// Starts a set, which is the client's subscription from then on.
+/// Starts a set, which becomes the client's subscription.
 fn start_set(call: Call, activation: Activation) -> StepOutput<ScopeTask> {
     let before = call.session.state.subscriptions.lock().utxos;
     let UtxoSubscription::All(all) = before else {

@@ -121,7 +121,7 @@ impl MeasuredChain {
         self.chain_ms.clear();
         self.root_us.clear();
         ensure!(self.chain.usage().unrooted_blocks >= self.depth, "the chain has its depth");
-        // A toy may fit into what the allocator retained.
+        // A toy may fit into memory that the allocator retained.
         ensure!(bytes > 0 || size.is_toy, "the process did not grow by {records} records");
         Ok(bytes as f64 / records as f64)
     }

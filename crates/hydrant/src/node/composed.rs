@@ -36,7 +36,7 @@ pub(crate) struct ComposedNode {
 /// A report of the administration.
 pub(crate) struct NodeReport {
     pub(crate) name: &'static str,
-    /// Returns the report.
+    /// Returns the newest state of the report.
     pub(crate) make: Box<dyn Fn() -> Value + Send + Sync>,
 }
 

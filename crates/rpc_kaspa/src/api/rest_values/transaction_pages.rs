@@ -2,7 +2,7 @@
 //!
 //! Input: the number of transactions before the page, or the position that the page before ended at. With the number,
 //! transactions that are accepted meanwhile move others to the next page. With the position, none is on two pages.
-//! Shape: the transactions before the page are read as well, in steps: each may have thousands of outputs, all of which
+//! Shape: the transactions before the page are read as well, in steps: each may have thousands of outputs, and all of them
 //! are compared with the address.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Writes a transaction of the history as JSON, in parts: a miner can make one with thousands of inputs, each of which
-//! spends a script of 10,000 bytes.
+//! Writes a transaction of the history as JSON, in parts: a miner can make one with thousands of inputs that spend scripts
+//! of 10,000 bytes each.
 //!
 //! Bounds: a part has at most one input or output more than a chunk of a streamed result.
 //! `mass` is null: the messages that the chain is made from have the storage mass only. `block_hash` is a list of one:
@@ -55,7 +55,7 @@ pub(super) struct TransactionWriter {
 /// The part that is written next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
-    /// The members that are no lists.
+    /// The members before the two lists.
     #[default]
     Head,
     /// The inputs, from this one on.
@@ -197,14 +197,15 @@ impl MemberWriter<'_> {
 /// Appends one element of a list that is a member of an object.
 struct ListWriter<'a> {
     name: &'static str,
-    /// The index of the element.
+    /// The index of the element in the list.
     at: usize,
     len: usize,
     out: &'a mut Vec<u8>,
 }
 
 impl ListWriter<'_> {
-    /// Appends what comes before the element. False if there is no list: the options do not name it, or it is null.
+    /// Appends the name of the list, or the comma before the element. False if the list has no elements to write: the
+    /// options do not name it, or it is null.
     fn begin(
         &mut self,
         options: &TransactionOptions,

@@ -37,7 +37,7 @@ struct TransactionStream {
     has_elements: bool,
 }
 
-/// Writes one transaction.
+/// Writes the transaction of one id.
 struct SingleTransaction {
     reader: TransactionReader,
     current: CurrentTransaction,
