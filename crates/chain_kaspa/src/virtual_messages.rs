@@ -88,8 +88,8 @@ impl Chain {
     ///
     /// A transaction is left out if an earlier one spends the same output, or if an output that it spends is not known: a
     /// block in its own encoding does not say which script an input spends. Outputs are searched in the history, and in
-    /// a set of up to [`READ_UTXOS_MAX`] UTXOs, as far as it is published. Returns the number of transactions that are left
-    /// out. `None` if the first block is not the sink.
+    /// the published set if it has at most a million UTXOs. Returns the number of transactions that are left out. `None`
+    /// if the first block is not the sink.
     pub fn seed_virtual(&mut self, merged: &[Block], virtual_daa_score: u64) -> Option<usize> {
         let sink = self.window.sink();
         let sink_block = merged.first()?;
