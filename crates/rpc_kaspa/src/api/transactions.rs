@@ -75,8 +75,10 @@ pub(super) fn get_transaction(api: &KaspaApi, params: Params<'_>) -> MethodResul
     let (id,): (String,) = params.parse(1)?;
     let id = Hash::from_hex(&id);
     let id = id.map_err(|error| RpcError::invalid_params(format!("Invalid params: {error}")))?;
-    let view = api.chain.utxos.view(Commitment::Confirmed);
-    let history = api.chain.history();
+    // The position is the newest block of the history.
+    let chain = api.chain.pin();
+    let view = chain.utxos.view(Commitment::Confirmed);
+    let history = chain.history();
     let found = history.transaction(&id);
     let value = found.map(|found| AcceptedTransaction::new(&found, api.prefix()));
     MethodOutput::json(&Positioned { position: Position::new(view.meta()), value })
@@ -89,8 +91,10 @@ pub(super) fn get_transactions(api: &KaspaApi, params: Params<'_>) -> MethodResu
     let PageOptions { limit, before } = options.unwrap_or_default();
     let entries = page_entries(limit)?;
     let before = before.map(|before| parse_position("before", &before)).transpose()?;
-    let view = api.chain.utxos.view(Commitment::Confirmed);
-    let history = api.chain.history();
+    // The position is the newest block of the history.
+    let chain = api.chain.pin();
+    let view = chain.utxos.view(Commitment::Confirmed);
+    let history = chain.history();
     let mut page = history.script_transactions(&address.payload.ledger_address(), before, entries);
     limit_parts(&mut page);
     let to_json = |found: &HistoryTransaction<'_>| AcceptedTransaction::new(found, api.prefix());
