@@ -1,7 +1,7 @@
 //! The start below a reorganization that is deeper than the chain retains: the program starts again within its process.
 //!
-//! In: the error of a node that has stopped. Out: a new program with the same arguments, environment and process id. It
-//! loads the snapshot file that the follower has prepared.
+//! In: the error of a node that has stopped. Out: a new program with the same arguments, environment and process id, but
+//! without `--reset`. It loads the snapshot file that the follower has prepared.
 //! Why not a second ledger in the running program: addresses have other ids in it, so all connections, caches and servers
 //! would be made again in any case, and for a time the memory would have both ledgers.
 //! Not here: a service manager that is notified. It counts starts and limits their time, and a new program within a service
@@ -18,6 +18,9 @@ use kaspa::Hash;
 use crate::console::print_stderr;
 use crate::node::NodeError;
 use crate::service_manager::ServiceManager;
+
+/// The flag that would remove the snapshot file.
+const RESET: &str = "--reset";
 
 /// Ends the command with the result of its node, or starts the program again if the chain has to.
 pub(super) fn end_or_restart(served: Result<(), NodeError>) -> Result<()> {
@@ -46,7 +49,8 @@ fn restart_program(block: Hash) -> Result<()> {
         "hydrant: the chain was reorganized below its final block; starts again from block {block}"
     ));
     let program = std::env::current_exe().context("this program's file")?;
-    let err = Command::new(program).args(std::env::args_os().skip(1)).exec();
+    let args = std::env::args_os().skip(1).filter(|arg| arg != RESET);
+    let err = Command::new(program).args(args).exec();
     Err(err).context("start the program again; fix: start the node again")
 }
 
