@@ -75,6 +75,8 @@ struct KaspaRig {
     subscribers: Vec<Subscriber>,
     comparison: Comparison,
     comparisons: u64,
+    /// Comparisons after a reorganization that were left out, because Hydrant was not level in time.
+    skipped_comparisons: u64,
     depths: Depths,
     /// The reorganizations that were made, by their depth.
     reorganizations: BTreeMap<usize, u64>,
@@ -134,6 +136,7 @@ impl KaspaRig {
             subscribers,
             comparison: Comparison::default(),
             comparisons: 0,
+            skipped_comparisons: 0,
             depths: Depths::default(),
             reorganizations: BTreeMap::new(),
             faults,
@@ -203,6 +206,8 @@ impl KaspaRig {
         if self.nodes.wait_until_level(TIPS_TIMEOUT)? {
             let state = self.nodes.state()?;
             self.compare(&state)?;
+        } else {
+            self.skipped_comparisons += 1;
         }
         self.nodes.miner.mine(1)?;
         self.settle_and_compare()
@@ -331,7 +336,10 @@ impl KaspaRig {
             // A Hydrant that has ended has no counters; the verdict then says so.
             hydrant: self.nodes.hydrant.counters().unwrap_or_default(),
             comparisons: self.comparisons,
+            skipped_comparisons: self.skipped_comparisons,
+            completing_blocks: self.nodes.completing_blocks,
             faults: self.faults.count(),
+            missing_faults: self.faults.missing(),
             reorganizations: self.reorganizations.clone(),
             streams: streams.collect::<Result<_>>()?,
         })

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use kaspa::{ChainChange, Hash, KaspaRecord};
+use kaspa::{ChainChange, Hash, KaspaRecord, Outpoint, UtxoEntry};
 use ledger::{BlockId, Commitment};
 use query::{LedgerError, LedgerUsage, Retired};
 
@@ -31,7 +31,7 @@ use crate::virtual_state::{VirtualMode, VirtualState};
 pub struct Chain {
     pub(crate) depth_max: usize,
     pub(crate) ledger: Ledger,
-    reader: Reader,
+    pub(crate) reader: Reader,
     pub(crate) window: ChainWindow,
     pub(crate) history: History,
     pub(crate) virtual_state: VirtualState,
@@ -127,6 +127,13 @@ impl Chain {
     /// Returns the newest block that no reorganization may remove.
     pub fn root(&self) -> ChainPoint {
         chain_point(self.window.root())
+    }
+
+    /// Returns the outputs that the newest blocks spend: the set below these blocks has them, unless one of them created
+    /// it, and the sink's set does not. A block of another branch may spend them.
+    pub fn outputs_spent_by_newest(&self, blocks: usize) -> Vec<(Outpoint, UtxoEntry)> {
+        let spent = self.window.newest(blocks).flat_map(|chain| chain.block.changes.spent_utxos());
+        spent.map(|spent| (spent.utxo.outpoint(), spent.utxo.to_entry())).collect()
     }
 
     /// Returns the block that was refused last, until the source is changed.

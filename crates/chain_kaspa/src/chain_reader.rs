@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use ledger::Commitment;
 
 use crate::block_info::Reader;
 use crate::history::HistorySnapshot;
 use crate::status::ChainStatus;
+
+/// Attempts to load parts of one publication: the writer may be between two of its stores, which takes microseconds.
+const PIN_ATTEMPTS_MAX: usize = 8;
 
 /// The readers' access to a chain. Cheap to clone, usable from any thread, never waits for the writer.
 #[derive(Clone)]
@@ -27,14 +31,33 @@ impl ChainReader {
     }
 
     /// Returns a reader that stays at the UTXO sets, the history and the status that are the newest now: for several reads
-    /// of one version. The history and the status may be those of the publication before or after that of the UTXO sets.
+    /// of one version. All have the same sink, unless the writer publishes one sink after another meanwhile.
     #[must_use]
     pub fn pin(&self) -> Self {
+        let mut pinned = self.load();
+        for _ in 1..PIN_ATTEMPTS_MAX {
+            if pinned.has_one_sink() {
+                break;
+            }
+            pinned = self.load();
+        }
+        pinned
+    }
+
+    fn load(&self) -> Self {
         Self {
             utxos: self.utxos.pin(),
             history: Arc::new(ArcSwap::new(self.history.load_full())),
             status: Arc::new(ArcSwap::new(self.status.load_full())),
         }
+    }
+
+    /// Whether the UTXO sets, the history and the status have the same sink. They are published one after the other.
+    fn has_one_sink(&self) -> bool {
+        let sink = self.utxos.view(Commitment::Confirmed).meta().hash;
+        // The history is empty before the first block after the start.
+        let newest = self.history().newest_block().map(|block| block.hash);
+        newest.is_none_or(|hash| hash == sink) && self.status().sink.hash == sink
     }
 
     /// Returns the recent transactions of the selected chain. Cost: a reference count.

@@ -89,6 +89,11 @@ impl ChainWindow {
         Ok(rest.checked_sub(1).map_or(&self.root, |last| &self.above[last]))
     }
 
+    /// Iterates over the newest blocks, the lowest first.
+    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &ChainBlock> {
+        self.above.range(self.above.len().saturating_sub(count)..)
+    }
+
     /// Removes the newest blocks and returns them, the highest first.
     pub(crate) fn remove_newest(&mut self, count: usize) -> Vec<ChainBlock> {
         let rest = self.above.len().saturating_sub(count);

@@ -1,14 +1,27 @@
 //! Messages of the source about its virtual block.
 
 use foldhash::{HashMap, HashSet};
-use kaspa::{Block, BlockTemplate, Outpoint, StoredUtxo, Transaction, UtxoChanges};
+use kaspa::{Block, BlockTemplate, Hash, Outpoint, StoredUtxo, Transaction, UtxoChanges};
+use ledger::Commitment;
 
 use crate::chain::Chain;
 use crate::history::HistorySnapshot;
 use crate::overlay::Differences;
 use crate::records::find_utxo;
 use crate::script_utxo::ScriptUtxo;
+use crate::script_utxos::all_utxos;
 use crate::virtual_state::{TemplateCheck, VirtualMode};
+
+/// The most UTXOs of a set that is read for outputs that the history does not have: some 0.2 s of the writer. On a larger
+/// network blocks follow each other, and the next ones complete the virtual state.
+const READ_UTXOS_MAX: u64 = 1_000_000;
+
+/// The outputs that transactions of the virtual block may spend.
+struct KnownOutputs<'a> {
+    history: &'a HistorySnapshot,
+    /// Outputs of the sink's set that are older than the history.
+    older: HashMap<Outpoint, ScriptUtxo>,
+}
 
 /// The effect of the transactions that the virtual block accepts, as far as it is known.
 struct AcceptedEffects {
@@ -73,9 +86,10 @@ impl Chain {
     /// comes first, and the others in the order of acceptance. A block template shows whether that is all of it. Messages
     /// continue from there.
     ///
-    /// A transaction is left out if an earlier one spends the same output, or if the history does not have an output that
-    /// it spends: a block in its own encoding does not say which script an input spends. Returns their number. `None` if
-    /// the first block is not the sink.
+    /// A transaction is left out if an earlier one spends the same output, or if an output that it spends is not known: a
+    /// block in its own encoding does not say which script an input spends. Outputs are searched in the history, and in
+    /// the published set if it has at most a million UTXOs. Returns the number of transactions that are left out. `None`
+    /// if the first block is not the sink.
     pub fn seed_virtual(&mut self, merged: &[Block], virtual_daa_score: u64) -> Option<usize> {
         let sink = self.window.sink();
         let sink_block = merged.first()?;
@@ -89,20 +103,53 @@ impl Chain {
             unknown: 0,
         };
         let sink_id = sink.block.id;
+        let older = self.find_older_outputs(merged);
         let Self { ledger, virtual_state, history, .. } = self;
+        let outputs = KnownOutputs { history: history.newest(), older };
         let in_chain = |utxo: &ScriptUtxo| find_utxo(ledger, sink_id, utxo);
         for block in merged {
             // Of the rewards only that of the sink is accepted.
             let is_sink = block.hash == sink_block.hash;
             let transactions = block.transactions.iter();
             for transaction in transactions.filter(|it| is_sink || !it.is_coinbase()) {
-                effects.accept(transaction, virtual_daa_score, history.newest(), &in_chain);
+                effects.accept(transaction, virtual_daa_score, &outputs, &in_chain);
             }
         }
         let AcceptedEffects { mut differences, created, unknown, .. } = effects;
         differences.added.extend(created.into_values());
         virtual_state.set_differences(&differences, virtual_daa_score, &in_chain);
         Some(unknown)
+    }
+
+    /// Finds the outputs that these blocks spend and that the history does not have: after a start from a snapshot it has
+    /// only newer transactions. Cost: a pass over the sink's set, if there is such an output.
+    fn find_older_outputs(&self, merged: &[Block]) -> HashMap<Outpoint, ScriptUtxo> {
+        let mut found = HashMap::default();
+        let sink = &self.window.sink().block.info;
+        let history = self.history.newest();
+        let transactions = || merged.iter().flat_map(|block| &block.transactions);
+        let own_ids: HashSet<Hash> = transactions().map(Transaction::id).collect();
+        let inputs = transactions().flat_map(|transaction| &transaction.inputs);
+        let outpoints = inputs.map(|input| input.previous_outpoint);
+        let is_older = |outpoint: &Outpoint| {
+            let id = &outpoint.transaction_id;
+            !own_ids.contains(id) && history.transaction(id).is_none()
+        };
+        let mut missing: HashSet<Outpoint> = outpoints.filter(is_older).collect();
+        let view = self.reader.view(Commitment::Confirmed);
+        let can_read = sink.supply.utxos <= READ_UTXOS_MAX && view.meta().hash == sink.hash;
+        if missing.is_empty() || !can_read {
+            return found;
+        }
+        for (outpoint, entry) in all_utxos(&view) {
+            if missing.remove(&outpoint) {
+                found.insert(outpoint, ScriptUtxo::new(outpoint, &entry));
+                if missing.is_empty() {
+                    break;
+                }
+            }
+        }
+        found
     }
 
     /// Handles that the source replaced its whole UTXO set: clients are notified, and the virtual state is joined again.
@@ -124,7 +171,7 @@ impl AcceptedEffects {
         &mut self,
         transaction: &Transaction,
         daa_score: u64,
-        history: &HistorySnapshot,
+        outputs: &KnownOutputs<'_>,
         in_chain: &dyn Fn(&ScriptUtxo) -> Option<StoredUtxo>,
     ) {
         let outpoints = transaction.inputs.iter().map(|input| input.previous_outpoint);
@@ -136,7 +183,7 @@ impl AcceptedEffects {
             let is_unspent = |utxo: &ScriptUtxo| {
                 !self.spent.contains(&outpoint) && in_chain(utxo) == Some(utxo.utxo())
             };
-            let Some(utxo) = find_output(history, outpoint).filter(is_unspent) else {
+            let Some(utxo) = outputs.find(outpoint).filter(is_unspent) else {
                 self.unknown += 1;
                 return;
             };
@@ -156,11 +203,15 @@ impl AcceptedEffects {
     }
 }
 
-/// Returns an output of a recent transaction.
-fn find_output(history: &HistorySnapshot, outpoint: Outpoint) -> Option<ScriptUtxo> {
-    let found = history.transaction(&outpoint.transaction_id)?;
-    let transaction = &found.accepted.transaction;
-    let output = transaction.outputs.get(usize::try_from(outpoint.index).ok()?)?;
-    let entry = output.to_utxo(found.accepting_daa_score, transaction.is_coinbase());
-    Some(ScriptUtxo::new(outpoint, &entry))
+impl KnownOutputs<'_> {
+    fn find(&self, outpoint: Outpoint) -> Option<ScriptUtxo> {
+        if let Some(older) = self.older.get(&outpoint) {
+            return Some(older.clone());
+        }
+        let found = self.history.transaction(&outpoint.transaction_id)?;
+        let transaction = &found.accepted.transaction;
+        let output = transaction.outputs.get(usize::try_from(outpoint.index).ok()?)?;
+        let entry = output.to_utxo(found.accepting_daa_score, transaction.is_coinbase());
+        Some(ScriptUtxo::new(outpoint, &entry))
+    }
 }

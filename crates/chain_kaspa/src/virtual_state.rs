@@ -17,7 +17,7 @@ use crate::overlay::{ChainLookup, Differences, Overlay};
 use crate::script_utxo::ScriptUtxo;
 
 /// Templates with another commitment, one after the other, that show a lost message. A single one may be of another
-/// virtual block with the same score.
+/// virtual block with the same score, or come between two messages that the source swapped.
 const MISMATCHES_MAX: u32 = 3;
 
 /// The completeness of the virtual UTXO set.
@@ -37,8 +37,11 @@ pub enum VirtualMode {
 pub enum TemplateCheck {
     /// The template commits to our virtual UTXO set.
     Matched,
-    /// The template commits to another set at the same score.
+    /// The template commits to another set at the same score, although every message about it was applied.
     Mismatched,
+    /// The template commits to another set, and ours is not complete: it is joining, or the message about the virtual
+    /// block of the template has not arrived. kaspad sends it after its index was written, and makes templates before.
+    Incomplete,
     /// The template is of another virtual block than the one that we know.
     NotComparable,
 }
@@ -54,8 +57,10 @@ pub struct VirtualStatus {
     pub contradictions: usize,
     /// Templates that committed to the same set.
     pub matches: u64,
-    /// Templates that committed to another set.
+    /// Templates that committed to another set, although every message about it was applied.
     pub mismatches: u64,
+    /// Templates that committed to another set while ours was not complete.
+    pub incomplete: u64,
     /// Number of times that a lost or doubled message was found.
     pub losses: u64,
 }
@@ -71,8 +76,11 @@ pub(crate) struct VirtualState {
     is_released: bool,
     matches: u64,
     mismatches: u64,
+    incomplete: u64,
     losses: u64,
     mismatches_in_a_row: u32,
+    /// The commitment of the last template that came before its message.
+    awaited: Option<Hash>,
     is_changed: bool,
 }
 
@@ -87,8 +95,10 @@ impl VirtualState {
             is_released: false,
             matches: 0,
             mismatches: 0,
+            incomplete: 0,
             losses: 0,
             mismatches_in_a_row: 0,
+            awaited: None,
             is_changed: true,
         }
     }
@@ -104,6 +114,7 @@ impl VirtualState {
             contradictions: self.overlay.contradictions(),
             matches: self.matches,
             mismatches: self.mismatches,
+            incomplete: self.incomplete,
             losses: self.losses,
         }
     }
@@ -119,6 +130,7 @@ impl VirtualState {
         self.overlay.clear();
         self.stamp = None;
         self.mismatches_in_a_row = 0;
+        self.awaited = None;
         self.is_changed = true;
     }
 
@@ -248,12 +260,23 @@ impl VirtualState {
         if computed == header.utxo_commitment {
             self.matches += 1;
             self.mismatches_in_a_row = 0;
+            self.awaited = None;
             self.mode = VirtualMode::Exact;
             return TemplateCheck::Matched;
         }
+        // The score alone does not say that the message of this virtual block was applied: without messages the score is
+        // one above the sink's, and the chain may come first. A message that is still missing at the next template of
+        // the same set is lost.
+        let has_message = self.stamp == Some(header.daa_score);
+        let awaited_before = self.awaited.replace(header.utxo_commitment);
+        let is_overdue = awaited_before == Some(header.utxo_commitment);
+        if self.mode != VirtualMode::Exact || !(has_message || is_overdue) {
+            self.incomplete += 1;
+            return TemplateCheck::Incomplete;
+        }
         self.mismatches += 1;
         self.mismatches_in_a_row += 1;
-        if self.mode == VirtualMode::Exact && self.mismatches_in_a_row >= MISMATCHES_MAX {
+        if self.mismatches_in_a_row >= MISMATCHES_MAX {
             self.losses += 1;
             self.restart(VirtualMode::Joining);
         }

@@ -27,8 +27,8 @@ impl Agreement {
     /// The labels in metrics.
     pub(crate) const LABELS: [&str; 4] = ["same", "fork", "unknown", "unavailable"];
 
-    /// Returns the label in metrics.
-    pub(crate) fn label(&self) -> &'static str {
+    /// Returns the label in metrics and reports.
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Same => "same",
             Self::Fork { .. } => "fork",

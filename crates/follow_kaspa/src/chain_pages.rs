@@ -4,8 +4,8 @@
 //! kaspad refuses a page if one output of it has a script without an address. A page may also be longer than a message
 //! may be. Then the ids of accepted transactions are requested, and the blocks that contain them.
 //! A source may not have our sink: another source had it. Then the page starts at an older block of ours.
-//! Blocks of a fork in pieces leave the chain before the first block that joins is checked: the outputs that it spends are
-//! read from the set below it. A source that lies then can shorten the chain, as far as a reorganization may.
+//! Blocks leave the chain together with the first block that joins it, once that was checked. In pieces the others follow
+//! one by one, so meanwhile the chain may be shorter, as far as a reorganization may be deep.
 //! Bounds: a page, or the blocks that one chain block merges, one after another.
 
 use foldhash::{HashMap, HashMapExt};
@@ -67,7 +67,8 @@ impl Session<'_> {
         loop {
             let error = match self.request_page(start).await? {
                 PageReply::Page(structure) => {
-                    let apply = |reply| WriterMessage::ApplyPage { start, structure, reply };
+                    let page = self.context.writer.count_page(structure);
+                    let apply = |reply| WriterMessage::ApplyPage { start, page, reply };
                     return self.context.writer.request(apply).await?;
                 }
                 PageReply::Unsendable => return self.apply_in_pieces(start).await,

@@ -18,7 +18,7 @@ use crate::snapshot_thread::SnapshotThread;
 use crate::sources::Sources;
 use crate::status::FollowStatus;
 use crate::writer::Writer;
-use crate::writer_queue::writer_channel;
+use crate::writer_queue::{QueueUsage, writer_channel};
 
 /// A chain that is not followed yet.
 pub struct Follower {
@@ -26,6 +26,7 @@ pub struct Follower {
     chain: Chain,
     reader: ChainReader,
     status: Arc<FollowStatus>,
+    queue: Arc<QueueUsage>,
 }
 
 /// A running follower.
@@ -49,8 +50,9 @@ impl Follower {
             return Err(FollowError::Url { server: source.server().to_string() });
         }
         let reader = chain.reader();
-        let status = Arc::new(FollowStatus::new(reader.clone()));
-        Ok(Self { config, chain, reader, status })
+        let queue = Arc::new(QueueUsage::new(&config.connection));
+        let status = Arc::new(FollowStatus::new(reader.clone(), Arc::clone(&queue)));
+        Ok(Self { config, chain, reader, status, queue })
     }
 
     /// Returns the readers' access to the chain.
@@ -66,7 +68,7 @@ impl Follower {
     /// Follows the sources: a task on the current runtime, a thread that writes, and one for the snapshot file. Events
     /// go to `sinks`. The runtime needs more than one thread, or [`FollowHandle::stop`] waits forever.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
-        let Self { config, chain, reader, status } = self;
+        let Self { config, chain, reader, status, queue } = self;
         let FollowerConfig { network, sources, json_sources, connection, session, snapshot } =
             config;
         let snapshot_path = snapshot.as_ref().map(|snapshot| snapshot.path.clone());
@@ -74,7 +76,7 @@ impl Follower {
             SnapshotThread::start(snapshot, network, reader.clone(), Arc::clone(&status))
         });
         let snapshot = snapshot.transpose().map_err(FollowError::Thread)?;
-        let (handle, messages) = writer_channel(&connection);
+        let (handle, messages) = writer_channel(queue);
         let writer = Writer::new(chain, Arc::clone(&status), sinks);
         let thread = std::thread::Builder::new().name("kaspa-writer".into());
         let thread = thread.spawn(move || {

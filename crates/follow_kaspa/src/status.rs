@@ -9,6 +9,7 @@ use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
 
 use crate::agreement::Agreement;
+use crate::writer_queue::QueueUsage;
 
 /// A block of a source that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,7 @@ pub struct Mismatch {
 /// The progress of a follower. Threads share it.
 pub struct FollowStatus {
     chain: ChainReader,
+    queue: Arc<QueueUsage>,
     is_connected: AtomicBool,
     is_caught_up: AtomicBool,
     is_source_synced: AtomicBool,
@@ -58,9 +60,10 @@ struct StatusTexts {
 }
 
 impl FollowStatus {
-    pub(crate) fn new(chain: ChainReader) -> Self {
+    pub(crate) fn new(chain: ChainReader, queue: Arc<QueueUsage>) -> Self {
         Self {
             chain,
+            queue,
             is_connected: AtomicBool::new(false),
             is_caught_up: AtomicBool::new(false),
             is_source_synced: AtomicBool::new(false),
@@ -99,18 +102,18 @@ impl FollowStatus {
         self.texts.lock().mismatch.clone()
     }
 
-    /// Returns why nothing newer than [`Self::proven`] is served. `None` while a source is followed.
+    /// Returns why nothing newer than [`Self::proven`] is served, as anyone may read it: without the addresses of sources,
+    /// and without the errors of their connections. `None` while a source is followed.
     pub fn problem(&self) -> Option<String> {
         let texts = self.texts.lock();
-        if let Some(Mismatch { server, block, reason }) = &texts.mismatch {
-            return Some(format!("{server}: block {block} is refused: {reason}"));
+        if let Some(Mismatch { block, reason, .. }) = &texts.mismatch {
+            return Some(format!("block {block} of a source is refused: {reason}"));
         }
         if let Some(halt) = &texts.halt {
             return Some(halt.clone());
         }
         if !self.is_connected() {
-            let last = texts.last_session_end.as_deref().unwrap_or("not connected yet");
-            return Some(format!("no source is connected: {last}"));
+            return Some("no source is connected".to_owned());
         }
         (!self.is_caught_up())
             .then(|| "the chain has not reached the sink of its source".to_owned())
@@ -220,7 +223,11 @@ impl FollowStatus {
 
 impl Collector for FollowStatus {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        vec![("kaspa_history", self.chain.history().bytes() as u64)]
+        vec![
+            ("kaspa_history", self.chain.history().bytes() as u64),
+            ("kaspa_writer_queue", self.queue.queue_bytes() as u64),
+            ("kaspa_page", self.queue.page_bytes() as u64),
+        ]
     }
 
     fn write(&self, out: &mut Exposition) {
@@ -290,6 +297,7 @@ impl Collector for FollowStatus {
             ("too_deep_reorganization", count(too_deep)),
             ("template_match", chain.virtual_state.matches),
             ("template_mismatch", chain.virtual_state.mismatches),
+            ("template_incomplete", chain.virtual_state.incomplete),
             ("lost_message", chain.virtual_state.losses),
         ] {
             family.put(&[("event", event)], value);

@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use chain_kaspa::{Chain, ChainReader, Publication, StepError};
+use foldhash::HashMap;
 use http_client::Server;
-use kaspa::{AcceptingBlock, BlueWork, BorshError, ChainReply, Hash, Method};
+use kaspa::{AcceptingBlock, BlueWork, BorshError, ChainReply, Hash, Method, Outpoint, UtxoEntry};
 use ledger::Commitment;
 use tokio::sync::mpsc;
 
@@ -127,8 +128,9 @@ impl Writer {
                 // Not shown before the session has something newer.
                 self.chain.change_source();
             }
-            WriterMessage::ApplyPage { start, structure, reply } => {
-                let applied = self.apply_page(start, &structure);
+            WriterMessage::ApplyPage { start, page, reply } => {
+                let applied = self.apply_page(start, page.structure());
+                drop(page);
                 self.send_result(applied, reply)?;
             }
             WriterMessage::ApplyBlock { fork, block, reply } => {
@@ -279,21 +281,18 @@ impl Writer {
         }
     }
 
-    /// Applies one block that was requested in pieces.
+    /// Applies one block that was requested in pieces. The blocks that leave the chain stay if it is refused.
     fn apply_block(&mut self, fork: Fork, mut block: AcceptingBlock) -> Result<usize, ApplyError> {
         let removed = self.find_removed(&fork)?;
-        if !removed.is_empty() {
-            // The outputs that the block spends are read from the published set.
-            self.chain.start_step(&removed)?.commit();
-            self.finish_step(removed.len(), &[], None)?;
-        }
-        fill_spent(&mut block, &self.reader)?;
+        let restored = self.chain.outputs_spent_by_newest(removed.len());
+        let restored: HashMap<Outpoint, UtxoEntry> = restored.into_iter().collect();
+        fill_spent(&mut block, &self.reader, &restored)?;
         let hash = block.hash;
         let work = block.header.blue_work;
-        let mut step = self.chain.start_step(&[])?;
+        let mut step = self.chain.start_step(&removed)?;
         step.add_block(block)?;
         step.commit();
-        self.finish_step(0, &[hash], Some(work))?;
+        self.finish_step(removed.len(), &[hash], Some(work))?;
         Ok(1)
     }
 

@@ -1,9 +1,10 @@
 //! The queue between sessions and the writing thread: its messages, and their bounds.
 //!
 //! Bounds: [`MESSAGES_MAX`] messages, and [`ConnectionConfig::queue_bytes_max`] of their bytes. A full queue makes the
-//! session wait.
+//! session wait. A page of the chain is not in the queue's bytes: a session sends one, and waits for its result.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use chain_kaspa::VirtualMode;
@@ -25,7 +26,7 @@ pub(crate) enum WriterMessage {
     /// A session with a source has started. The virtual state is off until the session joins it.
     SourceOpened { server: Server },
     /// A reply to getVirtualChainFromBlockV2 from a block of our chain.
-    ApplyPage { start: Hash, structure: Bytes, reply: Reply },
+    ApplyPage { start: Hash, page: ReceivedPage, reply: Reply },
     /// A chain block above a block of our chain, without the outputs that it spends.
     ApplyBlock { fork: Fork, block: Box<AcceptingBlock>, reply: Reply },
     /// The newest blocks are requested, from the newest final one to the sink.
@@ -61,12 +62,24 @@ pub(crate) struct Fork {
     pub(crate) removed: Vec<Hash>,
 }
 
+/// The bytes of the messages that wait for the writer or are being applied, for metrics.
+pub(crate) struct QueueUsage {
+    permits: Arc<Semaphore>,
+    permits_max: usize,
+    page_bytes: AtomicUsize,
+}
+
+/// A page of the chain that was received. Its bytes count until it was applied.
+pub(crate) struct ReceivedPage {
+    structure: Bytes,
+    usage: Arc<QueueUsage>,
+}
+
 /// The sessions' access to the writer.
 #[derive(Clone)]
 pub(crate) struct WriterHandle {
     messages: mpsc::Sender<WriterMessage>,
-    permits: Arc<Semaphore>,
-    permits_max: usize,
+    usage: Arc<QueueUsage>,
 }
 
 /// Returns how many of the blocks that leave, the lowest first, join again as the first ones.
@@ -76,13 +89,41 @@ pub(crate) fn count_known(removed: &[Hash], added: &[Hash]) -> usize {
 
 /// Creates the channel between sessions and the writer.
 pub(crate) fn writer_channel(
-    config: &ConnectionConfig,
+    usage: Arc<QueueUsage>,
 ) -> (WriterHandle, mpsc::Receiver<WriterMessage>) {
     let (messages, receiver) = mpsc::channel(MESSAGES_MAX);
-    let permits_max = config.queue_bytes_max.div_ceil(PERMIT_BYTES).clamp(1, u32::MAX as usize);
-    let permits_max = permits_max.min(Semaphore::MAX_PERMITS);
-    let permits = Arc::new(Semaphore::new(permits_max));
-    (WriterHandle { messages, permits, permits_max }, receiver)
+    (WriterHandle { messages, usage }, receiver)
+}
+
+impl QueueUsage {
+    pub(crate) fn new(config: &ConnectionConfig) -> Self {
+        let permits_max = config.queue_bytes_max.div_ceil(PERMIT_BYTES).clamp(1, u32::MAX as usize);
+        let permits_max = permits_max.min(Semaphore::MAX_PERMITS);
+        let permits = Arc::new(Semaphore::new(permits_max));
+        Self { permits, permits_max, page_bytes: AtomicUsize::new(0) }
+    }
+
+    /// Returns the bytes of the notifications in the queue, as they were received. Decoded they take some more.
+    pub(crate) fn queue_bytes(&self) -> usize {
+        self.permits_max.saturating_sub(self.permits.available_permits()) * PERMIT_BYTES
+    }
+
+    /// Returns the bytes of the pages that wait or are being applied.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl ReceivedPage {
+    pub(crate) fn structure(&self) -> &[u8] {
+        &self.structure
+    }
+}
+
+impl Drop for ReceivedPage {
+    fn drop(&mut self) {
+        self.usage.page_bytes.fetch_sub(self.structure.len(), Ordering::Relaxed);
+    }
 }
 
 impl WriterHandle {
@@ -101,16 +142,39 @@ impl WriterHandle {
         result.await.map_err(|_| SourceError::WriterEnded)
     }
 
+    /// Counts the bytes of a page.
+    pub(crate) fn count_page(&self, structure: Bytes) -> ReceivedPage {
+        self.usage.page_bytes.fetch_add(structure.len(), Ordering::Relaxed);
+        ReceivedPage { structure, usage: Arc::clone(&self.usage) }
+    }
+
     /// Waits until the bytes of a message fit into the queue. One that is longer than the queue takes all of it.
     pub(crate) async fn permit(&self, bytes: usize) -> Result<OwnedSemaphorePermit, SourceError> {
-        let permits = bytes.div_ceil(PERMIT_BYTES).clamp(1, self.permits_max);
+        let permits = bytes.div_ceil(PERMIT_BYTES).clamp(1, self.usage.permits_max);
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        let permit = Arc::clone(&self.permits).acquire_many_owned(permits).await;
+        let permit = Arc::clone(&self.usage.permits).acquire_many_owned(permits).await;
         permit.map_err(|_| SourceError::WriterEnded)
     }
 
     /// Waits until the writer has ended.
     pub(crate) async fn closed(&self) {
         self.messages.closed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_waits_for_the_writer_is_counted() {
+        let usage = Arc::new(QueueUsage::new(&ConnectionConfig::default()));
+        let (handle, _receiver) = writer_channel(Arc::clone(&usage));
+        let permit = handle.permit(10_000).await.expect("room");
+        let page = handle.count_page(Bytes::from(vec![0; 5_000]));
+        assert_eq!((usage.queue_bytes(), usage.page_bytes()), (10 * PERMIT_BYTES, 5_000));
+        assert_eq!(page.structure().len(), 5_000);
+        drop((permit, page));
+        assert_eq!((usage.queue_bytes(), usage.page_bytes()), (0, 0));
     }
 }

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 use crate::console::print_stderr;
 
+/// The variable with the socket of the service manager.
+const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
+
 /// The service manager of the process, if it has one.
 pub(crate) struct ServiceManager {
     socket: Option<Arc<UnixDatagram>>,
@@ -30,12 +33,12 @@ struct Watchdog {
 impl ServiceManager {
     /// The service manager that the environment names. A socket that cannot be opened is reported on standard error.
     pub(crate) fn from_environment() -> Self {
-        let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Self::none() };
+        let Some(name) = std::env::var_os(SOCKET_VARIABLE) else { return Self::none() };
         let socket = match connect(&name) {
             Ok(socket) => Arc::new(socket),
             Err(err) => {
                 print_stderr(&format!(
-                    "hydrant: NOTIFY_SOCKET {}: {err}; the service manager is not notified",
+                    "hydrant: {SOCKET_VARIABLE} {}: {err}; the service manager is not notified",
                     name.display()
                 ));
                 return Self::none();
@@ -47,6 +50,11 @@ impl ServiceManager {
         let interval = watchdog_interval(usec.as_deref(), pid.as_deref(), std::process::id());
         let watchdog = interval.map(|interval| Watchdog { interval, sent: None });
         Self { socket: Some(socket), watchdog }
+    }
+
+    /// Whether the environment names a service manager.
+    pub(crate) fn is_present() -> bool {
+        std::env::var_os(SOCKET_VARIABLE).is_some()
     }
 
     /// Returns a service manager that ignores notifications.

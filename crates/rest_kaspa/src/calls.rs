@@ -3,8 +3,13 @@
 use rest::{ApiError, MethodCall, Params};
 use serde_json::{Value, json};
 
-/// Names of the methods whose results need their own handling.
+/// Names of the methods.
 pub(crate) mod method {
+    pub(crate) const GET_BALANCE: &str = "restGetBalance";
+    pub(crate) const GET_BALANCES: &str = "restGetBalances";
+    pub(crate) const GET_UTXOS: &str = "restGetUtxos";
+    pub(crate) const GET_COIN_SUPPLY: &str = "restGetCoinSupply";
+    pub(crate) const GET_BLOCK_DAG: &str = "restGetBlockDag";
     pub(crate) const GET_UTXO_PAGE: &str = "restGetUtxoPage";
     pub(crate) const FIND_TRANSACTIONS: &str = "restFindTransactions";
     pub(crate) const FIND_TRANSACTIONS_BY_TIME: &str = "restFindTransactionsByTime";
@@ -21,22 +26,22 @@ pub(crate) fn call(method: &'static str) -> MethodCall {
 }
 
 pub(crate) fn get_balance(params: &Params) -> Result<MethodCall, ApiError> {
-    Ok(MethodCall::Single("restGetBalance", json!([params.json("kaspaAddress")])))
+    Ok(MethodCall::Single(method::GET_BALANCE, json!([params.json("kaspaAddress")])))
 }
 
 pub(crate) fn get_balances(params: &Params) -> Result<MethodCall, ApiError> {
-    Ok(MethodCall::Single("restGetBalances", json!([params.json("addresses")])))
+    Ok(MethodCall::Single(method::GET_BALANCES, json!([params.json("addresses")])))
 }
 
 pub(crate) fn list_utxos(params: &Params) -> Result<MethodCall, ApiError> {
-    Ok(MethodCall::Single("restGetUtxos", json!([params.json("addresses")])))
+    Ok(MethodCall::Single(method::GET_UTXOS, json!([params.json("addresses")])))
 }
 
 /// Gets all UTXOs, or a page if the request has a parameter of pages.
 pub(crate) fn get_utxos(params: &Params) -> Result<MethodCall, ApiError> {
     let address = params.json("kaspaAddress");
     if params.get("limit").is_none() && params.get("page").is_none() {
-        return Ok(MethodCall::Single("restGetUtxos", json!([[address]])));
+        return Ok(MethodCall::Single(method::GET_UTXOS, json!([[address]])));
     }
     let options = pick(params, &["limit", "page"]);
     Ok(MethodCall::Single(method::GET_UTXO_PAGE, json!([address, options])))

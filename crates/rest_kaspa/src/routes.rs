@@ -195,7 +195,7 @@ pub(crate) const ROUTES: &[Route] = &[
         schema: "CoinSupply",
         response: ResponseKind::Custom(VIRTUAL),
         links: &[],
-        build_call: |_| Ok(call("restGetCoinSupply")),
+        build_call: |_| Ok(call(method::GET_COIN_SUPPLY)),
     },
     Route {
         method: HttpMethod::Get,
@@ -231,7 +231,7 @@ pub(crate) const ROUTES: &[Route] = &[
         schema: "BlockDag",
         response: ResponseKind::Custom(VIRTUAL),
         links: &[],
-        build_call: |_| Ok(call("restGetBlockDag")),
+        build_call: |_| Ok(call(method::GET_BLOCK_DAG)),
     },
     Route {
         method: HttpMethod::Get,
@@ -243,7 +243,7 @@ pub(crate) const ROUTES: &[Route] = &[
         schema: "BlockDag",
         response: ResponseKind::Custom(VIRTUAL),
         links: &[],
-        build_call: |_| Ok(call("restGetBlockDag")),
+        build_call: |_| Ok(call(method::GET_BLOCK_DAG)),
     },
     Route {
         method: HttpMethod::Get,

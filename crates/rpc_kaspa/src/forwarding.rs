@@ -14,11 +14,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use websocket::OutgoingMessage;
 
-use crate::forward::ForwardError;
 use crate::kaspa_rpc::{KaspaRpc, KaspaServer};
 use crate::messages::{encode_failure, to_message};
 use crate::node_replies::{adapt_borsh, adapt_json};
 use crate::request::Request;
+use crate::upstream::ForwardError;
 
 /// Bytes of a reply that is checked where sockets are polled: some 10 µs.
 const CHECKED_HERE_BYTES_MAX: usize = 64 * 1024;

@@ -12,10 +12,10 @@ use kaspa::{Network, Prefix};
 use ledger::Commitment;
 use websocket::{Config, ConflatableItems, ProtocolTypes};
 
-use crate::forward::Forward;
 use crate::request_metrics::RequestMetrics;
 use crate::session_state::SessionState;
 use crate::subscription::Subscription;
+use crate::upstream::Forward;
 
 /// The server of all connections.
 pub type KaspaServer = websocket::Server<KaspaRpc>;

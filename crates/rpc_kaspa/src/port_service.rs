@@ -1,7 +1,9 @@
 //! HTTP on a port of wRPC: the route of Kaspa's resolver, the state of the node, and a hint for everything else.
 //!
 //! A client that has a resolver's URL asks for a node of a network and an encoding
-//! (`/v2/kaspa/NETWORK/tls|any/wrpc/borsh|json`). The reply names this node, by the host that the client reached.
+//! (`/v2/kaspa/NETWORK/tls|any/wrpc/borsh|json`). The reply names this node, by the host that the client reached. The route
+//! needs no API key, because SDKs send none. A client that has one uses a resolver's URL that ends with it: the route is
+//! then below `/KEY`, and the URL in the reply ends with the key. It is checked when the client connects.
 //! Not here: `/health` and `/ready` (`status_pages`), connections after the upgrade to WebSocket ([`crate::KaspaPort`]).
 
 use std::sync::Arc;
@@ -22,6 +24,10 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=ut
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// The id of this node in a resolver's reply. Clients show it.
 const RESOLVER_UID: &str = "hydrant";
+/// The start of the resolver's route.
+const RESOLVER_ROUTE: &str = "/v2/kaspa/";
+/// Characters of a segment before the route that may be an API key.
+const KEY_CHARS_MIN: usize = 16;
 
 /// The URLs of a node's wRPC ports, as its clients reach them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +53,8 @@ pub struct PortService {
 impl PortUrls {
     /// Returns the body of the resolver's reply. `None` if the path does not ask for a port of this node.
     fn resolve(&self, network: Network, path: &str, reached_host: Option<&str>) -> Option<String> {
-        let path = path.strip_prefix("/v2/kaspa/")?;
-        let mut parts = path.split('/');
+        let ResolverPath { key, rest } = ResolverPath::parse(path)?;
+        let mut parts = rest.split('/');
         let requested: Network = parts.next()?.parse().ok()?;
         let needs_tls = match parts.next()? {
             "tls" => true,
@@ -72,7 +78,31 @@ impl PortUrls {
         let authority: Option<Authority> = reached_host.and_then(|host| host.parse().ok());
         let host = self.host.as_deref().or_else(|| authority.as_ref().map(Authority::host))?;
         let scheme = if self.is_tls { "wss" } else { "ws" };
-        Some(json!({ "uid": RESOLVER_UID, "url": format!("{scheme}://{host}:{port}") }).to_string())
+        let key = key.map(|key| format!("/{key}")).unwrap_or_default();
+        let url = format!("{scheme}://{host}:{port}{key}");
+        Some(json!({ "uid": RESOLVER_UID, "url": url }).to_string())
+    }
+}
+
+/// A path of the resolver's route.
+#[derive(Debug, PartialEq, Eq)]
+struct ResolverPath<'a> {
+    /// The segment before the route, which may be an API key.
+    key: Option<&'a str>,
+    /// The part after the route's start.
+    rest: &'a str,
+}
+
+impl<'a> ResolverPath<'a> {
+    fn parse(path: &'a str) -> Option<Self> {
+        if let Some(rest) = path.strip_prefix(RESOLVER_ROUTE) {
+            return Some(Self { key: None, rest });
+        }
+        let (key, _) = path.strip_prefix('/')?.split_once('/')?;
+        let rest = path[1 + key.len()..].strip_prefix(RESOLVER_ROUTE)?;
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let may_be_key = key.len() >= KEY_CHARS_MIN && key.bytes().all(is_allowed);
+        may_be_key.then_some(Self { key: Some(key), rest })
     }
 }
 
@@ -100,7 +130,7 @@ impl HttpService for PortService {
             response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
             return response;
         }
-        if path.starts_with("/v2/") {
+        if ResolverPath::parse(path).is_some() {
             return text_response(StatusCode::NOT_FOUND, "no such node\n");
         }
         let hint = "wRPC is served over WebSocket: use ws:// and wss:// URLs\n";
@@ -115,7 +145,7 @@ impl HttpService for PortService {
     }
 
     fn is_resource(&self, path: &str) -> bool {
-        path.starts_with("/v2/")
+        ResolverPath::parse(path).is_some()
     }
 
     fn is_served_while_draining(&self, path: &str) -> bool {
@@ -131,7 +161,7 @@ impl HttpService for PortService {
     }
 
     fn is_open(&self, path: &str) -> bool {
-        StatusPage::from_path(path).is_some()
+        StatusPage::from_path(path).is_some() || ResolverPath::parse(path).is_some()
     }
 }
 
@@ -155,6 +185,20 @@ mod tests {
         assert_eq!(resolve(&urls(), Some("\"}, \"url\":")), None);
         let proxied = PortUrls { host: Some("public.test".to_owned()), is_tls: true, ..urls() };
         assert_eq!(resolve(&proxied, Some("inner")), reply("wss://public.test:17510"));
+    }
+
+    #[test]
+    fn a_url_has_the_key_with_which_it_was_requested() {
+        let resolve = |segment: &str| {
+            let path = format!("/{segment}/v2/kaspa/simnet/any/wrpc/borsh");
+            urls().resolve(Network::Simnet, &path, Some("node.test"))
+        };
+        let url = "ws://node.test:17510/hyd_0123456789abcdef";
+        let expected = format!(r#"{{"uid":"hydrant","url":"{url}"}}"#);
+        assert_eq!(resolve("hyd_0123456789abcdef"), Some(expected));
+        for segment in ["", "v1", "too-short", "hyd_0123456789\"abcdef", "a/hyd_0123456789abcdef"] {
+            assert_eq!(resolve(segment), None, "{segment}");
+        }
     }
 
     #[test]

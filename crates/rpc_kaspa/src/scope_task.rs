@@ -3,11 +3,15 @@
 //! Rules: a client has at most one subscription to each event. That to changes of UTXOs is to all of them, or to a set of
 //! addresses: an empty list starts all, or stops whatever there is; a list adds to the set, or removes from it. A list
 //! that is added to all narrows the subscription to the list. Removing from all has no effect.
+//! While a subscription is replaced, the client is notified of each change at least once, and if all is narrowed to a
+//! list, exactly once.
 //! Shape: the addresses are read, registered and indexed in steps of some tens of microseconds. The reply comes last, and
 //! every publication after it is delivered.
 //! Errors: those of the limits. The subscription is unchanged then. kaspad has no errors of unsubscribe.
 //! Bounds: `subscriptions::Limits`. A list that is longer than any set may be is refused while it is read. The last part of
 //! the address table is left to the chain, whose writer ends if a block has no room.
+
+use std::sync::Arc;
 
 use chain_kaspa::LedgerBlock;
 use kaspa::{
@@ -37,6 +41,8 @@ const ONE_STEP_ADDRESSES_MAX: usize = 2_048;
 const EVENT_BYTES_MAX: usize = 4_096;
 /// From the next publication on: greater than the number of any step.
 const FROM_NOW: ResumeFrom = ResumeFrom::Step(u64::MAX);
+/// Attempts to replace all by a list between two publications. Each takes the time in which the client reads what waits.
+const NARROW_ATTEMPTS_MAX: u32 = 32;
 /// The error of kaspad's address tracker.
 const TRACKER_FULL: &str = "the address store reached the maximum capacity";
 
@@ -56,6 +62,8 @@ enum Phase {
     Add(Box<Update>, SetOwner),
     /// Removes from a set.
     Remove(Box<Update>, SubscriptionId),
+    /// Replaces the subscription to all by that to a set.
+    Narrow(Box<Narrowing>),
     /// Ends a subscription that another one replaces, once its queued notifications are written.
     Replaced(SubscriptionId),
     /// Cleans up a set that has ended. Then comes the reply.
@@ -75,6 +83,17 @@ enum SetOwner {
     Current,
     /// A new one, which becomes the client's if all addresses have room.
     New(SubscriptionId),
+}
+
+/// The replacement of the subscription to all by that to a set. Up to a step the client is notified by the first, after it
+/// by the second.
+struct Narrowing {
+    all: SubscriptionId,
+    /// The start of the set. It is not live yet.
+    activation: Activation,
+    attempts: u32,
+    /// The step up to which the notifications of all were written, if they were.
+    written_until: Option<u64>,
 }
 
 impl ScopeTask {
@@ -105,6 +124,7 @@ impl ScopeTask {
                 }
                 Ok(Some(_)) | Err(_) => acknowledge(&call),
             },
+            Phase::Narrow(narrowing) => narrow(call, narrowing),
             Phase::Replaced(id) => end(call, id),
             Phase::End(mut removal) => {
                 if removal.step() {
@@ -309,8 +329,8 @@ fn add_set(call: Call, set: AddressSet) -> StepOutput<ScopeTask> {
         Err(error) => return fail(&call, &error),
     };
     let id = activation.subscription;
+    let Some(rest) = rest else { return start_set(call, activation) };
     go_live(&call, activation);
-    let Some(rest) = rest else { return replace_utxos(call, UtxoSubscription::Set(id)) };
     match call.session.start_set_update(id, SetChange::Add(rest)) {
         Ok(update) => more(call, Phase::Add(Box::new(update), SetOwner::New(id))),
         Err(error) => {
@@ -321,13 +341,59 @@ fn add_set(call: Call, set: AddressSet) -> StepOutput<ScopeTask> {
 }
 
 fn finish_addition(call: Call, owner: SetOwner, result: &SetChangeResult) -> StepOutput<ScopeTask> {
-    if let Some(activation) = result.activation {
+    match (owner, result.activation) {
+        (SetOwner::New(_), Some(activation)) => start_set(call, activation),
+        (SetOwner::New(id), None) => replace_utxos(call, UtxoSubscription::Set(id)),
+        (SetOwner::Current, activation) => {
+            if let Some(activation) = activation {
+                go_live(&call, activation);
+            }
+            acknowledge(&call)
+        }
+    }
+}
+
+/// Starts a set, which becomes the client's subscription.
+fn start_set(call: Call, activation: Activation) -> StepOutput<ScopeTask> {
+    let before = call.session.state.subscriptions.lock().utxos;
+    let UtxoSubscription::All(all) = before else {
         go_live(&call, activation);
+        return replace_utxos(call, UtxoSubscription::Set(activation.subscription));
+    };
+    // From here on only this task takes notifications of all from the queue.
+    call.session.pause_delivery(Some(all));
+    let narrowing = Narrowing { all, activation, attempts: 0, written_until: None };
+    more(call, Phase::Narrow(Box::new(narrowing)))
+}
+
+/// Starts the set if nothing was published since the notifications of all were written, and otherwise writes the new ones.
+fn narrow(call: Call, mut narrowing: Box<Narrowing>) -> StepOutput<ScopeTask> {
+    let Narrowing { all, activation, .. } = *narrowing;
+    let session = Arc::clone(&call.session);
+    if let Some(step) = narrowing.written_until {
+        let from = ResumeFrom::Step(step);
+        let caught_up = session.catch_up(activation, Commitment::Processed, from);
+        if matches!(caught_up, CatchUp::Live) {
+            let set = UtxoSubscription::Set(activation.subscription);
+            session.state.subscriptions.lock().utxos = set;
+            // Its later notifications are those of the set.
+            let output = end(call, all);
+            session.pause_delivery(None);
+            return output;
+        }
     }
-    match owner {
-        SetOwner::Current => acknowledge(&call),
-        SetOwner::New(id) => replace_utxos(call, UtxoSubscription::Set(id)),
-    }
+    let tip = call.server.subscriptions.tip(Commitment::Processed);
+    let step = tip.and_then(|tip| session.delivered_step(Commitment::Processed, tip));
+    let Some(step) = step.filter(|_| narrowing.attempts < NARROW_ATTEMPTS_MAX) else {
+        // Some are sent twice.
+        go_live(&call, activation);
+        session.pause_delivery(None);
+        return replace_utxos(call, UtxoSubscription::Set(activation.subscription));
+    };
+    narrowing.attempts += 1;
+    narrowing.written_until = Some(step);
+    let rest = ScopeTask { call, phase: Phase::Narrow(narrowing) };
+    (vec![SessionOutput::QueuedUntil(all, step)], Some(Box::new(rest)))
 }
 
 /// Starts the notifications of addresses. The client has no reply yet, so it does not miss earlier ones.

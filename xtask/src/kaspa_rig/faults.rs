@@ -43,6 +43,11 @@ impl Faults {
         self.made == self.max
     }
 
+    /// Returns the number of faults that were not made yet.
+    pub(crate) fn missing(&self) -> u64 {
+        self.max - self.made
+    }
+
     /// Returns the number of faults so far.
     pub(crate) fn count(&self) -> u64 {
         self.made

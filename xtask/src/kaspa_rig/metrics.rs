@@ -11,7 +11,10 @@ pub(crate) struct Counters {
     pub(crate) removed_blocks: u64,
     pub(crate) too_deep_reorganizations: u64,
     pub(crate) template_matches: u64,
+    /// Templates that differ although the virtual set should have been complete.
     pub(crate) template_mismatches: u64,
+    /// Templates that came while the virtual set was joining, or before their notification.
+    pub(crate) template_incomplete: u64,
     pub(crate) lost_messages: u64,
     pub(crate) sessions: u64,
 }
@@ -43,6 +46,7 @@ impl Metrics {
             too_deep_reorganizations: event("too_deep_reorganization")?,
             template_matches: event("template_match")?,
             template_mismatches: event("template_mismatch")?,
+            template_incomplete: event("template_incomplete")?,
             lost_messages: event("lost_message")?,
             sessions: event("session")?,
         })
@@ -66,6 +70,7 @@ impl Counters {
                 + other.too_deep_reorganizations,
             template_matches: self.template_matches + other.template_matches,
             template_mismatches: self.template_mismatches + other.template_mismatches,
+            template_incomplete: self.template_incomplete + other.template_incomplete,
             lost_messages: self.lost_messages + other.lost_messages,
             sessions: self.sessions + other.sessions,
         }
@@ -76,7 +81,7 @@ impl Counters {
 mod tests {
     use super::*;
 
-    const EVENTS: [&str; 10] = [
+    const EVENTS: [&str; 11] = [
         "proven_block",
         "refused_block",
         "transaction",
@@ -85,6 +90,7 @@ mod tests {
         "too_deep_reorganization",
         "template_match",
         "template_mismatch",
+        "template_incomplete",
         "lost_message",
         "session",
     ];
@@ -105,9 +111,9 @@ mod tests {
         assert!(page.is_virtual_exact());
         let counters = page.counters().unwrap();
         assert_eq!(counters.proven_blocks, 1);
-        assert_eq!(counters.sessions, 10);
+        assert_eq!(counters.sessions, 11);
         let sum = counters.add(&counters);
-        assert_eq!((sum.too_deep_reorganizations, sum.lost_messages), (12, 18));
+        assert_eq!((sum.too_deep_reorganizations, sum.lost_messages), (12, 20));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct Nodes {
     wires: [Wire; 2],
     pub(crate) kaspad_clients: NodeClients,
     hydrant_clients: Option<NodeClients>,
+    /// Blocks that were mined because Hydrant's virtual set did not become complete without them.
+    pub(crate) completing_blocks: u64,
 }
 
 /// The clients of both nodes, for a comparison.
@@ -61,7 +63,15 @@ impl Nodes {
         let hydrant = Hydrant::start(&programs.hydrant, &dir, upstream)?;
         let kaspad_clients = NodeClients::connect(miner.main.borsh(), miner.main.json())?;
         let wires = [borsh, json];
-        Ok(Self { dir, miner, hydrant, wires, kaspad_clients, hydrant_clients: None })
+        Ok(Self {
+            dir,
+            miner,
+            hydrant,
+            wires,
+            kaspad_clients,
+            hydrant_clients: None,
+            completing_blocks: 0,
+        })
     }
 
     /// Returns the directory of the run.
@@ -79,6 +89,7 @@ impl Nodes {
                 self.describe_positions()
             );
             self.miner.mine(1)?;
+            self.completing_blocks += 1;
         }
         self.state()
     }

@@ -17,7 +17,7 @@ cargo xtask rig kaspa [OPTIONS]    a real kaspad, followed and compared; docs/ka
   --faults SECONDS   interval between faults, which repeat in this order [default: none]: kill Hydrant, kill the kaspad,
                      cut the connection between them
   --kills COUNT      end the faults after this many [default: 50]
-  --seed NUMBER      of the addresses and amounts [default: 1]
+  --seed NUMBER      of the amounts, and of the choices among UTXOs and addresses [default: 1]
 ";
 
 /// Settings of a run.

@@ -14,6 +14,9 @@ use crate::kaspa_rig::subscriber::Server;
 /// The largest depth of each group of reorganizations in the table.
 const DEPTH_GROUPS: [usize; 4] = [1, 10, 50, usize::MAX];
 
+/// Comparisons for each one that may be left out.
+const COMPARISONS_FOR_ONE_SKIPPED: u64 = 20;
+
 /// The results of a run.
 pub(crate) struct Report {
     /// Why the run ended.
@@ -22,7 +25,13 @@ pub(crate) struct Report {
     pub(crate) hydrant: Counters,
     /// The number of quiet times at which the nodes were compared.
     pub(crate) comparisons: u64,
+    /// Comparisons after a reorganization that were left out, because Hydrant was not level in time.
+    pub(crate) skipped_comparisons: u64,
+    /// Blocks that were mined because Hydrant's virtual set did not become complete without them.
+    pub(crate) completing_blocks: u64,
     pub(crate) faults: u64,
+    /// Faults that were requested and not made.
+    pub(crate) missing_faults: u64,
     /// The reorganizations that the rig made, by their depth.
     pub(crate) reorganizations: BTreeMap<usize, u64>,
     pub(crate) streams: Vec<StreamReport>,
@@ -53,10 +62,13 @@ impl Report {
             ("blocks refused (false alarms)", self.hydrant.refused_blocks),
             ("virtual sets equal to a template's commitment", self.hydrant.template_matches),
             ("virtual sets that differ from it", self.hydrant.template_mismatches),
+            ("virtual sets that were not complete yet", self.hydrant.template_incomplete),
             ("lost messages found", self.hydrant.lost_messages),
             ("sessions with kaspad", self.hydrant.sessions),
             ("faults", self.faults),
             ("quiet times compared", self.comparisons),
+            ("comparisons left out: Hydrant was not level", self.skipped_comparisons),
+            ("blocks mined to complete the virtual set", self.completing_blocks),
             ("replies equal", totals.equal),
             ("replies equal when repeated", totals.repeated),
             ("differences", totals.different),
@@ -86,6 +98,18 @@ impl Report {
             "{too_deep_reorganizations} reorganizations too deep"
         );
         ensure!(proven_blocks > 0, "no commitment was checked");
+        // A single template may be of another virtual block with the same score. Three in a row are a lost message.
+        let lost = self.hydrant.lost_messages;
+        ensure!(lost == 0, "the virtual set of Hydrant was wrong {lost} times");
+        ensure!(self.hydrant.template_matches > 0, "no virtual set was compared with a template");
+        let missing_faults = self.missing_faults;
+        ensure!(missing_faults == 0, "{missing_faults} faults were not made (--minutes)");
+        let skipped = self.skipped_comparisons;
+        ensure!(
+            skipped * COMPARISONS_FOR_ONE_SKIPPED <= self.comparisons,
+            "{skipped} comparisons were left out, {} were made",
+            self.comparisons
+        );
         for stream in self.streams.iter().filter(|stream| stream.server == Server::Hydrant) {
             let contradictions = stream.counters.contradictions;
             ensure!(contradictions == 0, "{}: {contradictions} contradictions", stream.name);
@@ -167,9 +191,12 @@ mod tests {
         Report {
             end: "the blocks are mined".to_owned(),
             miner: MinerCounters { blocks: 10, ..MinerCounters::default() },
-            hydrant: Counters { proven_blocks: 9, ..Counters::default() },
-            comparisons: 1,
+            hydrant: Counters { proven_blocks: 9, template_matches: 3, ..Counters::default() },
+            comparisons: 40,
+            skipped_comparisons: 1,
+            completing_blocks: 2,
             faults: 0,
+            missing_faults: 0,
             reorganizations: BTreeMap::from([(1, 2), (2, 1), (100, 1)]),
             streams: vec![StreamReport {
                 name: "Hydrant, Borsh, all".to_owned(),
@@ -217,6 +244,11 @@ mod tests {
         assert!(check(|report| report.hydrant.refused_blocks = 1).is_err());
         assert!(check(|report| report.hydrant.too_deep_reorganizations = 1).is_err());
         assert!(check(|report| report.hydrant.proven_blocks = 0).is_err());
+        assert!(check(|report| report.missing_faults = 1).is_err());
+        assert!(check(|report| report.skipped_comparisons = 3).is_err());
+        assert!(check(|report| report.hydrant.lost_messages = 1).is_err());
+        assert!(check(|report| report.hydrant.template_matches = 0).is_err());
+        check(|report| report.hydrant.template_incomplete = 11).unwrap();
         assert!(check(|report| report.streams[0].counters.contradictions = 1).is_err());
         // A kaspad may swap two notifications.
         check(|report| {

@@ -7,7 +7,7 @@
 
 use std::thread;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use testkit::kaspa_chain::{Link, run_model};
 
 use crate::metric::print_metric;
@@ -34,6 +34,9 @@ pub(crate) fn run(size: &Size) -> Result<()> {
             continue;
         };
         steps_made += steps;
+        // A toy may end before the first comparison.
+        let is_compared = size.is_toy || report.virtual_comparisons > 0;
+        ensure!(is_compared, "{link:?}: the virtual state was never compared");
         let counters = report.counters;
         println!(
             "  {link:?}: {} chain blocks with equal sums, {} reorganizations up to {} deep, {} losses found, {} times \

@@ -5,6 +5,8 @@ use crate::client_sets::{self, ClientSets};
 /// The sizes of the measurements.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
+    /// Whether the sizes are too small for figures, and only show that the measurements run.
+    pub(crate) is_toy: bool,
     /// Steps of the model run.
     pub(crate) model_steps: u64,
     /// UTXOs of the ledger at rest.
@@ -39,6 +41,7 @@ pub(crate) struct Size {
 }
 
 pub(crate) const FULL: Size = Size {
+    is_toy: false,
     model_steps: 1_000_000,
     utxos: 10_000_000,
     account_utxos: 1_000_000,
@@ -60,6 +63,7 @@ pub(crate) const FULL: Size = Size {
 };
 
 pub(crate) const TOY: Size = Size {
+    is_toy: true,
     model_steps: 600,
     utxos: 20_000,
     account_utxos: 20_000,

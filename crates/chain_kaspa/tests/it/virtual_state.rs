@@ -1,6 +1,8 @@
 //! The virtual state at its start, after losses, and its scores.
 
-use chain_kaspa::{ChainConfig, ChainEvent, TemplateCheck, VirtualLimits, VirtualMode};
+use chain_kaspa::{
+    ChainConfig, ChainEvent, HistoryLimits, TemplateCheck, VirtualLimits, VirtualMode,
+};
 use kaspa::UtxoChanges;
 use ledger::Commitment;
 use testkit::kaspa_chain::{CheckedFollower, ModelNode, assert_same};
@@ -9,13 +11,18 @@ const DEPTH: usize = 10;
 const MESSAGES_MAX: u64 = 5;
 
 fn world() -> (ModelNode, CheckedFollower) {
+    world_with_history(HistoryLimits::default())
+}
+
+fn world_with_history(history: HistoryLimits) -> (ModelNode, CheckedFollower) {
     let node = ModelNode::new(11, DEPTH);
     let virtual_limits = VirtualLimits {
         contradiction_messages_max: MESSAGES_MAX,
         difference_steps_max: 10,
         ..VirtualLimits::default()
     };
-    let config = ChainConfig { depth_max: DEPTH, virtual_limits, ..ChainConfig::new(10_000) };
+    let config =
+        ChainConfig { depth_max: DEPTH, history, virtual_limits, ..ChainConfig::new(10_000) };
     let follower = CheckedFollower::new(config, node.sink().accepting.header.clone());
     (node, follower)
 }
@@ -90,6 +97,28 @@ fn a_quiet_chain_is_seeded_by_all_merged_blocks() {
 }
 
 #[test]
+fn a_quiet_chain_is_seeded_with_outputs_older_than_the_history() {
+    let limits = HistoryLimits { blocks_max: 1, bytes_max: usize::MAX };
+    let (mut node, mut follower) = world_with_history(limits);
+    let mut older_spends = 0;
+    for _ in 0..30 {
+        node.mine();
+        follower.poll(&node).expect("an honest node");
+        follower.publish();
+        follower.chain.join_virtual();
+        let block = node.sink_with_body();
+        let history = follower.reader.history();
+        let inputs = block.transactions.iter().flat_map(|transaction| &transaction.inputs);
+        let ids = inputs.map(|input| input.previous_outpoint.transaction_id);
+        older_spends += ids.filter(|id| history.transaction(id).is_none()).count();
+        let unknown = follower.chain.seed_virtual(&[block], node.virtual_daa_score());
+        assert_eq!(unknown, Some(0), "the set has all outputs");
+        assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    }
+    assert!(older_spends > 10);
+}
+
+#[test]
 fn the_virtual_state_joins_a_running_chain() {
     let (mut node, mut follower) = world();
     for _ in 0..20 {
@@ -109,7 +138,37 @@ fn the_virtual_state_joins_a_running_chain() {
     }
     assert!(checks > 0);
     assert_eq!(follower.chain.virtual_mode(), VirtualMode::Exact);
-    assert_eq!(follower.chain.status().virtual_state.losses, 0);
+    let state = follower.chain.status().virtual_state;
+    assert_eq!((state.losses, state.mismatches), (0, 0), "a joining state is not complete");
+}
+
+#[test]
+fn a_template_that_comes_before_its_message_is_not_a_mismatch() {
+    let (mut node, mut follower) = exact_world();
+    follow_block(&mut node, &mut follower);
+    let message = node.mine();
+    // The chain comes first. The virtual block above it has the score of the template without any message.
+    follower.poll(&node).expect("an honest node");
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Incomplete);
+    follower.chain.apply_utxos_changed(&message);
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Matched);
+    let state = follower.chain.status().virtual_state;
+    assert_eq!((state.incomplete, state.mismatches, state.losses), (1, 0, 0));
+}
+
+#[test]
+fn a_lost_message_is_found_on_a_quiet_chain() {
+    let (mut node, mut follower) = exact_world();
+    follow_block(&mut node, &mut follower);
+    node.mine();
+    follower.poll(&node).expect("an honest node");
+    assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Incomplete);
+    for _ in 0..3 {
+        assert_eq!(follower.chain.virtual_mode(), VirtualMode::Exact);
+        assert_eq!(follower.chain.check_template(&node.template()), TemplateCheck::Mismatched);
+    }
+    let state = follower.chain.status().virtual_state;
+    assert_eq!((state.mode, state.losses), (VirtualMode::Joining, 1));
 }
 
 #[test]

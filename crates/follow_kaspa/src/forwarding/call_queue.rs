@@ -157,7 +157,11 @@ impl CallConnection {
             SourceError::MessageTooLong { bytes_max, .. } => {
                 ForwardError::ReplyTooLong { bytes_max }
             }
-            error => ForwardError::Unavailable { reason: describe_error(&error) },
+            error => {
+                // Clients do not get the rest, which has the address of the upstream.
+                tracing::debug!("a call was not forwarded: {}", describe_error(&error));
+                ForwardError::Unavailable { reason: error.to_string() }
+            }
         })
     }
 

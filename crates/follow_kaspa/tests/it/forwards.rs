@@ -173,6 +173,16 @@ async fn an_upstream_that_is_silent_or_gone_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_do_not_see_the_address_of_the_upstream() {
+    // Nothing listens there.
+    let source = SourceConfig::new("ws://127.0.0.1:1");
+    let forwarder = Forwarder::start(ForwarderConfig::new(vec![source], Vec::new()));
+    let refused = call(&forwarder, ALICE, Method::GetSink).await.err().expect("no upstream");
+    let text = refused.to_string();
+    assert!(text.contains("no connection") && !text.contains("127.0.0.1"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_upstream_is_left_for_the_next_one() {
     let silent = KaspaNode::start().await;
     silent.delay_replies(Method::GetSink);

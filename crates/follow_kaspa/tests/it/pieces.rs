@@ -92,6 +92,32 @@ async fn a_forged_header_removes_no_block_in_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lie_in_the_first_block_of_a_fork_removes_no_block_in_pieces() {
+    let node = KaspaNode::start().await;
+    node.mine(12);
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    pay(&node, plain_script());
+    node.mine(2);
+    world.reach_virtual(&node).await;
+    let proven = world.status.proven();
+    node.set_accepting(false);
+    node.cut_after(0);
+    eventually(|| node.connections() == 0, String::new).await;
+    let fork = node.reorganize(3);
+    // It merges the blocks that left the chain, with their script. Its header is true.
+    node.mine(1);
+    node.lie(Lie::Commitment { block: fork.added[0], bit: 3 });
+    node.set_accepting(true);
+    world.wait(|status| status.mismatch().is_some()).await;
+    assert_eq!(world.status.proven(), proven);
+    assert_eq!(world.seen.read(|seen| seen.removed), 0);
+    node.stop_lying();
+    world.reach_virtual(&node).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outputs_older_than_the_history_are_found() {
     let node = KaspaNode::start().await;
     node.mine(12);
@@ -106,6 +132,13 @@ async fn outputs_older_than_the_history_are_found() {
     node.mine(3);
     world.reach_sink(&node).await;
     assert!(world.status.piece_blocks() > 24);
+    // Both branches accept the block at the fork point, which spends such outputs.
+    pay(&node, plain_script());
+    node.mine(3);
+    world.reach_sink(&node).await;
+    node.reorganize(2);
+    world.reach_sink(&node).await;
+    assert_eq!(world.status.chain().counters.removed_blocks, 2);
     world.stop().await;
 }
 

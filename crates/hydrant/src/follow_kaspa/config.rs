@@ -210,6 +210,9 @@ mod tests {
             let text = refusal(&file);
             assert!(text.starts_with(expected) && !text.contains("KEY"), "{text}");
         }
+        // The port after it is not needed, as it is on Solana.
+        let last = format!("rpc-port = 65535\n{}", with(""));
+        assert_eq!(settings(&last).expect("valid settings").node.kaspa_ports.rpc, Some(65_535));
         let listed = "allow-origin = [\"https://wallet.example\"]\n";
         settings(&format!("{listed}{}", with("allow-unsafe-rpc = true"))).expect("valid settings");
     }

@@ -104,12 +104,13 @@ impl FollowKaspaFlags {
         }
     }
 
-    /// Returns the flags of a node without the services that Kaspa lacks.
+    /// Returns the flags of a node without the services that Kaspa lacks. `--rpc-port` is not among them: its meaning and
+    /// its range are others here.
     pub(crate) fn to_node_flags(&self) -> NodeFlags {
         NodeFlags {
             tables: self.tables.clone(),
             ledger: self.ledger.clone(),
-            listen: self.listen.clone(),
+            listen: ListenFlags { rpc_port: None, ..self.listen.clone() },
             grpc: GrpcFlags { no_grpc: true, ..GrpcFlags::default() },
             keys: self.keys.clone(),
             console: ConsoleFlags { no_console: true },

@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod flags;
 mod producer;
+mod restart;
 
 use anyhow::Result;
 
@@ -16,7 +17,7 @@ use crate::node::{Node, NodeProcess, prepare_process};
 use crate::signals::Ignorable;
 use crate::start_signals::StartSignals;
 
-/// Follows the chain until a signal ends it.
+/// Follows the chain until a signal ends it. After a reorganization that is too deep the program starts again.
 pub(crate) fn run(flags: FollowKaspaFlags, signals: StartSignals) -> Result<()> {
     let started = now();
     let check = flags.config.check;
@@ -28,5 +29,6 @@ pub(crate) fn run(flags: FollowKaspaFlags, signals: StartSignals) -> Result<()> 
     }
     prepare_process(&node)?;
     let process = NodeProcess { signals, ignorable: Ignorable::Hangup, started };
-    Ok(Node::builder(KaspaProducer::new(chain)).with_process(process).serve(node)?.wait()?)
+    let node = Node::builder(KaspaProducer::new(chain)).with_process(process).serve(node)?;
+    restart::end_or_restart(node.wait())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use jsonrpc::{Health, ServerContext};
+use serde_json::Value;
 
 use crate::api_key_file::ApiKeyFile;
 use crate::node::NodeAddresses;
@@ -27,7 +28,16 @@ pub(crate) struct ComposedNode {
     /// `None`: the node is embedded in a program.
     pub(crate) front_end: Option<Box<dyn FrontEnd>>,
     pub(crate) api_keys: Option<ApiKeyFile>,
+    /// Reports of the administration that only this chain has.
+    pub(crate) reports: Vec<NodeReport>,
     pub(crate) addresses: NodeAddresses,
+}
+
+/// A report of the administration.
+pub(crate) struct NodeReport {
+    pub(crate) name: &'static str,
+    /// Returns the newest state of the report.
+    pub(crate) make: Box<dyn Fn() -> Value + Send + Sync>,
 }
 
 /// A ledger whose thread is running.

@@ -57,13 +57,19 @@ impl RunningNode {
             http_servers,
             front_end,
             api_keys,
+            reports,
             addresses,
         } = composed;
         let admin = None;
         let mut node =
             Self { context, parts, ledger, ledger_tasks, front_end, admin, api_keys, addresses };
-        match node.start_serving(config, http_servers, measured_ledger, signals).await {
-            Ok(()) => Ok(node),
+        let mut administration = AdminApi::new(Arc::clone(&node.context), signals.request());
+        reports.into_iter().for_each(|report| administration.add_report(report.name, report.make));
+        match node.start_serving(config, http_servers, administration).await {
+            Ok(()) => {
+                node.measure_memory(measured_ledger, signals.take_memory_request());
+                Ok(node)
+            }
             Err(err) => Err(node.abort_start(signals, err).await),
         }
     }
@@ -73,16 +79,13 @@ impl RunningNode {
         &mut self,
         config: &NodeConfig,
         http_servers: Vec<BoxFuture<'static, ()>>,
-        measured_ledger: Arc<dyn MeasuredLedger>,
-        signals: &mut EndSignals,
+        mut administration: AdminApi,
     ) -> Result<()> {
-        let mut administration = AdminApi::new(Arc::clone(&self.context), signals.request());
         if let Some(watch) = start_tls(&config.serving, &self.context, &mut administration) {
             self.parts.spawn(watch);
         }
         self.admin = Some(admin::start(&config.serving, administration).await?);
         http_servers.into_iter().for_each(|server| self.parts.add(HttpPart::start(server)));
-        self.measure_memory(measured_ledger, signals.take_memory_request());
         Ok(())
     }
 

@@ -27,14 +27,25 @@ struct KaspaProcess {
     json: SocketAddr,
     rpc: SocketAddr,
     log: PathBuf,
-    _dir: TempDir,
+    dir: TempDir,
+}
+
+/// The name of the file with the addresses of a process.
+const ENDPOINTS_FILE: &str = "endpoints.json";
+
+/// Returns an address of a process from its file.
+fn read_address(dir: &Path, name: &str) -> Option<SocketAddr> {
+    let text = fs::read(dir.join(ENDPOINTS_FILE)).ok()?;
+    let found: Value = serde_json::from_slice(&text).ok()?;
+    let (_, address) = found[name].as_str()?.split_once("://")?;
+    address.parse().ok()
 }
 
 impl KaspaProcess {
     /// Follows a node on free ports, with further flags.
     fn start(source: &KaspaNode, flags: &[&str]) -> Result<Self> {
         let dir = TempDir::new()?;
-        let endpoints = dir.path().join("endpoints.json");
+        let endpoints = dir.path().join(ENDPOINTS_FILE);
         let log = dir.path().join("log");
         let output = File::create(&log)?;
         let mut command = Command::new(HYDRANT);
@@ -50,22 +61,15 @@ impl KaspaProcess {
             .stdout(output.try_clone()?)
             .stderr(output);
         let mut process = KillOnDrop::spawn(&mut command)?;
-        let found = wait_until("the node", WAIT_TIMEOUT, || {
+        let borsh = wait_until("the node", WAIT_TIMEOUT, || {
             if let Some(status) = process.0.try_wait()? {
                 anyhow::bail!("it ended: {status}: {}", fs::read_to_string(&log)?);
             }
-            let text = fs::read(&endpoints).ok();
-            Ok(text.and_then(|text| serde_json::from_slice::<Value>(&text).ok()))
+            Ok(read_address(dir.path(), "wrpc_borsh"))
         })?;
-        let address = |name: &str| -> Result<SocketAddr> {
-            let url = found[name].as_str().with_context(|| format!("no {name} in {found}"))?;
-            let (_, address) = url.split_once("://").context("a URL")?;
-            Ok(address.parse()?)
-        };
-        let borsh = address("wrpc_borsh")?;
-        let json = address("wrpc_json")?;
-        let rpc = address("rpc")?;
-        Ok(Self { process, borsh, json, rpc, log, _dir: dir })
+        let json = read_address(dir.path(), "wrpc_json").context("no port for JSON")?;
+        let rpc = read_address(dir.path(), "rpc").context("no port for JSON-RPC")?;
+        Ok(Self { process, borsh, json, rpc, log, dir })
     }
 
     /// Waits until every port reports that the sink of the node is proven.
@@ -138,8 +142,13 @@ fn call_own(rpc: SocketAddr, method: &str, params: Value) -> Result<Value> {
     tokio::task::block_in_place(|| JsonRpcClient::open(rpc)?.call(method, params))
 }
 
-async fn read_until_end(client: &mut WrpcClient) {
-    while client.read_message().await != WrpcMessage::End {}
+/// Reads until the connection ends. Returns the code of the close frame.
+async fn read_until_end(client: &mut WrpcClient) -> Option<u16> {
+    loop {
+        if let WrpcMessage::End(code) = client.read_message().await {
+            return code;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,9 +199,15 @@ async fn health_says_what_is_missing_and_what_is_proven() -> Result<()> {
     source.mine(5);
     source.set_accepting(false);
     let node = KaspaProcess::start(&source, &[])?;
-    let before = node.wait_until_unready()?;
+    let before = wait_until("a missing source", WAIT_TIMEOUT, || {
+        let ready = get(node.json, "/ready")?;
+        Ok(ready.contains("no source is connected").then_some(ready))
+    })?;
+    ensure!(before.starts_with("HTTP/1.1 503 "), "{before}");
     let text = body(&before)?;
     ensure!(text.contains("proven up to block") && text.contains("DAA score 0"), "{before}");
+    // Anyone may read it, so it has no address of a source.
+    ensure!(text.starts_with("no source is connected;"), "{before}");
     source.set_accepting(true);
     node.wait_for_sink(&source)?;
     ensure!(body(&get(node.rpc, "/ready")?)? == "ready\n");
@@ -236,7 +251,39 @@ async fn a_node_restarts_from_its_snapshot_without_a_source() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_are_told_and_the_ports_drain() -> Result<()> {
+async fn a_deep_reorganization_starts_the_program_again() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(30);
+    let mut node = KaspaProcess::start(&source, &["--reorg-depth", "3"])?;
+    node.wait_for_sink(&source)?;
+    source.set_accepting(false);
+    source.cut_after(0);
+    // The next message cuts each connection, also that of an idle relay.
+    source.mine(1);
+    wait_until("the end of the connections", WAIT_TIMEOUT, || {
+        Ok((source.connections() == 0).then_some(()))
+    })?;
+    source.reorganize(8);
+    source.set_accepting(true);
+    let proven = format!("hydrant-proven-block: {}\r\n", source.sink());
+    wait_until("the new chain", WAIT_TIMEOUT, || {
+        let status = node.process.0.try_wait()?;
+        ensure!(status.is_none(), "{status:?}: {}", node.log());
+        // It has other ports, which are closed while it starts.
+        let port = read_address(node.dir.path(), "wrpc_borsh").unwrap_or(node.borsh);
+        let health = get(port, "/health").unwrap_or_default();
+        let is_proven = health.starts_with("HTTP/1.1 200 ") && health.contains(&proven);
+        Ok(is_proven.then_some(()))
+    })
+    .with_context(|| node.log())?;
+    let again = node.log();
+    ensure!(again.contains("starts again from block"), "{again}");
+    ensure!(again.matches("follows simnet from DAA score 0").count() == 2, "{again}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_are_closed_with_a_reason_and_the_ports_drain() -> Result<()> {
     let source = KaspaNode::start().await;
     source.mine(3);
     let mut node = KaspaProcess::start(&source, &["--drain-delay", "3600"])?;
@@ -249,8 +296,8 @@ async fn clients_are_told_and_the_ports_drain() -> Result<()> {
     call(&mut other, "ping", json!({})).await?;
     // A second signal ends the delay.
     node.signal()?;
-    read_until_end(&mut client).await;
-    read_until_end(&mut other).await;
+    assert_eq!(read_until_end(&mut client).await, Some(1001));
+    assert_eq!(read_until_end(&mut other).await, Some(1001));
     let status = node.wait_for_end()?;
     ensure!(status.success(), "{status}: {}", node.log());
     Ok(())
@@ -283,6 +330,12 @@ async fn api_keys_are_needed_on_the_ports_of_wrpc() -> Result<()> {
         assert_eq!(upgrade(port, &format!("/{key}"), "")?, "HTTP/1.1 101");
         assert_eq!(upgrade(port, &format!("/?api-key={key}"), "")?, "HTTP/1.1 101");
     }
+    // The resolver's route needs none. Below a key it returns a URL with that key.
+    for prefix in [String::new(), format!("/{key}")] {
+        let found = get(node.borsh, &format!("{prefix}/v2/kaspa/simnet/any/wrpc/json"))?;
+        let url = format!("\"ws://127.0.0.1:{}{prefix}\"", node.json.port());
+        ensure!(found.starts_with("HTTP/1.1 200 ") && found.contains(&url), "{found}");
+    }
     Ok(())
 }
 
@@ -309,6 +362,9 @@ async fn the_administration_and_the_metrics_have_ports_of_their_own() -> Result<
     };
     let memory = admin(&["memory"])?;
     ensure!(String::from_utf8_lossy(&memory.stdout).contains("kaspa_history"), "{memory:?}");
+    let sources = admin(&["report", "sources"])?;
+    let sources: Value = serde_json::from_slice(&sources.stdout)?;
+    assert_eq!(sources["source"], json!(format!("ws://{}", source.borsh())), "{sources}");
     ensure!(admin(&["drain"])?.status.success());
     ensure!(node.wait_for_end()?.success(), "{}", node.log());
     Ok(())

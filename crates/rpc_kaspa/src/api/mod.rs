@@ -23,7 +23,7 @@ impl Api for KaspaApi {
     const METHODS: &'static [&'static [MethodSpec<Self>]] = &[
         &[
             MethodSpec::new("getPosition", Execution::Inline, position::get_position),
-            MethodSpec::new("getBalance", Execution::Light, balance::get_balance),
+            MethodSpec::new("getBalance", Execution::Inline, balance::get_balance),
             MethodSpec::new("getUtxos", Execution::Medium, utxo_page::get_utxos),
             MethodSpec::new("getTransaction", Execution::Light, transactions::get_transaction),
             MethodSpec::new("getTransactions", Execution::Medium, transactions::get_transactions),

@@ -75,8 +75,10 @@ pub(super) fn get_transaction(api: &KaspaApi, params: Params<'_>) -> MethodResul
     let (id,): (String,) = params.parse(1)?;
     let id = Hash::from_hex(&id);
     let id = id.map_err(|error| RpcError::invalid_params(format!("Invalid params: {error}")))?;
-    let view = api.chain.utxos.view(Commitment::Confirmed);
-    let history = api.chain.history();
+    // The position is the newest block of the history.
+    let chain = api.chain.pin();
+    let view = chain.utxos.view(Commitment::Confirmed);
+    let history = chain.history();
     let found = history.transaction(&id);
     let value = found.map(|found| AcceptedTransaction::new(&found, api.prefix()));
     MethodOutput::json(&Positioned { position: Position::new(view.meta()), value })
@@ -88,15 +90,17 @@ pub(super) fn get_transactions(api: &KaspaApi, params: Params<'_>) -> MethodResu
     let address = parse_address(&address)?;
     let PageOptions { limit, before } = options.unwrap_or_default();
     let entries = page_entries(limit)?;
-    let before = before.map(|before| parse_before(&before)).transpose()?;
-    let view = api.chain.utxos.view(Commitment::Confirmed);
-    let history = api.chain.history();
+    let before = before.map(|before| parse_position("before", &before)).transpose()?;
+    // The position is the newest block of the history.
+    let chain = api.chain.pin();
+    let view = chain.utxos.view(Commitment::Confirmed);
+    let history = chain.history();
     let mut page = history.script_transactions(&address.payload.ledger_address(), before, entries);
     limit_parts(&mut page);
     let to_json = |found: &HistoryTransaction<'_>| AcceptedTransaction::new(found, api.prefix());
     let value = TransactionPage {
         transactions: page.transactions.iter().map(to_json).collect(),
-        next: page.next_before.map(|next| format!("{}-{}", next.daa_score, next.index)),
+        next: page.next_before.map(format_position),
         oldest_daa_score: history.first_daa_score(),
     };
     MethodOutput::json(&Positioned { position: Position::new(view.meta()), value })
@@ -117,11 +121,20 @@ fn limit_parts(page: &mut HistoryPage<'_>) {
     }
 }
 
-pub(super) fn parse_before(text: &str) -> Result<TransactionPosition, RpcError> {
+/// Formats a position as the token of a page that starts after it.
+pub(super) fn format_position(position: TransactionPosition) -> String {
+    format!("{}-{}", position.daa_score, position.index)
+}
+
+/// Reads the token of a page from a parameter of this name.
+pub(super) fn parse_position(parameter: &str, text: &str) -> Result<TransactionPosition, RpcError> {
     let parsed = text.split_once('-').and_then(|(score, index)| {
         Some(TransactionPosition { daa_score: score.parse().ok()?, index: index.parse().ok()? })
     });
-    parsed.ok_or_else(|| RpcError::invalid_params("Invalid params: before: not one of a page"))
+    parsed.ok_or_else(|| {
+        let text = format!("Invalid params: {parameter}: not the token of a page");
+        RpcError::invalid_params(text)
+    })
 }
 
 impl AcceptedTransaction {

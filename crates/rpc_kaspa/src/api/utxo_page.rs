@@ -41,7 +41,7 @@ pub(super) fn get_utxos(api: &KaspaApi, params: Params<'_>) -> MethodResult {
     let address = parse_address(&address)?;
     let PageOptions { at, limit, after } = options.unwrap_or_default();
     let entries = page_entries(limit)?;
-    let after = after.map(|after| parse_cursor(&after)).transpose()?;
+    let after = after.map(|after| parse_cursor("after", &after)).transpose()?;
     let view = api.chain.utxos.view(at.commitment());
     let script = address.payload.ledger_address();
     let page = page_script_utxos(&view, &script, after, entries);
@@ -74,12 +74,16 @@ pub(super) fn encode_cursor(cursor: UtxoCursor) -> String {
     }
 }
 
-pub(super) fn parse_cursor(text: &str) -> Result<UtxoCursor, RpcError> {
+/// Reads the token of a page from a parameter of this name.
+pub(super) fn parse_cursor(parameter: &str, text: &str) -> Result<UtxoCursor, RpcError> {
     if text == INSIDE {
         return Ok(UtxoCursor::Inside);
     }
     let number = (text.len() == CURSOR_DIGITS).then(|| u128::from_str_radix(text, 16));
-    let error = || RpcError::invalid_params("Invalid params: after: not a cursor of a page");
+    let error = || {
+        let text = format!("Invalid params: {parameter}: not the token of a page");
+        RpcError::invalid_params(text)
+    };
     let number = number.ok_or_else(error)?.map_err(|_| error())?;
     let bytes = number.to_be_bytes();
     let bytes = bytes.last_chunk().ok_or_else(error)?;
@@ -94,10 +98,11 @@ mod tests {
     fn cursors_are_read_as_they_are_written() {
         let cursor = Cursor::from_bytes([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255]);
         for cursor in [UtxoCursor::Inside, UtxoCursor::Outside(cursor)] {
-            assert_eq!(parse_cursor(&encode_cursor(cursor)).ok(), Some(cursor));
+            assert_eq!(parse_cursor("after", &encode_cursor(cursor)).ok(), Some(cursor));
         }
         for text in ["", "1", "00", &"0".repeat(23), &"g".repeat(24), &"é".repeat(12)] {
-            assert!(parse_cursor(text).is_err(), "{text}");
+            let error = parse_cursor("page", text).expect_err(text);
+            assert!(error.message.contains(" page: not the token"), "{}", error.message);
         }
     }
 }

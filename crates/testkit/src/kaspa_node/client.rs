@@ -27,8 +27,8 @@ pub enum WrpcMessage {
     Binary(Vec<u8>),
     /// A message in JSON.
     Text(String),
-    /// A close frame, or the end of the stream.
-    End,
+    /// A close frame with its code, or the end of the stream without one.
+    End(Option<u16>),
 }
 
 impl WrpcClient {
@@ -62,7 +62,10 @@ impl WrpcClient {
                 Some(Ok(Message::Text(text))) => {
                     return WrpcMessage::Text(text.as_str().to_owned());
                 }
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return WrpcMessage::End,
+                Some(Ok(Message::Close(frame))) => {
+                    return WrpcMessage::End(frame.map(|frame| frame.code.into()));
+                }
+                Some(Err(_)) | None => return WrpcMessage::End(None),
                 Some(Ok(_)) => {}
             }
         }

@@ -7,6 +7,7 @@
 mod front_end;
 pub(crate) mod ports;
 mod running_ledger;
+mod source_report;
 mod upstream;
 mod wrpc_part;
 
@@ -35,6 +36,7 @@ use store::Directory;
 use self::front_end::KaspaFrontEnd;
 use self::ports::BoundKaspaPorts;
 use self::running_ledger::{FollowedKaspa, UtxoLedger};
+use self::source_report::source_report;
 use self::upstream::{PublisherSink, SourceForward};
 use self::wrpc_part::WrpcPart;
 use crate::api_key_file::ApiKeyFile;
@@ -115,6 +117,7 @@ impl OpenedNode for OpenedKaspa {
         });
         let handle = follower.start(vec![Box::new(PublisherSink(publisher))]);
         let handle = handle.context("follow the chain")?;
+        let reports = vec![source_report(Arc::clone(&status))];
         let KaspaServers { context, api_keys, .. } = servers;
         Ok(ComposedNode {
             context,
@@ -125,6 +128,7 @@ impl OpenedNode for OpenedKaspa {
             http_servers,
             front_end,
             api_keys,
+            reports,
             addresses,
         })
     }
@@ -202,7 +206,8 @@ fn wrpc_config(config: &NodeConfig, chain: &KaspaConfig) -> websocket::Config {
     wrpc
 }
 
-/// The HTTP servers of the bound ports, which share connections' limits, TLS and drain.
+/// The HTTP servers of the bound ports, which share connections' limits, TLS and drain. Without the port of JSON-RPC
+/// nothing polls the slots of `Health`: a node of Kaspa has no clock of slots, and sets its health itself.
 fn http_servers(
     config: &NodeConfig,
     bound: BoundKaspaPorts,

@@ -147,6 +147,7 @@ impl OpenedNode for OpenedSolana {
             http_servers: vec![Box::pin(http_server)],
             front_end,
             api_keys,
+            reports: Vec::new(),
             addresses,
         })
     }

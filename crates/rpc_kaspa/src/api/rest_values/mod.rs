@@ -23,6 +23,8 @@ use jsonrpc::{Execution, MethodSpec};
 
 use super::kaspa_api::KaspaApi;
 
+/// The methods. None of them may be cached or revalidated by its dependencies: the position in the headers of a response is
+/// that of the pinned API, and a result that is remembered from another version, or a 304 before the call, would not be.
 pub(super) const METHODS: &[MethodSpec<KaspaApi>] = &[
     MethodSpec::new("restGetBalance", Execution::Inline, balances::get_balance),
     MethodSpec::new("restGetBalances", Execution::Medium, balances::get_balances),
@@ -50,3 +52,15 @@ pub(super) const METHODS: &[MethodSpec<KaspaApi>] = &[
     MethodSpec::new("restGetBlueScore", Execution::Inline, network::get_blue_score),
     MethodSpec::new("restGetHealth", Execution::Inline, network::get_health),
 ];
+
+/// Fails the build for a method that may be cached or revalidated by its dependencies.
+const _: () = {
+    let mut at = 0;
+    while at < METHODS.len() {
+        let method = &METHODS[at];
+        let is_remembered =
+            method.cache_dependencies.is_some() || method.revalidation_dependencies.is_some();
+        assert!(!is_remembered, "the position of a response is that of the pinned API");
+        at += 1;
+    }
+};

@@ -1,15 +1,16 @@
-//! Writes a transaction of the history as JSON.
+//! Writes a transaction of the history as JSON, in parts: a miner can make one with thousands of inputs that spend scripts
+//! of 10,000 bytes each.
 //!
+//! Bounds: a part has at most one input or output more than a chunk of a streamed result.
 //! `mass` is null: the messages that the chain is made from have the storage mass only. `block_hash` is a list of one:
 //! other blocks that contain the transaction are not in the history.
 
 use chain_kaspa::HistoryTransaction;
+use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
-use jsonrpc::write_json;
-use kaspa::{
-    AddressPayload, Prefix, ScriptPublicKey, TransactionInput, TransactionOutput, UtxoEntry,
-    encode_hex,
-};
+use jsonrpc::{StreamState, write_json};
+use kaspa::{AddressPayload, Prefix, ScriptPublicKey, TransactionInput, UtxoEntry, encode_hex};
+use response_cache::RESULT_CHUNK_BYTES;
 use serde::Serialize;
 
 use super::transaction_options::{PreviousOutpoints, TransactionOptions};
@@ -38,55 +39,148 @@ struct Output {
     script_public_key_type: &'static str,
 }
 
+/// The shape of written transactions.
+pub(super) struct TransactionShape {
+    pub(super) prefix: Prefix,
+    pub(super) options: TransactionOptions,
+}
+
+/// A transaction that is being written.
+#[derive(Debug, Default)]
+pub(super) struct TransactionWriter {
+    next: Part,
+    has_members: bool,
+}
+
+/// The part that is written next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// The members before the two lists.
+    #[default]
+    Head,
+    /// The inputs, from this one on.
+    Inputs(usize),
+    /// The outputs, from this one on.
+    Outputs(usize),
+    End,
+}
+
+impl TransactionWriter {
+    /// Whether nothing was written yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.next == Part::Head
+    }
+
+    /// Appends parts until the transaction is complete, `slice` is over, or `out` has [`RESULT_CHUNK_BYTES`]. Each call
+    /// has the same transaction.
+    pub(super) fn write(
+        &mut self,
+        found: &HistoryTransaction<'_>,
+        shape: &TransactionShape,
+        slice: &TimeSlice<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<StreamState, RpcError> {
+        loop {
+            self.next = match self.next {
+                Part::Head => {
+                    out.push(b'{');
+                    self.write_head(found, &shape.options, out)?;
+                    Part::Inputs(0)
+                }
+                Part::Inputs(at) => self.write_input(at, found, shape, out)?,
+                Part::Outputs(at) => self.write_output(at, found, shape, out)?,
+                Part::End => return Ok(StreamState::Done),
+            };
+            if self.next != Part::End && (out.len() >= RESULT_CHUNK_BYTES || slice.is_over()) {
+                return Ok(StreamState::More);
+            }
+        }
+    }
+
+    fn write_head(
+        &mut self,
+        found: &HistoryTransaction<'_>,
+        options: &TransactionOptions,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RpcError> {
+        let accepted = found.accepted;
+        let transaction = &accepted.transaction;
+        let payload = &transaction.payload;
+        let mut members = MemberWriter { options, out, has_members: false };
+        members.put("subnetwork_id", || encode_hex(&transaction.subnetwork_id.0))?;
+        members.put("transaction_id", || accepted.id.to_string())?;
+        members.put("hash", || transaction.hash().to_string())?;
+        members.put("mass", || None::<String>)?;
+        members.put("payload", || (!payload.is_empty()).then(|| encode_hex(payload)))?;
+        members.put("block_hash", || [accepted.block_hash.to_string()])?;
+        members.put("block_time", || accepted.block_time_ms)?;
+        members.put("is_accepted", || true)?;
+        members.put("accepting_block_hash", || found.accepting_block.to_string())?;
+        members.put("accepting_block_blue_score", || found.accepting_blue_score)?;
+        members.put("accepting_block_time", || found.accepting_time_ms)?;
+        self.has_members = members.has_members;
+        Ok(())
+    }
+
+    /// Appends an input. Returns the part after it.
+    fn write_input(
+        &mut self,
+        at: usize,
+        found: &HistoryTransaction<'_>,
+        shape: &TransactionShape,
+        out: &mut Vec<u8>,
+    ) -> Result<Part, RpcError> {
+        let TransactionShape { prefix, options } = shape;
+        let accepted = found.accepted;
+        let inputs = &accepted.transaction.inputs;
+        let mut list = ListWriter { name: "inputs", at, len: inputs.len(), out };
+        // A coinbase has none.
+        let is_null = !options.inputs || inputs.is_empty();
+        if !list.begin(options, is_null, &mut self.has_members)? {
+            return Ok(Part::Outputs(0));
+        }
+        if let (Some(input), Some(spent)) = (inputs.get(at), accepted.spent.get(at)) {
+            let id = accepted.id.to_string();
+            list.put(&Input::new(&id, at, input, spent, options.previous_outpoints, *prefix))?;
+        }
+        Ok(if list.end() { Part::Outputs(0) } else { Part::Inputs(at + 1) })
+    }
+
+    /// Appends an output. Returns the part after it, and ends the object after the last one.
+    fn write_output(
+        &mut self,
+        at: usize,
+        found: &HistoryTransaction<'_>,
+        shape: &TransactionShape,
+        out: &mut Vec<u8>,
+    ) -> Result<Part, RpcError> {
+        let TransactionShape { prefix, options } = shape;
+        let accepted = found.accepted;
+        let outputs = &accepted.transaction.outputs;
+        let mut list = ListWriter { name: "outputs", at, len: outputs.len(), out: &mut *out };
+        let mut is_end = true;
+        if list.begin(options, !options.outputs, &mut self.has_members)? {
+            if let Some(output) = outputs.get(at) {
+                let id = accepted.id.to_string();
+                let index = u32::try_from(at).unwrap_or(u32::MAX);
+                let script = &output.script_public_key;
+                list.put(&Output::new(&id, index, output.amount, script, *prefix))?;
+            }
+            is_end = list.end();
+        }
+        if !is_end {
+            return Ok(Part::Outputs(at + 1));
+        }
+        out.push(b'}');
+        Ok(Part::End)
+    }
+}
+
 /// Appends the members of an object that the options name.
 struct MemberWriter<'a> {
     options: &'a TransactionOptions,
     out: &'a mut Vec<u8>,
     has_members: bool,
-}
-
-/// Appends a transaction.
-pub(super) fn write_transaction(
-    found: &HistoryTransaction<'_>,
-    prefix: Prefix,
-    options: &TransactionOptions,
-    out: &mut Vec<u8>,
-) -> Result<(), RpcError> {
-    let accepted = found.accepted;
-    let transaction = &accepted.transaction;
-    let id = accepted.id.to_string();
-    let payload = &transaction.payload;
-    out.push(b'{');
-    let mut members = MemberWriter { options, out, has_members: false };
-    members.put("subnetwork_id", || encode_hex(&transaction.subnetwork_id.0))?;
-    members.put("transaction_id", || &id)?;
-    members.put("hash", || transaction.hash().to_string())?;
-    members.put("mass", || None::<String>)?;
-    members.put("payload", || (!payload.is_empty()).then(|| encode_hex(payload)))?;
-    members.put("block_hash", || [accepted.block_hash.to_string()])?;
-    members.put("block_time", || accepted.block_time_ms)?;
-    members.put("is_accepted", || true)?;
-    members.put("accepting_block_hash", || found.accepting_block.to_string())?;
-    members.put("accepting_block_blue_score", || found.accepting_blue_score)?;
-    members.put("accepting_block_time", || found.accepting_time_ms)?;
-    members.put("inputs", || {
-        let inputs = transaction.inputs.iter().zip(&accepted.spent).enumerate();
-        let to_json = |(index, (input, spent)): (usize, (&TransactionInput, &UtxoEntry))| {
-            Input::new(&id, index, input, spent, options.previous_outpoints, prefix)
-        };
-        // A coinbase has none.
-        (options.inputs && !transaction.inputs.is_empty())
-            .then(|| inputs.map(to_json).collect::<Vec<_>>())
-    })?;
-    members.put("outputs", || {
-        let outputs = (0..).zip(&transaction.outputs);
-        let to_json = |(index, output): (u32, &TransactionOutput)| {
-            Output::new(&id, index, output.amount, &output.script_public_key, prefix)
-        };
-        options.outputs.then(|| outputs.map(to_json).collect::<Vec<_>>())
-    })?;
-    members.out.push(b'}');
-    Ok(())
 }
 
 impl MemberWriter<'_> {
@@ -95,13 +189,63 @@ impl MemberWriter<'_> {
         if !self.options.has_field(name) {
             return Ok(());
         }
-        if std::mem::replace(&mut self.has_members, true) {
-            self.out.push(b',');
-        }
-        write_json(self.out, &name)?;
-        self.out.push(b':');
+        write_name(name, &mut self.has_members, self.out)?;
         write_json(self.out, &value())
     }
+}
+
+/// Appends one element of a list that is a member of an object.
+struct ListWriter<'a> {
+    name: &'static str,
+    /// The index of the element in the list.
+    at: usize,
+    len: usize,
+    out: &'a mut Vec<u8>,
+}
+
+impl ListWriter<'_> {
+    /// Appends the name of the list, or the comma before the element. False if the list has no elements to write: the
+    /// options do not name it, or it is null.
+    fn begin(
+        &mut self,
+        options: &TransactionOptions,
+        is_null: bool,
+        has_members: &mut bool,
+    ) -> Result<bool, RpcError> {
+        if !options.has_field(self.name) {
+            return Ok(false);
+        }
+        if self.at > 0 {
+            self.out.push(b',');
+            return Ok(true);
+        }
+        write_name(self.name, has_members, self.out)?;
+        self.out.extend_from_slice(if is_null { &b"null"[..] } else { &b"["[..] });
+        Ok(!is_null)
+    }
+
+    fn put(&mut self, element: &impl Serialize) -> Result<(), RpcError> {
+        write_json(self.out, element)
+    }
+
+    /// Ends the list after its last element. Returns whether it was the last one.
+    fn end(&mut self) -> bool {
+        let is_last = self.at + 1 >= self.len;
+        if is_last {
+            self.out.push(b']');
+        }
+        is_last
+    }
+}
+
+/// Appends the name of a member.
+fn write_name(name: &str, has_members: &mut bool, out: &mut Vec<u8>) -> Result<(), RpcError> {
+    if std::mem::replace(has_members, true) {
+        out.push(b',');
+    }
+    write_json(out, &name)?;
+    out.push(b':');
+    Ok(())
 }
 
 impl<'a> Input<'a> {

@@ -104,7 +104,7 @@ pub(super) fn get_utxo_page(api: &KaspaApi, params: Params<'_>) -> MethodResult 
     let address = read_address(api, &address)?;
     let PageOptions { limit, page } = options.unwrap_or_default();
     let entries = page_entries(limit)?;
-    let after = page.map(|page| parse_cursor(&page)).transpose()?;
+    let after = page.map(|page| parse_cursor("page", &page)).transpose()?;
     let view = api.chain.utxos.view(Commitment::Processed);
     let page = page_script_utxos(&view, &address.payload.ledger_address(), after, entries);
     let page = page.map_err(|error| RpcError::invalid_params(error.to_string()))?;
