@@ -18,12 +18,10 @@ use crate::rig::json_rpc::call;
 use crate::rig::leader_slots::CONSECUTIVE_SLOTS;
 use crate::rig::nodes::processed_slot;
 
-/// Slots before those of the validator in which it is deaf. With as many as a leader has, it would have a block of the
-/// previous leader, and wait for the others. The additional ones are the time in which the others make a block of theirs,
-/// which they have voted for when the fork arrives.
-const DEAF_SLOTS: u64 = CONSECUTIVE_SLOTS + 2;
-/// Number of slots before those of the validator that must have other leaders.
-const OTHER_LEADER_SLOTS: u64 = 2 * CONSECUTIVE_SLOTS;
+/// Slots before those of the validator in which it is deaf. Others are their leaders. With only as many as a leader has, it
+/// would have a block of the previous leader, and wait for the others. The additional ones are the time in which the others
+/// make a block of theirs, which they have voted for when the fork arrives.
+const DEAF_SLOTS: u64 = 2 * CONSECUTIVE_SLOTS;
 /// Blocks of the fork. The validator has more slots, but its own votes do not suffice for more votes.
 const FORK_BLOCKS: u64 = 3;
 /// Slots whose leaders are requested.
@@ -53,9 +51,9 @@ impl ForkSlots {
 
     /// Finds them in the leaders from the slot `next` on, by whether the validator is the leader.
     fn find_in(next: u64, is_own: &[bool]) -> Option<Self> {
-        let others = usize::try_from(OTHER_LEADER_SLOTS).ok()?;
+        let others = usize::try_from(DEAF_SLOTS).ok()?;
         let own = usize::try_from(CONSECUTIVE_SLOTS).ok()?;
-        let windows = is_own.windows(others + own).zip(next + OTHER_LEADER_SLOTS..);
+        let windows = is_own.windows(others + own).zip(next + DEAF_SLOTS..);
         let mut found = windows.filter(|(window, first)| {
             first.is_multiple_of(CONSECUTIVE_SLOTS)
                 && window[..others].iter().all(|is_own| !is_own)
