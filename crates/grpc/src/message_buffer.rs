@@ -1,14 +1,14 @@
 //! The bytes of a message while it is received, in blocks.
 //!
-//! Shape: a block never moves, so a longer message copies nothing that was received before. What a step on the polling
-//! thread copies is bounded by [`BLOCK_BYTES`], whatever the length of the message.
+//! Shape: a block never moves, so a message that grows does not copy the bytes before. A step on the polling thread copies
+//! a frame and at most [`BLOCK_BYTES`], whatever the length of the message.
 //! Bounds: the last block has space for at most as many bytes as it has, and for [`BLOCK_BYTES`].
 //! Not here: the limits of messages (`requests`), their contiguous bytes on another thread (`request_reader`).
 
 use std::collections::VecDeque;
 
 /// Bytes of a block. A larger value copies more in one step; a smaller one allocates more often.
-pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// The bytes that were received and not taken.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl MessageBuffer {
     }
 }
 
-/// Bytes in blocks.
+/// Bytes of a message, in the blocks in which they were received.
 pub(crate) struct Blocks(Vec<Vec<u8>>);
 
 impl Blocks {
@@ -102,7 +102,7 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    /// Bytes of a frame.
+    /// Bytes of the longest frame that every client may send.
     const FRAME_BYTES: usize = 16 << 10;
 
     fn pattern(length: usize) -> Vec<u8> {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn no_step_of_a_long_message_moves_what_was_received() {
+    fn a_long_message_is_received_without_moving_its_bytes() {
         let message = pattern((4 << 20) + 7);
         let mut buffer = MessageBuffer::default();
         let mut full: Vec<*const u8> = Vec::new();

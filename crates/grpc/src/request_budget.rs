@@ -68,7 +68,7 @@ impl RequestBudget {
         delay
     }
 
-    /// Charges what a short request counts for in addition to its bytes, and waits until its client is within its rate.
+    /// Charges the rest of [`REQUEST_BYTES_MIN`] for a request of `bytes`, and waits until its client is within its rate.
     pub(crate) async fn wait_until_due(
         &self,
         client: ClientId,

@@ -39,7 +39,7 @@ pub(crate) struct Requests<B = Incoming> {
 
 /// A message that is not decoded.
 pub(crate) struct EncodedRequest {
-    /// Its head, and its content.
+    /// The head of the message, and its content.
     pub(crate) message: Blocks,
     /// `None` if the message is not compressed.
     pub(crate) compression: Option<Compression>,
@@ -173,7 +173,7 @@ mod tests {
 
     const HOSTILE: ClientId = ClientId(1);
     const HONEST: ClientId = ClientId(2);
-    /// Bytes of a frame of HTTP/2.
+    /// Bytes of the longest frame that every client may send.
     const FRAME_BYTES: usize = 16 << 10;
 
     /// A client that always has a frame: it sends messages of a length, one after another.
@@ -242,12 +242,12 @@ mod tests {
         let mut messages = 0;
         for requests in &mut hostile {
             messages += take_messages(requests);
-            // A turn of the other client between those of the streams.
+            // The other client is within its rate all the time.
             assert_eq!(broker.request_budget.charge_received(HONEST, 1), Duration::ZERO);
         }
         assert!(hostile.iter_mut().all(|requests| take_messages(requests) == 0), "all wait");
         assert_eq!(take_messages(&mut honest), 3, "the other client is read to its end");
-        // A second's worth at once, what was due since, and the frame of each stream that was beyond it.
+        // Those of a second at once, those that became due, and of each stream the frame that exceeded the rate.
         let frames: usize = hostile.iter().map(|requests| requests.body.frames).sum();
         let seconds = 1.0 + started.elapsed().as_secs_f64();
         let due = (seconds * BYTES_PER_S as f64) as usize / FRAME_BYTES;

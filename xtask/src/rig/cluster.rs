@@ -39,7 +39,7 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "spl_associated_token_account-1.1.1.so"),
     ("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "spl_memo-4.0.0.so"),
 ];
-/// The functions of the C library that a validator gets instead. Its head says what they are for.
+/// A library whose functions replace those of the C library in a validator, for the reasons at its head.
 const PRELOADED: &str = include_str!("deaf_socket.c");
 
 /// A genesis, and what its validators need.
@@ -151,7 +151,7 @@ impl Cluster {
         &self.identities[at]
     }
 
-    /// Returns the file whose existence makes a validator receive nothing.
+    /// Returns the file that makes a validator receive nothing while it exists.
     pub(crate) fn deaf_file(&self, at: usize) -> PathBuf {
         self.dir.join(format!("{at}-deaf"))
     }

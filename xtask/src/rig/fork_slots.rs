@@ -1,6 +1,6 @@
-//! The slots of a validator that makes a fork, and the time in which it is deaf so that it does.
+//! The slots in which a validator makes a fork, and the slots before, in which it receives nothing.
 //!
-//! Shape: the validator receives nothing from [`DEAF_SLOTS`] slots before its own on (`deaf_socket.c`), but still sends.
+//! Shape: the validator is deaf from [`DEAF_SLOTS`] slots before its own on: it receives nothing, but sends (`deaf_socket.c`).
 //! It takes the blocks that it misses for skipped slots, and makes its own blocks on the last one that it has. The others
 //! replay them as a fork, which has only this validator's stake, and continue their own. Once the fork has enough blocks,
 //! the validator receives again, and follows the others.
@@ -18,13 +18,13 @@ use crate::rig::json_rpc::call;
 use crate::rig::leader_slots::CONSECUTIVE_SLOTS;
 use crate::rig::nodes::processed_slot;
 
-/// Slots before those of the validator in which it is deaf. Others are their leaders. With only as many as a leader has, it
-/// would have a block of the previous leader, and wait for the others. The additional ones are the time in which the others
-/// make a block of theirs, which they have voted for when the fork arrives.
+/// Slots in which the validator is deaf before its own. Others lead them. With only as many as a leader has, it would have
+/// a block of the previous leader, and wait for the rest of them. The additional ones give the others time to make and
+/// vote for a block of theirs before the fork arrives.
 const DEAF_SLOTS: u64 = 2 * CONSECUTIVE_SLOTS;
-/// Blocks of the fork. The validator has more slots, but its own votes do not suffice for more votes.
+/// Blocks of the fork that it has voted for. Its own stake is not enough for a vote on a fourth one.
 const FORK_BLOCKS: u64 = 3;
-/// Slots whose leaders are requested.
+/// Slots that are searched for those of the validator.
 const LEADERS: u64 = 64;
 /// Time limit until the slots before the fork, and for the fork.
 const WAIT_MAX: Duration = Duration::from_secs(90);
@@ -35,7 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) struct ForkSlots {
     /// The first of the validator's slots.
     pub(crate) first: u64,
-    /// The last one.
+    /// The last of the validator's slots.
     pub(crate) last: u64,
 }
 

@@ -1,8 +1,8 @@
-//! A recorded run of three validators with forks (`cargo xtask rig --validators 3 --record`), replayed to followers: the
-//! bank hash of every bank that the validator froze is equal, also on forks, and the abandoned forks are reverted.
+//! A recorded run of three validators with forks (`cargo xtask rig --validators 3 --record`), replayed to followers: all
+//! banks that the validator froze have the same hash, also on forks, and the abandoned forks are reverted.
 //!
-//! Shape: the tree of banks is that of the stream's block metadata, and its rooted chain ends at the newest slot that the
-//! stream reports as final. A bank is named by its slot and blockhash, since forks may have two banks in one slot.
+//! Shape: the tree of banks is that of the stream's block metadata, and its rooted chain ends at the newest final slot of
+//! the stream. A bank is named by its slot and blockhash, since forks may have two banks in one slot.
 //! In mode `agree` the independent source lists the SlotHashes of the recorded validator: only one was recorded.
 //! Not here: reading the files of `tests/recorded_cluster` (`recording`), the recording (`xtask/src/rig`).
 
@@ -30,7 +30,7 @@ const FORK_BANKS_MIN: usize = 2;
 /// after the recording.
 const UNSETTLED_ROOTS: usize = 8;
 
-/// The name of a bank.
+/// The slot and the blockhash of a bank, which name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BankKey {
     slot: u64,
@@ -45,7 +45,7 @@ impl BankKey {
 
 /// The tree of the recorded banks.
 struct BankTree {
-    /// The parent of each bank.
+    /// Parents by bank, from the block metadata.
     parents: BTreeMap<BankKey, BankKey>,
     /// The rooted banks, the oldest first.
     rooted: Vec<BankKey>,
@@ -82,14 +82,14 @@ impl BankTree {
     }
 
     /// Returns the newest rooted bank that a follower must have as its root, or below it, at the end.
-    fn settled(&self) -> &BankKey {
+    fn find_settled(&self) -> &BankKey {
         let at = self.rooted.len().checked_sub(UNSETTLED_ROOTS + 1);
         &self.rooted[at.expect("the recording has more rooted banks")]
     }
 
     /// Returns the banks below `settled` that were not rooted.
-    fn abandoned(&self) -> BTreeSet<BankKey> {
-        let settled = self.settled().slot;
+    fn find_abandoned(&self) -> BTreeSet<BankKey> {
+        let settled = self.find_settled().slot;
         let is_abandoned = |bank: &&BankKey| bank.slot < settled && !self.rooted.contains(bank);
         self.parents.keys().filter(is_abandoned).cloned().collect()
     }
@@ -110,7 +110,7 @@ impl BankTree {
     }
 }
 
-/// A bank of the follower.
+/// The parts of a bank's hash as the follower computed them.
 #[derive(Debug)]
 struct FollowedBank {
     key: BankKey,
@@ -203,11 +203,11 @@ fn slot_hashes(updates: &[SubscribeUpdate]) -> Vec<SubscribeUpdate> {
     updates.iter().filter(is_slot_hashes).cloned().collect()
 }
 
-/// Replays the recording to a follower in a mode whose verified banks have this level.
+/// Replays the recording to a follower in a mode, and checks that verified banks have its level.
 fn check_mode(mode: VerifyMode, level: VerificationLevel) {
     let recording = Recording::read(RECORDING);
     let tree = BankTree::read(recording.updates());
-    let abandoned = tree.abandoned();
+    let abandoned = tree.find_abandoned();
     let longest = tree.longest_fork(&abandoned);
     assert!(longest >= FORK_BANKS_MIN, "the longest of the recorded forks has {longest} banks");
     let Recording { archive, chunks, rest, frozen_banks } = recording;
@@ -245,7 +245,7 @@ fn check_mode(mode: VerifyMode, level: VerificationLevel) {
     }
     let status = &replay.following.status;
     wait("the settled bank is final", || {
-        status.root() >= tree.settled().slot || status.mismatch().is_some()
+        status.root() >= tree.find_settled().slot || status.mismatch().is_some()
     });
     assert_eq!((status.mismatch(), status.gaps()), (None, 0));
     assert!(compared_tips.iter().any(|tip| !abandoned.contains(tip)), "no tip was compared");
@@ -305,7 +305,7 @@ fn check_rooted(banks: &ReportedBanks, tree: &BankTree) {
     let rooted: Vec<&BankKey> = banks.rooted.iter().map(|id| &banks.frozen[id].key).collect();
     let expected: Vec<&BankKey> = tree.rooted.iter().take(rooted.len()).collect();
     assert_eq!(rooted, expected, "the final banks");
-    assert!(rooted.last().is_some_and(|bank| **bank >= *tree.settled()), "{rooted:?}");
+    assert!(rooted.last().is_some_and(|bank| **bank >= *tree.find_settled()), "{rooted:?}");
     for id in &banks.rooted {
         assert!(banks.confirmed.contains(id), "{id:?} is final and was not confirmed");
         assert!(!banks.reverted.contains_key(id), "{id:?} is final and was reverted");

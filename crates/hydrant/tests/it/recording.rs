@@ -1,10 +1,10 @@
 //! Recorded runs of real validators (`cargo xtask rig --record`), and a follower that one is replayed to.
 //!
-//! In a directory of `tests`: `snapshot-SLOT-HASH.tar.zst` is a validator's archive, `stream.zst` has the updates of the
-//! plugin after that slot, `frozen_banks.log` the lines of the validator about these banks, and `answers.zst`, which not
-//! every test reads, its responses, one a line, each with its final slot, or with none if it is equal at all later ones.
-//! Shape: the stream is sent up to a processed slot at a time, and the follower handles it before the next part is sent.
-//! Not here: the recording (`xtask/src/rig`), what is expected of a follower (`recorded_validator`, `recorded_cluster`).
+//! In a directory of `tests`: `snapshot-SLOT-HASH.tar.zst` is a validator's archive, `stream.zst` has the updates of its
+//! plugin after that slot, and `frozen_banks.log` its lines about these banks. `answers.zst`, which only the single
+//! validator has, are its responses, one a line, each with its final slot, or with none if it is equal at all later ones.
+//! Shape: the stream is sent in parts that end with a processed slot. The follower handles one before the next is sent.
+//! Not here: the recording (`xtask/src/rig`), the expectations (`recorded_validator`, `recorded_cluster`).
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ fn parse_recorded(line: &str) -> Recorded {
     }
 }
 
-/// A follower of a recording.
+/// A follower, and the scripted source that sends it a recording.
 pub(super) struct Replay {
     pub(super) following: Following,
     pub(super) source: geyser_source::Source,
