@@ -2,8 +2,8 @@
 //!
 //! In: updates in order, from the publisher; clients and their requests. Out: messages in the clients' queues.
 //! Shape: one lock over all but the indices. The publisher holds it for one update; a client to replace its filters, or
-//! to copy references out of the log. Messages of a replay are encoded without it. The indices have a lock of their own,
-//! which the publisher takes first: no connection waits for a thread that inserts filters.
+//! to copy references out of the log. Messages of a replay are encoded without it. The indices have a lock of their
+//! own, which the publisher takes first: no connection waits for a thread that inserts filters.
 //! Invariant: publishing costs the matches of the update (`index`). It never waits for a client: a client whose queue
 //! is full is closed.
 //! Invariant: a client that replays gets each update once: it becomes live in the same critical section in which the

@@ -1,7 +1,7 @@
 //! The bytes of a message while it is received, in blocks.
 //!
-//! Shape: a block never moves, so a message that grows does not copy the bytes before. A step on the polling thread copies
-//! a frame and at most [`BLOCK_BYTES`], whatever the length of the message.
+//! Shape: a block never moves, so a message that grows does not copy the bytes before. A step on the polling thread
+//! copies a frame and at most [`BLOCK_BYTES`], whatever the length of the message.
 //! Bounds: the last block has space for at most as many bytes as it has, and for [`BLOCK_BYTES`].
 //! Not here: the limits of messages (`requests`), their contiguous bytes on another thread (`request_reader`).
 

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use crate::counters::{Event, GrpcCounters};
 
-/// Bytes of a client a second, decoded; one second's worth may come at once. Decoding, compiling and indexing them takes
-/// up to a fifth of a second. A larger value lets a client delay the requests of others more.
+/// Bytes of a client a second, decoded; one second's worth may come at once. Decoding, compiling and indexing them
+/// takes up to a fifth of a second. A larger value lets a client delay the requests of others more.
 pub(crate) const BYTES_PER_S: u64 = 8 << 20;
 /// The cost of a short request. A client may send 2,048 a second.
 const REQUEST_BYTES_MIN: usize = 4 << 10;
@@ -68,7 +68,8 @@ impl RequestBudget {
         delay
     }
 
-    /// Charges the rest of [`REQUEST_BYTES_MIN`] for a request of `bytes`, and waits until its client is within its rate.
+    /// Charges the rest of [`REQUEST_BYTES_MIN`] for a request of `bytes`, and waits until its client is within its
+    /// rate.
     pub(crate) async fn wait_until_due(
         &self,
         client: ClientId,

@@ -1,6 +1,7 @@
 //! The requests of a subscription: from the bytes of its body to messages.
 //!
-//! Shape: it reads a frame, and the next one when the bytes so far are due at the rate of the client (`request_budget`).
+//! Shape: it reads a frame, and the next one when the bytes so far are due at the rate of the client
+//! (`request_budget`).
 //! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed; `Config::incoming_bytes_max`
 //! for the messages of all clients that are incomplete or not decoded, of which a client has a share;
 //! `Config::message_timeout_ms` from the first byte of a message to its last. The buffer of a message is freed with it.

@@ -1,9 +1,9 @@
 //! The slots in which a validator makes a fork, and the slots before, in which it receives nothing.
 //!
-//! Shape: the validator is deaf from [`DEAF_SLOTS`] slots before its own on: it receives nothing, but sends (`deaf_socket.c`).
-//! It takes the blocks that it misses for skipped slots, and makes its own blocks on the last one that it has. The others
-//! replay them as a fork, which has only this validator's stake, and continue their own. Once the fork has enough blocks,
-//! the validator receives again, and follows the others.
+//! Shape: the validator is deaf from [`DEAF_SLOTS`] slots before its own on: it receives nothing, but sends
+//! (`deaf_socket.c`). It takes the blocks that it misses for skipped slots, and makes its own blocks on the last one
+//! that it has. The others replay them as a fork, which has only this validator's stake, and continue their own. Once
+//! the fork has enough blocks, the validator receives again, and follows the others.
 //! Bounds: [`LEADERS`] slots are searched, and [`WAIT_MAX`] for each of both waits.
 //! Not here: switching the reception (`processes`).
 
@@ -18,9 +18,9 @@ use crate::rig::json_rpc::call;
 use crate::rig::leader_slots::CONSECUTIVE_SLOTS;
 use crate::rig::nodes::processed_slot;
 
-/// Slots in which the validator is deaf before its own. Others lead them. With only as many as a leader has, it would have
-/// a block of the previous leader, and wait for the rest of them. The additional ones give the others time to make and
-/// vote for a block of theirs before the fork arrives.
+/// Slots in which the validator is deaf before its own. Others lead them. With only as many as a leader has, it would
+/// have a block of the previous leader, and wait for the rest of them. The additional ones give the others time to make
+/// and vote for a block of theirs before the fork arrives.
 const DEAF_SLOTS: u64 = 2 * CONSECUTIVE_SLOTS;
 /// Blocks of the fork that it has voted for. Its own stake is not enough for a vote on a fourth one.
 const FORK_BLOCKS: u64 = 3;

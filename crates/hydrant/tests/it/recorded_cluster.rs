@@ -1,8 +1,8 @@
-//! A recorded run of three validators with forks (`cargo xtask rig --validators 3 --record`), replayed to followers: all
-//! banks that the validator froze have the same hash, also on forks, and the abandoned forks are reverted.
+//! A recorded run of three validators with forks (`cargo xtask rig --validators 3 --record`), replayed to followers:
+//! all banks that the validator froze have the same hash, also on forks, and the abandoned forks are reverted.
 //!
-//! Shape: the tree of banks is that of the stream's block metadata, and its rooted chain ends at the newest final slot of
-//! the stream. A bank is named by its slot and blockhash, since forks may have two banks in one slot.
+//! Shape: the tree of banks is that of the stream's block metadata, and its rooted chain ends at the newest final slot
+//! of the stream. A bank is named by its slot and blockhash, since forks may have two banks in one slot.
 //! In mode `agree` the independent source lists the SlotHashes of the recorded validator: only one was recorded.
 //! Not here: reading the files of `tests/recorded_cluster` (`recording`), the recording (`xtask/src/rig`).
 

@@ -1,8 +1,9 @@
 //! Recorded runs of real validators (`cargo xtask rig --record`), and a follower that one is replayed to.
 //!
-//! In a directory of `tests`: `snapshot-SLOT-HASH.tar.zst` is a validator's archive, `stream.zst` has the updates of its
-//! plugin after that slot, and `frozen_banks.log` its lines about these banks. `answers.zst`, which only the single
-//! validator has, are its responses, one a line, each with its final slot, or with none if it is equal at all later ones.
+//! In a directory of `tests`: `snapshot-SLOT-HASH.tar.zst` is a validator's archive, `stream.zst` has the updates of
+//! its plugin after that slot, and `frozen_banks.log` its lines about these banks. `answers.zst`, which only the single
+//! validator has, are its responses, one a line, each with its final slot, or with none if it is equal at all later
+//! ones.
 //! Shape: the stream is sent in parts that end with a processed slot. The follower handles one before the next is sent.
 //! Not here: the recording (`xtask/src/rig`), the expectations (`recorded_validator`, `recorded_cluster`).
 
