@@ -27,7 +27,7 @@ const RESPONSES_MAX_BY_METHOD: [(&str, usize); 3] =
     [("getBlock", 120), ("getTransaction", 60), ("getAccountInfo", 60)];
 /// Slots that are recorded above the last one of the log, so that a follower can make that one final: the votes for a
 /// bank are in later ones.
-const SLOTS_ABOVE_LAST: u64 = 12;
+const SLOTS_ABOVE_LAST: u64 = 20;
 /// Distance of the newest slot with stored responses from the last final one: the follower's final slot comes later.
 const SLOTS_BELOW_LAST: u64 = 4;
 

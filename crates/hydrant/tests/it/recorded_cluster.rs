@@ -28,7 +28,7 @@ const RECORDING: &str = "recorded_cluster";
 const FORK_BANKS_MIN: usize = 2;
 /// Rooted banks at the end of the recording that a follower may still have above its root: votes for them are in banks
 /// after the recording.
-const UNSETTLED_ROOTS: usize = 8;
+const UNSETTLED_ROOTS: usize = 16;
 
 /// The slot and the blockhash of a bank, which name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
