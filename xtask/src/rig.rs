@@ -17,6 +17,7 @@ mod cluster;
 pub(crate) mod cuts;
 mod faults;
 mod followers;
+mod fork_slots;
 mod frozen_banks;
 pub(crate) mod json_rpc;
 mod known_slots;

@@ -1,8 +1,9 @@
 //! The clients and their shared state: the indices, the log, the queues.
 //!
 //! In: updates in order, from the publisher; clients and their requests. Out: messages in the clients' queues.
-//! Shape: one lock over all. The publisher holds it for one update; a client for its filters, or to copy references out
-//! of the log. Messages of a replay are encoded without it.
+//! Shape: one lock over all but the indices. The publisher holds it for one update; a client to replace its filters, or
+//! to copy references out of the log. Messages of a replay are encoded without it. The indices have a lock of their
+//! own, which the publisher takes first: no connection waits for a thread that inserts filters.
 //! Invariant: publishing costs the matches of the update (`index`). It never waits for a client: a client whose queue
 //! is full is closed.
 //! Invariant: a client that replays gets each update once: it becomes live in the same critical section in which the
@@ -53,12 +54,13 @@ pub(crate) struct Broker {
     pub(crate) worker: Option<Handle>,
     /// Notified after API keys were removed.
     pub(crate) removals: watch::Sender<()>,
+    /// By commitment. It is locked before `state`, if both are.
+    indices: Mutex<[Index; 3]>,
     state: Mutex<State>,
 }
 
 struct State {
     log: Log,
-    indices: [Index; 3],
     listeners: HashMap<ListenerId, Listener>,
     /// The listeners that are live, by their filters.
     live: HashMap<SetId, ListenerId>,
@@ -112,7 +114,6 @@ impl Broker {
     pub(crate) fn new(config: Config, root: Option<Slot>, worker: Option<Handle>) -> Self {
         let state = State {
             log: Log::new(config.replay_slots_max, config.replay_bytes_max, root),
-            indices: [Index::new(), Index::new(), Index::new()],
             listeners: HashMap::new(),
             live: HashMap::new(),
             next_id: 0,
@@ -126,6 +127,7 @@ impl Broker {
             shares: Shares::new(&config),
             request_budget: RequestBudget::new(),
             worker,
+            indices: Mutex::new([Index::new(), Index::new(), Index::new()]),
             state: Mutex::new(state),
             removals: watch::Sender::new(()),
             config,
@@ -143,6 +145,7 @@ impl Broker {
     /// Publishes updates in this order.
     pub(crate) fn publish(&self, updates: &[Arc<Update>]) {
         for update in updates {
+            let indices = self.indices.lock();
             let state = &mut *self.state.lock();
             if state.end.is_some() {
                 return;
@@ -151,7 +154,7 @@ impl Broker {
             for commitment in [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized]
             {
                 if update.is_at(commitment) {
-                    self.send(state, commitment, update);
+                    self.send(&indices[commitment as usize], state, update);
                 }
             }
         }
@@ -181,6 +184,7 @@ impl Broker {
     pub(crate) fn release(&self, commitment: Commitment, block: BlockId, lacks_writes: bool) {
         // One critical section: a client that becomes live must not get the content from the log and from here, and a
         // client of accounts must not connect between the close and the release.
+        let indices = self.indices.lock();
         let state = &mut *self.state.lock();
         if state.end.is_some() {
             return;
@@ -199,8 +203,9 @@ impl Broker {
         if lacks_writes {
             state.end_bank_without_writes(commitment);
         }
-        if !state.indices[commitment as usize].is_empty() {
-            content.iter().for_each(|update| self.send(state, commitment, update));
+        let index = &indices[commitment as usize];
+        if !index.is_empty() {
+            content.iter().for_each(|update| self.send(index, state, update));
         }
     }
 
@@ -273,9 +278,9 @@ impl Broker {
 
     /// Changes the index of a commitment, in a step. A publisher that waits is next.
     pub(crate) fn with_index(&self, commitment: Commitment, change: impl FnOnce(&mut Index)) {
-        let mut state = self.state.lock();
-        change(&mut state.indices[commitment as usize]);
-        MutexGuard::unlock_fair(state);
+        let mut indices = self.indices.lock();
+        change(&mut indices[commitment as usize]);
+        MutexGuard::unlock_fair(indices);
     }
 
     /// Replaces all filters of a client. Returns the set that the index has to remove, and the start of a replay.
@@ -343,11 +348,10 @@ impl Broker {
     }
 
     /// Sends an update to the live clients of a commitment that match it.
-    fn send(&self, state: &State, commitment: Commitment, update: &Update) {
-        if state.indices[commitment as usize].is_empty() {
+    fn send(&self, index: &Index, state: &State, update: &Update) {
+        if index.is_empty() {
             return;
         }
-        let index = &state.indices[commitment as usize];
         let mut candidates = Vec::new();
         index.find_shared(update, state.cost_period, &mut candidates);
         let started = monotonic();
@@ -429,10 +433,11 @@ impl Broker {
 
     /// Closes the client whose filters took most of a period, if they are why the publisher is behind.
     pub(crate) fn close_costliest_client(&self, period: Duration) {
+        let indices = self.indices.lock();
         let state = &*self.state.lock();
         let live = state.listeners.values().filter(|listener| listener.filters.is_some());
         let costs = live.map(|listener| (listener.client, listener.cost.spent(state.cost_period)));
-        let shared = state.indices.iter().flat_map(|index| index.shared_costs(state.cost_period));
+        let shared = indices.iter().flat_map(|index| index.shared_costs(state.cost_period));
         // The index tries the filters of a client that replays as well.
         let owners = state
             .listeners
@@ -535,5 +540,23 @@ impl State {
         let all = self.listeners.iter().map(|(id, listener)| (*id, listener));
         let largest = all.max_by_key(|(_, it)| it.queue.bytes());
         largest.filter(|(_, it)| it.queue.bytes() > 0).unwrap_or((id, listener))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: ClientId = ClientId(1);
+
+    #[test]
+    fn a_step_of_an_index_holds_up_no_connection() {
+        let broker = Broker::new(Config::default(), None, None);
+        broker.with_index(Commitment::Processed, |_| {
+            let (id, _) = broker.connect(Arc::default(), CLIENT).expect("the server runs");
+            assert!(broker.disconnect(id).is_none());
+            broker.next_set();
+            assert_eq!(broker.memory().listeners, 0);
+        });
     }
 }

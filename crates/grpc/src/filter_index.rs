@@ -2,7 +2,7 @@
 //!
 //! Shape: a set of filters is indexed before it replaces another, and removed after that. Until a listener has it, the
 //! publisher finds it and leaves it out.
-//! Bounds: [`KEYS_PER_STEP`] under the broker's lock. A set counts for its client until it is removed.
+//! Bounds: [`KEYS_PER_STEP`] under the lock of the indices. A set counts for its client until it is removed.
 
 use std::sync::Arc;
 

@@ -36,6 +36,7 @@ mod index;
 mod indexed_set;
 mod line_limit;
 mod log;
+mod message_buffer;
 mod method;
 mod metrics;
 mod node;

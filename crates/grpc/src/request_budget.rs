@@ -1,5 +1,7 @@
 //! The work that the requests of a client may cause: one request at a time, and a number of bytes a second.
 //!
+//! Shape: bytes are charged as they are received. A stream whose client is beyond its rate is not read, so HTTP/2 stops
+//! the client once the window is full: neither receiving nor decoding costs more than the rate.
 //! Bounds: [`BYTES_PER_S`] of each client, after decompression, and [`REQUEST_BYTES_MIN`] for a short request. A client
 //! beyond them waits; nothing is refused. A lock for each client that has a subscription.
 
@@ -13,9 +15,9 @@ use tokio::time::Instant;
 
 use crate::counters::{Event, GrpcCounters};
 
-/// Decoded bytes of a client a second; one second's worth may come at once. Decoding, compiling and indexing them takes
-/// up to a fifth of a second. A larger value lets a client delay the requests of others more.
-const BYTES_PER_S: u64 = 8 << 20;
+/// Bytes of a client a second, decoded; one second's worth may come at once. Decoding, compiling and indexing them
+/// takes up to a fifth of a second. A larger value lets a client delay the requests of others more.
+pub(crate) const BYTES_PER_S: u64 = 8 << 20;
 /// The cost of a short request. A client may send 2,048 a second.
 const REQUEST_BYTES_MIN: usize = 4 << 10;
 /// Number of locks above which those of clients that have left are removed.
@@ -58,14 +60,23 @@ impl RequestBudget {
         lock
     }
 
-    /// Charges a request as it was received, and waits until it is due.
-    pub(crate) async fn charge_and_wait(
+    /// Charges bytes that were received. Returns the time until they are due, before which no more must be read.
+    pub(crate) fn charge_received(&self, client: ClientId, bytes: usize) -> Duration {
+        let charged = self.limiter.reserve_bytes(client, bytes as u64, self.now());
+        // A client that owes for so long waits without the charge.
+        let (Ok(delay) | Err(delay)) = charged;
+        delay
+    }
+
+    /// Charges the rest of [`REQUEST_BYTES_MIN`] for a request of `bytes`, and waits until its client is within its
+    /// rate.
+    pub(crate) async fn wait_until_due(
         &self,
         client: ClientId,
         bytes: usize,
         counters: &GrpcCounters,
     ) {
-        let cost = bytes.max(REQUEST_BYTES_MIN) as u64;
+        let cost = REQUEST_BYTES_MIN.saturating_sub(bytes) as u64;
         let mut charged = self.limiter.reserve_bytes(client, cost, self.now());
         if charged != Ok(Duration::ZERO) {
             counters.record(Event::RequestDelayed);

@@ -19,6 +19,7 @@ use tonic::Status;
 use yellowstone_grpc_proto::geyser::SubscribeRequest;
 
 use crate::broker::Broker;
+use crate::compression::HEAD_BYTES;
 use crate::counters::Event;
 use crate::filter::{FilterSet, check_lists};
 use crate::filter_index::IndexedFilters;
@@ -89,8 +90,9 @@ async fn prepare(
     request: EncodedRequest,
 ) -> Result<StreamRequest, Status> {
     let locked = Arc::clone(client_lock).lock_owned().await;
-    broker.request_budget.charge_and_wait(client, request.bytes.len(), &broker.counters).await;
-    if request.compression.is_none() && request.bytes.len() <= INLINE_REQUEST_BYTES_MAX {
+    let length = request.content_len();
+    broker.request_budget.wait_until_due(client, length, &broker.counters).await;
+    if request.compression.is_none() && length <= INLINE_REQUEST_BYTES_MAX {
         return handle(broker, client, request, locked);
     }
     let broker = Arc::clone(broker);
@@ -117,13 +119,14 @@ fn handle(
     Ok(StreamRequest::Filters { filters, from_slot: request.from_slot })
 }
 
-/// Decodes a request, and frees its bytes.
+/// Decodes a request, and frees its bytes. A long one gets contiguous bytes here, not on the polling thread.
 fn decode(
     broker: &Broker,
     client: ClientId,
     request: EncodedRequest,
 ) -> Result<SubscribeRequest, Status> {
-    let EncodedRequest { bytes, compression, share: _share } = request;
+    let EncodedRequest { message, compression, share: _share } = request;
+    let bytes = message.into_bytes_after(HEAD_BYTES);
     let config = &broker.config;
     let content = match compression {
         None => bytes,

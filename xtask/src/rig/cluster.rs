@@ -39,25 +39,8 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "spl_associated_token_account-1.1.1.so"),
     ("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "spl_memo-4.0.0.so"),
 ];
-/// A validator does not start where the limit of open files is below a million. It needs some thousands. Other limits are
-/// the system's: io_uring, which writes its archives, needs locked memory.
-const OPEN_FILES_SHIM: &str = "\
-#include <sys/syscall.h>
-enum { OPEN_FILES = 7 };
-long syscall(long number, ...);
-static int set(int kind, const unsigned long *limits) {
-    return kind == OPEN_FILES ? 0 : (int)syscall(SYS_prlimit64, 0, kind, limits, 0);
-}
-static int get(int kind, unsigned long *limits) {
-    if (kind != OPEN_FILES) return (int)syscall(SYS_prlimit64, 0, kind, 0, limits);
-    limits[0] = limits[1] = 1000000;
-    return 0;
-}
-int setrlimit(int kind, const unsigned long *limits) { return set(kind, limits); }
-int setrlimit64(int kind, const unsigned long *limits) { return set(kind, limits); }
-int getrlimit(int kind, unsigned long *limits) { return get(kind, limits); }
-int getrlimit64(int kind, unsigned long *limits) { return get(kind, limits); }
-";
+/// A library whose functions replace those of the C library in a validator, for the reasons at its head.
+const PRELOADED: &str = include_str!("deaf_socket.c");
 
 /// A genesis, and what its validators need.
 pub(crate) struct Cluster {
@@ -65,7 +48,8 @@ pub(crate) struct Cluster {
     dir: PathBuf,
     /// Identities of the validators, as text.
     identities: Vec<String>,
-    shim: PathBuf,
+    /// The library with these functions.
+    preloaded: PathBuf,
 }
 
 /// A key of a cluster. It is the same in each run.
@@ -120,8 +104,12 @@ impl Cluster {
             }
             identities.push(identity);
         }
-        let cluster =
-            Self { program: program.to_owned(), dir: dir.to_owned(), identities, shim: shim(dir)? };
+        let cluster = Self {
+            program: program.to_owned(),
+            dir: dir.to_owned(),
+            identities,
+            preloaded: compile_preloaded(dir)?,
+        };
         write_key(&cluster.faucet_key(), &faucet)?;
         let accounts_file = dir.join("validators.yaml");
         fs::write(&accounts_file, accounts)?;
@@ -159,6 +147,15 @@ impl Cluster {
         self.identities.iter().position(|it| it == identity)
     }
 
+    pub(crate) fn identity(&self, at: usize) -> &str {
+        &self.identities[at]
+    }
+
+    /// Returns the file that makes a validator receive nothing while it exists.
+    pub(crate) fn deaf_file(&self, at: usize) -> PathBuf {
+        self.dir.join(format!("{at}-deaf"))
+    }
+
     /// Returns the command that starts a validator, whose first start copies the genesis. It finds the cluster by the
     /// validator after it.
     pub(crate) fn command(&self, at: usize, all: &[Validator]) -> Result<Command> {
@@ -188,7 +185,8 @@ impl Cluster {
             .args(["--full-snapshot-interval-slots", &FULL_ARCHIVE_SLOTS.to_string()])
             .args(["--snapshot-interval-slots", &ARCHIVE_SLOTS.to_string()])
             .args(["--log", "-"])
-            .env("LD_PRELOAD", &self.shim);
+            .env("LD_PRELOAD", &self.preloaded)
+            .env("RIG_DEAF_FILE", self.deaf_file(at));
         // The first validator of a new cluster starts alone.
         let other = &all[(at + 1) % all.len()];
         let is_first_start = at == 0 && !self.dir.join(format!("{}.log", other.name)).exists();
@@ -200,11 +198,11 @@ impl Cluster {
     }
 }
 
-/// Compiles the library that answers questions about the limit of open files. Returns its file.
-fn shim(dir: &Path) -> Result<PathBuf> {
-    let source = dir.join("open_files.c");
-    let library = dir.join("open_files.so");
-    fs::write(&source, OPEN_FILES_SHIM)?;
+/// Compiles the preloaded library. Returns its file.
+fn compile_preloaded(dir: &Path) -> Result<PathBuf> {
+    let source = dir.join("deaf_socket.c");
+    let library = dir.join("deaf_socket.so");
+    fs::write(&source, PRELOADED)?;
     let [from, to] = [&source, &library].map(|path| path.to_string_lossy());
     Cmd::new("cc").args(["-shared", "-fPIC", "-o", &to, &from]).run()?;
     Ok(library)

@@ -1,21 +1,22 @@
 //! The order of faults.
 //!
 //! Shape: the kinds repeat in a fixed order. While a run is recorded, the recorder must not lose its source: the only
-//! faults of a cluster are then [`FORKS_MAX`] stops of a leader, which make forks, and a single validator has none.
+//! faults of a cluster are then [`FORKS_MAX`] forks, and a single validator has none.
 //! Not here: what a fault does (`processes`).
 
-/// Stops of a leader while a run is recorded.
+/// Forks while a run is recorded.
 pub(crate) const FORKS_MAX: usize = 3;
 
 /// The validator that a cluster needs least.
 const THIRD: usize = 2;
 
 const SINGLE: [Fault; 3] = [Fault::CutStreams, Fault::KillFollowers, Fault::Restart(0)];
-const CLUSTER: [Fault; 6] = [
+const CLUSTER: [Fault; 7] = [
     Fault::CutStreams,
     Fault::KillFollowers,
     Fault::Restart(0),
     Fault::StopLeader,
+    Fault::Fork(THIRD),
     Fault::Lag(THIRD),
     Fault::Restart(THIRD),
 ];
@@ -29,8 +30,10 @@ pub(crate) enum Fault {
     KillFollowers,
     /// A validator is killed, and started again.
     Restart(usize),
-    /// The leader is stopped in its slots until the others skip it. It continues on a fork.
+    /// The leader is stopped in its slots until the others skip it. It may continue on a fork.
     StopLeader,
+    /// A validator makes its blocks on an old one, because it has not received the newer ones.
+    Fork(usize),
     /// A validator is stopped for a while.
     Lag(usize),
 }
@@ -52,7 +55,7 @@ impl Faults {
         if is_recorded {
             let is_possible = self.is_cluster && self.recorded < FORKS_MAX;
             self.recorded += usize::from(is_possible);
-            return is_possible.then_some(Fault::StopLeader);
+            return is_possible.then_some(Fault::Fork(THIRD));
         }
         let kinds: &[Fault] = if self.is_cluster { &CLUSTER } else { &SINGLE };
         let fault = kinds[self.made % kinds.len()];
@@ -70,7 +73,7 @@ mod tests {
     fn a_recording_has_forks_and_no_other_faults() {
         let mut faults = Faults::new(true);
         for _ in 0..FORKS_MAX {
-            assert_eq!(faults.next(true), Some(Fault::StopLeader));
+            assert_eq!(faults.next(true), Some(Fault::Fork(THIRD)));
         }
         assert_eq!(faults.next(true), None);
         assert_eq!(faults.next(false), Some(Fault::CutStreams));

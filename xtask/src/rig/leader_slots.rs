@@ -1,9 +1,11 @@
-//! The consecutive slots of a leader, and how long it must be stopped in them so that the chain forks.
+//! The consecutive slots of a leader, and how long it must be stopped in them so that the chain may fork.
 //!
 //! Shape: the leader is stopped once its first block exists, while it makes the second one. The next leader waits for the
 //! rest of these slots and for [`LATE_BLOCK_SLOTS`] more, and then builds on the first block. The stopped leader must
 //! continue just before that: it makes its second and third block until it has seen votes for the other fork. If it
-//! continued later, it would see the other block and abandon its own; if earlier, the next leader would build on its.
+//! continues later, it sees the other block and abandons its own; if earlier, the next leader builds on its. On a busy
+//! machine the right moment is usually missed, and nothing forks.
+//! Not here: a fork that does not depend on time (`fork_slots`).
 //! Bounds: [`WAIT_MAX`] until the slots of a leader start, and [`STOP_MAX`] for a stop.
 
 use std::net::SocketAddr;
@@ -14,9 +16,10 @@ use serde_json::{Value, json};
 
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc::call;
+use crate::rig::nodes::processed_slot;
 
 /// Consecutive slots of a leader in Agave. The first one is a multiple of it.
-const CONSECUTIVE_SLOTS: u64 = 4;
+pub(crate) const CONSECUTIVE_SLOTS: u64 = 4;
 /// Slots that the next leader waits for late blocks (`MAX_GRACE_SLOTS` in Agave's PoH recorder).
 const LATE_BLOCK_SLOTS: u64 = 2;
 /// The part of a slot by which the leader continues before the next one makes a block, in percent.
@@ -79,11 +82,6 @@ impl LeaderSlots {
 
 fn measured_slot_time(started: Instant, slots: u64) -> Duration {
     started.elapsed().div_f64(slots as f64)
-}
-
-fn processed_slot(node: SocketAddr) -> Result<u64> {
-    let response = call(node, "getSlot", &json!([{"commitment": "processed"}]))?;
-    response["result"].as_u64().context("no processed slot")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::rig::clock::pause;
@@ -46,6 +46,12 @@ impl Pair {
 pub(crate) fn final_slot(node: SocketAddr) -> Result<u64> {
     let response = call(node, "getSlot", &json!([{"commitment": "finalized"}]))?;
     Ok(response["result"].as_u64().unwrap_or_default())
+}
+
+/// Returns the slot of the processed tip of a node.
+pub(crate) fn processed_slot(node: SocketAddr) -> Result<u64> {
+    let response = call(node, "getSlot", &json!([{"commitment": "processed"}]))?;
+    response["result"].as_u64().context("no processed slot")
 }
 
 /// Calls a method. Returns the response and the final slot that it is about; `None` if the slot changed meanwhile.

@@ -17,10 +17,12 @@ use crate::rig::child_process::ChildProcess;
 use crate::rig::clock::{now, pause};
 use crate::rig::faults::Fault;
 use crate::rig::followers::{Follower, Status, followers};
+use crate::rig::fork_slots::ForkSlots;
 use crate::rig::json_rpc;
 use crate::rig::leader_slots::LeaderSlots;
 use crate::rig::nodes::{Nodes, final_slot};
 use crate::rig::options::Options;
+use crate::rig::validator::Validator;
 use crate::rig::validators::Validators;
 use crate::shell::Cmd;
 use crate::workspace::root;
@@ -88,7 +90,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Cuts the streams, stops a process for a while, or kills and restarts one. Returns a description of it.
+    /// Makes a fault, such as a cut of the streams or the restart of a process. Returns a description of it.
     pub(crate) fn make_fault(&mut self, fault: Fault) -> Result<String> {
         match fault {
             Fault::CutStreams => {
@@ -105,6 +107,7 @@ impl Rig {
             }
             Fault::Restart(at) => self.restart_validator(at),
             Fault::StopLeader => self.stop_leader(),
+            Fault::Fork(at) => self.make_fork(at),
             Fault::Lag(at) => self.pause_validator(at, LAG),
         }
     }
@@ -131,6 +134,26 @@ impl Rig {
         let leader = self.validators.with_identity(&slots.leader).context("an unknown leader")?;
         let stopped = self.pause_validator(leader, slots.stop_time())?;
         Ok(format!("{stopped}, in its slots from {} to {}", slots.made, slots.last))
+    }
+
+    /// Lets a validator make its next blocks on an old one: it receives nothing some slots before.
+    fn make_fork(&self, at: usize) -> Result<String> {
+        let cluster = self.validators.cluster().context("a single validator makes no fork")?;
+        let Validator { name, rpc, .. } = &self.validators.all()[at];
+        let other = self.compared_rpc();
+        let Some(slots) = ForkSlots::find(other, cluster.identity(at))? else {
+            return Ok(format!("{name} has no slots for a fork among the next ones"));
+        };
+        if !slots.wait_for_start(other)? {
+            return Ok(format!("{name} made no fork: the slots before {} took long", slots.first));
+        }
+        let deaf_file = cluster.deaf_file(at);
+        fs::write(&deaf_file, "")?;
+        let ended = slots.wait_for_blocks(*rpc, other);
+        fs::remove_file(&deaf_file)?;
+        let ForkSlots { first, last } = slots;
+        let outcome = if ended? { "received nothing" } else { "received nothing for long" };
+        Ok(format!("{name} {outcome} before and in its slots from {first} to {last}"))
     }
 
     fn pause_validator(&mut self, at: usize, time: Duration) -> Result<String> {

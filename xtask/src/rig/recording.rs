@@ -25,6 +25,9 @@ const RESPONSES_MAX: usize = 24;
 /// Methods that have more parameters than others.
 const RESPONSES_MAX_BY_METHOD: [(&str, usize); 3] =
     [("getBlock", 120), ("getTransaction", 60), ("getAccountInfo", 60)];
+/// Slots that are recorded above the last one of the log, so that a follower can make that one final: the votes for a
+/// bank are in later ones.
+const SLOTS_ABOVE_LAST: u64 = 20;
 /// Distance of the newest slot with stored responses from the last final one: the follower's final slot comes later.
 const SLOTS_BELOW_LAST: u64 = 4;
 
@@ -49,7 +52,7 @@ pub(crate) fn build(dir: &Path) -> Result<PathBuf> {
 }
 
 impl Recording {
-    /// Records as many slots after the follower's archive, until the last one is final.
+    /// Records as many slots after the follower's archive, and some more, until the last one is final.
     pub(crate) fn start(recorder: PathBuf, rig: &Rig, slots: u64) -> Result<Self> {
         let to = rig.dir().join("recorded");
         fs::create_dir_all(&to)?;
@@ -58,7 +61,8 @@ impl Recording {
         fs::copy(&archive, to.join(archive.file_name().context("an archive without a name")?))?;
         let source = format!("http://{}", rig.validators().compared_validator().grpc()?);
         let child = Command::new(&recorder)
-            .args(["stream", &source, &(slot + 1).to_string(), &slots.to_string()])
+            .args(["stream", &source, &(slot + 1).to_string()])
+            .arg((slots + SLOTS_ABOVE_LAST).to_string())
             .arg(to.join("stream"))
             .spawn()
             .context("start the recorder")?;

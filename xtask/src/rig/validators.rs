@@ -112,6 +112,11 @@ impl Validators {
         self.cluster.as_ref().and_then(|it| it.with_identity(identity))
     }
 
+    /// Returns the cluster; `None` with a single validator.
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_ref()
+    }
+
     /// Ends all connections to the plugins. Returns their number.
     pub(crate) fn cut(&self) -> usize {
         let wires = self.all.iter().filter_map(|it| it.wire());
