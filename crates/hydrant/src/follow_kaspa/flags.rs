@@ -6,8 +6,8 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::node::flags::{
-    BoundFlags, ConfigFlags, ConsoleFlags, GrpcFlags, KeyFlags, LedgerFlags, ListenFlags,
-    OutputFlags, RequestFlags, ServingFlags, TableSettings, ThreadFlags,
+    BoundFlags, ConfigFlags, ConsoleFlags, GrpcFlags, HistoryFlags, KeyFlags, LedgerFlags,
+    ListenFlags, OutputFlags, RequestFlags, ServingFlags, TableSettings, ThreadFlags,
 };
 use crate::node::{NodeFlags, merge_by_field};
 
@@ -26,6 +26,8 @@ pub(crate) struct FollowKaspaFlags {
     pub(crate) follower: KaspaFollowerFlags,
     #[command(flatten)]
     pub(crate) ledger: LedgerFlags,
+    #[command(flatten)]
+    pub(crate) history: HistoryFlags,
     #[command(flatten)]
     pub(crate) listen: ListenFlags,
     #[command(flatten)]
@@ -79,6 +81,7 @@ impl FollowKaspaFlags {
         let NodeFlags {
             tables,
             ledger,
+            history,
             listen,
             keys,
             serving,
@@ -94,6 +97,7 @@ impl FollowKaspaFlags {
             config,
             follower,
             ledger,
+            history,
             listen,
             keys,
             serving,
@@ -109,6 +113,7 @@ impl FollowKaspaFlags {
         NodeFlags {
             tables: self.tables.clone(),
             ledger: self.ledger.clone(),
+            history: self.history.clone(),
             listen: self.listen.clone(),
             grpc: GrpcFlags { no_grpc: true, ..GrpcFlags::default() },
             keys: self.keys.clone(),
@@ -131,6 +136,8 @@ pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
             "Write the UTXO set of the newest final block to kaspa.snapshot in this directory, and start from it",
         ),
         ("reset", "Remove kaspa.snapshot in --ledger first"),
+        ("history_slots", "Retain this many chain blocks of history [default: 36000]"),
+        ("history_bytes", "Retain at most this many bytes of history [default: 536870912]"),
         (
             "rpc_port",
             "Serve the methods that kaspad lacks over JSON-RPC, and /metrics, on this port; 0 uses a free port \
@@ -152,7 +159,8 @@ pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
 
 merge_by_field! {
     FollowKaspaFlags {
-        tables, config, follower, ledger, listen, keys, serving, threads, requests, bounds, output,
+        tables, config, follower, ledger, history, listen, keys, serving, threads, requests, bounds,
+        output,
     }
 }
 merge_by_field! {
@@ -183,7 +191,6 @@ mod tests {
             "forward",
             "account-index",
             "no-console",
-            "history-slots",
             "queue-max",
             "slot-ms",
         ] {
@@ -192,8 +199,17 @@ mod tests {
         let own = names::<KaspaFollowerFlags>();
         let node = &(&names::<NodeFlags>() | &names::<ConfigFlags>()) | &own;
         assert!(kaspa.is_subset(&node), "{kaspa:?}");
-        for flag in ["ledger", "rpc-port", "tls-cert", "api-keys", "drain-seconds", "log", "check"]
-        {
+        for flag in [
+            "ledger",
+            "history-slots",
+            "history-bytes",
+            "rpc-port",
+            "tls-cert",
+            "api-keys",
+            "drain-seconds",
+            "log",
+            "check",
+        ] {
             assert!(kaspa.contains(flag), "--{flag}");
         }
     }

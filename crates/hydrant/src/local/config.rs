@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use chain_solana::HistoryLimits;
 use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
@@ -98,13 +97,14 @@ impl LocalConfig {
     /// settings are checked or the ledger is opened.
     pub(crate) fn apply(&mut self, node: &NodeConfig) -> Result<()> {
         let config = &mut self.localnet;
-        let HistoryLimits { blocks_max, .. } = node.history;
+        let history = node.history.for_solana();
+        let blocks_max = history.blocks_max;
         let finalize_after = config.finalize_after;
         ensure!(
             blocks_max > finalize_after,
             "--history-slots {blocks_max}: must be more than --finalize-after ({finalize_after})"
         );
-        config.history = node.history;
+        config.history = history;
         config.queue_max = node.queue_max;
         config.addresses_max = node.ledger.addresses_max;
         config.indices = node.ledger.indices.clone();
@@ -168,7 +168,7 @@ impl DevConfig {
                 flags.node.history.history_bytes.is_none(),
                 "--history-bytes and --limit-ledger-size exclude each other"
             );
-            node.history.bytes_max = shreds.saturating_mul(SHRED_BYTES);
+            node.history.bytes_max = Some(shreds.saturating_mul(SHRED_BYTES));
         }
         node.rpc_ports.pubsub = preset.pubsub_port;
         ensure!(
@@ -399,7 +399,7 @@ mod tests {
         // A flag overrides the key that it contradicts.
         let flags = DevFlags { limit_ledger_size: Some(1_000_000), ..DevFlags::default() };
         let config = check(flags, "history-bytes = 1000000").expect("valid settings");
-        assert_eq!(config.node.history.bytes_max, 1_000_000 * SHRED_BYTES);
+        assert_eq!(config.node.history.bytes_max, Some(1_000_000 * SHRED_BYTES));
     }
 
     #[test]

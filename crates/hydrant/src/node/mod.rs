@@ -11,6 +11,7 @@ pub(crate) mod config;
 pub(crate) mod flags;
 pub(crate) mod front_end;
 mod handle;
+mod history;
 pub(crate) mod kaspa;
 mod merge;
 pub(crate) mod parts;
