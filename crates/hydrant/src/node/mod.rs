@@ -18,6 +18,7 @@ pub(crate) mod parts;
 mod process;
 pub(crate) mod producer;
 mod running;
+pub(crate) mod server_resources;
 pub(crate) mod solana;
 
 use std::sync::mpsc::{SyncSender, sync_channel};
