@@ -43,6 +43,7 @@ use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::checkpoints::{Checkpoint, Checkpoints};
+use crate::config::Config;
 use crate::cost::{self, Cost};
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
@@ -89,6 +90,17 @@ pub(crate) struct BlockTiming {
     pub(crate) is_manual: bool,
     pub(crate) finalize_after: u64,
     pub(crate) warp_slot: Option<Slot>,
+}
+
+impl BlockTiming {
+    pub(crate) fn from_config(config: &Config) -> Self {
+        Self {
+            slot_ms: config.slot_ms,
+            is_manual: config.is_manual,
+            finalize_after: config.finalize_after,
+            warp_slot: config.warp_slot,
+        }
+    }
 }
 
 /// The state of the executing thread.
