@@ -47,7 +47,7 @@ pub(crate) struct SessionContext {
     pub(crate) has_others: bool,
 }
 
-/// An open session.
+/// A session with a source whose network and version were checked.
 pub(crate) struct Session<'a> {
     pub(crate) context: &'a SessionContext,
     pub(crate) connection: Connection,

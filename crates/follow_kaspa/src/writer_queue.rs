@@ -20,7 +20,6 @@ const MESSAGES_MAX: usize = 64;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
 
-/// A message for the writer.
 pub(crate) enum WriterMessage {
     /// A session with a source has started. The virtual state is off until the session joins it.
     SourceOpened { server: Server },
@@ -86,7 +85,6 @@ pub(crate) fn writer_channel(
 }
 
 impl WriterHandle {
-    /// Sends a message.
     pub(crate) async fn send(&self, message: WriterMessage) -> Result<(), SourceError> {
         self.messages.send(message).await.map_err(|_| SourceError::WriterEnded)
     }

@@ -71,7 +71,7 @@ pub enum AddressError {
     /// No kind of address has the version.
     #[error("the address version is {version}, not 0, 1 or 8")]
     UnknownVersion {
-        /// The version.
+        /// The version in the address.
         version: u8,
     },
     /// The payload is too short or too long for its version.
@@ -79,7 +79,7 @@ pub enum AddressError {
         "the payload of an address of version {version} has {bytes} bytes, which is the wrong number"
     )]
     PayloadLength {
-        /// The version.
+        /// The version in the address.
         version: u8,
         /// Bytes of the payload.
         bytes: usize,

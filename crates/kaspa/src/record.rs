@@ -87,7 +87,7 @@ pub struct ScriptRecord {
 pub struct OverflowUtxo {
     /// The address of its script's record.
     pub script: Address,
-    /// The UTXO.
+    /// The stored part of the UTXO.
     pub utxo: StoredUtxo,
 }
 
@@ -573,7 +573,6 @@ mod tests {
         assert_eq!(KaspaRecord::unpack(&[], &[part::SCRIPT, 0, 200, 1]), None);
     }
 
-    /// A number of any length.
     fn number() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
     }

@@ -20,7 +20,7 @@ use crate::subscription::Subscription;
 /// The server of all connections.
 pub type KaspaServer = websocket::Server<KaspaRpc>;
 
-/// A connection.
+/// The session of a client of wRPC.
 pub type KaspaSession = websocket::Session<KaspaRpc>;
 
 /// The protocol of a Kaspa node, over a chain and an upstream.

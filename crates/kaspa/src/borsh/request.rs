@@ -18,9 +18,9 @@ const CHAIN_IDS_VERSION: u16 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum VerbosityLevel {
-    /// Hashes only.
+    /// Only the hashes of transactions.
     None = 0,
-    /// Outputs and scores.
+    /// The outputs of transactions, and scores of blocks.
     Low = 1,
     /// Inputs and most of the header.
     High = 2,
