@@ -148,13 +148,26 @@ pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
             "Write {\"wrpc_borsh\": URL, \"wrpc_json\": URL, \"rpc\": URL} to this file when the node is ready",
         ),
         (
+            "tls_cert",
+            "Serve HTTP and WebSocket over TLS only, with the certificates in this PEM file, the node's own first. \
+             The file is read again when it changes",
+        ),
+        (
+            "cpu_threads",
+            "Use this many threads, at a lower priority, for all other responses [default: the number of cores]",
+        ),
+        (
             "rpc_max_request_body_size",
             "Accept at most this many bytes in a request's body on --rpc-port [default: 51200]",
         ),
     ];
+    let allow_host = "Accept this name of the node, such as `node.example`, as its own. Can be repeated.\n\n\
+         Web pages that name it so are the node's own. Addresses, `localhost`, names without a dot and the machine's \
+         name need no flag. `*` is any name.";
     texts
         .into_iter()
         .fold(command, |command, (flag, text)| command.mut_arg(flag, |arg| arg.help(text)))
+        .mut_arg("allow_host", |arg| arg.long_help(allow_host))
 }
 
 merge_by_field! {
