@@ -30,7 +30,7 @@ const SCRIPT_BYTES_MAX: u32 = 10_000;
 const PARENTS_MAX: u32 = 2_048;
 /// Suffix of the name under which a file is written first.
 const UNFINISHED_SUFFIX: &str = ".new";
-/// Bytes that are read and written at once.
+/// Bytes of the buffers.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// The bits of a UTXO's flags.
@@ -69,7 +69,7 @@ pub enum SnapshotError {
     /// The header does not have the hash that the file says.
     #[error("the header has the hash {computed}, and the file is of block {block}")]
     WrongHash {
-        /// The hash of the block in the file.
+        /// The hash in the file.
         block: Hash,
         /// The hash of the header.
         computed: Hash,
@@ -237,6 +237,7 @@ struct OpenSnapshot {
     header: Header,
 }
 
+/// Reads the fields of a file.
 struct FieldReader<R> {
     source: R,
 }

@@ -140,7 +140,7 @@ operations! {
 }
 
 operations! {
-    /// What a client may be notified of. The code is that of the notification.
+    /// An event that a client may be notified of. The code is that of the notification.
     Event {
         /// A block was added to the DAG.
         BlockAdded = 60 "blockAddedNotification",

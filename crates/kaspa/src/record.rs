@@ -100,7 +100,7 @@ pub enum KaspaRecord {
     Overflow(Box<OverflowUtxo>),
 }
 
-/// Where a UTXO of a script is.
+/// The record that has a UTXO of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// In the script's record.

@@ -1,6 +1,6 @@
 //! Transactions, their ids and their hashes.
 //!
-//! An id covers what a transaction does, a hash covers its signatures too. Both depend on the version: an id of
+//! An id covers the effects of a transaction, a hash its signatures, too. Both depend on the version: an id of
 //! version 0 is one BLAKE2b hash, and of version 1 a BLAKE3 hash over two others, so that the payload can be left out of a
 //! proof.
 

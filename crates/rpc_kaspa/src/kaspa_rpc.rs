@@ -124,7 +124,7 @@ impl KaspaRpc {
         self.network.prefix()
     }
 
-    /// Returns the UTXO set of the virtual block, from which kaspad answers.
+    /// Returns the UTXO set of the virtual block, which kaspad's replies are read from.
     pub(crate) fn virtual_view(&self) -> View {
         self.chain.utxos.view(Commitment::Processed)
     }

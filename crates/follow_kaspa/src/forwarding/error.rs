@@ -55,7 +55,7 @@ pub enum ForwardError {
     /// No upstream accepts a connection, or it closed the connection before its reply.
     #[error("the upstream is not available: {reason}")]
     Unavailable {
-        /// The error of the connection.
+        /// Why.
         reason: String,
     },
 }

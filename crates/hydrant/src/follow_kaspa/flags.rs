@@ -113,7 +113,6 @@ impl FollowKaspaFlags {
         NodeFlags {
             tables: self.tables.clone(),
             ledger: self.ledger.clone(),
-            history: self.history.clone(),
             listen: self.listen.clone(),
             grpc: GrpcFlags { no_grpc: true, ..GrpcFlags::default() },
             keys: self.keys.clone(),
@@ -123,6 +122,7 @@ impl FollowKaspaFlags {
             requests: self.requests.clone(),
             bounds: self.bounds.clone(),
             output: self.output.clone(),
+            history: self.history.clone(),
             ..NodeFlags::default()
         }
     }
@@ -131,13 +131,13 @@ impl FollowKaspaFlags {
 /// Describes the flags that have another meaning than for Solana.
 pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
     let texts = [
+        ("history_slots", "Retain this many chain blocks of history [default: 36000]"),
+        ("history_bytes", "Retain at most this many bytes of history [default: 536870912]"),
         (
             "ledger",
             "Write the UTXO set of the newest final block to kaspa.snapshot in this directory, and start from it",
         ),
         ("reset", "Remove kaspa.snapshot in --ledger first"),
-        ("history_slots", "Retain this many chain blocks of history [default: 36000]"),
-        ("history_bytes", "Retain at most this many bytes of history [default: 536870912]"),
         (
             "rpc_port",
             "Serve the methods that kaspad lacks over JSON-RPC, and /metrics, on this port; 0 uses a free port \

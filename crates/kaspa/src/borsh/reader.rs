@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
             .map_err(|error| BorshError::Invalid { field, reason: error.to_string() })
     }
 
-    /// Reads a structure after its length. What is left of it after its known fields is from a newer version, and
+    /// Reads a structure after its length. The bytes after its known fields are from a newer version, and are
     /// skipped.
     pub(crate) fn payload(&mut self) -> Result<Self, BorshError> {
         self.bytes().map(Self::new)

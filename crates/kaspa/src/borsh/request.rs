@@ -14,7 +14,7 @@ const VERSION: u16 = 1;
 /// The version of getVirtualChainFromBlock with a count of confirmations.
 const CHAIN_IDS_VERSION: u16 = 2;
 
-/// How much getVirtualChainFromBlockV2 returns of each transaction.
+/// The data of each transaction that getVirtualChainFromBlockV2 returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum VerbosityLevel {

@@ -32,7 +32,7 @@ struct Output {
     transaction_id: String,
     index: u32,
     amount: u64,
-    /// The script without its version, in hexadecimal digits.
+    /// Without the version.
     script_public_key: String,
     script_public_key_address: Option<String>,
     script_public_key_type: &'static str,
@@ -45,6 +45,7 @@ struct MemberWriter<'a> {
     has_members: bool,
 }
 
+/// Appends a transaction.
 pub(super) fn write_transaction(
     found: &HistoryTransaction<'_>,
     prefix: Prefix,
