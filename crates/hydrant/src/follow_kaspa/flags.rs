@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::node::flags::{
     BoundFlags, ConfigFlags, ConsoleFlags, GrpcFlags, HistoryFlags, KeyFlags, LedgerFlags,
-    ListenFlags, OutputFlags, RequestFlags, ServingFlags, TableSettings, ThreadFlags,
+    ListenFlags, OutputFlags, RequestFlags, ServingFlags, TableSettings, ThreadFlags, file_or,
 };
 use crate::node::{NodeFlags, merge_by_field};
 
@@ -46,6 +46,7 @@ pub(crate) struct FollowKaspaFlags {
 
 /// The flags of a followed chain of Kaspa, which are keys of the table `[follow-kaspa]`.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
+#[command(group = file_or("allowed_pages", "allow_origin"))]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct KaspaFollowerFlags {
     /// Follow the kaspad at this URL (ws://HOST:PORT) of wRPC in Borsh, and forward requests to it. Can be
@@ -71,7 +72,7 @@ pub(crate) struct KaspaFollowerFlags {
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) wrpc_json_port: Option<u16>,
     /// Forward methods that change the source, such as shutdown and ban.
-    #[arg(long, help_heading = "Serving")]
+    #[arg(long, requires = "allowed_pages", help_heading = "Serving")]
     pub(crate) allow_unsafe_rpc: bool,
 }
 
@@ -224,6 +225,21 @@ mod tests {
             "check",
         ] {
             assert!(kaspa.contains(flag), "--{flag}");
+        }
+    }
+
+    #[test]
+    fn unsafe_methods_require_a_list_of_pages() {
+        let command = FollowKaspaFlags::augment_args(clap::Command::new(COMMAND));
+        let parse = |flags: &[&str]| {
+            let args = [COMMAND, "--source", "ws://a:1", "--allow-unsafe-rpc"];
+            let args = [&args[..], flags].concat();
+            command.clone().try_get_matches_from(args)
+        };
+        let err = parse(&[]).expect_err("it is refused").to_string();
+        assert!(err.contains("--allow-origin"), "{err}");
+        for pages in [["--allow-origin", "https://a.example"], ["--config", "kaspa.toml"]] {
+            parse(&pages).expect("valid flags");
         }
     }
 
