@@ -347,7 +347,7 @@ impl Executor {
         let signature = transaction.signatures.first().copied().unwrap_or_default();
         match self.run_transaction(&transaction, message_hash, &WrittenAccounts::default()) {
             Ok(results) => self.commit(TransactionRun { transaction, message_hash, results }),
-            Err(err) => Ok(Err((signature, err))),
+            Err(err) => Ok(Err(DroppedTransaction { signature, err })),
         }
     }
 
@@ -364,7 +364,7 @@ impl Executor {
                 NoSpace::Addresses(_) => TransactionError::TooManyAccountLocks,
                 NoSpace::AccountBytes { .. } => TransactionError::WouldExceedAccountDataTotalLimit,
             };
-            (signature, err)
+            DroppedTransaction { signature, err }
         }))
     }
 
@@ -755,7 +755,9 @@ impl Executor {
         let message_hash = transaction.message.hash();
         match self.try_execute(transaction, message_hash)? {
             Ok(()) => self.unpublished_vote = Some(vote_event),
-            Err((_, err)) => tracing::warn!(%err, slot = parent_slot, "vote not executed"),
+            Err(DroppedTransaction { err, .. }) => {
+                tracing::warn!(%err, slot = parent_slot, "vote not executed");
+            }
         }
         Ok(())
     }
@@ -789,8 +791,11 @@ impl Executor {
     }
 }
 
-/// A transaction that no block may contain, and why.
-pub(crate) type DroppedTransaction = (Signature, TransactionError);
+/// A transaction that no block may contain.
+pub(crate) struct DroppedTransaction {
+    pub(crate) signature: Signature,
+    pub(crate) err: TransactionError,
+}
 
 /// A transaction that ran, and is in no block yet.
 pub(crate) struct TransactionRun {
