@@ -15,7 +15,6 @@ use crate::bounds::{self, SHRED_BYTES};
 use crate::clone::CloneRequest;
 use crate::config_file;
 use crate::faucet_server::FAUCET_PORT;
-use crate::fork_setup::{self, ForkSettings};
 use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::config::cores;
@@ -23,6 +22,7 @@ use crate::node::{Merge, NodeConfig, ProducerDefaults};
 use crate::snapshot_file::SnapshotFile;
 use crate::solana_cli_config;
 use crate::test_validator;
+use crate::upstream_fork_setup::{self, ForkSettings};
 
 /// Microseconds of a tick: 160 ticks a second, as on a cluster.
 const TICK_US: u64 = 6_250;
@@ -179,7 +179,7 @@ impl DevConfig {
             localnet: localnet_config(&flags, preset.cli_config.as_deref())?,
             snapshot: snapshot_file(&flags, cores())?,
             clone: CloneRequest::from_flags(&flags, &preset.cloned_addresses)?,
-            fork: fork_setup::from_flags(&flags)?,
+            fork: upstream_fork_setup::from_flags(&flags)?,
             cheatcodes: !flags.no_cheatcodes,
             faucet_port: flags.faucet_port.or_else(|| default_faucet_port(preset.style, &node)),
             genesis_flags: flags.genesis_flags(),
