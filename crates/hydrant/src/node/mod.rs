@@ -133,7 +133,7 @@ impl NodeBuilder {
                 Some(_) => ServiceManager::from_environment(),
                 None => ServiceManager::none(),
             };
-            service_manager.notify_ready(node.addresses.rpc);
+            service_manager.notify_ready(&node.addresses.status());
             // An error means that the caller of `serve` has panicked.
             let _ = ready.send(node.addresses.clone());
             node.run(config, signals, &mut service_manager).await
