@@ -61,7 +61,7 @@ pub fn check_limits(document: &Value) {
     });
 }
 
-/// Checks that each variant of a choice has a name of its own, of which generators make a type.
+/// Checks that each variant of a choice has a name of its own: generators make it a type.
 pub fn check_choices(document: &Value) {
     visit_objects(document, "", &mut |path, object| {
         assert!(object.get("anyOf").is_none(), "{path}: anyOf names no variant");

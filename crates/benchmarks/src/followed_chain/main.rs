@@ -57,7 +57,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Mainnet's account updates and transactions a second.
 const UPDATES_PER_S: f64 = 18_000.0;
-/// How long a run may take until its last bank is the tip.
+/// Time limit of a run, until its last bank is the tip.
 const TIMEOUT: Duration = Duration::from_secs(300);
 const SEED: u64 = 14;
 

@@ -17,10 +17,10 @@ use crate::threshold;
 const GROWTH_MB_MAX: f64 = 64.0;
 const STOPS_MS_MAX: f64 = 50.0;
 
-/// How often the process is sampled.
+/// Interval between two samples of the process.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long the server is observed after a client has disconnected.
+/// Time for which the server is observed after a client has disconnected.
 const SAMPLES_AFTER: usize = 120;
 
 /// A server that uses less CPU time in an interval is idle: sampling takes some, too.
