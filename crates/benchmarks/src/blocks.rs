@@ -1,6 +1,6 @@
 //! Tips that are replaced, and deep chains: `blocks [--toy]`.
 //!
-//! Output: what a virtual block costs the ledger and a root the block log, at two depths of the chain above the root.
+//! Output: the cost of a virtual block in the ledger and of a root in the block log, at two depths above the root.
 //! Not here: the measurements (`state_ledger/blocks.rs`, a process with the binary's allocator).
 
 use std::process::Command;

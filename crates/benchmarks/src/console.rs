@@ -127,7 +127,7 @@ struct Bench {
     size: Size,
 }
 
-/// What a stretch measured, a second.
+/// The measured values of a stretch, a second.
 struct Stretch {
     /// Percent of a core.
     percent: f64,
@@ -138,7 +138,7 @@ struct Stretch {
 }
 
 impl Bench {
-    /// What one page costs, in percent of a core, by view.
+    /// The cost of one page, in percent of a core, by view.
     fn measure<'a>(
         &self,
         rate: f64,

@@ -42,7 +42,7 @@ const BATCH: usize = 64;
 const WINDOW: usize = 8_192;
 const SLOT: BlockId = BlockId { slot: 1, version: 1 };
 const THREAD: &str = "grpc-publisher";
-/// How long a client waits for its updates.
+/// Time limit of a client that waits for its updates.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What the clients have received together.
+/// The updates and bytes that the clients have received together.
 #[derive(Default)]
 struct Received {
     updates: AtomicUsize,

@@ -25,7 +25,7 @@ use crate::arguments::value_of;
 use crate::median::median;
 use crate::{node, threshold};
 
-/// Requests a second of the measured key, and what the other key's tier admits.
+/// Requests a second of the measured key, and those that the other key's tier admits.
 const RATE: f64 = 1_000.0;
 const LIMIT: u32 = 100;
 /// Connections of each stream.
@@ -39,7 +39,7 @@ const RATIO_MAX: f64 = 1.1;
 /// The account that is read: the token program.
 const ACCOUNT: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
-/// What the other key does.
+/// The load of the other key.
 struct Case {
     name: &'static str,
     bar: Option<&'static str>,

@@ -15,7 +15,7 @@ use solana_pubkey::Pubkey;
 use testkit::child_process::sibling_binary;
 use testkit::node::NodeCommand;
 
-/// How long a node that loads a large archive may take to be ready.
+/// Time limit of a node that loads a large archive, until it is ready.
 pub(crate) const LOAD_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// A server that load is offered to, and its process.

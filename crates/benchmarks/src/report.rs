@@ -45,7 +45,7 @@ pub(crate) struct Rows {
     commits: BTreeMap<String, usize>,
 }
 
-/// What a run has done, and how long the rest takes.
+/// The progress of a run, and the estimated time of the rest.
 pub(crate) struct Progress {
     name: &'static str,
     total: f64,

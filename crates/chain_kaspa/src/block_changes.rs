@@ -30,7 +30,7 @@ pub struct ChangedUtxo<'a> {
     /// The id of the script's address. It is valid until the block is rooted or dropped, and then until the second publish
     /// after that.
     pub script_id: AddressId,
-    /// The UTXO.
+    /// The created or spent UTXO.
     pub utxo: &'a ScriptUtxo,
 }
 

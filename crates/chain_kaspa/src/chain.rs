@@ -66,7 +66,7 @@ struct SentScores {
 
 /// The result of a publication. Dropping it frees the data that only earlier readers used, which may take milliseconds.
 pub struct Publication {
-    /// The events, in order.
+    /// The events of the step, in order.
     pub events: Vec<ChainEvent>,
     _retired: Retired<KaspaRecord, BlockInfo>,
     _history: Arc<HistorySnapshot>,

@@ -18,18 +18,18 @@ pub enum ChainEvent {
     /// A chain block or a virtual block was added. Readers see it already if it is below a tip of [`Self::TipsMoved`],
     /// which follows.
     BlockAdded(Arc<LedgerBlock>),
-    /// Readers see other blocks.
+    /// Readers see other blocks as the newest ones.
     TipsMoved(Tips),
     /// The source replaced its whole UTXO set: clients read theirs again.
     UtxoSetReplaced,
     /// The blue score of the sink changed.
     SinkBlueScoreChanged {
-        /// The new score.
+        /// The blue score of the new sink.
         blue_score: u64,
     },
     /// The DAA score of the virtual block changed.
     VirtualDaaScoreChanged {
-        /// The new score.
+        /// The DAA score of the new virtual block.
         daa_score: u64,
     },
     /// Chain blocks left or joined the chain. The ids of accepted transactions are included.
@@ -48,7 +48,7 @@ pub enum ChainEvent {
 pub struct Tips {
     /// Processed: the virtual block, or the sink if there is none.
     pub processed: BlockId,
-    /// Confirmed: the sink.
+    /// The confirmed block: the sink.
     pub confirmed: BlockId,
     /// Finalized: the newest block that no reorganization may remove.
     pub finalized: BlockId,

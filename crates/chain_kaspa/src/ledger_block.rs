@@ -18,7 +18,7 @@ pub struct LedgerBlock {
     pub id: BlockId,
     /// The id of the block below.
     pub parent: BlockId,
-    /// The facts.
+    /// The hash and the scores of the block, and the supply at it.
     pub info: Arc<BlockInfo>,
     /// The UTXOs that it creates and spends.
     pub changes: BlockChanges,

@@ -36,7 +36,7 @@ pub enum LoadError {
     WrongCommitment {
         /// The hash of the first block.
         block: Hash,
-        /// The hash of the set.
+        /// The computed hash of the UTXO set.
         computed: Hash,
         /// The commitment of the block.
         committed: Hash,

@@ -85,7 +85,6 @@ impl Overlay {
         self.contradictions
     }
 
-    /// Forgets all differences.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.versions = 0;

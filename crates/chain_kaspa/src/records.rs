@@ -53,7 +53,6 @@ impl<'a> RecordChanges<'a> {
         Self { ledger, base, scripts: BTreeMap::new(), overflow: BTreeMap::new() }
     }
 
-    /// Adds a UTXO.
     pub(crate) fn insert(&mut self, added: &ScriptUtxo) -> Result<(), UtxoError> {
         let outpoint = added.outpoint();
         if self.find(added).is_some() {
@@ -72,7 +71,6 @@ impl<'a> RecordChanges<'a> {
         Err(UtxoError::Doubled { outpoint })
     }
 
-    /// Removes a UTXO.
     pub(crate) fn remove(&mut self, removed: &ScriptUtxo) -> Result<(), UtxoError> {
         let outpoint = removed.outpoint();
         match self.find(removed) {

@@ -70,7 +70,7 @@ pub enum Refusal {
     /// The UTXO set after the block is not the one to which the header commits.
     #[error("the UTXO set has the hash {computed}, and the header commits to {committed}")]
     WrongCommitment {
-        /// The hash of the set.
+        /// The computed hash of the UTXO set.
         computed: Hash,
         /// The commitment of the header.
         committed: Hash,
@@ -84,7 +84,7 @@ pub enum UtxoError {
     /// The set does not have the UTXO: it never existed, or it was spent before.
     #[error("the output {} of {} is not in the UTXO set", .outpoint.index, .outpoint.transaction_id)]
     Missing {
-        /// The output.
+        /// The transaction and the index of the output.
         outpoint: Outpoint,
     },
     /// The set has the output with another amount, DAA score, covenant, or origin.
@@ -94,7 +94,7 @@ pub enum UtxoError {
         .outpoint.transaction_id
     )]
     Different {
-        /// The output.
+        /// The transaction and the index of the output.
         outpoint: Outpoint,
     },
     /// The set has the output already.
@@ -104,7 +104,7 @@ pub enum UtxoError {
         .outpoint.transaction_id
     )]
     Doubled {
-        /// The output.
+        /// The transaction and the index of the output.
         outpoint: Outpoint,
     },
     /// The amount does not fit into the totals of its script.
@@ -113,7 +113,7 @@ pub enum UtxoError {
     /// The amount does not fit into the sum of all amounts.
     #[error("{sompi} sompi do not fit into the sum of all amounts")]
     Supply {
-        /// The amount.
+        /// The amount in sompi.
         sompi: u64,
     },
 }

@@ -32,11 +32,11 @@ pub struct ChainStatus {
 /// A block of the selected chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainPoint {
-    /// The hash.
+    /// The hash of the block.
     pub hash: Hash,
-    /// The DAA score.
+    /// The DAA score of the block.
     pub daa_score: u64,
-    /// The blue score.
+    /// The blue score of the block.
     pub blue_score: u64,
     /// The time, in Unix milliseconds.
     pub timestamp_ms: u64,
@@ -47,7 +47,7 @@ pub struct ChainPoint {
 pub struct RefusedBlock {
     /// The hash that the source has for the block.
     pub hash: Hash,
-    /// Why it was refused.
+    /// The rule that the block breaks.
     pub reason: Refusal,
 }
 
@@ -58,7 +58,7 @@ pub struct ChainCounters {
     pub blocks: u64,
     /// Transactions that they accepted.
     pub transactions: u64,
-    /// Blocks that were refused.
+    /// Blocks that broke a rule.
     pub refused: u64,
     /// Steps that removed blocks.
     pub reorganizations: u64,

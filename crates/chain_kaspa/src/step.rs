@@ -32,7 +32,7 @@ pub enum StepError {
     Refused {
         /// The hash that the source has for the block.
         hash: Hash,
-        /// Why it was refused.
+        /// The rule that the block breaks.
         reason: Refusal,
     },
     /// A block was refused before. Change the source first ([`Chain::change_source`]).

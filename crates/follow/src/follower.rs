@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use chain_solana::{BankProof, Block, BlockInfo, EventSink, History, HistoryLimits, Reader};
 use feed::{Feed, FeedConfig};
 use http_client::Endpoint;
-use ledger::{Address, Commitment};
+use ledger::{Address, BlockId, Commitment};
 use query::Ledger;
 use snapshot_solana::BankFields;
 use solana::Account;
@@ -233,27 +233,12 @@ impl Follower {
         let store = store.map(|store| StoreQueue::start(store, base(), Arc::clone(&status)));
         let (messages, receiver, permits) = message_channel(&config.stream);
         let (gaps, gap_receiver) = watch::channel(0);
+        let votes = (config.verify == VerifyMode::Votes).then(|| Arc::new(VoteFilter::default()));
+        let verified = VerifiedChain { root: root.0.id, fields: &fields, trusted: &trusted };
+        let verification = verified.start(&config, votes.clone(), &status, &messages)?;
         let needs_approval = config.verify != VerifyMode::Off;
         let feed = FeedConfig { needs_approval, ..config.feed };
         let feed = Feed::new(feed, root.0.id, root.0.blockhash);
-        let is_agreement = config.verify == VerifyMode::Agree;
-        let verifier_config = VerifierConfig {
-            sources_max: SOURCES_MAX,
-            sources_required: if is_agreement { config.agreement.required } else { 0 },
-            ..VerifierConfig::default()
-        };
-        let verifier = needs_approval
-            .then(|| verification::from_snapshot(root.0.id, &fields, verifier_config));
-        let needs_proof = needs_approval && config.verify_entries;
-        let votes = (config.verify == VerifyMode::Votes).then(|| Arc::new(VoteFilter::default()));
-        let checks = needs_approval.then(|| {
-            let metrics = Arc::clone(&status.proof.checks);
-            TransactionChecks::start(messages.downgrade(), needs_proof, votes.clone(), metrics)
-        });
-        let checks = checks.transpose()?;
-        let proof = Arc::clone(status.proof());
-        let verification =
-            Verification::new(verifier, checks, config.on_mismatch, trusted.clone(), proof);
         let agreement = AgreementSources {
             sources: config.agreement.sources,
             config: config.stream.clone(),
@@ -266,16 +251,15 @@ impl Follower {
             config.upstream,
             cluster.cluster(),
         );
-        let has_archives = config.archives.is_some();
         let closer = config.archives.map(|archives| {
             let messages = messages.downgrade();
-            let facts = ChainFacts::from_fields(&fields);
-            let facts = KnownChain { facts, trusted };
-            GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages, facts)
+            let known = KnownChain { facts: ChainFacts::from_fields(&fields), trusted };
+            GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages, known)
         });
+        let needs_proof = needs_approval && config.verify_entries;
         let needs_entries = needs_proof || sinks.iter().any(|sink| sink.needs_entries());
         let (root, root_info) = root;
-        let mut writer = Writer::new(WriterParts {
+        let writer = Writer::new(WriterParts {
             feed,
             ledger,
             reader,
@@ -292,12 +276,7 @@ impl Follower {
             free_thread: FreeThread::start().map_err(FollowError::Thread)?,
             sinks,
         });
-        writer.take_epoch_stakes();
-        for stakes in config.epoch_stakes {
-            writer.set_epoch_stakes(Arc::new(stakes));
-        }
-        let thread = std::thread::Builder::new().name("follow".into());
-        let thread = thread.spawn(move || write(writer, receiver)).map_err(FollowError::Thread)?;
+        let thread = start_writer(writer, config.epoch_stakes, receiver)?;
         let streams = Streams {
             with_entries: vec![needs_entries; config.sources.len()],
             sources: config.sources,
@@ -306,16 +285,67 @@ impl Follower {
             messages,
             gaps: gap_receiver,
             permits,
-            has_archives,
+            has_archives: closer.is_some(),
         };
         let mut tasks = agreement.start();
-        let nodes = tokio::spawn(nodes);
         if let Some(closer) = closer {
             tasks.spawn(closer.run());
         }
-        let streams = tokio::spawn(streams.run());
-        Ok(FollowHandle { thread, streams, nodes, tasks })
+        let nodes = tokio::spawn(nodes);
+        Ok(FollowHandle { thread, streams: tokio::spawn(streams.run()), nodes, tasks })
     }
+}
+
+/// The chain above a root, whose banks are verified.
+struct VerifiedChain<'a> {
+    root: BlockId,
+    /// The fields of the root's bank.
+    fields: &'a BankFields,
+    trusted: &'a TrustedBanks,
+}
+
+impl VerifiedChain<'_> {
+    /// Starts the verification of banks, with the threads that check their transactions, unless it is off. `votes`
+    /// selects the votes that are counted.
+    fn start(
+        self,
+        config: &FollowerConfig,
+        votes: Option<Arc<VoteFilter>>,
+        status: &FollowStatus,
+        messages: &mpsc::Sender<Message>,
+    ) -> Result<Verification, FollowError> {
+        let trusted = self.trusted.clone();
+        let proof = Arc::clone(status.proof());
+        let on_mismatch = config.on_mismatch;
+        if config.verify == VerifyMode::Off {
+            return Ok(Verification::new(None, None, on_mismatch, trusted, proof));
+        }
+        let is_agreement = config.verify == VerifyMode::Agree;
+        let verifier_config = VerifierConfig {
+            sources_max: SOURCES_MAX,
+            sources_required: if is_agreement { config.agreement.required } else { 0 },
+            ..VerifierConfig::default()
+        };
+        let verifier = verification::from_snapshot(self.root, self.fields, verifier_config);
+        let metrics = Arc::clone(&proof.checks);
+        let messages = messages.downgrade();
+        let checks = TransactionChecks::start(messages, config.verify_entries, votes, metrics)?;
+        Ok(Verification::new(Some(verifier), Some(checks), on_mismatch, trusted, proof))
+    }
+}
+
+/// Starts the thread that writes the ledger.
+fn start_writer(
+    mut writer: Writer,
+    epoch_stakes: Vec<StakedVoters>,
+    receiver: mpsc::Receiver<Message>,
+) -> Result<JoinHandle<Result<(), FollowError>>, FollowError> {
+    writer.take_epoch_stakes();
+    for stakes in epoch_stakes {
+        writer.set_epoch_stakes(Arc::new(stakes));
+    }
+    let thread = std::thread::Builder::new().name("follow".into());
+    thread.spawn(move || write(writer, receiver)).map_err(FollowError::Thread)
 }
 
 fn write(writer: Writer, receiver: mpsc::Receiver<Message>) -> Result<(), FollowError> {

@@ -18,13 +18,13 @@ pub enum Agreement {
     Unknown,
     /// The source cannot be connected to, or does not reply.
     Unavailable {
-        /// Why.
+        /// The error of the source.
         reason: String,
     },
 }
 
 impl Agreement {
-    /// The labels in metrics.
+    /// The values of the label `chain` in metrics.
     pub(crate) const LABELS: [&str; 4] = ["same", "fork", "unknown", "unavailable"];
 
     /// Returns the label in metrics and reports.

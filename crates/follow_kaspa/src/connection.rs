@@ -18,7 +18,7 @@ use crate::source_error::SourceError;
 /// into, which has 128 KiB.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
 
-/// A connection to a kaspad.
+/// A connection to a kaspad, with the notifications that wait.
 pub(crate) struct Connection {
     socket: WrpcSocket,
     config: ConnectionConfig,
@@ -32,7 +32,7 @@ pub(crate) struct Connection {
 /// A notification that is not decoded.
 struct StoredNotification {
     event: Event,
-    /// The payload.
+    /// The bytes after the head of the message.
     payload: Bytes,
 }
 
@@ -49,7 +49,6 @@ enum Received {
 }
 
 impl Connection {
-    /// Connects to a source.
     pub(crate) async fn open(
         source: &SourceConfig,
         config: &ConnectionConfig,
@@ -79,7 +78,6 @@ impl Connection {
         self.call(method, encode).await?.map_err(refused)
     }
 
-    /// Subscribes to an event.
     pub(crate) async fn subscribe(&mut self, scope: &Scope) -> Result<(), SourceError> {
         let encode = |id| scope.encode_borsh_subscribe(id);
         let reply = self.request(Operation::Subscribe, encode).await?;

@@ -39,7 +39,7 @@ pub enum FollowError {
     Snapshot {
         /// The path of the file.
         path: PathBuf,
-        /// Why it is refused.
+        /// The rule that the file breaks.
         #[source]
         error: Box<SnapshotError>,
     },

@@ -1,4 +1,4 @@
-//! Follows a kaspad: from its wRPC in Borsh to a ledger that servers read, and calls of clients that it answers.
+//! Follows a kaspad: from its wRPC in Borsh to a ledger that servers read. Forwards the calls of clients to it.
 //!
 //! Shape: [`start_chain`] opens the chain of a network, at its first block or from a snapshot file. [`Follower`] runs
 //! two parts: a task that has a session with one source after another (`sources`, `session`), and a thread that is the

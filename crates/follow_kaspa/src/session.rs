@@ -47,7 +47,7 @@ pub(crate) struct SessionContext {
     pub(crate) has_others: bool,
 }
 
-/// An open session.
+/// A session with a source whose network and version were checked.
 pub(crate) struct Session<'a> {
     pub(crate) context: &'a SessionContext,
     pub(crate) connection: Connection,
@@ -57,7 +57,7 @@ pub(crate) struct Session<'a> {
     virtual_mode: VirtualMode,
     /// The parents of the last block template.
     template_parents: Vec<Hash>,
-    /// How many templates in a row had these parents, after the first one.
+    /// The number of consecutive templates with these parents, after the first one.
     equal_templates: u32,
     /// Whether the source said that its chain changed.
     is_chain_changed: bool,

@@ -28,7 +28,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The handle of the thread.
+/// The thread that writes the snapshot file.
 pub(crate) struct SnapshotThread {
     /// The thread ends when this is dropped.
     stop: SyncSender<()>,

@@ -23,9 +23,7 @@ pub(crate) struct WrpcSocket {
 
 /// A message of a kaspad.
 pub(crate) enum WrpcMessage {
-    /// A message in Borsh.
     Binary(Bytes),
-    /// A message in JSON.
     Text(Bytes),
 }
 
@@ -39,7 +37,6 @@ impl WrpcMessage {
 }
 
 impl WrpcSocket {
-    /// Connects to a source.
     pub(crate) async fn connect(
         source: &SourceConfig,
         config: &ConnectionConfig,
@@ -71,12 +68,10 @@ impl WrpcSocket {
         Ok(Self { stream, write_timeout: config.call_timeout })
     }
 
-    /// Sends a message in Borsh.
     pub(crate) async fn send_binary(&mut self, message: Vec<u8>) -> Result<(), SourceError> {
         self.send(Message::Binary(message.into())).await
     }
 
-    /// Sends a message in JSON.
     pub(crate) async fn send_text(&mut self, message: Vec<u8>) -> Result<(), SourceError> {
         let text = String::from_utf8(message).map_err(|_| SourceError::Text)?;
         self.send(Message::Text(text.into())).await

@@ -22,7 +22,7 @@ pub enum SourceError {
     Timeout {
         /// The step that took too long.
         what: &'static str,
-        /// The time limit.
+        /// The time limit of the operation.
         limit: Duration,
     },
     /// The source closed the connection. kaspad does not send a close frame.
@@ -36,7 +36,7 @@ pub enum SourceError {
     MessageTooLong {
         /// Bytes of the message, as far as they are known.
         bytes: usize,
-        /// The limit.
+        /// Bytes that are allowed.
         bytes_max: usize,
     },
     /// More notifications came while a reply was awaited than are stored.
@@ -44,7 +44,7 @@ pub enum SourceError {
         "more than {bytes_max} bytes of notifications came before a reply (notification_bytes_max)"
     )]
     TooManyNotifications {
-        /// The limit.
+        /// Bytes that are allowed.
         bytes_max: usize,
     },
     /// A message in JSON came. The source is another port of kaspad.
@@ -76,7 +76,7 @@ pub enum SourceError {
     Contradiction {
         /// The method that was called.
         method: Method,
-        /// The contradiction.
+        /// The contradiction, in words.
         what: &'static str,
     },
     /// The source refused a call.
@@ -133,7 +133,7 @@ pub enum SourceError {
     RefusedBlock {
         /// The hash that the source has for the block.
         block: Hash,
-        /// Why it was refused.
+        /// The rule that the block breaks.
         #[source]
         reason: Refusal,
     },
@@ -161,13 +161,13 @@ pub enum SourceError {
     /// A transaction of a block that was requested in pieces spends an output that does not exist.
     #[error("output {} of {} is spent and not in the UTXO set", .outpoint.index, .outpoint.transaction_id)]
     UnknownOutput {
-        /// The output.
+        /// The transaction and the index of the output.
         outpoint: Outpoint,
     },
     /// No chain block came for some time, and there are other sources.
     #[error("no chain block within {limit:?} (stall_timeout)")]
     Stalled {
-        /// The time limit.
+        /// The time limit of the operation.
         limit: Duration,
     },
     /// The writing thread has ended.

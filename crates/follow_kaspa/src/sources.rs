@@ -26,7 +26,6 @@ pub(crate) struct Sources {
     pub(crate) snapshot_file: Option<PathBuf>,
 }
 
-/// The end of a session.
 struct SessionEnd {
     error: SourceError,
     /// A start that is on the chain of the source, if its chain is another one than ours.

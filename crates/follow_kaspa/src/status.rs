@@ -18,7 +18,7 @@ pub struct Mismatch {
     pub server: String,
     /// The hash that the source has for the block.
     pub block: Hash,
-    /// Why it was refused.
+    /// The rule that the block breaks.
     pub reason: Refusal,
 }
 

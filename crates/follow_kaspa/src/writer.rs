@@ -60,7 +60,6 @@ impl From<FollowError> for ApplyError {
     }
 }
 
-/// The writer's state.
 pub(crate) struct Writer {
     chain: Chain,
     reader: ChainReader,

@@ -21,7 +21,6 @@ const MESSAGES_MAX: usize = 64;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
 
-/// A message for the writer.
 pub(crate) enum WriterMessage {
     /// A session with a source has started. The virtual state is off until the session joins it.
     SourceOpened { server: Server },
@@ -127,7 +126,6 @@ impl Drop for ReceivedPage {
 }
 
 impl WriterHandle {
-    /// Sends a message.
     pub(crate) async fn send(&self, message: WriterMessage) -> Result<(), SourceError> {
         self.messages.send(message).await.map_err(|_| SourceError::WriterEnded)
     }

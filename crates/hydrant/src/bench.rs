@@ -46,7 +46,7 @@ const CA_BYTES_MAX: u64 = 4 << 20;
 /// Bytes of a response that is read before the load: many times the longest block.
 const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
-/// What a measurement requests.
+/// The requests of a measurement.
 enum Target {
     Suite(Suite),
     Mix,

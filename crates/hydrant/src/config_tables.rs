@@ -61,6 +61,15 @@ impl FollowKaspaFlags {
 mod tests {
     use super::*;
 
+    /// Returns the refusals of a file by each command.
+    fn refusals(file: &str) -> [Option<Error>; 3] {
+        [
+            DevFlags::from_toml(file).err(),
+            FollowFlags::from_toml(file).err(),
+            FollowKaspaFlags::from_toml(file).err(),
+        ]
+    }
+
     #[test]
     fn one_file_has_the_settings_of_both_commands() {
         let file = "io-threads = 3\n[quic]\nshards = 2\n[dev]\nslot-ms = 50\nblock-mode = \"clock\"\n\
@@ -74,17 +83,18 @@ mod tests {
     }
 
     #[test]
-    fn each_command_refuses_unknown_keys_of_both_tables() {
+    fn each_command_refuses_unknown_keys_of_all_tables() {
         for (file, unknown) in [
             ("[dev]\nslot-ms = 1\nslot-mss = 2", "slot-mss"),
             ("[follow]\nsources = []", "sources"),
+            ("[follow-kaspa]\nreorg-depths = 1", "reorg-depths"),
             ("[dev]\nio-threads = 1", "io-threads"),
             // Constants have no key.
             ("[pool]\nslice_us = 0", "slice_us"),
             ("[pool.heavy]\nweight = 2", "weight"),
             ("[quic]\nwindow_max = 64", "window_max"),
         ] {
-            for err in [DevFlags::from_toml(file).err(), FollowFlags::from_toml(file).err()] {
+            for err in refusals(file) {
                 let err = err.expect(file).to_string();
                 assert!(err.contains(&format!("unknown field `{unknown}`")), "{err}");
                 assert!(err.contains("line "), "{err}");
@@ -128,9 +138,9 @@ mod tests {
 
     #[test]
     fn a_table_is_not_an_array_of_its_values() {
-        for name in ["rpc", "pool", "pubsub", "grpc", "quic", "dev", "follow"] {
+        for name in ["rpc", "pool", "pubsub", "grpc", "quic", "dev", "follow", "follow-kaspa"] {
             for file in [format!("{name} = []"), format!("{name} = [2]"), format!("[[{name}]]")] {
-                for err in [DevFlags::from_toml(&file).err(), FollowFlags::from_toml(&file).err()] {
+                for err in refusals(&file) {
                     let err = err.expect(&file).to_string();
                     assert!(err.contains("expected a table of settings"), "{err}");
                     assert!(err.contains("line 1"), "{err}");

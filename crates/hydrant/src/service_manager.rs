@@ -8,7 +8,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,9 +61,9 @@ impl ServiceManager {
         Self { socket: None, watchdog: None }
     }
 
-    /// Reports that the node serves JSON-RPC on `rpc`.
-    pub(crate) fn notify_ready(&self, rpc: SocketAddr) {
-        self.send(&format!("READY=1\nSTATUS=JSON-RPC on http://{rpc}"));
+    /// Reports that the node serves, with a line about it.
+    pub(crate) fn notify_ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
     /// Reports that the node stops.

@@ -30,7 +30,7 @@ const PAYLOAD_DIGITS_MAX: usize = (VERSIONED_BYTES_MAX * 8).div_ceil(5);
 const GENERATOR: [u64; 5] =
     [0x98_f2bc_8e61, 0x79_b76d_99e2, 0xf3_3e5f_b3c4, 0xae_2eab_e2a8, 0x1e_4f43_e470];
 
-/// What an address pays to. The number of each kind is its version in text and in Borsh.
+/// The key or the script that an address pays to. The number of each kind is its version in text and in Borsh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressPayload {
     /// A Schnorr public key. Version 0.
@@ -46,7 +46,7 @@ pub enum AddressPayload {
 pub struct KaspaAddress {
     /// The prefix. kaspad reads addresses with any of them.
     pub prefix: Prefix,
-    /// What the address pays to.
+    /// The key or the script that the address pays to.
     pub payload: AddressPayload,
 }
 
@@ -71,7 +71,7 @@ pub enum AddressError {
     /// No kind of address has the version.
     #[error("the address version is {version}, not 0, 1 or 8")]
     UnknownVersion {
-        /// The version.
+        /// The version in the address.
         version: u8,
     },
     /// The payload is too short or too long for its version.
@@ -79,7 +79,7 @@ pub enum AddressError {
         "the payload of an address of version {version} has {bytes} bytes, which is the wrong number"
     )]
     PayloadLength {
-        /// The version.
+        /// The version in the address.
         version: u8,
         /// Bytes of the payload.
         bytes: usize,

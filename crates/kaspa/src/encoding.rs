@@ -11,6 +11,6 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Both of them.
+    /// Both encodings, Borsh first.
     pub const ALL: [Self; 2] = [Self::Borsh, Self::Json];
 }

@@ -34,7 +34,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// What the fields of a structure are written to, in the encoding that Kaspa hashes.
+/// The receiver of a structure's fields, in the encoding that Kaspa hashes.
 pub(crate) trait FieldHasher {
     fn write(&mut self, bytes: &[u8]);
 

@@ -38,7 +38,7 @@ pub enum InvalidParents {
 /// The header of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The version.
+    /// The version of the rules of the block.
     pub version: u16,
     /// The parents, level by level.
     pub parents: Parents,

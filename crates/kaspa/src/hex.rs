@@ -1,6 +1,6 @@
 //! Hexadecimal digits.
 
-/// Text that is not the hexadecimal form of what was expected.
+/// Text that is not the hexadecimal form of the expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HexError {
     /// The text has another length.
@@ -63,7 +63,7 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, HexError> {
     Ok(bytes)
 }
 
-/// Decodes the digits of a text into bytes, of which there is one for each two digits.
+/// Decodes the digits of a text into bytes, one for each two digits.
 fn decode_into(text: &str, bytes: &mut [u8]) -> Result<(), HexError> {
     let digit = |at: usize, byte: u8| {
         let value = char::from(byte).to_digit(16).ok_or(HexError::NotADigit { at })?;

@@ -19,16 +19,16 @@ pub const MAX_SOMPI: u64 = 29_000_000_000 * 100_000_000;
 pub struct AddressUtxo {
     /// The address. `None` if the script has none.
     pub address: Option<KaspaAddress>,
-    /// The name of the output.
+    /// The transaction and the index that name the output.
     pub outpoint: Outpoint,
-    /// The output.
+    /// The amount, the script and the age of the output.
     pub entry: UtxoEntry,
 }
 
 /// The balance of an address, in the reply to getBalancesByAddresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressBalance {
-    /// The address.
+    /// The address whose balance it is.
     pub address: KaspaAddress,
     /// The amount in sompi.
     pub balance: u64,
@@ -43,7 +43,7 @@ pub struct ServerInfo {
     pub rpc_api_revision: u16,
     /// The version of kaspad.
     pub server_version: String,
-    /// The network.
+    /// The network of the node.
     pub network: Network,
     /// Whether UTXOs are found by address.
     pub has_utxo_index: bool,
@@ -84,9 +84,9 @@ pub struct CoinSupply {
 /// The reply to getBlockDagInfo.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockDagInfo {
-    /// The network.
+    /// The network of the node.
     pub network: Network,
-    /// The number of blocks.
+    /// The number of stored blocks.
     pub block_count: u64,
     /// The number of headers.
     pub header_count: u64,
@@ -111,7 +111,7 @@ pub struct BlockDagInfo {
 pub struct Block {
     /// The hash that the node has for the block.
     pub hash: Hash,
-    /// The header.
+    /// The header, from which the hash is computed.
     pub header: Header,
     /// The transactions. Empty if the request left them out.
     pub transactions: Vec<Transaction>,
@@ -129,9 +129,9 @@ pub struct BlockTemplate {
 /// The transactions that a chain block accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedIds {
-    /// The chain block.
+    /// The hash of the chain block.
     pub accepting_block: Hash,
-    /// The ids.
+    /// The ids of the transactions that it accepted.
     pub transaction_ids: Vec<Hash>,
 }
 
@@ -151,7 +151,7 @@ pub struct ChainChange {
 pub struct AcceptingBlock {
     /// The hash that the node has for the block. Compare it with that of the header.
     pub hash: Hash,
-    /// The header.
+    /// The header, from which the hash is computed.
     pub header: Header,
     /// The accepted transactions, in the order of acceptance.
     pub transactions: Vec<AcceptedTransaction>,
@@ -162,7 +162,7 @@ pub struct AcceptingBlock {
 pub struct AcceptedTransaction {
     /// The id that the node has for the transaction. A commitment covers it.
     pub id: Hash,
-    /// The transaction.
+    /// The accepted transaction, as its block has it.
     pub transaction: Transaction,
     /// The outputs that it spends, one for each input.
     pub spent: Vec<UtxoEntry>,
@@ -177,7 +177,7 @@ pub struct AcceptedTransaction {
 pub enum Scope {
     /// All UTXOs if the list is empty, else those of the addresses.
     UtxosChanged {
-        /// The addresses.
+        /// The addresses whose UTXOs are reported.
         addresses: Vec<KaspaAddress>,
     },
     /// Changes of the selected chain.
@@ -192,7 +192,7 @@ pub enum Scope {
 /// UTXOs that were added and removed by one change of the virtual state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UtxoChanges {
-    /// The new ones.
+    /// The UTXOs that were created.
     pub added: Vec<AddressUtxo>,
     /// The spent ones, and those of reverted blocks.
     pub removed: Vec<AddressUtxo>,
@@ -207,7 +207,7 @@ pub enum Notification {
     VirtualChainChanged(ChainChange),
     /// A block violates finality.
     FinalityConflict {
-        /// The block.
+        /// The block that violates finality.
         violating_block: Hash,
     },
     /// A conflict was resolved.
@@ -219,12 +219,12 @@ pub enum Notification {
     UtxosChanged(UtxoChanges),
     /// The blue score of the tip changed.
     SinkBlueScoreChanged {
-        /// The new score.
+        /// The blue score of the new tip.
         sink_blue_score: u64,
     },
     /// The DAA score of the virtual block changed.
     VirtualDaaScoreChanged {
-        /// The new score.
+        /// The DAA score of the new virtual block.
         virtual_daa_score: u64,
     },
     /// The whole UTXO set was replaced: everything must be read again.
@@ -249,13 +249,13 @@ pub enum ServerError {
     /// Code 13. The method failed.
     #[error("{0}")]
     Text(String),
-    /// Another code.
+    /// An error with a code that is not known.
     #[error("error code {0} of wRPC")]
     Other(u8),
 }
 
 impl Scope {
-    /// Returns the event.
+    /// Returns the event that it belongs to.
     pub fn event(&self) -> Event {
         match self {
             Self::UtxosChanged { .. } => Event::UtxosChanged,
@@ -266,7 +266,7 @@ impl Scope {
 }
 
 impl Notification {
-    /// Returns the event.
+    /// Returns the event that it belongs to.
     pub fn event(&self) -> Event {
         match self {
             Self::BlockAdded(_) => Event::BlockAdded,

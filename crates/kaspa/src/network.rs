@@ -52,13 +52,13 @@ pub enum Network {
 /// The ports on which a kaspad of a network listens by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// gRPC.
+    /// The port of gRPC, which is not used here.
     pub grpc: u16,
-    /// wRPC in Borsh.
+    /// The port of wRPC in Borsh.
     pub borsh: u16,
-    /// wRPC in JSON.
+    /// The port of wRPC in JSON.
     pub json: u16,
-    /// Other nodes.
+    /// The port for connections of other nodes.
     pub p2p: u16,
 }
 
@@ -66,7 +66,7 @@ pub struct Ports {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a network of Kaspa: mainnet, testnet-NUMBER, devnet or simnet")]
 pub struct UnknownNetwork {
-    /// The text.
+    /// The text that was read as a network.
     pub name: String,
 }
 

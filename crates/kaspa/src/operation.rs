@@ -11,15 +11,15 @@ macro_rules! operations {
         }
 
         impl $list {
-            /// All of them, by code.
+            /// Every operation of the list, in the order of its code.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Returns the code in Borsh.
+            /// Returns the code that Borsh messages have.
             pub fn code(self) -> u8 {
                 self as u8
             }
 
-            /// Returns the name in JSON.
+            /// Returns the name that JSON messages have.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -48,91 +48,91 @@ macro_rules! operations {
 operations! {
     /// A method that returns a reply.
     Method {
-        /// Tests the connection.
+        /// Returns an empty reply, which tests the connection.
         Ping = 110 "ping",
-        /// Counters of the node.
+        /// Returns counters of the process, its connections and the consensus.
         GetMetrics = 111 "getMetrics",
-        /// The machine.
+        /// Returns the version of kaspad, and the cores and the memory of its machine.
         GetSystemInfo = 112 "getSystemInfo",
-        /// The number of connections.
+        /// Returns the numbers of clients and of connected nodes.
         GetConnections = 113 "getConnections",
         /// Versions, network, index and DAA score.
         GetServerInfo = 114 "getServerInfo",
         /// Whether the node is in sync.
         GetSyncStatus = 115 "getSyncStatus",
-        /// The network.
+        /// Returns the network of the node.
         GetCurrentNetwork = 116 "getCurrentNetwork",
-        /// Adds a block.
+        /// Adds a mined block to the DAG.
         SubmitBlock = 117 "submitBlock",
         /// A block without its proof of work.
         GetBlockTemplate = 118 "getBlockTemplate",
-        /// Addresses of other nodes.
+        /// Returns the known addresses of other nodes.
         GetPeerAddresses = 119 "getPeerAddresses",
         /// The tip of the selected chain.
         GetSink = 120 "getSink",
         /// A transaction in the mempool.
         GetMempoolEntry = 121 "getMempoolEntry",
-        /// The mempool.
+        /// Returns all transactions in the mempool.
         GetMempoolEntries = 122 "getMempoolEntries",
-        /// The connected nodes.
+        /// Returns the connected nodes.
         GetConnectedPeerInfo = 123 "getConnectedPeerInfo",
-        /// Connects to a node.
+        /// Connects the node to another one.
         AddPeer = 124 "addPeer",
         /// Adds a transaction to the mempool.
         SubmitTransaction = 125 "submitTransaction",
-        /// A block.
+        /// Returns a block by its hash.
         GetBlock = 126 "getBlock",
         /// Not implemented by kaspad.
         GetSubnetwork = 127 "getSubnetwork",
         /// Chain blocks with the ids of accepted transactions.
         GetVirtualChainFromBlock = 128 "getVirtualChainFromBlock",
-        /// Blocks above one.
+        /// Returns the blocks above a block of the DAG.
         GetBlocks = 129 "getBlocks",
-        /// The number of blocks.
+        /// Returns the numbers of blocks and of headers.
         GetBlockCount = 130 "getBlockCount",
-        /// The state of the DAG.
+        /// Returns the tips, the difficulty and the scores of the DAG.
         GetBlockDagInfo = 131 "getBlockDagInfo",
         /// Not implemented by kaspad.
         ResolveFinalityConflict = 132 "resolveFinalityConflict",
-        /// Stops the node.
+        /// Ends the process of kaspad.
         Shutdown = 133 "shutdown",
         /// Not implemented by kaspad.
         GetHeaders = 134 "getHeaders",
-        /// The UTXOs of addresses.
+        /// Returns the UTXOs of several addresses.
         GetUtxosByAddresses = 135 "getUtxosByAddresses",
-        /// The balance of an address.
+        /// Returns the balance of an address.
         GetBalanceByAddress = 136 "getBalanceByAddress",
-        /// The balances of addresses.
+        /// Returns the balances of several addresses.
         GetBalancesByAddresses = 137 "getBalancesByAddresses",
-        /// The blue score of the tip.
+        /// Returns the blue score of the tip of the selected chain.
         GetSinkBlueScore = 138 "getSinkBlueScore",
-        /// Bans an IP address.
+        /// Refuses the nodes of an IP address.
         Ban = 139 "ban",
-        /// Allows a banned IP address.
+        /// Accepts the nodes of a banned IP address again.
         Unban = 140 "unban",
         /// Versions, mempool and capabilities.
         GetInfo = 141 "getInfo",
-        /// The hash rate.
+        /// Returns the estimated hash rate of the network.
         EstimateNetworkHashesPerSecond = 142 "estimateNetworkHashesPerSecond",
         /// Transactions in the mempool by address.
         GetMempoolEntriesByAddresses = 143 "getMempoolEntriesByAddresses",
-        /// The amounts in circulation.
+        /// Returns the amount in circulation, and its maximum.
         GetCoinSupply = 144 "getCoinSupply",
-        /// Times of DAA scores.
+        /// Returns the estimated times of DAA scores.
         GetDaaScoreTimestampEstimate = 145 "getDaaScoreTimestampEstimate",
         /// Replaces a transaction in the mempool.
         SubmitTransactionReplacement = 146 "submitTransactionReplacement",
-        /// Fee rates.
+        /// Returns fee rates with the estimated time until a transaction is accepted.
         GetFeeEstimate = 147 "getFeeEstimate",
-        /// Fee rates with details.
+        /// Returns these fee rates, with details of the mempool on request.
         GetFeeEstimateExperimental = 148 "getFeeEstimateExperimental",
-        /// Whether a block is blue.
+        /// Returns whether a block is blue on the selected chain.
         GetCurrentBlockColor = 149 "getCurrentBlockColor",
         /// The address that paid for a transaction.
         GetUtxoReturnAddress = 150 "getUtxoReturnAddress",
         /// Chain blocks with accepted transactions.
         GetVirtualChainFromBlockV2 = 151 "getVirtualChainFromBlockV2",
-        /// The reward of a block.
+        /// Returns the reward that a block paid to its miner.
         GetBlockRewardInfo = 152 "getBlockRewardInfo",
         /// A proof of the sequencing commitment of one subnetwork.
         GetSeqCommitLaneProof = 153 "getSeqCommitLaneProof",
@@ -140,21 +140,21 @@ operations! {
 }
 
 operations! {
-    /// What a client may be notified of. The code is that of the notification.
+    /// An event that a client may be notified of. The code is that of the notification.
     Event {
-        /// A block was added.
+        /// A block was added to the DAG.
         BlockAdded = 60 "blockAddedNotification",
-        /// The selected chain changed.
+        /// Blocks joined or left the selected chain.
         VirtualChainChanged = 61 "virtualChainChangedNotification",
-        /// A block violates finality.
+        /// A block violates the finality of the selected chain.
         FinalityConflict = 62 "finalityConflictNotification",
-        /// A conflict was resolved.
+        /// A conflict of finality was resolved.
         FinalityConflictResolved = 63 "finalityConflictResolvedNotification",
         /// UTXOs were added and removed.
         UtxosChanged = 64 "utxosChangedNotification",
         /// The blue score of the tip changed.
         SinkBlueScoreChanged = 65 "sinkBlueScoreChangedNotification",
-        /// The DAA score changed.
+        /// The DAA score of the virtual block changed.
         VirtualDaaScoreChanged = 66 "virtualDaaScoreChangedNotification",
         /// The whole UTXO set was replaced.
         PruningPointUtxoSetOverride = 67 "pruningPointUtxoSetOverrideNotification",
@@ -166,29 +166,29 @@ operations! {
 operations! {
     /// Names that kaspad knows and does not implement as methods: it replies that it has no such method.
     Unserved {
-        /// Does nothing.
+        /// An operation without an effect.
         NoOp = 0 "noOp",
-        /// Of the connection.
+        /// The start of a connection, which is not a message.
         Connect = 1 "connect",
-        /// Of the connection.
+        /// The end of a connection, which is not a message.
         Disconnect = 2 "disconnect",
-        /// Of gRPC.
+        /// Subscribes to added blocks over gRPC.
         NotifyBlockAdded = 10 "notifyBlockAdded",
-        /// Of gRPC.
+        /// Subscribes to block templates over gRPC.
         NotifyNewBlockTemplate = 11 "notifyNewBlockTemplate",
-        /// Of gRPC.
+        /// Subscribes to changes of UTXOs over gRPC.
         NotifyUtxosChanged = 12 "notifyUtxosChanged",
-        /// Of gRPC.
+        /// Subscribes to replaced UTXO sets over gRPC.
         NotifyPruningPointUtxoSetOverride = 13 "notifyPruningPointUtxoSetOverride",
-        /// Of gRPC.
+        /// Subscribes to conflicts of finality over gRPC.
         NotifyFinalityConflict = 14 "notifyFinalityConflict",
-        /// Of gRPC.
+        /// Subscribes to resolved conflicts over gRPC.
         NotifyFinalityConflictResolved = 15 "notifyFinalityConflictResolved",
-        /// Of gRPC.
+        /// Subscribes to DAA scores over gRPC.
         NotifyVirtualDaaScoreChanged = 16 "notifyVirtualDaaScoreChanged",
-        /// Of gRPC.
+        /// Subscribes to changes of the chain over gRPC.
         NotifyVirtualChainChanged = 17 "notifyVirtualChainChanged",
-        /// Of gRPC.
+        /// Subscribes to blue scores over gRPC.
         NotifySinkBlueScoreChanged = 18 "notifySinkBlueScoreChanged",
     }
 }
@@ -196,15 +196,15 @@ operations! {
 /// An operation that a client may name. kaspad closes a connection that names another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Starts notifications.
+    /// Starts the notifications of an event.
     Subscribe,
-    /// Stops notifications.
+    /// Stops the notifications of an event.
     Unsubscribe,
-    /// Calls a method.
+    /// Calls a method, which has a reply.
     Method(Method),
     /// A notification, which only a node sends.
     Notification(Event),
-    /// Known, and not a method.
+    /// A known name that is not a method.
     Unserved(Unserved),
 }
 
@@ -214,7 +214,7 @@ const SUBSCRIBE_NAME: &str = "subscribe";
 const UNSUBSCRIBE_NAME: &str = "unsubscribe";
 
 impl Operation {
-    /// Returns the code in Borsh.
+    /// Returns the code that Borsh messages have.
     pub fn code(self) -> u8 {
         match self {
             Self::Subscribe => SUBSCRIBE_CODE,
@@ -225,7 +225,7 @@ impl Operation {
         }
     }
 
-    /// Returns the name in JSON.
+    /// Returns the name that JSON messages have.
     pub fn name(self) -> &'static str {
         match self {
             Self::Subscribe => SUBSCRIBE_NAME,

@@ -87,7 +87,7 @@ pub struct ScriptRecord {
 pub struct OverflowUtxo {
     /// The address of its script's record.
     pub script: Address,
-    /// The UTXO.
+    /// The stored part of the UTXO.
     pub utxo: StoredUtxo,
 }
 
@@ -100,7 +100,7 @@ pub enum KaspaRecord {
     Overflow(Box<OverflowUtxo>),
 }
 
-/// Where a UTXO of a script is.
+/// The record that has a UTXO of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// In the script's record.
@@ -573,7 +573,6 @@ mod tests {
         assert_eq!(KaspaRecord::unpack(&[], &[part::SCRIPT, 0, 200, 1]), None);
     }
 
-    /// A number of any length.
     fn number() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
     }

@@ -1,6 +1,6 @@
 //! Transactions, their ids and their hashes.
 //!
-//! An id covers what a transaction does, a hash covers its signatures too. Both depend on the version: an id of
+//! An id covers the effects of a transaction, a hash its signatures, too. Both depend on the version: an id of
 //! version 0 is one BLAKE2b hash, and of version 1 a BLAKE3 hash over two others, so that the payload can be left out of a
 //! proof.
 
@@ -12,10 +12,10 @@ use crate::utxo::{Outpoint, UtxoEntry};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SubnetworkId(pub [u8; 20]);
 
-/// A transaction.
+/// A transaction of Kaspa, with its signatures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// The version.
+    /// The version of the rules of the transaction.
     pub version: u16,
     /// The outputs that it spends. A coinbase has none.
     pub inputs: Vec<TransactionInput>,
@@ -25,9 +25,9 @@ pub struct Transaction {
     pub lock_time: u64,
     /// The rules that it follows.
     pub subnetwork_id: SubnetworkId,
-    /// The gas of these rules.
+    /// The gas that these rules may use.
     pub gas: u64,
-    /// Data.
+    /// Data that the subnetwork defines.
     pub payload: Vec<u8>,
     /// The storage mass that it commits to.
     pub storage_mass: u64,
@@ -77,9 +77,9 @@ struct Coverage {
 }
 
 impl Coverage {
-    /// A transaction's hash.
+    /// The parts of the hash over the whole transaction.
     const HASH: Self = Self { has_signatures: true, has_mass: true, has_payload: true };
-    /// The id of version 0.
+    /// The parts of the id of a transaction of version 0.
     const ID: Self = Self { has_signatures: false, has_mass: false, has_payload: true };
     /// One of the two parts of an id of version 1.
     const ID_WITHOUT_PAYLOAD: Self = Self { has_payload: false, ..Self::ID };

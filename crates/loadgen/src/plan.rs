@@ -33,7 +33,7 @@ pub struct LoadPlan {
     pub streams: Vec<Stream>,
     /// Length of the run.
     pub run_length: RunLength,
-    /// How long a response may take; after that the connection is closed. `None`: no limit.
+    /// Time limit of a response; after that the connection is closed. `None`: no limit.
     pub timeout: Option<Duration>,
     /// The server's process, if it runs here.
     pub process: Option<Process>,

@@ -13,7 +13,7 @@ use crate::{InputKinds, Inputs, SuiteError};
 /// Responses of each suite that are checked before it is measured.
 const CHECKED_RESPONSES: usize = 8;
 
-/// What is measured by one suite.
+/// The requests that one suite measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suite {
     /// getAccountInfo.

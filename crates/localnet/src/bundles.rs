@@ -46,7 +46,7 @@ impl Executor {
                     self.set.commit(run.results.outcome.writes());
                     runs.push(run);
                 }
-                Err((signature, err)) => {
+                Err(DroppedTransaction { signature, err }) => {
                     self.set.reload(&self.ledger, written.keys());
                     return Ok(Err(BundleError::Transaction { signature, err }));
                 }
@@ -70,17 +70,18 @@ impl Executor {
     ) -> Result<TransactionRun, DroppedTransaction> {
         let message_hash = verified.message_hash();
         if runs.iter().any(|run| run.message_hash == message_hash) {
-            return Err((verified.signature(), TransactionError::AlreadyProcessed));
+            let err = TransactionError::AlreadyProcessed;
+            return Err(DroppedTransaction { signature: verified.signature(), err });
         }
         let signature = verified.signature();
         let results = self.run_transaction(verified.transaction(), message_hash, written);
-        let results = results.map_err(|err| (signature, err))?;
+        let results = results.map_err(|err| DroppedTransaction { signature, err })?;
         match results.outcome.result.clone() {
             Ok(()) => {
                 let transaction = verified.into_transaction();
                 Ok(TransactionRun { transaction, message_hash, results })
             }
-            Err(err) => Err((signature, err)),
+            Err(err) => Err(DroppedTransaction { signature, err }),
         }
     }
 }

@@ -43,6 +43,7 @@ use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::checkpoints::{Checkpoint, Checkpoints};
+use crate::config::Config;
 use crate::cost::{self, Cost};
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
@@ -89,6 +90,17 @@ pub(crate) struct BlockTiming {
     pub(crate) is_manual: bool,
     pub(crate) finalize_after: u64,
     pub(crate) warp_slot: Option<Slot>,
+}
+
+impl BlockTiming {
+    pub(crate) fn from_config(config: &Config) -> Self {
+        Self {
+            slot_ms: config.slot_ms,
+            is_manual: config.is_manual,
+            finalize_after: config.finalize_after,
+            warp_slot: config.warp_slot,
+        }
+    }
 }
 
 /// The state of the executing thread.
@@ -335,7 +347,7 @@ impl Executor {
         let signature = transaction.signatures.first().copied().unwrap_or_default();
         match self.run_transaction(&transaction, message_hash, &WrittenAccounts::default()) {
             Ok(results) => self.commit(TransactionRun { transaction, message_hash, results }),
-            Err(err) => Ok(Err((signature, err))),
+            Err(err) => Ok(Err(DroppedTransaction { signature, err })),
         }
     }
 
@@ -352,7 +364,7 @@ impl Executor {
                 NoSpace::Addresses(_) => TransactionError::TooManyAccountLocks,
                 NoSpace::AccountBytes { .. } => TransactionError::WouldExceedAccountDataTotalLimit,
             };
-            (signature, err)
+            DroppedTransaction { signature, err }
         }))
     }
 
@@ -743,7 +755,9 @@ impl Executor {
         let message_hash = transaction.message.hash();
         match self.try_execute(transaction, message_hash)? {
             Ok(()) => self.unpublished_vote = Some(vote_event),
-            Err((_, err)) => tracing::warn!(%err, slot = parent_slot, "vote not executed"),
+            Err(DroppedTransaction { err, .. }) => {
+                tracing::warn!(%err, slot = parent_slot, "vote not executed");
+            }
         }
         Ok(())
     }
@@ -777,8 +791,11 @@ impl Executor {
     }
 }
 
-/// A transaction that no block may contain, and why.
-pub(crate) type DroppedTransaction = (Signature, TransactionError);
+/// A transaction that no block may contain.
+pub(crate) struct DroppedTransaction {
+    pub(crate) signature: Signature,
+    pub(crate) err: TransactionError,
+}
 
 /// A transaction that ran, and is in no block yet.
 pub(crate) struct TransactionRun {

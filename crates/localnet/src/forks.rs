@@ -203,7 +203,7 @@ impl Executor {
                 Err(dropped) => {
                     reorganization.dropped += 1;
                     if reorganization.reasons.len() < DROPPED_MAX {
-                        reorganization.reasons.push(dropped);
+                        reorganization.reasons.push((dropped.signature, dropped.err));
                     }
                 }
             }

@@ -125,7 +125,7 @@ pub fn open_with(
         },
         None => catch_panic(|| InitialState::create(config, accounts))?,
     };
-    Localnet::new(config, state, lock)
+    Ok(Localnet::new(config, state, lock))
 }
 
 /// Makes the first block of a new ledger in memory, opens the next one, and drops both. It fails where
@@ -161,7 +161,7 @@ pub fn open_snapshot_with(
     check_head(loaded.snapshot().bank.slot)?;
     let lock = config.dir.as_deref().map(DirectoryLock::acquire).transpose()?;
     let state = catch_panic(|| InitialState::from_snapshot(config, loaded, accounts))?;
-    Localnet::new(config, state, lock)
+    Ok(Localnet::new(config, state, lock))
 }
 
 /// Whether a directory contains a ledger of Hydrant, readable or not.
@@ -336,6 +336,18 @@ impl InitialState {
         LocalSimulator::new(simulations, Arc::clone(history), waiting, Arc::clone(account_bytes))
     }
 
+    fn create_account_bytes(&self, config: &Config) -> AccountBytes {
+        let account_bytes = AccountBytes::new(config.account_bytes_max);
+        account_bytes.set_bytes(self.ledger.record_bytes());
+        account_bytes
+    }
+
+    /// Returns the accounts of the start, if they are retained.
+    fn create_baseline(&self, config: &Config) -> Option<Arc<Baseline>> {
+        let view = self.reader.view(Commitment::Finalized);
+        Baseline::from_view(&view, config.baseline_bytes_max).map(Arc::new)
+    }
+
     fn create_checkpoint(&self, voters: &Arc<Voters>) -> Checkpoint {
         Checkpoint {
             block: Arc::clone(&self.blocks[self.blocks.len() - 1]), // never empty
@@ -348,11 +360,7 @@ impl InitialState {
 }
 
 impl Localnet {
-    fn new(
-        config: &Config,
-        mut state: InitialState,
-        lock: Option<DirectoryLock>,
-    ) -> Result<Self, LocalnetError> {
+    fn new(config: &Config, mut state: InitialState, lock: Option<DirectoryLock>) -> Self {
         state.set = state.set.with_limits(config.runtime_limits);
         let root = state.parent.block;
         let clock = Arc::new(Mutex::new(state.create_clock()));
@@ -367,23 +375,14 @@ impl Localnet {
         let checkpoint = state.create_checkpoint(epochs.voters());
         let vote_pubkey = solana_signer::Signer::pubkey(&state.keypairs.vote_account);
         let faucet_pubkey = solana_signer::Signer::pubkey(&state.keypairs.faucet);
-        let vote_account = state.ledger.account(&vote_pubkey);
-        let voter = vote::voter(vote_account.as_deref(), &state.keypairs);
-        let limits = Limits {
-            transactions: config.queue_max as u64,
-            compute_units: config.queue_compute_units_max,
-        };
-        let queue = Arc::new(TransactionQueue::new(limits, config.runtime_limits.compute_units));
-        let account_bytes = Arc::new(AccountBytes::new(config.account_bytes_max));
-        account_bytes.set_bytes(state.ledger.record_bytes());
+        let voter = vote::voter(state.ledger.account(&vote_pubkey).as_deref(), &state.keypairs);
+        let queue = Arc::new(create_queue(config));
+        let account_bytes = Arc::new(state.create_account_bytes(config));
         let simulator = state.create_simulator(config, &history, &clock, &account_bytes);
-        let faucet =
-            Arc::new(LocalFaucet::new(Arc::clone(&queue), state.keypairs.faucet, config.airdrops));
+        let baseline = state.create_baseline(config);
+        let faucet = LocalFaucet::new(Arc::clone(&queue), state.keypairs.faucet, config.airdrops);
         let fork_counters = Arc::<ForkCounters>::default();
         let fork_control = LocalForkControl::new(Arc::clone(&queue), Arc::clone(&fork_counters));
-        let view = state.reader.view(Commitment::Finalized);
-        let baseline = Baseline::from_view(&view, config.baseline_bytes_max).map(Arc::new);
-        drop(view);
         let baseline_bytes = baseline.as_ref().map_or(0, |baseline| baseline.bytes());
         let control = Arc::new(LocalControl::new(Arc::clone(&queue), baseline_bytes));
         let executor = Executor {
@@ -399,12 +398,7 @@ impl Localnet {
             voter,
             vote_account: vote_pubkey,
             epochs,
-            timing: BlockTiming {
-                slot_ms: config.slot_ms,
-                is_manual: config.is_manual,
-                finalize_after: config.finalize_after,
-                warp_slot: config.warp_slot,
-            },
+            timing: BlockTiming::from_config(config),
             skips_blockhash_check: config.skips_blockhash_check,
             clock,
             builder: BlockBuilder::new(state.parent.clone()),
@@ -427,27 +421,23 @@ impl Localnet {
             queue: Arc::clone(&queue),
             metrics: Arc::default(),
         };
-        let mint = state.genesis.mint.map(Pubkey::new_from_array);
-        let parent = state.parent;
-        let reader = state.reader;
-        let receiver = Receiver::new(Arc::clone(&queue));
-        Ok(Self {
+        Self {
             cluster_info,
             inflation,
             faucet_pubkey,
-            mint,
-            reader,
+            mint: state.genesis.mint.map(Pubkey::new_from_array),
+            reader: state.reader,
             history,
+            receiver: Receiver::new(Arc::clone(&queue)),
             queue,
             simulator: Arc::new(simulator),
-            faucet,
+            faucet: Arc::new(faucet),
             fork_control: Arc::new(fork_control),
             control,
-            receiver,
             executor,
-            parent,
+            parent: state.parent,
             lock,
-        })
+        }
     }
 
     /// What never changes while the ledger runs.
@@ -594,6 +584,14 @@ fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
 }
 
 /// The ledger's state of epochs. Vote accounts that were not stored are taken from its newest block.
+fn create_queue(config: &Config) -> TransactionQueue {
+    let limits = Limits {
+        transactions: config.queue_max as u64,
+        compute_units: config.queue_compute_units_max,
+    };
+    TransactionQueue::new(limits, config.runtime_limits.compute_units)
+}
+
 fn restore_epochs(
     state: &mut InitialState,
     features: FeatureSet,

@@ -8,7 +8,7 @@ pub(crate) const NUMBER_BYTES: usize = 384;
 /// The distance of the prime from 2^3072.
 const PRIME_DISTANCE: u32 = 1_103_717;
 
-/// The prime.
+/// The modulus of all numbers: 2^3072 - 1103717.
 const PRIME: Odd<U3072> = U3072::ZERO
     .wrapping_sub(&U3072::from_u32(PRIME_DISTANCE))
     .to_odd()

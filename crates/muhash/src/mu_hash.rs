@@ -53,7 +53,7 @@ impl MuHash {
         bytes
     }
 
-    /// Adds an element.
+    /// Adds an element to the set. Cost: one multiplication of numbers of 3,072 bits.
     pub fn add(&mut self, element: &Element) {
         self.added.multiply(&element.0);
     }

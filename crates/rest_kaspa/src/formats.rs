@@ -36,7 +36,7 @@ pub(crate) const FIELD: TextFormat = TextFormat {
     is_valid: |text| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
 };
 
-/// A page token.
+/// The token of the next page (`Hydrant-Next-Page`).
 pub(crate) const PAGE: TextFormat = TextFormat {
     expected: "the Hydrant-Next-Page of a response",
     plural: "pages",

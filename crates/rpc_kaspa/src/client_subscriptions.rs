@@ -17,10 +17,10 @@ pub(crate) struct ClientSubscriptions {
 /// A client's subscription to changes of UTXOs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum UtxoSubscription {
-    /// None.
+    /// The client has no subscription.
     #[default]
     None,
-    /// To all UTXOs.
+    /// The subscription to all UTXOs.
     All(SubscriptionId),
     /// To those of a set of addresses.
     Set(SubscriptionId),

@@ -20,7 +20,7 @@ use crate::upstream::Forward;
 /// The server of all connections.
 pub type KaspaServer = websocket::Server<KaspaRpc>;
 
-/// A connection.
+/// The session of a client of wRPC.
 pub type KaspaSession = websocket::Session<KaspaRpc>;
 
 /// The protocol of a Kaspa node, over a chain and an upstream.
@@ -124,7 +124,7 @@ impl KaspaRpc {
         self.network.prefix()
     }
 
-    /// Returns the UTXO set of the virtual block, from which kaspad answers.
+    /// Returns the UTXO set of the virtual block, which kaspad's replies are read from.
     pub(crate) fn virtual_view(&self) -> View {
         self.chain.utxos.view(Commitment::Processed)
     }

@@ -147,7 +147,7 @@ fn read_message(
     })
 }
 
-/// Answers a message.
+/// Replies to a message, or starts the task that does.
 fn run(
     server: &Arc<KaspaServer>,
     session: &Arc<KaspaSession>,

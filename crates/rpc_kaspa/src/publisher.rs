@@ -2,8 +2,8 @@
 //!
 //! Input: the events of each publication of the chain, in order, and notifications of the upstream. Output: all nine
 //! notifications, with the shapes and in the order of kaspad: within one publication UtxosChanged,
-//! PruningPointUtxoSetOverride, SinkBlueScoreChanged, VirtualDaaScoreChanged, VirtualChainChanged. A client that is
-//! notified and then asks sees at least that state.
+//! PruningPointUtxoSetOverride, SinkBlueScoreChanged, VirtualDaaScoreChanged, VirtualChainChanged. A request
+//! after a notification reads at least that state.
 //! From the upstream: BlockAdded, NewBlockTemplate, FinalityConflict, FinalityConflictResolved. The bytes of BlockAdded
 //! are passed on, so it is subscribed to in both encodings.
 //! Invariant: a notification is encoded once for each subscription. The publisher never waits for a client.

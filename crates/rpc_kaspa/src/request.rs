@@ -167,7 +167,7 @@ impl Request {
         }
     }
 
-    /// The whole message.
+    /// Returns the whole message.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self.message {
             Message::Borsh(bytes) => bytes,

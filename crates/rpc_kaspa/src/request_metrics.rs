@@ -38,12 +38,10 @@ impl RequestMetrics {
         Self { requests, refused: Counters::new(CAUSES.len()) }
     }
 
-    /// Counts a request.
     pub(crate) fn record(&self, encoding: Encoding, operation: Operation) {
         self.requests.add(request_index(encoding, operation), 1);
     }
 
-    /// Counts a refused request.
     pub(crate) fn record_refused(&self, cause: RefusalCause) {
         self.refused.add(cause as usize, 1);
     }

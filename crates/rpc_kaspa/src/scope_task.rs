@@ -58,9 +58,9 @@ pub(crate) struct ScopeTask {
 enum Phase {
     Start,
     Register(Box<Registration>),
-    /// Adds to a set.
+    /// Adds addresses to a set.
     Add(Box<Update>, SetOwner),
-    /// Removes from a set.
+    /// Removes addresses from a set.
     Remove(Box<Update>, SubscriptionId),
     /// Replaces the subscription to all by that to a set.
     Narrow(Box<Narrowing>),
@@ -79,7 +79,7 @@ struct Registration {
 /// The subscription whose set is changed.
 #[derive(Clone, Copy)]
 enum SetOwner {
-    /// The client's.
+    /// The subscription that the client has.
     Current,
     /// A new one, which becomes the client's if all addresses have room.
     New(SubscriptionId),

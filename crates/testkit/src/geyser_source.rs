@@ -33,12 +33,12 @@ struct Shared {
     /// Rises when all streams are cut.
     cuts: watch::Sender<u64>,
     requests: Mutex<Vec<SubscribeRequest>>,
-    /// What streams after the first one get.
+    /// The updates of the streams after the first one.
     later: Mutex<Option<Vec<SubscribeUpdate>>>,
     newest: AtomicU64,
     /// The oldest slot that can be replayed; 0 if the source does not say it and refuses none.
     first_available: AtomicU64,
-    /// What is done to the updates of the first sessions.
+    /// The faults in the updates of the first sessions.
     damage: Mutex<(usize, Option<Damage>)>,
     sessions: AtomicUsize,
     refuses_entries: AtomicBool,

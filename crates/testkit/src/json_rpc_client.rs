@@ -10,10 +10,10 @@ use solana_hash::Hash;
 
 use crate::clock::{now, sleep_for};
 
-/// How long a transaction may take to be executed, including all transactions before it.
+/// Time limit of the execution of a transaction, including all transactions before it.
 const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often the statuses are polled.
+/// Interval at which the statuses are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A client with one connection.

@@ -18,7 +18,8 @@
 //! A model of kaspad, which a Kaspa ledger follows in tests, is in [`kaspa_node`] (feature `kaspa-node`). One without
 //! sockets, blocks over large UTXO sets, and a chain that a test writes block by block are in [`kaspa_chain`] (feature
 //! `kaspa-chain`).
-//! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
+//! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`). Checks of
+//! the OpenAPI document of each REST API are in [`openapi`] (feature `openapi`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
@@ -49,6 +50,8 @@ pub mod kaspa_node;
 mod model;
 #[cfg(feature = "scenario")]
 pub mod node;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 #[cfg(feature = "geyser")]
 pub mod raw_geyser_source;
 #[cfg(feature = "solana-node")]

@@ -21,9 +21,9 @@ use tempfile::TempDir;
 use crate::child_process::KillOnDrop;
 use crate::clock::{now, sleep_for};
 
-/// How long a node may take to be ready.
+/// Time limit of a node, until it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often the node is polled for that.
+/// Interval at which the node is polled for that.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Becomes the program of its arguments, which gets SIGTERM when standard input closes.
 const WATCHDOG: &str =

@@ -175,7 +175,7 @@ impl DiskCache {
         record
     }
 
-    /// Stores records, and returns how many do not fit. Those that are there already stay.
+    /// Stores records, and returns the number of those that do not fit. Existing ones stay.
     pub(crate) fn put(&mut self, records: &[CachedAccount]) -> std::io::Result<usize> {
         let mut frames = Vec::new();
         let mut positions = Vec::new();

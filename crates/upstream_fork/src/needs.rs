@@ -1,5 +1,5 @@
-//! The accounts that a request needs, as far as the accounts that are there say it: the addresses of lookup tables, the
-//! code of programs, and the mints of token accounts follow once those are there.
+//! The accounts that a request needs, as far as the fetched accounts name them: the addresses of lookup tables, the code
+//! of programs, and the mints of token accounts follow once those accounts have been fetched.
 //!
 //! Shape: [`Scan`] collects. A request is scanned again after each fetch, until nothing is missing.
 //! Bounds: one step for each address. A message has at most 256 of them.

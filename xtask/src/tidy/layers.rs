@@ -88,18 +88,18 @@ const CHAIN_PACKAGES: &[(&str, &[&str])] = &[
 const MULTI_CHAIN_CRATES: &[&str] = &["hydrant", "benchmarks", "testkit"];
 
 /// Imports that the layers would allow and the design forbids: servers see state and indices only through `query`, and
-/// the ledger that makes blocks only through `chain_solana`.
+/// the producer of a ledger only through `chain_solana` or `chain_kaspa`.
 const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("http_server", &["state", "index"]),
     ("response_cache", &["state", "index"]),
     ("websocket", &["state", "index"]),
     ("jsonrpc", &["state", "index", "localnet", "svm"]),
     ("rpc_solana", &["state", "index", "localnet", "svm"]),
-    ("rpc_kaspa", &["state", "index"]),
+    ("rpc_kaspa", &["state", "index", "follow_kaspa"]),
     ("grpc", &["state", "index", "localnet", "svm"]),
     ("rest", &["state", "index", "localnet", "svm"]),
     ("rest_solana", &["state", "index", "localnet", "svm"]),
-    ("rest_kaspa", &["state", "index"]),
+    ("rest_kaspa", &["state", "index", "follow_kaspa"]),
     ("web_console", &["state", "index", "localnet", "svm"]),
 ];
 

@@ -22,7 +22,7 @@ pub(super) const ENCODINGS: (&str, &str) = ("accept-encoding", "gzip, deflate, b
 /// Slots whose transactions a page remembers.
 const SLOTS_MAX: u64 = 240;
 
-/// What all pages together have sent and received.
+/// The requests and bytes that all pages together have sent and received.
 #[derive(Default)]
 pub(super) struct PageCounts {
     pub(super) requests: AtomicU64,

@@ -1,4 +1,4 @@
-//! What an open page sends, by view: read from `web_console::TRAFFIC`.
+//! The requests of an open page, by view: read from `web_console::TRAFFIC`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(super) struct Subscription {
     pub(super) params: Value,
 }
 
-/// What a page with one view sends.
+/// The requests of a page with one view.
 pub(super) struct View {
     pub(super) subscriptions: Vec<Subscription>,
     /// Paths, and how often each is requested.
@@ -52,7 +52,7 @@ pub(super) struct View {
     pub(super) blocks: Option<Blocks>,
 }
 
-/// How a page reads confirmed blocks. Paths have `{slot}`.
+/// The requests by which a page reads confirmed blocks. Paths have `{slot}`.
 pub(super) struct Blocks {
     /// The path of a block with few transactions.
     pub(super) whole: String,

@@ -1,4 +1,4 @@
-//! When banks became visible, and what it took: the follower's events, and the CPU time of its threads.
+//! The times at which banks became visible, and their cost: the follower's events, and the CPU time of its threads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -72,7 +72,7 @@ impl EventSink for Recorder {
     }
 }
 
-/// What a run took.
+/// The times of a run, and its CPU time and memory.
 pub(super) struct Times {
     pub(super) recorder: Recorder,
     pub(super) began: Instant,

@@ -6,7 +6,7 @@
 //! mainnet: 18,000 account updates and 3,300 transactions a second. A source in this process sends them over a socket to
 //! a follower, as fast as it takes them, and then once more at their own rate to another one. Both verify every bank with
 //! the signatures of its transactions. A third one verifies entries, too, at mainnet's number of hashes.
-//! Measured: updates a second from the first byte to the tip's event, beside prost's decoding of the same messages in
+//! Measured: updates a second from the first byte to the tip's event, next to prost's decoding of the same messages in
 //! this run; at mainnet's rate the time from when block metadata is due until the bank is the tip, also while stake
 //! rewards are paid; from when the child's SlotHashes is due until the bank is confirmed, also with entries; the time in which the follower hashes accounts
 //! and checks transactions;
@@ -57,7 +57,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Mainnet's account updates and transactions a second.
 const UPDATES_PER_S: f64 = 18_000.0;
-/// How long a run may take until its last bank is the tip.
+/// Time limit of a run, until its last bank is the tip.
 const TIMEOUT: Duration = Duration::from_secs(300);
 const SEED: u64 = 14;
 

@@ -1,4 +1,4 @@
-//! What a follower holds above the rooted state.
+//! The memory of a follower above the rooted state.
 //!
 //! Shape: unrooted versions of accounts are what the ledger's unpacked part grows by, because the accounts of the root
 //! have the sizes that they have at the start. Updates that wait, open banks, what is prepared of them, and the verifier's

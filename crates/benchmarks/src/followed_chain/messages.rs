@@ -1,4 +1,4 @@
-//! Messages of a stream: what a source sends of accounts, transactions and blocks, as frames of gRPC.
+//! Messages of a stream: accounts, transactions and blocks of a source, as frames of gRPC.
 //!
 //! Shape: a transaction has the lists of a swap on mainnet, or those of a vote; their content is filler. It is signed by a
 //! fee payer of its own, because a follower checks signatures. It has no balances, which would contradict the accounts.

@@ -1,4 +1,4 @@
-//! What a slot of the benchmark's chain has.
+//! The content of a slot of the benchmark's chain.
 
 #[derive(Clone, Copy)]
 pub(super) struct Shape {

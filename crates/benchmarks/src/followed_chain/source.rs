@@ -21,7 +21,7 @@ use super::chain::Slot;
 /// A timer of tokio fires up to this much late.
 const TIMER_STEP: Duration = Duration::from_millis(2);
 
-/// What is sent.
+/// The slots that are sent.
 #[derive(Clone)]
 pub(super) struct Script {
     pub(super) slots: Arc<[Slot]>,
@@ -30,7 +30,7 @@ pub(super) struct Script {
     pub(super) has_entries: bool,
 }
 
-/// How fast slots are sent.
+/// The rate at which slots are sent.
 #[derive(Clone, Copy)]
 pub(super) enum Pace {
     Unlimited,

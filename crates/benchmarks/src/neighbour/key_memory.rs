@@ -22,7 +22,7 @@ const KEYS_TOY: usize = 100;
 const MEGABYTES_MAX: f64 = 4.0;
 /// Noon of 2026-11-24, in seconds since 1970.
 const NOON: u64 = 1_795_478_400 + 43_200;
-/// How long the node may take to read the file again.
+/// Time limit of the node to read the file again.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn run(is_toy: bool) -> Result<()> {

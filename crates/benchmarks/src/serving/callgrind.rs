@@ -1,4 +1,4 @@
-//! How many instructions a server executes: it runs under Valgrind's callgrind, which counts every one.
+//! The number of instructions that a server executes: it runs under Valgrind's callgrind, which counts every one.
 //!
 //! In: a program to start. Out: the instructions of all its threads since the last count.
 //! A count is the same on a busy machine and on a quiet one. CPU time is not: other users of a core's caches and of

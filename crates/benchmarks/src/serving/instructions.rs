@@ -44,7 +44,7 @@ const SLOTS: u64 = 2;
 const ROUNDS: usize = 3;
 const HISTORY_ROUNDS: usize = 7;
 
-/// How long the ledger with slots may take to be ready.
+/// Time limit of the ledger with slots, until it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long its slot may take to end, and how often that is polled.

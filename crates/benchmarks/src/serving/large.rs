@@ -17,14 +17,14 @@ use crate::threshold;
 const GROWTH_MB_MAX: f64 = 64.0;
 const STOPS_MS_MAX: f64 = 50.0;
 
-/// How often resident memory is read.
+/// Interval between two samples of resident memory.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How often the CPU time is read after a client has disconnected. A response that is computed uses a core all the time.
-/// In an interval of 5 ms, a task that a node runs each 100 ms is enough to look busy.
+/// Interval between two samples of the CPU time after a client has disconnected. A response that is computed uses a core
+/// all the time. In an interval of 5 ms, a task that a node runs each 100 ms is enough to look busy.
 const CPU_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long the server is observed then, in intervals.
+/// Number of these intervals.
 const INTERVALS: usize = 24;
 
 /// A server that uses less CPU time in an interval is idle: sampling takes some, too.

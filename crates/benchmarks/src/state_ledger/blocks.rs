@@ -91,7 +91,7 @@ struct Chain {
     versions: u64,
 }
 
-/// Whether a block writes what the virtual block before wrote.
+/// Whether a block repeats the writes of the virtual block before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accepted {
     /// Three quarters of it.

@@ -41,7 +41,7 @@ pub(super) const TOY: Size = Size {
     stall_seconds: 0.05,
 };
 
-/// What every part of the benchmark gets.
+/// The input of every part of the benchmark.
 pub(super) struct Measurement<'a> {
     pub(super) size: Size,
     pub(super) report: &'a Report,

@@ -1,4 +1,4 @@
-//! Where the allocations of a stream happen: a run with streams, less a run with the connection alone.
+//! The sites of the allocations of a stream: a run with streams, less a run with the connection alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What allocations cost the other threads of a process: stops of a thread that only reads the clock, page faults, time
-//! in the kernel; with glibc's allocator and with jemalloc.
+//! The cost of allocations for the other threads of a process: stops of a thread that only reads the clock, page faults,
+//! time in the kernel; with glibc's allocator and with jemalloc.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -20,7 +20,7 @@ use crate::node;
 
 /// Milliseconds of a slot, and the interval of the plain broadcast.
 const SLOT_MS: u64 = 400;
-/// How long notifications are counted, for all connections.
+/// Time for which notifications are counted, for all connections.
 const COUNT_DURATION: Duration = Duration::from_secs(15);
 /// As [`COUNT_DURATION`], for fewer connections.
 const COUNT_DURATION_SHORT: Duration = Duration::from_secs(6);

@@ -27,7 +27,7 @@ use crate::node;
 const REQUEST_INTERVAL: Duration = Duration::from_millis(2);
 /// Number of subscriptions to a million addresses.
 const ROUNDS: usize = 5;
-/// How long the others are measured alone.
+/// Time for which the others are measured alone.
 const BASELINE_DURATION: Duration = Duration::from_secs(4);
 /// Addresses in a message of 64 KB, and in one of a mebibyte.
 const ADDRESSES_PER_MESSAGE: [(&str, usize); 2] = [("", 2_000), ("_long", 32_767)];
@@ -70,7 +70,7 @@ struct SetWorkload {
     count: u32,
     /// Addresses in a message.
     addresses_per_message: usize,
-    /// How long the others are measured alone.
+    /// Time for which the others are measured alone.
     baseline: Duration,
     rounds: usize,
     /// The infix of its names in the output.

@@ -28,7 +28,7 @@ use testkit::clock;
 
 /// Datagrams in one transmission with offload.
 const SEGMENTS: usize = 10;
-/// How long a connection may take, and a stream to be acknowledged.
+/// Time limit of a connection attempt, and of the acknowledgement of a stream.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Concurrent handshakes.
 const HANDSHAKES: usize = 32;

@@ -34,7 +34,6 @@ pub(super) struct CallQueueConfig {
     pub(super) replies: ByteBudget,
 }
 
-/// A queue of calls.
 pub(super) struct CallQueue {
     calls: mpsc::Sender<QueuedCall>,
     shares: Arc<ClientShares>,
@@ -55,7 +54,6 @@ struct WaitingReply {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A connection of a queue.
 struct CallConnection {
     config: Arc<CallQueueConfig>,
     calls: Arc<Mutex<mpsc::Receiver<QueuedCall>>>,

@@ -25,7 +25,7 @@ pub enum ForwardError {
     RequestTooLong {
         /// Bytes of the request.
         bytes: usize,
-        /// The limit.
+        /// Bytes that are allowed.
         bytes_max: usize,
     },
     /// No upstream for JSON is configured.
@@ -40,13 +40,13 @@ pub enum ForwardError {
     /// The reply of the upstream did not come within the time limit.
     #[error("no reply of the upstream within {limit:?}")]
     Timeout {
-        /// The time limit.
+        /// The time limit of the call.
         limit: Duration,
     },
     /// The reply is too long.
     #[error("the reply has more than {bytes_max} bytes (response_bytes_max)")]
     ReplyTooLong {
-        /// The limit.
+        /// Bytes that are allowed.
         bytes_max: usize,
     },
     /// Too many bytes of replies wait for clients that read slowly.

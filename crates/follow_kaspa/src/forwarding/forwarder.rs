@@ -35,7 +35,6 @@ pub struct Forwarder {
     _tasks: JoinSet<()>,
 }
 
-/// The queues of an encoding.
 struct CallQueues {
     common: CallQueue,
     slow: CallQueue,

@@ -34,7 +34,6 @@ impl ForwardMetrics {
         }
     }
 
-    /// Writes the counters.
     pub(super) fn write(&self, out: &mut Exposition) {
         let help = "Calls of clients for the upstream, by outcome.";
         let mut family = out.family("hydrant_kaspa_forwarded_total", MetricKind::Counter, help);

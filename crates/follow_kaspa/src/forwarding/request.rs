@@ -26,9 +26,9 @@ pub(super) struct UpstreamRequest {
 
 #[derive(Debug)]
 enum CheckedMessage {
-    /// The whole message.
+    /// The whole message, whose id is replaced.
     Borsh(Bytes),
-    /// The parameters.
+    /// The parameters, for a message with another id.
     Json(Box<RawValue>),
 }
 

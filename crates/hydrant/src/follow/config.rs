@@ -22,7 +22,7 @@ use crate::snapshot_file::SnapshotFile;
 
 /// Slots behind from which on Agave's nodes are unhealthy.
 const SLOTS_BEHIND_MAX_DEFAULT: u64 = 128;
-/// What a URL that is refused should be.
+/// The form of a valid URL, for refusals.
 const SOURCE_FORM: &str = "the form is http[s]://HOST:PORT";
 /// Slots in gRPC's log: those that are not final, and one minute of 400 ms for followers that reconnect.
 const REPLAY_SLOTS_MIN: u64 = 150;

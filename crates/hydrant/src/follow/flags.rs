@@ -121,6 +121,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::follow_kaspa::flags::FollowKaspaFlags;
     use crate::local::flags::DevFlags;
 
     /// The flags of a group as clap has them: name, short form, heading and text.
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn both_commands_have_the_same_settings_of_a_node() {
+    fn all_commands_have_the_same_settings_of_a_node() {
         let dev = flags::<DevFlags>();
         let follow = flags::<FollowFlags>();
         let node: BTreeSet<_> =
@@ -156,6 +157,8 @@ mod tests {
         let dev = keys(|text| DevFlags::from_toml(text).err());
         let follow = keys(|text| FollowFlags::from_toml(text).err());
         assert!(follow.is_subset(&dev), "{follow:?}");
+        let kaspa = keys(|text| FollowKaspaFlags::from_toml(text).err());
+        assert_eq!(kaspa, follow, "one file serves all commands");
         for key in
             ["rpc", "pool", "pubsub", "grpc", "quic", "io-threads", "account-index", "ledger"]
         {

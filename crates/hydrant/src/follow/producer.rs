@@ -203,7 +203,7 @@ impl OpenedChain {
             sources: chain.sources.clone(),
             stream: StreamConfig::default(),
             feed: FeedConfig::default(),
-            history: node.history,
+            history: node.history.for_solana(),
             verify: chain.verify,
             verify_entries: chain.verify_entries,
             agreement: chain.agreement.clone(),

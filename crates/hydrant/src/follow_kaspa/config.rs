@@ -133,7 +133,8 @@ impl KaspaConfig {
     /// Returns the settings of the chain.
     pub(crate) fn chain_config(&self, node: &NodeConfig) -> ChainConfig {
         let defaults = ChainConfig::new(node.ledger.addresses_max);
-        ChainConfig { depth_max: self.reorg_depth, ..defaults }
+        let history = node.history.for_kaspa();
+        ChainConfig { depth_max: self.reorg_depth, history, ..defaults }
     }
 
     /// Checks that there is a state to start from. The snapshot file is not read, because that may take minutes.
@@ -163,6 +164,8 @@ fn sources(flag: &str, urls: &[String]) -> Result<Vec<SourceConfig>> {
 
 #[cfg(test)]
 mod tests {
+    use chain_kaspa::HistoryLimits;
+
     use super::*;
 
     fn settings(file: &str) -> Result<KaspaSettings> {
@@ -215,6 +218,19 @@ mod tests {
         assert_eq!(settings(&last).expect("valid settings").node.kaspa_ports.rpc, Some(65_535));
         let listed = "allow-origin = [\"https://wallet.example\"]\n";
         settings(&format!("{listed}{}", with("allow-unsafe-rpc = true"))).expect("valid settings");
+    }
+
+    #[test]
+    fn history_has_the_limits_of_the_node() {
+        let limits = |lines: &str| {
+            let file = format!("{lines}[follow-kaspa]\nsource = [\"ws://a:1\"]");
+            let KaspaSettings { node, chain } = settings(&file).expect("valid settings");
+            chain.chain_config(&node).history
+        };
+        let defaults = HistoryLimits::default();
+        assert_eq!(limits(""), defaults);
+        assert_eq!(limits("history-slots = 7\n"), HistoryLimits { blocks_max: 7, ..defaults });
+        assert_eq!(limits("history-bytes = 9\n"), HistoryLimits { bytes_max: 9, ..defaults });
     }
 
     #[test]

@@ -6,8 +6,8 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::node::flags::{
-    BoundFlags, ConfigFlags, ConsoleFlags, GrpcFlags, KeyFlags, LedgerFlags, ListenFlags,
-    OutputFlags, RequestFlags, ServingFlags, TableSettings, ThreadFlags,
+    BoundFlags, ConfigFlags, ConsoleFlags, GrpcFlags, HistoryFlags, KeyFlags, LedgerFlags,
+    ListenFlags, OutputFlags, RequestFlags, ServingFlags, TableSettings, ThreadFlags, file_or,
 };
 use crate::node::{NodeFlags, merge_by_field};
 
@@ -27,6 +27,8 @@ pub(crate) struct FollowKaspaFlags {
     #[command(flatten)]
     pub(crate) ledger: LedgerFlags,
     #[command(flatten)]
+    pub(crate) history: HistoryFlags,
+    #[command(flatten)]
     pub(crate) listen: ListenFlags,
     #[command(flatten)]
     pub(crate) keys: KeyFlags,
@@ -44,6 +46,7 @@ pub(crate) struct FollowKaspaFlags {
 
 /// The flags of a followed chain of Kaspa, which are keys of the table `[follow-kaspa]`.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
+#[command(group = file_or("allowed_pages", "allow_origin"))]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct KaspaFollowerFlags {
     /// Follow the kaspad at this URL (ws://HOST:PORT) of wRPC in Borsh, and forward requests to it. Can be
@@ -69,7 +72,7 @@ pub(crate) struct KaspaFollowerFlags {
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) wrpc_json_port: Option<u16>,
     /// Forward methods that change the source, such as shutdown and ban.
-    #[arg(long, help_heading = "Serving")]
+    #[arg(long, requires = "allowed_pages", help_heading = "Serving")]
     pub(crate) allow_unsafe_rpc: bool,
 }
 
@@ -79,6 +82,7 @@ impl FollowKaspaFlags {
         let NodeFlags {
             tables,
             ledger,
+            history,
             listen,
             keys,
             serving,
@@ -94,6 +98,7 @@ impl FollowKaspaFlags {
             config,
             follower,
             ledger,
+            history,
             listen,
             keys,
             serving,
@@ -119,6 +124,7 @@ impl FollowKaspaFlags {
             requests: self.requests.clone(),
             bounds: self.bounds.clone(),
             output: self.output.clone(),
+            history: self.history.clone(),
             ..NodeFlags::default()
         }
     }
@@ -127,6 +133,8 @@ impl FollowKaspaFlags {
 /// Describes the flags that have another meaning than for Solana.
 pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
     let texts = [
+        ("history_slots", "Retain this many chain blocks of history [default: 36000]"),
+        ("history_bytes", "Retain at most this many bytes of history [default: 536870912]"),
         (
             "ledger",
             "Write the UTXO set of the newest final block to kaspa.snapshot in this directory, and start from it",
@@ -142,18 +150,32 @@ pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
             "Write {\"wrpc_borsh\": URL, \"wrpc_json\": URL, \"rpc\": URL} to this file when the node is ready",
         ),
         (
+            "tls_cert",
+            "Serve HTTP and WebSocket over TLS only, with the certificates in this PEM file, the node's own first. \
+             The file is read again when it changes",
+        ),
+        (
+            "cpu_threads",
+            "Use this many threads, at a lower priority, for all other responses [default: the number of cores]",
+        ),
+        (
             "rpc_max_request_body_size",
             "Accept at most this many bytes in a request's body on --rpc-port [default: 51200]",
         ),
     ];
+    let allow_host = "Accept this name of the node, such as `node.example`, as its own. Can be repeated.\n\n\
+         Web pages that name it so are the node's own. Addresses, `localhost`, names without a dot and the machine's \
+         name need no flag. `*` is any name.";
     texts
         .into_iter()
         .fold(command, |command, (flag, text)| command.mut_arg(flag, |arg| arg.help(text)))
+        .mut_arg("allow_host", |arg| arg.long_help(allow_host))
 }
 
 merge_by_field! {
     FollowKaspaFlags {
-        tables, config, follower, ledger, listen, keys, serving, threads, requests, bounds, output,
+        tables, config, follower, ledger, history, listen, keys, serving, threads, requests, bounds,
+        output,
     }
 }
 merge_by_field! {
@@ -184,7 +206,6 @@ mod tests {
             "forward",
             "account-index",
             "no-console",
-            "history-slots",
             "queue-max",
             "slot-ms",
         ] {
@@ -193,9 +214,33 @@ mod tests {
         let own = names::<KaspaFollowerFlags>();
         let node = &(&names::<NodeFlags>() | &names::<ConfigFlags>()) | &own;
         assert!(kaspa.is_subset(&node), "{kaspa:?}");
-        for flag in ["ledger", "rpc-port", "tls-cert", "api-keys", "drain-seconds", "log", "check"]
-        {
+        for flag in [
+            "ledger",
+            "history-slots",
+            "history-bytes",
+            "rpc-port",
+            "tls-cert",
+            "api-keys",
+            "drain-seconds",
+            "log",
+            "check",
+        ] {
             assert!(kaspa.contains(flag), "--{flag}");
+        }
+    }
+
+    #[test]
+    fn unsafe_methods_require_a_list_of_pages() {
+        let command = FollowKaspaFlags::augment_args(clap::Command::new(COMMAND));
+        let parse = |flags: &[&str]| {
+            let args = [COMMAND, "--source", "ws://a:1", "--allow-unsafe-rpc"];
+            let args = [&args[..], flags].concat();
+            command.clone().try_get_matches_from(args)
+        };
+        let err = parse(&[]).expect_err("it is refused").to_string();
+        assert!(err.contains("--allow-origin"), "{err}");
+        for pages in [["--allow-origin", "https://a.example"], ["--config", "kaspa.toml"]] {
+            parse(&pages).expect("valid flags");
         }
     }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use chain_solana::HistoryLimits;
 use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
@@ -16,7 +15,6 @@ use crate::bounds::{self, SHRED_BYTES};
 use crate::clone::CloneRequest;
 use crate::config_file;
 use crate::faucet_server::FAUCET_PORT;
-use crate::fork_setup::{self, ForkSettings};
 use crate::local::LocalPreset;
 use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
 use crate::node::config::cores;
@@ -24,6 +22,7 @@ use crate::node::{Merge, NodeConfig, ProducerDefaults};
 use crate::snapshot_file::SnapshotFile;
 use crate::solana_cli_config;
 use crate::test_validator;
+use crate::upstream_fork_setup::{self, ForkSettings};
 
 /// Microseconds of a tick: 160 ticks a second, as on a cluster.
 const TICK_US: u64 = 6_250;
@@ -98,13 +97,14 @@ impl LocalConfig {
     /// settings are checked or the ledger is opened.
     pub(crate) fn apply(&mut self, node: &NodeConfig) -> Result<()> {
         let config = &mut self.localnet;
-        let HistoryLimits { blocks_max, .. } = node.history;
+        let history = node.history.for_solana();
+        let blocks_max = history.blocks_max;
         let finalize_after = config.finalize_after;
         ensure!(
             blocks_max > finalize_after,
             "--history-slots {blocks_max}: must be more than --finalize-after ({finalize_after})"
         );
-        config.history = node.history;
+        config.history = history;
         config.queue_max = node.queue_max;
         config.addresses_max = node.ledger.addresses_max;
         config.indices = node.ledger.indices.clone();
@@ -168,7 +168,7 @@ impl DevConfig {
                 flags.node.history.history_bytes.is_none(),
                 "--history-bytes and --limit-ledger-size exclude each other"
             );
-            node.history.bytes_max = shreds.saturating_mul(SHRED_BYTES);
+            node.history.bytes_max = Some(shreds.saturating_mul(SHRED_BYTES));
         }
         node.rpc_ports.pubsub = preset.pubsub_port;
         ensure!(
@@ -179,7 +179,7 @@ impl DevConfig {
             localnet: localnet_config(&flags, preset.cli_config.as_deref())?,
             snapshot: snapshot_file(&flags, cores())?,
             clone: CloneRequest::from_flags(&flags, &preset.cloned_addresses)?,
-            fork: fork_setup::from_flags(&flags)?,
+            fork: upstream_fork_setup::from_flags(&flags)?,
             cheatcodes: !flags.no_cheatcodes,
             faucet_port: flags.faucet_port.or_else(|| default_faucet_port(preset.style, &node)),
             genesis_flags: flags.genesis_flags(),
@@ -399,7 +399,7 @@ mod tests {
         // A flag overrides the key that it contradicts.
         let flags = DevFlags { limit_ledger_size: Some(1_000_000), ..DevFlags::default() };
         let config = check(flags, "history-bytes = 1000000").expect("valid settings");
-        assert_eq!(config.node.history.bytes_max, 1_000_000 * SHRED_BYTES);
+        assert_eq!(config.node.history.bytes_max, Some(1_000_000 * SHRED_BYTES));
     }
 
     #[test]

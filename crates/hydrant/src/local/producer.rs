@@ -19,8 +19,7 @@ use crate::clone::Cloned;
 use crate::console::{print_line, print_stderr};
 use crate::executor_metrics::{AccountBytesMetrics, ExecutorTimes};
 use crate::faucet_server::{self, BoundFaucet};
-use crate::fork_metrics::ForkMetrics;
-use crate::fork_setup::{self, ForkedLedger};
+use crate::ledger_snapshot_metrics::LedgerSnapshotMetrics;
 use crate::local::LocalConfig;
 use crate::local::front_end::LocalFrontEnd;
 use crate::node::composed::RunningLedger;
@@ -30,6 +29,7 @@ use crate::node::solana::front_end::SolanaFrontEnd;
 use crate::node::solana::ledger::{LedgerHandles, LedgerProducer, OpenedLedger};
 use crate::node::{NodeConfig, Producer, STACK_BYTES};
 use crate::queue_metrics::QueueMetrics;
+use crate::upstream_fork_setup::{self, ForkedLedger};
 use crate::{accounts_file, existing_ledger, grpc_setup};
 
 /// Lamports of an account for tips at genesis: the minimum balance of a wallet.
@@ -104,7 +104,7 @@ impl LedgerProducer for LocalProducer {
         let faucet = config.faucet_port.map(|port| faucet_server::bind(node.bind_address, port));
         let faucet_listener = faucet.transpose()?;
         let fork = config.fork.as_ref();
-        let fork = fork.map(|fork| fork_setup::connect(fork, node.quiet)).transpose()?;
+        let fork = fork.map(|fork| upstream_fork_setup::connect(fork, node.quiet)).transpose()?;
         if let (Some(settings), Some(connected)) = (&config.fork, &fork) {
             config.localnet.start = settings.start_point(connected);
         }
@@ -145,7 +145,7 @@ impl OpenedLedger for OpenedLocalnet {
             Arc::new(ExecutorTimes(Arc::clone(localnet.executor_metrics()))),
             Arc::new(AccountBytesMetrics(Arc::clone(localnet.account_bytes()))),
             Arc::new(QueueMetrics(Arc::clone(localnet.queue()))),
-            Arc::new(ForkMetrics(localnet.fork_control())),
+            Arc::new(LedgerSnapshotMetrics(localnet.fork_control())),
         ];
         collectors.extend(forked.fork.clone().map(|fork| fork as Arc<dyn Collector>));
         let bound_faucet = faucet_listener.take();

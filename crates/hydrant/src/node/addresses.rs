@@ -68,6 +68,14 @@ impl NodeAddresses {
         self.kaspa.and_then(|kaspa| kaspa.rpc).map(|address| self.url("http", address))
     }
 
+    /// Returns the main service with its URL, as a service manager shows it.
+    pub(crate) fn status(&self) -> String {
+        match self.wrpc_borsh_url() {
+            Some(url) => format!("wRPC in Borsh on {url}"),
+            None => format!("JSON-RPC on {}", self.rpc_url()),
+        }
+    }
+
     /// The addresses as the JSON of `--endpoints-file`.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         if self.kaspa.is_some() {

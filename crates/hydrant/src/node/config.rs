@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use chain_solana::HistoryLimits;
 use http_client::Endpoint;
 use kaspa::Network;
 use query::LedgerConfig;
@@ -19,6 +18,7 @@ use crate::grpc_setup;
 use crate::index_flags;
 use crate::log_format::LogFormat;
 use crate::node::NodeFlags;
+use crate::node::history::HistorySettings;
 use crate::node::kaspa::ports::KaspaPorts;
 use crate::otlp::parse_collector;
 use crate::process_setup::{GrpcPort, RpcPorts};
@@ -62,7 +62,7 @@ pub struct NodeConfig {
     /// Whether the ledger in the directory is removed first.
     pub(crate) reset: bool,
     pub(crate) ledger: LedgerConfig,
-    pub(crate) history: HistoryLimits,
+    pub(crate) history: HistorySettings,
     pub(crate) queue_max: usize,
     pub(crate) cache_bytes_max: u64,
     pub(crate) quiet: bool,
@@ -110,10 +110,7 @@ impl Default for NodeConfig {
             ledger_dir: None,
             reset: false,
             ledger: LedgerConfig::new(localnet::ADDRESSES_MAX_DEFAULT),
-            history: HistoryLimits {
-                blocks_max: localnet::HISTORY_SLOTS_DEFAULT,
-                bytes_max: localnet::HISTORY_BYTES_DEFAULT,
-            },
+            history: HistorySettings::default(),
             queue_max: localnet::QUEUE_MAX_DEFAULT,
             cache_bytes_max: CACHE_BYTES_MAX_DEFAULT,
             quiet: true,
@@ -178,10 +175,7 @@ impl NodeConfig {
             ledger_dir,
             reset: flags.ledger.reset,
             ledger: ledger_config(flags)?,
-            history: HistoryLimits {
-                blocks_max: flags.history.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),
-                bytes_max: flags.history.history_bytes.unwrap_or(localnet::HISTORY_BYTES_DEFAULT),
-            },
+            history: HistorySettings::from_flags(&flags.history),
             queue_max: flags.queue.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT),
             cache_bytes_max: flags.bounds.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
             quiet: flags.output.quiet,

@@ -11,12 +11,14 @@ pub(crate) mod config;
 pub(crate) mod flags;
 pub(crate) mod front_end;
 mod handle;
+mod history;
 pub(crate) mod kaspa;
 mod merge;
 pub(crate) mod parts;
 mod process;
 pub(crate) mod producer;
 mod running;
+pub(crate) mod server_resources;
 pub(crate) mod solana;
 
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -131,7 +133,7 @@ impl NodeBuilder {
                 Some(_) => ServiceManager::from_environment(),
                 None => ServiceManager::none(),
             };
-            service_manager.notify_ready(node.addresses.rpc);
+            service_manager.notify_ready(&node.addresses.status());
             // An error means that the caller of `serve` has panicked.
             let _ = ready.send(node.addresses.clone());
             node.run(config, signals, &mut service_manager).await

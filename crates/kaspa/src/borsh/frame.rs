@@ -33,27 +33,27 @@ mod code {
     pub(super) const TEXT: u8 = 13;
 }
 
-/// A client's message.
+/// A message that a client sends.
 #[derive(Clone, Copy, Debug)]
 pub struct BorshRequest<'a> {
     /// The id that the reply repeats. Without one the message gets no reply.
     pub id: Option<u64>,
-    /// The operation.
+    /// The operation that the client requests.
     pub operation: Operation,
-    /// What follows the head.
+    /// The bytes after the head: the parameters.
     pub payload: &'a [u8],
 }
 
-/// A node's message.
+/// A message that a node sends.
 #[derive(Clone, Debug)]
 pub enum BorshServerMessage<'a> {
     /// The reply to a request.
     Reply(BorshReply<'a>),
     /// A message without a request. Its payload is read with `Notification::decode_borsh`.
     Notification {
-        /// The event.
+        /// The event that the client subscribed to.
         event: Event,
-        /// What follows the head.
+        /// The bytes after the head: the notification.
         payload: &'a [u8],
     },
 }

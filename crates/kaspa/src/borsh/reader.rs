@@ -8,7 +8,7 @@ pub enum BorshError {
     /// The bytes end within a field.
     #[error("{needed} bytes are needed and {left} are left")]
     Truncated {
-        /// Bytes of the field.
+        /// Bytes that the field needs.
         needed: usize,
         /// Bytes up to the end.
         left: usize,
@@ -28,7 +28,7 @@ pub enum BorshError {
     /// A field has a value that does not exist.
     #[error("{field} has the unknown value {value}")]
     UnknownValue {
-        /// What the field is.
+        /// The name of the field.
         field: &'static str,
         /// The value that was read.
         value: u64,
@@ -42,13 +42,13 @@ pub enum BorshError {
     /// An optional field is missing that the node sends at the requested level.
     #[error("the field {field} is missing")]
     MissingField {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
     /// A field has parts that do not belong together.
     #[error("{field} is invalid: {reason}")]
     Invalid {
-        /// What the field is.
+        /// The name of the field.
         field: &'static str,
         /// Why it is not valid.
         reason: String,
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
             .map_err(|error| BorshError::Invalid { field, reason: error.to_string() })
     }
 
-    /// Reads a structure after its length. What is left of it after its known fields is from a newer version, and
+    /// Reads a structure after its length. The bytes after its known fields are from a newer version, and are
     /// skipped.
     pub(crate) fn payload(&mut self) -> Result<Self, BorshError> {
         self.bytes().map(Self::new)

@@ -56,7 +56,7 @@ impl BorshUtxosReply {
         self.bytes = self.bytes.saturating_add(all).saturating_add(covenants);
     }
 
-    /// Adds one UTXO.
+    /// Appends a UTXO of an address to the entries.
     pub fn add_utxo(&mut self, utxo: &AddressUtxo) {
         self.count += 1;
         self.bytes += utxo.borsh_bytes() as u64;

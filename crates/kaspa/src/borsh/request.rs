@@ -14,13 +14,13 @@ const VERSION: u16 = 1;
 /// The version of getVirtualChainFromBlock with a count of confirmations.
 const CHAIN_IDS_VERSION: u16 = 2;
 
-/// How much getVirtualChainFromBlockV2 returns of each transaction.
+/// The data of each transaction that getVirtualChainFromBlockV2 returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum VerbosityLevel {
-    /// Hashes only.
+    /// Only the hashes of transactions.
     None = 0,
-    /// Outputs and scores.
+    /// The outputs of transactions, and scores of blocks.
     Low = 1,
     /// Inputs and most of the header.
     High = 2,

@@ -32,7 +32,7 @@ enum Shape {
     Structures(&'static [Self]),
     /// A length, and an optional structure.
     OptionalStructure(&'static [Self]),
-    /// An address.
+    /// An address of Kaspa: version and payload.
     Address,
     /// An address of IPv4 or IPv6.
     IpAddress,

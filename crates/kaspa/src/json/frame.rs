@@ -9,14 +9,14 @@ use super::text::JsonBuffer;
 use crate::message::ServerError;
 use crate::operation::Operation;
 
-/// A client's message.
+/// A message that a client sends.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonRequest<'a> {
     /// The id that the reply repeats. Without one the message gets no reply.
     pub id: Option<u64>,
-    /// The operation.
+    /// The operation that the client requests.
     pub operation: Operation,
-    /// The parameters.
+    /// The parameters of the operation, unparsed.
     pub params: &'a RawValue,
 }
 
@@ -25,7 +25,7 @@ pub struct JsonRequest<'a> {
 pub struct JsonServerMessage<'a> {
     /// The id of the request.
     pub id: Option<u64>,
-    /// The operation.
+    /// The operation of a notification, or of the request.
     pub operation: Option<Operation>,
     /// The parameters of a reply or a notification.
     pub params: Option<&'a RawValue>,

@@ -6,7 +6,7 @@ use crate::hash::Hash;
 use crate::message::{AddressBalance, CoinSupply, NodeInfo, ServerInfo};
 use crate::operation::{Method, Operation};
 
-/// What follows the last entry of a reply to getUtxosByAddresses or getBalancesByAddresses.
+/// The text after the last entry of a reply to getUtxosByAddresses or getBalancesByAddresses.
 pub const JSON_LIST_TAIL: &str = "]}}";
 
 /// Encodes the reply to getUtxosByAddresses up to its first UTXO. Then come UTXOs of

@@ -37,7 +37,6 @@ pub(super) struct ReadOptions {
     pub(super) at: At,
 }
 
-/// Reads an address.
 pub(super) fn parse_address(text: &str) -> Result<KaspaAddress, RpcError> {
     text.parse().map_err(|error| RpcError::invalid_params(format!("Invalid params: {error}")))
 }

@@ -28,7 +28,7 @@ struct PageOptions {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TransactionPage {
-    /// The newest first.
+    /// The transactions of the page, the newest first.
     transactions: Vec<AcceptedTransaction>,
     next: Option<String>,
     /// The DAA score of the oldest chain block in the history.

@@ -1,8 +1,8 @@
 //! Notifications of sets: the JSON of a step, a snapshot or conflated messages.
 //!
 //! Shape: `{context, block, kind, value}`; `more` says that the next message has the rest of the same.
-//! `kind` is `update`, `rollback` (the block is not on the chain any more: sent only to the subscriptions that got
-//! the block), `snapshot`, or `conflated`. Accounts have the same shape as everywhere else.
+//! `kind` is `update`, `rollback` (the block has left the chain: sent only to the subscriptions that got the block),
+//! `snapshot`, or `conflated`. Accounts have the same shape as everywhere else.
 //! If a block removes an account from an address, the followers of that address get the account with `left`: closed,
 //! or as it is under its new key.
 //! Bounds: past [`MESSAGE_BYTES`] the next message starts.
@@ -44,7 +44,7 @@ struct AccountNotification {
     slot: Option<Slot>,
     #[serde(skip_serializing_if = "is_false")]
     rolled_back: bool,
-    /// Whether it is not found under the followed address any more.
+    /// Whether it is no longer found under the followed address.
     #[serde(skip_serializing_if = "is_false")]
     left: bool,
     /// Absent in a rollback; null if the account was closed.
@@ -58,7 +58,7 @@ struct AccountNotification {
 pub(super) struct ItemRef(u32);
 
 impl ItemRef {
-    /// Set if the account is not found under the key any more.
+    /// Set if the account is no longer found under the key.
     const LEFT: u32 = 1 << 31;
 
     /// The index in its list.

@@ -39,7 +39,7 @@ pub(super) struct Write {
     pub(super) pubkey: Pubkey,
     /// Closed if `None`.
     pub(super) account: Option<StoredRecord<Account>>,
-    /// Whether it is not found under the followed address any more.
+    /// Whether it is no longer found under the followed address.
     pub(super) left: bool,
 }
 

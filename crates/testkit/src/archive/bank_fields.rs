@@ -15,7 +15,7 @@ pub struct StorageFile {
     pub bytes: u64,
 }
 
-/// What a bank's hash covers besides its accounts.
+/// The values that a bank's hash covers besides its accounts.
 #[derive(Clone, Copy, Debug)]
 pub struct HashedFields {
     /// The slot of its parent.
@@ -55,7 +55,7 @@ pub struct ArchivedVoter {
     pub stake: u64,
 }
 
-/// What a bank states and its hash does not cover.
+/// The values of a bank that its hash does not cover.
 #[derive(Clone, Debug)]
 pub struct UnhashedFields {
     /// Transactions since genesis.

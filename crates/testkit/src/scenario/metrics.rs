@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 use http_client::{Connection, Endpoint};
 use tokio::time::{sleep, timeout};
 
-/// How long a metric may take to reach the expected value.
+/// Time limit of a metric to reach the expected value.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often the metrics are polled.
+/// Interval at which the metrics are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The metrics of a node, of one scrape.

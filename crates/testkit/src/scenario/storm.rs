@@ -20,7 +20,7 @@ use crate::node::Node;
 const HANDSHAKES_MAX: usize = 256;
 /// Addresses of a client's set.
 const SET_ADDRESSES: u32 = 50;
-/// How often a client of one kind subscribes and unsubscribes.
+/// Times that a client of one kind subscribes and unsubscribes.
 const LOOPS: usize = 3;
 
 /// The measurements of a storm.

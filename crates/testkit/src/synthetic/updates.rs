@@ -28,7 +28,7 @@ const MARKETS: u64 = 64;
 const HOLDERS_MAX: u64 = 1_000;
 /// Wallets that pay, at most.
 const PAYERS: u64 = 4_096;
-/// What a transaction costs.
+/// The fee of a transaction.
 const FEE: u64 = 5_000;
 /// Writes of a transaction at most.
 const WRITES_MAX: usize = 6;

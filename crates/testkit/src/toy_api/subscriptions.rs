@@ -28,7 +28,7 @@ use super::ledger::NewBlock;
 /// The toy ledger over WebSocket.
 pub struct ToySubscriptions(Arc<Server<ToyApi>>);
 
-/// What a client subscribes to.
+/// The subject of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToySubscription {
     /// The height of each new block.

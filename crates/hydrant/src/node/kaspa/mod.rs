@@ -18,13 +18,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use chain_kaspa::ChainReader;
-use clients::RateLimiter;
 use follow_kaspa::{Follower, Forwarder, ForwarderConfig};
 use http_server::{Listeners, WebSocketHandler, serve_http};
 use jsonrpc::{Api, Health, HttpApi, Metrics, Server, ServerContext, ServerParts, Status};
 use kaspa::Encoding;
 use metrics::Collector;
-use response_cache::ResponseCache;
 use rest::Rest;
 use rest_kaspa::KaspaRest;
 use rpc_kaspa::{
@@ -45,9 +43,10 @@ use crate::node::composed::ComposedNode;
 use crate::node::front_end::FrontEnd;
 use crate::node::parts::{BoxFuture, Parts};
 use crate::node::producer::OpenedNode;
+use crate::node::server_resources::ServerResources;
 use crate::node::{KaspaAddresses, NodeAddresses, NodeConfig};
 use crate::otlp::export_spans;
-use crate::process_setup::{cpu_pool, tokio_listener};
+use crate::process_setup::tokio_listener;
 
 /// Blocks that may wait for a root while the chain catches up, beyond those that a reorganization may remove.
 const CATCH_UP_BLOCKS_MAX: usize = 2_000;
@@ -160,11 +159,8 @@ fn compose_servers(
     chain: &KaspaConfig,
     reader: &ChainReader,
 ) -> Result<KaspaServers> {
-    let mut api_keys = config.api_keys.clone();
-    api_keys.iter_mut().for_each(|file| file.restore_usage(config.ledger_dir.as_deref()));
-    let keys = api_keys.as_ref().map(ApiKeyFile::keys);
-    let clients = Arc::new(RateLimiter::new(config.pool.clients).with_api_keys(keys));
-    let pool = Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?);
+    let ServerResources { pool, clients, response_cache, api_keys } =
+        ServerResources::start(config)?;
     let health = Health::default();
     health.set(Status::Unknown);
     let context = ServerContext::new(ServerParts {
@@ -172,7 +168,7 @@ fn compose_servers(
         config: config.rpc.jsonrpc(),
         pool: Arc::clone(&pool),
         clients: Arc::clone(&clients),
-        response_cache: Arc::new(ResponseCache::new(config.cache_bytes_max)),
+        response_cache,
         metrics: Arc::new(Metrics::new(&KaspaApi::method_names())),
         health: Arc::new(health),
     });

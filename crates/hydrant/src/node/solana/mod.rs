@@ -36,9 +36,10 @@ use crate::node::composed::ComposedNode;
 use crate::node::front_end::FrontEnd;
 use crate::node::parts::Parts;
 use crate::node::producer::{NodeProducer, OpenContext, OpenedNode};
+use crate::node::server_resources::ServerResources;
 use crate::node::{NodeAddresses, NodeConfig};
 use crate::otlp::export_spans;
-use crate::process_setup::{BoundListeners, bind, cpu_pool, tokio_listener};
+use crate::process_setup::{BoundListeners, bind, tokio_listener};
 use crate::tpu::{Tpu, TpuLedger};
 
 /// A node of Solana that is not open.
@@ -251,7 +252,8 @@ fn compose_server(
         let dir = archive_dir(config.ledger_dir.as_deref());
         Arc::new(SnapshotArchives::new(archived, dir))
     });
-    let pool = Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?);
+    let ServerResources { pool, clients, response_cache, api_keys } =
+        ServerResources::start(config)?;
     let reader = handles.request_reader.clone();
     let history = Arc::clone(&handles.history);
     let api = SolanaApi::builder(Arc::clone(&info), reader, history, pool)
@@ -270,12 +272,7 @@ fn compose_server(
         .health(Arc::clone(&handles.health))
         .config(config.rpc.clone())
         .build();
-    let response_cache = response_cache::ResponseCache::new(config.cache_bytes_max);
-    let mut api_keys = config.api_keys.clone();
-    api_keys.iter_mut().for_each(|file| file.restore_usage(config.ledger_dir.as_deref()));
-    let keys = api_keys.as_ref().map(ApiKeyFile::keys);
-    let clients = clients::RateLimiter::new(config.pool.clients).with_api_keys(keys);
-    let server = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
+    let server = Arc::new(api.into_server(response_cache, clients));
     let collector = archives.clone().map(|archives| archives as Arc<dyn Collector>);
     collector.into_iter().for_each(|collector| server.context.metrics.add(collector));
     Ok(ComposedServer { server, info, archives, api_keys })

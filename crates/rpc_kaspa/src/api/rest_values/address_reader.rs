@@ -21,7 +21,6 @@ pub(super) fn read_address(api: &KaspaApi, text: &str) -> Result<KaspaAddress, R
     )))
 }
 
-/// Reads a list of addresses.
 pub(super) fn read_addresses(
     api: &KaspaApi,
     texts: &[String],

@@ -1,4 +1,4 @@
-//! Metrics of the snapshots of a local ledger.
+//! Metrics of the snapshots of a local ledger, to which `hydrant_revert` goes back.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use chain_solana::ForkControl;
 use metrics::{Collector, Exposition, MetricKind};
 
 /// The snapshots, for a scrape.
-pub(crate) struct ForkMetrics(pub(crate) Arc<dyn ForkControl>);
+pub(crate) struct LedgerSnapshotMetrics(pub(crate) Arc<dyn ForkControl>);
 
-impl Collector for ForkMetrics {
+impl Collector for LedgerSnapshotMetrics {
     fn write(&self, out: &mut Exposition) {
         let usage = self.0.usage();
         let help = "Snapshots that hydrant_revert can go back to.";
