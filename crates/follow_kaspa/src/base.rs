@@ -8,7 +8,8 @@ use chain_kaspa::{Chain, ChainConfig, ChainLoader};
 use kaspa::Network;
 
 use crate::error::FollowError;
-use crate::snapshot_file::{SnapshotError, load_snapshot};
+use crate::snapshot_error::SnapshotError;
+use crate::snapshot_file::load_snapshot;
 
 /// Starts a chain at the first block of its network. Mainnet's has UTXOs below it and needs a snapshot.
 pub fn start_at_genesis(network: Network, config: ChainConfig) -> Result<Chain, FollowError> {

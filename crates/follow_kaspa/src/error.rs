@@ -8,7 +8,7 @@ use kaspa::{Hash, Network};
 use query::LedgerError;
 
 use crate::restart_point::RestartBase;
-use crate::snapshot_file::SnapshotError;
+use crate::snapshot_error::SnapshotError;
 
 /// Why a follower could not start, or ended.
 #[derive(Debug, thiserror::Error)]

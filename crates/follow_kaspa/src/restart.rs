@@ -16,7 +16,8 @@ use tokio::task::spawn_blocking;
 use crate::chain_pages::count_blocks_off_chain;
 use crate::restart_point::{RestartBase, RestartPoint};
 use crate::session::Session;
-use crate::snapshot_file::{SnapshotError, read_block_hash};
+use crate::snapshot_error::SnapshotError;
+use crate::snapshot_file::read_block_hash;
 use crate::snapshot_path::{add_suffix, find_previous_path, is_missing};
 use crate::source_error::SourceError;
 
