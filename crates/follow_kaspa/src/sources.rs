@@ -5,14 +5,12 @@
 //! continues our chain, and one of them has a start of it, the follower ends and starts again (`restart`).
 //! Not here: the content of a session (`session`).
 
-use std::path::PathBuf;
-
 use http_client::describe_error;
 
 use crate::backoff::Backoff;
 use crate::config::{ConnectionConfig, SourceConfig};
 use crate::connection::Connection;
-use crate::restart_point::RestartPoint;
+use crate::restart_point::{RestartOptions, RestartPoint};
 use crate::session::{Session, SessionContext};
 use crate::source_error::SourceError;
 use crate::writer_queue::WriterMessage;
@@ -22,8 +20,7 @@ pub(crate) struct Sources {
     pub(crate) sources: Vec<SourceConfig>,
     pub(crate) connection: ConnectionConfig,
     pub(crate) context: SessionContext,
-    /// The path of the snapshot file.
-    pub(crate) snapshot_file: Option<PathBuf>,
+    pub(crate) restart: RestartOptions,
 }
 
 /// The end of a session.
@@ -96,7 +93,7 @@ impl Sources {
         if !error.is_halt() {
             return SessionEnd { error, restart_point: None };
         }
-        let found = session.find_restart_point(self.snapshot_file.as_deref()).await;
+        let found = session.find_restart_point(&self.restart).await;
         let restart_point = found.unwrap_or_else(|error| {
             let server = source.server();
             tracing::warn!(%server, "the chain does not start again: {}", describe_error(&error));

@@ -53,6 +53,10 @@ pub(crate) struct KaspaFollowerFlags {
     /// Forward requests in JSON to the kaspad at this URL (ws://HOST:PORT) of wRPC in JSON. Can be repeated.
     #[arg(long, value_name = "URL", help_heading = "Chain")]
     pub(crate) json_source: Vec<String>,
+    /// Without kaspa.snapshot in --ledger, import the UTXO set of the pruning point from this kaspad, by its port for
+    /// other nodes. Can be repeated [default port: that of kaspad: 16111 for mainnet].
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Ledger")]
+    pub(crate) import_peer: Vec<String>,
     /// Follow this network: mainnet, testnet-NUMBER, simnet or devnet [default: mainnet].
     #[arg(long, value_name = "NETWORK", help_heading = "Chain")]
     pub(crate) network: Option<String>,
@@ -130,7 +134,10 @@ pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
             "ledger",
             "Write the UTXO set of the newest final block to kaspa.snapshot in this directory, and start from it",
         ),
-        ("reset", "Remove kaspa.snapshot in --ledger first"),
+        (
+            "reset",
+            "Remove kaspa.snapshot in --ledger first, and what an unfinished import has received",
+        ),
         (
             "rpc_port",
             "Serve the methods that kaspad lacks over JSON-RPC, and /metrics, on this port; 0 uses a free port \
@@ -157,7 +164,7 @@ merge_by_field! {
 }
 merge_by_field! {
     KaspaFollowerFlags {
-        source, json_source, network, reorg_depth, snapshot_interval, wrpc_borsh_port, wrpc_json_port,
+        source, json_source, import_peer, network, reorg_depth, snapshot_interval, wrpc_borsh_port, wrpc_json_port,
         allow_unsafe_rpc,
     }
 }
