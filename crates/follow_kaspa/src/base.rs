@@ -1,7 +1,7 @@
 //! The start of a chain: the first block of a network, or a snapshot file.
 //!
-//! Not here: the start from the UTXO set of other nodes (`import`), the start after a deep reorganization, which chooses
-//! between files (`restart`).
+//! Not here: the start from the UTXO set of other nodes (`import`), the start after a deep reorganization, which
+//! chooses between files (`restart`).
 
 use std::path::Path;
 

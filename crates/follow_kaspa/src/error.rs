@@ -25,8 +25,8 @@ pub enum FollowError {
     },
     /// The first block of a network cannot be the start, because UTXOs are below it.
     #[error(
-        "{network} cannot be followed from its first block, which has UTXOs below it; fix: import the UTXO set of a peer \
-         (--import-peer), or start from a snapshot file"
+        "{network} cannot be followed from its first block, which has UTXOs below it; fix: import the UTXO set of the \
+         pruning point (--import-peer), or start from a snapshot file"
     )]
     NeedsSnapshot {
         /// The network.

@@ -1,7 +1,7 @@
 //! The hashes of a UTXO set that was received: its product, and a digest over its bytes in the file.
 //!
-//! The product is compared with the commitment of a block. The digest says at the load that the file still has the UTXOs
-//! of the product, at a fiftieth of the product's cost.
+//! The product is compared with the commitment of a block. The digest says at the load that the file still has the
+//! UTXOs of the product, at a fiftieth of the product's cost.
 
 use std::io::{self, Read};
 

@@ -1,7 +1,7 @@
 //! Follows a kaspad: from its wRPC in Borsh to a ledger that servers read, and calls of clients that it answers.
 //!
-//! Shape: [`start_chain`] opens the chain of a network, at its first block or from a snapshot file. [`import_chain`] starts
-//! it from the UTXO set of the pruning point, which other nodes send. [`Follower`] runs
+//! Shape: [`start_chain`] opens the chain of a network, at its first block or from a snapshot file. [`import_chain`]
+//! starts it from the UTXO set of the pruning point, which other nodes send. [`Follower`] runs
 //! two parts: a task that has a session with one source after another (`sources`, `session`), and a thread that is the
 //! chain's one writer (`writer`). A third thread writes the snapshot file. [`Forwarder`] sends calls of clients to the
 //! same upstreams, over connections of its own.

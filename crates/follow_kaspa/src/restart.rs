@@ -3,8 +3,8 @@
 //! In: a session whose source left our final block, and the snapshot files. Out: the newest start that is on the chain of
 //! the source. Final blocks cannot leave the ledger that readers have, so the follower ends with
 //! [`crate::FollowError::Restart`], and the program starts the node again.
-//! Without such a start the UTXO set of the source's pruning point is imported, if the program does that. A node that was
-//! off for longer than its sources have history starts again in the same way.
+//! Without such a start the UTXO set of the source's pruning point is imported, if the program does that. A node that
+//! was off for longer than its sources have history starts again in the same way.
 //! A source that is behind is not a reason: its newest block must claim as much work as ours.
 //! Not here: whether another source continues our chain (`sources`).
 

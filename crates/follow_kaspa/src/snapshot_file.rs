@@ -5,8 +5,8 @@
 //! The file needs no checksum: the block's hash covers its header, and the header commits to the set. So a file that
 //! was changed in any bit is refused, but not one that an attacker made as a whole: it is the operator's.
 //! Bounds: a file of any length is read in batches of [`BATCH_UTXOS`], one for each thread that hashes them.
-//! Not here: headers and UTXOs as bytes (`snapshot_fields`), when a file is written (`snapshot_thread`), the file before
-//! the newest one (`snapshot_path`).
+//! Not here: headers and UTXOs as bytes (`snapshot_fields`), when a file is written (`snapshot_thread`), the file
+//! before the newest one (`snapshot_path`).
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -35,7 +35,7 @@ const BUFFER_BYTES: usize = 1 << 18;
 
 /// Loads a chain from a file. It has no history before the block of the file.
 ///
-/// Cost: some 5 µs of CPU time for each UTXO, of which 3 are on all threads of the machine.
+/// Cost: some 5 µs of CPU time for each UTXO, 3 of them on all threads of the machine.
 pub fn load_snapshot(
     path: &Path,
     network: Network,
@@ -49,7 +49,7 @@ pub fn load_snapshot(
     Ok(loader.finish()?)
 }
 
-/// Loads a chain from a file that this process has written, and whose UTXOs it has hashed. They are not hashed again: a
+/// Loads a chain from a file that this process has written and hashed. Its UTXOs are not hashed again: a
 /// digest says whether they are the same.
 pub(crate) fn load_hashed_snapshot(
     path: &Path,

@@ -1,7 +1,7 @@
 //! The product over the first UTXOs of a set that is being received. A later transfer need not hash them again.
 //!
-//! It is in a small file beside that of the UTXOs (`chunk_store`), which a restart reads. A transfer brings these UTXOs
-//! again, and a digest says whether they are the same. So the two files need not belong together.
+//! It is in a small file next to that of the UTXOs (`chunk_store`), which a restart reads. A transfer brings these
+//! UTXOs again, and a digest says whether they are the same. So the two files need not belong together.
 
 use std::fs;
 use std::io;

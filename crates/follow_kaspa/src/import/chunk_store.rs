@@ -1,7 +1,7 @@
 //! The file of a UTXO set that is being received. When it is whole, it is a snapshot file.
 //!
-//! Every transfer of a set begins with its first UTXO. So what a transfer brings is compared with what the file has, and
-//! only new bytes are written. At the first difference the file continues with the new bytes.
+//! Every transfer of a set begins with its first UTXO. So the bytes of a transfer are compared with those of the file,
+//! and only new bytes are written. At the first difference the file continues with the new bytes.
 //! Layout: that of a snapshot file (`snapshot_file`). Until the set is whole, the number of UTXOs is [`UNFINISHED`].
 //! The file is not synced before it is whole: bytes that a power failure damages are a difference.
 

@@ -63,7 +63,7 @@ pub struct ImportConfig {
     pub session: SessionConfig,
     /// The peers, the preferred one first. They are tried one after another.
     pub peers: Vec<PeerConfig>,
-    /// The path of the snapshot file that the import writes. What was received so far is in files beside it.
+    /// The path of the snapshot file that the import writes. An unfinished import has two more files in its directory.
     pub snapshot: PathBuf,
     /// The limits of a peer.
     pub limits: ImportLimits,
@@ -78,8 +78,8 @@ pub struct ImportLimits {
     pub handshake_timeout: Duration,
     /// Time limit of a chunk of UTXOs. Default: 60 s.
     pub chunk_timeout: Duration,
-    /// Time limit of the 99 chunks that follow a request. It bounds the time of the whole set: a peer sends at least 330
-    /// UTXOs a second. Default: 300 s.
+    /// Time limit of the 99 chunks that follow a request. It bounds the time of the whole set: a peer sends at least
+    /// 330 UTXOs a second. Default: 300 s.
     pub window_timeout: Duration,
     /// Bytes of a message. A chunk has 1,000 UTXOs, whose scripts have up to 10,000 bytes. Default: 16 MiB.
     pub message_bytes_max: usize,

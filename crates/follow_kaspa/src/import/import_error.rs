@@ -12,14 +12,14 @@ pub enum ImportError {
     /// The configuration names no source.
     #[error("no source (--source)")]
     NoSource,
-    /// The configuration names no peer, or none of them is asked again.
+    /// The configuration names no peer, or none of them is tried again.
     #[error("no peer is left that may send the UTXO set (--import-peer): {last}")]
     NoPeer {
-        /// Why the last one is not asked again.
+        /// Why the last one is not tried again.
         last: String,
     },
     /// The files of the import cannot be read or written.
-    #[error("the files of the import beside {}", path.display())]
+    #[error("the files of the import of {}", path.display())]
     Io {
         /// The path of the snapshot file.
         path: PathBuf,

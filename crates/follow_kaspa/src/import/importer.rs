@@ -3,8 +3,8 @@
 //! In: sources, which name the pruning point, and peers, which send its set. Out: a chain, and its snapshot file, from
 //! which the next start loads it.
 //! Invariant: nothing is loaded into a ledger before the set has the commitment of its block.
-//! A peer that lies is not asked again. Others are tried one after another, with a pause after each round. The sources are
-//! asked before each transfer, because the pruning point moves: then the transfer starts with the new set.
+//! A peer that lies is not tried again. Others are tried one after another, with a pause after each round. Before each
+//! transfer a source names the pruning point, because it moves: then the transfer starts with the new set.
 //! Not here: a transfer (`transfer`), a connection to a peer (`peer`).
 
 use std::io;
@@ -28,10 +28,10 @@ use crate::hashed_set::HashedSet;
 use crate::snapshot_error::SnapshotError;
 use crate::snapshot_file::{load_hashed_snapshot, load_snapshot};
 
-/// Imports the UTXO set of the pruning point, and starts a chain there. The snapshot file is written. It blocks until that
-/// is done, or until no peer is left; the connections run on `runtime`, and this thread must not belong to it.
+/// Imports the UTXO set of the pruning point, and starts a chain there. The snapshot file is written. It blocks until
+/// that is done, or until no peer is left; the connections run on `runtime`, and this thread must not belong to it.
 ///
-/// Cost: some 6 µs of CPU time for each UTXO, of which 3 are on all threads of the machine.
+/// Cost: some 6 µs of CPU time for each UTXO, 3 of them on all threads of the machine.
 pub fn import_chain(
     runtime: &Handle,
     config: &ImportConfig,
@@ -54,7 +54,7 @@ pub fn import_chain(
 
 /// Removes what an unfinished import has received.
 pub fn remove_import(snapshot: &Path) -> io::Result<()> {
-    ImportPaths::beside(snapshot).remove()
+    ImportPaths::for_snapshot(snapshot).remove()
 }
 
 struct Importer<'a> {
@@ -67,17 +67,17 @@ struct Importer<'a> {
 /// The peers of an import, and the current one.
 struct PeerList<'a> {
     peers: &'a [PeerConfig],
-    /// Of each peer: whether it is not asked again.
+    /// Of each peer: whether it is not tried again.
     refused: Vec<bool>,
     at: usize,
-    /// Whether the current peer is asked a second time, because another one may have lied before it.
+    /// Whether the current peer is tried a second time, because another one may have lied before it.
     is_second_try: bool,
 }
 
 impl Importer<'_> {
     /// Loads the set that an earlier process has received but not loaded.
     fn load_whole_set(&self) -> Result<Option<Chain>, ImportError> {
-        let paths = ImportPaths::beside(&self.config.snapshot);
+        let paths = ImportPaths::for_snapshot(&self.config.snapshot);
         if !is_whole(&paths.set) {
             return Ok(None);
         }
@@ -119,7 +119,7 @@ impl Importer<'_> {
             let current = transfer.insert(current);
             match self.receive_set(current, peer) {
                 Ok(set) => {
-                    let paths = ImportPaths::beside(&self.config.snapshot);
+                    let paths = ImportPaths::for_snapshot(&self.config.snapshot);
                     return self.load_set(&paths, &current.point, &set);
                 }
                 Err(TransferError::Io(error)) => return Err(self.io_error(error)),
@@ -168,7 +168,7 @@ impl Importer<'_> {
         Ok(loaded)
     }
 
-    /// Asks the sources for the pruning point until one of them replies.
+    /// Requests the pruning point from one source after another, until one of them replies.
     fn find_pruning_point(&self) -> PruningPoint {
         let mut backoff = Backoff::new(self.config.sources.len(), &self.config.session);
         loop {
@@ -201,25 +201,26 @@ impl<'a> PeerList<'a> {
         Self { peers, refused: vec![false; peers.len()], at: 0, is_second_try: false }
     }
 
-    /// Returns the peer to ask. `None` if none may be asked.
+    /// Returns the peer to try. `None` if none may be tried.
     fn current(&self) -> Option<&'a PeerConfig> {
         let is_refused = self.refused.get(self.at).copied().unwrap_or(true);
         if is_refused { None } else { self.peers.get(self.at) }
     }
 
-    /// Records that the current peer failed, and moves to the next one that may be asked. Returns whether a pause is due.
+    /// Records that the current peer failed, and moves to the next one that may be tried. Returns whether a pause is
+    /// due.
     fn record_failure(&mut self, error: &PeerError) -> bool {
         self.refused[self.at] = error.is_final();
-        // A peer that disagrees with an earlier one sends its own set next time, the end of which shows who lied.
+        // A peer that disagrees with an earlier one sends its own set next time. The end of that set shows which peer
+        // lied.
         let is_disagreement = matches!(error, PeerError::OtherSet { .. });
         if is_disagreement && !self.is_second_try {
             self.is_second_try = true;
             return false;
         }
         self.is_second_try = false;
-        let after = (1..=self.peers.len()).map(|step| (self.at + step) % self.peers.len());
-        let next = after.into_iter().find(|next| !self.refused[*next]);
-        self.at = next.unwrap_or(self.at);
+        let mut others = (1..=self.peers.len()).map(|step| (self.at + step) % self.peers.len());
+        self.at = others.find(|next| !self.refused[*next]).unwrap_or(self.at);
         true
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! In: the address of the node. Out: encoded chunks, in the order in which they came.
 //! A node sends the set of its pruning point only, from the first UTXO on, in chunks of 1,000. After each 99 chunks it
-//! waits for a request. Meanwhile it announces blocks, pings, and asks for addresses; a node that gets no reply to the
+//! waits for a request. Meanwhile it announces blocks, pings, and requests addresses; a node that gets no reply to the
 //! latter two ends the connection.
-//! Bounds: [`ImportLimits`]. The windows of HTTP/2 bound what a peer sends ahead; messages are not compressed.
+//! Bounds: [`ImportLimits`]. The windows of HTTP/2 bound the bytes that a peer sends ahead; messages are not
+//! compressed.
 //! Not here: the content of a chunk (`chunk`), the choice of a peer (`importer`).
 
 use std::hash::{BuildHasher, RandomState};

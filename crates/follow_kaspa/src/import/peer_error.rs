@@ -150,7 +150,7 @@ impl PeerError {
         }
     }
 
-    /// Whether the peer sent a set that cannot be true, or can never send a set that is. It is not asked again.
+    /// Whether the peer sent a set that cannot be true, or can never send a set that is. It is not tried again.
     pub fn is_final(&self) -> bool {
         matches!(
             self,

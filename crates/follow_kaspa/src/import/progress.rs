@@ -39,7 +39,7 @@ struct ProgressTexts {
 /// The current step of an import.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ImportStep {
-    /// A source is asked for its pruning point.
+    /// A source names its pruning point.
     #[default]
     Start,
     /// A peer sends its set.
@@ -79,7 +79,7 @@ impl ImportProgress {
         self.transfers.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of peers that are not asked again.
+    /// Returns the number of peers that are not tried again.
     pub fn refused_peers(&self) -> u64 {
         self.refused_peers.load(Ordering::Relaxed)
     }
@@ -133,7 +133,7 @@ impl fmt::Display for ImportProgress {
         let utxos = self.utxos();
         match &texts.step {
             ImportStep::Start => {
-                f.write_str("importing: the sources are asked for the pruning point")?
+                f.write_str("importing: the sources are requested to name the pruning point")?
             }
             ImportStep::Transfer { block, peer } => write!(
                 f,
@@ -156,7 +156,7 @@ impl fmt::Display for ImportProgress {
 impl Collector for ImportProgress {
     fn write(&self, out: &mut Exposition) {
         let help = "The import of the pruning point's UTXO set: UTXOs and bytes that the current peer has sent, UTXOs \
-                    that were hashed before, transfers, peers that are not asked again, and seconds.";
+                    that were hashed before, transfers, peers that are not tried again, and seconds.";
         let mut family = out.family("hydrant_kaspa_import", MetricKind::Gauge, help);
         for (part, value) in [
             ("utxos", self.utxos()),

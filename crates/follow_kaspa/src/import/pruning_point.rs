@@ -1,7 +1,7 @@
 //! The pruning point of a source: the block whose UTXO set its network's nodes send.
 //!
-//! In: a source, by wRPC. Out: the block and its header, whose hash was computed here. That the block is on the heaviest
-//! chain is the word of the source.
+//! In: a source, by wRPC. Out: the block and its header, whose hash was computed here. That the block is on the
+//! heaviest chain is the word of the source.
 
 use kaspa::{Block, BlockDagInfo, Hash, Header, Method, ServerInfo};
 

@@ -1,10 +1,10 @@
 //! The transfer of the UTXO set of a pruning point: from a peer into a file, with the product over the set.
 //!
-//! In: the chunks of one peer after another, each from the first UTXO on. Out: a whole set that has the commitment of the
-//! pruning point, or the error of the peer.
+//! In: the chunks of one peer after another, each from the first UTXO on. Out: a whole set that has the commitment of
+//! the pruning point, or the error of the peer.
 //! Shape: UTXOs that the file has are compared and not written; those below the checkpoint are not hashed either.
 //! Others are hashed on all threads, as soon as there are [`HASHED_BYTES`] of them.
-//! Invariant: the file equals what the current peer has sent so far. So a wrong set is the last peer's lie.
+//! Invariant: the file equals the chunks of the current peer so far. So a wrong set is the lie of the last peer.
 //! Bounds: [`HASHED_BYTES`] and a chunk of UTXOs in memory; [`super::ImportLimits::set_bytes_max`] on disk.
 //! Not here: the choice of a peer and of the pruning point (`importer`).
 
@@ -79,8 +79,8 @@ struct Received {
 }
 
 impl ImportPaths {
-    /// Returns the names beside a snapshot file.
-    pub(crate) fn beside(snapshot: &Path) -> Self {
+    /// Returns the names for the import that writes a snapshot file.
+    pub(crate) fn for_snapshot(snapshot: &Path) -> Self {
         let set = add_suffix(snapshot, SET_SUFFIX);
         Self { set, checkpoint: add_suffix(snapshot, CHECKPOINT_SUFFIX) }
     }
@@ -101,7 +101,7 @@ impl ImportPaths {
 impl SetTransfer {
     /// Continues with the files of the pruning point's set, if there are any.
     pub(crate) fn open(config: &ImportConfig, point: PruningPoint) -> io::Result<Self> {
-        let paths = ImportPaths::beside(&config.snapshot);
+        let paths = ImportPaths::for_snapshot(&config.snapshot);
         let store = ChunkStore::open(&paths.set, config.network, &point.block, &point.header)?;
         let checkpoint = Checkpoint::read(&paths.checkpoint, &point.block);
         let checkpoint = checkpoint.filter(|checkpoint| checkpoint.bytes <= store.len());

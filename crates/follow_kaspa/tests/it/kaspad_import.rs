@@ -1,5 +1,5 @@
-//! The import from a real kaspad on simnet. Run by name, with `HYDRANT_KASPAD` as the path of the program: kaspad 2.1.0,
-//! built with its feature `devnet-prealloc`.
+//! The import from a real kaspad on simnet. Run by name, with `HYDRANT_KASPAD` as the path of the program: kaspad
+//! 2.1.0, built with its feature `devnet-prealloc`.
 
 use std::sync::Arc;
 

@@ -108,8 +108,8 @@ impl KaspaConfig {
     }
 
     /// Imports the UTXO set of the pruning point from the first of these peers that sends it, if the ledger's directory
-    /// has no snapshot file. Without a directory ([`NodeConfig::with_ledger`]) nothing is imported. A peer is the address
-    /// of a kaspad's port for other nodes (`HOST[:PORT]`).
+    /// has no snapshot file. Without a directory ([`NodeConfig::with_ledger`]) nothing is imported. A peer is the
+    /// address of a kaspad's port for other nodes (`HOST[:PORT]`).
     ///
     /// # Errors
     ///

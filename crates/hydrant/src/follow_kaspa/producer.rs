@@ -1,5 +1,5 @@
-//! A followed chain of Kaspa as the producer of a node: from its first block, from the snapshot file, or from the UTXO set
-//! of other nodes.
+//! A followed chain of Kaspa as the producer of a node: from its first block, from the snapshot file, or from the UTXO
+//! set of other nodes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,8 +89,8 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Imports the set, and shows the progress on the ports of the node and on standard error. It blocks, for minutes if
-    /// the network is a large one.
+    /// Imports the set, and shows the progress on the ports of the node and on standard error. It blocks, for minutes
+    /// if the network is a large one.
     fn run(self) -> Result<StartedChain> {
         let progress = Arc::new(ImportProgress::default());
         let OpenContext { config: node, runtime, .. } = *self.context;

@@ -1,5 +1,5 @@
-//! The ports of a node of Kaspa while it imports its UTXO set: `/health`, `/ready` and `/metrics` show the progress, and
-//! everything else is refused until the node serves.
+//! The ports of a node of Kaspa while it imports its UTXO set: `/health`, `/ready` and `/metrics` show the progress,
+//! and everything else is refused until the node serves.
 //!
 //! In: the bound ports, which stay open for the servers of the node. Out: 503 with the progress; a WebSocket is closed
 //! with 1013 (try again later).

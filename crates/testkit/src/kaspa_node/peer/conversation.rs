@@ -1,6 +1,6 @@
 //! The conversation of a model peer with one client: the handshake of nodes, and the UTXO set of its pruning point.
 //!
-//! As kaspad it pings, announces a block and asks for addresses after the handshake, and waits for a request after each
+//! As kaspad it pings, announces a block and requests addresses after the handshake, and waits for a request after each
 //! 99 chunks, also if no chunk follows. It sends no UTXO before its ping and its question were answered.
 
 use std::sync::Arc;

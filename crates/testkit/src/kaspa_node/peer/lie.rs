@@ -1,8 +1,8 @@
-//! What a model peer does wrong on request.
+//! Faults of a model peer on request.
 
 use kaspa::Hash;
 
-/// What a model peer does wrong, in all later connections.
+/// A fault of a model peer, in all later connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerLie {
     /// It is of another network.
@@ -11,7 +11,7 @@ pub enum PeerLie {
     ProtocolVersion(u32),
     /// It refuses the connection for a reason.
     Rejection(&'static str),
-    /// It never answers a version.
+    /// It sends nothing in the handshake.
     SilentHandshake,
     /// It sends this many chunks, and then nothing more.
     SilentAfter(usize),
