@@ -8,7 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kaspa::{Hash, Header, Network};
 
@@ -24,7 +24,6 @@ const COMPARED_BYTES: usize = 64 << 10;
 /// The file of a set.
 pub(crate) struct ChunkStore {
     file: File,
-    path: PathBuf,
     /// Bytes before the first UTXO.
     head_len: u64,
     /// Bytes of UTXOs in the file.
@@ -63,7 +62,7 @@ impl ChunkStore {
             file.write_all_at(&head, 0)?;
         }
         let len = file.metadata()?.len().saturating_sub(head_len);
-        Ok(Self { file, path: path.to_owned(), head_len, len, position: 0 })
+        Ok(Self { file, head_len, len, position: 0 })
     }
 
     /// Returns the bytes of UTXOs in the file.
@@ -155,8 +154,10 @@ mod tests {
     }
 
     fn content(store: &ChunkStore) -> Vec<u8> {
-        let bytes = fs::read(&store.path).expect("a file");
-        bytes[store.head_len as usize..].to_vec()
+        let len = store.file.metadata().expect("a file").len() - store.head_len;
+        let mut bytes = vec![0; len as usize];
+        store.file.read_exact_at(&mut bytes, store.head_len).expect("a file");
+        bytes
     }
 
     #[test]
