@@ -53,16 +53,16 @@ pub(crate) struct KaspaFollowerFlags {
     /// Forward requests in JSON to the kaspad at this URL (ws://HOST:PORT) of wRPC in JSON. Can be repeated.
     #[arg(long, value_name = "URL", help_heading = "Chain")]
     pub(crate) json_source: Vec<String>,
-    /// Without kaspa.snapshot in --ledger, import the UTXO set of the pruning point from this kaspad, by its port for
-    /// other nodes. Can be repeated [default port: that of kaspad: 16111 for mainnet].
-    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Ledger")]
-    pub(crate) import_peer: Vec<String>,
     /// Follow this network: mainnet, testnet-NUMBER, simnet or devnet [default: mainnet].
     #[arg(long, value_name = "NETWORK", help_heading = "Chain")]
     pub(crate) network: Option<String>,
     /// Follow reorganizations that remove up to this many chain blocks, at most 1000 [default: 100].
     #[arg(long, value_name = "BLOCKS", help_heading = "Chain")]
     pub(crate) reorg_depth: Option<usize>,
+    /// Without kaspa.snapshot in --ledger, import the UTXO set of the pruning point from this kaspad, by its port for
+    /// other nodes. Can be repeated [default port: that of kaspad: 16111 for mainnet].
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Ledger")]
+    pub(crate) import_peer: Vec<String>,
     /// Write the snapshot file in --ledger at this interval, and when the node ends [default: 600].
     #[arg(long, value_name = "SECONDS", help_heading = "Ledger")]
     pub(crate) snapshot_interval: Option<u64>,
@@ -164,7 +164,7 @@ merge_by_field! {
 }
 merge_by_field! {
     KaspaFollowerFlags {
-        source, json_source, import_peer, network, reorg_depth, snapshot_interval, wrpc_borsh_port, wrpc_json_port,
+        source, json_source, network, reorg_depth, import_peer, snapshot_interval, wrpc_borsh_port, wrpc_json_port,
         allow_unsafe_rpc,
     }
 }
