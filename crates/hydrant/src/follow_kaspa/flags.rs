@@ -164,8 +164,8 @@ merge_by_field! {
 }
 merge_by_field! {
     KaspaFollowerFlags {
-        source, json_source, network, reorg_depth, import_peer, snapshot_interval, wrpc_borsh_port, wrpc_json_port,
-        allow_unsafe_rpc,
+        source, json_source, network, reorg_depth, import_peer, snapshot_interval, wrpc_borsh_port,
+        wrpc_json_port, allow_unsafe_rpc,
     }
 }
 
