@@ -242,7 +242,8 @@ fn own_version(network: Network) -> Version {
 
 #[expect(clippy::disallowed_methods, reason = "a node compares its clock with those of its peers")]
 fn unix_time_ms() -> i64 {
-    let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since_epoch = since_epoch.unwrap_or_default();
     i64::try_from(since_epoch.as_millis()).unwrap_or_default()
 }
 

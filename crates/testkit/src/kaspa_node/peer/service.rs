@@ -65,7 +65,9 @@ impl StreamingService<Bytes> for StreamHandler {
             // It ends with the stream of the client.
             let lies = shared.lies.lock().clone();
             tokio::spawn(Conversation { shared, incoming, outgoing, lies }.run());
-            let messages = poll_fn(move |context| waiting.poll_recv(context).map(|it| it.map(Ok)));
+            let messages = poll_fn(move |context| {
+                waiting.poll_recv(context).map(|it| it.map(Ok::<_, Status>))
+            });
             Ok(tonic::Response::new(Box::pin(messages) as Messages))
         })
     }
