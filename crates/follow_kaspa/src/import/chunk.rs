@@ -241,7 +241,7 @@ mod tests {
             other_script(PeerScript { script: Bytes::new(), version: 65_536 }),
         ];
         for utxo in malformed {
-            let error = refusal(&[utxo.clone()]);
+            let error = refusal(std::slice::from_ref(&utxo));
             assert!(matches!(error, PeerError::MalformedChunk { .. }), "{utxo:?}: {error}");
         }
         let newer = with_entry(|entry| entry.block_daa_score = 8);
