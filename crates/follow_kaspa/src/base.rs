@@ -1,6 +1,7 @@
 //! The start of a chain: the first block of a network, or a snapshot file.
 //!
-//! Not here: the start after a deep reorganization, which chooses between files (`restart`).
+//! Not here: the start from the UTXO set of other nodes (`import`), the start after a deep reorganization, which
+//! chooses between files (`restart`).
 
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use chain_kaspa::{Chain, ChainConfig, ChainLoader};
 use kaspa::Network;
 
 use crate::error::FollowError;
-use crate::snapshot_file::{SnapshotError, load_snapshot};
+use crate::snapshot_error::SnapshotError;
+use crate::snapshot_file::load_snapshot;
 
 /// Starts a chain at the first block of its network. Mainnet's has UTXOs below it and needs a snapshot.
 pub fn start_at_genesis(network: Network, config: ChainConfig) -> Result<Chain, FollowError> {

@@ -70,6 +70,9 @@ pub struct FollowerConfig {
     pub session: SessionConfig,
     /// The file that the UTXO set of the newest final block is written to, if any.
     pub snapshot: Option<SnapshotConfig>,
+    /// Whether the program imports a UTXO set ([`crate::import_chain`]) at a start without a snapshot file. Then a
+    /// chain that no source continues starts again at the pruning point.
+    pub imports: bool,
 }
 
 /// The limits of a connection.
@@ -132,6 +135,7 @@ impl FollowerConfig {
             connection: ConnectionConfig::default(),
             session: SessionConfig::default(),
             snapshot: None,
+            imports: false,
         }
     }
 }

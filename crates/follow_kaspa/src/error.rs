@@ -8,7 +8,7 @@ use kaspa::{Hash, Network};
 use query::LedgerError;
 
 use crate::restart_point::RestartBase;
-use crate::snapshot_file::SnapshotError;
+use crate::snapshot_error::SnapshotError;
 
 /// Why a follower could not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,8 @@ pub enum FollowError {
     },
     /// The first block of a network cannot be the start, because UTXOs are below it.
     #[error(
-        "{network} cannot be followed from its first block, which has UTXOs below it; fix: start from a snapshot file"
+        "{network} cannot be followed from its first block, which has UTXOs below it; fix: import the UTXO set of the \
+         pruning point (--import-peer), or start from a snapshot file"
     )]
     NeedsSnapshot {
         /// The network.

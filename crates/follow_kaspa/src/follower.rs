@@ -13,6 +13,7 @@ use crate::error::FollowError;
 use crate::event::EventSink;
 use crate::json_relay::JsonRelay;
 use crate::restart::prepare_restart;
+use crate::restart_point::RestartOptions;
 use crate::session::SessionContext;
 use crate::snapshot_thread::SnapshotThread;
 use crate::sources::Sources;
@@ -69,8 +70,15 @@ impl Follower {
     /// go to `sinks`. The runtime needs more than one thread, or [`FollowHandle::stop`] waits forever.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
         let Self { config, chain, reader, status, queue } = self;
-        let FollowerConfig { network, sources, json_sources, connection, session, snapshot } =
-            config;
+        let FollowerConfig {
+            network,
+            sources,
+            json_sources,
+            connection,
+            session,
+            snapshot,
+            imports,
+        } = config;
         let snapshot_path = snapshot.as_ref().map(|snapshot| snapshot.path.clone());
         let snapshot = snapshot.map(|snapshot| {
             SnapshotThread::start(snapshot, network, reader.clone(), Arc::clone(&status))
@@ -110,8 +118,8 @@ impl Follower {
             };
             tasks.spawn(checks.run());
         }
-        let snapshot_file = snapshot_path.clone();
-        tasks.spawn(Sources { sources, connection, context, snapshot_file }.run());
+        let restart = RestartOptions { snapshot: snapshot_path.clone(), imports };
+        tasks.spawn(Sources { sources, connection, context, restart }.run());
         Ok(FollowHandle { thread, tasks, snapshot, snapshot_path })
     }
 }

@@ -14,11 +14,11 @@ use http_client::describe_error;
 use kaspa::{Encoding, Event, JsonServerMessage, Network, Notification};
 use tokio::time::timeout;
 
+use crate::backoff::Backoff;
 use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
 use crate::session::relayed_scopes;
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
-use crate::sources::Backoff;
 use crate::writer_queue::{WriterHandle, WriterMessage};
 
 /// Time without a message after which the source is pinged.

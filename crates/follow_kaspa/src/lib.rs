@@ -1,6 +1,7 @@
 //! Follows a kaspad: from its wRPC in Borsh to a ledger that servers read. Forwards the calls of clients to it.
 //!
-//! Shape: [`start_chain`] opens the chain of a network, at its first block or from a snapshot file. [`Follower`] runs
+//! Shape: [`start_chain`] opens the chain of a network, at its first block or from a snapshot file. [`import_chain`]
+//! starts it from the UTXO set of the pruning point, which other nodes send. [`Follower`] runs
 //! two parts: a task that has a session with one source after another (`sources`, `session`), and a thread that is the
 //! chain's one writer (`writer`). A third thread writes the snapshot file. [`Forwarder`] sends calls of clients to the
 //! same upstreams, over connections of its own.
@@ -13,6 +14,7 @@
 
 mod agreement;
 mod agreement_checks;
+mod backoff;
 mod base;
 mod chain_pages;
 mod config;
@@ -21,11 +23,15 @@ mod error;
 mod event;
 mod follower;
 mod forwarding;
+mod hashed_set;
+mod import;
 mod json_relay;
 mod merge_set;
 mod restart;
 mod restart_point;
 mod session;
+mod snapshot_error;
+mod snapshot_fields;
 mod snapshot_file;
 mod snapshot_path;
 mod snapshot_thread;
@@ -34,6 +40,7 @@ mod source_error;
 mod sources;
 mod spent_outputs;
 mod status;
+mod utxo_hashing;
 mod writer;
 mod writer_queue;
 
@@ -44,7 +51,12 @@ pub use error::FollowError;
 pub use event::EventSink;
 pub use follower::{FollowHandle, Follower};
 pub use forwarding::{CallLimits, ForwardError, Forwarder, ForwarderConfig};
+pub use import::{
+    ImportConfig, ImportError, ImportLimits, ImportProgress, PeerConfig, PeerError, import_chain,
+    remove_import,
+};
 pub use restart_point::RestartBase;
-pub use snapshot_file::{SnapshotError, load_snapshot};
+pub use snapshot_error::SnapshotError;
+pub use snapshot_file::load_snapshot;
 pub use source_error::SourceError;
 pub use status::{FollowStatus, Mismatch};

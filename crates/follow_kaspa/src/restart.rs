@@ -3,6 +3,8 @@
 //! In: a session whose source left our final block, and the snapshot files. Out: the newest start that is on the chain of
 //! the source. Final blocks cannot leave the ledger that readers have, so the follower ends with
 //! [`crate::FollowError::Restart`], and the program starts the node again.
+//! Without such a start the UTXO set of the source's pruning point is imported, if the program does that. A node that
+//! was off for longer than its sources have history starts again in the same way.
 //! A source that is behind is not a reason: its newest block must claim as much work as ours.
 //! Not here: whether another source continues our chain (`sources`).
 
@@ -10,13 +12,14 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use kaspa::{Method, Network, decode_borsh_sink};
+use kaspa::{BlockDagInfo, Hash, Method, Network, decode_borsh_sink};
 use tokio::task::spawn_blocking;
 
 use crate::chain_pages::count_blocks_off_chain;
-use crate::restart_point::{RestartBase, RestartPoint};
+use crate::restart_point::{RestartBase, RestartOptions, RestartPoint};
 use crate::session::Session;
-use crate::snapshot_file::{SnapshotError, read_block_hash};
+use crate::snapshot_error::SnapshotError;
+use crate::snapshot_file::read_block_hash;
 use crate::snapshot_path::{add_suffix, find_previous_path, is_missing};
 use crate::source_error::SourceError;
 
@@ -29,7 +32,7 @@ impl Session<'_> {
     /// Errors: among others that the chain of the source has less work than ours.
     pub(crate) async fn find_restart_point(
         &mut self,
-        snapshot: Option<&Path>,
+        options: &RestartOptions,
     ) -> Result<Option<RestartPoint>, SourceError> {
         let method = Method::GetSink;
         let encode = |id| method.encode_borsh_request(id);
@@ -38,7 +41,7 @@ impl Session<'_> {
         let sink = self.context.reader.status().sink.hash;
         self.check_fork_weight(sink, Some(&newest)).await?;
         let network = self.context.network;
-        let snapshot = snapshot.map(Path::to_owned);
+        let snapshot = options.snapshot.clone();
         let list = move || list_candidates(network, snapshot.as_deref());
         let candidates = spawn_blocking(list).await.map_err(|_| SourceError::WriterEnded)?;
         for candidate in candidates {
@@ -47,7 +50,18 @@ impl Session<'_> {
                 return Ok(Some(candidate));
             }
         }
-        Ok(None)
+        if !options.imports {
+            return Ok(None);
+        }
+        let block = self.request_pruning_point().await?;
+        Ok(Some(RestartPoint { block, base: RestartBase::Import }))
+    }
+
+    async fn request_pruning_point(&mut self) -> Result<Hash, SourceError> {
+        let method = Method::GetBlockDagInfo;
+        let encode = |id| method.encode_borsh_request(id);
+        let structure = self.connection.call_or_fail(method, encode).await?;
+        Ok(BlockDagInfo::decode_borsh(&structure)?.pruning_point)
     }
 }
 
@@ -78,10 +92,12 @@ pub(crate) fn prepare_restart(path: &Path, base: RestartBase) -> io::Result<()> 
     match base {
         RestartBase::Snapshot => Ok(()),
         RestartBase::PreviousSnapshot => move_file(&find_previous_path(path), path),
-        RestartBase::Genesis => match move_file(path, &add_suffix(path, REVERTED_SUFFIX)) {
-            Err(error) if is_missing(&error) => Ok(()),
-            moved => moved,
-        },
+        RestartBase::Genesis | RestartBase::Import => {
+            match move_file(path, &add_suffix(path, REVERTED_SUFFIX)) {
+                Err(error) if is_missing(&error) => Ok(()),
+                moved => moved,
+            }
+        }
     }
 }
 
@@ -107,8 +123,8 @@ mod tests {
         prepare_restart(&path, RestartBase::PreviousSnapshot).expect("it is there");
         assert_eq!(read(&path).as_deref(), Some("before"));
         assert_eq!(read(&find_previous_path(&path)), None);
-        for _ in 0..2 {
-            prepare_restart(&path, RestartBase::Genesis).expect("a missing file is no error");
+        for base in [RestartBase::Genesis, RestartBase::Import] {
+            prepare_restart(&path, base).expect("a missing file is no error");
             assert_eq!(read(&path), None);
         }
         assert_eq!(read(&add_suffix(&path, REVERTED_SUFFIX)).as_deref(), Some("before"));

@@ -2,6 +2,8 @@
 //!
 //! Not here: how it is found (`restart`).
 
+use std::path::PathBuf;
+
 use kaspa::Hash;
 
 /// The start of a chain that was reorganized below its final block.
@@ -13,6 +15,17 @@ pub enum RestartBase {
     PreviousSnapshot,
     /// The first block of the network.
     Genesis,
+    /// The pruning point of a source, whose UTXO set is imported.
+    Import,
+}
+
+/// The starts that a program has, besides the first block of the network.
+#[derive(Clone, Debug)]
+pub(crate) struct RestartOptions {
+    /// The path of the snapshot file.
+    pub(crate) snapshot: Option<PathBuf>,
+    /// Whether a start without a snapshot file imports a UTXO set.
+    pub(crate) imports: bool,
 }
 
 /// A block that is on the chain of a source, and that a chain can start from.

@@ -4,84 +4,38 @@
 //! block; its header; the number of UTXOs; the UTXOs, in no order; [`END`].
 //! The file needs no checksum: the block's hash covers its header, and the header commits to the set. So a file that
 //! was changed in any bit is refused, but not one that an attacker made as a whole: it is the operator's.
-//! Bounds: a file of any length is read in batches of [`BATCH_UTXOS`].
-//! Not here: when a file is written (`snapshot_thread`), the file before the newest one (`snapshot_path`).
+//! Bounds: a file of any length is read in batches of [`BATCH_UTXOS`], one for each thread that hashes them.
+//! Not here: headers and UTXOs as bytes (`snapshot_fields`), when a file is written (`snapshot_thread`), the file
+//! before the newest one (`snapshot_path`).
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use chain_kaspa::{Chain, ChainConfig, ChainLoader, LoadError, View, all_utxos};
-use kaspa::{
-    BlueWork, Hash, Header, Network, Outpoint, ParentLevels, Parents, ScriptPublicKey, UtxoEntry,
-};
+use chain_kaspa::{Chain, ChainConfig, ChainLoader, View, all_utxos};
+use kaspa::{Hash, Header, Network};
+use muhash::MuHash;
 
+use crate::hashed_set::{DigestReader, HashedSet};
+use crate::snapshot_error::SnapshotError;
+use crate::snapshot_fields::{FieldReader, write_header, write_utxo};
 use crate::snapshot_path::{add_suffix, is_missing, retain_previous};
+use crate::utxo_hashing::{Utxo, count_threads, hash_batches};
 
 /// The first bytes of a file, with the version of the layout.
 const MAGIC: [u8; 8] = *b"HYKASPA1";
 /// The last bytes of a file.
-const END: [u8; 4] = *b"DONE";
+pub(crate) const END: [u8; 4] = *b"DONE";
 /// UTXOs that are loaded at once, and that are written before it is checked whether the node stops.
 const BATCH_UTXOS: usize = 4_096;
-/// Bytes of a script, as in kaspad.
-const SCRIPT_BYTES_MAX: u32 = 10_000;
-/// Parents on one level.
-const PARENTS_MAX: u32 = 2_048;
 /// Suffix of the name under which a file is written first.
 const UNFINISHED_SUFFIX: &str = ".new";
 /// Bytes of the buffers.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// The bits of a UTXO's flags.
-mod flag {
-    pub(super) const COINBASE: u8 = 1;
-    pub(super) const COVENANT: u8 = 2;
-}
-
-/// Why a snapshot file is refused.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SnapshotError {
-    /// There is no such file.
-    #[error("there is no such file")]
-    Missing,
-    /// The file cannot be read, or is cut.
-    #[error("the file cannot be read to its end")]
-    Io(#[from] io::Error),
-    /// The file is not a snapshot of this version.
-    #[error("it is not a snapshot of this version of Hydrant")]
-    NotASnapshot,
-    /// The file is of another network.
-    #[error("it is of the network {found:?}, and {network} is followed (--network)")]
-    OtherNetwork {
-        /// The name in the file.
-        found: String,
-        /// The network that is followed.
-        network: Network,
-    },
-    /// A field has a value that none is written with.
-    #[error("{field} is damaged")]
-    Damaged {
-        /// The name of the field.
-        field: &'static str,
-    },
-    /// The header does not have the hash that the file says.
-    #[error("the header has the hash {computed}, and the file is of block {block}")]
-    WrongHash {
-        /// The hash in the file.
-        block: Hash,
-        /// The hash of the header.
-        computed: Hash,
-    },
-    /// The UTXO set is not the one to which the block commits, or does not fit into the ledger.
-    #[error("the UTXO set is refused")]
-    Load(#[from] LoadError),
-}
-
 /// Loads a chain from a file. It has no history before the block of the file.
 ///
-/// Cost: some 5 µs for each UTXO.
+/// Cost: some 5 µs of CPU time for each UTXO, 3 of them on all threads of the machine.
 pub fn load_snapshot(
     path: &Path,
     network: Network,
@@ -89,24 +43,67 @@ pub fn load_snapshot(
 ) -> Result<Chain, SnapshotError> {
     let OpenSnapshot { mut reader, header, .. } = open_snapshot(path, network)?;
     let mut loader = ChainLoader::new(config, header);
-    let mut utxos_left = reader.u64()?;
-    let mut batch = Vec::with_capacity(BATCH_UTXOS);
-    while utxos_left > 0 {
-        batch.clear();
-        let batch_len = utxos_left.min(BATCH_UTXOS as u64);
-        for _ in 0..batch_len {
-            batch.push(reader.utxo()?);
-        }
-        loader.insert(&batch)?;
-        utxos_left -= batch_len;
+    let utxos = reader.u64()?;
+    load_utxos(&mut reader, utxos, &mut loader, hash_batches)?;
+    read_end(&mut reader)?;
+    Ok(loader.finish()?)
+}
+
+/// Loads a chain from a file that this process has written and hashed. Its UTXOs are not hashed again: a
+/// digest says whether they are the same.
+pub(crate) fn load_hashed_snapshot(
+    path: &Path,
+    network: Network,
+    config: ChainConfig,
+    hashed: &HashedSet,
+) -> Result<Chain, SnapshotError> {
+    let OpenSnapshot { mut reader, header, .. } = open_snapshot(path, network)?;
+    let mut loader = ChainLoader::new(config, header);
+    let utxos = reader.u64()?;
+    let mut reader = FieldReader { source: DigestReader::new(reader.source) };
+    load_utxos(&mut reader, utxos, &mut loader, |_| MuHash::EMPTY)?;
+    let (source, digest) = reader.source.finish();
+    if digest != hashed.digest {
+        return Err(SnapshotError::Damaged { field: "the UTXO set" });
     }
+    read_end(&mut FieldReader { source })?;
+    loader.insert_hashed(&[], &hashed.product)?;
+    Ok(loader.finish()?)
+}
+
+/// Reads UTXOs into a chain. `hash` returns the product over the UTXOs of some batches.
+fn load_utxos<R: Read>(
+    reader: &mut FieldReader<R>,
+    utxos: u64,
+    loader: &mut ChainLoader,
+    hash: impl Fn(&[Vec<Utxo>]) -> MuHash,
+) -> Result<(), SnapshotError> {
+    let threads = count_threads();
+    let mut utxos_left = utxos;
+    while utxos_left > 0 {
+        let mut batches = Vec::with_capacity(threads);
+        while batches.len() < threads && utxos_left > 0 {
+            let batch_len = utxos_left.min(BATCH_UTXOS as u64);
+            let batch = (0..batch_len).map(|_| reader.utxo());
+            batches.push(batch.collect::<Result<Vec<Utxo>, _>>()?);
+            utxos_left -= batch_len;
+        }
+        loader.insert_hashed(&[], &hash(&batches))?;
+        for batch in &batches {
+            loader.insert_hashed(batch, &MuHash::EMPTY)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_end<R: Read>(reader: &mut FieldReader<R>) -> Result<(), SnapshotError> {
     if reader.array()? != END {
         return Err(SnapshotError::Damaged { field: "the end" });
     }
     if reader.source.read(&mut [0])? != 0 {
         return Err(SnapshotError::Damaged { field: "the length" });
     }
-    Ok(loader.finish()?)
+    Ok(())
 }
 
 /// Returns the hash of the block of a file, without its UTXO set, which is not checked.
@@ -167,13 +164,7 @@ fn write_file(
 ) -> io::Result<File> {
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
     let info = view.meta();
-    let name = network.to_string();
-    out.write_all(&MAGIC)?;
-    // The longest name has 18 bytes.
-    out.write_all(&[name.len() as u8])?;
-    out.write_all(name.as_bytes())?;
-    out.write_all(&info.hash.0)?;
-    write_header(&mut out, &info.header)?;
+    write_head(&mut out, network, &info.hash, &info.header)?;
     out.write_all(&info.supply.utxos.to_le_bytes())?;
     let mut count: u64 = 0;
     for (outpoint, entry) in all_utxos(view) {
@@ -191,43 +182,20 @@ fn write_file(
     out.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
-fn write_header(out: &mut impl Write, header: &Header) -> io::Result<()> {
-    out.write_all(&header.version.to_le_bytes())?;
-    let runs = header.parents.runs();
-    // There are at most 255 levels.
-    out.write_all(&[runs.len() as u8])?;
-    for run in runs {
-        out.write_all(&[run.cumulative_level])?;
-        out.write_all(&(run.parents.len() as u32).to_le_bytes())?;
-        for parent in &run.parents {
-            out.write_all(&parent.0)?;
-        }
-    }
-    out.write_all(&header.hash_merkle_root.0)?;
-    out.write_all(&header.accepted_id_merkle_root.0)?;
-    out.write_all(&header.utxo_commitment.0)?;
-    out.write_all(&header.timestamp_ms.to_le_bytes())?;
-    out.write_all(&header.bits.to_le_bytes())?;
-    out.write_all(&header.nonce.to_le_bytes())?;
-    out.write_all(&header.daa_score.to_le_bytes())?;
-    out.write_all(&header.blue_work.0)?;
-    out.write_all(&header.blue_score.to_le_bytes())?;
-    out.write_all(&header.pruning_point.0)
-}
-
-fn write_utxo(out: &mut impl Write, outpoint: &Outpoint, entry: &UtxoEntry) -> io::Result<()> {
-    let covenant = if entry.covenant_id.is_some() { flag::COVENANT } else { 0 };
-    let coinbase = if entry.is_coinbase { flag::COINBASE } else { 0 };
-    let script = &entry.script_public_key;
-    out.write_all(&outpoint.transaction_id.0)?;
-    out.write_all(&outpoint.index.to_le_bytes())?;
-    out.write_all(&entry.amount.to_le_bytes())?;
-    out.write_all(&entry.block_daa_score.to_le_bytes())?;
-    out.write_all(&[coinbase | covenant])?;
-    out.write_all(&script.version.to_le_bytes())?;
-    out.write_all(&(script.script.len() as u32).to_le_bytes())?;
-    out.write_all(&script.script)?;
-    entry.covenant_id.iter().try_for_each(|covenant_id| out.write_all(&covenant_id.0))
+/// Writes everything before the number of UTXOs.
+pub(crate) fn write_head(
+    out: &mut impl Write,
+    network: Network,
+    block: &Hash,
+    header: &Header,
+) -> io::Result<()> {
+    let name = network.to_string();
+    out.write_all(&MAGIC)?;
+    // The longest name has 18 bytes.
+    out.write_all(&[name.len() as u8])?;
+    out.write_all(name.as_bytes())?;
+    out.write_all(&block.0)?;
+    write_header(out, header)
 }
 
 /// A file whose header was read and checked. Its UTXOs follow.
@@ -237,107 +205,10 @@ struct OpenSnapshot {
     header: Header,
 }
 
-/// Reads the fields of a file.
-struct FieldReader<R> {
-    source: R,
-}
-
-impl<R: Read> FieldReader<R> {
-    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        let mut bytes = [0; N];
-        self.source.read_exact(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    /// Reads bytes of a length that was checked.
-    fn bytes(&mut self, len: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; len];
-        self.source.read_exact(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn u8(&mut self) -> io::Result<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn u16(&mut self) -> io::Result<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> io::Result<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> io::Result<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn hash(&mut self) -> io::Result<Hash> {
-        self.array().map(Hash)
-    }
-
-    /// Reads a length up to a limit.
-    fn len(&mut self, max: u32, field: &'static str) -> Result<usize, SnapshotError> {
-        let len = self.u32()?;
-        if len > max { Err(SnapshotError::Damaged { field }) } else { Ok(len as usize) }
-    }
-
-    fn header(&mut self) -> Result<Header, SnapshotError> {
-        Ok(Header {
-            version: self.u16()?,
-            parents: self.parents()?,
-            hash_merkle_root: self.hash()?,
-            accepted_id_merkle_root: self.hash()?,
-            utxo_commitment: self.hash()?,
-            timestamp_ms: self.u64()?,
-            bits: self.u32()?,
-            nonce: self.u64()?,
-            daa_score: self.u64()?,
-            blue_work: BlueWork(self.array()?),
-            blue_score: self.u64()?,
-            pruning_point: self.hash()?,
-        })
-    }
-
-    fn parents(&mut self) -> Result<Parents, SnapshotError> {
-        let field = "the parents of the block";
-        let mut runs = Vec::new();
-        for _ in 0..self.u8()? {
-            let cumulative_level = self.u8()?;
-            let parents = self.len(PARENTS_MAX, field)?;
-            let parents = (0..parents).map(|_| self.hash()).collect::<io::Result<_>>()?;
-            runs.push(ParentLevels { cumulative_level, parents });
-        }
-        Parents::new(runs).map_err(|_| SnapshotError::Damaged { field })
-    }
-
-    fn utxo(&mut self) -> Result<(Outpoint, UtxoEntry), SnapshotError> {
-        let outpoint = Outpoint { transaction_id: self.hash()?, index: self.u32()? };
-        let amount = self.u64()?;
-        let block_daa_score = self.u64()?;
-        let flags = self.u8()?;
-        if flags & !(flag::COINBASE | flag::COVENANT) != 0 {
-            return Err(SnapshotError::Damaged { field: "the flags of a UTXO" });
-        }
-        let version = self.u16()?;
-        let script_len = self.len(SCRIPT_BYTES_MAX, "the length of a script")?;
-        let script = self.bytes(script_len)?.into();
-        let has_covenant = flags & flag::COVENANT != 0;
-        let entry = UtxoEntry {
-            amount,
-            script_public_key: ScriptPublicKey { version, script },
-            block_daa_score,
-            is_coinbase: flags & flag::COINBASE != 0,
-            covenant_id: has_covenant.then(|| self.hash()).transpose()?,
-        };
-        Ok((outpoint, entry))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use chain_kaspa::hash_utxos;
-    use kaspa::AddressPayload;
+    use kaspa::{AddressPayload, Outpoint, ScriptPublicKey, UtxoEntry};
     use ledger::Commitment;
 
     use super::*;

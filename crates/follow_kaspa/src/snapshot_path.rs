@@ -24,6 +24,14 @@ pub(crate) fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
+/// Removes a file. A missing one is not an error.
+pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if is_missing(&error) => Ok(()),
+        removed => removed,
+    }
+}
+
 /// Gives the newest file a second name, under which it exists after it is replaced. A file system without hard links has
 /// only the newest file.
 pub(crate) fn retain_previous(path: &Path) {

@@ -5,14 +5,12 @@
 //! continues our chain, and one of them has a start of it, the follower ends and starts again (`restart`).
 //! Not here: the content of a session (`session`).
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use http_client::describe_error;
 
-use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
+use crate::backoff::Backoff;
+use crate::config::{ConnectionConfig, SourceConfig};
 use crate::connection::Connection;
-use crate::restart_point::RestartPoint;
+use crate::restart_point::{RestartOptions, RestartPoint};
 use crate::session::{Session, SessionContext};
 use crate::source_error::SourceError;
 use crate::writer_queue::WriterMessage;
@@ -22,49 +20,13 @@ pub(crate) struct Sources {
     pub(crate) sources: Vec<SourceConfig>,
     pub(crate) connection: ConnectionConfig,
     pub(crate) context: SessionContext,
-    /// The path of the snapshot file.
-    pub(crate) snapshot_file: Option<PathBuf>,
+    pub(crate) restart: RestartOptions,
 }
 
 struct SessionEnd {
     error: SourceError,
     /// A start that is on the chain of the source, if its chain is another one than ours.
     restart_point: Option<RestartPoint>,
-}
-
-/// The pauses between sessions.
-pub(crate) struct Backoff {
-    sources: u32,
-    delay_min: Duration,
-    delay_max: Duration,
-    /// Sessions without success since the last one with success.
-    failures: u32,
-}
-
-impl Backoff {
-    pub(crate) fn new(sources: usize, config: &SessionConfig) -> Self {
-        Self {
-            sources: u32::try_from(sources).unwrap_or(u32::MAX).max(1),
-            delay_min: config.reconnect_delay_min,
-            delay_max: config.reconnect_delay_max,
-            failures: 0,
-        }
-    }
-
-    /// Records the end of a session. Returns the pause before the next one.
-    pub(crate) fn record(&mut self, is_success: bool) -> Duration {
-        if is_success {
-            self.failures = 0;
-            return self.delay_min.min(self.delay_max);
-        }
-        self.failures = self.failures.saturating_add(1);
-        if !self.failures.is_multiple_of(self.sources) {
-            return Duration::ZERO;
-        }
-        let rounds = self.failures / self.sources;
-        let factor = 1_u32 << rounds.saturating_sub(1).min(16);
-        self.delay_min.saturating_mul(factor).min(self.delay_max)
-    }
 }
 
 impl Sources {
@@ -130,7 +92,7 @@ impl Sources {
         if !error.is_halt() {
             return SessionEnd { error, restart_point: None };
         }
-        let found = session.find_restart_point(self.snapshot_file.as_deref()).await;
+        let found = session.find_restart_point(&self.restart).await;
         let restart_point = found.unwrap_or_else(|error| {
             let server = source.server();
             tracing::warn!(%server, "the chain does not start again: {}", describe_error(&error));
@@ -152,38 +114,4 @@ impl Sources {
 /// Returns why no session with a source like this one continues our chain, if that is so.
 fn describe_halt(error: &SourceError) -> Option<String> {
     error.is_halt().then(|| error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn backoff(sources: usize) -> Backoff {
-        let config = SessionConfig {
-            reconnect_delay_min: Duration::from_millis(100),
-            reconnect_delay_max: Duration::from_millis(700),
-            ..SessionConfig::default()
-        };
-        Backoff::new(sources, &config)
-    }
-
-    fn delays(backoff: &mut Backoff, count: usize) -> Vec<u128> {
-        (0..count).map(|_| backoff.record(false).as_millis()).collect()
-    }
-
-    #[test]
-    fn the_pause_doubles_up_to_its_limit_after_each_round() {
-        assert_eq!(delays(&mut backoff(1), 5), [100, 200, 400, 700, 700]);
-        assert_eq!(delays(&mut backoff(2), 6), [0, 100, 0, 200, 0, 400]);
-        let mut long = backoff(1);
-        assert_eq!(delays(&mut long, 100).last(), Some(&700));
-    }
-
-    #[test]
-    fn a_success_starts_again_with_the_shortest_pause() {
-        let mut backoff = backoff(1);
-        delays(&mut backoff, 4);
-        assert_eq!(backoff.record(true).as_millis(), 100);
-        assert_eq!(delays(&mut backoff, 2), [100, 200]);
-    }
 }

@@ -19,11 +19,12 @@ use crate::world::{Utxos, World, chain_config, config};
 
 const SKIPPED: &str = "HYDRANT_KASPAD names no program";
 
-/// A kaspad with an empty simnet. It ends with the value.
-struct Kaspad {
+/// A kaspad with a simnet of its own. It ends with the value.
+pub(crate) struct Kaspad {
     child: Child,
     _dir: TempDir,
     borsh: SocketAddr,
+    p2p: SocketAddr,
     client: WrpcClient,
 }
 
@@ -41,22 +42,29 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("it is bound")
 }
 
-fn address(key: u8) -> KaspaAddress {
+pub(crate) fn address(key: u8) -> KaspaAddress {
     KaspaAddress { prefix: Prefix::Simnet, payload: AddressPayload::PublicKey([key; 32]) }
 }
 
 impl Kaspad {
     async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts with further arguments.
+    pub(crate) async fn start_with(args: &[&str]) -> Self {
         let program = PathBuf::from(std::env::var_os("HYDRANT_KASPAD").expect(SKIPPED));
         let dir = tempfile::tempdir().expect("a directory");
         let borsh = free_address();
+        let p2p = free_address();
         let child = Command::new(program)
             .args(["--simnet", "--utxoindex", "--unsaferpc", "--enable-unsynced-mining"])
             .args(["--disable-upnp", "--nodnsseed", "--outpeers=0", "--nologfiles", "--yes"])
             .arg(format!("--appdir={}", dir.path().display()))
-            .arg(format!("--listen={}", free_address()))
+            .arg(format!("--listen={p2p}"))
             .arg(format!("--rpclisten={}", free_address()))
             .arg(format!("--rpclisten-borsh={borsh}"))
+            .args(args)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -64,10 +72,19 @@ impl Kaspad {
         let listens = || std::net::TcpStream::connect(borsh).is_ok();
         eventually(listens, || "kaspad does not listen".to_owned()).await;
         let client = WrpcClient::connect(borsh).await;
-        Self { child, _dir: dir, borsh, client }
+        Self { child, _dir: dir, borsh, p2p, client }
     }
 
-    async fn call(&mut self, request: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn source(&self) -> SourceConfig {
+        SourceConfig::new(format!("ws://{}", self.borsh))
+    }
+
+    /// Returns the address of its port for other nodes.
+    pub(crate) fn p2p(&self) -> SocketAddr {
+        self.p2p
+    }
+
+    pub(crate) async fn call(&mut self, request: Vec<u8>) -> Vec<u8> {
         self.client.send_binary(request).await;
         let reply = self.client.read_binary().await;
         match BorshServerMessage::parse(&reply) {
@@ -98,7 +115,7 @@ impl Kaspad {
     }
 
     /// Mines blocks. Every third one has a sibling.
-    async fn mine(&mut self, count: u8) {
+    pub(crate) async fn mine(&mut self, count: u8) {
         for nth in 0..count {
             let block = self.template(1 + nth % 3).await;
             let sibling = if nth % 3 == 0 { Some(self.template(5).await) } else { None };
@@ -127,7 +144,7 @@ impl Kaspad {
         CoinSupply::decode_borsh(&structure).expect("a supply")
     }
 
-    async fn assert_followed(&mut self, world: &World) {
+    pub(crate) async fn assert_followed(&mut self, world: &World) {
         let sink = self.sink().await;
         let is_followed = || {
             let chain = world.status.chain();
@@ -150,7 +167,7 @@ async fn a_real_kaspad_is_followed() {
     let mut kaspad = Kaspad::start().await;
     // The last block has a sibling: a quiet chain with two tips becomes exact without another block.
     kaspad.mine(40).await;
-    let source = SourceConfig::new(format!("ws://{}", kaspad.borsh));
+    let source = kaspad.source();
     let world = World::start(config(vec![source.clone()]), chain_config());
     kaspad.assert_followed(&world).await;
     for _ in 0..5 {

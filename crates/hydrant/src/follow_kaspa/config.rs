@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::follow_kaspa::{FollowError, SnapshotConfig, SourceConfig};
+use ::follow_kaspa::{FollowError, ImportConfig, PeerConfig, SnapshotConfig, SourceConfig};
 use anyhow::{Context, Result, bail, ensure};
 use chain_kaspa::{ChainConfig, DEPTH_DEFAULT};
 use kaspa::Network;
@@ -20,6 +20,8 @@ use crate::node::{Merge, NodeConfig, NodeError, ProducerDefaults};
 const SNAPSHOT_FILE: &str = "kaspa.snapshot";
 /// The form of a source's URL, for refusals.
 const SOURCE_FORM: &str = "the form is ws[s]://HOST:PORT";
+/// The form of a peer's address, for refusals.
+const PEER_FORM: &str = "the form is HOST[:PORT]";
 /// Time that a start from the file may have to catch up with.
 const SNAPSHOT_INTERVAL_DEFAULT: Duration = Duration::from_secs(600);
 
@@ -36,6 +38,8 @@ pub struct KaspaConfig {
     pub(crate) sources: Vec<SourceConfig>,
     /// The sources that answer requests in JSON.
     pub(crate) json_sources: Vec<SourceConfig>,
+    /// The peers that send the UTXO set of the pruning point, if there is no snapshot file.
+    pub(crate) import_peers: Vec<PeerConfig>,
     /// Chain blocks that a reorganization may remove.
     pub(crate) reorg_depth: usize,
     pub(crate) snapshot_interval: Duration,
@@ -67,6 +71,10 @@ impl KaspaSettings {
             rpc: flags.listen.rpc_port,
         };
         let chain = KaspaConfig::from_flags(&flags.follower)?;
+        ensure!(
+            chain.import_peers.is_empty() || node.ledger_dir.is_some(),
+            "--import-peer requires --ledger"
+        );
         node.check_kaspa_ports(chain.network)?;
         Ok(Self { node, chain })
     }
@@ -99,6 +107,19 @@ impl KaspaConfig {
         Ok(Self { json_sources, ..self })
     }
 
+    /// Imports the UTXO set of the pruning point from the first of these peers that sends it, if the ledger's directory
+    /// has no snapshot file. Without a directory ([`NodeConfig::with_ledger`]) nothing is imported. A peer is the
+    /// address of a kaspad's port for other nodes (`HOST[:PORT]`).
+    ///
+    /// # Errors
+    ///
+    /// An address is not valid.
+    pub fn with_import_peers(self, addresses: &[&str]) -> Result<Self, NodeError> {
+        let addresses: Vec<String> = addresses.iter().map(|&address| address.to_owned()).collect();
+        let import_peers = peers(&addresses, self.network).map_err(NodeError::new)?;
+        Ok(Self { import_peers, ..self })
+    }
+
     /// Follows reorganizations that remove up to this many chain blocks: from 1 to 1,000, and the nearer of the two for
     /// other numbers.
     pub fn with_reorg_depth(self, blocks: usize) -> Self {
@@ -108,11 +129,13 @@ impl KaspaConfig {
     fn from_flags(flags: &KaspaFollowerFlags) -> Result<Self> {
         ensure!(!flags.source.is_empty(), "--source is required: the kaspad to follow");
         let network = flags.network.as_deref().map(|name| name.parse::<Network>());
+        let network = network.transpose().context("--network")?.unwrap_or(Network::Mainnet);
         let interval = flags.snapshot_interval.map(Duration::from_secs);
         Ok(Self {
-            network: network.transpose().context("--network")?.unwrap_or(Network::Mainnet),
+            network,
             sources: sources("--source", &flags.source)?,
             json_sources: sources("--json-source", &flags.json_source)?,
+            import_peers: peers(&flags.import_peer, network)?,
             reorg_depth: flags.reorg_depth.unwrap_or(DEPTH_DEFAULT),
             snapshot_interval: interval.unwrap_or(SNAPSHOT_INTERVAL_DEFAULT),
             allow_unsafe_rpc: flags.allow_unsafe_rpc,
@@ -130,6 +153,14 @@ impl KaspaConfig {
         self.snapshot_path(node).map(|path| SnapshotConfig { path, interval })
     }
 
+    /// Returns the settings of the import, if the node starts with one.
+    pub(crate) fn import_config(&self, node: &NodeConfig) -> Option<ImportConfig> {
+        let snapshot = self.snapshot_path(node).filter(|path| !path.exists())?;
+        let peers = self.import_peers.clone();
+        let config = ImportConfig::new(self.network, self.sources.clone(), peers, snapshot);
+        (!self.import_peers.is_empty()).then_some(config)
+    }
+
     /// Returns the settings of the chain.
     pub(crate) fn chain_config(&self, node: &NodeConfig) -> ChainConfig {
         let defaults = ChainConfig::new(node.ledger.addresses_max);
@@ -141,7 +172,9 @@ impl KaspaConfig {
     pub(crate) fn check(&self, node: &NodeConfig) -> Result<()> {
         let network = self.network;
         let path = self.snapshot_path(node).filter(|_| !node.reset);
-        if network != Network::Mainnet || path.as_deref().is_some_and(|path| path.exists()) {
+        let has_import = node.ledger_dir.is_some() && !self.import_peers.is_empty();
+        let has_snapshot = path.as_deref().is_some_and(|path| path.exists());
+        if network != Network::Mainnet || has_snapshot || has_import {
             return Ok(());
         }
         let error = FollowError::NeedsSnapshot { network };
@@ -160,6 +193,15 @@ fn sources(flag: &str, urls: &[String]) -> Result<Vec<SourceConfig>> {
         Ok(source)
     };
     urls.iter().map(source).collect()
+}
+
+fn peers(addresses: &[String], network: Network) -> Result<Vec<PeerConfig>> {
+    let peer = |address: &String| {
+        let peer = PeerConfig::parse(address, network);
+        // It may have a path with a secret.
+        peer.with_context(|| format!("--import-peer: {PEER_FORM}"))
+    };
+    addresses.iter().map(peer).collect()
 }
 
 #[cfg(test)]
@@ -208,6 +250,8 @@ mod tests {
                 "--rpc-port 18110: --wrpc-json-port has this port",
             ),
             (format!("reset = true\n{}", with("")), "--reset requires --ledger"),
+            (with("import-peer = [\"a:1\"]"), "--import-peer requires --ledger"),
+            (with("import-peer = [\"http://a:1/KEY\"]"), "--import-peer: the form is HOST[:PORT]"),
             (with("allow-unsafe-rpc = true"), "--allow-unsafe-rpc requires --allow-origin"),
         ] {
             let text = refusal(&file);
@@ -251,6 +295,12 @@ mod tests {
         let reset = settings(&format!("reset = true\n{file}")).expect("valid settings");
         let text = format!("{:#}", reset.chain.check(&reset.node).expect_err("it is removed"));
         assert!(text.starts_with("--reset removes kaspa.snapshot: mainnet"), "{text}");
+        let importing = format!("reset = true\n{file}\nimport-peer = [\"a\", \"b:1\"]");
+        let importing = settings(&importing).expect("valid settings");
+        importing.chain.check(&importing.node).expect("the set is imported");
+        let names: Vec<String> =
+            importing.chain.import_peers.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["a:16111", "b:1"]);
         let without = "[follow-kaspa]\nsource = [\"ws://a:1\"]";
         let KaspaSettings { node, chain } = settings(without).expect("valid settings");
         let text = format!("{:#}", chain.check(&node).expect_err("there is no ledger"));

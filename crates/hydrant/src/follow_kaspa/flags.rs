@@ -62,6 +62,10 @@ pub(crate) struct KaspaFollowerFlags {
     /// Follow reorganizations that remove up to this many chain blocks, at most 1000 [default: 100].
     #[arg(long, value_name = "BLOCKS", help_heading = "Chain")]
     pub(crate) reorg_depth: Option<usize>,
+    /// Without kaspa.snapshot in --ledger, import the UTXO set of the pruning point from this kaspad, by its port for
+    /// other nodes. Can be repeated [default port: that of kaspad: 16111 for mainnet].
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Ledger")]
+    pub(crate) import_peer: Vec<String>,
     /// Write the snapshot file in --ledger at this interval, and when the node ends [default: 600].
     #[arg(long, value_name = "SECONDS", help_heading = "Ledger")]
     pub(crate) snapshot_interval: Option<u64>,
@@ -139,7 +143,10 @@ pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
             "ledger",
             "Write the UTXO set of the newest final block to kaspa.snapshot in this directory, and start from it",
         ),
-        ("reset", "Remove kaspa.snapshot in --ledger first"),
+        (
+            "reset",
+            "Remove kaspa.snapshot in --ledger first, and what an unfinished import has received",
+        ),
         (
             "rpc_port",
             "Serve the methods that kaspad lacks over JSON-RPC, and /metrics, on this port; 0 uses a free port \
@@ -180,8 +187,8 @@ merge_by_field! {
 }
 merge_by_field! {
     KaspaFollowerFlags {
-        source, json_source, network, reorg_depth, snapshot_interval, wrpc_borsh_port, wrpc_json_port,
-        allow_unsafe_rpc,
+        source, json_source, network, reorg_depth, import_peer, snapshot_interval, wrpc_borsh_port,
+        wrpc_json_port, allow_unsafe_rpc,
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::child_process::{KillOnDrop, run_to_end};
 use testkit::json_rpc_client::JsonRpcClient;
-use testkit::kaspa_node::{KaspaNode, MINER, WrpcClient, WrpcMessage, simnet_address};
+use testkit::kaspa_node::{KaspaNode, MINER, PeerLie, WrpcClient, WrpcMessage, simnet_address};
 
 use crate::api_keys::new_key;
 use crate::free_ports::free_ports;
@@ -283,6 +283,58 @@ async fn a_deep_reorganization_starts_the_program_again() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_imports_the_utxo_set_of_a_peer() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(30);
+    let pruning_point = source.with_dag(|dag| dag.chain_block(8));
+    source.set_pruning_point(pruning_point);
+    let peer = source.serve_peers().await;
+    peer.lie(PeerLie::CutAfter(0));
+    let dir = TempDir::new()?;
+    let ledger = dir.path().join("ledger").display().to_string();
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_ports(1)?));
+    let peer_address = peer.address().to_string();
+    let metrics_address = metrics.to_string();
+    let flags = [
+        ["--ledger", ledger.as_str()],
+        ["--import-peer", peer_address.as_str()],
+        ["--metrics-address", metrics_address.as_str()],
+    ];
+    let flags = flags.concat();
+    let mut node = std::thread::scope(|scope| -> Result<KaspaProcess> {
+        let node = scope.spawn(|| KaspaProcess::start(&source, &flags));
+        let importing = format!("importing the UTXO set of pruning point {pruning_point}");
+        wait_until("an import", WAIT_TIMEOUT, || {
+            // Nothing listens before.
+            let health = get(metrics, "/health").unwrap_or_default();
+            let is_importing = health.starts_with("HTTP/1.1 503 ") && health.contains(&importing);
+            Ok((is_importing && health.contains("the peer closed the connection")).then_some(()))
+        })?;
+        let metrics = get(metrics, "/metrics")?;
+        ensure!(metrics.contains("hydrant_kaspa_import{of=\"utxos\"} 0\n"), "{metrics}");
+        peer.stop_lying();
+        node.join().map_err(|_| anyhow::anyhow!("a panic"))?
+    })?;
+    node.wait_for_sink(&source)?;
+    let log = node.log();
+    ensure!(log.contains("Imported the UTXO set at DAA score 2"), "{log}");
+    ensure!(Path::new(&ledger).join("kaspa.snapshot").is_file(), "{log}");
+    ensure!(get(metrics, "/metrics")?.contains("hydrant_kaspa_import{of=\"refused_peers\"} 0\n"));
+    let mut client = WrpcClient::connect(node.json).await;
+    let utxos = call(&mut client, "getUtxosByAddresses", json!({ "addresses": [miner()] })).await?;
+    let entries = utxos["entries"].as_array().context("a list")?;
+    assert_eq!(entries.len(), source.utxos().len(), "all of them are the miner's");
+    node.signal()?;
+    ensure!(node.wait_for_end()?.success(), "{}", node.log());
+
+    let requested = peer.requested_sets();
+    let node = KaspaProcess::start(&source, &flags)?;
+    node.wait_for_sink(&source)?;
+    assert_eq!(peer.requested_sets(), requested, "a restart imports nothing");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_are_closed_with_a_reason_and_the_ports_drain() -> Result<()> {
     let source = KaspaNode::start().await;
     source.mine(3);
@@ -435,6 +487,14 @@ fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
             "--wrpc-json-port 9: --wrpc-borsh-port has this port",
         ),
         ([&source[..], &["--network", "kaspanet"]].concat(), "is not a network of Kaspa"),
+        (
+            [&simnet[..], &["--import-peer", "127.0.0.1"]].concat(),
+            "--import-peer requires --ledger",
+        ),
+        (
+            [&simnet[..], &["--import-peer", "http://a:1"]].concat(),
+            "--import-peer: the form is HOST[:PORT]",
+        ),
         (source.to_vec(), "--ledger is required, with kaspa.snapshot in it: mainnet"),
         (
             [&source[..], &["--ledger", ledger.as_str()]].concat(),

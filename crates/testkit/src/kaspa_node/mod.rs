@@ -16,6 +16,7 @@ mod dag;
 mod faults;
 mod listener;
 mod notices;
+mod peer;
 mod plain_replies;
 mod replies;
 mod state;
@@ -44,6 +45,7 @@ pub use self::dag::{
 pub use self::faults::{Disturbance, Lie};
 pub use self::notices::NOTIFICATION_ORDER;
 use self::notices::Notice;
+pub use self::peer::{KaspaPeer, PeerLie};
 pub use self::replies::CHAIN_BATCH_MAX;
 use self::state::NodeState;
 pub use self::wire::Encoding;
@@ -192,6 +194,21 @@ impl KaspaNode {
         self.submit_transaction(transaction)
     }
 
+    /// Opens a port for other nodes, which sends the UTXO set of the pruning point.
+    pub async fn serve_peers(&self) -> KaspaPeer {
+        KaspaPeer::start(Arc::clone(&self.shared)).await
+    }
+
+    /// Sets the pruning point: a block of the selected chain. It is the first block until then. Nothing is deleted.
+    pub fn set_pruning_point(&self, block: Hash) {
+        self.shared.state.lock().pruning_point = block;
+    }
+
+    /// The UTXO set after the acceptance of a chain block.
+    pub fn utxos_at(&self, block: &Hash) -> BTreeMap<Outpoint, UtxoEntry> {
+        self.shared.state.lock().dag.utxos_at(block)
+    }
+
     /// Sets whether the node reports that it is in sync. Default: true.
     pub fn set_synced(&self, is_synced: bool) {
         self.shared.state.lock().is_synced = is_synced;
@@ -202,6 +219,7 @@ impl KaspaNode {
     pub fn reset(&self) {
         let mut state = self.shared.state.lock();
         state.dag = Dag::new(state.dag.coinbase_maturity());
+        state.pruning_point = state.dag.genesis();
         state.faults.clear_late();
         cut_all(&mut state, 0);
     }

@@ -71,7 +71,7 @@ impl Replies<'_> {
                 .field("difficulty", Value::F64(DIFFICULTY))
                 .field("pastMedianTime", Value::U64(sink.header.timestamp_ms))
                 .field("virtualParentHashes", Value::hashes(&virtual_block.parents))
-                .field("pruningPointHash", Value::Hash(self.dag.genesis()))
+                .field("pruningPointHash", Value::Hash(self.pruning_point))
                 .field("virtualDaaScore", Value::U64(virtual_block.ghostdag.daa_score))
                 .field("sink", Value::Hash(sink.hash)),
             Method::GetFeeEstimate => reply().field(

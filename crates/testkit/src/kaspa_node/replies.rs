@@ -30,6 +30,7 @@ pub(crate) struct Replies<'a> {
     pub(crate) faults: &'a Faults,
     /// Whether the node reports that it is in sync.
     pub(crate) is_synced: bool,
+    pub(crate) pruning_point: Hash,
 }
 
 /// The result of a method: its structure, or the text of its error.

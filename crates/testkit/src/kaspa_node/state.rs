@@ -16,6 +16,8 @@ pub(crate) struct NodeState {
     pub(crate) dag: Dag,
     pub(crate) faults: Faults,
     pub(crate) is_synced: bool,
+    /// The block whose UTXO set other nodes get.
+    pub(crate) pruning_point: Hash,
     /// The order of the notifications of one change.
     pub(crate) order: Vec<Event>,
     pub(crate) listeners: Vec<Listener>,
@@ -27,6 +29,7 @@ pub(crate) struct NodeState {
 impl NodeState {
     pub(crate) fn new(dag: Dag) -> Self {
         Self {
+            pruning_point: dag.genesis(),
             dag,
             faults: Faults::default(),
             is_synced: true,
@@ -66,8 +69,12 @@ impl NodeState {
     /// Sends a notification to all clients that have subscribed to it.
     pub(crate) fn notify(&mut self, notice: Notice) {
         for notice in self.faults.disturb(notice) {
-            let replies =
-                Replies { dag: &self.dag, faults: &self.faults, is_synced: self.is_synced };
+            let replies = Replies {
+                dag: &self.dag,
+                faults: &self.faults,
+                is_synced: self.is_synced,
+                pruning_point: self.pruning_point,
+            };
             let report =
                 |outpoint: &Outpoint, entry: &UtxoEntry| replies.report_entry(outpoint, entry);
             self.listeners.iter_mut().for_each(|listener| listener.notify(&notice, report));
@@ -122,8 +129,12 @@ impl NodeState {
                 Ok(reply().field("transactionId", Value::Hash(id)))
             }
             call => {
-                let replies =
-                    Replies { dag: &self.dag, faults: &self.faults, is_synced: self.is_synced };
+                let replies = Replies {
+                    dag: &self.dag,
+                    faults: &self.faults,
+                    is_synced: self.is_synced,
+                    pruning_point: self.pruning_point,
+                };
                 replies.respond(&call)
             }
         }

@@ -1,13 +1,15 @@
 //! A node of Kaspa: the one composition of its servers over a chain that is followed.
 //!
 //! Shape: [`OpenedKaspa`] has the bound ports and the loaded chain. It composes wRPC on two ports, JSON-RPC with the
-//! methods that kaspad lacks on a third one, and starts the follower.
+//! methods that kaspad lacks on a third one, and starts the follower. [`start_pages`] serves the ports before that,
+//! while the UTXO set is imported.
 //! Not here: settings and flags (`follow_kaspa`), wRPC (`rpc_kaspa`), the follower (`::follow_kaspa`).
 
 mod front_end;
 pub(crate) mod ports;
 mod running_ledger;
 mod source_report;
+pub(crate) mod start_pages;
 mod upstream;
 mod wrpc_part;
 
@@ -18,7 +20,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use chain_kaspa::ChainReader;
-use follow_kaspa::{Follower, Forwarder, ForwarderConfig};
+use follow_kaspa::{Follower, Forwarder, ForwarderConfig, ImportProgress};
 use http_server::{Listeners, WebSocketHandler, serve_http};
 use jsonrpc::{Api, Health, HttpApi, Metrics, Server, ServerContext, ServerParts, Status};
 use kaspa::Encoding;
@@ -60,6 +62,8 @@ pub(crate) struct OpenedKaspa {
     pub(crate) snapshot: Option<PathBuf>,
     /// The locked directory of the snapshot file: two nodes would write the same file.
     pub(crate) ledger_lock: Option<Directory>,
+    /// The import with which this process started, if any.
+    pub(crate) import: Option<Arc<ImportProgress>>,
 }
 
 /// The servers of a chain, and what they share.
@@ -78,7 +82,7 @@ impl OpenedNode for OpenedKaspa {
         config: &NodeConfig,
         process_start: Option<Instant>,
     ) -> Result<ComposedNode> {
-        let Self { bound, follower, chain, snapshot, ledger_lock } = *self;
+        let Self { bound, follower, chain, snapshot, ledger_lock, import } = *self;
         let addresses = addresses(config, &bound)?;
         let reader = follower.reader().clone();
         let status = Arc::clone(follower.status());
@@ -91,6 +95,9 @@ impl OpenedNode for OpenedKaspa {
         parts.add(WrpcPart(Arc::clone(wrpc)));
         context.metrics.add(Arc::clone(&status) as Arc<dyn Collector>);
         context.metrics.add(Arc::clone(&ledger) as Arc<dyn Collector>);
+        if let Some(import) = import {
+            context.metrics.add(import);
+        }
         export_spans(config.otlp_endpoint.as_ref(), &context.metrics)?;
         if let Some(file) = api_keys.clone() {
             let wrpc = Arc::clone(wrpc);

@@ -211,6 +211,14 @@ impl Dag {
         utxos.map(|(outpoint, entry)| (*outpoint, entry.clone())).collect()
     }
 
+    /// Returns the UTXO set after the acceptance of a chain block.
+    pub fn utxos_at(&mut self, block: &Hash) -> BTreeMap<Outpoint, UtxoEntry> {
+        self.set.move_to(&self.blocks, block);
+        let utxos = self.set.utxos().map(|(outpoint, entry)| (*outpoint, entry.clone())).collect();
+        self.set.move_to(&self.blocks, &self.virtual_block.parents[0]);
+        utxos
+    }
+
     /// The transactions in the mempool.
     pub fn mempool(&self) -> &[MempoolEntry] {
         self.mempool.entries()

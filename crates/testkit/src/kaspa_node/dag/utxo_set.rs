@@ -38,6 +38,11 @@ impl UtxoSet {
         self.block = *block;
     }
 
+    /// The UTXOs of the block.
+    pub(crate) fn utxos(&self) -> impl Iterator<Item = (&Outpoint, &UtxoEntry)> {
+        self.utxos.iter()
+    }
+
     fn apply(&mut self, diff: &UtxoDiff) {
         for (outpoint, entry) in &diff.removed {
             assert_eq!(self.utxos.remove(outpoint).as_ref(), Some(entry), "{outpoint:?}");

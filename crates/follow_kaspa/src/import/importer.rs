@@ -1,0 +1,258 @@
+//! The import of the pruning point's UTXO set: which block, from which peer, and the chain that starts from it.
+//!
+//! In: sources, which name the pruning point, and peers, which send its set. Out: a chain, and its snapshot file, from
+//! which the next start loads it.
+//! Invariant: nothing is loaded into a ledger before the set has the commitment of its block.
+//! A peer that lies is not tried again. Others are tried one after another, with a pause after each round. Before each
+//! transfer a source names the pruning point, because it moves: then the transfer starts with the new set.
+//! Not here: a transfer (`transfer`), a connection to a peer (`peer`).
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use chain_kaspa::{Chain, ChainConfig, LoadError};
+use http_client::describe_error;
+use tokio::runtime::Handle;
+
+use super::chunk_store::is_whole;
+use super::config::{ImportConfig, PeerConfig};
+use super::import_error::ImportError;
+use super::peer::Peer;
+use super::peer_error::PeerError;
+use super::progress::ImportProgress;
+use super::pruning_point::{PruningPoint, request_pruning_point};
+use super::transfer::{ImportPaths, SetTransfer, TransferError};
+use crate::backoff::Backoff;
+use crate::hashed_set::HashedSet;
+use crate::snapshot_error::SnapshotError;
+use crate::snapshot_file::{load_hashed_snapshot, load_snapshot};
+
+/// Imports the UTXO set of the pruning point, and starts a chain there. The snapshot file is written. It blocks until
+/// that is done, or until no peer is left; the connections run on `runtime`, and this thread must not belong to it.
+///
+/// Cost: some 6 µs of CPU time for each UTXO, 3 of them on all threads of the machine.
+pub fn import_chain(
+    runtime: &Handle,
+    config: &ImportConfig,
+    chain: &ChainConfig,
+    progress: &ImportProgress,
+) -> Result<Chain, ImportError> {
+    if config.sources.is_empty() {
+        return Err(ImportError::NoSource);
+    }
+    let importer = Importer { runtime, config, chain, progress };
+    let imported = match importer.load_whole_set()? {
+        Some(imported) => imported,
+        None => importer.import_set()?,
+    };
+    progress.finish();
+    let block = imported.sink();
+    tracing::info!(block = %block.hash, seconds = progress.elapsed().as_secs(), "imported the UTXO set");
+    Ok(imported)
+}
+
+/// Removes what an unfinished import has received.
+pub fn remove_import(snapshot: &Path) -> io::Result<()> {
+    ImportPaths::for_snapshot(snapshot).remove()
+}
+
+struct Importer<'a> {
+    runtime: &'a Handle,
+    config: &'a ImportConfig,
+    chain: &'a ChainConfig,
+    progress: &'a ImportProgress,
+}
+
+/// The peers of an import, and the current one.
+struct PeerList<'a> {
+    peers: &'a [PeerConfig],
+    /// Of each peer: whether it is not tried again.
+    refused: Vec<bool>,
+    at: usize,
+    /// Whether the current peer is tried a second time, because another one may have lied before it.
+    is_second_try: bool,
+}
+
+impl Importer<'_> {
+    /// Loads the set that an earlier process has received but not loaded.
+    fn load_whole_set(&self) -> Result<Option<Chain>, ImportError> {
+        let paths = ImportPaths::for_snapshot(&self.config.snapshot);
+        if !is_whole(&paths.set) {
+            return Ok(None);
+        }
+        let loaded = load_snapshot(&paths.set, self.config.network, self.chain.clone());
+        match loaded {
+            Ok(loaded) => {
+                let published = paths.publish(&self.config.snapshot);
+                published.map(|()| Some(loaded)).map_err(|error| self.io_error(error))
+            }
+            Err(error @ SnapshotError::Load(LoadError::Ledger(_))) => {
+                Err(ImportError::Load(Box::new(error)))
+            }
+            Err(error) => {
+                let error = describe_error(&error);
+                tracing::warn!(
+                    "the UTXO set in {} is received again: {error}",
+                    paths.set.display()
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Receives the set from one peer after another.
+    fn import_set(&self) -> Result<Chain, ImportError> {
+        let mut peers = PeerList::new(&self.config.peers);
+        let mut backoff = Backoff::new(self.config.peers.len(), &self.config.session);
+        let mut transfer: Option<SetTransfer> = None;
+        let mut last = "none is named".to_owned();
+        while let Some(peer) = peers.current() {
+            let point = self.find_pruning_point();
+            let current = match transfer.take() {
+                Some(current) if current.point == point => current,
+                _ => {
+                    let opened = SetTransfer::open(self.config, point);
+                    opened.map_err(|error| self.io_error(error))?
+                }
+            };
+            let current = transfer.insert(current);
+            match self.receive_set(current, peer) {
+                Ok(set) => {
+                    let paths = ImportPaths::for_snapshot(&self.config.snapshot);
+                    return self.load_set(&paths, &current.point, &set);
+                }
+                Err(TransferError::Io(error)) => return Err(self.io_error(error)),
+                Err(TransferError::Peer(error)) => {
+                    last = format!("{peer}: {}", describe_error(&error));
+                    tracing::warn!("{last}");
+                    self.progress.set_problem(last.clone());
+                    if error.is_final() {
+                        self.progress.count_refused_peer();
+                    }
+                    if peers.record_failure(&error) {
+                        self.pause(backoff.record(false));
+                    }
+                }
+            }
+        }
+        Err(ImportError::NoPeer { last })
+    }
+
+    fn receive_set(
+        &self,
+        transfer: &mut SetTransfer,
+        peer: &PeerConfig,
+    ) -> Result<HashedSet, TransferError> {
+        let block = transfer.point.block;
+        let hashed_before = transfer.hashed_utxos();
+        self.progress.start_transfer(block, peer.to_string(), hashed_before);
+        tracing::info!(%peer, pruning_point = %block, hashed_before, "importing the UTXO set");
+        let ImportConfig { network, limits, .. } = self.config;
+        let mut connected = self.runtime.block_on(Peer::connect(peer, *network, *limits))?;
+        transfer.receive(self.runtime, &mut connected, self.progress)
+    }
+
+    /// Loads a set that has the commitment of its block, and gives its file the name of the snapshot file.
+    fn load_set(
+        &self,
+        paths: &ImportPaths,
+        point: &PruningPoint,
+        set: &HashedSet,
+    ) -> Result<Chain, ImportError> {
+        self.progress.start_load(point.block);
+        let network = self.config.network;
+        let loaded = load_hashed_snapshot(&paths.set, network, self.chain.clone(), set);
+        let loaded = loaded.map_err(|error| ImportError::Load(Box::new(error)))?;
+        paths.publish(&self.config.snapshot).map_err(|error| self.io_error(error))?;
+        Ok(loaded)
+    }
+
+    /// Requests the pruning point from one source after another, until one of them replies.
+    fn find_pruning_point(&self) -> PruningPoint {
+        let mut backoff = Backoff::new(self.config.sources.len(), &self.config.session);
+        loop {
+            for source in &self.config.sources {
+                let requested = self.runtime.block_on(request_pruning_point(source, self.config));
+                match requested {
+                    Ok(point) => return point,
+                    Err(error) => {
+                        let problem = format!("{}: {}", source.server(), describe_error(&error));
+                        tracing::warn!("{problem}");
+                        self.progress.set_problem(problem);
+                        self.pause(backoff.record(false));
+                    }
+                }
+            }
+        }
+    }
+
+    fn pause(&self, delay: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(delay).await });
+    }
+
+    fn io_error(&self, error: io::Error) -> ImportError {
+        ImportError::Io { path: self.config.snapshot.clone(), error }
+    }
+}
+
+impl<'a> PeerList<'a> {
+    fn new(peers: &'a [PeerConfig]) -> Self {
+        Self { peers, refused: vec![false; peers.len()], at: 0, is_second_try: false }
+    }
+
+    /// Returns the peer to try. `None` if none may be tried.
+    fn current(&self) -> Option<&'a PeerConfig> {
+        let is_refused = self.refused.get(self.at).copied().unwrap_or(true);
+        if is_refused { None } else { self.peers.get(self.at) }
+    }
+
+    /// Records that the current peer failed, and moves to the next one that may be tried. Returns whether a pause is
+    /// due.
+    fn record_failure(&mut self, error: &PeerError) -> bool {
+        self.refused[self.at] = error.is_final();
+        // A peer that disagrees with an earlier one sends its own set next time. The end of that set shows which peer
+        // lied.
+        let is_disagreement = matches!(error, PeerError::OtherSet { .. });
+        if is_disagreement && !self.is_second_try {
+            self.is_second_try = true;
+            return false;
+        }
+        self.is_second_try = false;
+        let mut others = (1..=self.peers.len()).map(|step| (self.at + step) % self.peers.len());
+        self.at = others.find(|next| !self.refused[*next]).unwrap_or(self.at);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kaspa::Network;
+
+    use super::*;
+
+    #[test]
+    fn a_liar_is_not_asked_again_and_a_disagreement_is_resolved_at_once() {
+        let parse = |text: &str| PeerConfig::parse(text, Network::Simnet).expect("a peer");
+        let configs = [parse("a"), parse("b"), parse("c")];
+        let mut peers = PeerList::new(&configs);
+        let current = |peers: &PeerList<'_>| peers.current().map(ToString::to_string);
+        assert_eq!(current(&peers).as_deref(), Some("a:16511"));
+        assert!(peers.record_failure(&PeerError::Closed));
+        assert_eq!(current(&peers).as_deref(), Some("b:16511"));
+        let other = PeerError::OtherSet { utxos: 1 };
+        assert!(!peers.record_failure(&other));
+        assert_eq!(current(&peers).as_deref(), Some("b:16511"));
+        assert!(peers.record_failure(&other));
+        assert_eq!(current(&peers).as_deref(), Some("c:16511"));
+        for expected in ["a:16511", "b:16511"] {
+            assert!(peers.record_failure(&PeerError::ChunkAfterLast));
+            assert_eq!(current(&peers).as_deref(), Some(expected));
+        }
+        assert!(peers.record_failure(&PeerError::Closed));
+        assert_eq!(current(&peers).as_deref(), Some("b:16511"));
+        assert!(peers.record_failure(&PeerError::ChunkAfterLast));
+        assert_eq!(current(&peers), None);
+        assert_eq!(current(&PeerList::new(&[])), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! The pruning point of a source: the block whose UTXO set its network's nodes send.
+//!
+//! In: a source, by wRPC. Out: the block and its header, whose hash was computed here. That the block is on the
+//! heaviest chain is the word of the source.
+
+use kaspa::{Block, BlockDagInfo, Hash, Header, Method, ServerInfo};
+
+use super::config::ImportConfig;
+use crate::config::SourceConfig;
+use crate::connection::Connection;
+use crate::session::check_server;
+use crate::source_error::SourceError;
+
+/// A pruning point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PruningPoint {
+    pub(crate) block: Hash,
+    pub(crate) header: Header,
+}
+
+/// Requests the pruning point of a source.
+pub(crate) async fn request_pruning_point(
+    source: &SourceConfig,
+    config: &ImportConfig,
+) -> Result<PruningPoint, SourceError> {
+    let mut connection = Connection::open(source, &config.connection).await?;
+    let method = Method::GetServerInfo;
+    let encode = |id| method.encode_borsh_request(id);
+    let structure = connection.call_or_fail(method, encode).await?;
+    check_server(&ServerInfo::decode_borsh(&structure)?, config.network)?;
+    let method = Method::GetBlockDagInfo;
+    let encode = |id| method.encode_borsh_request(id);
+    let structure = connection.call_or_fail(method, encode).await?;
+    let block = BlockDagInfo::decode_borsh(&structure)?.pruning_point;
+    let method = Method::GetBlock;
+    let encode = |id| Method::encode_borsh_get_block(id, &block, false);
+    let structure = connection.call_or_fail(method, encode).await?;
+    let header = Block::decode_borsh(&structure)?.header;
+    if header.hash() != block {
+        let what = "the header of the pruning point has another hash";
+        return Err(SourceError::Contradiction { method, what });
+    }
+    Ok(PruningPoint { block, header })
+}
