@@ -177,7 +177,7 @@ async fn clients_do_not_see_the_address_of_the_upstream() {
     // Nothing listens there.
     let source = SourceConfig::new("ws://127.0.0.1:1");
     let forwarder = Forwarder::start(ForwarderConfig::new(vec![source], Vec::new()));
-    let refused = call(&forwarder, ALICE, Method::GetSink).await.err().expect("no upstream");
+    let refused = call(&forwarder, ALICE, Method::GetSink).await.expect_err("no upstream");
     let text = refused.to_string();
     assert!(text.contains("no connection") && !text.contains("127.0.0.1"), "{text}");
 }
