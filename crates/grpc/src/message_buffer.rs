@@ -57,7 +57,7 @@ impl MessageBuffer {
     }
 
     /// Removes the first `length` bytes, or all of them.
-    pub(crate) fn take(&mut self, length: usize) -> Blocks {
+    pub(crate) fn split_first(&mut self, length: usize) -> Blocks {
         let mut taken = Vec::new();
         let mut missing = length.min(self.bytes);
         self.bytes -= missing;
@@ -123,12 +123,12 @@ mod tests {
             assert!(blocks.starts_with(&full), "a full block has moved");
             full = blocks;
         }
-        let taken = buffer.take(4 << 20);
+        let taken = buffer.split_first(4 << 20);
         let blocks: Vec<*const u8> = taken.0.iter().map(|block| block.as_ptr()).collect();
         assert_eq!(blocks, full, "the blocks are given away as they are");
         assert_eq!((taken.len(), buffer.len()), (4 << 20, 7));
         assert!(taken.into_bytes_after(5) == message[5..4 << 20]);
-        assert!(buffer.take(usize::MAX).into_bytes_after(0) == message[4 << 20..]);
+        assert!(buffer.split_first(usize::MAX).into_bytes_after(0) == message[4 << 20..]);
         assert!(buffer.is_empty());
     }
 
@@ -140,7 +140,7 @@ mod tests {
             for part in bytes.chunks(FRAME_BYTES - 3) {
                 buffer.push(part);
             }
-            let taken = buffer.take(length).into_bytes_after(0);
+            let taken = buffer.split_first(length).into_bytes_after(0);
             assert!(taken == bytes[..length], "{length}");
             let rest = &bytes[length..];
             assert_eq!(
@@ -149,7 +149,7 @@ mod tests {
             );
             buffer.push(b"more");
             assert_eq!(buffer.len(), rest.len() + 4);
-            let all = buffer.take(usize::MAX).into_bytes_after(0);
+            let all = buffer.split_first(usize::MAX).into_bytes_after(0);
             assert!(all == [rest, b"more"].concat(), "{length}");
         }
     }
@@ -161,6 +161,6 @@ mod tests {
         assert!(buffer.blocks.iter().all(|block| block.capacity() < 200));
         assert_eq!(buffer.first(), Some([7; 5]));
         assert_eq!(buffer.first::<101>(), None);
-        assert_eq!(buffer.take(200).len(), 100);
+        assert_eq!(buffer.split_first(200).len(), 100);
     }
 }

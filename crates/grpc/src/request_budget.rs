@@ -63,7 +63,7 @@ impl RequestBudget {
     /// Charges bytes that were received. Returns the time until they are due, before which no more must be read.
     pub(crate) fn charge_received(&self, client: ClientId, bytes: usize) -> Duration {
         let charged = self.limiter.reserve_bytes(client, bytes as u64, self.now());
-        // A client that owes for so long waits without the charge.
+        // Beyond the longest delay, the client waits that long and is not charged.
         let (Ok(delay) | Err(delay)) = charged;
         delay
     }

@@ -153,7 +153,7 @@ where
         if self.buffer.len() < message_bytes {
             return Ok(None);
         }
-        let message = self.buffer.take(message_bytes);
+        let message = self.buffer.split_first(message_bytes);
         let share = self.buffered.split(message_bytes);
         Ok(Some(EncodedRequest { message, compression, share }))
     }

@@ -12,7 +12,7 @@ const READS: u32 = 200_000;
 
 /// Returns the mean time of a read whose address depends on the read before it.
 pub(super) fn memory_latency() -> Duration {
-    // Written, because pages that nobody has written share one page of zeros.
+    // Not zeros: the kernel gives all pages without a write the same page of zeros.
     let words = vec![1_u64; BYTES / size_of::<u64>()];
     measure(&words)
 }

@@ -136,7 +136,7 @@ impl TransactionWriter {
         let mut list = ListWriter { name: "inputs", at, len: inputs.len(), out };
         // A coinbase has none.
         let is_null = !options.inputs || inputs.is_empty();
-        if !list.begin(options, is_null, &mut self.has_members)? {
+        if !list.write_start(options, is_null, &mut self.has_members)? {
             return Ok(Part::Outputs(0));
         }
         if let (Some(input), Some(spent)) = (inputs.get(at), accepted.spent.get(at)) {
@@ -159,7 +159,7 @@ impl TransactionWriter {
         let outputs = &accepted.transaction.outputs;
         let mut list = ListWriter { name: "outputs", at, len: outputs.len(), out: &mut *out };
         let mut is_end = true;
-        if list.begin(options, !options.outputs, &mut self.has_members)? {
+        if list.write_start(options, !options.outputs, &mut self.has_members)? {
             if let Some(output) = outputs.get(at) {
                 let id = accepted.id.to_string();
                 let index = u32::try_from(at).unwrap_or(u32::MAX);
@@ -206,7 +206,7 @@ struct ListWriter<'a> {
 impl ListWriter<'_> {
     /// Appends the name of the list, or the comma before the element. False if the list has no elements to write: the
     /// options do not name it, or it is null.
-    fn begin(
+    fn write_start(
         &mut self,
         options: &TransactionOptions,
         is_null: bool,

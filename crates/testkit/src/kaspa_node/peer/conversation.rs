@@ -156,7 +156,7 @@ impl Conversation {
             }
             self.send_chunk(utxos, sent).await?;
         }
-        self.send(number::DONE_UTXO_CHUNKS, Fields::default()).await
+        self.send(number::UTXO_CHUNKS_END, Fields::default()).await
     }
 
     /// Sends a chunk. After the last one of a window it waits for a request.

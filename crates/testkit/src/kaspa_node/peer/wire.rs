@@ -16,7 +16,7 @@ pub(crate) mod number {
     pub(crate) const UTXO_CHUNK: u64 = 25;
     pub(crate) const UNEXPECTED_PRUNING_POINT: u64 = 27;
     pub(crate) const REQUEST_NEXT_UTXO_CHUNK: u64 = 33;
-    pub(crate) const DONE_UTXO_CHUNKS: u64 = 34;
+    pub(crate) const UTXO_CHUNKS_END: u64 = 34;
     pub(crate) const REQUEST_UTXO_SET: u64 = 44;
     pub(crate) const READY: u64 = 50;
 }
