@@ -40,6 +40,8 @@ pub(crate) struct EndSignals {
     /// SIGUSR2, which would end the process without a handler.
     _ignored: Option<Signal>,
     request: EndRequest,
+    /// Whether a signal or a request that ends the node has come.
+    has_come: bool,
 }
 
 /// A signal that ends the node.
@@ -70,7 +72,7 @@ impl EndRequest {
 impl EndSignals {
     /// Listens to no signal: only a request ends the node.
     pub(crate) fn none(request: EndRequest) -> Self {
-        Self { ends: Vec::new(), memory_request: None, _ignored: None, request }
+        Self { ends: Vec::new(), memory_request: None, _ignored: None, request, has_come: false }
     }
 
     /// Installs the handlers: from now on these signals no longer end the process directly. A request ends the node, too.
@@ -93,7 +95,8 @@ impl EndSignals {
             .collect::<Result<Vec<EndSignal>>>()?;
         let memory_request = signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?;
         let ignored = signal(SignalKind::user_defined2()).context("listen for SIGUSR2")?;
-        Ok(Self { ends, memory_request: Some(memory_request), _ignored: Some(ignored), request })
+        let memory_request = Some(memory_request);
+        Ok(Self { ends, memory_request, _ignored: Some(ignored), request, has_come: false })
     }
 
     /// Takes SIGUSR1. `None` if the node listens to no signal.
@@ -113,6 +116,12 @@ impl EndSignals {
             _ = self.next_number() => {}
             () = request.sent.notified() => {}
         }
+        self.has_come = true;
+    }
+
+    /// Whether [`Self::next`] has returned before.
+    pub(crate) fn has_come(&self) -> bool {
+        self.has_come
     }
 
     /// Waits for the next signal that ends the node. Returns its number.

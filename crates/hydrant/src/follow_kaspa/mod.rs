@@ -21,14 +21,17 @@ use crate::start_signals::StartSignals;
 pub(crate) fn run(flags: FollowKaspaFlags, signals: StartSignals) -> Result<()> {
     let started = now();
     let check = flags.config.check;
-    let KaspaSettings { node, chain } = KaspaSettings::from_flags(&config::with_file(flags)?)?;
+    let KaspaSettings { mut node, chain } = KaspaSettings::from_flags(&config::with_file(flags)?)?;
     if check {
         chain.check(&node)?;
         print_line("settings are valid");
         return Ok(());
     }
+    // It would remove the snapshot file from which the program was started again.
+    node.reset &= !restart::is_restarted();
     prepare_process(&node)?;
     let process = NodeProcess { signals, ignorable: Ignorable::Hangup, started };
     let node = Node::builder(KaspaProducer::new(chain)).with_process(process).serve(node)?;
-    restart::end_or_restart(node.wait())
+    let served = node.wait();
+    restart::end_or_restart(served, now().saturating_duration_since(started))
 }

@@ -152,7 +152,12 @@ impl RunningNode {
         let is_cut = serve_on(&mut signals, drain_delay, || self.ledger.is_finished()).await;
         self.front_end.iter_mut().for_each(|front_end| front_end.stop());
         let within = if is_cut { Duration::ZERO } else { config.serving.drain };
-        self.stop(&mut signals, within).await?;
+        let stopped = self.stop(&mut signals, within).await;
+        if signals.has_come() {
+            // As text: the node ends as requested, and no error may start the program again.
+            return stopped.map_err(|err| anyhow!("{err:#}"));
+        }
+        stopped?;
         if has_ended {
             bail!("the ledger's thread ended unexpectedly");
         }
