@@ -26,6 +26,8 @@ use crate::utxo_hashing::{Utxo, count_threads, hash_batches};
 const MAGIC: [u8; 8] = *b"HYKASPA1";
 /// The last bytes of a file.
 pub(crate) const END: [u8; 4] = *b"DONE";
+/// The number of UTXOs in a file that is not whole.
+pub(crate) const UNFINISHED: u64 = u64::MAX;
 /// UTXOs that are loaded at once, and that are written before it is checked whether the node stops.
 const BATCH_UTXOS: usize = 4_096;
 /// Suffix of the name under which a file is written first.
@@ -44,6 +46,9 @@ pub fn load_snapshot(
     let OpenSnapshot { mut reader, header, .. } = open_snapshot(path, network)?;
     let mut loader = ChainLoader::new(config, header);
     let utxos = reader.u64()?;
+    if utxos == UNFINISHED {
+        return Err(SnapshotError::Damaged { field: "the number of UTXOs" });
+    }
     load_utxos(&mut reader, utxos, &mut loader, hash_batches)?;
     read_end(&mut reader)?;
     Ok(loader.finish()?)

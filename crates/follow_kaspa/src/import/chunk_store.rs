@@ -12,10 +12,8 @@ use std::path::Path;
 
 use kaspa::{Hash, Header, Network};
 
-use crate::snapshot_file::{END, write_head};
+use crate::snapshot_file::{END, UNFINISHED, write_head};
 
-/// The number of UTXOs of a file that is not whole.
-const UNFINISHED: u64 = u64::MAX;
 /// Bytes of the number of UTXOs.
 const COUNT_BYTES: u64 = 8;
 /// Bytes that are compared at once.
@@ -146,7 +144,10 @@ pub(crate) fn is_whole(path: &Path) -> bool {
 mod tests {
     use std::fs;
 
+    use chain_kaspa::ChainConfig;
+
     use super::*;
+    use crate::snapshot_file::load_snapshot;
 
     fn open(path: &Path) -> ChunkStore {
         let header = Network::Simnet.genesis();
@@ -221,5 +222,16 @@ mod tests {
         store.clear().expect("a file");
         assert!(content(&store).is_empty());
         assert!(!is_whole(&path));
+    }
+
+    #[test]
+    fn an_unfinished_file_is_not_loaded_whatever_its_last_bytes_are() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("set");
+        open(&path).put(b"a script that ends with DONE").expect("room");
+        assert!(is_whole(&path), "its end looks like that of a whole file");
+        let loaded = load_snapshot(&path, Network::Simnet, ChainConfig::new(100));
+        let error = loaded.err().map(|error| error.to_string());
+        assert!(error.is_some_and(|error| error.contains("the number of UTXOs")));
     }
 }

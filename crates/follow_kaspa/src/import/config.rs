@@ -78,9 +78,11 @@ pub struct ImportLimits {
     pub handshake_timeout: Duration,
     /// Time limit of a chunk of UTXOs. Default: 60 s.
     pub chunk_timeout: Duration,
-    /// Time limit of the 99 chunks that follow a request. It bounds the time of the whole set: a peer sends at least
-    /// 330 UTXOs a second. Default: 300 s.
+    /// Time limit of the 99 chunks that follow a request. Default: 300 s.
     pub window_timeout: Duration,
+    /// Time limit of the whole set. The pruning point of mainnet moves every twelve hours, and a source may no longer
+    /// have the block of an older one. Default: 6 h.
+    pub set_timeout: Duration,
     /// Bytes of a message. A chunk has 1,000 UTXOs, whose scripts have up to 10,000 bytes. Default: 16 MiB.
     pub message_bytes_max: usize,
     /// Bytes of the set in the file. That of mainnet has some 93 for each UTXO, 5 GB in 2026. Default: 32 GiB.
@@ -114,6 +116,7 @@ impl Default for ImportLimits {
             handshake_timeout: Duration::from_secs(15),
             chunk_timeout: Duration::from_secs(60),
             window_timeout: Duration::from_secs(300),
+            set_timeout: Duration::from_secs(6 * 60 * 60),
             message_bytes_max: 16 << 20,
             set_bytes_max: 32 << 30,
         }

@@ -50,6 +50,7 @@ pub(crate) struct Peer {
     /// Chunks since the last request.
     window_chunks: u32,
     window: Deadline,
+    set: Deadline,
 }
 
 /// The end of a step.
@@ -127,6 +128,7 @@ impl Peer {
             pruning_point: Hash::default(),
             window_chunks: 0,
             window: Deadline::start("99 chunks of UTXOs", limits.window_timeout),
+            set: Deadline::start("UTXO set", limits.set_timeout),
         })
     }
 
@@ -157,6 +159,7 @@ impl Peer {
     /// Requests the UTXO set of a block, which must be the pruning point of the node.
     pub(crate) fn request_set(&mut self, pruning_point: Hash) -> Result<(), PeerError> {
         self.pruning_point = pruning_point;
+        self.set = Deadline::start("UTXO set", self.limits.set_timeout);
         self.start_window();
         let bytes = Bytes::copy_from_slice(&pruning_point.0);
         let pruning_point = Some(PeerHash { bytes });
@@ -166,7 +169,10 @@ impl Peer {
     /// Returns the next chunk of the requested set. `None` after the last one.
     pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, PeerError> {
         let chunk = Deadline::start("chunk of UTXOs", self.limits.chunk_timeout);
-        let deadline = if chunk.at < self.window.at { chunk } else { self.window };
+        let deadlines = [self.window, self.set];
+        let earlier =
+            |first: Deadline, second: Deadline| if second.at < first.at { second } else { first };
+        let deadline = deadlines.into_iter().fold(chunk, earlier);
         loop {
             match self.next_payload(deadline).await? {
                 Payload::UtxoChunk(chunk) => {
