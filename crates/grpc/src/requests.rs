@@ -118,6 +118,11 @@ where
         self.broker.count_incoming(&mut self.buffered, data.len())?;
         self.buffer.push(data);
         let delay = self.broker.request_budget.charge_received(self.client, data.len());
+        if let Some(deadline) = &mut self.deadline {
+            // The node does not read meanwhile.
+            let later = deadline.deadline() + delay;
+            deadline.as_mut().reset(later);
+        }
         self.pause = (!delay.is_zero()).then(|| Box::pin(tokio::time::sleep(delay)));
         Ok(())
     }
