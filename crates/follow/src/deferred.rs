@@ -55,7 +55,8 @@ impl DeferredWork {
     pub(crate) fn is_due(&self, now: Duration, is_checking: bool) -> bool {
         let Some(since) = self.since else { return false };
         let waits = self.waits_for_child || is_checking;
-        !waits || now.saturating_sub(since) >= WAIT_MAX
+        let is_full = self.retired.len() >= RETIRED_MAX;
+        !waits || is_full || now.saturating_sub(since) >= WAIT_MAX
     }
 
     pub(crate) fn push_root(&mut self, bank: BlockId, now: Duration) {
