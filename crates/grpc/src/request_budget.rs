@@ -1,7 +1,8 @@
 //! The work that the requests of a client may cause: one request at a time, and a number of bytes a second.
 //!
 //! Shape: bytes are charged as they are received. A stream whose client is beyond its rate is not read, so HTTP/2 stops
-//! the client once the window is full: neither receiving nor decoding costs more than the rate.
+//! the client once the window is full: neither receiving nor decoding costs more than the rate, and a frame of each
+//! stream.
 //! Bounds: [`BYTES_PER_S`] of each client, after decompression, and [`REQUEST_BYTES_MIN`] for a short request. A client
 //! beyond them waits; nothing is refused. A lock for each client that has a subscription.
 

@@ -4,7 +4,8 @@
 //! (`request_budget`).
 //! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed; `Config::incoming_bytes_max`
 //! for the messages of all clients that are incomplete or not decoded, of which a client has a share;
-//! `Config::message_timeout_ms` from the first byte of a message to its last. The buffer of a message is freed with it.
+//! `Config::message_timeout_ms` from the first wait for the rest of a message; pauses in which the node does not read do
+//! not count. The buffer of a message is freed with it.
 //! (tonic's decoder has buffers for each stream that stay as large as the largest message.)
 
 use std::fmt::Display;

@@ -583,7 +583,6 @@ fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
     if slot > HEAD_SLOT_MAX { Err(LocalnetError::NoSlotLeft { slot }) } else { Ok(()) }
 }
 
-/// The ledger's state of epochs. Vote accounts that were not stored are taken from its newest block.
 fn create_queue(config: &Config) -> TransactionQueue {
     let limits = Limits {
         transactions: config.queue_max as u64,
@@ -592,6 +591,7 @@ fn create_queue(config: &Config) -> TransactionQueue {
     TransactionQueue::new(limits, config.runtime_limits.compute_units)
 }
 
+/// Restores the ledger's state of epochs. Vote accounts that were not stored are taken from its newest block.
 fn restore_epochs(
     state: &mut InitialState,
     features: FeatureSet,

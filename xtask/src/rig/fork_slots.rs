@@ -1,10 +1,10 @@
 //! The slots in which a validator makes a fork, and the slots before, in which it receives nothing.
 //!
-//! Shape: the validator is deaf from [`DEAF_SLOTS`] slots before its own on: it receives nothing, but sends
-//! (`deaf_socket.c`). It takes the blocks that it misses for skipped slots, and makes its own blocks on the last one
+//! Shape: the validator is deaf from [`DEAF_SLOTS`] slots before its own: it receives nothing, but sends
+//! (`deaf_socket.c`). It treats blocks that it missed as skipped slots, and makes its own blocks on the last one
 //! that it has. The others replay them as a fork, which has only this validator's stake, and continue their own. Once
 //! the fork has enough blocks, the validator receives again, and follows the others.
-//! Bounds: [`LEADERS`] slots are searched, and [`WAIT_MAX`] for each of both waits.
+//! Bounds: [`LEADERS`] slots are searched, and [`WAIT_MAX`] for each wait.
 //! Not here: switching the reception (`processes`).
 
 use std::net::SocketAddr;

@@ -128,7 +128,7 @@ impl Rig {
         Ok(format!("{name} was killed and started again"))
     }
 
-    /// Stops the leader in its slots until the others skip it. It then continues, which makes a fork.
+    /// Stops the leader in its slots until the others skip it. It then continues, which sometimes makes a fork.
     fn stop_leader(&mut self) -> Result<String> {
         let slots = LeaderSlots::wait(self.compared_rpc())?;
         let leader = self.validators.with_identity(&slots.leader).context("an unknown leader")?;

@@ -2,10 +2,11 @@
 //! versions.
 //! Another thread frees the versions ([`FreeThread`](crate::free_thread::FreeThread)).
 //!
-//! In: deferred work. Out: the deferred effects and events, in their original order, after the newest bank has a child and
-//! the transactions of all banks are checked. The child's SlotHashes and the checks confirm the bank, so deferred work must
-//! not run before them.
-//! Bounds: it waits for a time ([`DeferredWork::is_due`]), until the next update or the next tick; [`ROOTS_MAX`] roots.
+//! In: deferred work. Out: the deferred effects and events, in their original order, after the newest bank has a child
+//! and the transactions of all banks are checked. The child's SlotHashes and the checks confirm the bank, so deferred
+//! work must not run before them.
+//! Bounds: it waits for a time, or until its list is full ([`DeferredWork::is_due`]), and then until the next update or
+//! the next tick; [`ROOTS_MAX`] roots.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! The conversation of a model peer with one client: the handshake of nodes, and the UTXO set of its pruning point.
 //!
-//! As kaspad it pings, announces a block and requests addresses after the handshake, and waits for a request after each
-//! 99 chunks, also if no chunk follows. It sends no UTXO before its ping and its question were answered.
+//! Like kaspad, it pings, announces a block and requests addresses after the handshake, and waits for a request after
+//! each 99 chunks, even if no chunk follows. It sends no UTXO until the client has replied to both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
