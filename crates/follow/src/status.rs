@@ -110,7 +110,7 @@ impl FollowStatus {
 
     /// Returns the number of gaps since the start.
     pub fn gaps(&self) -> u64 {
-        self.gaps.load(Ordering::Relaxed)
+        self.gaps.load(Ordering::Acquire)
     }
 
     /// Number of jumps so far to the block of an archive that was proven.

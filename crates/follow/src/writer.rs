@@ -361,7 +361,6 @@ impl Writer {
     }
 
     fn report_gap(&self, gap: &Gap) {
-        self.status.gaps.fetch_add(1, Ordering::Relaxed);
         let dropped = (gap.dropped_slots.first(), gap.dropped_slots.last());
         let text = format!("slot {}: {}", gap.slot, gap.reason);
         tracing::warn!(
@@ -377,7 +376,9 @@ impl Writer {
             let refusal = format!("a source follows another chain: {text}");
             self.status.proof.set_refusal(Some(refusal));
         }
+        // Before the count: a reader that finds a gap also finds its reason.
         *self.status.last_gap.lock() = Some(text);
+        self.status.gaps.fetch_add(1, Ordering::Release);
         if let Some((session, _)) = self.sessions.open {
             self.sessions.gaps.send_replace(session);
         }
