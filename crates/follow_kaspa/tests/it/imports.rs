@@ -190,6 +190,10 @@ async fn each_lie_is_refused_by_name() {
             "a chunk of UTXOs is malformed: the length of a UTXO",
         ),
         (
+            PeerFaults { has_no_last_chunk: true, ..faults() },
+            "the UTXO set ends before its last chunk",
+        ),
+        (
             PeerFaults { chunk_bytes: Some(2 << 20), ..faults() },
             "a message has more than 1048576 bytes",
         ),
@@ -235,6 +239,18 @@ async fn a_silent_peer_is_left_in_time() {
     assert_left_in_time(&silent_handshake, limits, "no handshake within 200ms").await;
     let silent = PeerFaults { silent_after: Some(1), ..PeerFaults::default() };
     assert_left_in_time(&silent, limits, "no chunk of UTXOs within 200ms").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_peer_is_left_in_time() {
+    // Each of the three chunks comes in time.
+    let slow =
+        PeerFaults { chunk_delay: Some(Duration::from_millis(100)), ..PeerFaults::default() };
+    let timeout = Duration::from_millis(250);
+    let limits = ImportLimits { window_timeout: timeout, ..ImportLimits::default() };
+    assert_left_in_time(&slow, limits, "no 99 chunks of UTXOs within 250ms").await;
+    let limits = ImportLimits { set_timeout: timeout, ..ImportLimits::default() };
+    assert_left_in_time(&slow, limits, "no UTXO set within 250ms").await;
 }
 
 /// Checks that an import leaves a peer with this error, and ends once the peer has no faults.
