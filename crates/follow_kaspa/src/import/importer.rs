@@ -104,7 +104,8 @@ impl Importer<'_> {
     /// Receives the set from one peer after another.
     fn import_set(&self) -> Result<Chain, ImportError> {
         let mut peers = PeerList::new(&self.config.peers);
-        let mut backoff = Backoff::new(self.config.peers.len(), &self.config.session);
+        // The rounds are counted by the list: refused peers are not part of them.
+        let mut rounds = Backoff::new(1, &self.config.session);
         let mut transfer: Option<SetTransfer> = None;
         let mut last = "none is named".to_owned();
         while let Some(peer) = peers.current() {
@@ -131,7 +132,7 @@ impl Importer<'_> {
                         self.progress.count_refused_peer();
                     }
                     if peers.record_failure(&error) {
-                        self.pause(backoff.record(false));
+                        self.pause(rounds.record(false));
                     }
                 }
             }
@@ -207,8 +208,8 @@ impl<'a> PeerList<'a> {
         if is_refused { None } else { self.peers.get(self.at) }
     }
 
-    /// Records that the current peer failed, and moves to the next one that may be tried. Returns whether a pause is
-    /// due.
+    /// Records that the current peer failed, and moves to the next one that may be tried. Returns whether that one
+    /// starts another round.
     fn record_failure(&mut self, error: &PeerError) -> bool {
         self.refused[self.at] = error.is_final();
         // A peer that disagrees with an earlier one sends its own set next time. The end of that set shows which peer
@@ -219,9 +220,11 @@ impl<'a> PeerList<'a> {
             return false;
         }
         self.is_second_try = false;
-        let mut others = (1..=self.peers.len()).map(|step| (self.at + step) % self.peers.len());
-        self.at = others.find(|next| !self.refused[*next]).unwrap_or(self.at);
-        true
+        let failed = self.at;
+        let mut others = (1..=self.peers.len()).map(|step| (failed + step) % self.peers.len());
+        let Some(next) = others.find(|next| !self.refused[*next]) else { return false };
+        self.at = next;
+        next <= failed
     }
 }
 
@@ -231,28 +234,51 @@ mod tests {
 
     use super::*;
 
+    fn parse_peer(text: &str) -> PeerConfig {
+        PeerConfig::parse(text, Network::Simnet).expect("a peer")
+    }
+
+    fn current(peers: &PeerList<'_>) -> Option<String> {
+        peers.current().map(ToString::to_string)
+    }
+
     #[test]
-    fn a_liar_is_not_asked_again_and_a_disagreement_is_resolved_at_once() {
-        let parse = |text: &str| PeerConfig::parse(text, Network::Simnet).expect("a peer");
-        let configs = [parse("a"), parse("b"), parse("c")];
+    fn a_liar_is_not_retried_and_a_disagreement_is_resolved_at_once() {
+        let configs = ["a", "b", "c"].map(parse_peer);
         let mut peers = PeerList::new(&configs);
-        let current = |peers: &PeerList<'_>| peers.current().map(ToString::to_string);
         assert_eq!(current(&peers).as_deref(), Some("a:16511"));
-        assert!(peers.record_failure(&PeerError::Closed));
+        peers.record_failure(&PeerError::Closed);
         assert_eq!(current(&peers).as_deref(), Some("b:16511"));
         let other = PeerError::OtherSet { utxos: 1 };
-        assert!(!peers.record_failure(&other));
-        assert_eq!(current(&peers).as_deref(), Some("b:16511"));
-        assert!(peers.record_failure(&other));
-        assert_eq!(current(&peers).as_deref(), Some("c:16511"));
-        for expected in ["a:16511", "b:16511"] {
-            assert!(peers.record_failure(&PeerError::ChunkAfterLast));
+        for expected in ["b:16511", "c:16511"] {
+            peers.record_failure(&other);
             assert_eq!(current(&peers).as_deref(), Some(expected));
         }
-        assert!(peers.record_failure(&PeerError::Closed));
+        for expected in ["a:16511", "b:16511"] {
+            peers.record_failure(&PeerError::ChunkAfterLast);
+            assert_eq!(current(&peers).as_deref(), Some(expected));
+        }
+        peers.record_failure(&PeerError::Closed);
         assert_eq!(current(&peers).as_deref(), Some("b:16511"));
-        assert!(peers.record_failure(&PeerError::ChunkAfterLast));
+        peers.record_failure(&PeerError::ChunkAfterLast);
         assert_eq!(current(&peers), None);
         assert_eq!(current(&PeerList::new(&[])), None);
+    }
+
+    #[test]
+    fn a_round_has_the_peers_that_are_not_refused() {
+        let configs = ["a", "b", "c"].map(parse_peer);
+        let mut peers = PeerList::new(&configs);
+        let mut ends_round = |error: PeerError| peers.record_failure(&error);
+        assert!(!ends_round(PeerError::OtherSet { utxos: 1 }), "a is tried a second time");
+        assert!(!ends_round(PeerError::Closed));
+        assert!(!ends_round(PeerError::Closed));
+        assert!(ends_round(PeerError::Closed), "all three have failed");
+        assert!(!ends_round(PeerError::ChunkAfterLast), "b and c are left");
+        assert!(!ends_round(PeerError::Closed));
+        assert!(ends_round(PeerError::ChunkAfterLast), "b is left");
+        assert!(ends_round(PeerError::Closed));
+        assert!(ends_round(PeerError::Closed));
+        assert!(!ends_round(PeerError::ChunkAfterLast), "none is left");
     }
 }
