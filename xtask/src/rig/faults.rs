@@ -1,7 +1,8 @@
 //! The order of faults.
 //!
 //! Shape: the kinds repeat in a fixed order. While a run is recorded, the recorder must not lose its source: the only
-//! faults of a cluster are then [`FORKS_MAX`] forks, and a single validator has none.
+//! faults of a cluster are then [`FORKS_MAX`] forks, and a single validator has none. An attempt that makes no fork is
+//! repeated.
 //! Not here: what a fault does (`processes`).
 
 /// Forks while a run is recorded.
@@ -41,26 +42,31 @@ pub(crate) enum Fault {
 /// The faults of a run.
 pub(crate) struct Faults {
     is_cluster: bool,
-    recorded: usize,
-    made: usize,
+    recorded_forks: usize,
+    /// Faults while nothing was recorded.
+    others: usize,
 }
 
 impl Faults {
     pub(crate) fn new(is_cluster: bool) -> Self {
-        Self { is_cluster, recorded: 0, made: 0 }
+        Self { is_cluster, recorded_forks: 0, others: 0 }
     }
 
     /// Returns the next fault; `None` if there must be none while the run is recorded.
     pub(crate) fn next(&mut self, is_recorded: bool) -> Option<Fault> {
         if is_recorded {
-            let is_possible = self.is_cluster && self.recorded < FORKS_MAX;
-            self.recorded += usize::from(is_possible);
+            let is_possible = self.is_cluster && self.recorded_forks < FORKS_MAX;
             return is_possible.then_some(Fault::Fork(THIRD));
         }
         let kinds: &[Fault] = if self.is_cluster { &CLUSTER } else { &SINGLE };
-        let fault = kinds[self.made % kinds.len()];
-        self.made += 1;
+        let fault = kinds[self.others % kinds.len()];
+        self.others += 1;
         Some(fault)
+    }
+
+    /// Counts a fork that was made while the run was recorded.
+    pub(crate) fn count_recorded_fork(&mut self) {
+        self.recorded_forks += 1;
     }
 }
 
@@ -73,7 +79,10 @@ mod tests {
     fn a_recording_has_forks_and_no_other_faults() {
         let mut faults = Faults::new(true);
         for _ in 0..FORKS_MAX {
+            // The first attempt makes no fork.
             assert_eq!(faults.next(true), Some(Fault::Fork(THIRD)));
+            assert_eq!(faults.next(true), Some(Fault::Fork(THIRD)));
+            faults.count_recorded_fork();
         }
         assert_eq!(faults.next(true), None);
         assert_eq!(faults.next(false), Some(Fault::CutStreams));

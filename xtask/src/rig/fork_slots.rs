@@ -67,11 +67,12 @@ impl ForkSlots {
         wait(|| Ok(processed_slot(node)? >= self.first - DEAF_SLOTS))
     }
 
-    /// Waits until the validator has made enough blocks, or the others have passed its slots. False if that takes too
-    /// long.
+    /// Waits until the validator has made enough blocks, or the others have passed its slots, or that takes too long.
+    /// False if the validator has made no block.
     pub(crate) fn wait_for_blocks(&self, validator: SocketAddr, other: SocketAddr) -> Result<bool> {
         let last = self.first + FORK_BLOCKS - 1;
-        wait(|| Ok(processed_slot(validator)? >= last || processed_slot(other)? > self.last))
+        wait(|| Ok(processed_slot(validator)? >= last || processed_slot(other)? > self.last))?;
+        Ok(processed_slot(validator)? >= self.first)
     }
 }
 
