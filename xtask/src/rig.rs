@@ -21,7 +21,6 @@ mod fork_slots;
 mod frozen_banks;
 pub(crate) mod json_rpc;
 mod known_slots;
-mod leader_slots;
 mod nodes;
 mod options;
 pub(crate) mod ports;

@@ -143,10 +143,6 @@ impl Cluster {
         self.dir.join("faucet.json")
     }
 
-    pub(crate) fn with_identity(&self, identity: &str) -> Option<usize> {
-        self.identities.iter().position(|it| it == identity)
-    }
-
     pub(crate) fn identity(&self, at: usize) -> &str {
         &self.identities[at]
     }

@@ -12,11 +12,10 @@ pub(crate) const FORKS_MAX: usize = 3;
 const THIRD: usize = 2;
 
 const SINGLE: [Fault; 3] = [Fault::CutStreams, Fault::KillFollowers, Fault::Restart(0)];
-const CLUSTER: [Fault; 7] = [
+const CLUSTER: [Fault; 6] = [
     Fault::CutStreams,
     Fault::KillFollowers,
     Fault::Restart(0),
-    Fault::StopLeader,
     Fault::Fork(THIRD),
     Fault::Lag(THIRD),
     Fault::Restart(THIRD),
@@ -31,8 +30,6 @@ pub(crate) enum Fault {
     KillFollowers,
     /// A validator is killed, and started again.
     Restart(usize),
-    /// The leader is stopped in its slots until the others skip it. It may continue on a fork.
-    StopLeader,
     /// A validator makes its blocks on an old one, because it has not received the newer ones.
     Fork(usize),
     /// A validator is stopped for a while.

@@ -19,7 +19,6 @@ use crate::rig::faults::Fault;
 use crate::rig::followers::{Follower, Status, followers};
 use crate::rig::fork_slots::ForkSlots;
 use crate::rig::json_rpc;
-use crate::rig::leader_slots::LeaderSlots;
 use crate::rig::nodes::{Nodes, final_slot};
 use crate::rig::options::Options;
 use crate::rig::validator::Validator;
@@ -107,7 +106,6 @@ impl Rig {
                 "the followers were killed and started again".to_owned()
             }
             Fault::Restart(at) => self.restart_validator(at)?,
-            Fault::StopLeader => self.stop_leader()?,
             Fault::Fork(at) => return self.make_fork(at),
             Fault::Lag(at) => self.pause_validator(at, LAG)?,
         };
@@ -128,14 +126,6 @@ impl Rig {
             self.start_load()?;
         }
         Ok(format!("{name} was killed and started again"))
-    }
-
-    /// Stops the leader in its slots until the others skip it. It then continues, which sometimes makes a fork.
-    fn stop_leader(&mut self) -> Result<String> {
-        let slots = LeaderSlots::wait(self.compared_rpc())?;
-        let leader = self.validators.with_identity(&slots.leader).context("an unknown leader")?;
-        let stopped = self.pause_validator(leader, slots.stop_time())?;
-        Ok(format!("{stopped}, in its slots from {} to {}", slots.made, slots.last))
     }
 
     /// Lets a validator make its next blocks on an old one: it receives nothing some slots before. `None` if it has made
