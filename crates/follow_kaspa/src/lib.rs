@@ -27,6 +27,7 @@ mod hashed_set;
 mod import;
 mod json_relay;
 mod merge_set;
+mod plain_calls;
 mod restart;
 mod restart_point;
 mod session;
