@@ -171,7 +171,7 @@ impl SetTransfer {
     fn take_chunk(
         &mut self,
         received: &mut Received,
-        mut utxos: Vec<Utxo>,
+        utxos: Vec<Utxo>,
     ) -> Result<(), TransferError> {
         let bytes = encode_utxos(&utxos);
         if received.bytes + bytes.len() as u64 > self.set_bytes_max {
@@ -193,14 +193,12 @@ impl SetTransfer {
                 return Err(PeerError::OtherSet { utxos: received.utxos }.into());
             }
         }
-        let hashed_before = self.hashed.utxos.saturating_sub(received.utxos);
         received.utxos += utxos.len() as u64;
         received.bytes = end;
-        let hashed_before = usize::try_from(hashed_before).unwrap_or(usize::MAX);
-        utxos.drain(..hashed_before.min(utxos.len()));
-        if !utxos.is_empty() {
-            received.unhashed.push(utxos);
+        // No chunk of the set crosses the checkpoint.
+        if end > self.hashed.bytes {
             received.unhashed_bytes += bytes.len();
+            received.unhashed.push(utxos);
         }
         if received.unhashed_bytes >= HASHED_BYTES {
             self.hash(received);
