@@ -135,35 +135,12 @@ impl TransactionStream {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
-
-    use cpu_pool::Clock;
     use kaspa::Network;
     use serde_json::{Value, json};
     use testkit::kaspa_chain::{TestChain, pay};
+    use testkit::streamed_result::{ReadResult, read_streamed_result};
 
     use super::*;
-
-    struct StoppedClock;
-
-    impl Clock for StoppedClock {
-        fn now(&self) -> Duration {
-            Duration::ZERO
-        }
-    }
-
-    /// The JSON of a stream, and the number of its parts. Each time slice is over at once.
-    fn read(mut stream: impl StreamedResult) -> (Value, usize) {
-        let cancelled = AtomicBool::new(false);
-        let slice = TimeSlice::ending_at(&StoppedClock, Duration::ZERO, &cancelled);
-        let mut out = Vec::new();
-        let mut parts = 1;
-        while stream.write(&slice, &mut out).expect("JSON") == StreamState::More {
-            parts += 1;
-        }
-        (serde_json::from_slice(&out).expect("JSON"), parts)
-    }
 
     fn single(api: &KaspaApi, id: &Hash, options: &Value) -> SingleTransaction {
         let options = serde_json::from_value(options.clone()).expect("options");
@@ -183,7 +160,8 @@ mod tests {
         let api = KaspaApi::new(chain.chain.reader(), Network::Simnet);
         let id = spent[0].transaction_id;
         let full = json!({ "previousOutpoints": "full" });
-        let (transaction, parts) = read(single(&api, &id, &full));
+        let ReadResult { value: transaction, parts } =
+            read_streamed_result(single(&api, &id, &full));
         assert!(parts >= 300, "{parts} parts");
         let inputs = transaction["inputs"].as_array().expect("inputs");
         assert_eq!(inputs.len(), 300);
@@ -197,10 +175,11 @@ mod tests {
             (json!({ "inputs": false, "outputs": false }), json!([null, null])),
             (json!({ "fields": ["outputs"], "outputs": false }), json!([null, null])),
         ] {
-            let (transaction, _) = read(single(&api, &id, &options));
+            let transaction = read_streamed_result(single(&api, &id, &options)).value;
             assert_eq!(json!([transaction["inputs"], transaction["outputs"]]), members);
         }
-        let (transaction, _) = read(single(&api, &id, &json!({ "fields": ["mass", "inputs"] })));
+        let options = json!({ "fields": ["mass", "inputs"] });
+        let transaction = read_streamed_result(single(&api, &id, &options)).value;
         assert_eq!(transaction.as_object().expect("members").len(), 2, "{transaction}");
     }
 
@@ -217,7 +196,7 @@ mod tests {
         let mut positions: Vec<TransactionPosition> = found.map(|found| found.position).collect();
         assert_eq!(positions.len(), 2);
         positions.insert(1, TransactionPosition { daa_score: 12_345, index: 6 });
-        let (list, parts) = read(TransactionStream {
+        let ReadResult { value: list, parts } = read_streamed_result(TransactionStream {
             reader,
             positions: positions.into_iter(),
             current: None,
