@@ -62,15 +62,10 @@ pub(super) fn find_transactions(api: &KaspaApi, params: Params<'_>) -> MethodRes
             "Invalid params: offset: {offset} is more than {OFFSET_MAX}; use page"
         )));
     }
-    let search = PageSearch {
-        history: api.chain.history(),
-        script: address.payload.ledger_address(),
-        skipped: offset,
-        limit,
-        last: page.map(|page| parse_position("page", &page)).transpose()?,
-        read: 0,
-        found: Vec::new(),
-    };
+    let last = page.map(|page| parse_position("page", &page)).transpose()?;
+    let script = address.payload.ledger_address();
+    let search = PageSearch::new(api.chain.history(), script, offset, limit);
+    let search = PageSearch { last, ..search };
     Ok(MethodOutput::streamed(None, search))
 }
 
@@ -89,6 +84,11 @@ impl StreamedResult for PageSearch {
 }
 
 impl PageSearch {
+    /// Searches the page after the newest `skipped` transactions.
+    fn new(history: Arc<HistorySnapshot>, script: Address, skipped: usize, limit: usize) -> Self {
+        Self { history, script, skipped, limit, last: None, read: 0, found: Vec::new() }
+    }
+
     /// Reads transactions until the time slice is over. Returns whether the page is complete.
     fn read_until(&mut self, slice: &TimeSlice<'_>) -> bool {
         let history = Arc::clone(&self.history);
@@ -151,15 +151,7 @@ mod tests {
         let all: Vec<TransactionPosition> =
             history.iter_script_transactions(&script, None).map(|found| found.position).collect();
         for (skipped, limit, page) in [(20, 4, 20..24), (20, 10, 20..30), (40, 4, 30..30)] {
-            let search = PageSearch {
-                history: Arc::clone(&history),
-                script,
-                skipped,
-                limit,
-                last: None,
-                read: 0,
-                found: Vec::new(),
-            };
+            let search = PageSearch::new(Arc::clone(&history), script, skipped, limit);
             let ReadResult { value: written, parts } = read_streamed_result(search);
             assert!(parts >= 20, "{parts} parts");
             let page = &all[page];
