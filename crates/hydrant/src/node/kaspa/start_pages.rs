@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use clients::ClientId;
 use follow_kaspa::ImportProgress;
 use http_server::{
-    ClientRefusal, HttpContext, HttpCounters, HttpRequest, HttpService, Listeners, ResponseBody,
-    Socket, WebSocketHandler, serve_http, text_response,
+    ClientRefusal, HttpContext, HttpCounters, HttpRequest, HttpService, Listeners, NO_STORE,
+    ResponseBody, Socket, WebSocketHandler, serve_http, text_response,
 };
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
@@ -23,6 +23,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use websocket::close_frame;
 
 use super::ports::BoundKaspaPorts;
 use crate::node::NodeConfig;
@@ -30,13 +31,10 @@ use crate::process_setup::tokio_listener;
 
 /// Seconds after which a client should try again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("10");
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// The reason of a closed WebSocket.
-const CLOSE_REASON: &[u8] = b"the node imports its UTXO set";
+const CLOSE_REASON: &str = "the node imports its UTXO set";
 /// The code of a closed WebSocket: try again later.
 const CLOSE_CODE: u16 = 1_013;
-/// The first byte of a WebSocket's last frame: final, and a close.
-const CLOSE_FRAME: u8 = 0x88;
 
 /// The servers of the ports during an import.
 pub(crate) struct StartPages {
@@ -159,9 +157,7 @@ impl WebSocketHandler for ClosedWebSockets {
         _client: ClientId,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            let mut frame = vec![CLOSE_FRAME, 2 + CLOSE_REASON.len() as u8];
-            frame.extend_from_slice(&CLOSE_CODE.to_be_bytes());
-            frame.extend_from_slice(CLOSE_REASON);
+            let frame = close_frame(CLOSE_CODE, CLOSE_REASON);
             // The client may have left.
             if socket.write_all(&frame).await.is_ok() {
                 let _ = socket.shutdown().await;
