@@ -54,7 +54,7 @@ pub use follower::{FollowHandle, Follower};
 pub use forwarding::{CallLimits, ForwardError, Forwarder, ForwarderConfig};
 pub use import::{
     ImportConfig, ImportError, ImportLimits, ImportProgress, PeerConfig, PeerError, import_chain,
-    remove_import,
+    remove_chain_files,
 };
 pub use restart_point::RestartBase;
 pub use snapshot_error::SnapshotError;

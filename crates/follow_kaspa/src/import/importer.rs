@@ -27,6 +27,7 @@ use crate::backoff::Backoff;
 use crate::hashed_set::HashedSet;
 use crate::snapshot_error::SnapshotError;
 use crate::snapshot_file::{load_hashed_snapshot, load_snapshot};
+use crate::snapshot_path::remove_if_present;
 
 /// Imports the UTXO set of the pruning point, and starts a chain there. The snapshot file is written. It blocks until
 /// that is done, or until no peer is left; the connections run on `runtime`, and this thread must not belong to it.
@@ -52,9 +53,10 @@ pub fn import_chain(
     Ok(imported)
 }
 
-/// Removes what an unfinished import has received.
-pub fn remove_import(snapshot: &Path) -> io::Result<()> {
-    ImportPaths::for_snapshot(snapshot).remove()
+/// Removes the snapshot file of a chain, and the files of an unfinished import, as far as they exist.
+pub fn remove_chain_files(snapshot: &Path) -> io::Result<()> {
+    ImportPaths::for_snapshot(snapshot).remove()?;
+    remove_if_present(snapshot)
 }
 
 struct Importer<'a> {

@@ -22,6 +22,6 @@ mod transfer;
 
 pub use config::{ImportConfig, ImportLimits, PeerConfig};
 pub use import_error::ImportError;
-pub use importer::{import_chain, remove_import};
+pub use importer::{import_chain, remove_chain_files};
 pub use peer_error::PeerError;
 pub use progress::ImportProgress;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::follow_kaspa::{
-    Follower, FollowerConfig, ImportConfig, ImportProgress, import_chain, remove_import,
+    Follower, FollowerConfig, ImportConfig, ImportProgress, import_chain, remove_chain_files,
     start_chain,
 };
 use anyhow::{Context, Result};
@@ -52,7 +52,7 @@ impl NodeProducer for KaspaProducer {
         let ledger_lock = directory.context("--ledger")?;
         let snapshot = chain.snapshot_path(node);
         if let Some(path) = snapshot.as_deref().filter(|_| node.reset) {
-            remove_snapshot(path)?;
+            remove_chain_files(path).with_context(|| format!("--reset {}", path.display()))?;
         }
         let started = match chain.import_config(node) {
             Some(config) => Import { chain: &chain, config, context, bound: &bound }.run()?,
@@ -120,17 +120,6 @@ async fn report_progress(progress: Arc<ImportProgress>) {
     loop {
         print_stderr(&format!("Hydrant is {progress}"));
         tokio::time::sleep(PROGRESS_INTERVAL).await;
-    }
-}
-
-/// Removes the snapshot file if it exists, and the files of an import.
-fn remove_snapshot(path: &Path) -> Result<()> {
-    remove_import(path).with_context(|| format!("--reset {}", path.display()))?;
-    match std::fs::remove_file(path) {
-        Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
-            Err(err).with_context(|| format!("--reset {}", path.display()))
-        }
-        _ => Ok(()),
     }
 }
 
