@@ -15,7 +15,7 @@ use chain_kaspa::{Chain, ChainConfig, LoadError};
 use http_client::describe_error;
 use tokio::runtime::Handle;
 
-use super::chunk_store::is_whole;
+use super::chunk_store::has_end_mark;
 use super::config::{ImportConfig, PeerConfig};
 use super::import_error::ImportError;
 use super::peer::Peer;
@@ -80,7 +80,7 @@ impl Importer<'_> {
     /// Loads the set that an earlier process has received but not loaded.
     fn load_whole_set(&self) -> Result<Option<Chain>, ImportError> {
         let paths = ImportPaths::for_snapshot(&self.config.snapshot);
-        if !is_whole(&paths.set) {
+        if !has_end_mark(&paths.set) {
             return Ok(None);
         }
         let loaded = load_snapshot(&paths.set, self.config.network, self.chain.clone());
