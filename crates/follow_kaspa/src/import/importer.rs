@@ -134,7 +134,7 @@ impl Importer<'_> {
                         self.progress.count_refused_peer();
                     }
                     if peers.record_failure(&error) {
-                        self.pause(rounds.record(false));
+                        self.pause(rounds.record_failure());
                     }
                 }
             }
@@ -183,7 +183,7 @@ impl Importer<'_> {
                         let problem = format!("{}: {}", source.server(), describe_error(&error));
                         tracing::warn!("{problem}");
                         self.progress.set_problem(problem);
-                        self.pause(backoff.record(false));
+                        self.pause(backoff.record_failure());
                     }
                 }
             }
