@@ -84,7 +84,7 @@ fn outpoint_key(outpoint: &Outpoint) -> OutpointKey {
 }
 
 fn decode_utxos(mut chunk: Bytes) -> Result<Vec<Utxo>, PeerError> {
-    let malformed = |what| PeerError::MalformedChunk { what };
+    let malformed = |field| PeerError::MalformedChunk { field };
     let mut utxos = Vec::new();
     while chunk.has_remaining() {
         if utxos.len() == CHUNK_UTXOS {
@@ -105,7 +105,7 @@ fn decode_utxos(mut chunk: Bytes) -> Result<Vec<Utxo>, PeerError> {
 }
 
 fn convert_utxo(utxo: PeerUtxo) -> Result<Utxo, PeerError> {
-    let malformed = |what| PeerError::MalformedChunk { what };
+    let malformed = |field| PeerError::MalformedChunk { field };
     let outpoint = utxo.outpoint.ok_or_else(|| malformed("a UTXO without an outpoint"))?;
     let entry = utxo.entry.ok_or_else(|| malformed("a UTXO without an entry"))?;
     let transaction_id = outpoint.transaction_id.as_ref().and_then(convert_hash);

@@ -14,10 +14,10 @@ pub enum PeerError {
     #[error("no connection")]
     Connect(#[source] Box<tonic::transport::Error>),
     /// The peer took too long.
-    #[error("no {what} within {limit:?}")]
+    #[error("no {step} within {limit:?}")]
     Timeout {
         /// The step that took too long.
-        what: &'static str,
+        step: &'static str,
         /// The time limit.
         limit: Duration,
     },
@@ -68,10 +68,10 @@ pub enum PeerError {
         bytes_max: usize,
     },
     /// A chunk of UTXOs cannot be decoded.
-    #[error("a chunk of UTXOs is malformed: {what}")]
+    #[error("a chunk of UTXOs is malformed: {field}")]
     MalformedChunk {
         /// The malformed field.
-        what: &'static str,
+        field: &'static str,
     },
     /// A chunk has more UTXOs than kaspad sends.
     #[error("a chunk has more than {utxos_max} UTXOs")]

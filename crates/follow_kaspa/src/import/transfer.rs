@@ -158,8 +158,8 @@ impl SetTransfer {
     ) -> Result<(), TransferError> {
         let mut checker = ChunkChecker::new(&self.point.header);
         self.store.rewind();
-        peer.request_set(self.point.block)?;
-        while let Some(chunk) = runtime.block_on(peer.next_chunk())? {
+        let mut set = peer.request_set(self.point.block)?;
+        while let Some(chunk) = runtime.block_on(set.next_chunk())? {
             let utxos = checker.decode(chunk)?;
             self.take_chunk(received, utxos)?;
             progress.set_received(received.utxos, received.bytes);
