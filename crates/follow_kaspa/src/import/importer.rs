@@ -8,7 +8,6 @@
 //! Not here: a transfer (`transfer`), a connection to a peer (`peer`).
 
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use chain_kaspa::{Chain, ChainConfig, LoadError};
@@ -18,16 +17,16 @@ use tokio::runtime::Handle;
 use super::chunk_store::has_end_mark;
 use super::config::{ImportConfig, PeerConfig};
 use super::import_error::ImportError;
+use super::import_paths::ImportPaths;
 use super::peer::Peer;
 use super::peer_error::PeerError;
 use super::progress::ImportProgress;
 use super::pruning_point::{PruningPoint, request_pruning_point};
-use super::transfer::{ImportPaths, SetTransfer, TransferError};
+use super::transfer::{SetTransfer, TransferError};
 use crate::backoff::Backoff;
 use crate::hashed_set::HashedSet;
 use crate::snapshot_error::SnapshotError;
 use crate::snapshot_file::{load_hashed_snapshot, load_snapshot};
-use crate::snapshot_path::remove_if_present;
 
 /// Imports the UTXO set of the pruning point, and starts a chain there. The snapshot file is written. It blocks until
 /// that is done, or until no peer is left; the connections run on `runtime`, and this thread must not belong to it.
@@ -51,12 +50,6 @@ pub fn import_chain(
     let block = imported.sink();
     tracing::info!(block = %block.hash, seconds = progress.elapsed().as_secs(), "imported the UTXO set");
     Ok(imported)
-}
-
-/// Removes the snapshot file of a chain, and the files of an unfinished import, as far as they exist.
-pub fn remove_chain_files(snapshot: &Path) -> io::Result<()> {
-    ImportPaths::for_snapshot(snapshot).remove()?;
-    remove_if_present(snapshot)
 }
 
 struct Importer<'a> {

@@ -11,7 +11,9 @@ mod checkpoint;
 mod chunk;
 mod chunk_store;
 mod config;
+mod deadline;
 mod import_error;
+mod import_paths;
 mod importer;
 mod messages;
 mod peer;
@@ -22,6 +24,7 @@ mod transfer;
 
 pub use config::{ImportConfig, ImportLimits, PeerConfig};
 pub use import_error::ImportError;
-pub use importer::{import_chain, remove_chain_files};
+pub use import_paths::remove_chain_files;
+pub use importer::import_chain;
 pub use peer_error::PeerError;
 pub use progress::ImportProgress;

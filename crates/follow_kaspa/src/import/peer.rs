@@ -9,13 +9,12 @@
 //! Not here: the content of a chunk (`chunk`), the choice of a peer (`importer`).
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http_client::shorten_message;
 use kaspa::{Hash, Network};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
@@ -23,6 +22,7 @@ use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::config::{ImportLimits, PeerConfig};
+use super::deadline::Deadline;
 use super::messages::{
     Empty, Payload, PeerHash, PeerMessage, RequestUtxoSet, STREAM_PATH, Version,
 };
@@ -60,41 +60,6 @@ pub(crate) struct RequestedSet<'a> {
     window: Deadline,
     /// Deadline of all chunks.
     end: Deadline,
-}
-
-/// The end of a step.
-#[derive(Clone, Copy)]
-struct Deadline {
-    step: &'static str,
-    limit: Duration,
-    at: Instant,
-}
-
-impl Deadline {
-    fn start(step: &'static str, limit: Duration) -> Self {
-        Self { step, limit, at: Instant::now() + limit }
-    }
-
-    /// Returns the earlier one of two deadlines.
-    fn min(self, other: Self) -> Self {
-        if other.at < self.at { other } else { self }
-    }
-
-    fn error(&self) -> PeerError {
-        PeerError::Timeout { step: self.step, limit: self.limit }
-    }
-
-    /// Runs a step until the deadline. It is checked before the step as well: a step that is always ready would never
-    /// let the timer run.
-    async fn run<T>(
-        &self,
-        step: impl Future<Output = Result<T, PeerError>>,
-    ) -> Result<T, PeerError> {
-        if Instant::now() >= self.at {
-            return Err(self.error());
-        }
-        timeout_at(self.at, step).await.map_err(|_| self.error())?
-    }
 }
 
 impl Peer {

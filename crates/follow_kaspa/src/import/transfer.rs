@@ -9,41 +9,28 @@
 //! Not here: the choice of a peer and of the pruning point (`importer`).
 
 use std::cmp::Ordering;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use kaspa::Hash;
-use store::durable_file;
 use tokio::runtime::Handle;
 
 use super::checkpoint::Checkpoint;
 use super::chunk::{ChunkChecker, encode_utxos};
 use super::chunk_store::{ChunkStore, Stored};
 use super::config::ImportConfig;
+use super::import_paths::ImportPaths;
 use super::peer::Peer;
 use super::peer_error::PeerError;
 use super::progress::ImportProgress;
 use super::pruning_point::PruningPoint;
 use crate::hashed_set::{DigestHasher, HashedSet};
-use crate::snapshot_path::{add_suffix, remove_if_present};
+use crate::snapshot_path::remove_if_present;
 use crate::utxo_hashing::{Utxo, hash_batches};
 
-/// Suffix of the name of the file with the UTXOs.
-const SET_SUFFIX: &str = ".import";
-/// Suffix of the name of the checkpoint's file.
-const CHECKPOINT_SUFFIX: &str = ".import.checkpoint";
 /// Bytes of UTXOs that are hashed together, some 90,000 UTXOs.
 const HASHED_BYTES: usize = 8 << 20;
 /// UTXOs between two checkpoints: three seconds of CPU time.
 const CHECKPOINT_UTXOS: u64 = 1_000_000;
-
-/// The names of an import's files.
-#[derive(Clone, Debug)]
-pub(crate) struct ImportPaths {
-    pub(crate) set: PathBuf,
-    pub(crate) checkpoint: PathBuf,
-}
 
 /// Why a transfer ended.
 #[derive(Debug, thiserror::Error)]
@@ -76,26 +63,6 @@ struct Received {
     /// UTXOs that are not hashed.
     unhashed: Vec<Vec<Utxo>>,
     unhashed_bytes: usize,
-}
-
-impl ImportPaths {
-    /// Returns the names for the import that writes a snapshot file.
-    pub(crate) fn for_snapshot(snapshot: &Path) -> Self {
-        let set = add_suffix(snapshot, SET_SUFFIX);
-        Self { set, checkpoint: add_suffix(snapshot, CHECKPOINT_SUFFIX) }
-    }
-
-    /// Removes the files.
-    pub(crate) fn remove(&self) -> io::Result<()> {
-        remove_if_present(&self.set)?;
-        remove_if_present(&self.checkpoint)
-    }
-
-    /// Gives the file of a whole set the name of the snapshot file.
-    pub(crate) fn publish(&self, snapshot: &Path) -> io::Result<()> {
-        durable_file::rename(&File::open(&self.set)?, &self.set, snapshot)?;
-        remove_if_present(&self.checkpoint)
-    }
 }
 
 impl SetTransfer {
