@@ -48,7 +48,7 @@ impl Session<'_> {
                 return Ok(Some(candidate));
             }
         }
-        if !options.imports {
+        if !options.can_import {
             return Ok(None);
         }
         let block = self.connection.request_pruning_point().await?;

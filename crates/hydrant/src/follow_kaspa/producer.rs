@@ -54,7 +54,7 @@ impl NodeProducer for KaspaProducer {
         if let Some(path) = snapshot.as_deref().filter(|_| node.reset) {
             remove_chain_files(path).with_context(|| format!("--reset {}", path.display()))?;
         }
-        let started = match chain.import_config(node) {
+        let StartedChain { chain: loaded, import } = match chain.import_config(node) {
             Some(config) => Import { chain: &chain, config, context, bound: &bound }.run()?,
             None => {
                 let loaded = load_chain(&chain, node, snapshot.as_deref())?;
@@ -64,11 +64,10 @@ impl NodeProducer for KaspaProducer {
         let config = FollowerConfig {
             json_sources: chain.json_sources.clone(),
             snapshot: chain.snapshot_config(node),
-            imports: !chain.import_peers.is_empty(),
+            can_import: !chain.import_peers.is_empty(),
             ..FollowerConfig::new(chain.network, chain.sources.clone())
         };
-        let StartedChain { chain: started, import } = started;
-        let follower = Follower::new(config, started).context("start to follow")?;
+        let follower = Follower::new(config, loaded).context("start to follow")?;
         Ok(Box::new(OpenedKaspa { bound, follower, chain, snapshot, ledger_lock, import }))
     }
 }

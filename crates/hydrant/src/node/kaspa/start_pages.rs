@@ -43,6 +43,13 @@ pub(crate) struct StartPages {
     servers: Vec<JoinHandle<()>>,
 }
 
+/// A port that is served during an import.
+struct StartPort {
+    listener: TcpListener,
+    /// Whether the port has `/metrics`.
+    has_metrics: bool,
+}
+
 /// The service of a port.
 struct ProgressService {
     progress: Arc<ImportProgress>,
@@ -60,17 +67,7 @@ impl StartPages {
         bound: &BoundKaspaPorts,
         progress: &Arc<ImportProgress>,
     ) -> Result<Self> {
-        let mut listeners =
-            vec![(bound.borsh.try_clone()?, false), (bound.json.try_clone()?, false)];
-        let metrics_address = config.serving.metrics_address;
-        if let Some(rpc) = &bound.rpc {
-            listeners.push((rpc.try_clone()?, metrics_address.is_none()));
-        }
-        if let Some(address) = metrics_address {
-            let listener = TcpListener::bind(address);
-            let listener = listener.with_context(|| format!("--metrics-address {address}"))?;
-            listeners.push((listener, true));
-        }
+        let ports = Self::open_ports(config, bound)?;
         let context = HttpContext::new(config.rpc.http(), Arc::new(HttpCounters::new()));
         if let Some(files) = &config.serving.tls {
             // It is set once, before the servers start.
@@ -79,9 +76,10 @@ impl StartPages {
         let context = Arc::new(context);
         let (stop, stopped) = watch::channel(());
         let mut servers = Vec::new();
-        for (listener, has_metrics) in listeners {
+        for port in ports {
             let _runtime = runtime.enter();
-            let listeners = Listeners { rpc: tokio_listener(listener)?, pubsub: None };
+            let listeners = Listeners { rpc: tokio_listener(port.listener)?, pubsub: None };
+            let has_metrics = port.has_metrics;
             let service = ProgressService { progress: Arc::clone(progress), has_metrics };
             let mut stopped = stopped.clone();
             servers.push(tokio::spawn(serve_http(
@@ -96,6 +94,25 @@ impl StartPages {
             )));
         }
         Ok(Self { stop, servers })
+    }
+
+    /// Returns the ports of a node, with that of `--metrics-address`.
+    fn open_ports(config: &NodeConfig, bound: &BoundKaspaPorts) -> Result<Vec<StartPort>> {
+        let mut ports = Vec::new();
+        for wrpc in [&bound.borsh, &bound.json] {
+            ports.push(StartPort { listener: wrpc.try_clone()?, has_metrics: false });
+        }
+        let metrics_address = config.serving.metrics_address;
+        if let Some(rpc) = &bound.rpc {
+            let has_metrics = metrics_address.is_none();
+            ports.push(StartPort { listener: rpc.try_clone()?, has_metrics });
+        }
+        if let Some(address) = metrics_address {
+            let listener = TcpListener::bind(address);
+            let listener = listener.with_context(|| format!("--metrics-address {address}"))?;
+            ports.push(StartPort { listener, has_metrics: true });
+        }
+        Ok(ports)
     }
 
     /// Ends the servers. The ports stay open, and connections wait for the servers of the node.
