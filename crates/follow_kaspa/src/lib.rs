@@ -23,6 +23,7 @@ mod error;
 mod event;
 mod follower;
 mod forwarding;
+pub mod fuzzing;
 mod hashed_set;
 mod import;
 mod json_relay;

@@ -8,7 +8,7 @@
 //! Not here: the snapshot file (`snapshot_file`), the chain above the pruning point (`session`).
 
 mod checkpoint;
-mod chunk;
+pub(crate) mod chunk;
 mod chunk_store;
 mod config;
 mod deadline;
