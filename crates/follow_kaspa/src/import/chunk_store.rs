@@ -30,7 +30,7 @@ pub(crate) struct ChunkStore {
     position: u64,
 }
 
-/// The relation of bytes that came to those in the file.
+/// How received bytes compare with those of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// They are the same, or the file ended before them.

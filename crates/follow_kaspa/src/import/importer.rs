@@ -28,8 +28,8 @@ use crate::hashed_set::HashedSet;
 use crate::snapshot_error::SnapshotError;
 use crate::snapshot_file::{load_hashed_snapshot, load_snapshot};
 
-/// Imports the UTXO set of the pruning point, and starts a chain there. The snapshot file is written. It blocks until
-/// that is done, or until no peer is left; the connections run on `runtime`, and this thread must not belong to it.
+/// Imports the UTXO set of the pruning point, and starts a chain there. Blocks until the snapshot file is written or no
+/// peer is left. The connections run on `runtime`, and this thread must not belong to it.
 ///
 /// Cost: some 6 µs of CPU time for each UTXO, 3 of them on all threads of the machine.
 pub fn import_chain(

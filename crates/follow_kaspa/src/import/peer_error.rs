@@ -24,7 +24,7 @@ pub enum PeerError {
     /// The peer ended the stream.
     #[error("the peer closed the connection")]
     Closed,
-    /// The connection broke, or what came is not a message of a node.
+    /// The connection broke, or the peer sent something other than a node's message.
     #[error("the connection broke: {reason}")]
     Broken {
         /// The status of gRPC.
