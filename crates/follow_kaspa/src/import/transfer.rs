@@ -5,7 +5,8 @@
 //! Shape: UTXOs that the file has are compared and not written; those below the checkpoint are not hashed either.
 //! Others are hashed on all threads, as soon as there are [`HASHED_BYTES`] of them.
 //! Invariant: the file equals the chunks of the current peer so far. So a wrong set is the lie of the last peer.
-//! Bounds: [`HASHED_BYTES`] and a chunk of UTXOs in memory; [`super::ImportLimits::set_bytes_max`] on disk.
+//! Bounds: [`HASHED_BYTES`] of encoded UTXOs and a chunk in memory, besides the bounds of `peer`;
+//! [`super::ImportLimits::set_bytes_max`] on disk.
 //! Not here: the choice of a peer and of the pruning point (`importer`).
 
 use std::cmp::Ordering;
