@@ -43,7 +43,7 @@ pub struct Config {
     /// Time after which a connection without an accepted call is closed.
     #[serde(skip)]
     pub idle_timeout_ms: u64,
-    /// Time from the start of a request message in which it must be complete.
+    /// Time from the first wait for the rest of a request message in which it must be complete.
     #[serde(skip)]
     pub message_timeout_ms: u64,
     /// Interval of HTTP/2's pings, and the time for their acknowledgement.

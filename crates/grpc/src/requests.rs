@@ -168,6 +168,7 @@ where
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::future::poll_fn;
     use std::task::Waker;
     use std::time::Duration;
 
@@ -236,11 +237,79 @@ mod tests {
         taken
     }
 
-    #[tokio::test]
+    /// A client that waits before each frame of its message. Meanwhile its other streams use up a second of its rate.
+    struct SlowMessage {
+        message: Messages,
+        broker: Arc<Broker>,
+        /// Frames after which it is silent.
+        frames_max: usize,
+        has_waited: bool,
+    }
+
+    impl Body for SlowMessage {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.message.frames == self.frames_max {
+                return Poll::Pending;
+            }
+            self.has_waited = !self.has_waited;
+            if self.has_waited {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.broker.request_budget.charge(HOSTILE, BYTES_PER_S as usize);
+            Pin::new(&mut self.message).poll_frame(context)
+        }
+    }
+
+    /// Returns a stream whose client sends up to `frames_max` frames of a message that has `frames`. The node may read
+    /// the first two at once, and each later one after a second.
+    fn slow_requests(frames: usize, frames_max: usize) -> Requests<SlowMessage> {
+        let config = Config { message_timeout_ms: 300, ..Config::default() };
+        let broker = Arc::new(Broker::new(config, None, None));
+        let message = Messages::new((frames * FRAME_BYTES - HEAD_BYTES) as u32, 1);
+        let body =
+            SlowMessage { message, broker: Arc::clone(&broker), frames_max, has_waited: false };
+        Requests::new(body, broker, HOSTILE, None)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_of_reading_extend_the_deadline_of_a_message() {
+        const FRAMES: usize = 6;
+        let started = Instant::now();
+        let mut requests = slow_requests(FRAMES, FRAMES);
+        let message = poll_fn(|context| requests.poll_next(context)).await.expect("a message");
+        let content_len = message.map(|message| message.content_len()).map_err(|err| err.code());
+        assert_eq!(content_len, Ok(FRAMES * FRAME_BYTES - HEAD_BYTES));
+        let elapsed = started.elapsed();
+        assert!(elapsed >= Duration::from_secs(FRAMES as u64 - 2), "{elapsed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_late_after_the_pauses_and_the_timeout() {
+        // Without a pause, and with one.
+        for (frames_max, pauses) in [(1, 0), (2, 1)] {
+            let started = Instant::now();
+            let mut requests = slow_requests(6, frames_max);
+            let message = poll_fn(|context| requests.poll_next(context)).await.expect("an error");
+            let error = message.map(|message| message.content_len()).map_err(|err| err.code());
+            assert_eq!(error, Err(tonic::Code::DeadlineExceeded));
+            let timeout = Duration::from_millis(300 + 1_000 * pauses);
+            let elapsed = started.elapsed();
+            let late = elapsed.checked_sub(timeout);
+            assert!(late.is_some_and(|late| late < Duration::from_millis(20)), "{elapsed:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn frames_beyond_the_rate_of_a_client_are_not_read() {
         const STREAMS: usize = 20;
         let broker = Arc::new(Broker::new(Config::default(), None, None));
-        let started = Instant::now();
         let stream = |client, length, messages| {
             Requests::new(Messages::new(length, messages), Arc::clone(&broker), client, None)
         };
@@ -254,10 +323,9 @@ mod tests {
         }
         assert!(hostile.iter_mut().all(|requests| take_messages(requests) == 0), "all wait");
         assert_eq!(take_messages(&mut honest), 3, "the other client is read to its end");
-        // Those of a second at once, those that became due, and of each stream the frame that exceeded the rate.
+        // Those of a second at once, and of each stream the frame that exceeded the rate.
         let frames: usize = hostile.iter().map(|requests| requests.body.frames).sum();
-        let seconds = 1.0 + started.elapsed().as_secs_f64();
-        let due = (seconds * BYTES_PER_S as f64) as usize / FRAME_BYTES;
+        let due = BYTES_PER_S as usize / FRAME_BYTES;
         assert!(frames <= due + messages + STREAMS + 1, "{frames} frames, {due} are due");
         assert!(frames * FRAME_BYTES >= BYTES_PER_S as usize, "{frames} frames");
     }

@@ -133,7 +133,7 @@ impl fmt::Display for ImportProgress {
         let utxos = self.utxos();
         match &texts.step {
             ImportStep::Start => {
-                f.write_str("importing: the sources are requested to name the pruning point")?
+                f.write_str("importing: requesting the pruning point from the sources")?
             }
             ImportStep::Transfer { block, peer } => write!(
                 f,

@@ -3,12 +3,11 @@
 //! In: a source, by wRPC. Out: the block and its header, whose hash was computed here. That the block is on the
 //! heaviest chain is the word of the source.
 
-use kaspa::{Block, BlockDagInfo, Hash, Header, Method, ServerInfo};
+use kaspa::{Block, Hash, Header, Method};
 
 use super::config::ImportConfig;
 use crate::config::SourceConfig;
 use crate::connection::Connection;
-use crate::session::check_server;
 use crate::source_error::SourceError;
 
 /// A pruning point.
@@ -24,14 +23,8 @@ pub(crate) async fn request_pruning_point(
     config: &ImportConfig,
 ) -> Result<PruningPoint, SourceError> {
     let mut connection = Connection::open(source, &config.connection).await?;
-    let method = Method::GetServerInfo;
-    let encode = |id| method.encode_borsh_request(id);
-    let structure = connection.call_or_fail(method, encode).await?;
-    check_server(&ServerInfo::decode_borsh(&structure)?, config.network)?;
-    let method = Method::GetBlockDagInfo;
-    let encode = |id| method.encode_borsh_request(id);
-    let structure = connection.call_or_fail(method, encode).await?;
-    let block = BlockDagInfo::decode_borsh(&structure)?.pruning_point;
+    connection.check_server(config.network).await?;
+    let block = connection.request_pruning_point().await?;
     let method = Method::GetBlock;
     let encode = |id| Method::encode_borsh_get_block(id, &block, false);
     let structure = connection.call_or_fail(method, encode).await?;

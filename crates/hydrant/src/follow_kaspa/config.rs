@@ -103,7 +103,7 @@ impl KaspaConfig {
     /// A URL is not valid.
     pub fn with_json_sources(self, urls: &[&str]) -> Result<Self, NodeError> {
         let urls: Vec<String> = urls.iter().map(|&url| url.to_owned()).collect();
-        let json_sources = sources("JSON source", &urls).map_err(NodeError::new)?;
+        let json_sources = parse_sources("JSON source", &urls).map_err(NodeError::new)?;
         Ok(Self { json_sources, ..self })
     }
 
@@ -116,7 +116,7 @@ impl KaspaConfig {
     /// An address is not valid.
     pub fn with_import_peers(self, addresses: &[&str]) -> Result<Self, NodeError> {
         let addresses: Vec<String> = addresses.iter().map(|&address| address.to_owned()).collect();
-        let import_peers = peers(&addresses, self.network).map_err(NodeError::new)?;
+        let import_peers = parse_peers(&addresses, self.network).map_err(NodeError::new)?;
         Ok(Self { import_peers, ..self })
     }
 
@@ -133,9 +133,9 @@ impl KaspaConfig {
         let interval = flags.snapshot_interval.map(Duration::from_secs);
         Ok(Self {
             network,
-            sources: sources("--source", &flags.source)?,
-            json_sources: sources("--json-source", &flags.json_source)?,
-            import_peers: peers(&flags.import_peer, network)?,
+            sources: parse_sources("--source", &flags.source)?,
+            json_sources: parse_sources("--json-source", &flags.json_source)?,
+            import_peers: parse_peers(&flags.import_peer, network)?,
             reorg_depth: flags.reorg_depth.unwrap_or(DEPTH_DEFAULT),
             snapshot_interval: interval.unwrap_or(SNAPSHOT_INTERVAL_DEFAULT),
             allow_unsafe_rpc: flags.allow_unsafe_rpc,
@@ -155,10 +155,12 @@ impl KaspaConfig {
 
     /// Returns the settings of the import, if the node starts with one.
     pub(crate) fn import_config(&self, node: &NodeConfig) -> Option<ImportConfig> {
+        if self.import_peers.is_empty() {
+            return None;
+        }
         let snapshot = self.snapshot_path(node).filter(|path| !path.exists())?;
         let peers = self.import_peers.clone();
-        let config = ImportConfig::new(self.network, self.sources.clone(), peers, snapshot);
-        (!self.import_peers.is_empty()).then_some(config)
+        Some(ImportConfig::new(self.network, self.sources.clone(), peers, snapshot))
     }
 
     /// Returns the settings of the chain.
@@ -186,7 +188,7 @@ impl KaspaConfig {
     }
 }
 
-fn sources(flag: &str, urls: &[String]) -> Result<Vec<SourceConfig>> {
+fn parse_sources(flag: &str, urls: &[String]) -> Result<Vec<SourceConfig>> {
     let source = |url: &String| {
         let source = SourceConfig::new(url.clone());
         ensure!(source.has_valid_url(), "{flag} {}: {SOURCE_FORM}", source.server());
@@ -195,7 +197,7 @@ fn sources(flag: &str, urls: &[String]) -> Result<Vec<SourceConfig>> {
     urls.iter().map(source).collect()
 }
 
-fn peers(addresses: &[String], network: Network) -> Result<Vec<PeerConfig>> {
+fn parse_peers(addresses: &[String], network: Network) -> Result<Vec<PeerConfig>> {
     let peer = |address: &String| {
         let peer = PeerConfig::parse(address, network);
         // It may have a path with a secret.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::child_process::{KillOnDrop, run_to_end};
 use testkit::json_rpc_client::JsonRpcClient;
-use testkit::kaspa_node::{KaspaNode, MINER, PeerLie, WrpcClient, WrpcMessage, simnet_address};
+use testkit::kaspa_node::{KaspaNode, MINER, WrpcClient, WrpcMessage, simnet_address};
 
 use crate::api_keys::new_key;
 use crate::free_ports::free_ports;
@@ -289,7 +289,7 @@ async fn a_node_imports_the_utxo_set_of_a_peer() -> Result<()> {
     let pruning_point = source.with_dag(|dag| dag.chain_block(8));
     source.set_pruning_point(pruning_point);
     let peer = source.serve_peers().await;
-    peer.lie(PeerLie::CutAfter(0));
+    peer.lie(|faults| faults.cut_after = Some(0));
     let dir = TempDir::new()?;
     let ledger = dir.path().join("ledger").display().to_string();
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_ports(1)?));
