@@ -50,6 +50,8 @@ pub(crate) struct ImportPaths {
 pub(crate) enum TransferError {
     #[error(transparent)]
     Peer(#[from] PeerError),
+    #[error("the import was cancelled")]
+    Cancelled,
     /// The disk.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -159,7 +161,9 @@ impl SetTransfer {
         let mut checker = ChunkChecker::new(&self.point.header);
         self.store.rewind();
         peer.request_set(self.point.block)?;
-        while let Some(chunk) = runtime.block_on(peer.next_chunk())? {
+        loop {
+            let next = runtime.block_on(progress.run(peer.next_chunk()));
+            let Some(chunk) = next.ok_or(TransferError::Cancelled)?? else { break };
             let utxos = checker.decode(chunk)?;
             self.take_chunk(received, utxos)?;
             progress.set_received(received.utxos, received.bytes);

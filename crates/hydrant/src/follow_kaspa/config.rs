@@ -3,9 +3,12 @@
 //! Not here: the settings that every node has (`node::config`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::follow_kaspa::{FollowError, ImportConfig, PeerConfig, SnapshotConfig, SourceConfig};
+use ::follow_kaspa::{
+    FollowError, ImportConfig, ImportProgress, PeerConfig, SnapshotConfig, SourceConfig,
+};
 use anyhow::{Context, Result, bail, ensure};
 use chain_kaspa::{ChainConfig, DEPTH_DEFAULT};
 use kaspa::Network;
@@ -40,6 +43,7 @@ pub struct KaspaConfig {
     pub(crate) json_sources: Vec<SourceConfig>,
     /// The peers that send the UTXO set of the pruning point, if there is no snapshot file.
     pub(crate) import_peers: Vec<PeerConfig>,
+    pub(crate) import_progress: Arc<ImportProgress>,
     /// Chain blocks that a reorganization may remove.
     pub(crate) reorg_depth: usize,
     pub(crate) snapshot_interval: Duration,
@@ -120,6 +124,12 @@ impl KaspaConfig {
         Ok(Self { import_peers, ..self })
     }
 
+    /// Returns the progress of the import that the node starts with. While [`crate::NodeBuilder::serve`] imports, other
+    /// threads can read it, and cancel the import: then `serve` returns an error.
+    pub fn import_progress(&self) -> &Arc<ImportProgress> {
+        &self.import_progress
+    }
+
     /// Follows reorganizations that remove up to this many chain blocks: from 1 to 1,000, and the nearer of the two for
     /// other numbers.
     pub fn with_reorg_depth(self, blocks: usize) -> Self {
@@ -136,6 +146,7 @@ impl KaspaConfig {
             sources: sources("--source", &flags.source)?,
             json_sources: sources("--json-source", &flags.json_source)?,
             import_peers: peers(&flags.import_peer, network)?,
+            import_progress: Arc::default(),
             reorg_depth: flags.reorg_depth.unwrap_or(DEPTH_DEFAULT),
             snapshot_interval: interval.unwrap_or(SNAPSHOT_INTERVAL_DEFAULT),
             allow_unsafe_rpc: flags.allow_unsafe_rpc,

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use hydrant::{KaspaConfig, KaspaProducer, Node, NodeConfig, NodeError, NodeHandle};
@@ -308,6 +309,8 @@ async fn a_node_imports_the_utxo_set_of_a_peer() -> Result<()> {
             // Nothing listens before.
             let health = get(metrics, "/health").unwrap_or_default();
             let is_importing = health.starts_with("HTTP/1.1 503 ") && health.contains(&importing);
+            // Anyone may read it.
+            ensure!(!health.contains(&peer_address), "{health}");
             Ok((is_importing && health.contains("the peer closed the connection")).then_some(()))
         })?;
         let metrics = get(metrics, "/metrics")?;
@@ -471,6 +474,29 @@ async fn a_program_embeds_the_node() -> Result<()> {
     let position = call_own(rpc, "getPosition", json!([{ "at": "sink" }]))?;
     assert_eq!(position["chainBlock"], json!(source.sink().to_string()));
     Ok(node.stop()?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_cancels_the_import_of_its_node() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.set_accepting(false);
+    let url = format!("ws://{}", source.borsh());
+    let dir = TempDir::new()?;
+    let ledger = dir.path().to_owned();
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let serving = std::thread::spawn(move || -> Result<Option<NodeError>> {
+        let chain = KaspaConfig::new("simnet", &[&url])?.with_import_peers(&["127.0.0.1:1"])?;
+        sender.send(Arc::clone(chain.import_progress())).ok().context("the test waits")?;
+        let config = NodeConfig::default().with_free_ports().with_ledger(&ledger);
+        Ok(Node::builder(KaspaProducer::new(chain)).serve(config).err())
+    });
+    let progress = receiver.recv()?;
+    wait_until("an import", WAIT_TIMEOUT, || Ok(progress.last_problem()))?;
+    progress.cancel();
+    let ended = serving.join().map_err(|_| anyhow::anyhow!("a panic"))??;
+    let ended = anyhow::Error::from(ended.context("it has no set to serve")?);
+    ensure!(format!("{ended:#}").contains("the import was cancelled"), "{ended:#}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
