@@ -92,12 +92,18 @@ pub type Socket = TokioIo<Upgraded>;
 /// Handles connections after the upgrade to WebSocket.
 pub trait WebSocketHandler: Send + Sync + 'static {
     /// Serves `client` until either side closes the connection. The future is dropped `SHUTDOWN_TIMEOUT`
-    /// after the start of the shutdown.
+    /// after the start of the shutdown, or at its end ([`Self::can_wait_for_replies`]).
     fn handle(
         self: Arc<Self>,
         socket: Socket,
         client: ClientId,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Returns whether sockets may stay open until the drain is over, because they wait for replies. Otherwise they are
+    /// cut two seconds after it has begun.
+    fn can_wait_for_replies(&self) -> bool {
+        false
+    }
 }
 
 /// Serves until `shutdown` is ready or the drain of `context` has started, then drains. A drain that `shutdown` starts
@@ -481,9 +487,12 @@ impl<S: HttpService> Acceptor<S> {
         upgrade.lock().take()
     }
 
-    /// Waits until `SHUTDOWN_TIMEOUT` after the start of the drain, or until its deadline.
+    /// Waits until a WebSocket is cut: `SHUTDOWN_TIMEOUT` after the start of the drain, or at its deadline.
     async fn closed_for_good(&mut self) {
         self.closing.begun().await;
+        if self.websocket_handler.can_wait_for_replies() {
+            return self.closing.over().await;
+        }
         tokio::select! {
             () = tokio::time::sleep(SHUTDOWN_TIMEOUT) => {}
             () = self.closing.over() => {}

@@ -65,6 +65,11 @@ impl WebSocketHandler for KaspaPort {
         let server = Arc::clone(&self.server);
         Box::pin(serve_session(socket, client_id, server, SessionState::new(self.encoding)))
     }
+
+    /// Forwarded calls may have an effect, which their clients must know.
+    fn can_wait_for_replies(&self) -> bool {
+        true
+    }
 }
 
 impl Protocol for KaspaRpc {

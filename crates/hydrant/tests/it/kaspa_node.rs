@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use hydrant::{KaspaConfig, KaspaProducer, Node, NodeConfig, NodeError, NodeHandle};
+use kaspa::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::child_process::{KillOnDrop, run_to_end};
@@ -350,6 +351,31 @@ async fn clients_are_closed_with_a_reason() -> Result<()> {
     }
     let status = node.wait_for_end()?;
     ensure!(status.success(), "{status}: {}", node.log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forwarded_call_is_finished_in_the_drain() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(3);
+    let mut node = KaspaProcess::start(&source, &["--drain-seconds", "600"])?;
+    node.wait_for_sink(&source)?;
+    source.delay_replies(Method::GetBlockCount);
+    let mut client = WrpcClient::connect(node.json).await;
+    client
+        .send_text(&json!({ "id": 7, "method": "getBlockCount", "params": {} }).to_string())
+        .await;
+    let series = "hydrant_kaspa_requests_total{encoding=\"json\",method=\"getBlockCount\"} 1\n";
+    wait_until("the call", WAIT_TIMEOUT, || {
+        Ok(get(node.rpc, "/metrics")?.contains(series).then_some(()))
+    })?;
+    node.signal()?;
+    node.wait_until_unready()?;
+    source.release_replies();
+    let reply: Value = serde_json::from_str(&client.read_text().await)?;
+    assert_eq!(reply["params"]["blockCount"], json!(source.with_dag(|dag| dag.block_count())));
+    assert_eq!(read_until_end(&mut client).await, Some(1001));
+    ensure!(node.wait_for_end()?.success(), "{}", node.log());
     Ok(())
 }
 
