@@ -12,6 +12,7 @@ use ::follow_kaspa::{
 use anyhow::{Context, Result, bail, ensure};
 use chain_kaspa::{ChainConfig, DEPTH_DEFAULT};
 use kaspa::Network;
+use store::{Directory, DirectoryContents};
 
 use crate::bounds;
 use crate::config_file;
@@ -181,6 +182,12 @@ impl KaspaConfig {
 
     /// Checks that there is a state to start from. The snapshot file is not read, because that may take minutes.
     pub(crate) fn check(&self, node: &NodeConfig) -> Result<()> {
+        if let Some(dir) = &node.ledger_dir
+            && let Ok(DirectoryContents::Ledger) = Directory::inspect(dir, SNAPSHOT_FILE)
+        {
+            let dir = dir.display();
+            bail!("--ledger: {dir} has a ledger of Solana; fix: name another directory");
+        }
         let network = self.network;
         let path = self.snapshot_path(node).filter(|_| !node.reset);
         let has_import = node.ledger_dir.is_some() && !self.import_peers.is_empty();

@@ -547,6 +547,9 @@ async fn a_ledger_has_one_node() -> Result<()> {
 fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
     let dir = TempDir::new()?;
     let ledger = dir.path().display().to_string();
+    let solana = TempDir::new()?;
+    fs::write(solana.path().join("hydrant-ledger"), "hydrant ledger, format 1\n")?;
+    let solana = solana.path().display().to_string();
     let source = ["--source", "ws://127.0.0.1:1"];
     let simnet = [&source[..], &["--network", "simnet"]].concat();
     for (flags, expected) in [
@@ -564,6 +567,10 @@ fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
         (
             [&simnet[..], &["--import-peer", "http://a:1"]].concat(),
             "--import-peer: the form is HOST[:PORT]",
+        ),
+        (
+            [&simnet[..], &["--ledger", solana.as_str()]].concat(),
+            "has a ledger of Solana; fix: name another directory",
         ),
         (source.to_vec(), "--ledger is required, with kaspa.snapshot in it: mainnet"),
         (
