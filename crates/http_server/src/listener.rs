@@ -110,7 +110,8 @@ pub trait WebSocketHandler: Send + Sync + 'static {
 /// takes two seconds at most.
 ///
 /// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
-/// caller's tokio runtime. Servers with one context share its limits of connections and its drain.
+/// caller's tokio runtime, which is one for all servers of a context. They share its limits of connections, the queue of
+/// their large writes, and its drain.
 pub async fn serve_http<S: HttpService>(
     context: Arc<HttpContext>,
     service: Arc<S>,
@@ -122,7 +123,8 @@ pub async fn serve_http<S: HttpService>(
     let connection_permits = Arc::clone(&context.connection_permits);
     let ip_shares = Arc::clone(&context.ip_shares);
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
-    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&context.metrics), io_threads));
+    let new_queue = || Arc::new(YieldQueue::new(Arc::clone(&context.metrics), io_threads));
+    let yield_queue = Arc::clone(context.yield_queue.get_or_init(new_queue));
     let mut background = JoinSet::new();
     background.spawn(Arc::clone(&yield_queue).run());
     let connections = Arc::clone(&context.connections);
