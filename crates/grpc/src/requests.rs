@@ -26,8 +26,8 @@ use crate::counters::Event;
 use crate::message_buffer::{Blocks, MessageBuffer};
 use crate::unread_streams::{UnreadStream, UnreadStreams};
 
-/// Bytes of a stream that are read although its bytes so far are not due, or an earlier request is handled. They tell
-/// whether its client has more to send. A larger value reads more of a client than its rate.
+/// Bytes of a stream that are read although its bytes so far are not due, or an earlier request is handled. They
+/// show whether its client has more to send. A larger value reads more of a client than its rate.
 const READ_AHEAD_BYTES: usize = 4 << 10;
 
 pub(crate) struct Requests<B = Incoming> {
@@ -44,9 +44,9 @@ pub(crate) struct Requests<B = Incoming> {
     /// Deadline of the incomplete message.
     deadline: Option<Pin<Box<Sleep>>>,
     has_ended: bool,
-    /// Those of its connection.
+    /// The unread streams of its connection.
     unread_streams: Arc<UnreadStreams>,
-    /// While frames stay in the window of the connection.
+    /// Counts the stream while its frames stay in the window of the connection.
     unread: Option<UnreadStream>,
 }
 

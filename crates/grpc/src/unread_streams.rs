@@ -1,4 +1,4 @@
-//! The streams of a connection whose clients send more than the node reads at the moment.
+//! The streams of a connection that are not read although their clients send.
 //!
 //! Their frames stay in the window that HTTP/2 has for all streams of a connection. A proxy may forward several clients
 //! over one connection, where the streams of one client, which exceeds its rate or does not read responses, would block

@@ -21,7 +21,7 @@ const FEW: ClientId = ClientId(2);
 /// Bytes of the longest frame that every client may send.
 const FRAME_BYTES: usize = 16 << 10;
 
-/// The frames of a message of 2 MiB, whose client always has the next one.
+/// The frames of a message of 2 MiB. The next one is always ready.
 #[derive(Default)]
 struct LongMessage {
     frames: usize,

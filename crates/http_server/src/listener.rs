@@ -100,7 +100,7 @@ pub trait WebSocketHandler: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// Returns whether sockets may stay open until the drain is over, because they wait for replies. Otherwise they are
-    /// cut two seconds after it has begun.
+    /// cut two seconds after its start.
     fn can_wait_for_replies(&self) -> bool {
         false
     }

@@ -45,7 +45,7 @@ struct ProgressTexts {
 pub(crate) struct ImportProblem {
     /// With the address of the server.
     pub(crate) text: String,
-    /// For strangers.
+    /// The text for strangers, without addresses.
     pub(crate) public_text: String,
 }
 
@@ -63,8 +63,8 @@ pub(crate) enum ImportStep {
 
 impl ImportProgress {
     /// Ends the import: [`crate::import_chain`] returns [`crate::ImportError::Cancelled`] once its current step has
-    /// ended, which takes milliseconds. Only a whole set that is being loaded is loaded to its end. What was received
-    /// stays in files, and the next import continues with it.
+    /// ended, which takes milliseconds. Only a whole set that is being loaded is loaded to its end. The received
+    /// UTXOs stay in files, and the next import continues with them.
     pub fn cancel(&self) {
         self.is_cancelled.send_replace(true);
     }
@@ -115,7 +115,7 @@ impl ImportProgress {
             biased;
             // The sender exists as long as the borrow.
             _ = is_cancelled.wait_for(|is_cancelled| *is_cancelled) => None,
-            done = step => Some(done),
+            output = step => Some(output),
         }
     }
 

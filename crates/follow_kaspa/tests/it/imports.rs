@@ -374,7 +374,7 @@ async fn a_whole_set_that_no_source_continues_is_received_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_import_is_cancelled_while_it_waits() {
     let pruned = Pruned::start().await;
-    // The system accepts connections for it, and nobody replies.
+    // The system accepts connections for it, and no program replies.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = silent.local_addr().expect("it is bound").to_string();
     let peer = PeerConfig::parse(&address, Network::Simnet).expect("an address");

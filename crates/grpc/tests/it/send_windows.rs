@@ -16,11 +16,11 @@ const IDLE_ROUNDS: usize = 50;
 
 /// Bytes that a client may send.
 pub(crate) struct SendWindows {
-    /// Of a new stream.
+    /// Bytes that a new stream may send.
     initial: i64,
-    /// What streams may send more than a new one.
+    /// Bytes that each stream may send beyond `initial`, below 0 for sent ones.
     streams: HashMap<u32, i64>,
-    /// On all streams together.
+    /// Bytes that all streams together may send.
     connection: i64,
 }
 

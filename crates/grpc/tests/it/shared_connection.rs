@@ -53,7 +53,7 @@ async fn flood(client: &mut RawClient, windows: &mut SendWindows, first: u32, st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unread_streams_of_one_key_leave_the_window_to_another_one() {
+async fn unread_streams_of_one_key_do_not_block_another_one() {
     const STREAMS: usize = 2 * UNREAD_STREAMS_MAX;
     let ledger = start_with_keys();
     let mut client = RawClient::connect(&ledger, &CLOSED_WINDOW).await;
