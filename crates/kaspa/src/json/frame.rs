@@ -97,8 +97,9 @@ impl<'a> JsonRequest<'a> {
     /// Reads a client's message. kaspad closes the connection after an error.
     pub fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         if is_too_deep(text.as_bytes()) {
-            let error = format_args!("more than {DEPTH_MAX} arrays and objects within each other");
-            return Err(serde::de::Error::custom(error));
+            return Err(serde::de::Error::custom(format_args!(
+                "more than {DEPTH_MAX} arrays and objects within each other"
+            )));
         }
         let RequestEnvelope { id, method, params } = serde_json::from_str(text)?;
         Ok(Self { id, operation: find_operation(&method)?, params })
