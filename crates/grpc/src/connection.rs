@@ -1,9 +1,10 @@
 //! One connection: HTTP/2 over a socket, or over TLS, until either side ends it.
 //!
 //! Bounds: streams, bytes of headers, windows, short frames that are not read (`Config::connection_window_bytes`),
-//! streams that are not read ([`UnreadStreams`](crate::unread_streams)), the time until HTTP/2 starts. A client that does not read the rest of an ended subscription within
-//! `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not acknowledge HTTP/2's pings too, and
-//! one that has no accepted call for `Config::idle_timeout_ms`.
+//! streams that are not read ([`UnreadStreams`](crate::unread_streams)), the time until HTTP/2 starts. A client that
+//! does not read the rest of an ended subscription within `Config::close_timeout_ms` is disconnected
+//! ([`StatusTimer`]); one that does not acknowledge HTTP/2's pings too, and one that has no accepted call for
+//! `Config::idle_timeout_ms`.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
