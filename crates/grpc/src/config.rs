@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::unread_streams::UNREAD_STREAMS_MAX;
+
 /// Bytes of requests that a client may send on a stream before they are read. A smaller value delays long requests: a
 /// client sends one window in a round trip.
 pub(crate) const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 /// h2 charges an unread DATA frame that is shorter than this as if it had this many bytes.
 const SHORT_FRAME_BYTES: u32 = 256;
-/// Maximum window of a connection, whatever its number of streams.
+/// Maximum window of a connection, whatever its number of streams, without the space for unread streams.
 const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
 
 /// Settings of the gRPC server.
@@ -21,7 +23,7 @@ const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
 pub struct Config {
     /// Threads that poll sockets, compress, and replay.
     pub threads: usize,
-    /// Open connections. The next one waits until another ends. About 270 KB each.
+    /// Open connections. The next one waits until another ends. About 270 KB each, 670 KB with API keys.
     pub connections_max: usize,
     /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all
     /// connections except the last tenth, of which it gets one only if it has fewer than are left. One more is closed.
@@ -143,6 +145,12 @@ impl Config {
         let streams_max = u32::try_from(self.connection_streams_max).unwrap_or(u32::MAX);
         let short_frames = streams_max.saturating_mul(2 * SHORT_FRAME_BYTES);
         short_frames.saturating_add(STREAM_WINDOW_BYTES).min(CONNECTION_WINDOW_BYTES_MAX)
+    }
+
+    /// Bytes of requests that the clients of a connection with API keys may send before they are read. Up to
+    /// [`UNREAD_STREAMS_MAX`] streams that are not read leave [`Self::connection_window_bytes`] to the others.
+    pub(crate) fn shared_connection_window_bytes(&self) -> u32 {
+        self.connection_window_bytes() + UNREAD_STREAMS_MAX as u32 * STREAM_WINDOW_BYTES
     }
 
     pub(crate) fn ping_interval(&self) -> Duration {

@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::call_activity::CallActivity;
 use crate::status_timer::StatusTimer;
+use crate::unread_streams::UnreadStreams;
 
 pub(crate) struct ConnectionContext {
     pub(crate) peer: IpAddr,
@@ -16,4 +17,5 @@ pub(crate) struct ConnectionContext {
     pub(crate) timer: Arc<StatusTimer>,
     /// The subscriptions that may still be opened.
     pub(crate) subscriptions: Arc<Semaphore>,
+    pub(crate) unread: Arc<UnreadStreams>,
 }

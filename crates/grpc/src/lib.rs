@@ -62,6 +62,9 @@ mod stream_client;
 mod tls;
 mod token;
 mod transport;
+mod unread_streams;
+#[cfg(test)]
+mod unread_streams_test;
 mod update;
 
 pub use config::Config;

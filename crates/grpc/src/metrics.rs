@@ -20,6 +20,8 @@ pub struct GrpcMetrics {
     pub(crate) broker: Arc<Broker>,
     pub(crate) gossip: Arc<GossipTable>,
     pub(crate) events: EventCounters,
+    /// Bytes of the window of a connection.
+    pub(crate) window_bytes: u32,
     pub(crate) is_tls: bool,
 }
 
@@ -34,9 +36,8 @@ impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let memory = self.broker.memory();
         let incomplete = self.broker.shares.incoming.units_in_use() as u64;
-        let window_bytes = u64::from(self.broker.config.connection_window_bytes());
         let tls_bytes = if self.is_tls { TLS_BYTES } else { 0 };
-        let connection_bytes = CONNECTION_BYTES + window_bytes + tls_bytes;
+        let connection_bytes = CONNECTION_BYTES + u64::from(self.window_bytes) + tls_bytes;
         vec![
             ("grpc_connections", self.connections() * connection_bytes + incomplete),
             ("grpc_events", self.events.bytes() as u64),

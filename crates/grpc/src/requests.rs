@@ -1,7 +1,8 @@
 //! The requests of a subscription: from the bytes of its body to messages.
 //!
 //! Shape: it reads a frame, and the next one when the bytes so far are due at the rate of the client
-//! (`request_budget`).
+//! (`request_budget`). Otherwise it reads on only while the buffer has less than [`READ_AHEAD_BYTES`]; the frames of a
+//! client that sends more stay in the window of the connection (`unread_streams`).
 //! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed; `Config::incoming_bytes_max`
 //! for the messages of all clients that are incomplete or not decoded, of which a client has a share;
 //! `Config::message_timeout_ms` from the first wait for the rest of a message; pauses in which the node does not read do
@@ -11,7 +12,7 @@
 use std::fmt::Display;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use clients::{ClientId, Share};
@@ -23,6 +24,11 @@ use crate::broker::Broker;
 use crate::compression::{Compression, HEAD_BYTES};
 use crate::counters::Event;
 use crate::message_buffer::{Blocks, MessageBuffer};
+use crate::unread_streams::{UnreadStream, UnreadStreams};
+
+/// Bytes of a stream that are read although its bytes so far are not due, or an earlier request is handled. They
+/// show whether its client has more to send. A larger value reads more of a client than its rate.
+const READ_AHEAD_BYTES: usize = 4 << 10;
 
 pub(crate) struct Requests<B = Incoming> {
     body: B,
@@ -37,6 +43,11 @@ pub(crate) struct Requests<B = Incoming> {
     pause: Option<Pin<Box<Sleep>>>,
     /// Deadline of the incomplete message.
     deadline: Option<Pin<Box<Sleep>>>,
+    has_ended: bool,
+    /// The unread streams of its connection.
+    unread_streams: Arc<UnreadStreams>,
+    /// Counts the stream while its frames stay in the window of the connection.
+    unread: Option<UnreadStream>,
 }
 
 /// A message that is not decoded.
@@ -67,8 +78,24 @@ where
         compression: Option<Compression>,
     ) -> Self {
         let buffered = broker.shares.incoming.empty_share(client);
-        let buffer = MessageBuffer::default();
-        Self { body, broker, client, compression, buffer, buffered, pause: None, deadline: None }
+        Self {
+            body,
+            broker,
+            client,
+            compression,
+            buffer: MessageBuffer::default(),
+            buffered,
+            pause: None,
+            deadline: None,
+            has_ended: false,
+            unread_streams: Arc::default(),
+            unread: None,
+        }
+    }
+
+    /// Sets the unread streams of its connection. Without them it is the only stream.
+    pub(crate) fn with_unread_streams(self, unread_streams: Arc<UnreadStreams>) -> Self {
+        Self { unread_streams, ..self }
     }
 
     /// The next request; `None` after the last.
@@ -83,24 +110,18 @@ where
                 self.deadline = None;
                 return Poll::Ready(Some(Ok(message)));
             }
-            if let Some(pause) = &mut self.pause {
-                std::task::ready!(pause.as_mut().poll(context));
-                self.pause = None;
-            }
-            match Pin::new(&mut self.body).poll_frame(context) {
-                Poll::Ready(Some(frame)) => {
-                    let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
-                    if let Ok(data) = frame.into_data() {
-                        self.receive(&data)?;
-                    }
-                }
-                Poll::Ready(None) if self.buffer.is_empty() => return Poll::Ready(None),
-                Poll::Ready(None) => {
+            match self.poll_receive(context)? {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) if self.buffer.is_empty() => return Poll::Ready(None),
+                Poll::Ready(false) => {
                     self.count_refusal();
                     let status = Status::internal("the requests end within a message");
                     return Poll::Ready(Some(Err(status)));
                 }
-                Poll::Pending if self.buffer.is_empty() => return Poll::Pending,
+                // The time in which the node does not read does not count.
+                Poll::Pending if self.buffer.is_empty() || self.unread.is_some() => {
+                    return Poll::Pending;
+                }
                 Poll::Pending => {
                     let time = self.broker.config.message_timeout();
                     let sleep = || Box::pin(tokio::time::sleep(time));
@@ -112,6 +133,54 @@ where
                 }
             }
         }
+    }
+
+    /// Reads on while an earlier request is handled, up to [`READ_AHEAD_BYTES`], so that only a client that sends more
+    /// counts as unread. Returns the status that ends the stream.
+    pub(crate) fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        while self.buffer.len() < READ_AHEAD_BYTES {
+            match ready!(self.poll_receive(context)) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Pending,
+                Err(status) => return Poll::Ready(status),
+            }
+        }
+        self.poll_refused(context)
+    }
+
+    /// Receives the next frame if the bytes so far are due. Returns `false` at the end of the requests.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Status>> {
+        if let Some(pause) = &mut self.pause {
+            if pause.as_mut().poll(context).is_ready() {
+                self.pause = None;
+            } else if self.buffer.len() >= READ_AHEAD_BYTES {
+                return self.poll_refused(context).map(Err);
+            }
+        }
+        self.unread = None;
+        if self.has_ended {
+            return Poll::Ready(Ok(false));
+        }
+        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
+            self.has_ended = true;
+            return Poll::Ready(Ok(false));
+        };
+        let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
+        if let Ok(data) = frame.into_data() {
+            self.receive(&data)?;
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Counts the stream as unread. Returns the status that ends it if other clients need the window.
+    fn poll_refused(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        let waker = context.waker();
+        let unread = self.unread.get_or_insert_with(|| self.unread_streams.add(self.client, waker));
+        if !unread.is_refused(waker) {
+            return Poll::Pending;
+        }
+        self.broker.counters.record(Event::SubscriptionRefused);
+        Poll::Ready(UnreadStream::refusal())
     }
 
     /// Adds the bytes of a frame, and charges them to the client.

@@ -59,6 +59,8 @@ pub struct Server {
     gossip: Arc<GossipTable>,
     events: EventCounters,
     address: SocketAddr,
+    /// Bytes of the window of a connection.
+    window_bytes: u32,
     is_tls: bool,
     reporter: HealthReporter,
     closing: watch::Sender<bool>,
@@ -115,6 +117,7 @@ impl Server {
         let token_file = token.clone();
         let access = Access { token, authenticator };
         let service = GrpcService::new(Arc::clone(&broker), node, table, health, access);
+        let window_bytes = service.connection_window_bytes();
         let service = Arc::new(service);
         let serving = {
             let _runtime = runtime.enter();
@@ -134,6 +137,7 @@ impl Server {
             gossip,
             events: sink.counters(),
             address,
+            window_bytes,
             is_tls,
             reporter,
             closing,
@@ -159,6 +163,7 @@ impl Server {
             broker: Arc::clone(&self.broker),
             gossip: Arc::clone(&self.gossip),
             events: self.events.clone(),
+            window_bytes: self.window_bytes,
             is_tls: self.is_tls,
         }
     }

@@ -35,7 +35,6 @@ use crate::request_body::{CALL_BYTES_MAX, RequestBody};
 use crate::requests::Requests;
 use crate::response_body::ResponseBody;
 use crate::shares;
-use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
 use crate::stream_client::{Revocation, StreamClient, StreamPermits};
 use crate::token::Token;
@@ -95,6 +94,16 @@ impl GrpcService {
         &self.broker
     }
 
+    /// Returns the bytes of requests that a connection may have before they are read. With API keys the calls of a
+    /// connection may have several clients.
+    pub(crate) fn connection_window_bytes(&self) -> u32 {
+        let config = &self.broker.config;
+        match self.access.authenticator {
+            Some(_) => config.shared_connection_window_bytes(),
+            None => config.connection_window_bytes(),
+        }
+    }
+
     /// Serves a call of a connection.
     pub(crate) async fn call(
         &self,
@@ -128,6 +137,7 @@ impl GrpcService {
             Ok(admitted) => admitted,
             Err(refusal) => return Err(RefusedCall::new(refusal, request.into_body())),
         };
+        connection.unread.record_call(admitted.client);
         let open = connection.activity.start_call();
         let response = self.dispatch(request, method, connection, admitted).await?;
         Ok(guarded_body::attach_guard(response, open))
@@ -152,7 +162,7 @@ impl GrpcService {
             "Subscribe" => match self.open_subscription(connection, client, key) {
                 Ok(permits) => {
                     let client = StreamClient { id: client, permits };
-                    self.subscribe(call, compression, Arc::clone(&connection.timer), client)
+                    self.subscribe(call, compression, connection, client)
                 }
                 Err(status) => return Err(RefusedCall::new(status, call.body)),
             },
@@ -319,11 +329,13 @@ impl GrpcService {
         &self,
         call: Call,
         compression: Option<Compression>,
-        timer: Arc<StatusTimer>,
+        connection: &ConnectionContext,
         client: StreamClient,
     ) -> http::Response<Body> {
         let Call { headers, body, .. } = call;
-        let requests = Requests::new(body, Arc::clone(&self.broker), client.id, compression);
+        let requests = Requests::new(body, Arc::clone(&self.broker), client.id, compression)
+            .with_unread_streams(Arc::clone(&connection.unread));
+        let timer = Arc::clone(&connection.timer);
         let stream = match UpdateStream::new(&self.broker, requests, timer, client) {
             Ok(stream) => stream,
             // The server ends, and its connections with it.

@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use kaspa::{
-    BorshRequest, Encoding, JsonRequest, KaspaAddress, Method, Operation, Scope, ServerError,
-    check_borsh_request,
+    BorshRequest, Encoding, JsonAddresses, JsonRequest, KaspaAddress, Method, Operation, Scope,
+    ServerError, check_borsh_request,
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -20,6 +20,8 @@ pub(crate) struct Request {
     pub(crate) id: Option<u64>,
     pub(crate) operation: Operation,
     message: Message,
+    /// The addresses of a message in JSON, if they were found already.
+    json_addresses: Option<Result<JsonAddresses, ServerError>>,
 }
 
 /// A message in the encoding of its port.
@@ -62,6 +64,17 @@ pub(crate) fn may_be_long(operation: Operation) -> bool {
     }
 }
 
+/// Whether the parameters of an operation have a list of addresses that Hydrant reads.
+fn has_addresses(operation: Operation) -> bool {
+    match operation {
+        Operation::Subscribe | Operation::Unsubscribe => true,
+        Operation::Method(method) => {
+            matches!(method, Method::GetUtxosByAddresses | Method::GetBalancesByAddresses)
+        }
+        Operation::Notification(_) | Operation::Unserved(_) => false,
+    }
+}
+
 impl Request {
     /// Reads the head of a message. Its parameters are not read.
     pub(crate) fn parse(encoding: Encoding, message: IncomingMessage) -> Result<Self, Malformed> {
@@ -70,7 +83,7 @@ impl Request {
                 let parsed = BorshRequest::parse(&bytes);
                 let BorshRequest { id, operation, .. } =
                     parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
-                Ok(Self { id, operation, message: Message::Borsh(bytes) })
+                Ok(Self { id, operation, message: Message::Borsh(bytes), json_addresses: None })
             }
             (Encoding::Borsh, IncomingMessage::Text(_)) => Err(Malformed::NOT_BINARY),
             (Encoding::Json, IncomingMessage::Text(text)) => Self::parse_json(text),
@@ -85,12 +98,28 @@ impl Request {
     fn parse_json(text: Utf8Bytes) -> Result<Self, Malformed> {
         let parsed = JsonRequest::parse(&text);
         let JsonRequest { id, operation, .. } = parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
-        Ok(Self { id, operation, message: Message::Json(text) })
+        Ok(Self { id, operation, message: Message::Json(text), json_addresses: None })
     }
 
     /// Returns the same request with another message.
     pub(crate) fn with_message(self, message: Message) -> Self {
-        Self { message, ..self }
+        Self { message, json_addresses: None, ..self }
+    }
+
+    /// Finds the addresses of a message in JSON, so that a task of the pool need not. Cost: the length of the message.
+    pub(crate) fn with_json_addresses(self) -> Self {
+        let Message::Json(text) = &self.message else { return self };
+        if !has_addresses(self.operation) {
+            return self;
+        }
+        let found = JsonRequest::parse(text).and_then(|it| JsonAddresses::find(text, &it));
+        let found = found.map_err(|_| ServerError::InvalidParams);
+        Self { json_addresses: Some(found), ..self }
+    }
+
+    /// Returns the addresses of a message in JSON, if they were found ([`Self::with_json_addresses`]).
+    pub(crate) fn json_addresses(&self) -> Option<&Result<JsonAddresses, ServerError>> {
+        self.json_addresses.as_ref()
     }
 
     pub(crate) fn encoding(&self) -> Encoding {

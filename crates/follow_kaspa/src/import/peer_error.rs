@@ -150,6 +150,16 @@ impl PeerError {
         }
     }
 
+    /// Returns the text for strangers. It has nothing that the peer or the system wrote, which may name an address.
+    pub(crate) fn public_text(&self) -> String {
+        match self {
+            Self::Broken { .. } => "the connection broke".to_owned(),
+            Self::Rejected { .. } => "the peer refuses the connection".to_owned(),
+            Self::OtherNetwork { .. } => "the peer is of another network".to_owned(),
+            error => error.to_string(),
+        }
+    }
+
     /// Whether the peer sent a set that cannot be true, or can never send a set that is. It is not tried again.
     pub fn is_final(&self) -> bool {
         matches!(

@@ -38,6 +38,8 @@ const CHECKPOINT_UTXOS: u64 = 1_000_000;
 pub(crate) enum TransferError {
     #[error(transparent)]
     Peer(#[from] PeerError),
+    #[error("the import was cancelled")]
+    Cancelled,
     /// The disk.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -127,7 +129,9 @@ impl SetTransfer {
         let mut checker = ChunkChecker::new(&self.point.header);
         self.store.rewind();
         let mut set = peer.request_set(self.point.block)?;
-        while let Some(chunk) = runtime.block_on(set.next_chunk())? {
+        loop {
+            let next = runtime.block_on(progress.run(set.next_chunk()));
+            let Some(chunk) = next.ok_or(TransferError::Cancelled)?? else { break };
             let utxos = checker.decode(chunk)?;
             self.take_chunk(received, utxos)?;
             progress.set_received(received.utxos, received.bytes);

@@ -389,3 +389,46 @@ async fn a_proven_set_that_does_not_fit_names_the_setting() {
     assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
     assert_eq!(pruned.peer.requested_sets(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_set_that_no_source_continues_is_received_again() {
+    let pruned = Pruned::start().await;
+    RunningImport::start(pruned.config(&[&pruned.peer])).finish().await;
+    let received = pruned.dir.path().join("kaspa.snapshot.import");
+    std::fs::rename(pruned.path(), &received).expect("it was written");
+    // Its block leaves the chain.
+    pruned.node.reorganize(10);
+    let moved = pruned.node.with_dag(|dag| dag.chain_block(2));
+    pruned.node.set_pruning_point(moved);
+    let chain = RunningImport::start(pruned.config(&[&pruned.peer])).finish().await;
+    assert_eq!(chain.sink().hash, moved);
+    assert_eq!(read_set(&chain), pruned.node.utxos_at(&moved));
+    assert_eq!(pruned.peer.requested_sets(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_is_cancelled_while_it_waits() {
+    let pruned = Pruned::start().await;
+    // The system accepts connections for it, and no program replies.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = silent.local_addr().expect("it is bound").to_string();
+    let peer = PeerConfig::parse(&address, Network::Simnet).expect("an address");
+    let config = ImportConfig { peers: vec![peer], ..pruned.config(&[]) };
+    for waits_for_peer in [true, false] {
+        pruned.node.set_accepting(waits_for_peer);
+        let import = RunningImport::start(config.clone());
+        let progress = Arc::clone(&import.progress);
+        let is_waiting = || {
+            if waits_for_peer {
+                progress.transfers() == 1
+            } else {
+                progress.last_problem().is_some()
+            }
+        };
+        eventually(is_waiting, || progress.to_string()).await;
+        progress.cancel();
+        let cancelled = import.task.await.expect("no panic").err();
+        assert!(matches!(cancelled, Some(ImportError::Cancelled)), "{cancelled:?}");
+    }
+    assert!(!pruned.path().exists());
+}

@@ -3,12 +3,16 @@
 //! Not here: the settings that every node has (`node::config`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::follow_kaspa::{FollowError, ImportConfig, PeerConfig, SnapshotConfig, SourceConfig};
+use ::follow_kaspa::{
+    FollowError, ImportConfig, ImportProgress, PeerConfig, SnapshotConfig, SourceConfig,
+};
 use anyhow::{Context, Result, bail, ensure};
 use chain_kaspa::{ChainConfig, DEPTH_DEFAULT};
 use kaspa::Network;
+use store::{Directory, DirectoryContents};
 
 use crate::bounds;
 use crate::config_file;
@@ -40,6 +44,7 @@ pub struct KaspaConfig {
     pub(crate) json_sources: Vec<SourceConfig>,
     /// The peers that send the UTXO set of the pruning point, if there is no snapshot file.
     pub(crate) import_peers: Vec<PeerConfig>,
+    pub(crate) import_progress: Arc<ImportProgress>,
     /// Chain blocks that a reorganization may remove.
     pub(crate) reorg_depth: usize,
     pub(crate) snapshot_interval: Duration,
@@ -120,6 +125,12 @@ impl KaspaConfig {
         Ok(Self { import_peers, ..self })
     }
 
+    /// Returns the progress of the import that the node starts with. While [`crate::NodeBuilder::serve`] imports, other
+    /// threads can read it, and cancel the import: then `serve` returns an error.
+    pub fn import_progress(&self) -> &Arc<ImportProgress> {
+        &self.import_progress
+    }
+
     /// Follows reorganizations that remove up to this many chain blocks: from 1 to 1,000, and the nearer of the two for
     /// other numbers.
     pub fn with_reorg_depth(self, blocks: usize) -> Self {
@@ -136,6 +147,7 @@ impl KaspaConfig {
             sources: parse_sources("--source", &flags.source)?,
             json_sources: parse_sources("--json-source", &flags.json_source)?,
             import_peers: parse_peers(&flags.import_peer, network)?,
+            import_progress: Arc::default(),
             reorg_depth: flags.reorg_depth.unwrap_or(DEPTH_DEFAULT),
             snapshot_interval: interval.unwrap_or(SNAPSHOT_INTERVAL_DEFAULT),
             allow_unsafe_rpc: flags.allow_unsafe_rpc,
@@ -172,6 +184,12 @@ impl KaspaConfig {
 
     /// Checks that there is a state to start from. The snapshot file is not read, because that may take minutes.
     pub(crate) fn check(&self, node: &NodeConfig) -> Result<()> {
+        if let Some(dir) = &node.ledger_dir
+            && let Ok(DirectoryContents::Ledger) = Directory::inspect(dir, SNAPSHOT_FILE)
+        {
+            let dir = dir.display();
+            bail!("--ledger: {dir} has a ledger of Solana; fix: name another directory");
+        }
         let network = self.network;
         let path = self.snapshot_path(node).filter(|_| !node.reset);
         let has_import = node.ledger_dir.is_some() && !self.import_peers.is_empty();

@@ -91,7 +91,7 @@ impl Import<'_> {
     /// Imports the set, and shows the progress on the ports of the node and on standard error. It blocks, for minutes
     /// if the network is a large one.
     fn run(self) -> Result<StartedChain> {
-        let progress = Arc::new(ImportProgress::default());
+        let progress = Arc::clone(self.chain.import_progress());
         let OpenContext { config: node, runtime, .. } = *self.context;
         let pages = StartPages::serve(runtime, node, self.bound, &progress);
         let pages = pages.context("serve the progress of the import")?;

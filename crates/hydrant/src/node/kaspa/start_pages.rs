@@ -1,8 +1,8 @@
 //! The ports of a node of Kaspa while it imports its UTXO set: `/health`, `/ready` and `/metrics` show the progress,
 //! and everything else is refused until the node serves.
 //!
-//! In: the bound ports, which stay open for the servers of the node. Out: 503 with the progress; a WebSocket is closed
-//! with 1013 (try again later).
+//! In: the bound ports, which stay open for the servers of the node. Out: 503 with the progress, without addresses; a
+//! WebSocket is closed with 1013 (try again later).
 //! Bounds: those of every HTTP server of the node (`rpc` settings).
 
 use std::net::TcpListener;
@@ -136,7 +136,7 @@ impl HttpService for ProgressService {
             self.progress.write(&mut exposition);
             return text_response(StatusCode::OK, exposition.into_string());
         }
-        let progress = format!("{}\n", self.progress);
+        let progress = format!("{}\n", self.progress.public_line());
         let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, progress);
         let headers = response.headers_mut();
         headers.insert(header::RETRY_AFTER, RETRY_AFTER);
