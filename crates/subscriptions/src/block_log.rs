@@ -92,7 +92,7 @@ pub(crate) struct BlockLog<B> {
     retained: HashMap<BlockId, RetainedBlock>,
     retained_bytes: usize,
     unrooted_max: usize,
-    /// Processed steps since a listener existed that could resume.
+    /// Confirmed steps since a listener existed that could resume.
     idle_steps: usize,
 }
 
@@ -231,6 +231,7 @@ impl<B> BlockLog<B> {
                 self.advance_cursor(level, to, &mut steps)?;
             }
         }
+        self.evict_over_steps();
         self.evict_over_bytes();
         if commitment == Commitment::Finalized {
             self.set_root(to);
@@ -356,17 +357,23 @@ impl<B> BlockLog<B> {
             self.retained_bytes += block.bytes;
         }
         block.steps += 1;
-        if step.commitment == Commitment::Processed {
+        // The processed cursor may make many steps for each block that stays.
+        if step.commitment == Commitment::Confirmed {
             self.idle_steps = self.idle_steps.saturating_add(1);
         }
-        let cursor = step.commitment as usize;
-        self.cursors[cursor].steps.push_back(step);
+        self.cursors[step.commitment as usize].steps.push_back(step);
+    }
+
+    /// Evicts the oldest steps of each cursor until it is within the limit of steps.
+    fn evict_over_steps(&mut self) {
         let steps_max = self.retention.steps_max;
         // A listener that existed at a step got it, and resumes after it.
         let is_in_use = self.idle_steps <= steps_max.saturating_add(1);
         let steps_max = if is_in_use { steps_max } else { steps_max.min(STEPS_IDLE) };
-        while self.cursors[cursor].steps.len() > steps_max {
-            self.evict_oldest(cursor);
+        for commitment in Commitment::ALL {
+            while self.cursors[commitment as usize].steps.len() > steps_max {
+                self.evict_oldest(commitment as usize);
+            }
         }
     }
 
