@@ -39,9 +39,10 @@ pub use json::{
     AddressChangesHead, ChainPosition, ChangeKind, JSON_LIST_TAIL, JsonAddresses, JsonRequest,
     JsonServerMessage, encode_json_address_changes, encode_json_address_changes_end,
     encode_json_addresses_position, encode_json_addresses_subscribed,
-    encode_json_addresses_unsubscribed, encode_json_balance, encode_json_balances_head, encode_json_failure, encode_json_pong, encode_json_sink,
-    encode_json_sink_blue_score, encode_json_subscribed, encode_json_sync_status,
-    encode_json_unsubscribed, encode_json_utxos_changed, encode_json_utxos_head,
+    encode_json_addresses_unsubscribed, encode_json_balance, encode_json_balances_head,
+    encode_json_failure, encode_json_pong, encode_json_sink, encode_json_sink_blue_score,
+    encode_json_subscribed, encode_json_sync_status, encode_json_unsubscribed,
+    encode_json_utxos_changed, encode_json_utxos_head,
 };
 pub use message::{
     AcceptedIds, AcceptedTransaction, AcceptingBlock, AddressBalance, AddressUtxo, Block,

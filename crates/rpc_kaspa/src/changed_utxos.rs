@@ -1,5 +1,6 @@
 //! The UTXOs that a block or a move of the chain changes, encoded once for all subscriptions that they match.
 
+use address::AddressTable;
 use chain_kaspa::{ChangedUtxo, LedgerBlock};
 use kaspa::{AddressUtxo, Encoding, Prefix};
 use subscriptions::{BlockStep, Direction, Match};
@@ -42,18 +43,48 @@ impl<'a> ChangedUtxos<'a> {
         Self { utxos, added_len }
     }
 
-    /// The changes of a block that joins or leaves the chain.
-    pub(crate) fn from_step(step: &'a BlockStep<LedgerBlock>) -> Self {
-        let changes = &step.body.changes;
+    /// The changes of a block that joins or leaves the chain, with the present ids of their scripts: those of the block may
+    /// have become those of other scripts since it was final. A script without an id is in no set, and is left out.
+    pub(crate) fn from_step(step: &'a BlockStep<LedgerBlock>, addresses: &AddressTable) -> Self {
+        let find_id = |changed: ChangedUtxo<'a>| {
+            let script_id = addresses.lookup(changed.utxo.script())?;
+            Some(ChangedUtxo { script_id, ..changed })
+        };
+        let created = step.body.changes.created_utxos().filter_map(find_id);
+        let spent = step.body.changes.spent_utxos().filter_map(find_id);
         match step.direction {
-            Direction::Applied => Self::new(changes.created_utxos(), changes.spent_utxos()),
-            Direction::Reverted => Self::new(changes.spent_utxos(), changes.created_utxos()),
+            Direction::Applied => Self::new(created, spent),
+            Direction::Reverted => Self::new(spent, created),
         }
     }
 
     /// The changed UTXOs. The number of one is its index.
     pub(crate) fn utxos(&self) -> &[ChangedUtxo<'a>] {
         &self.utxos
+    }
+
+    /// The UTXOs as items of a lookup: the id of the script, and the number.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (u32, u32)> {
+        (0..).zip(&self.utxos).map(|(at, changed)| (changed.script_id.0, at))
+    }
+
+    /// Whether the id of a UTXO's script is still that of the script.
+    pub(crate) fn is_current(&self, at: u32, addresses: &AddressTable) -> bool {
+        let ChangedUtxo { script_id, utxo } = self.utxos[at as usize];
+        addresses.address(script_id).as_ref() == Some(utxo.script())
+    }
+
+    /// Removes matches by an id that has become that of another script.
+    pub(crate) fn remove_stale(
+        &self,
+        addresses: &AddressTable,
+        sets: Vec<SetMatch>,
+    ) -> Vec<SetMatch> {
+        let current = sets.into_iter().map(|(found, mut refs)| {
+            refs.retain(|at| self.is_current(*at, addresses));
+            (found, refs)
+        });
+        current.filter(|(_, refs)| !refs.is_empty()).collect()
     }
 
     /// Encodes the needed UTXOs.

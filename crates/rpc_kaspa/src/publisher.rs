@@ -99,8 +99,7 @@ impl Publisher {
         }
         let subscriptions = &self.server.subscriptions;
         let body = Arc::clone(block);
-        let added =
-            subscriptions.add_block(block.id, block.parent, body, block.retained_bytes());
+        let added = subscriptions.add_block(block.id, block.parent, body, block.retained_bytes());
         if let Err(error) = added {
             // The next move of the tips finds the gap.
             tracing::error!(%error, "the log of blocks is full");

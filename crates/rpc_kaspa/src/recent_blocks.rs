@@ -97,11 +97,8 @@ mod tests {
 
     #[test]
     fn the_last_blocks_are_found_with_their_newest_id() {
-        let mut blocks = RecentBlocks {
-            by_hash: HashMap::default(),
-            order: VecDeque::new(),
-            blocks_max: 3,
-        };
+        let mut blocks =
+            RecentBlocks { by_hash: HashMap::default(), order: VecDeque::new(), blocks_max: 3 };
         blocks.add(id(1, 0), &info(1));
         blocks.add(id(1, 0), &info(1));
         blocks.add(id(2, 0), &info(2));

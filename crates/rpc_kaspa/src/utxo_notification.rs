@@ -8,8 +8,7 @@
 
 use std::sync::Arc;
 
-use address::AddressTable;
-use chain_kaspa::{ChangedUtxo, LedgerBlock, NetChanges};
+use chain_kaspa::{LedgerBlock, NetChanges};
 use cpu_pool::fork_join;
 use kaspa::{Encoding, encode_borsh_utxos_changed, encode_json_utxos_changed};
 use ledger::Commitment;
@@ -53,17 +52,16 @@ fn publish_move(
     let subscriptions = &server.subscriptions;
     let all = Subscription::AllUtxos(encoding).topic();
     let sets = Subscription::Utxos(encoding).topic();
-    let utxos = moved.utxos();
-    let items = || (0..).zip(utxos).map(|(at, changed)| (changed.script_id.0, at));
     let matches = subscriptions.matches();
     let all = matches.matching(all, []);
-    let sets = matches.matching_sets(sets, SCRIPTS, step, items());
+    let sets = matches.matching_sets(sets, SCRIPTS, step, moved.items());
     drop(matches);
-    let sets = remove_stale(utxos, server.chain.utxos.addresses(), sets);
+    // The block that has a UTXO may have been dropped, if the publisher is late.
+    let sets = moved.remove_stale(server.chain.utxos.addresses(), sets);
     if all.is_empty() && sets.is_empty() {
         return;
     }
-    let mut is_needed = vec![!all.is_empty(); utxos.len()];
+    let mut is_needed = vec![!all.is_empty(); moved.utxos().len()];
     for at in sets.iter().flat_map(|(_, refs)| refs) {
         is_needed[*at as usize] = true;
     }
@@ -85,24 +83,6 @@ fn publish_move(
         part.into_iter().map(publication).collect::<Vec<_>>()
     });
     subscriptions.deliver(to_all.into_iter().chain(to_sets.into_iter().flatten()));
-}
-
-/// Removes matches by an id that has become that of another script: the block that has the UTXO was dropped, and the
-/// publisher is late.
-fn remove_stale(
-    utxos: &[ChangedUtxo<'_>],
-    addresses: &AddressTable,
-    sets: Vec<SetMatch>,
-) -> Vec<SetMatch> {
-    let is_current = |at: &u32| {
-        let ChangedUtxo { script_id, utxo } = utxos[*at as usize];
-        addresses.address(script_id).as_ref() == Some(utxo.script())
-    };
-    let current = sets.into_iter().map(|(found, mut refs)| {
-        refs.retain(is_current);
-        (found, refs)
-    });
-    current.filter(|(_, refs)| !refs.is_empty()).collect()
 }
 
 fn encode_message(encoding: Encoding, lists: &ChangeLists<'_>) -> Vec<u8> {

@@ -2,8 +2,7 @@
 //!
 //! Cost: a lookup for each changed UTXO of a block if there is a subscription, an encoding for each that matches, and a
 //! copy of it for each distinct subscription.
-//! Invariant: a UTXO matches by the present id of its script. A block that waits for the publisher, or is retained for
-//! clients that resume, may have been final so long that its own ids are those of other scripts.
+//! Invariant: a UTXO matches by the present id of its script, however long its block has been final.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use kaspa::{
     AddressChangesHead, ChangeKind, Encoding, encode_json_address_changes,
     encode_json_address_changes_end,
 };
-use ledger::{Address, Commitment};
+use ledger::{AddressId, Commitment};
 use subscriptions::{
     AddressSet, AfterDelivery, BlockStep, Direction, Position, Publication, QueueMemory,
     SubscriptionId,
@@ -39,15 +38,12 @@ pub(crate) fn publish_blocks(server: &Arc<KaspaServer>, steps: &[BlockStep<Ledge
 }
 
 fn publish_block(server: &Arc<KaspaServer>, step: &BlockStep<LedgerBlock>) {
-    let changed = ChangedUtxos::from_step(step);
     let table = server.chain.utxos.addresses();
-    let items: Vec<(u32, u32)> = (0..)
-        .zip(changed.utxos())
-        .filter_map(|(at, utxo)| Some((table.lookup(utxo.utxo.script())?.0, at)))
-        .collect();
+    let changed = ChangedUtxos::from_step(step, table);
     let subscriptions = &server.subscriptions;
     let topic = Subscription::Addresses.topic();
-    let sets = subscriptions.matches().matching_sets(topic, SCRIPTS, step.number, items);
+    let sets = subscriptions.matches().matching_sets(topic, SCRIPTS, step.number, changed.items());
+    let sets = changed.remove_stale(table, sets);
     if sets.is_empty() {
         return;
     }
@@ -79,14 +75,12 @@ pub(super) fn encode_for_set(
     step: &BlockStep<LedgerBlock>,
     set: &AddressSet,
 ) -> Option<SharedBytes> {
-    let changed = ChangedUtxos::from_step(step);
     let table = rpc.chain.utxos.addresses();
-    let is_in_set = |script: &Address| table.lookup(script).is_some_and(|id| set.contains(id));
-    let utxos = changed.utxos().iter();
-    let is_needed: Vec<bool> = utxos.map(|utxo| is_in_set(utxo.utxo.script())).collect();
+    let changed = ChangedUtxos::from_step(step, table);
+    let is_in_set = |(id, at)| set.contains(AddressId(id)) && changed.is_current(at, table);
+    let is_needed: Vec<bool> = changed.items().map(is_in_set).collect();
     let numbered = (0..).zip(&is_needed);
-    let refs: Vec<u32> =
-        numbered.filter(|(_, is_needed)| **is_needed).map(|(at, _)| at).collect();
+    let refs: Vec<u32> = numbered.filter(|(_, is_needed)| **is_needed).map(|(at, _)| at).collect();
     if refs.is_empty() {
         return None;
     }

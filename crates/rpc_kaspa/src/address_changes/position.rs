@@ -11,6 +11,7 @@ use websocket::SessionOutput;
 
 use super::params::read_subscription;
 use crate::call::{Call, StepOutput};
+use crate::kaspa_rpc::NoItems;
 use crate::subscription::Subscription;
 
 /// A call of `addressesPosition`.
@@ -43,10 +44,7 @@ impl PositionTask {
 
 /// Returns the notifications up to the newest published block, and then its position. `None` if another block was
 /// published meanwhile, and this one is not retained.
-fn reply_position(
-    call: &Call,
-    id: SubscriptionId,
-) -> Option<Vec<SessionOutput<crate::kaspa_rpc::NoItems>>> {
+fn reply_position(call: &Call, id: SubscriptionId) -> Option<Vec<SessionOutput<NoItems>>> {
     let session = &call.session;
     let tip = call.server.subscriptions.tip(Commitment::Confirmed)?;
     let step = session.delivered_step(Commitment::Confirmed, tip)?;

@@ -198,8 +198,7 @@ fn subscribe(call: Call, mut set: AddressSet, first: FirstBlock) -> StepOutput<S
         return call.fail("Invalid params: addresses: the list is empty".to_owned());
     }
     let empty = AddressSet::empty(call.server.chain.utxos.addresses());
-    let rest =
-        (addresses > ONE_STEP_ADDRESSES_MAX).then(|| std::mem::replace(&mut set, empty));
+    let rest = (addresses > ONE_STEP_ADDRESSES_MAX).then(|| std::mem::replace(&mut set, empty));
     let session = &call.session;
     let subscribed = session.subscribe_set(SetSubscription {
         identity: Subscription::Addresses,

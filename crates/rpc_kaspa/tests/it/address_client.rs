@@ -1,0 +1,148 @@
+//! A client of `addressesSubscribe` with a copy of its UTXOs that is made of notifications only.
+
+use std::collections::BTreeMap;
+
+use kaspa::{AddressUtxo, Encoding};
+use serde_json::{Value, json};
+use testkit::kaspa_chain::address;
+
+use crate::world::World;
+use crate::wrpc_client::WrpcClient;
+
+/// UTXOs by outpoint, as they are in JSON.
+pub(crate) type Utxos = BTreeMap<String, Value>;
+
+/// The part of a client's state that outlives its connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UtxoCopy {
+    pub(crate) utxos: Utxos,
+    /// The position of the last notification, or of the last reply.
+    pub(crate) position: Value,
+    /// The kinds of the notifications so far.
+    pub(crate) kinds: Vec<String>,
+}
+
+pub(crate) struct AddressClient {
+    pub(crate) client: WrpcClient,
+    pub(crate) copy: UtxoCopy,
+    pub(crate) subscription: Value,
+    next_sequence: u64,
+}
+
+/// The addresses of keys, as a parameter.
+pub(crate) fn addresses(keys: &[u8]) -> Value {
+    keys.iter().map(|key| address(*key).to_string()).collect()
+}
+
+/// The UTXOs that the newest block of a chain has for keys.
+pub(crate) fn utxos_of(world: &World, keys: &[u8]) -> Utxos {
+    let utxos = keys.iter().flat_map(|key| world.chain.list_utxos(&address(*key)));
+    let to_json = |utxo: AddressUtxo| {
+        let mut text = Vec::new();
+        utxo.encode_json_into(&mut text);
+        let value = serde_json::from_slice(&text).expect("JSON");
+        (outpoint_key(&value), value)
+    };
+    utxos.map(to_json).collect()
+}
+
+fn outpoint_key(utxo: &Value) -> String {
+    format!("{}", utxo["outpoint"])
+}
+
+impl UtxoCopy {
+    fn apply(&mut self, params: &Value) {
+        for utxo in params["removed"].as_array().expect("a list") {
+            let key = outpoint_key(utxo);
+            assert_eq!(self.utxos.remove(&key).as_ref(), Some(utxo), "{key} is not there");
+        }
+        for utxo in params["added"].as_array().expect("a list") {
+            let key = outpoint_key(utxo);
+            assert_eq!(self.utxos.insert(key.clone(), utxo.clone()), None, "{key} comes twice");
+        }
+        self.kinds.push(params["kind"].as_str().expect("a kind").to_owned());
+        if params["more"] == json!(false) {
+            self.position = params["position"].clone();
+        }
+    }
+}
+
+impl AddressClient {
+    pub(crate) async fn connect(world: &World) -> Self {
+        Self::new(world.connect(Encoding::Json).await)
+    }
+
+    pub(crate) fn new(client: WrpcClient) -> Self {
+        Self { client, copy: UtxoCopy::default(), subscription: Value::Null, next_sequence: 0 }
+    }
+
+    /// Connects again with the copy of an earlier connection.
+    pub(crate) async fn reconnect(world: &World, copy: UtxoCopy) -> Self {
+        Self { copy, ..Self::connect(world).await }
+    }
+
+    /// Sends a request. Returns its id.
+    pub(crate) async fn send(&mut self, method: &str, params: &Value) -> u64 {
+        let id = self.client.allocate_id();
+        let request = json!({ "id": id, "method": method, "params": params });
+        self.client.send(request.to_string().into_bytes()).await;
+        id
+    }
+
+    async fn receive(&mut self) -> Value {
+        let message = self.client.receive().await.expect("a message comes before the end");
+        serde_json::from_slice(&message).expect("JSON")
+    }
+
+    /// Receives a reply. Notifications before it are applied.
+    async fn receive_reply(&mut self, id: u64) -> Result<Value, String> {
+        loop {
+            let message = self.receive().await;
+            if message.get("id").is_none() {
+                self.apply(&message);
+                continue;
+            }
+            assert_eq!(message["id"], json!(id));
+            return match message.get("error") {
+                Some(error) => Err(error["message"].as_str().expect("a text").to_owned()),
+                None => Ok(message["params"].clone()),
+            };
+        }
+    }
+
+    fn apply(&mut self, message: &Value) {
+        assert_eq!(message["method"], json!("addressesNotification"));
+        let params = &message["params"];
+        assert_eq!(params["subscription"], self.subscription);
+        assert_eq!(params["sequence"], json!(self.next_sequence));
+        self.next_sequence += 1;
+        self.copy.apply(params);
+    }
+
+    pub(crate) async fn call(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+        let id = self.send(method, params).await;
+        self.receive_reply(id).await
+    }
+
+    /// Subscribes. Returns the reply.
+    pub(crate) async fn subscribe(&mut self, params: &Value) -> Result<Value, String> {
+        let id = self.send("addressesSubscribe", params).await;
+        self.finish_subscribe(id).await
+    }
+
+    /// Receives the reply to a subscription whose request was sent.
+    pub(crate) async fn finish_subscribe(&mut self, id: u64) -> Result<Value, String> {
+        let reply = self.receive_reply(id).await?;
+        self.subscription = reply["subscription"].clone();
+        self.next_sequence = 0;
+        self.copy.position = reply["position"].clone();
+        Ok(reply)
+    }
+
+    /// Applies all notifications of published blocks. The position is that of the newest one then.
+    pub(crate) async fn sync(&mut self) {
+        let params = json!({ "subscription": self.subscription });
+        let reply = self.call("addressesPosition", &params).await.expect("a position");
+        self.copy.position = reply["position"].clone();
+    }
+}
