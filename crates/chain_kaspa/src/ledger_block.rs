@@ -41,7 +41,7 @@ impl LedgerBlock {
         size_of_val(self) + changes_on_heap + self.accepted_ids.capacity() * size_of::<Hash>()
     }
 
-    /// Returns the bytes that stay in memory for whoever retains the block: with the header of a chain block.
+    /// Returns the bytes in memory while only a log retains the block: with the header of a chain block.
     pub fn retained_bytes(&self) -> usize {
         let header = if self.info.is_virtual { 0 } else { header_bytes(&self.info.header) };
         self.bytes() + header

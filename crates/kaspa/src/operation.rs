@@ -198,7 +198,7 @@ operations! {
     OwnMethod {
         /// Starts the changes of a set of addresses, chain block by chain block.
         AddressesSubscribe = 240 "addressesSubscribe",
-        /// Stops them.
+        /// Stops the changes of a set of addresses.
         AddressesUnsubscribe = 241 "addressesUnsubscribe",
         /// Returns the position up to which the changes were sent.
         AddressesPosition = 242 "addressesPosition",

@@ -25,7 +25,7 @@ pub(super) struct PendingStart {
     pub(super) from: ResumeFrom,
 }
 
-/// The output of a step, and what is left to do.
+/// The output of a step, and the rest of the work.
 pub(super) struct CatchUpStep {
     pub(super) output: Vec<SessionOutput<NoItems>>,
     /// `None`: the subscription is live, or its connection is closed.

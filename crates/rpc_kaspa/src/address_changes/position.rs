@@ -1,7 +1,7 @@
 //! `addressesPosition`: the position that a subscription has reached.
 //!
 //! Blocks that do not change the set have no notification, so the position of the last notification may be far back. A
-//! client asks for the newest one from time to time, and resumes from there.
+//! client requests the newest one from time to time, and resumes from it.
 //! Invariant: all notifications up to the position are written before the reply.
 
 use kaspa::encode_json_addresses_position;

@@ -1,7 +1,7 @@
 //! `addressesSubscribe`: a set of addresses, from the newest chain block on, or from one that the client has.
 //!
 //! Shape: the addresses are read, registered and indexed in steps of some tens of microseconds. Then comes the reply, with
-//! the position that the subscription starts after; then the UTXOs at it, if the client asked for them; then the blocks
+//! the position that the subscription starts after; then the UTXOs at it, if the request has `snapshot`; then the blocks
 //! that were published meanwhile, or that the client has missed; then the live ones.
 //! Invariant: the addresses are registered before the first block is chosen, and live notifications are paused until all
 //! earlier ones are written. So no change is missed, none is sent twice, and they are in the order of the chain.
@@ -155,7 +155,7 @@ fn is_retained(call: &Call, block: RecentBlock) -> bool {
     call.session.reaches(Commitment::Confirmed, block.id)
 }
 
-/// The error of a block that the node cannot resume from, and what the client can do.
+/// Describes a block that the node cannot resume from, and how the client can continue.
 fn describe_unknown(call: &Call, resume: &ResumePosition) -> String {
     let ResumePosition { chain_block, daa_score } = resume;
     let sink = call.server.chain.status().sink.daa_score;

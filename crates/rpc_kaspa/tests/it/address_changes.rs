@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use subscriptions::Limits;
 use testkit::kaspa_chain::{DEPTH, Payment, address, pay};
 
-use crate::address_client::{AddressClient, UtxoCopy, addresses, utxos_of};
+use crate::address_client::{AddressClient, UtxoCopy, addresses, list_chain_utxos};
 use crate::world::{World, config};
 
 /// A world whose log has this many steps of the chain.
@@ -22,7 +22,7 @@ fn mine(world: &mut World, payments: &[Payment]) {
     world.publish();
 }
 
-/// Replaces the newest blocks by one more, of which each pays to a key.
+/// Replaces the newest blocks by others, one more than before. Each pays to a key.
 fn reorganize(world: &mut World, depth: usize, key: u8) {
     let added = (0..=depth).map(|at| (Vec::new(), vec![pay(key, 1_000 + at as u64)])).collect();
     world.chain.replace_blocks(depth, added);
@@ -47,7 +47,7 @@ async fn resume_client(world: &World, copy: UtxoCopy) -> Result<AddressClient, S
 }
 
 fn check(world: &World, client: &AddressClient) {
-    assert_eq!(client.copy.utxos, utxos_of(world, &[1]));
+    assert_eq!(client.copy.utxos, list_chain_utxos(world, &[1]));
     assert_eq!(client.copy.position["chainBlock"], json!(world.chain.sink_hash().to_string()));
 }
 
@@ -72,7 +72,7 @@ async fn a_list_and_the_changes_after_it_meet_at_one_block() {
     world.chain.add_block(&[spent], &[pay(2, 7), pay(3, 8)]);
     world.publish();
     client.sync().await;
-    assert_eq!(client.copy.utxos, utxos_of(&world, &[1, 2]));
+    assert_eq!(client.copy.utxos, list_chain_utxos(&world, &[1, 2]));
     assert!(client.copy.kinds.len() > 2, "the list has several parts");
     let last = client.copy.kinds.pop();
     assert_eq!(last.as_deref(), Some("update"));
@@ -86,7 +86,7 @@ async fn a_subscription_without_a_list_starts_after_the_block_in_its_reply() {
     let mut client = AddressClient::connect(&world).await;
     let params = json!({ "addresses": addresses(&[1]) });
     client.subscribe(&params).await.expect("room");
-    let before = utxos_of(&world, &[1]);
+    let before = list_chain_utxos(&world, &[1]);
     mine(&mut world, &[pay(1, 2)]);
     // A block that does not change the set has no notification.
     mine(&mut world, &[pay(2, 3)]);

@@ -35,7 +35,7 @@ pub(crate) fn addresses(keys: &[u8]) -> Value {
 }
 
 /// The UTXOs that the newest block of a chain has for keys.
-pub(crate) fn utxos_of(world: &World, keys: &[u8]) -> Utxos {
+pub(crate) fn list_chain_utxos(world: &World, keys: &[u8]) -> Utxos {
     let utxos = keys.iter().flat_map(|key| world.chain.list_utxos(&address(*key)));
     let to_json = |utxo: AddressUtxo| {
         let mut text = Vec::new();
