@@ -107,6 +107,8 @@ impl Publisher {
     }
 
     fn move_tips(&mut self, tips: Tips) {
+        // After a restart the follower adds blocks again that clients of the earlier process have.
+        self.server.subscriptions.expect_resume();
         if !self.advance_processed(tips.processed) || !self.advance_confirmed(tips.confirmed) {
             self.restart(tips);
         }

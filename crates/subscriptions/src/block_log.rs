@@ -221,6 +221,8 @@ impl<B> BlockLog<B> {
         to: BlockId,
     ) -> Result<Vec<BlockStep<B>>, MissingParent> {
         let mut steps = Vec::new();
+        // A listener that existed before the first of these steps may have got only some of them.
+        let is_in_use = self.idle_steps <= self.retention.steps_max;
         for level in Commitment::ALL.into_iter().take_while(|level| *level <= commitment) {
             let is_reached = if level == commitment {
                 self.tip(level) == Some(to)
@@ -231,7 +233,8 @@ impl<B> BlockLog<B> {
                 self.advance_cursor(level, to, &mut steps)?;
             }
         }
-        self.evict_over_steps();
+        let steps_max = self.retention.steps_max;
+        self.evict_over_steps(if is_in_use { steps_max } else { steps_max.min(STEPS_IDLE) });
         self.evict_over_bytes();
         if commitment == Commitment::Finalized {
             self.set_root(to);
@@ -364,12 +367,8 @@ impl<B> BlockLog<B> {
         self.cursors[step.commitment as usize].steps.push_back(step);
     }
 
-    /// Evicts the oldest steps of each cursor until it is within the limit of steps.
-    fn evict_over_steps(&mut self) {
-        let steps_max = self.retention.steps_max;
-        // A listener that existed at a step got it, and resumes after it.
-        let is_in_use = self.idle_steps <= steps_max.saturating_add(1);
-        let steps_max = if is_in_use { steps_max } else { steps_max.min(STEPS_IDLE) };
+    /// Evicts the oldest steps of each cursor until it has at most `steps_max`.
+    fn evict_over_steps(&mut self, steps_max: usize) {
         for commitment in Commitment::ALL {
             while self.cursors[commitment as usize].steps.len() > steps_max {
                 self.evict_oldest(commitment as usize);

@@ -105,8 +105,8 @@ impl Snapshot {
     fn next_address(&mut self, call: &Call) -> Option<AddressScan> {
         let table = call.server.chain.utxos.addresses();
         // Found: the subscription retains its ids, and its addresses are those of clients.
-        let payloads = self.ids.by_ref().filter_map(|id| table.address(id));
-        let payload = payloads.filter_map(|it| AddressPayload::from_ledger_address(&it)).next()?;
+        let payload =
+            self.ids.find_map(|id| AddressPayload::from_ledger_address(&table.address(id)?))?;
         Some(AddressScan::new(payload, call.server.prefix()))
     }
 }

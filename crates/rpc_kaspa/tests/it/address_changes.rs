@@ -248,7 +248,7 @@ struct Choices(u64);
 
 impl Choices {
     /// The next number below a bound.
-    fn next(&mut self, bound: usize) -> usize {
+    fn choose(&mut self, bound: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % bound
@@ -257,18 +257,18 @@ impl Choices {
 
 /// Adds blocks, or replaces some.
 fn change_chain(world: &mut World, choices: &mut Choices, height: &mut usize) {
-    for _ in 0..=choices.next(3) {
+    for _ in 0..=choices.choose(3) {
         let payments: Vec<Payment> =
-            (0..=choices.next(2)).map(|_| pay(1 + choices.next(3) as u8, 1)).collect();
-        if *height > 0 && choices.next(4) == 0 {
-            let depth = 1 + choices.next((*height).min(6));
+            (0..=choices.choose(2)).map(|_| pay(1 + choices.choose(3) as u8, 1)).collect();
+        if *height > 0 && choices.choose(4) == 0 {
+            let depth = 1 + choices.choose((*height).min(6));
             let added = (0..=depth).map(|_| (Vec::new(), payments.clone())).collect();
             world.chain.replace_blocks(depth, added);
         } else {
             let owned = world.chain.list_utxos(&address(1));
-            let is_spent = choices.next(2) == 0 && !owned.is_empty();
+            let is_spent = choices.choose(2) == 0 && !owned.is_empty();
             let spent: Vec<_> =
-                is_spent.then(|| owned[choices.next(owned.len())].outpoint).into_iter().collect();
+                is_spent.then(|| owned[choices.choose(owned.len())].outpoint).into_iter().collect();
             world.chain.add_block(&spent, &payments);
         }
         *height += 1;
@@ -286,7 +286,7 @@ async fn a_client_that_disconnects_at_random_misses_and_doubles_nothing() {
         let mut copy: Option<UtxoCopy> = None;
         let mut connected: Option<AddressClient> = None;
         for _ in 0..60 {
-            match (choices.next(4), connected.take()) {
+            match (choices.choose(4), connected.take()) {
                 (0, Some(client)) => copy = Some(client.copy),
                 (0 | 1, None) => {
                     let mut kept = copy.take();
@@ -300,7 +300,7 @@ async fn a_client_that_disconnects_at_random_misses_and_doubles_nothing() {
                             None => json!({ "addresses": addresses(&[1]), "snapshot": true }),
                         };
                         let id = client.send("addressesSubscribe", &start).await;
-                        if choices.next(2) == 0 {
+                        if choices.choose(2) == 0 {
                             change_chain(&mut world, &mut choices, &mut height);
                         }
                         match client.finish_subscribe(id).await {
@@ -320,7 +320,7 @@ async fn a_client_that_disconnects_at_random_misses_and_doubles_nothing() {
                     connected = client;
                     change_chain(&mut world, &mut choices, &mut height);
                     // Otherwise notifications wait, and are lost with the connection.
-                    if let Some(client) = connected.as_mut().filter(|_| choices.next(2) == 0) {
+                    if let Some(client) = connected.as_mut().filter(|_| choices.choose(2) == 0) {
                         client.sync().await;
                         check(&world, client);
                     }
