@@ -89,15 +89,11 @@ impl AddressClient {
         id
     }
 
-    async fn receive(&mut self) -> Value {
-        let message = self.client.receive().await.expect("a message comes before the end");
-        serde_json::from_slice(&message).expect("JSON")
-    }
-
-    /// Receives a reply. Notifications before it are applied.
+    /// Receives a reply. Notifications before it are applied. The end of the connection is an error, too.
     async fn receive_reply(&mut self, id: u64) -> Result<Value, String> {
         loop {
-            let message = self.receive().await;
+            let message = self.client.receive().await.map_err(|code| format!("closed: {code}"))?;
+            let message: Value = serde_json::from_slice(&message).expect("JSON");
             if message.get("id").is_none() {
                 self.apply(&message);
                 continue;
@@ -141,8 +137,13 @@ impl AddressClient {
 
     /// Applies all notifications of published blocks. The position is that of the newest one then.
     pub(crate) async fn sync(&mut self) {
+        self.try_sync().await.expect("a position");
+    }
+
+    pub(crate) async fn try_sync(&mut self) -> Result<(), String> {
         let params = json!({ "subscription": self.subscription });
-        let reply = self.call("addressesPosition", &params).await.expect("a position");
+        let reply = self.call("addressesPosition", &params).await?;
         self.copy.position = reply["position"].clone();
+        Ok(())
     }
 }
