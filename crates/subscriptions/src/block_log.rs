@@ -14,7 +14,7 @@
 //! Invariant: after a step of a commitment its cursor is on the block of the step, or, if the step reverted it, on that
 //! block's parent.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque, vec_deque};
 use std::sync::Arc;
 
 use foldhash::HashMap;
@@ -275,13 +275,13 @@ impl<B> BlockLog<B> {
         &self,
         commitment: Commitment,
         number: u64,
-    ) -> Option<Vec<BlockStep<B>>> {
+    ) -> Option<vec_deque::Iter<'_, BlockStep<B>>> {
         let cursor = &self.cursors[commitment as usize];
         if !self.reaches(cursor, number) {
             return None;
         }
         let first = cursor.steps.partition_point(|step| step.number <= number);
-        Some(cursor.steps.range(first..).cloned().collect())
+        Some(cursor.steps.range(first..))
     }
 
     /// Whether every step of a cursor after a number is retained.
@@ -536,7 +536,7 @@ mod tests {
             panic!("three steps are retained after it")
         };
         let steps = log.steps_since(Processed, number).expect("retained");
-        assert_eq!(summary(&steps).len(), 3);
+        assert_eq!(steps.len(), 3);
         assert!(log.steps_since(Processed, number - 1).is_none());
         assert_eq!(log.resume_point(Processed, id(9, 0)), ResumePoint::Ahead);
         Ok(())
@@ -571,7 +571,7 @@ mod tests {
         assert_eq!((log.retained_bytes(), log.retained.len()), (0, 0));
         let now = log.number();
         assert_eq!(log.resume_point(Processed, id(51, 0)), ResumePoint::After(now));
-        assert!(log.steps_since(Processed, now).is_some_and(|steps| steps.is_empty()));
+        assert!(log.steps_since(Processed, now).is_some_and(|steps| steps.len() == 0));
         assert!(log.steps_since(Processed, now - 1).is_none());
         Ok(())
     }

@@ -58,8 +58,8 @@ pub(super) fn catch_up(call: &Call, start: PendingStart) -> CatchUpStep {
     encode_blocks(call, activation, &steps)
 }
 
-/// The last step after which the chain was at the block again that the client resumes from. The steps before it are a
-/// branch that joined and left the chain.
+/// The last step, among those that the log returns at once, after which the chain was at the block again that the client
+/// resumes from. The steps before it are a branch that joined and left the chain.
 fn find_return(steps: &[BlockStep<LedgerBlock>], from: ResumeFrom) -> Option<u64> {
     let ResumeFrom::Block(block) = from else { return None };
     let is_return = |step: &&BlockStep<LedgerBlock>| {
