@@ -1,12 +1,14 @@
-//! A client of `addressesSubscribe` with a copy of its UTXOs that is made of notifications only.
+//! A client of `addressesSubscribe` with a copy of its UTXOs that is made of notifications only, and a chain for it.
 
 use std::collections::BTreeMap;
 
 use kaspa::{AddressUtxo, Encoding};
+use rpc_kaspa::Settings;
 use serde_json::{Value, json};
-use testkit::kaspa_chain::address;
+use subscriptions::Limits;
+use testkit::kaspa_chain::{Payment, address, pay};
 
-use crate::world::World;
+use crate::world::{World, config};
 use crate::wrpc_client::WrpcClient;
 
 /// UTXOs by outpoint, as they are in JSON.
@@ -146,4 +148,51 @@ impl AddressClient {
         self.copy.position = reply["position"].clone();
         Ok(())
     }
+}
+
+/// A world whose log has this many steps of the chain.
+pub(crate) fn world_with_log(retained_steps: usize) -> World {
+    let limits = Limits { retained_steps, ..config().limits };
+    World::new(Vec::new(), Settings::default(), websocket::Config { limits, ..config() })
+}
+
+pub(crate) fn mine(world: &mut World, payments: &[Payment]) {
+    world.chain.add_block(&[], payments);
+    world.publish();
+}
+
+/// Replaces the newest blocks by others, one more than before. Each pays to a key.
+pub(crate) fn reorganize(world: &mut World, depth: usize, key: u8) {
+    let added = (0..=depth).map(|at| (Vec::new(), vec![pay(key, 1_000 + at as u64)])).collect();
+    world.chain.replace_blocks(depth, added);
+    world.publish();
+}
+
+/// A client of key 1, which has its UTXOs.
+pub(crate) async fn start_client(world: &World) -> AddressClient {
+    let mut client = AddressClient::connect(world).await;
+    let params = json!({ "addresses": addresses(&[1]), "snapshot": true });
+    client.subscribe(&params).await.expect("room");
+    client.sync().await;
+    client
+}
+
+pub(crate) async fn resume_client(world: &World, copy: UtxoCopy) -> Result<AddressClient, String> {
+    let params = json!({ "addresses": addresses(&[1]), "resume": copy.position });
+    let mut client = AddressClient::reconnect(world, copy).await;
+    client.subscribe(&params).await?;
+    client.sync().await;
+    Ok(client)
+}
+
+pub(crate) fn check(world: &World, client: &AddressClient) {
+    assert_eq!(client.copy.utxos, list_chain_utxos(world, &[1]));
+    assert_eq!(client.copy.position["chainBlock"], json!(world.chain.sink_hash().to_string()));
+}
+
+pub(crate) async fn wait_until_empty(world: &World) {
+    while world.server.stats().connections > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(world.server.subscriptions.is_idle());
 }

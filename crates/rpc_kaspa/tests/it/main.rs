@@ -2,6 +2,7 @@
 
 mod address_changes;
 mod address_client;
+mod address_resume;
 mod bad_input;
 mod fake_forward;
 mod forwarding;
