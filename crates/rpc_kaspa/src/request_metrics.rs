@@ -1,6 +1,6 @@
 //! Counters of requests, by encoding and method, and of refused ones, by cause.
 
-use kaspa::{Encoding, Method, Operation};
+use kaspa::{Encoding, Method, Operation, OwnMethod};
 use metrics::{Collector, Counters, Exposition, MetricKind};
 
 /// Codes of operations: a counter for each, in each encoding.
@@ -56,8 +56,9 @@ impl Collector for RequestMetrics {
         let help = "Requests of wRPC, by encoding and method.";
         let mut family = out.family("hydrant_kaspa_requests_total", MetricKind::Counter, help);
         let methods = Method::ALL.iter().map(|method| Operation::Method(*method));
-        let operations: Vec<Operation> =
-            methods.chain([Operation::Subscribe, Operation::Unsubscribe]).collect();
+        let scopes = [Operation::Subscribe, Operation::Unsubscribe];
+        let own = OwnMethod::ALL.iter().map(|method| Operation::Own(*method));
+        let operations: Vec<Operation> = methods.chain(scopes).chain(own).collect();
         for encoding in Encoding::ALL {
             let encoding_name = match encoding {
                 Encoding::Borsh => "borsh",

@@ -23,6 +23,8 @@ pub enum Subscription {
     AllUtxos(Encoding),
     /// Changes of the UTXOs of a set of addresses.
     Utxos(Encoding),
+    /// Changes of a set of addresses, chain block by chain block. In JSON only.
+    Addresses,
 }
 
 impl Subscription {
@@ -33,6 +35,7 @@ impl Subscription {
             | Self::ChainChanges { encoding, .. }
             | Self::AllUtxos(encoding)
             | Self::Utxos(encoding) => encoding,
+            Self::Addresses => Encoding::Json,
         }
     }
 
@@ -44,6 +47,7 @@ impl Subscription {
             Self::ChainChanges { has_accepted_ids: true, .. } => 17,
             Self::AllUtxos(_) => 18,
             Self::Utxos(_) => 19,
+            Self::Addresses => 20,
         };
         let encoding = match self.encoding() {
             Encoding::Borsh => 0,
@@ -72,6 +76,7 @@ mod tests {
             }
             topics.extend([Subscription::AllUtxos(encoding), Subscription::Utxos(encoding)]);
         }
+        topics.push(Subscription::Addresses);
         let count = topics.len();
         let mut topics: Vec<u16> = topics.into_iter().map(|it| it.topic().0).collect();
         topics.sort_unstable();

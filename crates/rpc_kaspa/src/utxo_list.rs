@@ -9,16 +9,14 @@
 use std::collections::hash_set;
 use std::time::Duration;
 
-use chain_kaspa::{UtxoScan, View, script_totals};
+use chain_kaspa::{View, script_totals};
 use foldhash::HashSet;
-use kaspa::{
-    AddressPayload, AddressUtxo, BorshUtxosReply, Encoding, KaspaAddress, ReplyTooLong,
-    ScriptPublicKey, StoredUtxo, encode_json_utxos_head,
-};
+use kaspa::{AddressPayload, BorshUtxosReply, Encoding, ReplyTooLong, encode_json_utxos_head};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::SessionOutput;
 
 use crate::address_cursor::AddressCursor;
+use crate::address_scan::AddressScan;
 use crate::call::{Call, StepOutput};
 use crate::kaspa_rpc::NoItems;
 use crate::list_writer::ListWriter;
@@ -56,13 +54,6 @@ struct Writing {
     /// The addresses whose UTXOs were not written.
     payloads: hash_set::IntoIter<AddressPayload>,
     current: Option<AddressScan>,
-}
-
-/// The UTXOs of one address while they are read.
-struct AddressScan {
-    address: KaspaAddress,
-    script: ScriptPublicKey,
-    scan: UtxoScan,
 }
 
 impl UtxoListTask {
@@ -151,14 +142,8 @@ impl Writing {
             return false;
         };
         let encoding = call.encoding();
-        let AddressScan { address, script, scan } = &mut current;
         let writer = &mut self.writer;
-        let has_more = scan.step(view, STEP_UTXOS, |utxo: &StoredUtxo| {
-            let utxo = AddressUtxo {
-                address: Some(*address),
-                outpoint: utxo.outpoint,
-                entry: utxo.to_entry(script.clone()),
-            };
+        let has_more = current.step(view, STEP_UTXOS, |utxo| {
             writer.push(|out| match encoding {
                 Encoding::Borsh => utxo.encode_borsh_into(out),
                 Encoding::Json => utxo.encode_json_into(out),
@@ -170,11 +155,7 @@ impl Writing {
 
     fn next_address(&mut self, call: &Call) -> Option<AddressScan> {
         let payload = self.payloads.next()?;
-        Some(AddressScan {
-            address: KaspaAddress { prefix: call.server.prefix(), payload },
-            script: ScriptPublicKey::from_payload(&payload),
-            scan: UtxoScan::new(payload.ledger_address()),
-        })
+        Some(AddressScan::new(payload, call.server.prefix()))
     }
 
     fn finish(self) -> SessionOutput<NoItems> {

@@ -1,5 +1,8 @@
-//! wRPC over a chain in memory: methods, lists, subscriptions, forwarding, and clients that misbehave.
+//! wRPC over a chain in memory: methods, lists, subscriptions, positions, forwarding, and clients that misbehave.
 
+mod address_changes;
+mod address_client;
+mod address_resume;
 mod bad_input;
 mod fake_forward;
 mod forwarding;
