@@ -122,6 +122,7 @@ mod tests {
         assert!(!deferred.is_due(added + WAIT_MAX - Duration::from_nanos(1), true));
         assert!(deferred.is_due(added + WAIT_MAX, true));
     }
+
     #[test]
     fn a_full_list_of_former_versions_waits_for_nothing() {
         let info = block_info(1);

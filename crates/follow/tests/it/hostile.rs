@@ -26,8 +26,13 @@ async fn both(bad: &Source, good: &Source) -> FollowerConfig {
 /// Waits until the good source's banks are there, and returns why the first stream ended.
 async fn until_the_other_serves(rig: &Rig, slot: u64) -> String {
     rig.wait("the other source", |rig| rig.slots()[0] == slot).await;
-    let frozen = rig.words.0.lock().iter().filter(|word| word.starts_with("frozen")).count();
-    assert_eq!(frozen as u64, slot - 100, "nothing lost, nothing doubled");
+    let frozen = |rig: &Rig| {
+        let words = rig.words.0.lock();
+        words.iter().filter(|word| word.starts_with("frozen")).count() as u64
+    };
+    // The event of a bank comes after its publication.
+    rig.wait("all events", |rig| frozen(rig) >= slot - 100).await;
+    assert_eq!(frozen(rig), slot - 100, "nothing doubled");
     rig.status.last_gap().or_else(|| rig.status.last_stream_end()).unwrap_or_default()
 }
 
