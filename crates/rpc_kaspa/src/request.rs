@@ -6,12 +6,14 @@
 
 use bytes::Bytes;
 use kaspa::{
-    BorshRequest, Encoding, JsonRequest, KaspaAddress, Method, Operation, Scope, ServerError,
-    check_borsh_request,
+    BorshRequest, Encoding, JsonRequest, KaspaAddress, Method, Operation, ProtobufRequest, Scope,
+    ServerError, check_borsh_request,
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::IncomingMessage;
+
+use crate::message_format::{MessageFormat, ReplyFormat};
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -19,10 +21,11 @@ pub(crate) struct Request {
     /// The id that the reply repeats. Without one the message gets no reply.
     pub(crate) id: Option<u64>,
     pub(crate) operation: Operation,
+    pub(crate) reply: ReplyFormat,
     message: Message,
 }
 
-/// A message in the encoding of its port.
+/// A message in the encoding of its port. One in protobuf was translated to JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Borsh(Bytes),
@@ -38,7 +41,7 @@ pub(crate) struct Malformed {
 
 impl Malformed {
     const NOT_BINARY: Self =
-        Self { code: CloseCode::Unsupported, reason: "messages in Borsh are binary" };
+        Self { code: CloseCode::Unsupported, reason: "messages in this format are binary" };
     const NOT_UTF8: Self = Self { code: CloseCode::Invalid, reason: "messages in JSON are UTF-8" };
     const NOT_A_REQUEST: Self =
         Self { code: CloseCode::Invalid, reason: "a message without a known operation" };
@@ -64,18 +67,28 @@ pub(crate) fn may_be_long(operation: Operation) -> bool {
 
 impl Request {
     /// Reads the head of a message. Its parameters are not read.
-    pub(crate) fn parse(encoding: Encoding, message: IncomingMessage) -> Result<Self, Malformed> {
-        match (encoding, message) {
-            (Encoding::Borsh, IncomingMessage::Binary(bytes)) => {
+    pub(crate) fn parse(format: MessageFormat, message: IncomingMessage) -> Result<Self, Malformed> {
+        match (format, message) {
+            (MessageFormat::Borsh, IncomingMessage::Binary(bytes)) => {
                 let parsed = BorshRequest::parse(&bytes);
                 let BorshRequest { id, operation, .. } =
                     parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
-                Ok(Self { id, operation, message: Message::Borsh(bytes) })
+                let reply = ReplyFormat::Borsh;
+                Ok(Self { id, operation, reply, message: Message::Borsh(bytes) })
             }
-            (Encoding::Borsh, IncomingMessage::Text(_)) => Err(Malformed::NOT_BINARY),
-            (Encoding::Json, IncomingMessage::Text(text)) => Self::parse_json(text),
+            (MessageFormat::Protobuf, IncomingMessage::Binary(bytes)) => {
+                let parsed = ProtobufRequest::parse(&bytes);
+                let ProtobufRequest { id, operation, reply_field: field, json } =
+                    parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
+                let reply = ReplyFormat::Protobuf { field };
+                Ok(Self { id: Some(id), operation, reply, message: Message::Json(json.into()) })
+            }
+            (MessageFormat::Borsh | MessageFormat::Protobuf, IncomingMessage::Text(_)) => {
+                Err(Malformed::NOT_BINARY)
+            }
+            (MessageFormat::Json, IncomingMessage::Text(text)) => Self::parse_json(text),
             // kaspad reads bytes as a text.
-            (Encoding::Json, IncomingMessage::Binary(bytes)) => {
+            (MessageFormat::Json, IncomingMessage::Binary(bytes)) => {
                 let text = Utf8Bytes::try_from(bytes).map_err(|_| Malformed::NOT_UTF8)?;
                 Self::parse_json(text)
             }
@@ -85,7 +98,7 @@ impl Request {
     fn parse_json(text: Utf8Bytes) -> Result<Self, Malformed> {
         let parsed = JsonRequest::parse(&text);
         let JsonRequest { id, operation, .. } = parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
-        Ok(Self { id, operation, message: Message::Json(text) })
+        Ok(Self { id, operation, reply: ReplyFormat::Json, message: Message::Json(text) })
     }
 
     /// Returns the same request with another message.
@@ -93,6 +106,7 @@ impl Request {
         Self { message, ..self }
     }
 
+    /// The encoding of the message, which is the one in which it is forwarded.
     pub(crate) fn encoding(&self) -> Encoding {
         match &self.message {
             Message::Borsh(_) => Encoding::Borsh,

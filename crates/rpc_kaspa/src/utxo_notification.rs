@@ -4,14 +4,17 @@
 //! all steps. As in kaspad, an entry that only gets another DAA score is in both lists.
 //! Cost: a lookup for each changed UTXO, an encoding for each that matches, and a copy of it for each distinct
 //! subscription.
-//! Invariant: an entry is encoded once for each encoding.
+//! Invariant: an entry is encoded once for each format.
 
 use std::sync::Arc;
 
 use address::AddressTable;
 use chain_kaspa::{ChangedUtxo, LedgerBlock, NetChanges};
 use cpu_pool::fork_join;
-use kaspa::{AddressUtxo, Encoding, Prefix, encode_borsh_utxos_changed, encode_json_utxos_changed};
+use kaspa::{
+    AddressUtxo, Prefix, UtxoList, encode_borsh_utxos_changed, encode_json_utxos_changed,
+    encode_protobuf_utxos_changed,
+};
 use ledger::Commitment;
 use subscriptions::{
     AfterDelivery, BlockStep, Direction, Match, Position, Publication, QueueMemory, SubscriptionId,
@@ -19,6 +22,7 @@ use subscriptions::{
 use websocket::{Payload, SharedBytes};
 
 use crate::kaspa_rpc::{KaspaServer, NoItems};
+use crate::message_format::MessageFormat;
 use crate::messages::to_message;
 use crate::subscription::{SCRIPTS, Subscription};
 
@@ -37,7 +41,7 @@ struct MovedUtxos<'a> {
 
 /// Encoded entries, at the indices of the changed UTXOs. One that no subscription needs is empty.
 struct EncodedUtxos {
-    encoding: Encoding,
+    format: MessageFormat,
     entries: Vec<Vec<u8>>,
     added_len: usize,
 }
@@ -61,16 +65,16 @@ pub(crate) fn publish_utxos(server: &Arc<KaspaServer>, steps: &[BlockStep<Ledger
         return;
     }
     let moved = MovedUtxos { utxos, added_len };
-    for encoding in Encoding::ALL {
-        moved.publish(server, encoding, last.number);
+    for format in MessageFormat::ALL {
+        moved.publish(server, format, last.number);
     }
 }
 
 impl MovedUtxos<'_> {
-    fn publish(&self, server: &Arc<KaspaServer>, encoding: Encoding, step: u64) {
+    fn publish(&self, server: &Arc<KaspaServer>, format: MessageFormat, step: u64) {
         let subscriptions = &server.subscriptions;
-        let all = Subscription::AllUtxos(encoding).topic();
-        let sets = Subscription::Utxos(encoding).topic();
+        let all = Subscription::AllUtxos(format).topic();
+        let sets = Subscription::Utxos(format).topic();
         let items = || (0..).zip(&self.utxos).map(|(at, changed)| (changed.script_id.0, at));
         let matches = subscriptions.matches();
         let all = matches.matching(all, []);
@@ -84,16 +88,16 @@ impl MovedUtxos<'_> {
         for at in sets.iter().flat_map(|(_, refs)| refs) {
             is_needed[*at as usize] = true;
         }
-        let encoded = Arc::new(self.encode(encoding, server.prefix(), &is_needed));
+        let encoded = Arc::new(self.encode(format, server.prefix(), &is_needed));
         let memory = Arc::clone(subscriptions.queue_memory());
         let to_all: Vec<Publication<Payload<NoItems>>> = all
             .into_iter()
-            .map(|found| new_publication(found.id, encoded.encode_all(), step, encoding, &memory))
+            .map(|found| new_publication(found.id, encoded.encode_all(), step, format, &memory))
             .collect();
         let parts = split_into_parts(sets);
         let to_sets = fork_join(&server.pool, parts, move |part| {
             let publication = |(found, refs): SetMatch| {
-                new_publication(found.id, encoded.encode_some(&refs), step, encoding, &memory)
+                new_publication(found.id, encoded.encode_some(&refs), step, format, &memory)
             };
             part.into_iter().map(publication).collect::<Vec<_>>()
         });
@@ -114,29 +118,36 @@ impl MovedUtxos<'_> {
         current.filter(|(_, refs)| !refs.is_empty()).collect()
     }
 
-    fn encode(&self, encoding: Encoding, prefix: Prefix, is_needed: &[bool]) -> EncodedUtxos {
-        let encode = |(changed, is_needed): (&ChangedUtxo<'_>, &bool)| {
-            if !is_needed {
+    fn encode(&self, format: MessageFormat, prefix: Prefix, is_needed: &[bool]) -> EncodedUtxos {
+        let encode = |(at, changed): (usize, &ChangedUtxo<'_>)| {
+            if !is_needed[at] {
                 return Vec::new();
             }
             let entry = changed.utxo.to_entry();
             let address = entry.script_public_key.address(prefix);
             let utxo = AddressUtxo { address, outpoint: changed.utxo.outpoint(), entry };
-            match encoding {
-                Encoding::Borsh => {
+            match format {
+                MessageFormat::Borsh => {
                     let mut bytes = Vec::with_capacity(utxo.borsh_bytes());
                     utxo.encode_borsh_into(&mut bytes);
                     bytes
                 }
-                Encoding::Json => {
+                MessageFormat::Json => {
                     let mut text = Vec::with_capacity(400);
                     utxo.encode_json_into(&mut text);
                     text
                 }
+                MessageFormat::Protobuf => {
+                    let is_added = at < self.added_len;
+                    let list = if is_added { UtxoList::Added } else { UtxoList::Removed };
+                    let mut bytes = Vec::with_capacity(320);
+                    utxo.encode_protobuf_into(list, &mut bytes);
+                    bytes
+                }
             }
         };
-        let entries = self.utxos.iter().zip(is_needed).map(encode).collect();
-        EncodedUtxos { encoding, entries, added_len: self.added_len }
+        let entries = self.utxos.iter().enumerate().map(encode).collect();
+        EncodedUtxos { format, entries, added_len: self.added_len }
     }
 }
 
@@ -144,7 +155,7 @@ impl EncodedUtxos {
     /// The notification of all UTXOs.
     fn encode_all(&self) -> Vec<u8> {
         let (added, removed) = self.entries.split_at(self.added_len);
-        encode_message(self.encoding, added, removed)
+        encode_message(self.format, added, removed)
     }
 
     /// The notification of some UTXOs, whose numbers ascend.
@@ -154,14 +165,15 @@ impl EncodedUtxos {
         let entries = |refs: &[u32]| -> Vec<&[u8]> {
             refs.iter().map(|at| self.entries[*at as usize].as_slice()).collect()
         };
-        encode_message(self.encoding, &entries(added), &entries(removed))
+        encode_message(self.format, &entries(added), &entries(removed))
     }
 }
 
-fn encode_message<T: AsRef<[u8]>>(encoding: Encoding, added: &[T], removed: &[T]) -> Vec<u8> {
-    match encoding {
-        Encoding::Borsh => encode_borsh_utxos_changed(added, removed),
-        Encoding::Json => encode_json_utxos_changed(added, removed),
+fn encode_message<T: AsRef<[u8]>>(format: MessageFormat, added: &[T], removed: &[T]) -> Vec<u8> {
+    match format {
+        MessageFormat::Borsh => encode_borsh_utxos_changed(added, removed),
+        MessageFormat::Json => encode_json_utxos_changed(added, removed),
+        MessageFormat::Protobuf => encode_protobuf_utxos_changed(added, removed),
     }
 }
 
@@ -178,10 +190,10 @@ fn new_publication(
     subscription: SubscriptionId,
     message: Vec<u8>,
     step: u64,
-    encoding: Encoding,
+    format: MessageFormat,
     memory: &Arc<QueueMemory>,
 ) -> Publication<Payload<NoItems>> {
-    let body = Payload::Whole(SharedBytes::new(to_message(encoding, message), memory));
+    let body = Payload::Whole(SharedBytes::new(to_message(format, message), memory));
     let bytes = body.bytes();
     let at = Position(step);
     Publication { subscription, body, bytes, at, after_delivery: AfterDelivery::Continue }

@@ -1,4 +1,4 @@
-//! wRPC over a chain in memory: methods, lists, subscriptions, forwarding, and clients that misbehave.
+//! wRPC and the messages of gRPC over a chain in memory: methods, lists, subscriptions, forwarding, and clients that misbehave.
 
 mod bad_input;
 mod fake_forward;
@@ -8,6 +8,7 @@ mod lists;
 mod methods;
 mod notifications;
 mod own_methods;
+mod protobuf;
 mod publisher_thread;
 mod subscriptions;
 mod world;
