@@ -49,8 +49,13 @@ pub(crate) fn protobuf_messages() -> impl Iterator<Item = Golden> {
 
 /// The message of this name and kind in protobuf.
 pub(crate) fn protobuf(name: &str, kind: &str) -> Vec<u8> {
+    find_protobuf(name, kind).unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+/// The message of this name and kind in protobuf, if it was recorded.
+pub(crate) fn find_protobuf(name: &str, kind: &str) -> Option<Vec<u8>> {
     let is_it = |golden: &Golden| golden.name == name && golden.kind == kind;
-    protobuf_messages().find(is_it).unwrap_or_else(|| panic!("no {kind} {name}")).bytes
+    protobuf_messages().find(is_it).map(|golden| golden.bytes)
 }
 
 /// The message of this name and kind.
