@@ -14,19 +14,22 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::ids::ListenerId;
 use crate::sending::Sending;
+
+/// The number of a stream among those of its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StreamId(pub u64);
 
 /// The ended subscriptions of one connection with bytes that may not be written.
 #[derive(Default)]
-pub(crate) struct StatusTimer {
+pub struct StatusTimer {
     state: Mutex<State>,
     started: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    unwritten: BTreeMap<ListenerId, Unwritten>,
+    unwritten: BTreeMap<StreamId, Unwritten>,
     /// Of the task that polls the connection.
     waker: Option<Waker>,
 }
@@ -47,14 +50,14 @@ enum Progress {
 
 impl StatusTimer {
     /// A subscription was closed; its stream continues until its status is sent.
-    pub(crate) fn start(&self, id: ListenerId, sending: &Arc<Sending>) {
+    pub fn start(&self, id: StreamId, sending: &Arc<Sending>) {
         let unwritten = Unwritten { sending: Arc::clone(sending), progress: Progress::Closed };
         self.state.lock().unwritten.insert(id, unwritten);
         self.started.notify_one();
     }
 
     /// The stream of a subscription has ended.
-    pub(crate) fn end(&self, id: ListenerId, sending: &Arc<Sending>) {
+    pub fn end(&self, id: StreamId, sending: &Arc<Sending>) {
         let mut state = self.state.lock();
         if !state.unwritten.contains_key(&id) && sending.bytes() == 0 {
             return;
@@ -83,7 +86,7 @@ impl StatusTimer {
 
     pub(crate) fn after_poll(&self, is_full: bool) {
         if !is_full {
-            let is_unwritten = |_: &ListenerId, it: &mut Unwritten| {
+            let is_unwritten = |_: &StreamId, it: &mut Unwritten| {
                 it.progress != Progress::Polled || it.sending.bytes() > 0
             };
             self.state.lock().unwritten.retain(is_unwritten);
@@ -130,9 +133,9 @@ mod tests {
         let timer = StatusTimer::default();
         let sending = sending();
         let bytes = sending.try_count(10).expect("space");
-        timer.start(ListenerId(1), &sending);
+        timer.start(StreamId(1), &sending);
         poll(&timer, false);
-        timer.end(ListenerId(1), &sending);
+        timer.end(StreamId(1), &sending);
         poll(&timer, false);
         assert!(!is_empty(&timer), "the client's window holds bytes back");
         drop(bytes);
@@ -146,9 +149,9 @@ mod tests {
     fn a_status_that_the_connection_was_not_polled_with_stays() {
         let timer = StatusTimer::default();
         let sending = sending();
-        timer.start(ListenerId(1), &sending);
+        timer.start(StreamId(1), &sending);
         timer.before_poll(Waker::noop());
-        timer.end(ListenerId(1), &sending);
+        timer.end(StreamId(1), &sending);
         timer.after_poll(false);
         assert!(!is_empty(&timer));
         poll(&timer, false);
@@ -159,10 +162,10 @@ mod tests {
     fn a_stream_that_ended_by_itself_is_timed_only_with_unwritten_bytes() {
         let timer = StatusTimer::default();
         let sending = sending();
-        timer.end(ListenerId(1), &sending);
+        timer.end(StreamId(1), &sending);
         assert!(is_empty(&timer));
         let bytes = sending.try_count(10).expect("space");
-        timer.end(ListenerId(1), &sending);
+        timer.end(StreamId(1), &sending);
         poll(&timer, false);
         assert!(!is_empty(&timer));
         drop(bytes);

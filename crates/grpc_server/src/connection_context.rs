@@ -8,12 +8,16 @@ use tokio::sync::Semaphore;
 use crate::call_activity::CallActivity;
 use crate::status_timer::StatusTimer;
 
-pub(crate) struct ConnectionContext {
-    pub(crate) peer: IpAddr,
+/// The state of a connection.
+pub struct ConnectionContext {
+    /// The address of the client.
+    pub peer: IpAddr,
     /// The address of the node that the client reached. Unknown only for a socket that is closed already.
-    pub(crate) reached: Option<IpAddr>,
-    pub(crate) activity: Arc<CallActivity>,
-    pub(crate) timer: Arc<StatusTimer>,
+    pub reached: Option<IpAddr>,
+    /// The open calls.
+    pub activity: Arc<CallActivity>,
+    /// The ended streams whose clients have not read all.
+    pub timer: Arc<StatusTimer>,
     /// The subscriptions that may still be opened.
-    pub(crate) subscriptions: Arc<Semaphore>,
+    pub subscriptions: Arc<Semaphore>,
 }

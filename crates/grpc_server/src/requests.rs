@@ -19,14 +19,15 @@ use hyper::body::{Body, Incoming};
 use tokio::time::Sleep;
 use tonic::Status;
 
-use crate::broker::Broker;
 use crate::compression::{Compression, HEAD_BYTES};
 use crate::counters::Event;
 use crate::message_buffer::{Blocks, MessageBuffer};
+use crate::server_state::ServerState;
 
-pub(crate) struct Requests<B = Incoming> {
+/// The requests of one stream.
+pub struct Requests<B = Incoming> {
     body: B,
-    broker: Arc<Broker>,
+    state: Arc<ServerState>,
     client: ClientId,
     compression: Option<Compression>,
     /// The incomplete message, head included.
@@ -40,18 +41,18 @@ pub(crate) struct Requests<B = Incoming> {
 }
 
 /// A message that is not decoded.
-pub(crate) struct EncodedRequest {
+pub struct EncodedRequest {
     /// The head of the message, and its content.
-    pub(crate) message: Blocks,
+    pub message: Blocks,
     /// `None` if the message is not compressed.
-    pub(crate) compression: Option<Compression>,
+    pub compression: Option<Compression>,
     /// The share of its client that its bytes count in.
-    pub(crate) share: Share,
+    pub share: Share,
 }
 
 impl EncodedRequest {
     /// Returns the bytes of the content.
-    pub(crate) fn content_len(&self) -> usize {
+    pub fn content_len(&self) -> usize {
         self.message.len().saturating_sub(HEAD_BYTES)
     }
 }
@@ -60,19 +61,20 @@ impl<B> Requests<B>
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
 {
-    pub(crate) fn new(
+    /// Reads the requests of a body. `compression` is that of its headers.
+    pub fn new(
         body: B,
-        broker: Arc<Broker>,
+        state: Arc<ServerState>,
         client: ClientId,
         compression: Option<Compression>,
     ) -> Self {
-        let buffered = broker.shares.incoming.empty_share(client);
+        let buffered = state.shares.incoming.empty_share(client);
         let buffer = MessageBuffer::default();
-        Self { body, broker, client, compression, buffer, buffered, pause: None, deadline: None }
+        Self { body, state, client, compression, buffer, buffered, pause: None, deadline: None }
     }
 
     /// The next request; `None` after the last.
-    pub(crate) fn poll_next(
+    pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<EncodedRequest, Status>>> {
@@ -102,13 +104,13 @@ where
                 }
                 Poll::Pending if self.buffer.is_empty() => return Poll::Pending,
                 Poll::Pending => {
-                    let time = self.broker.config.message_timeout();
+                    let time = self.state.config.message_timeout();
                     let sleep = || Box::pin(tokio::time::sleep(time));
                     let deadline = self.deadline.get_or_insert_with(sleep);
                     if deadline.as_mut().poll(context).is_pending() {
                         return Poll::Pending;
                     }
-                    return Poll::Ready(Some(Err(self.broker.late_status())));
+                    return Poll::Ready(Some(Err(self.state.late_status())));
                 }
             }
         }
@@ -116,9 +118,9 @@ where
 
     /// Adds the bytes of a frame, and charges them to the client.
     fn receive(&mut self, data: &[u8]) -> Result<(), Status> {
-        self.broker.count_incoming(&mut self.buffered, data.len())?;
+        self.state.count_incoming(&mut self.buffered, data.len())?;
         self.buffer.push(data);
-        let delay = self.broker.request_budget.charge_received(self.client, data.len());
+        let delay = self.state.request_budget.charge_received(self.client, data.len());
         if let Some(deadline) = &mut self.deadline {
             // The node does not read meanwhile.
             let later = deadline.deadline() + delay;
@@ -129,7 +131,7 @@ where
     }
 
     fn count_refusal(&self) {
-        self.broker.counters.record(Event::RequestRefused);
+        self.state.counters.record(Event::RequestRefused);
     }
 
     /// Takes a complete message out of the buffer.
@@ -138,7 +140,7 @@ where
             return Ok(None);
         };
         let length = u32::from_be_bytes(length) as usize;
-        let bytes_max = self.broker.config.request_bytes_max;
+        let bytes_max = self.state.config.request_bytes_max;
         if length > bytes_max {
             return Err(Status::out_of_range(format!(
                 "a request has {length} bytes, at most {bytes_max} are allowed \
@@ -239,10 +241,10 @@ mod tests {
     #[tokio::test]
     async fn frames_beyond_the_rate_of_a_client_are_not_read() {
         const STREAMS: usize = 20;
-        let broker = Arc::new(Broker::new(Config::default(), None, None));
+        let state = Arc::new(ServerState::new(Config::default()));
         let started = Instant::now();
         let stream = |client, length, messages| {
-            Requests::new(Messages::new(length, messages), Arc::clone(&broker), client, None)
+            Requests::new(Messages::new(length, messages), Arc::clone(&state), client, None)
         };
         let mut hostile: Vec<_> = (0..STREAMS).map(|_| stream(HOSTILE, 4_000_000, 100)).collect();
         let mut honest = stream(HONEST, 50, 3);
@@ -250,7 +252,7 @@ mod tests {
         for requests in &mut hostile {
             messages += take_messages(requests);
             // The other client is within its rate all the time.
-            assert_eq!(broker.request_budget.charge_received(HONEST, 1), Duration::ZERO);
+            assert_eq!(state.request_budget.charge_received(HONEST, 1), Duration::ZERO);
         }
         assert!(hostile.iter_mut().all(|requests| take_messages(requests) == 0), "all wait");
         assert_eq!(take_messages(&mut honest), 3, "the other client is read to its end");

@@ -3,7 +3,7 @@
 //! Shape: a [`Count`] is dropped with the last byte that it counts. HTTP/2 drops the bytes of a frame when it has
 //! written the frame, so the sum is exact to a frame, wherever the bytes are: in the response's body, in hyper, or in
 //! HTTP/2.
-//! Bounds: they are part of `Config::queues_bytes_max` ([`QueueBudget`]).
+//! Bounds: they are part of a [`QueueBudget`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,29 +12,32 @@ use bytes::Bytes;
 
 use crate::budget::QueueBudget;
 
-pub(crate) struct Sending {
+/// Counts the bytes of one client.
+pub struct Sending {
     budget: Arc<QueueBudget>,
     bytes: AtomicUsize,
 }
 
 impl Sending {
-    pub(crate) fn new(budget: Arc<QueueBudget>) -> Self {
+    /// Counts nothing yet. The bytes are a part of the budget.
+    pub fn new(budget: Arc<QueueBudget>) -> Self {
         Self { budget, bytes: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Returns the bytes that are not written.
+    pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
     }
 
     /// Counts bytes that the budget has already.
-    pub(crate) fn count(self: &Arc<Self>, bytes: usize) -> Count {
+    pub fn count(self: &Arc<Self>, bytes: usize) -> Count {
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
         self.budget.start_sending(bytes);
         Count { sending: Arc::clone(self), bytes }
     }
 
     /// Counts bytes of a message that was in no queue. `None` if the budget has no space for them.
-    pub(crate) fn try_count(self: &Arc<Self>, bytes: usize) -> Option<Count> {
+    pub fn try_count(self: &Arc<Self>, bytes: usize) -> Option<Count> {
         self.budget.try_add(bytes).then(|| self.count(bytes))
     }
 
@@ -46,19 +49,19 @@ impl Sending {
 }
 
 /// Bytes that are counted until this is dropped.
-pub(crate) struct Count {
+pub struct Count {
     sending: Arc<Sending>,
     bytes: usize,
 }
 
 impl Count {
     /// Counts the bytes of another too.
-    pub(crate) fn merge(&mut self, mut other: Self) {
+    pub fn merge(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
     /// Counts `bytes` from now on: a message was compressed.
-    pub(crate) fn resize(&mut self, bytes: usize) {
+    pub fn resize(&mut self, bytes: usize) {
         if bytes > self.bytes {
             // The message is on its way, so its bytes are counted beyond the bound too.
             self.sending.budget.add(bytes - self.bytes);
@@ -71,7 +74,7 @@ impl Count {
     }
 
     /// Returns `content` as bytes. Dropping their last part ends the count.
-    pub(crate) fn attach(self, content: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+    pub fn attach(self, content: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Counted { content, _count: self })
     }
 }

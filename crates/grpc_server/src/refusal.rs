@@ -25,9 +25,11 @@ use crate::compression::HEAD_BYTES;
 use crate::request_body::CALL_BYTES_MAX;
 
 /// Why a call is refused, and how long its response must wait.
-pub(crate) struct Refusal {
-    pub(crate) status: Status,
-    pub(crate) delay: Option<Duration>,
+pub struct Refusal {
+    /// The status of the response.
+    pub status: Status,
+    /// The time until the response. `None`: it is sent at once.
+    pub delay: Option<Duration>,
 }
 
 impl From<Status> for Refusal {
@@ -37,13 +39,14 @@ impl From<Status> for Refusal {
 }
 
 /// A call that is refused, with its unread body.
-pub(crate) struct RefusedCall {
+pub struct RefusedCall {
     refusal: Refusal,
     body: Incoming,
 }
 
 impl RefusedCall {
-    pub(crate) fn new(refusal: impl Into<Refusal>, body: Incoming) -> Self {
+    /// Refuses a call with this body.
+    pub fn new(refusal: impl Into<Refusal>, body: Incoming) -> Self {
         Self { refusal: refusal.into(), body }
     }
 

@@ -14,25 +14,26 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 use tonic::Status;
 
-use crate::broker::Broker;
 use crate::counters::Event;
+use crate::server_state::ServerState;
 
 /// Bytes of a body: the longest message has some 100.
-pub(crate) const CALL_BYTES_MAX: usize = 16 << 10;
+pub const CALL_BYTES_MAX: usize = 16 << 10;
 
 /// A body that counts its bytes.
-pub(crate) struct RequestBody {
+pub struct RequestBody {
     inner: Incoming,
-    broker: Arc<Broker>,
+    state: Arc<ServerState>,
     received: Share,
     deadline: Pin<Box<Sleep>>,
 }
 
 impl RequestBody {
-    pub(crate) fn new(inner: Incoming, broker: Arc<Broker>, client: ClientId) -> Self {
-        let received = broker.shares.incoming.empty_share(client);
-        let deadline = Box::pin(tokio::time::sleep(broker.config.message_timeout()));
-        Self { inner, broker, received, deadline }
+    /// Counts the bytes of a body to its client.
+    pub fn new(inner: Incoming, state: Arc<ServerState>, client: ClientId) -> Self {
+        let received = state.shares.incoming.empty_share(client);
+        let deadline = Box::pin(tokio::time::sleep(state.config.message_timeout()));
+        Self { inner, state, received, deadline }
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), Status> {
@@ -41,7 +42,7 @@ impl RequestBody {
                 "the request has more than {CALL_BYTES_MAX} bytes"
             )));
         }
-        self.broker.count_incoming(&mut self.received, bytes)
+        self.state.count_incoming(&mut self.received, bytes)
     }
 }
 
@@ -60,7 +61,7 @@ impl Body for RequestBody {
                 if self.deadline.as_mut().poll(context).is_pending() {
                     return Poll::Pending;
                 }
-                return Poll::Ready(Some(Err(self.broker.late_status())));
+                return Poll::Ready(Some(Err(self.state.late_status())));
             }
         };
         let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
@@ -79,10 +80,10 @@ impl Body for RequestBody {
     }
 }
 
-impl Broker {
+impl ServerState {
     /// Adds the bytes of a request to the share of its client.
     pub(crate) fn count_incoming(&self, share: &mut Share, bytes: usize) -> Result<(), Status> {
-        crate::shares::grow(share, bytes)
+        crate::shares::grow_share(share, bytes)
             .inspect_err(|_| self.counters.record(Event::SubscriptionRefused))
     }
 

@@ -5,20 +5,23 @@ use authentication::Authenticator;
 use clients::{ClientId, Share};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-pub(crate) struct StreamClient {
-    pub(crate) id: ClientId,
-    pub(crate) permits: StreamPermits,
+/// The client of a subscription.
+pub struct StreamClient {
+    /// The id of the client.
+    pub id: ClientId,
+    /// Its permits.
+    pub permits: StreamPermits,
 }
 
 /// One subscription of a connection and of a client and, with API keys, one stream of a key. Dropping it returns them.
-pub(crate) struct StreamPermits {
+pub struct StreamPermits {
     pub(crate) _client: Share,
     pub(crate) _connection: OwnedSemaphorePermit,
     pub(crate) _key: Option<Permit>,
 }
 
 /// Whether the API key of a stream is still in the table.
-pub(crate) struct Revocation {
+pub struct Revocation {
     authenticator: Authenticator,
     client: ClientId,
     /// Notified after each removal of keys.
@@ -26,8 +29,8 @@ pub(crate) struct Revocation {
 }
 
 impl Revocation {
-    /// For a stream that a client opens now. `removals` is notified after keys were removed.
-    pub(crate) fn new(
+    /// Checks the key of a stream that a client opens now. `removals` is notified after keys were removed.
+    pub fn new(
         authenticator: Authenticator,
         client: ClientId,
         removals: watch::Receiver<()>,
@@ -36,7 +39,7 @@ impl Revocation {
     }
 
     /// Waits until the key is removed.
-    pub(crate) async fn wait_for_removal(&mut self) {
+    pub async fn wait_for_removal(&mut self) {
         while !self.authenticator.is_removed(self.client) {
             if self.removals.changed().await.is_err() {
                 // The server ends, and closes its connections.

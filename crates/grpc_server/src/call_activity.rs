@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// The number of open calls.
-pub(crate) struct CallActivity(watch::Sender<usize>);
+pub struct CallActivity(watch::Sender<usize>);
 
 /// An open call. Dropping it ends the call.
-pub(crate) struct OpenCall(Arc<CallActivity>);
+pub struct OpenCall(Arc<CallActivity>);
 
 impl CallActivity {
     pub(crate) fn new() -> Self {
@@ -18,7 +18,7 @@ impl CallActivity {
     }
 
     /// Begins a call, which the server has accepted.
-    pub(crate) fn start_call(self: &Arc<Self>) -> OpenCall {
+    pub fn start_call(self: &Arc<Self>) -> OpenCall {
         self.0.send_modify(|open| *open += 1);
         OpenCall(Arc::clone(self))
     }

@@ -3,7 +3,7 @@
 //! Shape: a block never moves, so a message that grows does not copy the bytes before. A step on the polling thread
 //! copies a frame and at most [`BLOCK_BYTES`], whatever the length of the message.
 //! Bounds: the last block has space for at most as many bytes as it has, and for [`BLOCK_BYTES`].
-//! Not here: the limits of messages (`requests`), their contiguous bytes on another thread (`request_reader`).
+//! Not here: the limits of messages (`requests`).
 
 use std::collections::VecDeque;
 
@@ -77,16 +77,21 @@ impl MessageBuffer {
 }
 
 /// Bytes of a message, in the blocks in which they were received.
-pub(crate) struct Blocks(Vec<Vec<u8>>);
+pub struct Blocks(Vec<Vec<u8>>);
 
 impl Blocks {
     /// Returns the number of bytes.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.iter().map(Vec::len).sum()
     }
 
+    /// Returns whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns the bytes after the first `skipped` ones. Cost: a copy. Each block is freed once it is copied.
-    pub(crate) fn into_bytes_after(self, skipped: usize) -> Vec<u8> {
+    pub fn into_bytes_after(self, skipped: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len().saturating_sub(skipped));
         let mut skipped = skipped;
         for block in self.0 {

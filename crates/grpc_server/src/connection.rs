@@ -23,7 +23,7 @@ use crate::call_activity::CallActivity;
 use crate::config::{Config, STREAM_WINDOW_BYTES};
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
-use crate::service::GrpcService;
+use crate::dispatcher::{Dispatcher, Service};
 use crate::socket::{Socket, SocketState};
 use crate::status_timer::StatusTimer;
 use crate::tls::{self, TlsAcceptor};
@@ -38,19 +38,19 @@ const SEND_BUFFER_BYTES: usize = 64 << 10;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(
+pub(crate) async fn serve<S: Service>(
     socket: TcpStream,
-    service: Arc<GrpcService>,
+    dispatcher: Arc<Dispatcher<S>>,
     acceptor: Option<Arc<dyn TlsAcceptor>>,
     mut closing: watch::Receiver<bool>,
 ) {
-    let broker = Arc::clone(service.broker());
+    let server = Arc::clone(dispatcher.state());
     // It only fails on a socket that is closed already, which the next read reports.
     let _ = socket.set_nodelay(true);
     // Unknown only for a socket that is closed already.
     let peer = socket.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.ip());
     let reached = socket.local_addr().ok().map(|it| it.ip());
-    let deadline = Instant::now() + broker.config.handshake_timeout();
+    let deadline = Instant::now() + server.config.handshake_timeout();
     let transport = match acceptor {
         None => Transport::Plain(socket),
         Some(acceptor) => {
@@ -60,13 +60,13 @@ pub(crate) async fn serve(
             };
             match stream {
                 Ok(stream) => Transport::Tls(stream),
-                Err(end) => return broker.counters.record(end),
+                Err(end) => return server.counters.record(end),
             }
         }
     };
     let timer = Arc::new(StatusTimer::default());
     let activity = Arc::new(CallActivity::new());
-    let subscriptions = broker.config.connection_subscriptions_max().min(Semaphore::MAX_PERMITS);
+    let subscriptions = server.config.connection_subscriptions_max().min(Semaphore::MAX_PERMITS);
     let context = Arc::new(ConnectionContext {
         peer,
         reached,
@@ -75,18 +75,18 @@ pub(crate) async fn serve(
         subscriptions: Arc::new(Semaphore::new(subscriptions)),
     });
     let calls = service_fn(move |request| {
-        let service = Arc::clone(&service);
+        let dispatcher = Arc::clone(&dispatcher);
         let context = Arc::clone(&context);
-        async move { Ok::<_, Infallible>(service.call(request, &context).await) }
+        async move { Ok::<_, Infallible>(dispatcher.call(request, &context).await) }
     });
     let socket = Socket::new(transport);
     let state = socket.state();
-    let connection = new_builder(&broker.config).serve_connection(socket, calls);
+    let connection = new_builder(&server.config).serve_connection(socket, calls);
     tokio::pin!(connection);
     // One future for all iterations, because the start of HTTP/2 is notified once.
     let start_timeout = wait_until_late(&state, deadline);
     tokio::pin!(start_timeout);
-    let mut idle_timeout = broker.config.idle_timeout();
+    let mut idle_timeout = server.config.idle_timeout();
     let mut is_idle = false;
     loop {
         let serving = poll_fn(|context| {
@@ -102,15 +102,15 @@ pub(crate) async fn serve(
                 }
                 return;
             }
-            () = &mut start_timeout => return broker.counters.record(Event::Late),
-            () = timer.wait_until_expired(broker.config.close_timeout()) => {
-                return broker.counters.record(Event::Aborted);
+            () = &mut start_timeout => return server.counters.record(Event::Late),
+            () = timer.wait_until_expired(server.config.close_timeout()) => {
+                return server.counters.record(Event::Aborted);
             }
             () = activity.wait_until_idle(idle_timeout) => {
                 if is_idle {
                     return;
                 }
-                broker.counters.record(Event::Idle);
+                server.counters.record(Event::Idle);
                 connection.as_mut().graceful_shutdown();
                 // A call that the client sends before it reads the final GOAWAY is served to its end.
                 idle_timeout = SHUTDOWN_TIMEOUT;

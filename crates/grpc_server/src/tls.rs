@@ -3,7 +3,7 @@
 //! In: a socket. Out: the stream that carries HTTP/2.
 //! Bounds: `Config::handshake_timeout_ms`, from the connection to the end of the handshake. The number of concurrent
 //! handshakes is the acceptor's. A client that speaks HTTP/2 without TLS gets a GOAWAY that says so, within a second.
-//! Not here: certificates and ciphers. The plugin for validators has this crate without any library for TLS.
+//! Not here: certificates and ciphers. A program without TLS needs no library for it.
 
 use std::future::Future;
 use std::io;

@@ -14,7 +14,7 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::counters::{Event, GrpcCounters};
+use crate::counters::{Event, ServerCounters};
 
 /// Bytes of a client a second, decoded; one second's worth may come at once. Decoding, compiling and indexing them
 /// takes up to a fifth of a second. A larger value lets a client delay the requests of others more.
@@ -25,9 +25,10 @@ const REQUEST_BYTES_MIN: usize = 4 << 10;
 const LOCKS_MIN: usize = 64;
 
 /// The lock of a client. Each of its requests takes the lock while it is handled.
-pub(crate) type ClientLock = Arc<tokio::sync::Mutex<()>>;
+pub type ClientLock = Arc<tokio::sync::Mutex<()>>;
 
-pub(crate) struct RequestBudget {
+/// The rates and the locks of all clients.
+pub struct RequestBudget {
     limiter: RateLimiter,
     started: Instant,
     locks: Mutex<ClientLocks>,
@@ -47,7 +48,7 @@ impl RequestBudget {
     }
 
     /// Returns the lock that all requests of a client share.
-    pub(crate) fn client_lock(&self, client: ClientId) -> ClientLock {
+    pub fn client_lock(&self, client: ClientId) -> ClientLock {
         let locks = &mut *self.locks.lock();
         if let Some(lock) = locks.by_client.get(&client).and_then(Weak::upgrade) {
             return lock;
@@ -71,11 +72,11 @@ impl RequestBudget {
 
     /// Charges the rest of [`REQUEST_BYTES_MIN`] for a request of `bytes`, and waits until its client is within its
     /// rate.
-    pub(crate) async fn wait_until_due(
+    pub async fn wait_until_due(
         &self,
         client: ClientId,
         bytes: usize,
-        counters: &GrpcCounters,
+        counters: &ServerCounters,
     ) {
         let cost = REQUEST_BYTES_MIN.saturating_sub(bytes) as u64;
         let mut charged = self.limiter.reserve_bytes(client, cost, self.now());
@@ -94,7 +95,7 @@ impl RequestBudget {
     }
 
     /// Charges the bytes that a request gained by decompression.
-    pub(crate) fn charge(&self, client: ClientId, bytes: usize) {
+    pub fn charge(&self, client: ClientId, bytes: usize) {
         self.limiter.charge_bytes(client, bytes as u64, self.now());
     }
 

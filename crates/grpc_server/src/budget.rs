@@ -4,34 +4,38 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of all queues, and of the messages that left them and are not written.
 #[derive(Debug)]
-pub(crate) struct QueueBudget {
+pub struct QueueBudget {
     used: AtomicUsize,
     /// Of those, the bytes that left their queue.
     sending: AtomicUsize,
-    pub(crate) bytes_max: usize,
+    /// The bound.
+    pub bytes_max: usize,
 }
 
 impl QueueBudget {
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    /// Creates a budget without bytes.
+    pub fn new(bytes_max: usize) -> Self {
         Self { used: AtomicUsize::new(0), sending: AtomicUsize::new(0), bytes_max }
     }
 
-    pub(crate) fn used_bytes(&self) -> usize {
+    /// Returns the bytes in queues, and those that are not written.
+    pub fn used_bytes(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that left their queue and are not written.
-    pub(crate) fn sending(&self) -> usize {
+    /// Returns the bytes that left their queue and are not written.
+    pub fn sending(&self) -> usize {
         self.sending.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn try_add(&self, bytes: usize) -> bool {
+    /// Adds bytes. Returns false, and adds nothing, if they exceed the bound.
+    pub fn try_add(&self, bytes: usize) -> bool {
         let add = |used: usize| Some(used + bytes).filter(|sum| *sum <= self.bytes_max);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
     /// Adds bytes whatever the bound: those by which a message grew when it was compressed.
-    pub(crate) fn add(&self, bytes: usize) {
+    pub fn add(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -46,7 +50,8 @@ impl QueueBudget {
         self.release(bytes);
     }
 
-    pub(crate) fn release(&self, bytes: usize) {
+    /// Removes bytes that were added and left no queue.
+    pub fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
