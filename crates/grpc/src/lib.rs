@@ -47,9 +47,9 @@ mod update;
 
 pub use config::Config;
 pub use gossip_table::GossipTable;
+pub use grpc_server::{Security, StartError, TlsAcceptor, TlsHandshake, TlsStream};
 pub use metrics::GrpcMetrics;
 pub use node::{GrpcNode, LedgerReader, NewestBlock};
 pub use publisher::GrpcEventSink;
-pub use grpc_server::{Security, StartError, TlsAcceptor, TlsHandshake, TlsStream};
 pub use server::{KeyCloser, Server};
 pub use yellowstone_grpc_proto::geyser::SubscribeUpdateContactInfoNode as ContactInfo;

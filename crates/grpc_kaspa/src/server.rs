@@ -3,7 +3,9 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use grpc_server::{Config, PreparedServer, QueueBudget, Security, Server, ServerMetrics, StartError};
+use grpc_server::{
+    Config, PreparedServer, QueueBudget, Security, Server, ServerMetrics, StartError,
+};
 use metrics::{Collector, Exposition, MetricKind};
 use rpc_kaspa::KaspaServer;
 

@@ -18,8 +18,9 @@ use crate::request_body::RequestBody;
 use crate::server_state::ServerState;
 use crate::shares;
 
-type BoxedService =
-    Box<dyn Fn(http::Request<RequestBody>) -> BoxFuture<'static, http::Response<Body>> + Send + Sync>;
+type BoxedService = Box<
+    dyn Fn(http::Request<RequestBody>) -> BoxFuture<'static, http::Response<Body>> + Send + Sync,
+>;
 
 /// The health service.
 pub(crate) struct HealthCalls(BoxedService);
@@ -82,8 +83,7 @@ fn open(state: &ServerState, call: &Call, method: &'static str) -> Result<Opened
         "Watch" => {
             let uri = http::Uri::from_static("/grpc.health.v1.Health/Watch");
             let share = shares::acquire_unit(&state.shares.health, call.client);
-            let share =
-                share.inspect_err(|_| state.counters.record(Event::SubscriptionRefused))?;
+            let share = share.inspect_err(|_| state.counters.record(Event::SubscriptionRefused))?;
             Ok(OpenedCall { uri, share: Some(share) })
         }
         _ => Err(Status::unimplemented("this method is not served")),

@@ -49,7 +49,11 @@ mod tests {
             ("/", Method::Foreign),
         ];
         for (path, expected) in cases {
-            assert_eq!(Method::from_path(path, "geyser.Geyser", &["Subscribe"]), expected, "{path}");
+            assert_eq!(
+                Method::from_path(path, "geyser.Geyser", &["Subscribe"]),
+                expected,
+                "{path}"
+            );
         }
     }
 }

@@ -72,12 +72,7 @@ impl RequestBudget {
 
     /// Charges the rest of [`REQUEST_BYTES_MIN`] for a request of `bytes`, and waits until its client is within its
     /// rate.
-    pub async fn wait_until_due(
-        &self,
-        client: ClientId,
-        bytes: usize,
-        counters: &ServerCounters,
-    ) {
+    pub async fn wait_until_due(&self, client: ClientId, bytes: usize, counters: &ServerCounters) {
         let cost = REQUEST_BYTES_MIN.saturating_sub(bytes) as u64;
         let mut charged = self.limiter.reserve_bytes(client, cost, self.now());
         if charged != Ok(Duration::ZERO) {

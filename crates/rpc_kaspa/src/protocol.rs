@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use clients::ClientId;
 use http_server::{Socket, WebSocketHandler};
-use kaspa::{
-    Encoding, Method, OPERATION_OFFSET, Operation, ServerError, find_protobuf_operation,
-};
+use kaspa::{Encoding, Method, OPERATION_OFFSET, Operation, ServerError, find_protobuf_operation};
 use tokio::task::spawn_blocking;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::{

@@ -67,7 +67,10 @@ pub(crate) fn may_be_long(operation: Operation) -> bool {
 
 impl Request {
     /// Reads the head of a message. Its parameters are not read.
-    pub(crate) fn parse(format: MessageFormat, message: IncomingMessage) -> Result<Self, Malformed> {
+    pub(crate) fn parse(
+        format: MessageFormat,
+        message: IncomingMessage,
+    ) -> Result<Self, Malformed> {
         match (format, message) {
             (MessageFormat::Borsh, IncomingMessage::Binary(bytes)) => {
                 let parsed = BorshRequest::parse(&bytes);

@@ -51,10 +51,7 @@ pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
 const CHAIN_CRATES: &[(&str, &[&str])] = &[
-    (
-        "Kaspa",
-        &["chain_kaspa", "follow_kaspa", "grpc_kaspa", "kaspa", "rest_kaspa", "rpc_kaspa"],
-    ),
+    ("Kaspa", &["chain_kaspa", "follow_kaspa", "grpc_kaspa", "kaspa", "rest_kaspa", "rpc_kaspa"]),
     (
         "Solana",
         &[

@@ -142,9 +142,7 @@ fn put_value(
             out.put_number(number, value);
             Ok(value == 0)
         }
-        Kind::NetworkName => {
-            Ok(put_text(out, number, &format!("kaspa-{}", read_text(json)?)))
-        }
+        Kind::NetworkName => Ok(put_text(out, number, &format!("kaspa-{}", read_text(json)?))),
         Kind::BlueWork => {
             let text = read_text(json)?;
             let digits = text.trim_start_matches('0');
@@ -181,11 +179,7 @@ fn put_value(
             Ok(values.is_empty())
         }
         Kind::Inline(shape) => put_object(out, shape, json).map(|()| false),
-        Kind::Object(_)
-        | Kind::Script
-        | Kind::Wrapped(_)
-        | Kind::LevelRun
-        | Kind::KnownAddress => {
+        Kind::Object(_) | Kind::Script | Kind::Wrapped(_) | Kind::LevelRun | Kind::KnownAddress => {
             let mut written = Ok(());
             out.put_message(number, |out| written = put_content(out, kind, json));
             written.map(|()| false)

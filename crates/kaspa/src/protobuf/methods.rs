@@ -207,7 +207,8 @@ static REPLACED: Shape = Shape(&[
     field(2, "replacedTransaction", Object(&TRANSACTION)),
 ]);
 
-static BLOCK_PARAMS: Shape = Shape(&[field(1, "hash", Text), field(3, "includeTransactions", Flag)]);
+static BLOCK_PARAMS: Shape =
+    Shape(&[field(1, "hash", Text), field(3, "includeTransactions", Flag)]);
 
 static CHAIN_PARAMS: Shape = Shape(&[
     field(1, "startHash", Text),
@@ -230,7 +231,8 @@ static BLOCKS_PARAMS: Shape = Shape(&[
 static BLOCKS: Shape =
     Shape(&[field(3, "blocks", List(&Object(&BLOCK))), field(4, "blockHashes", List(&Text))]);
 
-static BLOCK_COUNT: Shape = Shape(&[field(1, "blockCount", Number), field(2, "headerCount", Number)]);
+static BLOCK_COUNT: Shape =
+    Shape(&[field(1, "blockCount", Number), field(2, "headerCount", Number)]);
 
 static DAG_INFO: Shape = Shape(&[
     field(1, "network", NetworkName),
@@ -245,11 +247,8 @@ static DAG_INFO: Shape = Shape(&[
     field(10, "sink", Text),
 ]);
 
-static HEADERS_PARAMS: Shape = Shape(&[
-    field(1, "startHash", Text),
-    field(2, "limit", Number),
-    field(3, "isAscending", Flag),
-]);
+static HEADERS_PARAMS: Shape =
+    Shape(&[field(1, "startHash", Text), field(2, "limit", Number), field(3, "isAscending", Flag)]);
 
 static NODE_INFO: Shape = Shape(&[
     field(1, "p2pId", Text),

@@ -164,10 +164,8 @@ pub(super) static MEMPOOL_ENTRIES_OF_ADDRESS: Shape = Shape(&[
     field(3, "receiving", List(&Object(&MEMPOOL_ENTRY))),
 ]);
 
-pub(super) static ACCEPTED_IDS: Shape = Shape(&[
-    field(1, "acceptingBlockHash", Text),
-    field(2, "acceptedTransactionIds", List(&Text)),
-]);
+pub(super) static ACCEPTED_IDS: Shape =
+    Shape(&[field(1, "acceptingBlockHash", Text), field(2, "acceptedTransactionIds", List(&Text))]);
 
 static FEE_BUCKET: Shape =
     Shape(&[field(1, "feerate", Double), field(2, "estimatedSeconds", Double)]);

@@ -271,13 +271,13 @@ mod tests {
     #[test]
     fn invalid_bytes_end_the_fields() {
         for bytes in [
-            &[0x0a][..],                   // a text without a length
-            &[0x0a, 5, 1, 2],              // a length beyond the bytes
+            &[0x0a][..],      // a text without a length
+            &[0x0a, 5, 1, 2], // a length beyond the bytes
             &[0x0a, 0xff, 0xff, 0xff, 0xff, 0x7f],
-            &[0x0b],                       // a group
-            &[0x06],                       // a wire type that does not exist
-            &[0x00, 0],                    // the field 0
-            &[0x09, 1, 2, 3],              // half of a number
+            &[0x0b],          // a group
+            &[0x06],          // a wire type that does not exist
+            &[0x00, 0],       // the field 0
+            &[0x09, 1, 2, 3], // half of a number
             &[0x0d, 1],
         ] {
             let mut fields = Fields::new(bytes);

@@ -114,7 +114,8 @@ fn own_replies_are_those_of_kaspad() {
     let message = encode_protobuf_balance(id(&reply), number(&reply["params"]["balance"]));
     assert_eq!(content(&message), protobuf("getBalanceByAddress", "response"));
     let reply = params("getSinkBlueScore");
-    let message = encode_protobuf_sink_blue_score(id(&reply), number(&reply["params"]["blueScore"]));
+    let message =
+        encode_protobuf_sink_blue_score(id(&reply), number(&reply["params"]["blueScore"]));
     assert_eq!(content(&message), protobuf("getSinkBlueScore", "response"));
     let reply = params("getSink");
     let sink = Hash::from_hex(reply["params"]["sink"].as_str().expect("a hash")).expect("digits");

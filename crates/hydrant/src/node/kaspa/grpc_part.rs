@@ -29,7 +29,8 @@ impl GrpcPart {
         let message_bytes_max = wrpc.config().addresses_message_bytes_max;
         settings.request_bytes_max = settings.request_bytes_max.max(message_bytes_max);
         let files = config.serving.tls.as_ref();
-        let tls = files.map(|files| Arc::new(GrpcTls(Arc::clone(files.tls()))) as Arc<dyn TlsAcceptor>);
+        let tls =
+            files.map(|files| Arc::new(GrpcTls(Arc::clone(files.tls()))) as Arc<dyn TlsAcceptor>);
         let security = Security { authenticator: context.http.authenticator.clone(), tls };
         let server = KaspaGrpcServer::start(settings, Arc::clone(wrpc), listener, security);
         Ok(Self(server.context("serve gRPC")?))
