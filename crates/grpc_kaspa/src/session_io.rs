@@ -4,7 +4,7 @@
 //! content, so it is not decompressed further than the session reads it. Writing: the payloads of data frames are messages
 //! with their prefix. A ping is answered here, because the pings of HTTP/2 show whether the client is there. A close frame
 //! is the status of the stream.
-//! A poll of the session that has used up its budget reads no further frame (`http_server::poll_budget`).
+//! A poll of the session that has used up its budget reads and writes nothing more (`http_server::poll_budget`).
 //! Bounds: one message of the client, compressed, within its share (`grpc_server::Requests`); [`PART_BYTES`] of its
 //! content.
 
@@ -188,6 +188,10 @@ impl AsyncWrite for SessionIo {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if poll_budget::is_spent() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let mut written = 0;
         while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
             let ReadFrames { consumed, event } = this.frames.read(rest)?;

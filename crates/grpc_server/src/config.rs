@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 /// Bytes of requests that a client may send on a stream before they are read. A smaller value delays long requests: a
 /// client sends one window in a round trip.
 pub(crate) const STREAM_WINDOW_BYTES: u32 = 64 << 10;
@@ -13,11 +11,8 @@ const SHORT_FRAME_BYTES: u32 = 256;
 /// Maximum window of a connection, whatever its number of streams.
 const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
 
-/// Settings of a server.
-///
-/// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Settings of a server. A service has them in its own settings, which are the table `grpc` of the configuration file.
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Threads that poll sockets.
     pub threads: usize,
@@ -38,18 +33,14 @@ pub struct Config {
     /// Bytes of request messages of all connections that are incomplete or not decoded.
     pub incoming_bytes_max: usize,
     /// Time in which a new connection must start HTTP/2.
-    #[serde(skip)]
     pub handshake_timeout_ms: u64,
     /// Time after which a connection without an accepted call is closed.
-    #[serde(skip)]
     pub idle_timeout_ms: u64,
     /// Time from the start of a request message in which it must be complete.
-    #[serde(skip)]
     pub message_timeout_ms: u64,
     /// Interval of HTTP/2's pings, and the time for their acknowledgement.
     pub keep_alive_ms: u64,
     /// Time in which a client must read what its ended subscription has for it, before its connection is closed.
-    #[serde(skip)]
     pub close_timeout_ms: u64,
     /// A file with the token that clients must send as `x-token`. Without it, no token is needed.
     pub x_token_file: Option<PathBuf>,
