@@ -21,7 +21,6 @@ mod fork_slots;
 mod frozen_banks;
 pub(crate) mod json_rpc;
 mod known_slots;
-mod leader_slots;
 mod nodes;
 mod options;
 pub(crate) mod ports;
@@ -142,13 +141,20 @@ fn compare(
             responses.round(&rig.followers()[0]);
             let forks = banks.forks(&rooted_slots(rig));
             println!("recorded {} banks on forks, {} of them in a row", forks.banks, forks.longest);
+            let needs_forks = options.is_cluster && options.faults.is_some();
+            ensure!(!needs_forks || forks.banks > 0, "the recording has no bank on a fork");
             recording.take().map(|it| it.finish(rig, responses)).transpose()?;
             last_fault = now();
         }
         if options.faults.is_some_and(|interval| last_fault.elapsed() > interval)
             && let Some(fault) = faults.next(recording.is_some())
         {
-            println!("{}", rig.make_fault(fault)?);
+            if let Some(description) = rig.make_fault(fault)? {
+                println!("{description}");
+                if recording.is_some() {
+                    faults.count_recorded_fork();
+                }
+            }
             if fault == Fault::Restart(rig.validators().compared_at()) {
                 let slot = final_slot(rig.compared_rpc())?;
                 for comparison in &mut *comparisons {

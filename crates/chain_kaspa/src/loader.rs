@@ -56,7 +56,7 @@ pub struct ChainLoader {
     product: MuHash,
 }
 
-/// Returns the product over a part of a UTXO set, for [`ChainLoader::insert_hashed`].
+/// Returns the product over a part of a UTXO set, for [`ChainLoader::add_product`].
 pub fn hash_utxos<'a>(utxos: impl IntoIterator<Item = &'a (Outpoint, UtxoEntry)>) -> MuHash {
     let mut product = MuHash::EMPTY;
     for (outpoint, entry) in utxos {
@@ -81,18 +81,19 @@ impl ChainLoader {
         Self { config, ledger, reader, root, info, product: MuHash::EMPTY }
     }
 
-    /// Adds UTXOs to the set.
+    /// Adds UTXOs to the set, and hashes them.
     pub fn insert(&mut self, utxos: &[(Outpoint, UtxoEntry)]) -> Result<(), LoadError> {
-        self.insert_hashed(utxos, &hash_utxos(utxos))
+        self.add_product(&hash_utxos(utxos));
+        self.insert_unhashed(utxos)
     }
 
-    /// Adds UTXOs to the set, with their product.
-    pub fn insert_hashed(
-        &mut self,
-        utxos: &[(Outpoint, UtxoEntry)],
-        product: &MuHash,
-    ) -> Result<(), LoadError> {
+    /// Adds the product over UTXOs of the set, which [`Self::insert_unhashed`] adds.
+    pub fn add_product(&mut self, product: &MuHash) {
         self.product.mix_in(product);
+    }
+
+    /// Adds UTXOs to the set, whose product [`Self::add_product`] adds.
+    pub fn insert_unhashed(&mut self, utxos: &[(Outpoint, UtxoEntry)]) -> Result<(), LoadError> {
         for batch in utxos.chunks(BATCH_UTXOS) {
             let mut records = RecordChanges::new(&self.ledger, self.root);
             for (outpoint, entry) in batch {

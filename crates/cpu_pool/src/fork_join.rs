@@ -106,20 +106,10 @@ where
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
-    use std::time::Duration;
 
     use super::*;
     use crate::config::{ClassConfig, Config};
-    use crate::task::Clock;
-
-    /// A clock that stands still: no time slice and no deadline is ever over.
-    struct StoppedClock;
-
-    impl Clock for StoppedClock {
-        fn now(&self) -> Duration {
-            Duration::ZERO
-        }
-    }
+    use crate::task::StoppedClock;
 
     fn pool(config: Config) -> Pool {
         Pool::new(config, Arc::new(StoppedClock), || {}).expect("threads are there in tests")

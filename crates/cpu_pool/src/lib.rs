@@ -29,4 +29,4 @@ pub use config::{ClassConfig, Config};
 pub use counters::{ClassCounters, Counters};
 pub use fork_join::fork_join;
 pub use pool::{Pool, Refused, Ticket};
-pub use task::{Clock, Task, TaskEnd, TaskPoll, TimeSlice};
+pub use task::{Clock, StoppedClock, Task, TaskEnd, TaskPoll, TimeSlice};

@@ -46,6 +46,15 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Duration;
 }
 
+/// A clock that stands still: no time slice ends unless it is over at its start.
+pub struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
 /// A function as a clock.
 impl<F: Fn() -> Duration + Send + Sync> Clock for F {
     fn now(&self) -> Duration {

@@ -101,6 +101,10 @@ impl DeferredWork {
 
 #[cfg(test)]
 mod tests {
+    use chain_solana::{History, HistoryLimits};
+    use query::{Ledger, LedgerConfig};
+    use testkit::test_ledger::block_info;
+
     use super::*;
 
     #[test]
@@ -117,5 +121,21 @@ mod tests {
         assert!(deferred.is_due(added, false));
         assert!(!deferred.is_due(added + WAIT_MAX - Duration::from_nanos(1), true));
         assert!(deferred.is_due(added + WAIT_MAX, true));
+    }
+    #[test]
+    fn a_full_list_of_former_versions_waits_for_nothing() {
+        let info = block_info(1);
+        let root = info.block;
+        let history = History::new(HistoryLimits { blocks_max: 10, bytes_max: 1 << 20 }, root);
+        let (mut ledger, _reader) =
+            Ledger::<Account, BlockInfo>::new(LedgerConfig::new(1_000), root, Arc::new(info));
+        let added = Duration::from_secs(1);
+        let mut deferred = DeferredWork::default();
+        deferred.wait_for_child();
+        for _ in 0..RETIRED_MAX {
+            assert!(!deferred.is_due(added, true));
+            deferred.retire((history.publish_first(), ledger.publish_first()), added);
+        }
+        assert!(deferred.is_due(added, true));
     }
 }

@@ -237,8 +237,8 @@ impl Collector for FollowStatus {
         ] {
             family.put(&[("of", of)], count(counter));
         }
-        let help = "Roots that are deferred until the newest bank has a child and all banks are checked, or until the \
-                    first update or tick after 50 ms.";
+        let help = "Roots that are deferred until the newest bank has a child and all banks are checked. They are \
+                    applied earlier at the first update or tick after 50 ms, or if three former versions wait.";
         let roots = count(&self.deferred_roots);
         out.single("hydrant_follow_deferred_roots", MetricKind::Gauge, help, roots);
         let help = "Banks that lack something or wait for their parents.";

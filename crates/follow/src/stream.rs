@@ -43,7 +43,7 @@ use crate::footers::Footers;
 use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{FAR_SLOTS_MAX, SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
-use crate::stream_end::{StreamEnd, is_out_of_window, log_end};
+use crate::stream_end::{StreamEnd, log_end};
 
 pub(crate) const FILTER: &str = "follow";
 /// Updates that are sent to the writer at once.
@@ -63,6 +63,8 @@ const SLOT_INTERVAL: Duration = Duration::from_secs(2);
 const TICK_INTERVAL: Duration = Duration::from_millis(200);
 /// Number of rounds over all sources that find a gap before a stream starts above it, to wait for an archive.
 const GAP_ROUNDS: u32 = 2;
+/// The most slots above a source's oldest one at which a stream above a gap starts.
+const MARGIN_SLOTS_MAX: u64 = 64;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
 
@@ -187,6 +189,15 @@ struct OpenStream {
     footers: Footers,
 }
 
+/// The start of a stream above a gap.
+#[derive(Clone, Copy)]
+struct DetachedStart {
+    /// Whether the source has refused the slot after the root.
+    was_refused: bool,
+    /// Slots above the oldest one that the source can replay. Its window moves on while the request is on its way.
+    margin: u64,
+}
+
 /// Connects to sources and sends their updates.
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SourceConfig>,
@@ -222,6 +233,7 @@ impl Streams {
         let mut at = 0;
         let mut failures = 0_u32;
         let mut gaps = GapRounds::new(self.sources.len());
+        let mut margin = 0;
         let slots = SourceSlots::new(self.sources.len());
         loop {
             session += 1;
@@ -229,7 +241,8 @@ impl Streams {
             let root = self.status.root();
             let detached =
                 self.has_archives && gaps.are_lasting() && self.status.mismatch().is_none();
-            let detached = detached.then(|| gaps.was_refused(at));
+            let detached =
+                detached.then(|| DetachedStart { was_refused: gaps.was_refused(at), margin });
             let end = self.follow(session, at, &slots, detached).await;
             self.status.is_connected.store(false, Ordering::Relaxed);
             let (Err(end) | Ok(end)) = end;
@@ -247,6 +260,16 @@ impl Streams {
             }
             if self.refuses_entries(at, &end) {
                 continue;
+            }
+            // The window moved on while the request was on its way: a pause would only lose more slots.
+            if detached.is_some() && end.is_out_of_window() {
+                let is_first = margin < MARGIN_SLOTS_MAX;
+                margin = margin.saturating_mul(2).clamp(1, MARGIN_SLOTS_MAX);
+                if is_first {
+                    continue;
+                }
+            } else {
+                margin = 0;
             }
             // A source that moved the root was healthy; it is tried again first.
             if self.status.root() > root && !matches!(end, StreamEnd::Lagging { .. }) {
@@ -286,13 +309,13 @@ impl Streams {
         refuses
     }
 
-    /// One stream, from the root on, or above a gap. Then it has whether the source has refused the root's slot.
+    /// Follows one stream, from the root on, or above a gap if it is detached.
     async fn follow(
         &mut self,
         session: u64,
         at: usize,
         slots: &SourceSlots,
-        detached: Option<bool>,
+        detached: Option<DetachedStart>,
     ) -> Result<StreamEnd, StreamEnd> {
         let source = self.sources[at].clone();
         let client = connect(&source, &self.config).await?;
@@ -300,13 +323,19 @@ impl Streams {
         let next = self.status.root() + 1;
         let (start, from_slot) = match detached {
             None => (StreamStart::AfterRoot, Some(next)),
-            Some(is_refused) => match first_available(&client, token.as_ref()).await {
-                // Whatever it refused, it has what follows the root now.
-                Some(first) if first <= next && is_refused => (StreamStart::AfterRoot, Some(next)),
-                Some(first) => (StreamStart::AtSlot, Some(first.max(next))),
-                None if is_refused => (StreamStart::MidSlot, None),
-                None => (StreamStart::MidSlot, Some(next)),
-            },
+            Some(DetachedStart { was_refused, margin }) => {
+                match first_available(&client, token.as_ref()).await {
+                    // Whatever it refused, it has what follows the root now.
+                    Some(first) if first <= next && was_refused => {
+                        (StreamStart::AfterRoot, Some(next))
+                    }
+                    Some(first) => {
+                        (StreamStart::AtSlot, Some(first.saturating_add(margin).max(next)))
+                    }
+                    None if was_refused => (StreamStart::MidSlot, None),
+                    None => (StreamStart::MidSlot, Some(next)),
+                }
+            }
         };
         let request = subscribe_request(from_slot, self.with_entries[at]);
         let (updates, requests) = subscribe(&client, token.as_ref(), request).await?;
@@ -629,8 +658,7 @@ impl GapRounds {
 
     /// A stream of a source ended without moving the root.
     fn record(&mut self, source: usize, end: &StreamEnd) {
-        self.refused[source] =
-            matches!(end, StreamEnd::Refused(status) if is_out_of_window(status));
+        self.refused[source] = end.is_out_of_window();
         self.is_in_round |= self.refused[source] || matches!(end, StreamEnd::Gap);
         if source + 1 == self.refused.len() && std::mem::take(&mut self.is_in_round) {
             self.rounds = self.rounds.saturating_add(1);

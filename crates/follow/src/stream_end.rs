@@ -51,17 +51,18 @@ impl StreamEnd {
             Self::Stalled(_) | Self::NoBank(_) | Self::Lagging { .. } | Self::FarSlot { .. }
         )
     }
-}
 
-/// Whether a source says that it cannot replay from the requested slot. Servers do not agree on the code.
-pub(crate) fn is_out_of_window(status: &tonic::Status) -> bool {
-    let is_named = || ["slot", "available"].iter().any(|word| status.message().contains(word));
-    match status.code() {
-        Code::OutOfRange => true,
-        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Internal => {
-            is_named()
+    /// Whether the source says that it cannot replay from the requested slot. Servers do not agree on the code.
+    pub(crate) fn is_out_of_window(&self) -> bool {
+        let Self::Refused(status) = self else { return false };
+        let is_named = || ["slot", "available"].iter().any(|word| status.message().contains(word));
+        match status.code() {
+            Code::OutOfRange => true,
+            Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Internal => {
+                is_named()
+            }
+            _ => false,
         }
-        _ => false,
     }
 }
 

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use chain_kaspa::ChainReader;
 use http_client::describe_error;
-use kaspa::{Method, Network, ServerInfo};
+use kaspa::Network;
 
 use crate::agreement::Agreement;
 use crate::chain_pages::count_blocks_off_chain;
 use crate::config::{ConnectionConfig, SourceConfig};
 use crate::connection::Connection;
-use crate::session::check_server;
 use crate::source_error::SourceError;
 use crate::status::FollowStatus;
 use crate::writer_queue::WriterHandle;
@@ -55,10 +54,7 @@ impl AgreementChecks {
 
     async fn compare(&self, source: &SourceConfig) -> Result<Agreement, SourceError> {
         let mut connection = Connection::open(source, &self.connection).await?;
-        let method = Method::GetServerInfo;
-        let encode = |id| method.encode_borsh_request(id);
-        let structure = connection.call_or_fail(method, encode).await?;
-        check_server(&ServerInfo::decode_borsh(&structure)?, self.network)?;
+        connection.check_server(self.network).await?;
         let sink = self.reader.status().sink.hash;
         Ok(match count_blocks_off_chain(&mut connection, &sink).await? {
             None => Agreement::Unknown,

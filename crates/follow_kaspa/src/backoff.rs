@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::config::SessionConfig;
 
-/// The pauses between sessions.
+/// The pauses between attempts.
 pub(crate) struct Backoff {
     sources: u32,
     delay_min: Duration,
     delay_max: Duration,
-    /// Sessions without success since the last one with success.
+    /// Attempts without success since the last one with success.
     failures: u32,
 }
 
@@ -23,12 +23,14 @@ impl Backoff {
         }
     }
 
-    /// Records the end of a session. Returns the pause before the next one.
-    pub(crate) fn record(&mut self, is_success: bool) -> Duration {
-        if is_success {
-            self.failures = 0;
-            return self.delay_min.min(self.delay_max);
-        }
+    /// Records that an attempt succeeded. Returns the pause before the next one.
+    pub(crate) fn record_success(&mut self) -> Duration {
+        self.failures = 0;
+        self.delay_min.min(self.delay_max)
+    }
+
+    /// Records that an attempt failed. Returns the pause before the next one: zero until all sources have failed.
+    pub(crate) fn record_failure(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
         if !self.failures.is_multiple_of(self.sources) {
             return Duration::ZERO;
@@ -53,7 +55,7 @@ mod tests {
     }
 
     fn delays(backoff: &mut Backoff, count: usize) -> Vec<u128> {
-        (0..count).map(|_| backoff.record(false).as_millis()).collect()
+        (0..count).map(|_| backoff.record_failure().as_millis()).collect()
     }
 
     #[test]
@@ -68,7 +70,7 @@ mod tests {
     fn a_success_starts_again_with_the_shortest_pause() {
         let mut backoff = backoff(1);
         delays(&mut backoff, 4);
-        assert_eq!(backoff.record(true).as_millis(), 100);
+        assert_eq!(backoff.record_success().as_millis(), 100);
         assert_eq!(delays(&mut backoff, 2), [100, 200]);
     }
 }

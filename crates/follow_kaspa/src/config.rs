@@ -72,7 +72,7 @@ pub struct FollowerConfig {
     pub snapshot: Option<SnapshotConfig>,
     /// Whether the program imports a UTXO set ([`crate::import_chain`]) at a start without a snapshot file. Then a
     /// chain that no source continues starts again at the pruning point.
-    pub imports: bool,
+    pub can_import: bool,
 }
 
 /// The limits of a connection.
@@ -135,7 +135,7 @@ impl FollowerConfig {
             connection: ConnectionConfig::default(),
             session: SessionConfig::default(),
             snapshot: None,
-            imports: false,
+            can_import: false,
         }
     }
 }

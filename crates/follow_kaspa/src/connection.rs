@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use kaspa::{BorshServerMessage, Event, Method, Notification, Operation, Scope, ServerError};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::config::{ConnectionConfig, SourceConfig};
 use crate::socket::{WrpcMessage, WrpcSocket};
@@ -17,6 +18,10 @@ use crate::source_error::SourceError;
 /// Payloads up to this length are copied when they are stored: a slice would retain the buffer that the socket read it
 /// into, which has 128 KiB.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
+
+/// Payloads up to this length are decoded where sockets are polled: some 60 µs. A longer one is decoded on a thread for
+/// blocking work, because servers may share the runtime: one of many UTXOs takes a millisecond for a megabyte.
+const DECODED_HERE_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection to a kaspad, with the notifications that wait.
 pub(crate) struct Connection {
@@ -27,6 +32,8 @@ pub(crate) struct Connection {
     stored: VecDeque<StoredNotification>,
     /// Bytes of the payloads, and of the entries in `stored`.
     stored_bytes: usize,
+    /// The next notification while another thread decodes it.
+    decoding: Option<JoinHandle<Result<ReceivedNotification, SourceError>>>,
 }
 
 /// A notification that is not decoded.
@@ -55,7 +62,8 @@ impl Connection {
     ) -> Result<Self, SourceError> {
         let socket = WrpcSocket::connect(source, config).await?;
         let stored = VecDeque::new();
-        Ok(Self { socket, config: *config, next_id: 1, stored, stored_bytes: 0 })
+        let decoding = None;
+        Ok(Self { socket, config: *config, next_id: 1, stored, stored_bytes: 0, decoding })
     }
 
     /// Calls a method. `encode` gets the id of the request. Returns the structure of the reply, or the error of the
@@ -87,23 +95,36 @@ impl Connection {
 
     /// Returns the next notification. Cancel-safe.
     pub(crate) async fn next_notification(&mut self) -> Result<ReceivedNotification, SourceError> {
-        let stored = match self.stored.pop_front() {
-            Some(stored) => {
-                self.stored_bytes -= stored.memory();
-                stored
+        let decoding = match self.decoding.as_mut() {
+            Some(decoding) => decoding,
+            None => {
+                let stored = self.next_stored().await?;
+                if stored.payload.len() <= DECODED_HERE_BYTES_MAX {
+                    return stored.decode();
+                }
+                self.decoding.insert(spawn_blocking(move || stored.decode()))
             }
-            None => match parse_message(self.socket.read().await?)? {
-                Received::Notification(notification) => notification,
-                Received::Reply { .. } => return Err(SourceError::UnrequestedReply),
-            },
         };
-        let notification = Notification::decode_borsh(stored.event, &stored.payload)?;
-        Ok(ReceivedNotification { notification, bytes: stored.payload.len() })
+        let decoded = decoding.await;
+        self.decoding = None;
+        decoded.unwrap_or(Err(SourceError::WriterEnded))
+    }
+
+    /// Returns the next notification, not decoded. Cancel-safe.
+    async fn next_stored(&mut self) -> Result<StoredNotification, SourceError> {
+        if let Some(stored) = self.stored.pop_front() {
+            self.stored_bytes -= stored.memory();
+            return Ok(stored);
+        }
+        match parse_message(self.socket.read().await?)? {
+            Received::Notification(notification) => Ok(notification),
+            Received::Reply { .. } => Err(SourceError::UnrequestedReply),
+        }
     }
 
     /// Whether notifications came before a reply and are not taken.
     pub(crate) fn has_stored(&self) -> bool {
-        !self.stored.is_empty()
+        !self.stored.is_empty() || self.decoding.is_some()
     }
 
     async fn request(
@@ -158,6 +179,11 @@ impl StoredNotification {
     /// Returns the bytes in memory. A notification may have no payload, so its entry counts as well.
     fn memory(&self) -> usize {
         size_of::<Self>() + self.payload.len()
+    }
+
+    fn decode(self) -> Result<ReceivedNotification, SourceError> {
+        let notification = Notification::decode_borsh(self.event, &self.payload)?;
+        Ok(ReceivedNotification { notification, bytes: self.payload.len() })
     }
 }
 

@@ -77,7 +77,7 @@ impl Follower {
             connection,
             session,
             snapshot,
-            imports,
+            can_import,
         } = config;
         let snapshot_path = snapshot.as_ref().map(|snapshot| snapshot.path.clone());
         let snapshot = snapshot.map(|snapshot| {
@@ -118,7 +118,7 @@ impl Follower {
             };
             tasks.spawn(checks.run());
         }
-        let restart = RestartOptions { snapshot: snapshot_path.clone(), imports };
+        let restart = RestartOptions { snapshot: snapshot_path.clone(), can_import };
         tasks.spawn(Sources { sources, connection, context, restart }.run());
         Ok(FollowHandle { thread, tasks, snapshot, snapshot_path })
     }

@@ -55,7 +55,8 @@ impl JsonRelay {
             if !is_subscribed {
                 at = (at + 1) % self.sources.len();
             }
-            let delay = backoff.record(is_subscribed);
+            let delay =
+                if is_subscribed { backoff.record_success() } else { backoff.record_failure() };
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
                 () = self.writer.closed() => return,

@@ -23,10 +23,12 @@ mod error;
 mod event;
 mod follower;
 mod forwarding;
+pub mod fuzzing;
 mod hashed_set;
 mod import;
 mod json_relay;
 mod merge_set;
+mod plain_calls;
 mod restart;
 mod restart_point;
 mod session;
@@ -53,7 +55,7 @@ pub use follower::{FollowHandle, Follower};
 pub use forwarding::{CallLimits, ForwardError, Forwarder, ForwarderConfig};
 pub use import::{
     ImportConfig, ImportError, ImportLimits, ImportProgress, PeerConfig, PeerError, import_chain,
-    remove_import,
+    remove_chain_files,
 };
 pub use restart_point::RestartBase;
 pub use snapshot_error::SnapshotError;

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use kaspa::{BlockDagInfo, Hash, Method, Network, decode_borsh_sink};
+use kaspa::{Method, Network, decode_borsh_sink};
 use tokio::task::spawn_blocking;
 
 use crate::chain_pages::count_blocks_off_chain;
@@ -34,9 +34,7 @@ impl Session<'_> {
         &mut self,
         options: &RestartOptions,
     ) -> Result<Option<RestartPoint>, SourceError> {
-        let method = Method::GetSink;
-        let encode = |id| method.encode_borsh_request(id);
-        let structure = self.connection.call_or_fail(method, encode).await?;
+        let structure = self.connection.call_plain(Method::GetSink).await?;
         let newest = decode_borsh_sink(&structure)?;
         let sink = self.context.reader.status().sink.hash;
         self.check_fork_weight(sink, Some(&newest)).await?;
@@ -50,18 +48,11 @@ impl Session<'_> {
                 return Ok(Some(candidate));
             }
         }
-        if !options.imports {
+        if !options.can_import {
             return Ok(None);
         }
-        let block = self.request_pruning_point().await?;
+        let block = self.connection.request_pruning_point().await?;
         Ok(Some(RestartPoint { block, base: RestartBase::Import }))
-    }
-
-    async fn request_pruning_point(&mut self) -> Result<Hash, SourceError> {
-        let method = Method::GetBlockDagInfo;
-        let encode = |id| method.encode_borsh_request(id);
-        let structure = self.connection.call_or_fail(method, encode).await?;
-        Ok(BlockDagInfo::decode_borsh(&structure)?.pruning_point)
     }
 }
 

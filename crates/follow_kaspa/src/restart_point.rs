@@ -25,7 +25,7 @@ pub(crate) struct RestartOptions {
     /// The path of the snapshot file.
     pub(crate) snapshot: Option<PathBuf>,
     /// Whether a start without a snapshot file imports a UTXO set.
-    pub(crate) imports: bool,
+    pub(crate) can_import: bool,
 }
 
 /// A block that is on the chain of a source, and that a chain can start from.

@@ -5,7 +5,8 @@
 //! virtual state is joined once the chain has reached the sink: subscribe, read the state, then apply what came
 //! meanwhile.
 //! Bounds: one call at a time; see [`crate::ConnectionConfig`].
-//! Not here: which source (`sources`), pages and pieces of the chain (`chain_pages`), merged blocks (`merge_set`).
+//! Not here: which source (`sources`), the check of its version (`plain_calls`), pages and pieces of the chain
+//! (`chain_pages`), merged blocks (`merge_set`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use chain_kaspa::{ChainReader, VirtualMode};
 use kaspa::{
     AddressPayload, BlockDagInfo, BlockTemplate, Encoding, Event, Hash, KaspaAddress, Method,
-    Network, Notification, RPC_API_VERSION, Scope, ServerInfo,
+    Network, Notification, Scope,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -23,9 +24,6 @@ use crate::source_error::SourceError;
 use crate::status::FollowStatus;
 use crate::writer_queue::{WriterHandle, WriterMessage};
 
-/// The lowest version of kaspad that can be followed. Older ones leave covenants out of getVirtualChainFromBlockV2.
-const VERSION_MIN: [u64; 3] = [2, 1, 0];
-const VERSION_MIN_TEXT: &str = "2.1.0";
 /// The receiver of the reward in a block template, which is never mined.
 const TEMPLATE_PAYLOAD: AddressPayload = AddressPayload::PublicKey([1; 32]);
 /// The events that may be passed on to the sinks.
@@ -83,11 +81,7 @@ impl<'a> Session<'a> {
         mut connection: Connection,
         is_in_pieces: bool,
     ) -> Result<Self, SourceError> {
-        let method = Method::GetServerInfo;
-        let structure =
-            connection.call_or_fail(method, |id| method.encode_borsh_request(id)).await?;
-        let info = ServerInfo::decode_borsh(&structure)?;
-        check_server(&info, context.network)?;
+        let info = connection.check_server(context.network).await?;
         let server = source.server();
         if !info.has_utxo_index {
             tracing::warn!(%server, "the source has no index of UTXOs (--utxoindex): the virtual state is the sink's");
@@ -240,11 +234,8 @@ impl<'a> Session<'a> {
     /// Sets the virtual state to the effect of the blocks that the virtual block merges. If the sink is not its only
     /// parent, that is done on a quiet chain only: on others the messages are faster.
     async fn seed_virtual(&mut self, is_quiet: bool) -> Result<(), SourceError> {
-        let method = Method::GetBlockDagInfo;
-        let encode = |id| method.encode_borsh_request(id);
-        let structure = self.connection.call_or_fail(method, encode).await?;
         let BlockDagInfo { sink, virtual_parents, virtual_daa_score: daa_score, .. } =
-            BlockDagInfo::decode_borsh(&structure)?;
+            self.connection.request_dag_info().await?;
         let has_own_sink = sink == self.context.reader.status().sink.hash;
         let is_only_parent = virtual_parents == [sink];
         if !has_own_sink || !(is_only_parent || is_quiet) {
@@ -316,68 +307,4 @@ impl<'a> Session<'a> {
 pub(crate) fn relayed_scopes(config: &SessionConfig) -> impl Iterator<Item = Scope> {
     let relayed = config.relayed_events.iter().copied();
     relayed.filter(|event| RELAYABLE_EVENTS.contains(event)).map(Scope::Other)
-}
-
-pub(crate) fn check_server(info: &ServerInfo, network: Network) -> Result<(), SourceError> {
-    if info.network != network {
-        return Err(SourceError::WrongNetwork { source_network: info.network, network });
-    }
-    if info.rpc_api_version != RPC_API_VERSION {
-        let expected = RPC_API_VERSION;
-        return Err(SourceError::WrongRpcVersion { version: info.rpc_api_version, expected });
-    }
-    if !is_new_enough(&info.server_version) {
-        let version: String = info.server_version.chars().take(32).collect();
-        return Err(SourceError::TooOld { version, min: VERSION_MIN_TEXT });
-    }
-    Ok(())
-}
-
-/// Whether a version, as in `2.1.0` or `2.1.0-rc.1`, is at least [`VERSION_MIN`].
-fn is_new_enough(version: &str) -> bool {
-    let numbers = version.split(['-', '+']).next().unwrap_or_default().split('.');
-    let numbers: Option<Vec<u64>> = numbers.map(|number| number.parse().ok()).collect();
-    numbers.is_some_and(|numbers| numbers.as_slice() >= VERSION_MIN.as_slice())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn info() -> ServerInfo {
-        ServerInfo {
-            rpc_api_version: RPC_API_VERSION,
-            rpc_api_revision: 0,
-            server_version: "2.1.0".to_owned(),
-            network: Network::Simnet,
-            has_utxo_index: true,
-            is_synced: true,
-            virtual_daa_score: 1,
-        }
-    }
-
-    #[test]
-    fn versions_are_compared_by_number() {
-        for version in ["2.1.0", "2.1.0-rc.1", "2.10.0", "3.0.0", "2.1.0+abc", "10.0.0"] {
-            assert!(is_new_enough(version), "{version}");
-        }
-        for version in ["2.0.9", "1.9.9", "", "2", "2.1", "x.y.z", "2.1.x", "-2.1.0"] {
-            assert!(!is_new_enough(version), "{version}");
-        }
-    }
-
-    #[test]
-    fn another_network_or_version_is_refused() {
-        let check = |info: &ServerInfo| check_server(info, Network::Simnet);
-        assert!(check(&info()).is_ok());
-        let other = ServerInfo { network: Network::Mainnet, ..info() };
-        assert!(matches!(check(&other), Err(SourceError::WrongNetwork { .. })));
-        let testnet = ServerInfo { network: Network::Testnet(10), ..info() };
-        let refused = check_server(&testnet, Network::Testnet(12));
-        assert!(matches!(refused, Err(SourceError::WrongNetwork { .. })));
-        let old = ServerInfo { server_version: "1.0.1".to_owned(), ..info() };
-        assert!(matches!(check(&old), Err(SourceError::TooOld { .. })));
-        let newer = ServerInfo { rpc_api_version: RPC_API_VERSION + 1, ..info() };
-        assert!(matches!(check(&newer), Err(SourceError::WrongRpcVersion { .. })));
-    }
 }

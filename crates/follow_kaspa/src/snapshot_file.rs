@@ -72,7 +72,7 @@ pub(crate) fn load_hashed_snapshot(
         return Err(SnapshotError::Damaged { field: "the UTXO set" });
     }
     read_end(&mut FieldReader { source })?;
-    loader.insert_hashed(&[], &hashed.product)?;
+    loader.add_product(&hashed.product);
     Ok(loader.finish()?)
 }
 
@@ -93,9 +93,9 @@ fn load_utxos<R: Read>(
             batches.push(batch.collect::<Result<Vec<Utxo>, _>>()?);
             utxos_left -= batch_len;
         }
-        loader.insert_hashed(&[], &hash(&batches))?;
+        loader.add_product(&hash(&batches));
         for batch in &batches {
-            loader.insert_hashed(batch, &MuHash::EMPTY)?;
+            loader.insert_unhashed(batch)?;
         }
     }
     Ok(())

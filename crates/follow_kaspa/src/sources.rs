@@ -75,7 +75,8 @@ impl Sources {
             if !stays && !in_pieces[at] {
                 at = (at + 1) % self.sources.len();
             }
-            let delay = backoff.record(is_success);
+            let delay =
+                if is_success { backoff.record_success() } else { backoff.record_failure() };
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
                 () = self.context.writer.closed() => return,

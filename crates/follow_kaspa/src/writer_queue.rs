@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_waits_for_the_writer_is_counted() {
+    async fn waiting_messages_are_counted() {
         let usage = Arc::new(QueueUsage::new(&ConnectionConfig::default()));
         let (handle, _receiver) = writer_channel(Arc::clone(&usage));
         let permit = handle.permit(10_000).await.expect("room");

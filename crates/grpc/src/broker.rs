@@ -545,6 +545,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
 
     const CLIENT: ClientId = ClientId(1);
@@ -553,12 +556,20 @@ mod tests {
     fn a_step_of_an_index_holds_up_no_connection() {
         let config = Config::default();
         let server = Arc::new(ServerState::new(config.transport()));
-        let broker = Broker::new(config, server, None, None);
+        let broker = Arc::new(Broker::new(config, server, None, None));
         broker.with_index(Commitment::Processed, |_| {
-            let (id, _) = broker.connect(Arc::default(), CLIENT).expect("the server runs");
-            assert!(broker.disconnect(id).is_none());
-            broker.next_set();
-            assert_eq!(broker.memory().listeners, 0);
+            let (done, is_done) = mpsc::sync_channel(1);
+            let connecting = Arc::clone(&broker);
+            // On a thread of its own: a connection that waits for the step fails the test, and does not hang it.
+            thread::spawn(move || {
+                let (id, _) = connecting.connect(Arc::default(), CLIENT).expect("the server runs");
+                assert!(connecting.disconnect(id).is_none());
+                connecting.next_set();
+                assert_eq!(connecting.memory().listeners, 0);
+                done.send(()).expect("the step waits");
+            });
+            let connected = is_done.recv_timeout(Duration::from_secs(10));
+            assert!(connected.is_ok(), "a connection waits for the step");
         });
     }
 }

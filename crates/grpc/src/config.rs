@@ -13,7 +13,7 @@ use serde::Deserialize;
 pub struct Config {
     /// Threads that poll sockets, compress, and replay.
     pub threads: usize,
-    /// Open connections. The next one waits until another ends. About 270 KB each.
+    /// Open connections. The next one waits until another ends. About 270 KB each, 670 KB with API keys.
     pub connections_max: usize,
     /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all
     /// connections except the last tenth, of which it gets one only if it has fewer than are left. One more is closed.
@@ -35,7 +35,7 @@ pub struct Config {
     /// Time after which a connection without an accepted call is closed.
     #[serde(skip)]
     pub idle_timeout_ms: u64,
-    /// Time from the start of a request message in which it must be complete.
+    /// Time from the first wait for the rest of a request message in which it must be complete.
     #[serde(skip)]
     pub message_timeout_ms: u64,
     /// Interval of HTTP/2's pings, and the time for their acknowledgement.

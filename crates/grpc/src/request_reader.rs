@@ -3,8 +3,8 @@
 //! In: the bytes of the requests. Out: pings, and filters that the index has.
 //! Shape: a task for each subscription. It handles short requests itself; longer ones, and compressed ones, are decoded,
 //! compiled and indexed on a thread of their own, so that they delay no connection.
-//! Bounds: one request of a client at a time, at its rate (`grpc_server`). A prepared request waits until the stream
-//! takes it; its filters count for their client (`shares`).
+//! Bounds: one request of a client at a time, at its rate (`grpc_server`). Meanwhile [`Requests`] reads a few kilobytes
+//! ahead. A prepared request waits until the stream takes it; its filters count for their client (`shares`).
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -69,14 +69,29 @@ async fn read(
 ) {
     let client_lock = broker.server.request_budget.client_lock(client);
     while let Some(request) = poll_fn(|context| requests.poll_next(context)).await {
-        let request = match request {
-            Ok(request) => prepare(&broker, client, &client_lock, request).await,
-            Err(status) => Err(status),
+        let handled = async {
+            let request = match request {
+                Ok(request) => prepare(&broker, client, &client_lock, request).await,
+                Err(status) => Err(status),
+            };
+            let is_last = request.is_err();
+            sender.send(request).await.is_err() || is_last
         };
-        let is_last = request.is_err();
-        if sender.send(request).await.is_err() || is_last {
-            return;
-        }
+        let status = tokio::select! {
+            biased;
+            is_last = handled => {
+                if is_last {
+                    return;
+                }
+                continue;
+            }
+            status = poll_fn(|context| requests.poll_ahead(context)) => status,
+        };
+        // Its frames leave the window, whether or not the client reads the status.
+        drop(requests);
+        // The stream may have ended.
+        let _ = sender.send(Err(status)).await;
+        return;
     }
 }
 

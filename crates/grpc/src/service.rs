@@ -8,7 +8,7 @@ use api_keys::Permit;
 use authentication::Authenticator;
 use grpc_server::{
     CALL_BYTES_MAX, Call, Compression, ConnectionContext, ENCODING_HEADER, RefusedCall, Requests,
-    Revocation, Service, StatusTimer, StreamClient, StreamPermits,
+    Revocation, Service, StreamClient, StreamPermits,
 };
 use prost::Message;
 use tonic::body::Body;
@@ -77,7 +77,7 @@ impl Service for GrpcService {
             "Subscribe" => match server.open_subscription(connection, call.client, key) {
                 Ok(permits) => {
                     let client = StreamClient { id: call.client, permits };
-                    self.subscribe(call, compression, Arc::clone(&connection.timer), client)
+                    self.subscribe(call, compression, connection, client)
                 }
                 Err(status) => return Err(RefusedCall::new(status, call.body)),
             },
@@ -128,12 +128,14 @@ impl GrpcService {
         &self,
         call: Call,
         compression: Option<Compression>,
-        timer: Arc<StatusTimer>,
+        connection: &ConnectionContext,
         client: StreamClient,
     ) -> http::Response<Body> {
         let Call { headers, body, .. } = call;
         let server = Arc::clone(&self.broker.server);
-        let requests = Requests::new(body, server, client.id, compression);
+        let requests = Requests::new(body, server, client.id, compression)
+            .with_unread_streams(Arc::clone(&connection.unread));
+        let timer = Arc::clone(&connection.timer);
         let stream = match UpdateStream::new(&self.broker, requests, timer, client) {
             Ok(stream) => stream,
             // The server ends, and its connections with it.

@@ -70,7 +70,8 @@ impl Service for KaspaService {
         let timer = Arc::clone(&connection.timer);
         let outgoing = Arc::new(Outgoing::new(id, timer, Arc::clone(&self.budget)));
         let Call { client, body, .. } = call;
-        let requests = Requests::new(body, Arc::clone(&self.server), client, compression);
+        let requests = Requests::new(body, Arc::clone(&self.server), client, compression)
+            .with_unread_streams(Arc::clone(&connection.unread));
         let io = SessionIo::new(requests, Arc::clone(&outgoing));
         let state = SessionState::with_format(MessageFormat::Protobuf);
         tokio::spawn(serve_session(io, client, Arc::clone(&self.rpc), state));

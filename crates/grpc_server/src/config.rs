@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::unread_streams::UNREAD_STREAMS_MAX;
+
 /// Bytes of requests that a client may send on a stream before they are read. A smaller value delays long requests: a
 /// client sends one window in a round trip.
 pub(crate) const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 /// h2 charges an unread DATA frame that is shorter than this as if it had this many bytes.
 const SHORT_FRAME_BYTES: u32 = 256;
-/// Maximum window of a connection, whatever its number of streams.
+/// Maximum window of a connection, whatever its number of streams, without the space for unread streams.
 const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
 
 /// Settings of a server. A service has them in its own settings, which are the table `grpc` of the configuration file.
@@ -16,7 +18,7 @@ const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
 pub struct Config {
     /// Threads that poll sockets.
     pub threads: usize,
-    /// Open connections. The next one waits until another ends. About 270 KB each.
+    /// Open connections. The next one waits until another ends. About 270 KB each, 670 KB with API keys.
     pub connections_max: usize,
     /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all
     /// connections except the last tenth, of which it gets one only if it has fewer than are left. One more is closed.
@@ -36,7 +38,7 @@ pub struct Config {
     pub handshake_timeout_ms: u64,
     /// Time after which a connection without an accepted call is closed.
     pub idle_timeout_ms: u64,
-    /// Time from the start of a request message in which it must be complete.
+    /// Time from the first wait for the rest of a request message in which it must be complete.
     pub message_timeout_ms: u64,
     /// Interval of HTTP/2's pings, and the time for their acknowledgement.
     pub keep_alive_ms: u64,
@@ -83,6 +85,12 @@ impl Config {
         let streams_max = u32::try_from(self.connection_streams_max).unwrap_or(u32::MAX);
         let short_frames = streams_max.saturating_mul(2 * SHORT_FRAME_BYTES);
         short_frames.saturating_add(STREAM_WINDOW_BYTES).min(CONNECTION_WINDOW_BYTES_MAX)
+    }
+
+    /// Bytes of requests that the clients of a connection with API keys may send before they are read. Up to
+    /// [`UNREAD_STREAMS_MAX`] streams that are not read leave [`Self::connection_window_bytes`] to the others.
+    pub(crate) fn shared_connection_window_bytes(&self) -> u32 {
+        self.connection_window_bytes() + UNREAD_STREAMS_MAX as u32 * STREAM_WINDOW_BYTES
     }
 
     pub(crate) fn handshake_timeout(&self) -> Duration {

@@ -1,9 +1,10 @@
 //! One connection: HTTP/2 over a socket, or over TLS, until either side ends it.
 //!
-//! Bounds: streams, bytes of headers, windows, short frames that are not read (`Config::connection_window_bytes`), the
-//! time until HTTP/2 starts. A client that does not read the rest of an ended subscription within
-//! `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not acknowledge HTTP/2's pings too, and
-//! one that has no accepted call for `Config::idle_timeout_ms`.
+//! Bounds: streams, bytes of headers, windows, short frames that are not read (`Config::connection_window_bytes`),
+//! streams that are not read ([`UnreadStreams`](crate::unread_streams)), the time until HTTP/2 starts. A client that
+//! does not read the rest of an ended subscription within `Config::close_timeout_ms` is disconnected
+//! ([`StatusTimer`]); one that does not acknowledge HTTP/2's pings too, and one that has no accepted call for
+//! `Config::idle_timeout_ms`.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -73,7 +74,9 @@ pub(crate) async fn serve<S: Service>(
         activity: Arc::clone(&activity),
         timer: Arc::clone(&timer),
         subscriptions: Arc::new(Semaphore::new(subscriptions)),
+        unread: Arc::default(),
     });
+    let builder = new_builder(&server.config, dispatcher.connection_window_bytes());
     let calls = service_fn(move |request| {
         let dispatcher = Arc::clone(&dispatcher);
         let context = Arc::clone(&context);
@@ -81,7 +84,7 @@ pub(crate) async fn serve<S: Service>(
     });
     let socket = Socket::new(transport);
     let state = socket.state();
-    let connection = new_builder(&server.config).serve_connection(socket, calls);
+    let connection = builder.serve_connection(socket, calls);
     tokio::pin!(connection);
     // One future for all iterations, because the start of HTTP/2 is notified once.
     let start_timeout = wait_until_late(&state, deadline);
@@ -127,7 +130,7 @@ pub(crate) async fn serve<S: Service>(
 }
 
 /// Returns HTTP/2 with the bounds of a connection.
-fn new_builder(config: &Config) -> http2::Builder<TokioExecutor> {
+fn new_builder(config: &Config, window_bytes: u32) -> http2::Builder<TokioExecutor> {
     let streams_max = u32::try_from(config.connection_streams_max).unwrap_or(u32::MAX);
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
@@ -136,7 +139,7 @@ fn new_builder(config: &Config) -> http2::Builder<TokioExecutor> {
         .max_header_list_size(HEADERS_BYTES_MAX)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(config.connection_window_bytes())
+        .initial_connection_window_size(window_bytes)
         .keep_alive_interval(config.keep_alive())
         .keep_alive_timeout(config.keep_alive());
     builder

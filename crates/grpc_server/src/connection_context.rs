@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::call_activity::CallActivity;
 use crate::status_timer::StatusTimer;
+use crate::unread_streams::UnreadStreams;
 
 /// The state of a connection.
 pub struct ConnectionContext {
@@ -20,4 +21,6 @@ pub struct ConnectionContext {
     pub timer: Arc<StatusTimer>,
     /// The subscriptions that may still be opened.
     pub subscriptions: Arc<Semaphore>,
+    /// The streams that are not read although their clients send.
+    pub unread: Arc<UnreadStreams>,
 }

@@ -54,6 +54,16 @@ impl<S: Service> Dispatcher<S> {
         &self.state
     }
 
+    /// Returns the bytes of requests that a connection may have before they are read. With API keys it may have several
+    /// clients.
+    pub(crate) fn connection_window_bytes(&self) -> u32 {
+        let config = &self.state.config;
+        match self.access.authenticator {
+            Some(_) => config.shared_connection_window_bytes(),
+            None => config.connection_window_bytes(),
+        }
+    }
+
     /// Serves a call of a connection.
     pub(crate) async fn call(
         &self,
@@ -89,6 +99,7 @@ impl<S: Service> Dispatcher<S> {
             Ok(admitted) => admitted,
             Err(refusal) => return Err(RefusedCall::new(refusal, request.into_body())),
         };
+        connection.unread.record_call(client);
         let open = connection.activity.start_call();
         let call = Call::new(request, client);
         let response = self.service.serve(call, method, connection, key).await?;

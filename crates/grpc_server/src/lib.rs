@@ -39,6 +39,9 @@ mod stream_permits;
 mod tls;
 mod token;
 mod transport;
+mod unread_streams;
+#[cfg(test)]
+mod unread_streams_test;
 
 pub use budget::QueueBudget;
 pub use call::Call;
@@ -62,3 +65,4 @@ pub use start_error::StartError;
 pub use status_timer::{StatusTimer, StreamId};
 pub use stream_permits::{Revocation, StreamClient, StreamPermits};
 pub use tls::{TlsAcceptor, TlsHandshake, TlsStream};
+pub use unread_streams::UnreadStreams;

@@ -17,6 +17,7 @@ const TLS_BYTES: u64 = 16 * 1024;
 pub struct ServerMetrics {
     pub(crate) state: Arc<ServerState>,
     pub(crate) is_tls: bool,
+    pub(crate) window_bytes: u32,
 }
 
 /// Connections, calls or requests that a service refused or ended.
@@ -37,7 +38,7 @@ impl ServerMetrics {
     /// Returns the memory of connections and of incomplete requests, in bytes.
     pub fn connections_bytes(&self) -> u64 {
         let incomplete = self.state.shares.incoming.units_in_use() as u64;
-        let window_bytes = u64::from(self.state.config.connection_window_bytes());
+        let window_bytes = u64::from(self.window_bytes);
         let tls_bytes = if self.is_tls { TLS_BYTES } else { 0 };
         self.connections() * (CONNECTION_BYTES + window_bytes + tls_bytes) + incomplete
     }

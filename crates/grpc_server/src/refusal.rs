@@ -5,8 +5,9 @@
 //! of less than 256 bytes of a whole connection until they are read; one that arrives after its body was dropped counts
 //! until the connection ends. Too many of them end the connection with `ENHANCE_YOUR_CALM`, and with it the calls that
 //! were admitted. The frame that ends the requests does not count.
-//! Bounds: [`CALL_BYTES_MAX`] of a call are read, further bytes stay in its window. A response waits
-//! [`REFUSAL_DELAY_MAX`] at most. The call's path and headers are freed first.
+//! Bounds: [`CALL_BYTES_MAX`] of a call are read. Then its body is dropped, so that the rest does not stay in the window
+//! of the connection, which other clients may use. A response waits [`REFUSAL_DELAY_MAX`] at most. The call's path and
+//! headers are freed first.
 //! Not here: a client that sends short frames after it has its response. It ends its own connection.
 
 use std::future::{pending, poll_fn};
@@ -54,15 +55,7 @@ impl RefusedCall {
     pub(crate) async fn respond(self) -> Response<Body> {
         let Refusal { status, delay } = self.refusal;
         let due = Instant::now() + delay.unwrap_or_default();
-        let mut body = RefusedBody { inner: self.body, discarded_bytes: 0 };
-        // A client that is late with its message gets the response without it.
-        let _ = timeout(REFUSAL_DELAY_MAX, body.discard_message()).await;
-        let rest = async {
-            while body.discard_frame().await.is_some() {}
-            pending::<()>().await;
-        };
-        // `rest` never completes, so this waits until `due`.
-        let _ = timeout_at(due, rest).await;
+        RefusedBody { inner: self.body, discarded_bytes: 0 }.discard_until(due).await;
         status.into_http()
     }
 }
@@ -73,6 +66,19 @@ struct RefusedBody<B> {
 }
 
 impl<B: HttpBody<Data = Bytes> + Unpin> RefusedBody<B> {
+    /// Discards frames until the response is due. At the bound the body is dropped.
+    async fn discard_until(mut self, due: Instant) {
+        // A client that is late with its message gets the response without it.
+        let _ = timeout(REFUSAL_DELAY_MAX, self.discard_message()).await;
+        let rest = async move {
+            while self.discard_frame().await.is_some() {}
+            drop(self);
+            pending::<()>().await;
+        };
+        // `rest` never completes, so this waits until `due`.
+        let _ = timeout_at(due, rest).await;
+    }
+
     /// Discards the first message: its head, which has its length, and its content.
     async fn discard_message(&mut self) {
         let mut head = Vec::with_capacity(HEAD_BYTES);
@@ -104,6 +110,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> RefusedBody<B> {
 mod tests {
     use std::collections::VecDeque;
     use std::convert::Infallible;
+    use std::sync::{Arc, Weak};
     use std::task::{Context, Poll, Waker};
 
     use hyper::body::Frame;
@@ -158,5 +165,34 @@ mod tests {
         let part = [255; 1 << 10];
         let frames = [&part[..]; CALL_BYTES_MAX / (1 << 10) + 5];
         assert_eq!(discard_message(&frames), Some(5));
+    }
+
+    /// Frames without an end, and whether they are dropped.
+    struct EndlessBody {
+        _dropped: Arc<()>,
+    }
+
+    impl HttpBody for EndlessBody {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[255; 1 << 10])))))
+        }
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_a_long_body_leaves_the_window_before_the_response_is_due() {
+        let alive = Arc::new(());
+        let is_dropped: Weak<()> = Arc::downgrade(&alive);
+        let body = RefusedBody { inner: EndlessBody { _dropped: alive }, discarded_bytes: 0 };
+        let due = Instant::now() + Duration::from_secs(600);
+        let mut waiting = std::pin::pin!(body.discard_until(due));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert_eq!(is_dropped.strong_count(), 0, "the response waits, but the body does not");
     }
 }

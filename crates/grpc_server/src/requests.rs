@@ -1,7 +1,8 @@
 //! The requests of a subscription: from the bytes of its body to messages.
 //!
 //! Shape: it reads a frame, and the next one when the bytes so far are due at the rate of the client
-//! (`request_budget`).
+//! (`request_budget`). Otherwise it reads on only while the buffer has less than [`READ_AHEAD_BYTES`]; the frames of a
+//! client that sends more stay in the window of the connection (`unread_streams`).
 //! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed; `Config::incoming_bytes_max`
 //! for the messages of all clients that are incomplete or not decoded, of which a client has a share;
 //! `Config::message_timeout_ms` from the first wait for the rest of a message; pauses in which the node does not read do
@@ -11,7 +12,7 @@
 use std::fmt::Display;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use clients::{ClientId, Share};
@@ -23,6 +24,11 @@ use crate::compression::{Compression, HEAD_BYTES};
 use crate::counters::Event;
 use crate::message_buffer::{Blocks, MessageBuffer};
 use crate::server_state::ServerState;
+use crate::unread_streams::{UnreadStream, UnreadStreams};
+
+/// Bytes of a stream that are read although its bytes so far are not due, or an earlier request is handled. They
+/// show whether its client has more to send. A larger value reads more of a client than its rate.
+const READ_AHEAD_BYTES: usize = 4 << 10;
 
 /// The requests of one stream.
 pub struct Requests<B = Incoming> {
@@ -38,6 +44,11 @@ pub struct Requests<B = Incoming> {
     pause: Option<Pin<Box<Sleep>>>,
     /// Deadline of the incomplete message.
     deadline: Option<Pin<Box<Sleep>>>,
+    has_ended: bool,
+    /// The unread streams of its connection.
+    unread_streams: Arc<UnreadStreams>,
+    /// Counts the stream while its frames stay in the window of the connection.
+    unread: Option<UnreadStream>,
 }
 
 /// A message that is not decoded.
@@ -69,8 +80,24 @@ where
         compression: Option<Compression>,
     ) -> Self {
         let buffered = state.shares.incoming.empty_share(client);
-        let buffer = MessageBuffer::default();
-        Self { body, state, client, compression, buffer, buffered, pause: None, deadline: None }
+        Self {
+            body,
+            state,
+            client,
+            compression,
+            buffer: MessageBuffer::default(),
+            buffered,
+            pause: None,
+            deadline: None,
+            has_ended: false,
+            unread_streams: Arc::default(),
+            unread: None,
+        }
+    }
+
+    /// Sets the unread streams of its connection. Without them it is the only stream.
+    pub fn with_unread_streams(self, unread_streams: Arc<UnreadStreams>) -> Self {
+        Self { unread_streams, ..self }
     }
 
     /// The next request; `None` after the last.
@@ -85,24 +112,18 @@ where
                 self.deadline = None;
                 return Poll::Ready(Some(Ok(message)));
             }
-            if let Some(pause) = &mut self.pause {
-                std::task::ready!(pause.as_mut().poll(context));
-                self.pause = None;
-            }
-            match Pin::new(&mut self.body).poll_frame(context) {
-                Poll::Ready(Some(frame)) => {
-                    let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
-                    if let Ok(data) = frame.into_data() {
-                        self.receive(&data)?;
-                    }
-                }
-                Poll::Ready(None) if self.buffer.is_empty() => return Poll::Ready(None),
-                Poll::Ready(None) => {
+            match self.poll_receive(context)? {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) if self.buffer.is_empty() => return Poll::Ready(None),
+                Poll::Ready(false) => {
                     self.count_refusal();
                     let status = Status::internal("the requests end within a message");
                     return Poll::Ready(Some(Err(status)));
                 }
-                Poll::Pending if self.buffer.is_empty() => return Poll::Pending,
+                // The time in which the node does not read does not count.
+                Poll::Pending if self.buffer.is_empty() || self.unread.is_some() => {
+                    return Poll::Pending;
+                }
                 Poll::Pending => {
                     let time = self.state.config.message_timeout();
                     let sleep = || Box::pin(tokio::time::sleep(time));
@@ -114,6 +135,54 @@ where
                 }
             }
         }
+    }
+
+    /// Reads on while an earlier request is handled, up to [`READ_AHEAD_BYTES`], so that only a client that sends more
+    /// counts as unread. Returns the status that ends the stream.
+    pub fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        while self.buffer.len() < READ_AHEAD_BYTES {
+            match ready!(self.poll_receive(context)) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Pending,
+                Err(status) => return Poll::Ready(status),
+            }
+        }
+        self.poll_refused(context)
+    }
+
+    /// Receives the next frame if the bytes so far are due. Returns `false` at the end of the requests.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Status>> {
+        if let Some(pause) = &mut self.pause {
+            if pause.as_mut().poll(context).is_ready() {
+                self.pause = None;
+            } else if self.buffer.len() >= READ_AHEAD_BYTES {
+                return self.poll_refused(context).map(Err);
+            }
+        }
+        self.unread = None;
+        if self.has_ended {
+            return Poll::Ready(Ok(false));
+        }
+        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
+            self.has_ended = true;
+            return Poll::Ready(Ok(false));
+        };
+        let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
+        if let Ok(data) = frame.into_data() {
+            self.receive(&data)?;
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Counts the stream as unread. Returns the status that ends it if other clients need the window.
+    fn poll_refused(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        let waker = context.waker();
+        let unread = self.unread.get_or_insert_with(|| self.unread_streams.add(self.client, waker));
+        if !unread.is_refused(waker) {
+            return Poll::Pending;
+        }
+        self.state.counters.record(Event::SubscriptionRefused);
+        Poll::Ready(UnreadStream::refusal())
     }
 
     /// Adds the bytes of a frame, and charges them to the client.
@@ -170,6 +239,7 @@ where
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::future::poll_fn;
     use std::task::Waker;
     use std::time::Duration;
 
@@ -238,11 +308,79 @@ mod tests {
         taken
     }
 
-    #[tokio::test]
+    /// A client that waits before each frame of its message. Meanwhile its other streams use up a second of its rate.
+    struct SlowMessage {
+        message: Messages,
+        state: Arc<ServerState>,
+        /// Frames after which it is silent.
+        frames_max: usize,
+        has_waited: bool,
+    }
+
+    impl Body for SlowMessage {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.message.frames == self.frames_max {
+                return Poll::Pending;
+            }
+            self.has_waited = !self.has_waited;
+            if self.has_waited {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.state.request_budget.charge(HOSTILE, BYTES_PER_S as usize);
+            Pin::new(&mut self.message).poll_frame(context)
+        }
+    }
+
+    /// Returns a stream whose client sends up to `frames_max` frames of a message that has `frames`. The node may read
+    /// the first two at once, and each later one after a second.
+    fn slow_requests(frames: usize, frames_max: usize) -> Requests<SlowMessage> {
+        let config = Config { message_timeout_ms: 300, ..Config::default() };
+        let state = Arc::new(ServerState::new(config));
+        let message = Messages::new((frames * FRAME_BYTES - HEAD_BYTES) as u32, 1);
+        let body =
+            SlowMessage { message, state: Arc::clone(&state), frames_max, has_waited: false };
+        Requests::new(body, state, HOSTILE, None)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_of_reading_extend_the_deadline_of_a_message() {
+        const FRAMES: usize = 6;
+        let started = Instant::now();
+        let mut requests = slow_requests(FRAMES, FRAMES);
+        let message = poll_fn(|context| requests.poll_next(context)).await.expect("a message");
+        let content_len = message.map(|message| message.content_len()).map_err(|err| err.code());
+        assert_eq!(content_len, Ok(FRAMES * FRAME_BYTES - HEAD_BYTES));
+        let elapsed = started.elapsed();
+        assert!(elapsed >= Duration::from_secs(FRAMES as u64 - 2), "{elapsed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_late_after_the_pauses_and_the_timeout() {
+        // Without a pause, and with one.
+        for (frames_max, pauses) in [(1, 0), (2, 1)] {
+            let started = Instant::now();
+            let mut requests = slow_requests(6, frames_max);
+            let message = poll_fn(|context| requests.poll_next(context)).await.expect("an error");
+            let error = message.map(|message| message.content_len()).map_err(|err| err.code());
+            assert_eq!(error, Err(tonic::Code::DeadlineExceeded));
+            let timeout = Duration::from_millis(300 + 1_000 * pauses);
+            let elapsed = started.elapsed();
+            let late = elapsed.checked_sub(timeout);
+            assert!(late.is_some_and(|late| late < Duration::from_millis(20)), "{elapsed:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn frames_beyond_the_rate_of_a_client_are_not_read() {
         const STREAMS: usize = 20;
         let state = Arc::new(ServerState::new(Config::default()));
-        let started = Instant::now();
         let stream = |client, length, messages| {
             Requests::new(Messages::new(length, messages), Arc::clone(&state), client, None)
         };
@@ -256,10 +394,9 @@ mod tests {
         }
         assert!(hostile.iter_mut().all(|requests| take_messages(requests) == 0), "all wait");
         assert_eq!(take_messages(&mut honest), 3, "the other client is read to its end");
-        // Those of a second at once, those that became due, and of each stream the frame that exceeded the rate.
+        // Those of a second at once, and of each stream the frame that exceeded the rate.
         let frames: usize = hostile.iter().map(|requests| requests.body.frames).sum();
-        let seconds = 1.0 + started.elapsed().as_secs_f64();
-        let due = (seconds * BYTES_PER_S as f64) as usize / FRAME_BYTES;
+        let due = BYTES_PER_S as usize / FRAME_BYTES;
         assert!(frames <= due + messages + STREAMS + 1, "{frames} frames, {due} are due");
         assert!(frames * FRAME_BYTES >= BYTES_PER_S as usize, "{frames} frames");
     }

@@ -60,6 +60,8 @@ pub struct Server {
     state: Arc<ServerState>,
     address: SocketAddr,
     is_tls: bool,
+    /// Of a connection: the bytes of requests that are not read.
+    window_bytes: u32,
     service_name: &'static str,
     reporter: HealthReporter,
     closing: watch::Sender<bool>,
@@ -123,6 +125,7 @@ impl PreparedServer {
             health: HealthCalls::new(health),
             access: Access { token, authenticator },
         });
+        let window_bytes = dispatcher.connection_window_bytes();
         let serving = {
             let _runtime = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
@@ -140,6 +143,7 @@ impl PreparedServer {
             state,
             address,
             is_tls,
+            window_bytes,
             service_name: S::NAME,
             reporter,
             closing,
@@ -167,7 +171,11 @@ impl Server {
 
     /// Returns the metrics of the server.
     pub fn metrics(&self) -> ServerMetrics {
-        ServerMetrics { state: Arc::clone(&self.state), is_tls: self.is_tls }
+        ServerMetrics {
+            state: Arc::clone(&self.state),
+            is_tls: self.is_tls,
+            window_bytes: self.window_bytes,
+        }
     }
 
     /// Closes every connection, and waits until clients and threads have ended, for three seconds each.

@@ -12,6 +12,7 @@ use crate::http_config::HttpConfig;
 use crate::http_metrics::HttpCounters;
 use crate::large_bodies::LargeBodies;
 use crate::tls::Tls;
+use crate::yield_queue::YieldQueue;
 
 /// Connections of an address, in refusals.
 const CONNECTION_NAMES: ShareNames = ShareNames {
@@ -41,6 +42,8 @@ pub struct HttpContext {
     pub(crate) ip_shares: Arc<ClientShares>,
     /// Connections to all servers of the context since the start.
     pub(crate) connections: Arc<AtomicU64>,
+    /// Connections to all servers of the context that have more to do than one poll may. Set by the first server.
+    pub(crate) yield_queue: OnceLock<Arc<YieldQueue>>,
 }
 
 impl HttpContext {
@@ -65,6 +68,7 @@ impl HttpContext {
             connection_permits: Arc::new(permits),
             ip_shares: Arc::new(ip_shares),
             connections: Arc::default(),
+            yield_queue: OnceLock::new(),
         }
     }
 

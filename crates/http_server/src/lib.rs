@@ -52,6 +52,6 @@ pub use page_access::PageAccess;
 pub use rate_limited_body::RateLimitedBody;
 pub use request_body::{BodyError, RequestBody};
 pub use request_id::RequestId;
-pub use responses::{response, text_response};
+pub use responses::{NO_STORE, response, text_response};
 pub use tls::{Tls, TlsError};
 pub use write_timeout::DRAIN_BYTES_MAX;

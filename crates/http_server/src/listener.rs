@@ -92,19 +92,26 @@ pub type Socket = TokioIo<Upgraded>;
 /// Handles connections after the upgrade to WebSocket.
 pub trait WebSocketHandler: Send + Sync + 'static {
     /// Serves `client` until either side closes the connection. The future is dropped `SHUTDOWN_TIMEOUT`
-    /// after the start of the shutdown.
+    /// after the start of the shutdown, or at its end ([`Self::can_wait_for_replies`]).
     fn handle(
         self: Arc<Self>,
         socket: Socket,
         client: ClientId,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Returns whether sockets may stay open until the drain is over, because they wait for replies. Otherwise they are
+    /// cut two seconds after its start.
+    fn can_wait_for_replies(&self) -> bool {
+        false
+    }
 }
 
 /// Serves until `shutdown` is ready or the drain of `context` has started, then drains. A drain that `shutdown` starts
 /// takes two seconds at most.
 ///
 /// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
-/// caller's tokio runtime. Servers with one context share its limits of connections and its drain.
+/// caller's tokio runtime, which is one for all servers of a context. They share its limits of connections, the queue of
+/// their large writes, and its drain.
 pub async fn serve_http<S: HttpService>(
     context: Arc<HttpContext>,
     service: Arc<S>,
@@ -116,7 +123,8 @@ pub async fn serve_http<S: HttpService>(
     let connection_permits = Arc::clone(&context.connection_permits);
     let ip_shares = Arc::clone(&context.ip_shares);
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
-    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&context.metrics), io_threads));
+    let new_queue = || Arc::new(YieldQueue::new(Arc::clone(&context.metrics), io_threads));
+    let yield_queue = Arc::clone(context.yield_queue.get_or_init(new_queue));
     let mut background = JoinSet::new();
     background.spawn(Arc::clone(&yield_queue).run());
     let connections = Arc::clone(&context.connections);
@@ -481,9 +489,12 @@ impl<S: HttpService> Acceptor<S> {
         upgrade.lock().take()
     }
 
-    /// Waits until `SHUTDOWN_TIMEOUT` after the start of the drain, or until its deadline.
+    /// Waits until a WebSocket is cut: `SHUTDOWN_TIMEOUT` after the start of the drain, or at its deadline.
     async fn closed_for_good(&mut self) {
         self.closing.begun().await;
+        if self.websocket_handler.can_wait_for_replies() {
+            return self.closing.over().await;
+        }
         tokio::select! {
             () = tokio::time::sleep(SHUTDOWN_TIMEOUT) => {}
             () = self.closing.over() => {}

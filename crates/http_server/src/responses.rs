@@ -9,6 +9,9 @@ use crate::body::ResponseBody;
 /// `Content-Type` of plain text.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
+/// `Cache-Control` of a response that no cache may store.
+pub const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
 /// A response of plain text.
 pub fn text_response(status: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
     response(status, TEXT, body.into().into())

@@ -5,7 +5,8 @@
 //! grant at once. Otherwise it is queued. Grants go round robin by client, and first in, first out within a client.
 //! Between two rounds the runtime polls all other tasks that are ready and polls all sockets ([`YieldQueue::run`]).
 //! So a request that arrives meanwhile waits for one round and not for the whole queue, however many connections are
-//! queued.
+//! queued. Servers with one context share a queue, so a client waits once for all of their ports. One of the servers
+//! runs it, and the next one if that server ends.
 //! Bounds: a connection is in the queue once. A round has [`GRANTS_PER_THREAD`] grants for each IO thread.
 //! Cost: constant for each connection and round, under one lock that only large writes need.
 
@@ -40,6 +41,8 @@ pub(crate) struct YieldQueue {
     grants_per_round: usize,
     /// Notified when a connection enters the queue or takes a grant.
     entered: Notify,
+    /// Locked by the server that starts the rounds.
+    running: tokio::sync::Mutex<()>,
     metrics: Arc<HttpCounters>,
 }
 
@@ -70,13 +73,20 @@ impl YieldQueue {
     pub(crate) fn new(metrics: Arc<HttpCounters>, io_threads: usize) -> Self {
         let grants_per_round = GRANTS_PER_THREAD * io_threads;
         let waiting = Waiting { grants: grants_per_round, ..Waiting::default() };
-        Self { waiting: Mutex::new(waiting), grants_per_round, entered: Notify::new(), metrics }
+        Self {
+            waiting: Mutex::new(waiting),
+            grants_per_round,
+            entered: Notify::new(),
+            running: tokio::sync::Mutex::default(),
+            metrics,
+        }
     }
 
-    /// Starts rounds for as long as it is polled and connections are queued.
+    /// Starts rounds for as long as it is polled and connections are queued, once no other server does.
     pub(crate) async fn run(self: Arc<Self>) {
+        let _running = self.running.lock().await;
         loop {
-            self.entered.notified().await;
+            // The server before may have ended while connections were queued.
             loop {
                 // The runtime wakes this task after it has polled all sockets.
                 tokio::task::yield_now().await;
@@ -84,6 +94,7 @@ impl YieldQueue {
                     break;
                 }
             }
+            self.entered.notified().await;
         }
     }
 
@@ -302,6 +313,29 @@ mod tests {
         assert!(queue.begin_round());
         assert_eq!(poll_write(&slots[0], 100 * GRANT_UNITS, false), (true, with_grant));
         assert_eq!(poll_write(&slots[1], 1, true), (true, with_grant));
+    }
+
+    #[tokio::test]
+    async fn servers_with_one_queue_start_one_round_at_a_time() {
+        let queue = queue();
+        let runners: Vec<_> = (0..3).map(|_| tokio::spawn(Arc::clone(&queue).run())).collect();
+        // All of them wait.
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+        let queued = slots(&queue, 1, 100 * GRANTS_PER_THREAD);
+        enqueue(&queued);
+        let mut passes = 0;
+        while count_grants(&queued) < queued.len() {
+            let rounds = count_grants(&queued) / GRANTS_PER_THREAD;
+            assert!(rounds <= passes + 2, "{rounds} rounds in {passes} passes of the runtime");
+            passes += 1;
+            assert!(passes < 10_000, "no other server has taken over");
+            if passes == 10 {
+                runners[0].abort();
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]

@@ -62,6 +62,8 @@ mod validator_log;
 
 use std::path::Path;
 
+pub use ::follow_kaspa::ImportProgress;
+
 pub use crate::follow::{FollowConfig, FollowProducer};
 pub use crate::follow_kaspa::{KaspaConfig, KaspaProducer};
 pub use crate::local::{LocalConfig, LocalProducer};

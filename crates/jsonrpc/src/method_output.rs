@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cpu_pool::{Clock, TimeSlice};
+use cpu_pool::{StoppedClock, TimeSlice};
 use ledger::Slot;
 use response_cache::ResultContext;
 use serde::Serialize;
@@ -192,7 +192,7 @@ impl OutputBody {
             Self::Streamed(mut stream) => {
                 let mut value = ValueBuffer::new();
                 let never = AtomicBool::new(false);
-                let slice = TimeSlice::ending_at(&FrozenClock, Duration::MAX, &never);
+                let slice = TimeSlice::ending_at(&StoppedClock, Duration::MAX, &never);
                 while stream.write(&slice, &mut value.0)? == StreamState::More {}
                 Ok(value)
             }
@@ -252,15 +252,6 @@ pub fn not_json(err: &serde_json::Error) -> RpcError {
 /// Appends a whole number.
 pub fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
-/// A stopped clock, so that no time slice ends.
-struct FrozenClock;
-
-impl Clock for FrozenClock {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
 }
 
 /// The text before and after the elements of a list whose elements are streamed.

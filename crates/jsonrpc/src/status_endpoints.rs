@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::metrics::MEDIA_TYPE;
 use clients::ClientId;
-use http_server::{ResponseBody, response, text_response};
+use http_server::{NO_STORE, ResponseBody, response, text_response};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
@@ -101,6 +101,6 @@ pub(crate) async fn serve_metrics(
 
 fn fresh(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
     response
 }

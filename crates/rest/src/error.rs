@@ -5,7 +5,7 @@
 //! commitment are in the headers, as for any response, and in `data` if the code has no other.
 //! Not here: the HTTP status and the name of a code (`error_codes`), shapes (`error_format`).
 
-use http_server::ResponseBody;
+use http_server::{NO_STORE, ResponseBody};
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use jsonrpc::error::RpcError;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::error_codes::{ErrorCode, NOT_FOUND, all_codes};
 use crate::error_format::{ErrorFormat, ErrorParts, InvalidParam};
-use crate::headers::{COMMITMENT, JSON, NO_STORE, SLOT, commitment_name, slot_value};
+use crate::headers::{COMMITMENT, JSON, SLOT, commitment_name, slot_value};
 use crate::param::ParamLocation;
 
 /// An error, which becomes a response with a JSON body.

@@ -19,7 +19,6 @@ pub const CURSOR: HeaderName = HeaderName::from_static("hydrant-cursor");
 pub(crate) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 pub(crate) const IMMUTABLE: HeaderValue =
     HeaderValue::from_static("public, max-age=31536000, immutable");
-pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const VARY: HeaderValue = HeaderValue::from_static("accept, accept-encoding");
 /// The media type of JSON.
 pub const JSON_MEDIA: &str = "application/json";

@@ -9,7 +9,7 @@
 //! response in the response cache is hashed once, at any length.
 
 use bytes::Bytes;
-use http_server::{ContentEncoding, ResponseBody};
+use http_server::{ContentEncoding, NO_STORE, ResponseBody};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use jsonrpc::error::RpcError;
@@ -19,7 +19,7 @@ use ledger::{Commitment, Slot};
 use crate::content_negotiation::{Media, RAW};
 use crate::error::ApiError;
 use crate::etag::{etag, lists_etag};
-use crate::headers::{CURSOR, JSON, NO_STORE};
+use crate::headers::{CURSOR, JSON};
 use crate::link_header::next_page_link;
 use crate::params::Params;
 use crate::request_context::{ETAG_BUFFER_BYTES_MAX, RequestContext};

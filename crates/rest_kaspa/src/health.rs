@@ -1,7 +1,7 @@
 //! The health of the node: 200, or 503 if it is not in sync.
 
 use bytes::Bytes;
-use http_server::ResponseBody;
+use http_server::{NO_STORE, ResponseBody};
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use jsonrpc::error::RpcError;
@@ -30,7 +30,7 @@ pub(crate) async fn respond(
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON_MEDIA));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
     Ok(response)
 }
 

@@ -9,7 +9,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_server::{ClientRefusal, HttpRequest, HttpService, ResponseBody, response, text_response};
+use http_server::{
+    ClientRefusal, HttpRequest, HttpService, NO_STORE, ResponseBody, response, text_response,
+};
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Response, StatusCode};
@@ -21,7 +23,6 @@ use crate::kaspa_rpc::KaspaServer;
 use crate::status_pages::StatusPage;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// The id of this node in a resolver's reply. Clients show it.
 const RESOLVER_UID: &str = "hydrant";
 /// The start of the resolver's route.

@@ -42,6 +42,13 @@ struct Incoming {
     error: Option<RequestError>,
 }
 
+impl Incoming {
+    /// Finds the addresses of a long message where it was read.
+    fn with_json_addresses(self) -> Self {
+        Self { request: self.request.with_json_addresses(), ..self }
+    }
+}
+
 /// Why a request is not run.
 enum RequestError {
     /// There is no such method, or the parameters have another shape.
@@ -65,6 +72,11 @@ impl WebSocketHandler for KaspaPort {
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let server = Arc::clone(&self.server);
         Box::pin(serve_session(socket, client_id, server, SessionState::new(self.encoding)))
+    }
+
+    /// Forwarded calls may have an effect, which their clients must know.
+    fn can_wait_for_replies(&self) -> bool {
+        true
     }
 }
 
@@ -101,7 +113,8 @@ impl Protocol for KaspaRpc {
         let server = Arc::clone(server);
         let session = Arc::clone(session);
         Reply::Future(Box::pin(async move {
-            match spawn_blocking(move || read(message)).await {
+            let read = move || read(message).map(Incoming::with_json_addresses);
+            match spawn_blocking(read).await {
                 // Only the beginning of the message was known to be of such an operation.
                 Ok(Ok(incoming)) if !may_be_long(incoming.request.operation) => {
                     let reason = format!("a message over {bytes_max} bytes");

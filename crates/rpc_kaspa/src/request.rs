@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use kaspa::{
-    BorshRequest, Encoding, JsonRequest, KaspaAddress, Method, Operation, ProtobufRequest, Scope,
-    ServerError, check_borsh_request,
+    BorshRequest, Encoding, JsonAddresses, JsonRequest, KaspaAddress, Method, Operation,
+    ProtobufRequest, Scope, ServerError, check_borsh_request,
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub(crate) operation: Operation,
     pub(crate) reply: ReplyFormat,
     message: Message,
+    /// The addresses of a message in JSON, if they were found already.
+    json_addresses: Option<Result<JsonAddresses, ServerError>>,
 }
 
 /// A message in the encoding of its port. One in protobuf was translated to JSON.
@@ -65,6 +67,17 @@ pub(crate) fn may_be_long(operation: Operation) -> bool {
     }
 }
 
+/// Whether the parameters of an operation have a list of addresses that Hydrant reads.
+fn has_addresses(operation: Operation) -> bool {
+    match operation {
+        Operation::Subscribe | Operation::Unsubscribe => true,
+        Operation::Method(method) => {
+            matches!(method, Method::GetUtxosByAddresses | Method::GetBalancesByAddresses)
+        }
+        Operation::Notification(_) | Operation::Unserved(_) => false,
+    }
+}
+
 impl Request {
     /// Reads the head of a message. Its parameters are not read.
     pub(crate) fn parse(
@@ -76,15 +89,14 @@ impl Request {
                 let parsed = BorshRequest::parse(&bytes);
                 let BorshRequest { id, operation, .. } =
                     parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
-                let reply = ReplyFormat::Borsh;
-                Ok(Self { id, operation, reply, message: Message::Borsh(bytes) })
+                Ok(Self::new(id, operation, ReplyFormat::Borsh, Message::Borsh(bytes)))
             }
             (MessageFormat::Protobuf, IncomingMessage::Binary(bytes)) => {
                 let parsed = ProtobufRequest::parse(&bytes);
                 let ProtobufRequest { id, operation, reply_field: field, json } =
                     parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
                 let reply = ReplyFormat::Protobuf { field };
-                Ok(Self { id: Some(id), operation, reply, message: Message::Json(json.into()) })
+                Ok(Self::new(Some(id), operation, reply, Message::Json(json.into())))
             }
             (MessageFormat::Borsh | MessageFormat::Protobuf, IncomingMessage::Text(_)) => {
                 Err(Malformed::NOT_BINARY)
@@ -98,15 +110,35 @@ impl Request {
         }
     }
 
+    fn new(id: Option<u64>, operation: Operation, reply: ReplyFormat, message: Message) -> Self {
+        Self { id, operation, reply, message, json_addresses: None }
+    }
+
     fn parse_json(text: Utf8Bytes) -> Result<Self, Malformed> {
         let parsed = JsonRequest::parse(&text);
         let JsonRequest { id, operation, .. } = parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
-        Ok(Self { id, operation, reply: ReplyFormat::Json, message: Message::Json(text) })
+        Ok(Self::new(id, operation, ReplyFormat::Json, Message::Json(text)))
     }
 
     /// Returns the same request with another message.
     pub(crate) fn with_message(self, message: Message) -> Self {
-        Self { message, ..self }
+        Self { message, json_addresses: None, ..self }
+    }
+
+    /// Finds the addresses of a message in JSON, so that a task of the pool need not. Cost: the length of the message.
+    pub(crate) fn with_json_addresses(self) -> Self {
+        let Message::Json(text) = &self.message else { return self };
+        if !has_addresses(self.operation) {
+            return self;
+        }
+        let found = JsonRequest::parse(text).and_then(|it| JsonAddresses::find(text, &it));
+        let found = found.map_err(|_| ServerError::InvalidParams);
+        Self { json_addresses: Some(found), ..self }
+    }
+
+    /// Returns the addresses of a message in JSON, if they were found ([`Self::with_json_addresses`]).
+    pub(crate) fn json_addresses(&self) -> Option<&Result<JsonAddresses, ServerError>> {
+        self.json_addresses.as_ref()
     }
 
     /// The encoding of the message, which is the one in which it is forwarded.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use chain_kaspa::{ChainReader, ChainStatus};
-use http_server::{ResponseBody, text_response};
+use http_server::{NO_STORE, ResponseBody, text_response};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -61,7 +61,7 @@ impl StatusPage {
         };
         let headers = response.headers_mut();
         write_proof_headers(&status, headers);
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
         response
     }
 

@@ -92,7 +92,8 @@ async fn a_list_that_is_read_slowly_takes_the_memory_of_a_part() {
     let product = hash_utxos(&utxos);
     let header = Header { utxo_commitment: Hash(product.finalize()), ..Network::Simnet.genesis() };
     let mut loader = ChainLoader::new(ChainConfig::new(UTXOS + 1_000), header);
-    loader.insert_hashed(&utxos, &product).expect("room");
+    loader.add_product(&product);
+    loader.insert_unhashed(&utxos).expect("room");
     drop(utxos);
     let chain = loader.finish().expect("the hash of the set");
     let pool = Pool::new(cpu_pool::Config::default(), Arc::new(|| Duration::ZERO), || {});

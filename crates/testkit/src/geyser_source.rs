@@ -38,6 +38,8 @@ struct Shared {
     newest: AtomicU64,
     /// The oldest slot that can be replayed; 0 if the source does not say it and refuses none.
     first_available: AtomicU64,
+    /// Slots by which the window moves on after each response that names its oldest one.
+    window_step: AtomicU64,
     /// The faults in the updates of the first sessions.
     damage: Mutex<(usize, Option<Damage>)>,
     sessions: AtomicUsize,
@@ -56,6 +58,7 @@ impl Source {
             later: Mutex::default(),
             newest: AtomicU64::new(0),
             first_available: AtomicU64::new(0),
+            window_step: AtomicU64::new(0),
             damage: Mutex::default(),
             sessions: AtomicUsize::new(0),
             refuses_entries: AtomicBool::new(false),
@@ -104,6 +107,12 @@ impl Source {
     /// Streams that start below a slot are refused from now on.
     pub fn limit_replay(&self, first_available: u64) {
         self.0.first_available.store(first_available, Ordering::Relaxed);
+    }
+
+    /// Moves the window on by `slots` after each response that names its oldest slot, as a busy source's window moves
+    /// before the next request arrives.
+    pub fn move_window(&self, slots: u64) {
+        self.0.window_step.store(slots, Ordering::Relaxed);
     }
 
     /// Removes updates from what later streams get.
@@ -248,12 +257,12 @@ impl Geyser for Source {
         &self,
         _: Request<SubscribeReplayInfoRequest>,
     ) -> Result<Response<SubscribeReplayInfoResponse>, Status> {
-        match self.0.first_available.load(Ordering::Relaxed) {
-            0 => Err(Status::unimplemented("not scripted")),
-            first => {
-                Ok(Response::new(SubscribeReplayInfoResponse { first_available: Some(first) }))
-            }
+        if self.0.first_available.load(Ordering::Relaxed) == 0 {
+            return Err(Status::unimplemented("not scripted"));
         }
+        let slots = self.0.window_step.load(Ordering::Relaxed);
+        let first = self.0.first_available.fetch_add(slots, Ordering::Relaxed);
+        Ok(Response::new(SubscribeReplayInfoResponse { first_available: Some(first) }))
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PongResponse>, Status> {

@@ -19,7 +19,8 @@
 //! sockets, blocks over large UTXO sets, and a chain that a test writes block by block are in [`kaspa_chain`] (feature
 //! `kaspa-chain`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`). Checks of
-//! the OpenAPI document of each REST API are in [`openapi`] (feature `openapi`).
+//! the OpenAPI document of each REST API are in [`openapi`] (feature `openapi`). Reading a streamed result is in
+//! [`streamed_result`] (feature `streamed-result`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
@@ -62,6 +63,8 @@ pub mod sample_ledger;
 pub mod scenario;
 #[cfg(feature = "solana-node")]
 pub mod solana_node;
+#[cfg(feature = "streamed-result")]
+pub mod streamed_result;
 pub mod synthetic;
 #[cfg(feature = "test-ledger")]
 pub mod test_ledger;

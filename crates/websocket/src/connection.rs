@@ -331,7 +331,9 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             Reply::Future(future) => {
                 // In boxes: the state of a connection is small.
                 let reply = Box::pin(self.wait_for_reply(future)).await?;
-                return Box::pin(self.write_reply(reply)).await;
+                Box::pin(self.write_reply(reply)).await?;
+                // The server may have been shut down meanwhile.
+                return self.session.closed().map_or(Ok(()), |reason| Err(end_for(reason)));
             }
             Reply::Task(task) => {
                 if self.run_task(task).await?.is_some() {
@@ -352,7 +354,8 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         Ok(())
     }
 
-    /// Waits for a reply. Queued notifications are written in between.
+    /// Waits for a reply. Queued notifications are written in between. If the server is shut down meanwhile, the
+    /// connection still waits: the call may have had an effect, which its client must know.
     async fn wait_for_reply(
         &mut self,
         mut reply: Pin<Box<dyn Future<Output = Reply<P::Task>> + Send>>,
@@ -361,13 +364,19 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             tokio::select! {
                 biased;
                 reply = &mut reply => break reply,
-                () = self.pulse.notified() => self.send_waiting().await?,
+                () = self.pulse.notified() => match self.session.closed() {
+                    // It finds a client that has left.
+                    Some(CloseReason::ShutDown) => self.feed_ping().await?,
+                    _ => self.send_waiting().await?,
+                },
                 () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
                 _ = self.ping.tick() => self.feed_ping().await?,
             }
         };
         self.silent_pings = 0; // nothing was read meanwhile
-        self.pulse.notify_one();
+        if self.session.closed().is_none() {
+            self.pulse.notify_one();
+        }
         Ok(reply)
     }
 

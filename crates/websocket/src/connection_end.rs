@@ -8,6 +8,7 @@ use http_server::DRAIN_BYTES_MAX;
 use subscriptions::CloseReason;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, OpCode};
 
 use crate::frame_writer::FrameWriter;
@@ -62,6 +63,15 @@ pub(crate) fn end_for(reason: CloseReason) -> ConnectionEnd {
     )
 }
 
+/// Returns a close frame as bytes, for a server that refuses all WebSockets. `reason` has at most 123 bytes.
+pub fn close_frame(code: u16, reason: &str) -> Vec<u8> {
+    let close = CloseFrame { code: code.into(), reason: reason.into() };
+    let mut bytes = Vec::new();
+    let formatted = Frame::close(Some(close)).format(&mut bytes);
+    debug_assert!(formatted.is_ok(), "writing to memory does not fail");
+    bytes
+}
+
 /// Sends the close frame after the rest of the payload that is partly written. If the rest is gone, none can be sent.
 pub(crate) async fn close<IO>(
     io: &mut IO,
@@ -77,11 +87,8 @@ where
         while writer.advance(io, payload).await.ok()?.is_continue() {}
     }
     drop(rest);
-    let payload = close_frame.map_or_else(Vec::new, |frame| {
-        let code = u16::from(frame.code).to_be_bytes();
-        [&code[..], frame.reason.as_bytes()].concat()
-    });
-    writer.add(OpCode::Control(Control::Close), true, &payload);
+    let frame = Frame::close(close_frame);
+    writer.add(OpCode::Control(Control::Close), true, frame.payload());
     while writer.advance(io, || None).await.ok()?.is_continue() {}
     half_close(io).await
 }
@@ -101,5 +108,15 @@ where
             return Some(());
         }
         bytes_left = bytes_left.checked_sub(read)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_frame_has_its_code_and_its_reason() {
+        assert_eq!(close_frame(1_013, "busy"), b"\x88\x06\x03\xf5busy");
     }
 }

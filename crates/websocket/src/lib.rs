@@ -35,6 +35,7 @@ mod shared_bytes;
 pub use call_refused::CallRefused;
 pub use config::Config;
 pub use connection::{serve_connection, serve_session};
+pub use connection_end::close_frame;
 pub use message::{IncomingMessage, IncomingPart, MessageBound, MessageKind, OutgoingMessage};
 pub use payload::{ConflatableItems, Payload, SplitPayload};
 pub use protocol::{Protocol, Reply};

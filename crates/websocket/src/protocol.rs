@@ -26,7 +26,8 @@ pub enum Reply<T> {
     /// Runs a task, and writes its outputs. Nothing more is read from the client meanwhile.
     Task(T),
     /// Waits for the reply of another server. Nothing more is read from the client meanwhile. The protocol limits the
-    /// time. The future is dropped when the connection ends.
+    /// time. The future is dropped when the connection ends. A server that is shut down writes the reply before it
+    /// closes the connection.
     Future(Pin<Box<dyn Future<Output = Self> + Send>>),
     /// Closes the connection.
     Close(CloseCode, String),

@@ -39,8 +39,11 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "spl_associated_token_account-1.1.1.so"),
     ("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "spl_memo-4.0.0.so"),
 ];
-/// A library whose functions replace those of the C library in a validator, for the reasons at its head.
-const PRELOADED: &str = include_str!("deaf_socket.c");
+/// The files of a library whose functions replace those of the C library in a validator. Their heads have the reasons.
+const PRELOADED: [(&str, &str); 2] = [
+    ("open_files.c", include_str!("open_files.c")),
+    ("deaf_socket.c", include_str!("deaf_socket.c")),
+];
 
 /// A genesis, and what its validators need.
 pub(crate) struct Cluster {
@@ -143,10 +146,6 @@ impl Cluster {
         self.dir.join("faucet.json")
     }
 
-    pub(crate) fn with_identity(&self, identity: &str) -> Option<usize> {
-        self.identities.iter().position(|it| it == identity)
-    }
-
     pub(crate) fn identity(&self, at: usize) -> &str {
         &self.identities[at]
     }
@@ -200,11 +199,14 @@ impl Cluster {
 
 /// Compiles the preloaded library. Returns its file.
 fn compile_preloaded(dir: &Path) -> Result<PathBuf> {
-    let source = dir.join("deaf_socket.c");
-    let library = dir.join("deaf_socket.so");
-    fs::write(&source, PRELOADED)?;
-    let [from, to] = [&source, &library].map(|path| path.to_string_lossy());
-    Cmd::new("cc").args(["-shared", "-fPIC", "-o", &to, &from]).run()?;
+    let library = dir.join("preloaded.so");
+    let mut command = Cmd::new("cc").args(["-shared", "-fPIC", "-o", &library.to_string_lossy()]);
+    for (name, content) in PRELOADED {
+        let source = dir.join(name);
+        fs::write(&source, content)?;
+        command = command.args([&source.to_string_lossy()]);
+    }
+    command.run()?;
     Ok(library)
 }
 

@@ -1,9 +1,7 @@
-/* Functions of the C library that a validator of the rig gets instead (LD_PRELOAD).
+/* The reception of a validator of the rig, which can be switched off (LD_PRELOAD).
  *
- * Limits of open files: a validator does not start where the limit is below a million, and needs some thousands. Other
- * limits are the system's: io_uring, which writes its archives, needs locked memory.
- * Reception: while the file RIG_DEAF_FILE exists, all received datagrams are dropped, so that the validator hears
- * nothing. It still sends. Connections over TCP are not affected.
+ * While the file RIG_DEAF_FILE exists, datagrams received by recv, recvfrom, recvmsg and recvmmsg are dropped, so that
+ * the validator hears nothing. It still sends. Connections over TCP are not affected.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,21 +9,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-enum { OPEN_FILES = 7 };
-
-static int set_limit(int kind, const unsigned long *limits) {
-    return kind == OPEN_FILES ? 0 : (int)syscall(SYS_prlimit64, 0, kind, limits, 0);
-}
-static int get_limit(int kind, unsigned long *limits) {
-    if (kind != OPEN_FILES) return (int)syscall(SYS_prlimit64, 0, kind, 0, limits);
-    limits[0] = limits[1] = 1000000;
-    return 0;
-}
-int setrlimit(int kind, const unsigned long *limits) { return set_limit(kind, limits); }
-int setrlimit64(int kind, const unsigned long *limits) { return set_limit(kind, limits); }
-int getrlimit(int kind, unsigned long *limits) { return get_limit(kind, limits); }
-int getrlimit64(int kind, unsigned long *limits) { return get_limit(kind, limits); }
 
 static const char *deaf_file;
 

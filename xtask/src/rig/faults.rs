@@ -1,7 +1,8 @@
 //! The order of faults.
 //!
 //! Shape: the kinds repeat in a fixed order. While a run is recorded, the recorder must not lose its source: the only
-//! faults of a cluster are then [`FORKS_MAX`] forks, and a single validator has none.
+//! faults of a cluster are then [`FORKS_MAX`] forks, and a single validator has none. An attempt that makes no fork is
+//! repeated.
 //! Not here: what a fault does (`processes`).
 
 /// Forks while a run is recorded.
@@ -11,11 +12,10 @@ pub(crate) const FORKS_MAX: usize = 3;
 const THIRD: usize = 2;
 
 const SINGLE: [Fault; 3] = [Fault::CutStreams, Fault::KillFollowers, Fault::Restart(0)];
-const CLUSTER: [Fault; 7] = [
+const CLUSTER: [Fault; 6] = [
     Fault::CutStreams,
     Fault::KillFollowers,
     Fault::Restart(0),
-    Fault::StopLeader,
     Fault::Fork(THIRD),
     Fault::Lag(THIRD),
     Fault::Restart(THIRD),
@@ -30,8 +30,6 @@ pub(crate) enum Fault {
     KillFollowers,
     /// A validator is killed, and started again.
     Restart(usize),
-    /// The leader is stopped in its slots until the others skip it. It may continue on a fork.
-    StopLeader,
     /// A validator makes its blocks on an old one, because it has not received the newer ones.
     Fork(usize),
     /// A validator is stopped for a while.
@@ -41,26 +39,31 @@ pub(crate) enum Fault {
 /// The faults of a run.
 pub(crate) struct Faults {
     is_cluster: bool,
-    recorded: usize,
-    made: usize,
+    recorded_forks: usize,
+    /// Faults while nothing was recorded.
+    others: usize,
 }
 
 impl Faults {
     pub(crate) fn new(is_cluster: bool) -> Self {
-        Self { is_cluster, recorded: 0, made: 0 }
+        Self { is_cluster, recorded_forks: 0, others: 0 }
     }
 
     /// Returns the next fault; `None` if there must be none while the run is recorded.
     pub(crate) fn next(&mut self, is_recorded: bool) -> Option<Fault> {
         if is_recorded {
-            let is_possible = self.is_cluster && self.recorded < FORKS_MAX;
-            self.recorded += usize::from(is_possible);
+            let is_possible = self.is_cluster && self.recorded_forks < FORKS_MAX;
             return is_possible.then_some(Fault::Fork(THIRD));
         }
         let kinds: &[Fault] = if self.is_cluster { &CLUSTER } else { &SINGLE };
-        let fault = kinds[self.made % kinds.len()];
-        self.made += 1;
+        let fault = kinds[self.others % kinds.len()];
+        self.others += 1;
         Some(fault)
+    }
+
+    /// Counts a fork that was made while the run was recorded.
+    pub(crate) fn count_recorded_fork(&mut self) {
+        self.recorded_forks += 1;
     }
 }
 
@@ -73,7 +76,10 @@ mod tests {
     fn a_recording_has_forks_and_no_other_faults() {
         let mut faults = Faults::new(true);
         for _ in 0..FORKS_MAX {
+            // The first attempt makes no fork.
             assert_eq!(faults.next(true), Some(Fault::Fork(THIRD)));
+            assert_eq!(faults.next(true), Some(Fault::Fork(THIRD)));
+            faults.count_recorded_fork();
         }
         assert_eq!(faults.next(true), None);
         assert_eq!(faults.next(false), Some(Fault::CutStreams));

@@ -15,9 +15,10 @@ use serde_json::json;
 
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc::call;
-use crate::rig::leader_slots::CONSECUTIVE_SLOTS;
 use crate::rig::nodes::processed_slot;
 
+/// Consecutive slots of a leader in Agave. The first one is a multiple of it.
+const CONSECUTIVE_SLOTS: u64 = 4;
 /// Slots in which the validator is deaf before its own. Others lead them. With only as many as a leader has, it would
 /// have a block of the previous leader, and wait for the rest of them. The additional ones give the others time to make
 /// and vote for a block of theirs before the fork arrives.
@@ -67,11 +68,12 @@ impl ForkSlots {
         wait(|| Ok(processed_slot(node)? >= self.first - DEAF_SLOTS))
     }
 
-    /// Waits until the validator has made enough blocks, or the others have passed its slots. False if that takes too
-    /// long.
+    /// Waits until the validator has made enough blocks, or the others have passed its slots, or that takes too long.
+    /// False if the validator has made no block.
     pub(crate) fn wait_for_blocks(&self, validator: SocketAddr, other: SocketAddr) -> Result<bool> {
         let last = self.first + FORK_BLOCKS - 1;
-        wait(|| Ok(processed_slot(validator)? >= last || processed_slot(other)? > self.last))
+        wait(|| Ok(processed_slot(validator)? >= last || processed_slot(other)? > self.last))?;
+        Ok(processed_slot(validator)? >= self.first)
     }
 }
 

@@ -24,11 +24,11 @@ cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyse
   --plugin FILE      a libhydrant_geyser.so that is there, of the same rustc
   --hydrant FILE     a hydrant that is there
   --record SLOTS     store the archive, and the stream of this many slots after it with the responses, for a test; with
-                     --faults the only ones meanwhile are, in a cluster, three forks
+                     --faults meanwhile a cluster has three forks and no other faults
   --recorder FILE    the recorder that is there
   --faults SECONDS   interval between faults, which repeat in this order [default: none]: cut the stream, kill the
-                     follower, kill the validator; in a cluster also stop the leader for a while, make a fork, let a
-                     validator lag, kill one that is not followed
+                     follower, kill the validator; in a cluster also make a fork, let a validator lag, kill one that is
+                     not followed
 ";
 
 #[derive(Clone)]

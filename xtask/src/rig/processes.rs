@@ -19,7 +19,6 @@ use crate::rig::faults::Fault;
 use crate::rig::followers::{Follower, Status, followers};
 use crate::rig::fork_slots::ForkSlots;
 use crate::rig::json_rpc;
-use crate::rig::leader_slots::LeaderSlots;
 use crate::rig::nodes::{Nodes, final_slot};
 use crate::rig::options::Options;
 use crate::rig::validator::Validator;
@@ -90,11 +89,12 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Makes a fault, such as a cut of the streams or the restart of a process. Returns a description of it.
-    pub(crate) fn make_fault(&mut self, fault: Fault) -> Result<String> {
-        match fault {
+    /// Makes a fault, such as a cut of the streams or the restart of a process. Returns a description of it. `None` if
+    /// a fork was not made.
+    pub(crate) fn make_fault(&mut self, fault: Fault) -> Result<Option<String>> {
+        let description = match fault {
             Fault::CutStreams => {
-                Ok(format!("{} connections to plugins were cut", self.validators.cut()))
+                format!("{} connections to plugins were cut", self.validators.cut())
             }
             Fault::KillFollowers => {
                 for at in 0..self.followers.len() {
@@ -103,13 +103,13 @@ impl Rig {
                     self.kill(&name)?;
                     self.start_follower(at)?;
                 }
-                Ok("the followers were killed and started again".to_owned())
+                "the followers were killed and started again".to_owned()
             }
-            Fault::Restart(at) => self.restart_validator(at),
-            Fault::StopLeader => self.stop_leader(),
-            Fault::Fork(at) => self.make_fork(at),
-            Fault::Lag(at) => self.pause_validator(at, LAG),
-        }
+            Fault::Restart(at) => self.restart_validator(at)?,
+            Fault::Fork(at) => return self.make_fork(at),
+            Fault::Lag(at) => self.pause_validator(at, LAG)?,
+        };
+        Ok(Some(description))
     }
 
     /// Kills a validator and starts it again, and the load if it sends to this one.
@@ -128,32 +128,30 @@ impl Rig {
         Ok(format!("{name} was killed and started again"))
     }
 
-    /// Stops the leader in its slots until the others skip it. It then continues, which sometimes makes a fork.
-    fn stop_leader(&mut self) -> Result<String> {
-        let slots = LeaderSlots::wait(self.compared_rpc())?;
-        let leader = self.validators.with_identity(&slots.leader).context("an unknown leader")?;
-        let stopped = self.pause_validator(leader, slots.stop_time())?;
-        Ok(format!("{stopped}, in its slots from {} to {}", slots.made, slots.last))
-    }
-
-    /// Lets a validator make its next blocks on an old one: it receives nothing some slots before.
-    fn make_fork(&self, at: usize) -> Result<String> {
+    /// Lets a validator make its next blocks on an old one: it receives nothing some slots before. `None` if it has
+    /// made none.
+    fn make_fork(&self, at: usize) -> Result<Option<String>> {
         let cluster = self.validators.cluster().context("a single validator makes no fork")?;
         let Validator { name, rpc, .. } = &self.validators.all()[at];
         let other = self.compared_rpc();
         let Some(slots) = ForkSlots::find(other, cluster.identity(at))? else {
-            return Ok(format!("{name} has no slots for a fork among the next ones"));
+            println!("{name} has no slots for a fork among the next ones");
+            return Ok(None);
         };
+        let ForkSlots { first, last } = slots;
         if !slots.wait_for_start(other)? {
-            return Ok(format!("{name} made no fork: the slots before {} took long", slots.first));
+            println!("{name} made no fork: the slots before {first} took long");
+            return Ok(None);
         }
         let deaf_file = cluster.deaf_file(at);
         fs::write(&deaf_file, "")?;
-        let ended = slots.wait_for_blocks(*rpc, other);
+        let has_blocks = slots.wait_for_blocks(*rpc, other);
         fs::remove_file(&deaf_file)?;
-        let ForkSlots { first, last } = slots;
-        let outcome = if ended? { "received nothing" } else { "received nothing for long" };
-        Ok(format!("{name} {outcome} before and in its slots from {first} to {last}"))
+        if !has_blocks? {
+            println!("{name} made no fork: it has no block in its slots from {first} to {last}");
+            return Ok(None);
+        }
+        Ok(Some(format!("{name} made a fork in its slots from {first} to {last}")))
     }
 
     fn pause_validator(&mut self, at: usize, time: Duration) -> Result<String> {

@@ -107,11 +107,6 @@ impl Validators {
         self.cluster.as_ref().map(Cluster::faucet_key)
     }
 
-    /// Returns the number of the validator with an identity.
-    pub(crate) fn with_identity(&self, identity: &str) -> Option<usize> {
-        self.cluster.as_ref().and_then(|it| it.with_identity(identity))
-    }
-
     /// Returns the cluster; `None` with a single validator.
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()

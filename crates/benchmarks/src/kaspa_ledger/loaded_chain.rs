@@ -25,7 +25,7 @@ pub(crate) fn load_unhashed(
     let mut loader = ChainLoader::new(config, first.sink().clone());
     for batch in batches(count, make) {
         // The header commits to the empty set. It makes no difference for the memory.
-        loader.insert_hashed(&batch, &MuHash::EMPTY)?;
+        loader.insert_unhashed(&batch)?;
     }
     settle(loader.finish()?)
 }
@@ -51,9 +51,9 @@ pub(crate) fn load_pool(
     let ledger = LedgerConfig::new(2 * scripts + SPARE_ADDRESSES);
     let config = ChainConfig { ledger, depth_max, history, ..ChainConfig::new(0) };
     let mut loader = ChainLoader::new(config, builder.sink().clone());
-    loader.insert_hashed(&[], product)?;
+    loader.add_product(product);
     for batch in batches(scripts, |number| dust_utxo(number, 1)) {
-        loader.insert_hashed(&batch, &MuHash::EMPTY)?;
+        loader.insert_unhashed(&batch)?;
     }
     settle(loader.finish()?)
 }

@@ -48,7 +48,8 @@ pub(crate) fn load(
     let utxo_commitment = Hash(product.finalize());
     let header = Header { utxo_commitment, ..Network::Simnet.genesis() };
     let mut loader = ChainLoader::new(config, header);
-    loader.insert_hashed(utxos, &product)?;
+    loader.add_product(&product);
+    loader.insert_unhashed(utxos)?;
     loader.finish()
 }
 

@@ -4,9 +4,9 @@
 //!
 //! In: deferred work. Out: the deferred effects and events, in their original order, after the newest bank has a child
 //! and the transactions of all banks are checked. The child's SlotHashes and the checks confirm the bank, so deferred
-//! work must not run before them.
-//! Bounds: it waits for a time, or until its list is full ([`DeferredWork::is_due`]), and then until the next update or
-//! the next tick; [`ROOTS_MAX`] roots.
+//! work waits for them.
+//! Bounds: it runs earlier after 50 ms, or if its list of versions is full ([`DeferredWork::is_due`]), at the next update
+//! or the next tick; [`ROOTS_MAX`] roots.
 
 use std::time::Instant;
 

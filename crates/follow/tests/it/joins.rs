@@ -120,6 +120,24 @@ async fn a_stream_that_begins_after_the_archive_is_joined_by_an_incremental_one(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_moves_before_each_request_is_caught_up_with() {
+    let source = Source::new(None);
+    source.limit_replay(131);
+    source.move_window(4);
+    source.send(chain(101..=190));
+    let joined = Joined::start(&source, |_| {}).await;
+    let rig = &joined.rig;
+    rig.wait("a stream that waits", |rig| rig.status.needs_archive()).await;
+    // Margins of 0, 1 and 2 slots are too short.
+    let requested = source.requests().first().and_then(|request| request.from_slot);
+    assert_eq!(requested, Some(131 + 3 * 4 + 4));
+    joined.serve_incremental(&State::at(150), 100);
+    rig.wait_for_slots([190, 190, 150]).await;
+    joined.check_lamports();
+    joined.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cuts_beyond_the_window_are_closed_by_an_incremental_and_then_by_a_full_archive() {
     let source = Source::new(None);
     let joined = Joined::start(&source, |_| {}).await;

@@ -30,7 +30,7 @@ pub(crate) struct ChunkStore {
     position: u64,
 }
 
-/// The relation of bytes that came to those in the file.
+/// How received bytes compare with those of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// They are the same, or the file ended before them.
@@ -40,7 +40,7 @@ pub(crate) enum Stored {
 }
 
 impl ChunkStore {
-    /// Opens the file of the set of a block. A file of another block is emptied.
+    /// Opens the file of the set of a block. A file of another block, or a whole one, is emptied.
     pub(crate) fn open(
         path: &Path,
         network: Network,
@@ -128,8 +128,8 @@ impl ChunkStore {
     }
 }
 
-/// Whether a file is whole: it ends as a snapshot file does. It may be damaged nevertheless.
-pub(crate) fn is_whole(path: &Path) -> bool {
+/// Whether a file ends as a whole one does. It may be damaged nevertheless, or end so by chance before it is whole.
+pub(crate) fn has_end_mark(path: &Path) -> bool {
     let read_end = || {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
@@ -213,15 +213,15 @@ mod tests {
         let path = dir.path().join("set");
         let mut store = open(&path);
         store.put(b"abcdef").expect("room");
-        assert!(!is_whole(&path));
+        assert!(!has_end_mark(&path));
         store.rewind();
         store.put(b"abc").expect("room");
         store.finish(1).expect("room");
-        assert!(is_whole(&path));
+        assert!(has_end_mark(&path));
         assert_eq!(content(&store), b"abcDONE");
         store.clear().expect("a file");
         assert!(content(&store).is_empty());
-        assert!(!is_whole(&path));
+        assert!(!has_end_mark(&path));
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("set");
         open(&path).put(b"a script that ends with DONE").expect("room");
-        assert!(is_whole(&path), "its end looks like that of a whole file");
+        assert!(has_end_mark(&path), "its end looks like that of a whole file");
         let loaded = load_snapshot(&path, Network::Simnet, ChainConfig::new(100));
         let error = loaded.err().map(|error| error.to_string());
         assert!(error.is_some_and(|error| error.contains("the number of UTXOs")));

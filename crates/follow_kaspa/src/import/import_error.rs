@@ -18,6 +18,9 @@ pub enum ImportError {
         /// Why the last one is not tried again.
         last: String,
     },
+    /// Another thread ended the import ([`crate::ImportProgress::cancel`]).
+    #[error("the import was cancelled")]
+    Cancelled,
     /// The files of the import cannot be read or written.
     #[error("the files of the import of {}", path.display())]
     Io {

@@ -8,10 +8,12 @@
 //! Not here: the snapshot file (`snapshot_file`), the chain above the pruning point (`session`).
 
 mod checkpoint;
-mod chunk;
+pub(crate) mod chunk;
 mod chunk_store;
 mod config;
+mod deadline;
 mod import_error;
+mod import_paths;
 mod importer;
 mod messages;
 mod peer;
@@ -22,6 +24,7 @@ mod transfer;
 
 pub use config::{ImportConfig, ImportLimits, PeerConfig};
 pub use import_error::ImportError;
-pub use importer::{import_chain, remove_import};
+pub use import_paths::remove_chain_files;
+pub use importer::import_chain;
 pub use peer_error::PeerError;
 pub use progress::ImportProgress;

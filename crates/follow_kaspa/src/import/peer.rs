@@ -9,13 +9,12 @@
 //! Not here: the content of a chunk (`chunk`), the choice of a peer (`importer`).
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http_client::shorten_message;
 use kaspa::{Hash, Network};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
@@ -23,6 +22,7 @@ use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::config::{ImportLimits, PeerConfig};
+use super::deadline::Deadline;
 use super::messages::{
     Empty, Payload, PeerHash, PeerMessage, RequestUtxoSet, STREAM_PATH, Version,
 };
@@ -32,6 +32,8 @@ use super::peer_error::PeerError;
 const PROTOCOL_VERSION: u32 = 10;
 /// Chunks after which a node waits for a request.
 const WINDOW_CHUNKS: u32 = 99;
+/// The name of these chunks in errors.
+const WINDOW_STEP: &str = "99 chunks of UTXOs";
 /// Our messages that wait for the peer. All but replies to its pings are few.
 const OUTGOING_MAX: usize = 64;
 /// Windows of HTTP/2, for the stream and for the connection.
@@ -45,42 +47,19 @@ pub(crate) struct Peer {
     outgoing: mpsc::Sender<PeerMessage>,
     incoming: Streaming<PeerMessage>,
     limits: ImportLimits,
-    /// The block whose set is requested.
+}
+
+/// The UTXO set that a peer sends after a request.
+pub(crate) struct RequestedSet<'a> {
+    peer: &'a mut Peer,
+    /// The block whose set it is.
     pruning_point: Hash,
     /// Chunks since the last request.
     window_chunks: u32,
+    /// Deadline of the chunks up to the next request.
     window: Deadline,
-    set: Deadline,
-}
-
-/// The end of a step.
-#[derive(Clone, Copy)]
-struct Deadline {
-    what: &'static str,
-    limit: Duration,
-    at: Instant,
-}
-
-impl Deadline {
-    fn start(what: &'static str, limit: Duration) -> Self {
-        Self { what, limit, at: Instant::now() + limit }
-    }
-
-    fn error(&self) -> PeerError {
-        PeerError::Timeout { what: self.what, limit: self.limit }
-    }
-
-    /// Runs a step until the deadline. It is checked before the step as well: a step that is always ready would never
-    /// let the timer run.
-    async fn run<T>(
-        &self,
-        step: impl Future<Output = Result<T, PeerError>>,
-    ) -> Result<T, PeerError> {
-        if Instant::now() >= self.at {
-            return Err(self.error());
-        }
-        timeout_at(self.at, step).await.map_err(|_| self.error())?
-    }
+    /// Deadline of all chunks.
+    end: Deadline,
 }
 
 impl Peer {
@@ -120,16 +99,7 @@ impl Peer {
         let response = client.streaming(Request::new(requests), path, codec).await;
         let response =
             response.map_err(|status| PeerError::from_status(&status, message_bytes_max))?;
-        Ok(Self {
-            _channel: channel,
-            outgoing,
-            incoming: response.into_inner(),
-            limits,
-            pruning_point: Hash::default(),
-            window_chunks: 0,
-            window: Deadline::start("99 chunks of UTXOs", limits.window_timeout),
-            set: Deadline::start("UTXO set", limits.set_timeout),
-        })
+        Ok(Self { _channel: channel, outgoing, incoming: response.into_inner(), limits })
     }
 
     /// Exchanges versions. Each side confirms that of the other, and then says that it is ready.
@@ -157,46 +127,16 @@ impl Peer {
     }
 
     /// Requests the UTXO set of a block, which must be the pruning point of the node.
-    pub(crate) fn request_set(&mut self, pruning_point: Hash) -> Result<(), PeerError> {
-        self.pruning_point = pruning_point;
-        self.set = Deadline::start("UTXO set", self.limits.set_timeout);
-        self.start_window();
+    pub(crate) fn request_set(
+        &mut self,
+        pruning_point: Hash,
+    ) -> Result<RequestedSet<'_>, PeerError> {
         let bytes = Bytes::copy_from_slice(&pruning_point.0);
-        let pruning_point = Some(PeerHash { bytes });
-        self.send(Payload::RequestUtxoSet(RequestUtxoSet { pruning_point }))
-    }
-
-    /// Returns the next chunk of the requested set. `None` after the last one.
-    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, PeerError> {
-        let chunk = Deadline::start("chunk of UTXOs", self.limits.chunk_timeout);
-        let deadlines = [self.window, self.set];
-        let earlier =
-            |first: Deadline, second: Deadline| if second.at < first.at { second } else { first };
-        let deadline = deadlines.into_iter().fold(chunk, earlier);
-        loop {
-            match self.next_payload(deadline).await? {
-                Payload::UtxoChunk(chunk) => {
-                    self.window_chunks += 1;
-                    // Before the chunk is handled, so that the next ones are on their way.
-                    if self.window_chunks == WINDOW_CHUNKS {
-                        self.start_window();
-                        self.send(Payload::RequestNextUtxoChunk(Empty {}))?;
-                    }
-                    return Ok(Some(chunk));
-                }
-                Payload::DoneUtxoChunks(_) => return Ok(None),
-                Payload::UnexpectedPruningPoint(_) => {
-                    let block = self.pruning_point;
-                    return Err(PeerError::UnexpectedPruningPoint { block });
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn start_window(&mut self) {
-        self.window_chunks = 0;
-        self.window = Deadline::start("99 chunks of UTXOs", self.limits.window_timeout);
+        let request = RequestUtxoSet { pruning_point: Some(PeerHash { bytes }) };
+        self.send(Payload::RequestUtxoSet(request))?;
+        let window = window_deadline(&self.limits);
+        let end = Deadline::start("UTXO set", self.limits.set_timeout);
+        Ok(RequestedSet { peer: self, pruning_point, window_chunks: 0, window, end })
     }
 
     /// Returns the next message that is known, and replies to those that every node replies to.
@@ -227,6 +167,39 @@ impl Peer {
             mpsc::error::TrySendError::Closed(_) => PeerError::Closed,
         })
     }
+}
+
+impl RequestedSet<'_> {
+    /// Returns the next chunk. `None` after the last one.
+    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, PeerError> {
+        let chunk = Deadline::start("chunk of UTXOs", self.peer.limits.chunk_timeout);
+        let deadline = chunk.min(self.window).min(self.end);
+        loop {
+            match self.peer.next_payload(deadline).await? {
+                Payload::UtxoChunk(chunk) => {
+                    self.window_chunks += 1;
+                    // Before the chunk is handled, so that the next ones are on their way.
+                    if self.window_chunks == WINDOW_CHUNKS {
+                        self.window_chunks = 0;
+                        self.window = window_deadline(&self.peer.limits);
+                        self.peer.send(Payload::RequestNextUtxoChunk(Empty {}))?;
+                    }
+                    return Ok(Some(chunk));
+                }
+                Payload::DoneUtxoChunks(_) => return Ok(None),
+                Payload::UnexpectedPruningPoint(_) => {
+                    let block = self.pruning_point;
+                    return Err(PeerError::UnexpectedPruningPoint { block });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Starts the time of the chunks up to the next request.
+fn window_deadline(limits: &ImportLimits) -> Deadline {
+    Deadline::start(WINDOW_STEP, limits.window_timeout)
 }
 
 /// Returns the name of a network as nodes have it.

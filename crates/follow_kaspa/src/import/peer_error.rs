@@ -14,17 +14,17 @@ pub enum PeerError {
     #[error("no connection")]
     Connect(#[source] Box<tonic::transport::Error>),
     /// The peer took too long.
-    #[error("no {what} within {limit:?}")]
+    #[error("no {step} within {limit:?}")]
     Timeout {
         /// The step that took too long.
-        what: &'static str,
+        step: &'static str,
         /// The time limit.
         limit: Duration,
     },
     /// The peer ended the stream.
     #[error("the peer closed the connection")]
     Closed,
-    /// The connection broke, or what came is not a message of a node.
+    /// The connection broke, or the peer sent something other than a node's message.
     #[error("the connection broke: {reason}")]
     Broken {
         /// The status of gRPC.
@@ -68,10 +68,10 @@ pub enum PeerError {
         bytes_max: usize,
     },
     /// A chunk of UTXOs cannot be decoded.
-    #[error("a chunk of UTXOs is malformed: {what}")]
+    #[error("a chunk of UTXOs is malformed: {field}")]
     MalformedChunk {
         /// The malformed field.
-        what: &'static str,
+        field: &'static str,
     },
     /// A chunk has more UTXOs than kaspad sends.
     #[error("a chunk has more than {utxos_max} UTXOs")]
@@ -147,6 +147,16 @@ impl PeerError {
             code => {
                 Self::Broken { reason: format!("{code:?}: {}", shorten_message(status.message())) }
             }
+        }
+    }
+
+    /// Returns the text for strangers. It has nothing that the peer or the system wrote, which may name an address.
+    pub(crate) fn public_text(&self) -> String {
+        match self {
+            Self::Broken { .. } => "the connection broke".to_owned(),
+            Self::Rejected { .. } => "the peer refuses the connection".to_owned(),
+            Self::OtherNetwork { .. } => "the peer is of another network".to_owned(),
+            error => error.to_string(),
         }
     }
 

@@ -1,6 +1,7 @@
-//! The progress of an import, for health checks, logs and metrics.
+//! The progress of an import, for health checks, logs and metrics; and the end of an import that another thread wants.
 //!
 //! The number of UTXOs is not known before the last chunk: no message of a node has it.
+//! Anyone may read a health check, so its line has no address ([`ImportProgress::public_line`]).
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use kaspa::Hash;
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 #[expect(clippy::disallowed_methods, reason = "an import reports the seconds that it takes")]
 fn now() -> Instant {
@@ -17,8 +19,9 @@ fn now() -> Instant {
 }
 
 /// The progress of an import. Threads share it.
+#[derive(Default)]
 pub struct ImportProgress {
-    started: Instant,
+    started: OnceLock<Instant>,
     /// The time that the import took, once it has ended.
     elapsed: OnceLock<Duration>,
     utxos: AtomicU64,
@@ -28,12 +31,22 @@ pub struct ImportProgress {
     transfers: AtomicU64,
     refused_peers: AtomicU64,
     texts: Mutex<ProgressTexts>,
+    is_cancelled: watch::Sender<bool>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct ProgressTexts {
     step: ImportStep,
-    last_problem: Option<String>,
+    last_problem: Option<ImportProblem>,
+}
+
+/// Why a transfer failed, or a request to a source.
+#[derive(Clone, Debug)]
+pub(crate) struct ImportProblem {
+    /// With the address of the server.
+    pub(crate) text: String,
+    /// The text for strangers, without addresses.
+    pub(crate) public_text: String,
 }
 
 /// The current step of an import.
@@ -48,22 +61,14 @@ pub(crate) enum ImportStep {
     Load { block: Hash },
 }
 
-impl Default for ImportProgress {
-    fn default() -> Self {
-        Self {
-            started: now(),
-            elapsed: OnceLock::new(),
-            utxos: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            hashed_before: AtomicU64::new(0),
-            transfers: AtomicU64::new(0),
-            refused_peers: AtomicU64::new(0),
-            texts: Mutex::default(),
-        }
-    }
-}
-
 impl ImportProgress {
+    /// Ends the import: [`crate::import_chain`] returns [`crate::ImportError::Cancelled`] once its current step has
+    /// ended, which takes milliseconds. Only a whole set that is being loaded is loaded to its end. The received
+    /// UTXOs stay in files, and the next import continues with them.
+    pub fn cancel(&self) {
+        self.is_cancelled.send_replace(true);
+    }
+
     /// Returns the UTXOs that the current peer has sent.
     pub fn utxos(&self) -> u64 {
         self.utxos.load(Ordering::Relaxed)
@@ -86,12 +91,37 @@ impl ImportProgress {
 
     /// Returns why the last transfer failed, or the last request to a source.
     pub fn last_problem(&self) -> Option<String> {
-        self.texts.lock().last_problem.clone()
+        self.texts.lock().last_problem.as_ref().map(|problem| problem.text.clone())
+    }
+
+    /// Returns one line without addresses of peers and sources, and without texts that they wrote. It begins with
+    /// "importing".
+    pub fn public_line(&self) -> String {
+        let ProgressTexts { step, last_problem } = self.texts.lock().clone();
+        let problem = last_problem.as_ref().map(|problem| problem.public_text.as_str());
+        self.describe(&step, None, problem)
     }
 
     /// Returns the time of the import so far, or the time that it took.
     pub fn elapsed(&self) -> Duration {
-        self.elapsed.get().copied().unwrap_or_else(|| now() - self.started)
+        let since_start = || self.started.get().map(|started| now() - *started).unwrap_or_default();
+        self.elapsed.get().copied().unwrap_or_else(since_start)
+    }
+
+    /// Runs a step of the import. Returns `None` if the import is cancelled.
+    pub(crate) async fn run<T>(&self, step: impl Future<Output = T>) -> Option<T> {
+        let mut is_cancelled = self.is_cancelled.subscribe();
+        tokio::select! {
+            biased;
+            // The sender exists as long as the borrow.
+            _ = is_cancelled.wait_for(|is_cancelled| *is_cancelled) => None,
+            output = step => Some(output),
+        }
+    }
+
+    pub(crate) fn start(&self) {
+        // It starts once.
+        let _ = self.started.set(now());
     }
 
     pub(crate) fn start_transfer(&self, block: Hash, peer: String, hashed_before: u64) {
@@ -112,44 +142,55 @@ impl ImportProgress {
 
     pub(crate) fn finish(&self) {
         // It ends once.
-        let _ = self.elapsed.set(now() - self.started);
+        let _ = self.elapsed.set(self.elapsed());
     }
 
     pub(crate) fn count_refused_peer(&self) {
         self.refused_peers.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_problem(&self, problem: String) {
+    pub(crate) fn set_problem(&self, problem: ImportProblem) {
         self.texts.lock().last_problem = Some(problem);
     }
-}
 
-/// One line, which begins with "importing".
-impl fmt::Display for ImportProgress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts = self.texts.lock().clone();
+    fn describe(&self, step: &ImportStep, peer: Option<&str>, problem: Option<&str>) -> String {
         let megabytes = self.bytes.load(Ordering::Relaxed) / 1_000_000;
         let seconds = self.elapsed().as_secs();
         let utxos = self.utxos();
-        match &texts.step {
+        let mut line = match step {
             ImportStep::Start => {
-                f.write_str("importing: the sources are requested to name the pruning point")?
+                "importing: requesting the pruning point from the sources".to_owned()
             }
-            ImportStep::Transfer { block, peer } => write!(
-                f,
-                "importing the UTXO set of pruning point {block} from {peer}: {utxos} UTXOs, {megabytes} MB, \
-                 {seconds} s"
-            )?,
-            ImportStep::Load { block } => write!(
-                f,
+            ImportStep::Transfer { block, .. } => {
+                let from = peer.map(|peer| format!(" from {peer}")).unwrap_or_default();
+                format!(
+                    "importing the UTXO set of pruning point {block}{from}: {utxos} UTXOs, {megabytes} MB, \
+                     {seconds} s"
+                )
+            }
+            ImportStep::Load { block } => format!(
                 "importing: the UTXO set of pruning point {block} is proven, and its {utxos} UTXOs are loaded, \
                  {seconds} s"
-            )?,
+            ),
+        };
+        if let Some(problem) = problem {
+            line.push_str("; the last problem: ");
+            line.push_str(problem);
         }
-        match &texts.last_problem {
-            Some(problem) => write!(f, "; the last problem: {problem}"),
-            None => Ok(()),
-        }
+        line
+    }
+}
+
+/// One line with the address of the peer. It begins with "importing".
+impl fmt::Display for ImportProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ProgressTexts { step, last_problem } = self.texts.lock().clone();
+        let peer = match &step {
+            ImportStep::Transfer { peer, .. } => Some(peer.as_str()),
+            ImportStep::Start | ImportStep::Load { .. } => None,
+        };
+        let problem = last_problem.as_ref().map(|problem| problem.text.as_str());
+        f.write_str(&self.describe(&step, peer, problem))
     }
 }
 
@@ -168,5 +209,27 @@ impl Collector for ImportProgress {
         ] {
             family.put(&[("of", part)], value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_for_strangers_has_no_address() {
+        let progress = ImportProgress::default();
+        assert_eq!(progress.public_line(), progress.to_string());
+        progress.start_transfer(Hash([7; 32]), "10.0.0.5:16111".to_owned(), 0);
+        let text = "10.0.0.5:16111: no connection: refused".to_owned();
+        progress.set_problem(ImportProblem { text, public_text: "no connection".to_owned() });
+        let full = progress.to_string();
+        assert_eq!(full.matches("10.0.0.5").count(), 2, "{full}");
+        let public = progress.public_line();
+        assert_eq!(
+            public,
+            full.replace(" from 10.0.0.5:16111", "")
+                .replace("10.0.0.5:16111: no connection: refused", "no connection",)
+        );
     }
 }

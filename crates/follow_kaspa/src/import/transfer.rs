@@ -5,51 +5,41 @@
 //! Shape: UTXOs that the file has are compared and not written; those below the checkpoint are not hashed either.
 //! Others are hashed on all threads, as soon as there are [`HASHED_BYTES`] of them.
 //! Invariant: the file equals the chunks of the current peer so far. So a wrong set is the lie of the last peer.
-//! Bounds: [`HASHED_BYTES`] and a chunk of UTXOs in memory; [`super::ImportLimits::set_bytes_max`] on disk.
+//! Bounds: [`HASHED_BYTES`] of encoded UTXOs and a chunk in memory, besides the bounds of `peer`;
+//! [`super::ImportLimits::set_bytes_max`] on disk.
 //! Not here: the choice of a peer and of the pruning point (`importer`).
 
 use std::cmp::Ordering;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use kaspa::Hash;
-use store::durable_file;
 use tokio::runtime::Handle;
 
 use super::checkpoint::Checkpoint;
 use super::chunk::{ChunkChecker, encode_utxos};
 use super::chunk_store::{ChunkStore, Stored};
 use super::config::ImportConfig;
+use super::import_paths::ImportPaths;
 use super::peer::Peer;
 use super::peer_error::PeerError;
 use super::progress::ImportProgress;
 use super::pruning_point::PruningPoint;
 use crate::hashed_set::{DigestHasher, HashedSet};
-use crate::snapshot_path::{add_suffix, remove_if_present};
+use crate::snapshot_path::remove_if_present;
 use crate::utxo_hashing::{Utxo, hash_batches};
 
-/// Suffix of the name of the file with the UTXOs.
-const SET_SUFFIX: &str = ".import";
-/// Suffix of the name of the checkpoint's file.
-const CHECKPOINT_SUFFIX: &str = ".import.checkpoint";
 /// Bytes of UTXOs that are hashed together, some 90,000 UTXOs.
 const HASHED_BYTES: usize = 8 << 20;
 /// UTXOs between two checkpoints: three seconds of CPU time.
 const CHECKPOINT_UTXOS: u64 = 1_000_000;
-
-/// The names of an import's files.
-#[derive(Clone, Debug)]
-pub(crate) struct ImportPaths {
-    pub(crate) set: PathBuf,
-    pub(crate) checkpoint: PathBuf,
-}
 
 /// Why a transfer ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransferError {
     #[error(transparent)]
     Peer(#[from] PeerError),
+    #[error("the import was cancelled")]
+    Cancelled,
     /// The disk.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -76,26 +66,6 @@ struct Received {
     /// UTXOs that are not hashed.
     unhashed: Vec<Vec<Utxo>>,
     unhashed_bytes: usize,
-}
-
-impl ImportPaths {
-    /// Returns the names for the import that writes a snapshot file.
-    pub(crate) fn for_snapshot(snapshot: &Path) -> Self {
-        let set = add_suffix(snapshot, SET_SUFFIX);
-        Self { set, checkpoint: add_suffix(snapshot, CHECKPOINT_SUFFIX) }
-    }
-
-    /// Removes the files.
-    pub(crate) fn remove(&self) -> io::Result<()> {
-        remove_if_present(&self.set)?;
-        remove_if_present(&self.checkpoint)
-    }
-
-    /// Gives the file of a whole set the name of the snapshot file.
-    pub(crate) fn publish(&self, snapshot: &Path) -> io::Result<()> {
-        durable_file::rename(&File::open(&self.set)?, &self.set, snapshot)?;
-        remove_if_present(&self.checkpoint)
-    }
 }
 
 impl SetTransfer {
@@ -158,8 +128,10 @@ impl SetTransfer {
     ) -> Result<(), TransferError> {
         let mut checker = ChunkChecker::new(&self.point.header);
         self.store.rewind();
-        peer.request_set(self.point.block)?;
-        while let Some(chunk) = runtime.block_on(peer.next_chunk())? {
+        let mut set = peer.request_set(self.point.block)?;
+        loop {
+            let next = runtime.block_on(progress.run(set.next_chunk()));
+            let Some(chunk) = next.ok_or(TransferError::Cancelled)?? else { break };
             let utxos = checker.decode(chunk)?;
             self.take_chunk(received, utxos)?;
             progress.set_received(received.utxos, received.bytes);
@@ -171,7 +143,7 @@ impl SetTransfer {
     fn take_chunk(
         &mut self,
         received: &mut Received,
-        mut utxos: Vec<Utxo>,
+        utxos: Vec<Utxo>,
     ) -> Result<(), TransferError> {
         let bytes = encode_utxos(&utxos);
         if received.bytes + bytes.len() as u64 > self.set_bytes_max {
@@ -193,14 +165,12 @@ impl SetTransfer {
                 return Err(PeerError::OtherSet { utxos: received.utxos }.into());
             }
         }
-        let hashed_before = self.hashed.utxos.saturating_sub(received.utxos);
         received.utxos += utxos.len() as u64;
         received.bytes = end;
-        let hashed_before = usize::try_from(hashed_before).unwrap_or(usize::MAX);
-        utxos.drain(..hashed_before.min(utxos.len()));
-        if !utxos.is_empty() {
-            received.unhashed.push(utxos);
+        // No chunk of the set crosses the checkpoint.
+        if end > self.hashed.bytes {
             received.unhashed_bytes += bytes.len();
+            received.unhashed.push(utxos);
         }
         if received.unhashed_bytes >= HASHED_BYTES {
             self.hash(received);

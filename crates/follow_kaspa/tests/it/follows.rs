@@ -37,6 +37,26 @@ async fn a_chain_is_followed_from_its_first_block() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_notifications_are_applied_in_order() {
+    const OUTPUTS: u64 = 1_150;
+    let node = KaspaNode::start().await;
+    node.mine(15);
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    // Each of them has more than 64 KiB, and short ones follow.
+    for key in 1..=3 {
+        let script = ScriptPublicKey::from_payload(&AddressPayload::PublicKey([key; 32]));
+        let to = (0..OUTPUTS).map(|output| (script.clone(), 1_000 + output)).collect();
+        node.pay(&Payment { from: MINER, to, fee: 1_000 }).expect("enough sompi");
+        node.mine(2);
+    }
+    world.reach_virtual(&node).await;
+    assert_eq!(world.status.chain().counters.refused, 0);
+    assert!(world.status.chain().supply.utxos > 3 * OUTPUTS);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_empty_chain_is_followed() {
     let node = KaspaNode::start().await;
     let world = World::follow(&node);

@@ -13,7 +13,7 @@ use kaspa::{AddressPayload, Network, ScriptPublicKey};
 use ledger::Commitment;
 use tempfile::TempDir;
 use testkit::eventually::eventually;
-use testkit::kaspa_node::{KaspaNode, KaspaPeer, MINER, Payment, PeerLie};
+use testkit::kaspa_node::{KaspaNode, KaspaPeer, MINER, Payment, PeerFaults};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -170,19 +170,35 @@ async fn each_lie_is_refused_by_name() {
     let pruned = Pruned::start().await;
     let other_block = pruned.node.with_dag(|dag| dag.chain_block(8));
     let limits = ImportLimits { message_bytes_max: 1 << 20, ..ImportLimits::default() };
+    let faults = PeerFaults::default;
     for (lie, expected) in [
-        (PeerLie::Network("kaspa-mainnet"), "the peer is of the network \"kaspa-mainnet\""),
-        (PeerLie::ProtocolVersion(9), "the peer has version 9 of the protocol, at least 10"),
-        (PeerLie::Amount(1_500), "and pruning point"),
-        (PeerLie::MissingChunk(1), "and pruning point"),
-        (PeerLie::OtherBlock(other_block), "and pruning point"),
-        (PeerLie::RepeatedUtxo(1_500), "is repeated"),
-        (PeerLie::LongChunk, "a chunk has more than 1000 UTXOs"),
-        (PeerLie::CutChunk, "a chunk of UTXOs is malformed: the length of a UTXO"),
-        (PeerLie::LongMessage(2 << 20), "a message has more than 1048576 bytes"),
+        (
+            PeerFaults { network: Some("kaspa-mainnet"), ..faults() },
+            "the peer is of the network \"kaspa-mainnet\"",
+        ),
+        (
+            PeerFaults { protocol_version: Some(9), ..faults() },
+            "the peer has version 9 of the protocol, at least 10",
+        ),
+        (PeerFaults { flipped_amount: Some(1_500), ..faults() }, "and pruning point"),
+        (PeerFaults { missing_chunk: Some(1), ..faults() }, "and pruning point"),
+        (PeerFaults { other_block: Some(other_block), ..faults() }, "and pruning point"),
+        (PeerFaults { repeated_utxo: Some(1_500), ..faults() }, "is repeated"),
+        (PeerFaults { has_long_chunk: true, ..faults() }, "a chunk has more than 1000 UTXOs"),
+        (
+            PeerFaults { has_cut_chunks: true, ..faults() },
+            "a chunk of UTXOs is malformed: the length of a UTXO",
+        ),
+        (
+            PeerFaults { has_no_last_chunk: true, ..faults() },
+            "the UTXO set ends before its last chunk",
+        ),
+        (
+            PeerFaults { chunk_bytes: Some(2 << 20), ..faults() },
+            "a message has more than 1048576 bytes",
+        ),
     ] {
-        pruned.peer.stop_lying();
-        pruned.peer.lie(lie);
+        pruned.peer.lie(|faults| *faults = lie.clone());
         let error = pruned.import_refused(limits).await;
         assert!(error.contains(expected), "{lie:?}: {error}");
         assert!(!pruned.path().exists(), "{lie:?}");
@@ -196,7 +212,7 @@ async fn each_lie_is_refused_by_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_set_that_never_ends_is_refused() {
     let pruned = Pruned::start().await;
-    pruned.peer.lie(PeerLie::EndlessSet);
+    pruned.peer.lie(|faults| faults.has_endless_set = true);
     // More than the 99 chunks after which a node waits for a request.
     let set_bytes_max = 100 * 1_000 * 93;
     let limits = ImportLimits { set_bytes_max, ..ImportLimits::default() };
@@ -213,38 +229,57 @@ async fn a_set_that_never_ends_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_peer_is_left_in_time() {
-    let pruned = Pruned::start().await;
     let timeout = Duration::from_millis(200);
-    for (lie, expected) in [
-        (PeerLie::SilentHandshake, "no handshake within 200ms"),
-        (PeerLie::SilentAfter(1), "no chunk of UTXOs within 200ms"),
-    ] {
-        pruned.peer.stop_lying();
-        pruned.peer.lie(lie);
-        let limits = ImportLimits {
-            handshake_timeout: timeout,
-            chunk_timeout: timeout,
-            ..ImportLimits::default()
-        };
-        let config = ImportConfig { limits, ..pruned.config(&[&pruned.peer]) };
-        let import = RunningImport::start(config);
-        import.wait_for_problem(expected).await;
-        pruned.peer.stop_lying();
-        assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
-        std::fs::remove_file(pruned.path()).expect("it was written");
-    }
+    let limits = ImportLimits {
+        handshake_timeout: timeout,
+        chunk_timeout: timeout,
+        ..ImportLimits::default()
+    };
+    let silent_handshake = PeerFaults { has_silent_handshake: true, ..PeerFaults::default() };
+    assert_left_in_time(&silent_handshake, limits, "no handshake within 200ms").await;
+    let silent = PeerFaults { silent_after: Some(1), ..PeerFaults::default() };
+    assert_left_in_time(&silent, limits, "no chunk of UTXOs within 200ms").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_that_refuses_is_asked_again() {
+async fn a_slow_peer_is_left_in_time() {
+    // Each of the three chunks comes in time.
+    let slow =
+        PeerFaults { chunk_delay: Some(Duration::from_millis(100)), ..PeerFaults::default() };
+    let timeout = Duration::from_millis(250);
+    let limits = ImportLimits { window_timeout: timeout, ..ImportLimits::default() };
+    assert_left_in_time(&slow, limits, "no 99 chunks of UTXOs within 250ms").await;
+    let limits = ImportLimits { set_timeout: timeout, ..ImportLimits::default() };
+    assert_left_in_time(&slow, limits, "no UTXO set within 250ms").await;
+}
+
+/// Checks that an import leaves a peer with this error, and ends once the peer has no faults.
+async fn assert_left_in_time(faults: &PeerFaults, limits: ImportLimits, expected: &str) {
     let pruned = Pruned::start().await;
-    for (lie, expected) in [
-        (PeerLie::Rejection("too many peers"), "the peer refuses the connection: too many peers"),
-        (PeerLie::OtherPruningPoint, "is not the pruning point of the peer"),
-        (PeerLie::CutAfter(0), "the peer closed the connection"),
+    pruned.peer.lie(|own| *own = faults.clone());
+    let config = ImportConfig { limits, ..pruned.config(&[&pruned.peer]) };
+    let import = RunningImport::start(config);
+    import.wait_for_problem(expected).await;
+    pruned.peer.stop_lying();
+    assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_refuses_is_retried() {
+    let pruned = Pruned::start().await;
+    let faults = PeerFaults::default;
+    for (fault, expected) in [
+        (
+            PeerFaults { rejection: Some("too many peers"), ..faults() },
+            "the peer refuses the connection: too many peers",
+        ),
+        (
+            PeerFaults { has_other_pruning_point: true, ..faults() },
+            "is not the pruning point of the peer",
+        ),
+        (PeerFaults { cut_after: Some(0), ..faults() }, "the peer closed the connection"),
     ] {
-        pruned.peer.stop_lying();
-        pruned.peer.lie(lie);
+        pruned.peer.lie(|own| *own = fault);
         let import = RunningImport::start(pruned.config(&[&pruned.peer]));
         import.wait_for_problem(expected).await;
         pruned.peer.stop_lying();
@@ -258,7 +293,7 @@ async fn a_peer_that_refuses_is_asked_again() {
 async fn another_peer_replaces_one_that_lies() {
     let pruned = Pruned::start().await;
     let honest = pruned.node.serve_peers().await;
-    pruned.peer.lie(PeerLie::Amount(10));
+    pruned.peer.lie(|faults| faults.flipped_amount = Some(10));
     let import = RunningImport::start(pruned.config(&[&pruned.peer, &honest]));
     let progress = Arc::clone(&import.progress);
     assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
@@ -269,7 +304,7 @@ async fn another_peer_replaces_one_that_lies() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn utxos_of_a_lost_peer_are_not_hashed_again() {
     let pruned = Pruned::start().await;
-    pruned.peer.lie(PeerLie::CutAfter(2));
+    pruned.peer.lie(|faults| faults.cut_after = Some(2));
     let import = RunningImport::start(pruned.config(&[&pruned.peer]));
     import.wait_for_problem("the peer closed the connection").await;
     pruned.peer.stop_lying();
@@ -282,7 +317,7 @@ async fn utxos_of_a_lost_peer_are_not_hashed_again() {
 async fn a_restart_continues_with_what_was_received() {
     let pruned = Pruned::start().await;
     // The first chunk is right, and the import ends at the second one.
-    pruned.peer.lie(PeerLie::RepeatedUtxo(1_500));
+    pruned.peer.lie(|faults| faults.repeated_utxo = Some(1_500));
     pruned.import_refused(ImportLimits::default()).await;
     pruned.peer.stop_lying();
     let import = RunningImport::start(pruned.config(&[&pruned.peer]));
@@ -295,8 +330,8 @@ async fn a_restart_continues_with_what_was_received() {
 async fn a_disagreement_of_peers_is_resolved_by_the_commitment() {
     let pruned = Pruned::start().await;
     // Its first chunk has a wrong amount, and it ends before its set can be checked.
-    pruned.peer.lie(PeerLie::Amount(10));
-    pruned.peer.lie(PeerLie::CutAfter(2));
+    pruned.peer.lie(|faults| faults.flipped_amount = Some(10));
+    pruned.peer.lie(|faults| faults.cut_after = Some(2));
     let honest = pruned.node.serve_peers().await;
     let import = RunningImport::start(pruned.config(&[&pruned.peer, &honest]));
     let progress = Arc::clone(&import.progress);
@@ -311,7 +346,7 @@ async fn a_disagreement_of_peers_is_resolved_by_the_commitment() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_import_starts_again_when_the_pruning_point_moves() {
     let pruned = Pruned::start().await;
-    pruned.peer.lie(PeerLie::CutAfter(1));
+    pruned.peer.lie(|faults| faults.cut_after = Some(1));
     let import = RunningImport::start(pruned.config(&[&pruned.peer]));
     import.wait_for_problem("the peer closed the connection").await;
     let moved = pruned.node.with_dag(|dag| dag.chain_block(2));
@@ -353,4 +388,47 @@ async fn a_proven_set_that_does_not_fit_names_the_setting() {
     let import = RunningImport::start(pruned.config(&[&pruned.peer]));
     assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
     assert_eq!(pruned.peer.requested_sets(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_set_that_no_source_continues_is_received_again() {
+    let pruned = Pruned::start().await;
+    RunningImport::start(pruned.config(&[&pruned.peer])).finish().await;
+    let received = pruned.dir.path().join("kaspa.snapshot.import");
+    std::fs::rename(pruned.path(), &received).expect("it was written");
+    // Its block leaves the chain.
+    pruned.node.reorganize(10);
+    let moved = pruned.node.with_dag(|dag| dag.chain_block(2));
+    pruned.node.set_pruning_point(moved);
+    let chain = RunningImport::start(pruned.config(&[&pruned.peer])).finish().await;
+    assert_eq!(chain.sink().hash, moved);
+    assert_eq!(read_set(&chain), pruned.node.utxos_at(&moved));
+    assert_eq!(pruned.peer.requested_sets(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_is_cancelled_while_it_waits() {
+    let pruned = Pruned::start().await;
+    // The system accepts connections for it, and no program replies.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = silent.local_addr().expect("it is bound").to_string();
+    let peer = PeerConfig::parse(&address, Network::Simnet).expect("an address");
+    let config = ImportConfig { peers: vec![peer], ..pruned.config(&[]) };
+    for waits_for_peer in [true, false] {
+        pruned.node.set_accepting(waits_for_peer);
+        let import = RunningImport::start(config.clone());
+        let progress = Arc::clone(&import.progress);
+        let is_waiting = || {
+            if waits_for_peer {
+                progress.transfers() == 1
+            } else {
+                progress.last_problem().is_some()
+            }
+        };
+        eventually(is_waiting, || progress.to_string()).await;
+        progress.cancel();
+        let cancelled = import.task.await.expect("no panic").err();
+        assert!(matches!(cancelled, Some(ImportError::Cancelled)), "{cancelled:?}");
+    }
+    assert!(!pruned.path().exists());
 }

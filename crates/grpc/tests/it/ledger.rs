@@ -8,7 +8,7 @@ use chain_solana::{
     AccountUpdate, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, ExecutedTransaction,
     LedgerEvent, RevertReason,
 };
-use grpc::{Config, GrpcEventSink, GrpcNode, Server};
+use grpc::{Config, GrpcEventSink, GrpcNode, Security, Server};
 use ledger::{BlockId, Slot};
 use query::{Ledger, LedgerConfig};
 use solana::{Account, Entry};
@@ -91,13 +91,22 @@ impl ScriptedLedger {
 
     /// A ledger with blocks of an earlier run.
     pub(crate) fn start_with(config: Config, stored_blocks: Vec<Arc<Block>>) -> Self {
+        Self::start_secured(config, stored_blocks, Security::default())
+    }
+
+    pub(crate) fn start_secured(
+        config: Config,
+        stored_blocks: Vec<Arc<Block>>,
+        security: Security,
+    ) -> Self {
         let (_, reader) =
             Ledger::new(LedgerConfig::new(1_000), block_id(100), Arc::new(bank(block_id(100))));
         let reader = Box::new(reader);
         let cluster = Some(Arc::new(cluster()));
         let node = GrpcNode { reader, cluster, program: ("test", "1.2.3"), stored_blocks };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let (server, events) = Server::start(config, node, listener).expect("it starts");
+        let (server, events) =
+            Server::start_secured(config, node, listener, security).expect("it starts");
         let blocks = HashMap::new();
         let open = HashMap::new();
         Self { server, events, write_version: 0, blocks, open, entries: Vec::new() }

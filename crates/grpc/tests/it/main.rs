@@ -16,4 +16,6 @@ mod raw_client;
 mod receive_windows;
 mod replay;
 mod requests;
+mod send_windows;
+mod shared_connection;
 mod shares;

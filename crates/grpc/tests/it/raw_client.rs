@@ -21,6 +21,8 @@ pub(crate) const END_HEADERS: u8 = 4;
 
 /// A setting: the window of each stream.
 pub(crate) const INITIAL_WINDOW_SIZE: u8 = 4;
+/// Settings with which the server may send no response.
+pub(crate) const CLOSED_WINDOW: [u8; 6] = [0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0];
 
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, length @ ..] = u32::try_from(payload.len()).expect("short").to_be_bytes();
@@ -45,13 +47,24 @@ pub(crate) fn subscribe_headers() -> Vec<u8> {
     call_headers("Subscribe")
 }
 
+/// The bytes of a text in headers.
+fn text(text: &str) -> Vec<u8> {
+    let mut all = vec![u8::try_from(text.len()).expect("short")];
+    all.extend_from_slice(text.as_bytes());
+    all
+}
+
+/// The headers of a call with an API key.
+pub(crate) fn call_headers_with_key(method: &str, key: &str) -> Vec<u8> {
+    let mut block = call_headers(method);
+    block.push(0x00);
+    block.extend(text("x-token"));
+    block.extend(text(key));
+    block
+}
+
 /// The headers of a call, without a table.
 pub(crate) fn call_headers(method: &str) -> Vec<u8> {
-    let text = |text: &str| {
-        let mut all = vec![u8::try_from(text.len()).expect("short")];
-        all.extend_from_slice(text.as_bytes());
-        all
-    };
     // `:method POST`, `:scheme http`, then names of the static table with values: path, authority, content-type.
     let mut block = vec![0x83, 0x86, 0x04];
     block.extend(text(&format!("/geyser.Geyser/{method}")));

@@ -12,89 +12,13 @@ use crate::hostile::{CONNECTION_BYTES, memory};
 use crate::http2::is_served;
 use crate::ledger::{FIRST, ScriptedLedger};
 use crate::raw_client::{
-    ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING,
-    RST_STREAM, RawClient, SETTINGS, WINDOW_UPDATE, call_headers, encode_message, frame,
-    subscribe_headers,
+    ACK, CLOSED_WINDOW, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM,
+    RawClient, call_headers, encode_message, frame, subscribe_headers,
 };
+use crate::send_windows::{FRAME_BYTES_MAX, SendWindows};
 
-/// Each window before settings and updates.
-const INITIAL_WINDOW: i64 = 65_535;
-/// The longest frame that every server accepts.
-const FRAME_BYTES_MAX: usize = 16_384;
 /// The memory of a connection in the metrics, without the window for requests that are not read.
 const BUFFER_BYTES: u64 = 100 * 1_024;
-/// Settings with which the server may send no response.
-const CLOSED_WINDOW: [u8; 6] = [0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0];
-
-/// Bytes that a client may send: on its stream, and on the connection.
-struct SendWindows {
-    stream: i64,
-    connection: i64,
-}
-
-impl SendWindows {
-    fn new() -> Self {
-        Self { stream: INITIAL_WINDOW, connection: INITIAL_WINDOW }
-    }
-
-    fn available(&self) -> usize {
-        usize::try_from(self.stream.min(self.connection)).unwrap_or_default()
-    }
-
-    fn spend(&mut self, bytes: usize) {
-        let bytes = i64::try_from(bytes).expect("short");
-        self.stream -= bytes;
-        self.connection -= bytes;
-    }
-
-    /// Takes the server's settings and window updates.
-    fn update(&mut self, frame: &Frame) {
-        let number = |bytes: &[u8]| i64::from(u32::from_be_bytes(bytes.try_into().expect("four")));
-        match (frame.kind, frame.stream) {
-            (SETTINGS, _) => {
-                for setting in frame.payload.chunks_exact(6) {
-                    if setting[..2] == [0, INITIAL_WINDOW_SIZE] {
-                        self.stream += number(&setting[2..]) - INITIAL_WINDOW;
-                    }
-                }
-            }
-            (WINDOW_UPDATE, 0) => self.connection += number(&frame.payload),
-            (WINDOW_UPDATE, _) => self.stream += number(&frame.payload),
-            _ => {}
-        }
-    }
-}
-
-/// Sends requests on stream 1 as far as the server's windows allow. Returns the number of bytes.
-async fn push_within_windows(client: &mut RawClient, requests: &[u8]) -> usize {
-    let mut windows = SendWindows::new();
-    let mut sent = 0;
-    let mut idle_rounds = 0;
-    // The server's one thread has handled its work when it has answered many times.
-    while sent < requests.len() && idle_rounds < 50 {
-        let before = sent;
-        while sent < requests.len() && windows.available() > 0 {
-            let bytes = windows.available().min(FRAME_BYTES_MAX).min(requests.len() - sent);
-            client.send(&frame(DATA, 0, 1, &requests[sent..sent + bytes])).await;
-            windows.spend(bytes);
-            sent += bytes;
-        }
-        idle_rounds = if sent == before { idle_rounds + 1 } else { 0 };
-        client.send(&frame(PING, 0, 0, b"finished")).await;
-        loop {
-            let received = client.next().await.expect("the connection works");
-            assert!(![RST_STREAM, GOAWAY].contains(&received.kind), "{:?}", received.payload);
-            windows.update(&received);
-            match (received.kind, received.flags & ACK) {
-                // The windows of the settings apply once they are acknowledged.
-                (SETTINGS, 0) => client.send(&frame(SETTINGS, ACK, 0, &[])).await,
-                (PING, ACK) => break,
-                _ => {}
-            }
-        }
-    }
-    sent
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_of_requests_behind_a_closed_response_window_are_counted() {
@@ -110,7 +34,7 @@ async fn bytes_of_requests_behind_a_closed_response_window_are_counted() {
     for _ in 0..CONNECTIONS {
         let mut client = RawClient::connect(&ledger, &CLOSED_WINDOW).await;
         client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
-        accepted += push_within_windows(&mut client, &message).await as u64;
+        accepted += SendWindows::new().push(&mut client, 1, &message).await as u64;
         clients.push(client);
     }
     assert!(accepted > CONNECTIONS << 18, "the server reads {accepted} bytes");
@@ -132,7 +56,7 @@ async fn requests_that_are_not_read_stay_within_the_counted_window() {
     let ping = Some(SubscribeRequestPing { id: 1 });
     let request = encode_message(&SubscribeRequest { ping, ..SubscribeRequest::default() });
     let requests = request.repeat((1 << 20) / request.len());
-    let accepted = push_within_windows(&mut client, &requests).await;
+    let accepted = SendWindows::new().push(&mut client, 1, &requests).await;
     assert!(accepted < requests.len(), "the server reads on without an end");
     assert!(accepted > FRAME_BYTES_MAX, "{accepted}");
     let counted = memory(&ledger, "grpc_connections");

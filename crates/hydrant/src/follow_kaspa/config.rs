@@ -3,12 +3,16 @@
 //! Not here: the settings that every node has (`node::config`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::follow_kaspa::{FollowError, ImportConfig, PeerConfig, SnapshotConfig, SourceConfig};
+use ::follow_kaspa::{
+    FollowError, ImportConfig, ImportProgress, PeerConfig, SnapshotConfig, SourceConfig,
+};
 use anyhow::{Context, Result, bail, ensure};
 use chain_kaspa::{ChainConfig, DEPTH_DEFAULT};
 use kaspa::Network;
+use store::{Directory, DirectoryContents};
 
 use crate::bounds;
 use crate::config_file;
@@ -40,6 +44,7 @@ pub struct KaspaConfig {
     pub(crate) json_sources: Vec<SourceConfig>,
     /// The peers that send the UTXO set of the pruning point, if there is no snapshot file.
     pub(crate) import_peers: Vec<PeerConfig>,
+    pub(crate) import_progress: Arc<ImportProgress>,
     /// Chain blocks that a reorganization may remove.
     pub(crate) reorg_depth: usize,
     pub(crate) snapshot_interval: Duration,
@@ -104,7 +109,7 @@ impl KaspaConfig {
     /// A URL is not valid.
     pub fn with_json_sources(self, urls: &[&str]) -> Result<Self, NodeError> {
         let urls: Vec<String> = urls.iter().map(|&url| url.to_owned()).collect();
-        let json_sources = sources("JSON source", &urls).map_err(NodeError::new)?;
+        let json_sources = parse_sources("JSON source", &urls).map_err(NodeError::new)?;
         Ok(Self { json_sources, ..self })
     }
 
@@ -117,8 +122,14 @@ impl KaspaConfig {
     /// An address is not valid.
     pub fn with_import_peers(self, addresses: &[&str]) -> Result<Self, NodeError> {
         let addresses: Vec<String> = addresses.iter().map(|&address| address.to_owned()).collect();
-        let import_peers = peers(&addresses, self.network).map_err(NodeError::new)?;
+        let import_peers = parse_peers(&addresses, self.network).map_err(NodeError::new)?;
         Ok(Self { import_peers, ..self })
+    }
+
+    /// Returns the progress of the import that the node starts with. While [`crate::NodeBuilder::serve`] imports, other
+    /// threads can read it, and cancel the import: then `serve` returns an error.
+    pub fn import_progress(&self) -> &Arc<ImportProgress> {
+        &self.import_progress
     }
 
     /// Follows reorganizations that remove up to this many chain blocks: from 1 to 1,000, and the nearer of the two for
@@ -134,9 +145,10 @@ impl KaspaConfig {
         let interval = flags.snapshot_interval.map(Duration::from_secs);
         Ok(Self {
             network,
-            sources: sources("--source", &flags.source)?,
-            json_sources: sources("--json-source", &flags.json_source)?,
-            import_peers: peers(&flags.import_peer, network)?,
+            sources: parse_sources("--source", &flags.source)?,
+            json_sources: parse_sources("--json-source", &flags.json_source)?,
+            import_peers: parse_peers(&flags.import_peer, network)?,
+            import_progress: Arc::default(),
             reorg_depth: flags.reorg_depth.unwrap_or(DEPTH_DEFAULT),
             snapshot_interval: interval.unwrap_or(SNAPSHOT_INTERVAL_DEFAULT),
             allow_unsafe_rpc: flags.allow_unsafe_rpc,
@@ -156,10 +168,12 @@ impl KaspaConfig {
 
     /// Returns the settings of the import, if the node starts with one.
     pub(crate) fn import_config(&self, node: &NodeConfig) -> Option<ImportConfig> {
+        if self.import_peers.is_empty() {
+            return None;
+        }
         let snapshot = self.snapshot_path(node).filter(|path| !path.exists())?;
         let peers = self.import_peers.clone();
-        let config = ImportConfig::new(self.network, self.sources.clone(), peers, snapshot);
-        (!self.import_peers.is_empty()).then_some(config)
+        Some(ImportConfig::new(self.network, self.sources.clone(), peers, snapshot))
     }
 
     /// Returns the settings of the chain.
@@ -171,6 +185,12 @@ impl KaspaConfig {
 
     /// Checks that there is a state to start from. The snapshot file is not read, because that may take minutes.
     pub(crate) fn check(&self, node: &NodeConfig) -> Result<()> {
+        if let Some(dir) = &node.ledger_dir
+            && let Ok(DirectoryContents::Ledger) = Directory::inspect(dir, SNAPSHOT_FILE)
+        {
+            let dir = dir.display();
+            bail!("--ledger: {dir} has a ledger of Solana; fix: name another directory");
+        }
         let network = self.network;
         let path = self.snapshot_path(node).filter(|_| !node.reset);
         let has_import = node.ledger_dir.is_some() && !self.import_peers.is_empty();
@@ -187,7 +207,7 @@ impl KaspaConfig {
     }
 }
 
-fn sources(flag: &str, urls: &[String]) -> Result<Vec<SourceConfig>> {
+fn parse_sources(flag: &str, urls: &[String]) -> Result<Vec<SourceConfig>> {
     let source = |url: &String| {
         let source = SourceConfig::new(url.clone());
         ensure!(source.has_valid_url(), "{flag} {}: {SOURCE_FORM}", source.server());
@@ -196,7 +216,7 @@ fn sources(flag: &str, urls: &[String]) -> Result<Vec<SourceConfig>> {
     urls.iter().map(source).collect()
 }
 
-fn peers(addresses: &[String], network: Network) -> Result<Vec<PeerConfig>> {
+fn parse_peers(addresses: &[String], network: Network) -> Result<Vec<PeerConfig>> {
     let peer = |address: &String| {
         let peer = PeerConfig::parse(address, network);
         // It may have a path with a secret.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::follow_kaspa::{
-    Follower, FollowerConfig, ImportConfig, ImportProgress, import_chain, remove_import,
+    Follower, FollowerConfig, ImportConfig, ImportProgress, import_chain, remove_chain_files,
     start_chain,
 };
 use anyhow::{Context, Result};
@@ -52,9 +52,9 @@ impl NodeProducer for KaspaProducer {
         let ledger_lock = directory.context("--ledger")?;
         let snapshot = chain.snapshot_path(node);
         if let Some(path) = snapshot.as_deref().filter(|_| node.reset) {
-            remove_snapshot(path)?;
+            remove_chain_files(path).with_context(|| format!("--reset {}", path.display()))?;
         }
-        let started = match chain.import_config(node) {
+        let StartedChain { chain: loaded, import } = match chain.import_config(node) {
             Some(config) => Import { chain: &chain, config, context, bound: &bound }.run()?,
             None => {
                 let loaded = load_chain(&chain, node, snapshot.as_deref())?;
@@ -64,11 +64,10 @@ impl NodeProducer for KaspaProducer {
         let config = FollowerConfig {
             json_sources: chain.json_sources.clone(),
             snapshot: chain.snapshot_config(node),
-            imports: !chain.import_peers.is_empty(),
+            can_import: !chain.import_peers.is_empty(),
             ..FollowerConfig::new(chain.network, chain.sources.clone())
         };
-        let StartedChain { chain: started, import } = started;
-        let follower = Follower::new(config, started).context("start to follow")?;
+        let follower = Follower::new(config, loaded).context("start to follow")?;
         Ok(Box::new(OpenedKaspa { bound, follower, chain, snapshot, ledger_lock, import }))
     }
 }
@@ -92,7 +91,7 @@ impl Import<'_> {
     /// Imports the set, and shows the progress on the ports of the node and on standard error. It blocks, for minutes
     /// if the network is a large one.
     fn run(self) -> Result<StartedChain> {
-        let progress = Arc::new(ImportProgress::default());
+        let progress = Arc::clone(self.chain.import_progress());
         let OpenContext { config: node, runtime, .. } = *self.context;
         let pages = StartPages::serve(runtime, node, self.bound, &progress);
         let pages = pages.context("serve the progress of the import")?;
@@ -120,17 +119,6 @@ async fn report_progress(progress: Arc<ImportProgress>) {
     loop {
         print_stderr(&format!("Hydrant is {progress}"));
         tokio::time::sleep(PROGRESS_INTERVAL).await;
-    }
-}
-
-/// Removes the snapshot file if it exists, and the files of an import.
-fn remove_snapshot(path: &Path) -> Result<()> {
-    remove_import(path).with_context(|| format!("--reset {}", path.display()))?;
-    match std::fs::remove_file(path) {
-        Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
-            Err(err).with_context(|| format!("--reset {}", path.display()))
-        }
-        _ => Ok(()),
     }
 }
 

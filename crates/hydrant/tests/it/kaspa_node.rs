@@ -5,14 +5,16 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use hydrant::{KaspaConfig, KaspaProducer, Node, NodeConfig, NodeError, NodeHandle};
+use kaspa::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::child_process::{KillOnDrop, run_to_end};
 use testkit::json_rpc_client::JsonRpcClient;
-use testkit::kaspa_node::{KaspaNode, MINER, PeerLie, WrpcClient, WrpcMessage, simnet_address};
+use testkit::kaspa_node::{KaspaNode, MINER, WrpcClient, WrpcMessage, simnet_address};
 
 use crate::api_keys::new_key;
 use crate::free_ports::free_ports;
@@ -289,7 +291,7 @@ async fn a_node_imports_the_utxo_set_of_a_peer() -> Result<()> {
     let pruning_point = source.with_dag(|dag| dag.chain_block(8));
     source.set_pruning_point(pruning_point);
     let peer = source.serve_peers().await;
-    peer.lie(PeerLie::CutAfter(0));
+    peer.lie(|faults| faults.cut_after = Some(0));
     let dir = TempDir::new()?;
     let ledger = dir.path().join("ledger").display().to_string();
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_ports(1)?));
@@ -308,6 +310,8 @@ async fn a_node_imports_the_utxo_set_of_a_peer() -> Result<()> {
             // Nothing listens before.
             let health = get(metrics, "/health").unwrap_or_default();
             let is_importing = health.starts_with("HTTP/1.1 503 ") && health.contains(&importing);
+            // Anyone may read it.
+            ensure!(!health.contains(&peer_address), "{health}");
             Ok((is_importing && health.contains("the peer closed the connection")).then_some(()))
         })?;
         let metrics = get(metrics, "/metrics")?;
@@ -347,6 +351,31 @@ async fn clients_are_closed_with_a_reason() -> Result<()> {
     }
     let status = node.wait_for_end()?;
     ensure!(status.success(), "{status}: {}", node.log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forwarded_call_is_finished_in_the_drain() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(3);
+    let mut node = KaspaProcess::start(&source, &["--drain-seconds", "600"])?;
+    node.wait_for_sink(&source)?;
+    source.delay_replies(Method::GetBlockCount);
+    let mut client = WrpcClient::connect(node.json).await;
+    client
+        .send_text(&json!({ "id": 7, "method": "getBlockCount", "params": {} }).to_string())
+        .await;
+    let series = "hydrant_kaspa_requests_total{encoding=\"json\",method=\"getBlockCount\"} 1\n";
+    wait_until("the call", WAIT_TIMEOUT, || {
+        Ok(get(node.rpc, "/metrics")?.contains(series).then_some(()))
+    })?;
+    node.signal()?;
+    node.wait_until_unready()?;
+    source.release_replies();
+    let reply: Value = serde_json::from_str(&client.read_text().await)?;
+    assert_eq!(reply["params"]["blockCount"], json!(source.with_dag(|dag| dag.block_count())));
+    assert_eq!(read_until_end(&mut client).await, Some(1001));
+    ensure!(node.wait_for_end()?.success(), "{}", node.log());
     Ok(())
 }
 
@@ -481,6 +510,29 @@ async fn a_program_embeds_the_node() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_cancels_the_import_of_its_node() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.set_accepting(false);
+    let url = format!("ws://{}", source.borsh());
+    let dir = TempDir::new()?;
+    let ledger = dir.path().to_owned();
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let serving = std::thread::spawn(move || -> Result<Option<NodeError>> {
+        let chain = KaspaConfig::new("simnet", &[&url])?.with_import_peers(&["127.0.0.1:1"])?;
+        sender.send(Arc::clone(chain.import_progress())).ok().context("the test waits")?;
+        let config = NodeConfig::default().with_free_ports().with_ledger(&ledger);
+        Ok(Node::builder(KaspaProducer::new(chain)).serve(config).err())
+    });
+    let progress = receiver.recv()?;
+    wait_until("an import", WAIT_TIMEOUT, || Ok(progress.last_problem()))?;
+    progress.cancel();
+    let ended = serving.join().map_err(|_| anyhow::anyhow!("a panic"))??;
+    let ended = anyhow::Error::from(ended.context("it has no set to serve")?);
+    ensure!(format!("{ended:#}").contains("the import was cancelled"), "{ended:#}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ledger_has_one_node() -> Result<()> {
     let source = KaspaNode::start().await;
     let url = format!("ws://{}", source.borsh());
@@ -502,6 +554,9 @@ async fn a_ledger_has_one_node() -> Result<()> {
 fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
     let dir = TempDir::new()?;
     let ledger = dir.path().display().to_string();
+    let solana = TempDir::new()?;
+    fs::write(solana.path().join("hydrant-ledger"), "hydrant ledger, format 1\n")?;
+    let solana = solana.path().display().to_string();
     let source = ["--source", "ws://127.0.0.1:1"];
     let simnet = [&source[..], &["--network", "simnet"]].concat();
     for (flags, expected) in [
@@ -519,6 +574,10 @@ fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
         (
             [&simnet[..], &["--import-peer", "http://a:1"]].concat(),
             "--import-peer: the form is HOST[:PORT]",
+        ),
+        (
+            [&simnet[..], &["--ledger", solana.as_str()]].concat(),
+            "has a ledger of Solana; fix: name another directory",
         ),
         (source.to_vec(), "--ledger is required, with kaspa.snapshot in it: mainnet"),
         (

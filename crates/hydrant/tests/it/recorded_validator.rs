@@ -1,214 +1,29 @@
 //! A recorded run of a real validator under load (`cargo xtask rig --record`), replayed to a follower: every part of every
 //! bank hash is the one that the validator logged, and the responses are equal to those of the validator.
 //!
-//! In `tests/recorded_validator`: `snapshot-SLOT-HASH.tar.zst` is the validator's archive, `stream.zst` has the updates of
-//! its plugin after that slot, `frozen_banks.log` its lines about these banks, and `answers.zst` its responses, one a line,
-//! each with its final slot, or with none if it is equal at all later ones.
 //! Shape: the stream is sent slot by slot, so that the follower has the same final slot when a method is called.
-//! Not here: the recording (`xtask/src/rig`).
+//! Not here: reading the files of `tests/recorded_validator` (`recording`), the recording (`xtask/src/rig`).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use ledger::Commitment;
-use prost::Message;
 use serde_json::{Value, json};
 use solana_hash::Hash;
-use testkit::geyser_source::{self, slot_of};
 use testkit::json_rpc_client::JsonRpcClient;
-use tokio::runtime::Runtime;
+use yellowstone_grpc_proto::geyser::SubscribeUpdate;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
-use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
 
-use crate::followed_ledger::{Following, config, wait};
+use crate::followed_ledger::wait;
 use crate::followed_methods::Served;
+use crate::recording::{Chunk, FrozenBank, Recorded, Recording, Replay, read_answers};
 
+/// The directory of the recording.
+const RECORDING: &str = "recorded_validator";
 /// Slots of an epoch of the recorded validator.
 const SLOTS_PER_EPOCH: u64 = 64;
 
-/// The values that the validator logs of a bank.
-#[derive(Debug, PartialEq, Eq)]
-struct FrozenBank {
-    hash: String,
-    signature_count: String,
-    last_blockhash: String,
-    capitalization: String,
-    lt_checksum: String,
-}
-
-/// A recorded response of the validator.
-struct Recorded {
-    /// `None` if the response is equal at all later final slots.
-    slot: Option<u64>,
-    method: String,
-    params: Value,
-    answer: Value,
-}
-
-struct Recording {
-    archive: PathBuf,
-    /// The messages up to the one that a slot is processed, for each slot.
-    chunks: BTreeMap<u64, Vec<SubscribeUpdate>>,
-    /// The updates after the first block.
-    rest: Vec<SubscribeUpdate>,
-    frozen_banks: BTreeMap<u64, FrozenBank>,
-    answers: Vec<Recorded>,
-}
-
-fn dir() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_validator")
-}
-
-fn read_zst(name: &str) -> Vec<u8> {
-    let file = std::fs::File::open(dir().join(name)).expect(name);
-    zstd::decode_all(file).expect("a packed file")
-}
-
-impl Recording {
-    fn read() -> Self {
-        let archive = testkit::archive::find_recorded().expect("the archive");
-        let log = std::fs::read_to_string(dir().join("frozen_banks.log")).expect("the log");
-        let answers = String::from_utf8(read_zst("answers.zst")).expect("text");
-        let mut chunks = BTreeMap::new();
-        let mut rest = Vec::new();
-        let bytes = read_zst("stream.zst");
-        let mut messages = bytes.as_slice();
-        while !messages.is_empty() {
-            let update =
-                SubscribeUpdate::decode_length_delimited(&mut messages).expect("a message");
-            let processed = processed_slot(&update);
-            rest.push(update);
-            if let Some(slot) = processed {
-                chunks.insert(slot, std::mem::take(&mut rest));
-            }
-        }
-        Self {
-            archive,
-            chunks,
-            rest,
-            frozen_banks: log.lines().map(frozen_bank).collect(),
-            answers: answers.lines().map(parse_recorded).collect(),
-        }
-    }
-}
-
-/// Returns the slot that a message reports as processed.
-fn processed_slot(update: &SubscribeUpdate) -> Option<u64> {
-    match &update.update_oneof {
-        Some(UpdateOneof::Slot(it)) if it.status == i32::from(SlotStatus::SlotProcessed) => {
-            Some(it.slot)
-        }
-        _ => None,
-    }
-}
-
-/// The slot and the parts of a line.
-fn frozen_bank(line: &str) -> (u64, FrozenBank) {
-    let after = |name: &str| {
-        let (_, rest) = line.split_once(name).expect(name);
-        let word = rest.split_whitespace().next().expect("a word");
-        word.trim_end_matches(',').to_owned()
-    };
-    let bank = FrozenBank {
-        hash: after(" hash: "),
-        signature_count: after("signature_count: "),
-        last_blockhash: after("last_blockhash: "),
-        capitalization: after("capitalization: "),
-        lt_checksum: after("checksum: "),
-    };
-    (after("bank frozen: ").parse().expect("a slot"), bank)
-}
-
-fn parse_recorded(line: &str) -> Recorded {
-    let mut line: Value = serde_json::from_str(line).expect("JSON");
-    Recorded {
-        slot: line["slot"].as_u64(),
-        method: line["method"].as_str().expect("a method").to_owned(),
-        params: line["params"].take(),
-        answer: line["answer"].take(),
-    }
-}
-
-/// A follower of the recording.
-struct Replay {
-    following: Following,
-    source: geyser_source::Source,
-    first: u64,
-    /// Updates that the follower was sent, without those that it ignores.
-    sent: u64,
-    _runtime: Runtime,
-}
-
-impl Replay {
-    fn start(archive: &std::path::Path) -> Self {
-        let source = geyser_source::Source::new(None);
-        let runtime = Runtime::new().expect("a runtime");
-        let address = runtime.block_on(source.serve());
-        let following = Following::start_with(config(address), archive, Vec::new());
-        let first = following.status.root() + 1;
-        Self { following, source, first, sent: 0, _runtime: runtime }
-    }
-
-    /// Sends messages, and waits until the follower has handled them.
-    fn send(&mut self, updates: Vec<SubscribeUpdate>) {
-        let is_handled = |update: &&SubscribeUpdate| {
-            let belongs_to_bank = match &update.update_oneof {
-                Some(UpdateOneof::Slot(it)) => ![
-                    i32::from(SlotStatus::SlotFirstShredReceived),
-                    i32::from(SlotStatus::SlotCompleted),
-                ]
-                .contains(&it.status),
-                _ => true,
-            };
-            // The source sends nothing below its client's first slot.
-            slot_of(update) >= self.first && belongs_to_bank
-        };
-        self.sent += updates.iter().filter(is_handled).count() as u64;
-        self.source.send(updates);
-        let status = &self.following.status;
-        wait("all updates are handled", || {
-            self.handled_updates() >= self.sent || status.mismatch().is_some() || status.gaps() > 0
-        });
-        assert_eq!((status.mismatch(), status.last_gap()), (None, None));
-        assert_eq!(self.handled_updates(), self.sent);
-        // Other threads check a bank, and its root is applied later.
-        wait("all roots are applied", || {
-            self.metric("hydrant_follow_check_queue{of=\"unproven_banks\"}") == 0
-                && self.metric("hydrant_follow_deferred_roots") == 0
-        });
-    }
-
-    /// Updates that the follower has handled.
-    fn handled_updates(&self) -> u64 {
-        self.metric("hydrant_follow_events_total{event=\"update\"}")
-    }
-
-    fn metric(&self, name: &str) -> u64 {
-        let mut out = metrics::Exposition::default();
-        metrics::Collector::write(&*self.following.status, &mut out);
-        let text = out.into_string();
-        let value = |line: &str| line.strip_prefix(name)?.trim().parse().ok();
-        text.lines().find_map(value).expect(name)
-    }
-
-    /// The parts of the newest bank's hash.
-    fn frozen_bank(&self) -> (u64, FrozenBank) {
-        let view = self.following.reader.view(Commitment::Processed);
-        let info = view.meta();
-        let parts = &info.hash_components;
-        let bank = FrozenBank {
-            hash: info.bank_hash.to_string(),
-            signature_count: parts.signature_count.to_string(),
-            last_blockhash: parts.last_blockhash.to_string(),
-            capitalization: info.capitalization.to_string(),
-            lt_checksum: parts.lt_checksum.to_string(),
-        };
-        (view.block().slot, bank)
-    }
-
-    fn final_slot(&self) -> u64 {
-        self.following.reader.view(Commitment::Finalized).block().slot
-    }
+/// Returns the banks of the log by slot. A single validator never forks.
+fn banks_by_slot(frozen_banks: Vec<FrozenBank>) -> BTreeMap<u64, FrozenBank> {
+    frozen_banks.into_iter().map(|bank| (bank.slot, bank)).collect()
 }
 
 /// The response to a call, as the rig recorded it.
@@ -261,7 +76,9 @@ fn sort_lists(method: &str, response: &mut Value) {
 
 #[test]
 fn a_real_validators_banks_and_answers_are_those_of_its_follower() {
-    let Recording { archive, mut chunks, rest, frozen_banks, answers } = Recording::read();
+    let Recording { archive, chunks, rest, frozen_banks } = Recording::read(RECORDING);
+    let answers = read_answers(RECORDING);
+    let frozen_banks = banks_by_slot(frozen_banks);
     let mut replay = Replay::start(&archive);
     let first = replay.first;
     assert_eq!(frozen_banks.first_key_value().map(|(slot, _)| *slot), Some(first));
@@ -292,12 +109,12 @@ fn a_real_validators_banks_and_answers_are_those_of_its_follower() {
             }
         }
     };
-    let slots: Vec<u64> = chunks.keys().copied().collect();
-    for slot in &slots {
-        replay.send(chunks.remove(slot).expect("it is there"));
-        let (at, bank) = replay.frozen_bank();
-        assert_eq!(at, *slot, "each bank is the tip once it is processed");
-        if let Some(expected) = frozen_banks.get(slot) {
+    let slots: Vec<u64> = chunks.iter().map(|chunk| chunk.slot).collect();
+    for Chunk { slot, updates } in chunks {
+        replay.send(updates);
+        let bank = replay.frozen_bank();
+        assert_eq!(bank.slot, slot, "each bank is the tip once it is processed");
+        if let Some(expected) = frozen_banks.get(&slot) {
             assert_eq!(&bank, expected, "slot {slot}");
             compared_banks += 1;
         }
@@ -341,12 +158,13 @@ fn in_older_proto(mut update: SubscribeUpdate) -> Option<SubscribeUpdate> {
 
 #[test]
 fn a_real_validators_banks_are_verified_without_bank_ids_and_over_cuts() {
-    let Recording { archive, chunks, frozen_banks, .. } = Recording::read();
+    let Recording { archive, chunks, frozen_banks, .. } = Recording::read(RECORDING);
+    let frozen_banks = banks_by_slot(frozen_banks);
     let replay = Replay::start(&archive);
     let status = &replay.following.status;
     let mut compared = 0;
-    for (slot, chunk) in chunks {
-        let older: Vec<_> = chunk.into_iter().filter_map(in_older_proto).collect();
+    for Chunk { slot, updates } in chunks {
+        let older: Vec<_> = updates.into_iter().filter_map(in_older_proto).collect();
         let (first, rest) = older.split_at(older.len() / 2);
         replay.source.send(first.to_vec());
         if slot % 30 == 0 {
@@ -354,11 +172,11 @@ fn a_real_validators_banks_are_verified_without_bank_ids_and_over_cuts() {
         }
         replay.source.send(rest.to_vec());
         wait("the bank is the tip", || {
-            replay.frozen_bank().0 == slot || status.mismatch().is_some()
+            replay.frozen_bank().slot == slot || status.mismatch().is_some()
         });
         assert_eq!((status.mismatch(), status.gaps()), (None, 0));
         if let Some(expected) = frozen_banks.get(&slot) {
-            assert_eq!(&replay.frozen_bank().1, expected, "slot {slot}");
+            assert_eq!(&replay.frozen_bank(), expected, "slot {slot}");
             compared += 1;
         }
     }

@@ -9,6 +9,10 @@ use super::text::JsonBuffer;
 use crate::message::ServerError;
 use crate::operation::Operation;
 
+/// Arrays and objects within each other in a message that kaspad reads, the message itself included. It is the limit of
+/// serde_json, which does not apply to parameters that stay unparsed.
+const DEPTH_MAX: usize = 127;
+
 /// A message that a client sends.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonRequest<'a> {
@@ -64,9 +68,39 @@ fn find_operation(name: &str) -> Result<Operation, serde_json::Error> {
     Operation::from_name(name).ok_or_else(unknown)
 }
 
+/// Whether arrays and objects are nested more deeply than [`DEPTH_MAX`]. The text need not be JSON.
+fn is_too_deep(text: &[u8]) -> bool {
+    let brackets = text.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
+    if brackets <= DEPTH_MAX {
+        return false;
+    }
+    let mut depth = 0_usize;
+    let mut is_in_string = false;
+    let mut is_escaped = false;
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_in_string => is_escaped = true,
+            b'"' => is_in_string = !is_in_string,
+            b'[' | b'{' if !is_in_string => depth += 1,
+            b']' | b'}' if !is_in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return true;
+        }
+    }
+    false
+}
+
 impl<'a> JsonRequest<'a> {
     /// Reads a client's message. kaspad closes the connection after an error.
     pub fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
+        if is_too_deep(text.as_bytes()) {
+            return Err(serde::de::Error::custom(format_args!(
+                "more than {DEPTH_MAX} arrays and objects within each other"
+            )));
+        }
         let RequestEnvelope { id, method, params } = serde_json::from_str(text)?;
         Ok(Self { id, operation: find_operation(&method)?, params })
     }

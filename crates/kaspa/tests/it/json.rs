@@ -25,6 +25,21 @@ fn params(message: &str) -> Value {
 }
 
 #[test]
+fn a_request_is_nested_as_deeply_as_kaspad_reads() {
+    // Brackets in strings and next to each other are not nested.
+    let elements = r#"[],{},"[[\"[[\\","#.repeat(300);
+    let message = format!(r#"{{"id":1,"method":"getInfo","params":[{elements}0]}}"#);
+    assert!(serde_json::from_str::<Value>(&message).is_ok());
+    assert!(JsonRequest::parse(&message).is_ok());
+    for depth in [1, 100, 125, 126, 127, 128, 200] {
+        let nested = "[".repeat(depth) + &"]".repeat(depth);
+        let message = format!(r#"{{"id":1,"method":"getInfo","params":{nested}}}"#);
+        let is_read = serde_json::from_str::<Value>(&message).is_ok();
+        assert_eq!(JsonRequest::parse(&message).is_ok(), is_read, "{depth}");
+    }
+}
+
+#[test]
 fn every_message_is_passed_on_as_it_came() {
     let mut methods = Vec::new();
     for golden in golden::messages(JSON) {

@@ -56,7 +56,9 @@ async fn a_message_without_a_known_operation_closes_its_connection() {
         "[]",
         "",
     ];
-    for text in texts {
+    let nested = "[".repeat(200) + &"]".repeat(200);
+    let nested = format!(r#"{{"id":1,"method":"getInfo","params":{nested}}}"#);
+    for text in texts.into_iter().chain([nested.as_str()]) {
         assert_eq!(close_code(&world, Encoding::Json, Message::text(text)).await, 1007, "{text}");
     }
     // Nothing of it reached the connection that all clients share.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::StreamExt;
 use kaspa::{
     BorshRequest, Encoding, JsonRequest, Method, NodeInfo, Operation, ServerError, ServerInfo,
     replace_borsh_id,
@@ -10,6 +11,7 @@ use kaspa::{
 use rpc_kaspa::{ForwardError, Settings};
 use serde_json::{Value, json};
 use testkit::kaspa_chain::pay;
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::golden;
 use crate::world::{World, config};
@@ -254,11 +256,29 @@ async fn a_call_that_waits_for_the_upstream_delays_no_other_client() {
         tokio::task::yield_now().await;
     }
     drop(waiting);
-    // A connection that waits notices it at its next ping.
+    // A connection that waits notices it at its next ping, and one is sent now.
     world.server.shut_down();
     while world.forward.dropped.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_forwarded_call_gets_its_reply_before_a_shutdown_closes_its_connection() {
+    let world = World::start();
+    world.forward.permits.forget_permits(usize::MAX);
+    let mut client = world.connect(Encoding::Borsh).await;
+    let id = client.allocate_id();
+    client.send(Method::GetBlockDagInfo.encode_borsh_request(id)).await;
+    while world.forward.requests.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    world.server.shut_down();
+    let ping = client.socket.next().await.expect("it is open").expect("no error");
+    assert!(matches!(ping, Message::Ping(_)), "{ping:?}");
+    world.forward.permits.add_permits(1);
+    client.receive_reply().await;
+    assert_eq!(client.receive().await, Err(1001));
 }
 
 #[tokio::test]

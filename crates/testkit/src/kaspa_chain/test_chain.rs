@@ -65,7 +65,8 @@ impl TestChain {
         let header = Header { utxo_commitment, ..Network::Simnet.genesis() };
         let config = ChainConfig { depth_max: DEPTH, ..ChainConfig::new(100_000) };
         let mut loader = ChainLoader::new(config, header.clone());
-        loader.insert_hashed(&utxos, &product).expect("room");
+        loader.add_product(&product);
+        loader.insert_unhashed(&utxos).expect("room");
         let chain = loader.finish().expect("the hash of the set");
         let utxos = utxos.into_iter().collect();
         let root = Block { hash: header.hash(), header, utxos, product };

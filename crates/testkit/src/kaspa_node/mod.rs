@@ -45,7 +45,7 @@ pub use self::dag::{
 pub use self::faults::{Disturbance, Lie};
 pub use self::notices::NOTIFICATION_ORDER;
 use self::notices::Notice;
-pub use self::peer::{KaspaPeer, PeerLie};
+pub use self::peer::{KaspaPeer, PeerFaults};
 pub use self::replies::CHAIN_BATCH_MAX;
 use self::state::NodeState;
 pub use self::wire::Encoding;

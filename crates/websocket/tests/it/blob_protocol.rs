@@ -73,6 +73,8 @@ pub(crate) struct BlobProtocol {
     pub(crate) list_parts: AtomicUsize,
     /// Permits for replies of another server.
     pub(crate) forwarded: Arc<Semaphore>,
+    /// Calls that have been forwarded.
+    pub(crate) forwarded_calls: AtomicUsize,
 }
 
 /// The server of the protocol.
@@ -211,6 +213,7 @@ impl Protocol for BlobProtocol {
                 task(BlobStep::List { next: 0, parts: number(0), bytes: number(4) as usize })
             }
             FORWARD => {
+                server.forwarded_calls.fetch_add(1, Ordering::SeqCst);
                 let forwarded = Arc::clone(&server.forwarded);
                 let reply = bytes.to_vec();
                 Reply::Future(Box::pin(async move {

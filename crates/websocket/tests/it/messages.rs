@@ -1,12 +1,16 @@
 //! Messages of both kinds, whole and in frames, short and long, and the notifications in between.
 
+use std::sync::atomic::Ordering;
+
+use futures_util::StreamExt;
 use metrics::{Collector, Exposition};
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::blob_protocol::{
     BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, FORWARD, IGNORE, STORE, SUBSCRIBE, request,
 };
-use crate::world::{World, config, exchange, frame, header, read_frame};
+use crate::world::{TIMEOUT, World, config, exchange, frame, header, read_frame};
 
 #[tokio::test]
 async fn binary_messages_and_texts_get_replies_of_their_kind() {
@@ -53,7 +57,12 @@ async fn a_reply_of_another_server_delays_later_calls_and_no_notifications() {
     assert_eq!(client.bytes().await, request(1, FORWARD, b""));
     assert_eq!(client.bytes().await, request(2, ECHO, b""));
     client.send(Bytes::from(request(3, FORWARD, b""))).await;
+    world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 2).await;
     world.server.shut_down();
+    let ping = timeout(TIMEOUT, client.socket.next()).await.expect("a message comes");
+    assert!(matches!(ping, Some(Ok(Message::Ping(_)))), "{ping:?}");
+    world.server.forwarded.add_permits(1);
+    assert_eq!(client.bytes().await, request(3, FORWARD, b""));
     assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
     world.wait_until_empty().await;
 }

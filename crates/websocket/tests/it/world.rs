@@ -84,6 +84,7 @@ impl World {
         let protocol = BlobProtocol {
             list_parts: AtomicUsize::new(0),
             forwarded: Arc::new(Semaphore::new(0)),
+            forwarded_calls: AtomicUsize::new(0),
         };
         let server = Arc::new(BlobServer::new(protocol, config, Arc::new(pool), clients));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback");

@@ -1,8 +1,8 @@
 //! The ports of a node of Kaspa while it imports its UTXO set: `/health`, `/ready` and `/metrics` show the progress,
 //! and everything else is refused until the node serves.
 //!
-//! In: the bound ports, which stay open for the servers of the node. Out: 503 with the progress; a WebSocket is closed
-//! with 1013 (try again later).
+//! In: the bound ports, which stay open for the servers of the node. Out: 503 with the progress, without addresses; a
+//! WebSocket is closed with 1013 (try again later).
 //! Bounds: those of every HTTP server of the node (`rpc` settings).
 
 use std::net::TcpListener;
@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use clients::ClientId;
 use follow_kaspa::ImportProgress;
 use http_server::{
-    ClientRefusal, HttpContext, HttpCounters, HttpRequest, HttpService, Listeners, ResponseBody,
-    Socket, WebSocketHandler, serve_http, text_response,
+    ClientRefusal, HttpContext, HttpCounters, HttpRequest, HttpService, Listeners, NO_STORE,
+    ResponseBody, Socket, WebSocketHandler, serve_http, text_response,
 };
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
@@ -23,6 +23,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use websocket::close_frame;
 
 use super::ports::BoundKaspaPorts;
 use crate::node::NodeConfig;
@@ -30,19 +31,23 @@ use crate::process_setup::tokio_listener;
 
 /// Seconds after which a client should try again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("10");
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// The reason of a closed WebSocket.
-const CLOSE_REASON: &[u8] = b"the node imports its UTXO set";
+const CLOSE_REASON: &str = "the node imports its UTXO set";
 /// The code of a closed WebSocket: try again later.
 const CLOSE_CODE: u16 = 1_013;
-/// The first byte of a WebSocket's last frame: final, and a close.
-const CLOSE_FRAME: u8 = 0x88;
 
 /// The servers of the ports during an import.
 pub(crate) struct StartPages {
     /// The servers end when it is dropped.
     stop: watch::Sender<()>,
     servers: Vec<JoinHandle<()>>,
+}
+
+/// A port that is served during an import.
+struct StartPort {
+    listener: TcpListener,
+    /// Whether the port has `/metrics`.
+    has_metrics: bool,
 }
 
 /// The service of a port.
@@ -62,17 +67,7 @@ impl StartPages {
         bound: &BoundKaspaPorts,
         progress: &Arc<ImportProgress>,
     ) -> Result<Self> {
-        let mut listeners =
-            vec![(bound.borsh.try_clone()?, false), (bound.json.try_clone()?, false)];
-        let metrics_address = config.serving.metrics_address;
-        if let Some(rpc) = &bound.rpc {
-            listeners.push((rpc.try_clone()?, metrics_address.is_none()));
-        }
-        if let Some(address) = metrics_address {
-            let listener = TcpListener::bind(address);
-            let listener = listener.with_context(|| format!("--metrics-address {address}"))?;
-            listeners.push((listener, true));
-        }
+        let ports = Self::open_ports(config, bound)?;
         let context = HttpContext::new(config.rpc.http(), Arc::new(HttpCounters::new()));
         if let Some(files) = &config.serving.tls {
             // It is set once, before the servers start.
@@ -81,9 +76,10 @@ impl StartPages {
         let context = Arc::new(context);
         let (stop, stopped) = watch::channel(());
         let mut servers = Vec::new();
-        for (listener, has_metrics) in listeners {
+        for port in ports {
             let _runtime = runtime.enter();
-            let listeners = Listeners { rpc: tokio_listener(listener)?, pubsub: None };
+            let listeners = Listeners { rpc: tokio_listener(port.listener)?, pubsub: None };
+            let has_metrics = port.has_metrics;
             let service = ProgressService { progress: Arc::clone(progress), has_metrics };
             let mut stopped = stopped.clone();
             servers.push(tokio::spawn(serve_http(
@@ -98,6 +94,25 @@ impl StartPages {
             )));
         }
         Ok(Self { stop, servers })
+    }
+
+    /// Returns the ports of a node, with that of `--metrics-address`.
+    fn open_ports(config: &NodeConfig, bound: &BoundKaspaPorts) -> Result<Vec<StartPort>> {
+        let mut ports = Vec::new();
+        for wrpc in [&bound.borsh, &bound.json] {
+            ports.push(StartPort { listener: wrpc.try_clone()?, has_metrics: false });
+        }
+        let metrics_address = config.serving.metrics_address;
+        if let Some(rpc) = &bound.rpc {
+            let has_metrics = metrics_address.is_none();
+            ports.push(StartPort { listener: rpc.try_clone()?, has_metrics });
+        }
+        if let Some(address) = metrics_address {
+            let listener = TcpListener::bind(address);
+            let listener = listener.with_context(|| format!("--metrics-address {address}"))?;
+            ports.push(StartPort { listener, has_metrics: true });
+        }
+        Ok(ports)
     }
 
     /// Ends the servers. The ports stay open, and connections wait for the servers of the node.
@@ -121,7 +136,7 @@ impl HttpService for ProgressService {
             self.progress.write(&mut exposition);
             return text_response(StatusCode::OK, exposition.into_string());
         }
-        let progress = format!("{}\n", self.progress);
+        let progress = format!("{}\n", self.progress.public_line());
         let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, progress);
         let headers = response.headers_mut();
         headers.insert(header::RETRY_AFTER, RETRY_AFTER);
@@ -159,9 +174,7 @@ impl WebSocketHandler for ClosedWebSockets {
         _client: ClientId,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            let mut frame = vec![CLOSE_FRAME, 2 + CLOSE_REASON.len() as u8];
-            frame.extend_from_slice(&CLOSE_CODE.to_be_bytes());
-            frame.extend_from_slice(CLOSE_REASON);
+            let frame = close_frame(CLOSE_CODE, CLOSE_REASON);
             // The client may have left.
             if socket.write_all(&frame).await.is_ok() {
                 let _ = socket.shutdown().await;

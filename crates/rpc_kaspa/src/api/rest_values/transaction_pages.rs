@@ -62,15 +62,10 @@ pub(super) fn find_transactions(api: &KaspaApi, params: Params<'_>) -> MethodRes
             "Invalid params: offset: {offset} is more than {OFFSET_MAX}; use page"
         )));
     }
-    let search = PageSearch {
-        history: api.chain.history(),
-        script: address.payload.ledger_address(),
-        skipped: offset,
-        limit,
-        last: page.map(|page| parse_position("page", &page)).transpose()?,
-        read: 0,
-        found: Vec::new(),
-    };
+    let last = page.map(|page| parse_position("page", &page)).transpose()?;
+    let script = address.payload.ledger_address();
+    let search = PageSearch::new(api.chain.history(), script, offset, limit);
+    let search = PageSearch { last, ..search };
     Ok(MethodOutput::streamed(None, search))
 }
 
@@ -89,6 +84,11 @@ impl StreamedResult for PageSearch {
 }
 
 impl PageSearch {
+    /// Searches the page after the newest `skipped` transactions.
+    fn new(history: Arc<HistorySnapshot>, script: Address, skipped: usize, limit: usize) -> Self {
+        Self { history, script, skipped, limit, last: None, read: 0, found: Vec::new() }
+    }
+
     /// Reads transactions until the time slice is over. Returns whether the page is complete.
     fn read_until(&mut self, slice: &TimeSlice<'_>) -> bool {
         let history = Arc::clone(&self.history);
@@ -134,22 +134,10 @@ pub(super) fn read_limit(limit: Option<usize>) -> Result<usize, RpcError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
-
-    use cpu_pool::Clock;
-    use serde_json::Value;
     use testkit::kaspa_chain::{TestChain, address, pay};
+    use testkit::streamed_result::{ReadResult, read_streamed_result};
 
     use super::*;
-
-    struct StoppedClock;
-
-    impl Clock for StoppedClock {
-        fn now(&self) -> Duration {
-            Duration::ZERO
-        }
-    }
 
     #[test]
     fn the_transactions_before_a_page_are_read_in_steps() {
@@ -162,29 +150,13 @@ mod tests {
         let script = address(1).payload.ledger_address();
         let all: Vec<TransactionPosition> =
             history.iter_script_transactions(&script, None).map(|found| found.position).collect();
-        let cancelled = AtomicBool::new(false);
-        let slice = TimeSlice::ending_at(&StoppedClock, Duration::ZERO, &cancelled);
         for (skipped, limit, page) in [(20, 4, 20..24), (20, 10, 20..30), (40, 4, 30..30)] {
-            let mut search = PageSearch {
-                history: Arc::clone(&history),
-                script,
-                skipped,
-                limit,
-                last: None,
-                read: 0,
-                found: Vec::new(),
-            };
-            let mut out = Vec::new();
-            let mut steps = 1;
-            while search.write(&slice, &mut out).expect("a page") == StreamState::More {
-                assert!(out.is_empty());
-                steps += 1;
-            }
-            assert!(steps >= 20, "{steps} steps");
+            let search = PageSearch::new(Arc::clone(&history), script, skipped, limit);
+            let ReadResult { value: written, parts } = read_streamed_result(search);
+            assert!(parts >= 20, "{parts} parts");
             let page = &all[page];
             let positions: Vec<_> =
                 page.iter().map(|position| (position.daa_score, position.index)).collect();
-            let written: Value = serde_json::from_slice(&out).expect("JSON");
             assert_eq!(written["positions"], serde_json::json!(positions));
             let next = page.last().filter(|_| skipped + limit < 30).copied().map(format_position);
             assert_eq!(written["next"], serde_json::json!(next));

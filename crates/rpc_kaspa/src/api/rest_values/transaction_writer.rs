@@ -9,7 +9,9 @@ use chain_kaspa::HistoryTransaction;
 use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::{StreamState, write_json};
-use kaspa::{AddressPayload, Prefix, ScriptPublicKey, TransactionInput, UtxoEntry, encode_hex};
+use kaspa::{
+    AddressPayload, Prefix, ScriptPublicKey, Transaction, TransactionInput, UtxoEntry, encode_hex,
+};
 use response_cache::RESULT_CHUNK_BYTES;
 use serde::Serialize;
 
@@ -50,6 +52,8 @@ pub(super) struct TransactionShape {
 pub(super) struct TransactionWriter {
     next: Part,
     has_members: bool,
+    /// The id of the transaction, which each input and output repeats. Empty before the head is written.
+    id: String,
 }
 
 /// The part that is written next.
@@ -80,172 +84,145 @@ impl TransactionWriter {
         slice: &TimeSlice<'_>,
         out: &mut Vec<u8>,
     ) -> Result<StreamState, RpcError> {
-        loop {
-            self.next = match self.next {
-                Part::Head => {
-                    out.push(b'{');
-                    self.write_head(found, &shape.options, out)?;
-                    Part::Inputs(0)
-                }
-                Part::Inputs(at) => self.write_input(at, found, shape, out)?,
-                Part::Outputs(at) => self.write_output(at, found, shape, out)?,
-                Part::End => return Ok(StreamState::Done),
-            };
+        while self.next != Part::End {
+            self.next = self.write_part(found, shape, out)?;
             if self.next != Part::End && (out.len() >= RESULT_CHUNK_BYTES || slice.is_over()) {
                 return Ok(StreamState::More);
             }
         }
-    }
-
-    fn write_head(
-        &mut self,
-        found: &HistoryTransaction<'_>,
-        options: &TransactionOptions,
-        out: &mut Vec<u8>,
-    ) -> Result<(), RpcError> {
-        let accepted = found.accepted;
-        let transaction = &accepted.transaction;
-        let payload = &transaction.payload;
-        let mut members = MemberWriter { options, out, has_members: false };
-        members.put("subnetwork_id", || encode_hex(&transaction.subnetwork_id.0))?;
-        members.put("transaction_id", || accepted.id.to_string())?;
-        members.put("hash", || transaction.hash().to_string())?;
-        members.put("mass", || None::<String>)?;
-        members.put("payload", || (!payload.is_empty()).then(|| encode_hex(payload)))?;
-        members.put("block_hash", || [accepted.block_hash.to_string()])?;
-        members.put("block_time", || accepted.block_time_ms)?;
-        members.put("is_accepted", || true)?;
-        members.put("accepting_block_hash", || found.accepting_block.to_string())?;
-        members.put("accepting_block_blue_score", || found.accepting_blue_score)?;
-        members.put("accepting_block_time", || found.accepting_time_ms)?;
-        self.has_members = members.has_members;
-        Ok(())
-    }
-
-    /// Appends an input. Returns the part after it.
-    fn write_input(
-        &mut self,
-        at: usize,
-        found: &HistoryTransaction<'_>,
-        shape: &TransactionShape,
-        out: &mut Vec<u8>,
-    ) -> Result<Part, RpcError> {
-        let TransactionShape { prefix, options } = shape;
-        let accepted = found.accepted;
-        let inputs = &accepted.transaction.inputs;
-        let mut list = ListWriter { name: "inputs", at, len: inputs.len(), out };
-        // A coinbase has none.
-        let is_null = !options.inputs || inputs.is_empty();
-        if !list.write_start(options, is_null, &mut self.has_members)? {
-            return Ok(Part::Outputs(0));
-        }
-        if let (Some(input), Some(spent)) = (inputs.get(at), accepted.spent.get(at)) {
-            let id = accepted.id.to_string();
-            list.put(&Input::new(&id, at, input, spent, options.previous_outpoints, *prefix))?;
-        }
-        Ok(if list.end() { Part::Outputs(0) } else { Part::Inputs(at + 1) })
-    }
-
-    /// Appends an output. Returns the part after it, and ends the object after the last one.
-    fn write_output(
-        &mut self,
-        at: usize,
-        found: &HistoryTransaction<'_>,
-        shape: &TransactionShape,
-        out: &mut Vec<u8>,
-    ) -> Result<Part, RpcError> {
-        let TransactionShape { prefix, options } = shape;
-        let accepted = found.accepted;
-        let outputs = &accepted.transaction.outputs;
-        let mut list = ListWriter { name: "outputs", at, len: outputs.len(), out: &mut *out };
-        let mut is_end = true;
-        if list.write_start(options, !options.outputs, &mut self.has_members)? {
-            if let Some(output) = outputs.get(at) {
-                let id = accepted.id.to_string();
-                let index = u32::try_from(at).unwrap_or(u32::MAX);
-                let script = &output.script_public_key;
-                list.put(&Output::new(&id, index, output.amount, script, *prefix))?;
-            }
-            is_end = list.end();
-        }
-        if !is_end {
-            return Ok(Part::Outputs(at + 1));
-        }
         out.push(b'}');
-        Ok(Part::End)
+        Ok(StreamState::Done)
     }
+
+    /// Appends the next part. Returns the part after it.
+    fn write_part(
+        &mut self,
+        found: &HistoryTransaction<'_>,
+        shape: &TransactionShape,
+        out: &mut Vec<u8>,
+    ) -> Result<Part, RpcError> {
+        let TransactionShape { prefix, options } = shape;
+        let accepted = found.accepted;
+        let Transaction { inputs, outputs, .. } = &accepted.transaction;
+        let mut members = MemberWriter { options, out, has_members: &mut self.has_members };
+        match self.next {
+            Part::Head => {
+                self.id = accepted.id.to_string();
+                members.out.push(b'{');
+                members.put_head(found, &self.id)?;
+                Ok(Part::Inputs(0))
+            }
+            Part::Inputs(at) => {
+                let list = ListPosition { name: "inputs", at, len: inputs.len() };
+                // A coinbase has none.
+                let is_null = !options.inputs || inputs.is_empty();
+                let previous = options.previous_outpoints;
+                let input = || {
+                    let input = inputs.get(at)?;
+                    let spent = accepted.spent.get(at)?;
+                    Some(Input::new(&self.id, at, input, spent, previous, *prefix))
+                };
+                let has_more = members.put_element(&list, is_null, input)?;
+                Ok(if has_more { Part::Inputs(at + 1) } else { Part::Outputs(0) })
+            }
+            Part::Outputs(at) => {
+                let list = ListPosition { name: "outputs", at, len: outputs.len() };
+                let output = || {
+                    let output = outputs.get(at)?;
+                    let index = u32::try_from(at).unwrap_or(u32::MAX);
+                    let script = &output.script_public_key;
+                    Some(Output::new(&self.id, index, output.amount, script, *prefix))
+                };
+                let has_more = members.put_element(&list, !options.outputs, output)?;
+                Ok(if has_more { Part::Outputs(at + 1) } else { Part::End })
+            }
+            Part::End => Ok(Part::End),
+        }
+    }
+}
+
+/// An element of a list that is a member of an object.
+struct ListPosition {
+    name: &'static str,
+    /// The index of the element.
+    at: usize,
+    len: usize,
 }
 
 /// Appends the members of an object that the options name.
 struct MemberWriter<'a> {
     options: &'a TransactionOptions,
     out: &'a mut Vec<u8>,
-    has_members: bool,
+    has_members: &'a mut bool,
 }
 
 impl MemberWriter<'_> {
+    /// Appends the members before the two lists.
+    fn put_head(&mut self, found: &HistoryTransaction<'_>, id: &str) -> Result<(), RpcError> {
+        let accepted = found.accepted;
+        let transaction = &accepted.transaction;
+        let payload = &transaction.payload;
+        self.put("subnetwork_id", || encode_hex(&transaction.subnetwork_id.0))?;
+        self.put("transaction_id", || id)?;
+        self.put("hash", || transaction.hash().to_string())?;
+        self.put("mass", || None::<String>)?;
+        self.put("payload", || (!payload.is_empty()).then(|| encode_hex(payload)))?;
+        self.put("block_hash", || [accepted.block_hash.to_string()])?;
+        self.put("block_time", || accepted.block_time_ms)?;
+        self.put("is_accepted", || true)?;
+        self.put("accepting_block_hash", || found.accepting_block.to_string())?;
+        self.put("accepting_block_blue_score", || found.accepting_blue_score)?;
+        self.put("accepting_block_time", || found.accepting_time_ms)
+    }
+
     /// Appends a member, if the options name it.
     fn put<T: Serialize>(&mut self, name: &str, value: impl FnOnce() -> T) -> Result<(), RpcError> {
         if !self.options.has_field(name) {
             return Ok(());
         }
-        write_name(name, &mut self.has_members, self.out)?;
+        self.put_name(name)?;
         write_json(self.out, &value())
     }
-}
 
-/// Appends one element of a list that is a member of an object.
-struct ListWriter<'a> {
-    name: &'static str,
-    /// The index of the element in the list.
-    at: usize,
-    len: usize,
-    out: &'a mut Vec<u8>,
-}
-
-impl ListWriter<'_> {
-    /// Appends the name of the list, or the comma before the element. False if the list has no elements to write: the
-    /// options do not name it, or it is null.
-    fn write_start(
+    /// Appends an element of a list, after the name of the list if it is the first one. An empty list has no element.
+    /// Returns whether more elements follow: not after the last one, nor if the options do not name the list, or if
+    /// it is null.
+    fn put_element<T: Serialize>(
         &mut self,
-        options: &TransactionOptions,
+        list: &ListPosition,
         is_null: bool,
-        has_members: &mut bool,
+        element: impl FnOnce() -> Option<T>,
     ) -> Result<bool, RpcError> {
-        if !options.has_field(self.name) {
+        if !self.options.has_field(list.name) {
             return Ok(false);
         }
-        if self.at > 0 {
+        if list.at == 0 {
+            self.put_name(list.name)?;
+            self.out.extend_from_slice(if is_null { &b"null"[..] } else { &b"["[..] });
+        } else {
             self.out.push(b',');
-            return Ok(true);
         }
-        write_name(self.name, has_members, self.out)?;
-        self.out.extend_from_slice(if is_null { &b"null"[..] } else { &b"["[..] });
-        Ok(!is_null)
-    }
-
-    fn put(&mut self, element: &impl Serialize) -> Result<(), RpcError> {
-        write_json(self.out, element)
-    }
-
-    /// Ends the list after its last element. Returns whether it was the last one.
-    fn end(&mut self) -> bool {
-        let is_last = self.at + 1 >= self.len;
-        if is_last {
+        if is_null {
+            return Ok(false);
+        }
+        if let Some(element) = element() {
+            write_json(self.out, &element)?;
+        }
+        let has_more = list.at + 1 < list.len;
+        if !has_more {
             self.out.push(b']');
         }
-        is_last
+        Ok(has_more)
     }
-}
 
-/// Appends the name of a member.
-fn write_name(name: &str, has_members: &mut bool, out: &mut Vec<u8>) -> Result<(), RpcError> {
-    if std::mem::replace(has_members, true) {
-        out.push(b',');
+    fn put_name(&mut self, name: &str) -> Result<(), RpcError> {
+        if std::mem::replace(self.has_members, true) {
+            self.out.push(b',');
+        }
+        write_json(self.out, &name)?;
+        self.out.push(b':');
+        Ok(())
     }
-    write_json(out, &name)?;
-    out.push(b':');
-    Ok(())
 }
 
 impl<'a> Input<'a> {

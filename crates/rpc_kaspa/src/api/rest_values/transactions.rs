@@ -16,8 +16,8 @@ use super::transaction_writer::{TransactionShape, TransactionWriter};
 use crate::api::kaspa_api::KaspaApi;
 use crate::api::rest_limits::SORTED_TRANSACTIONS_MAX;
 
-/// Writes transactions from one version of the history.
-struct TransactionReader {
+/// A version of the history, and the shape in which its transactions are written.
+struct HistoryPin {
     history: Arc<HistorySnapshot>,
     shape: TransactionShape,
 }
@@ -30,7 +30,7 @@ struct CurrentTransaction {
 
 /// Writes the list of the transactions at some positions.
 struct TransactionStream {
-    reader: TransactionReader,
+    pin: HistoryPin,
     positions: vec::IntoIter<TransactionPosition>,
     current: Option<CurrentTransaction>,
     is_started: bool,
@@ -39,7 +39,7 @@ struct TransactionStream {
 
 /// Writes the transaction of one id.
 struct SingleTransaction {
-    reader: TransactionReader,
+    pin: HistoryPin,
     current: CurrentTransaction,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn get_transactions(api: &KaspaApi, params: Params<'_>) -> MethodResu
     let positions = positions.into_iter();
     let positions = positions.map(|(daa_score, index)| TransactionPosition { daa_score, index });
     let stream = TransactionStream {
-        reader: TransactionReader::new(api, options)?,
+        pin: HistoryPin::new(api, options)?,
         positions: positions.collect::<Vec<_>>().into_iter(),
         current: None,
         is_started: false,
@@ -70,14 +70,14 @@ pub(super) fn get_transaction(api: &KaspaApi, params: Params<'_>) -> MethodResul
     let (id, options): (String, Option<TransactionOptions>) = params.parse(1)?;
     let id = Hash::from_hex(&id);
     let id = id.map_err(|error| RpcError::invalid_params(format!("Invalid params: {error}")))?;
-    let reader = TransactionReader::new(api, options)?;
-    let position = reader.history.transaction(&id).map(|found| found.position);
+    let pin = HistoryPin::new(api, options)?;
+    let position = pin.history.transaction(&id).map(|found| found.position);
     let Some(position) = position else { return MethodOutput::json(&()) };
     let current = CurrentTransaction { position, writer: TransactionWriter::default() };
-    Ok(MethodOutput::streamed(None, SingleTransaction { reader, current }))
+    Ok(MethodOutput::streamed(None, SingleTransaction { pin, current }))
 }
 
-impl TransactionReader {
+impl HistoryPin {
     fn new(api: &KaspaApi, options: Option<TransactionOptions>) -> Result<Self, RpcError> {
         let options = options.unwrap_or_default().check()?;
         let shape = TransactionShape { prefix: api.prefix(), options };
@@ -85,7 +85,7 @@ impl TransactionReader {
     }
 
     /// Writes the next parts of a transaction, which the history has.
-    fn write(
+    fn write_transaction(
         &self,
         current: &mut CurrentTransaction,
         slice: &TimeSlice<'_>,
@@ -99,7 +99,7 @@ impl TransactionReader {
 
 impl StreamedResult for SingleTransaction {
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
-        self.reader.write(&mut self.current, slice, out)
+        self.pin.write_transaction(&mut self.current, slice, out)
     }
 }
 
@@ -112,7 +112,7 @@ impl StreamedResult for TransactionStream {
             if current.writer.is_new() && std::mem::replace(&mut self.has_elements, true) {
                 out.push(b',');
             }
-            if self.reader.write(&mut current, slice, out)? == StreamState::More {
+            if self.pin.write_transaction(&mut current, slice, out)? == StreamState::More {
                 self.current = Some(current);
                 return Ok(StreamState::More);
             }
@@ -127,7 +127,7 @@ impl StreamedResult for TransactionStream {
 
 impl TransactionStream {
     fn next_transaction(&mut self) -> Option<CurrentTransaction> {
-        let history = &self.reader.history;
+        let history = &self.pin.history;
         let position = self.positions.find(|position| history.transaction_at(*position).is_some());
         Some(CurrentTransaction { position: position?, writer: TransactionWriter::default() })
     }
@@ -135,42 +135,19 @@ impl TransactionStream {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
-
-    use cpu_pool::Clock;
     use kaspa::Network;
     use serde_json::{Value, json};
     use testkit::kaspa_chain::{TestChain, pay};
+    use testkit::streamed_result::{ReadResult, read_streamed_result};
 
     use super::*;
 
-    struct StoppedClock;
-
-    impl Clock for StoppedClock {
-        fn now(&self) -> Duration {
-            Duration::ZERO
-        }
-    }
-
-    /// The JSON of a stream, and the number of its parts. Each time slice is over at once.
-    fn read(mut stream: impl StreamedResult) -> (Value, usize) {
-        let cancelled = AtomicBool::new(false);
-        let slice = TimeSlice::ending_at(&StoppedClock, Duration::ZERO, &cancelled);
-        let mut out = Vec::new();
-        let mut parts = 1;
-        while stream.write(&slice, &mut out).expect("JSON") == StreamState::More {
-            parts += 1;
-        }
-        (serde_json::from_slice(&out).expect("JSON"), parts)
-    }
-
     fn single(api: &KaspaApi, id: &Hash, options: &Value) -> SingleTransaction {
         let options = serde_json::from_value(options.clone()).expect("options");
-        let reader = TransactionReader::new(api, Some(options)).expect("valid options");
-        let position = reader.history.transaction(id).expect("a transaction").position;
+        let pin = HistoryPin::new(api, Some(options)).expect("valid options");
+        let position = pin.history.transaction(id).expect("a transaction").position;
         let current = CurrentTransaction { position, writer: TransactionWriter::default() };
-        SingleTransaction { reader, current }
+        SingleTransaction { pin, current }
     }
 
     #[test]
@@ -183,7 +160,8 @@ mod tests {
         let api = KaspaApi::new(chain.chain.reader(), Network::Simnet);
         let id = spent[0].transaction_id;
         let full = json!({ "previousOutpoints": "full" });
-        let (transaction, parts) = read(single(&api, &id, &full));
+        let ReadResult { value: transaction, parts } =
+            read_streamed_result(single(&api, &id, &full));
         assert!(parts >= 300, "{parts} parts");
         let inputs = transaction["inputs"].as_array().expect("inputs");
         assert_eq!(inputs.len(), 300);
@@ -197,10 +175,11 @@ mod tests {
             (json!({ "inputs": false, "outputs": false }), json!([null, null])),
             (json!({ "fields": ["outputs"], "outputs": false }), json!([null, null])),
         ] {
-            let (transaction, _) = read(single(&api, &id, &options));
+            let transaction = read_streamed_result(single(&api, &id, &options)).value;
             assert_eq!(json!([transaction["inputs"], transaction["outputs"]]), members);
         }
-        let (transaction, _) = read(single(&api, &id, &json!({ "fields": ["mass", "inputs"] })));
+        let options = json!({ "fields": ["mass", "inputs"] });
+        let transaction = read_streamed_result(single(&api, &id, &options)).value;
         assert_eq!(transaction.as_object().expect("members").len(), 2, "{transaction}");
     }
 
@@ -211,14 +190,14 @@ mod tests {
         chain.add_block(&outputs, &[pay(2, 7)]);
         chain.publish();
         let api = KaspaApi::new(chain.chain.reader(), Network::Simnet);
-        let reader = TransactionReader::new(&api, None).expect("valid options");
+        let pin = HistoryPin::new(&api, None).expect("valid options");
         let script = testkit::kaspa_chain::address(1).payload.ledger_address();
-        let found = reader.history.iter_script_transactions(&script, None);
+        let found = pin.history.iter_script_transactions(&script, None);
         let mut positions: Vec<TransactionPosition> = found.map(|found| found.position).collect();
         assert_eq!(positions.len(), 2);
         positions.insert(1, TransactionPosition { daa_score: 12_345, index: 6 });
-        let (list, parts) = read(TransactionStream {
-            reader,
+        let ReadResult { value: list, parts } = read_streamed_result(TransactionStream {
+            pin,
             positions: positions.into_iter(),
             current: None,
             is_started: false,

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tonic::Streaming;
 
-use super::lie::PeerLie;
+use super::faults::PeerFaults;
 use super::wire::{Fields, chunk, number, peer_message, read_fields};
 use crate::kaspa_node::connection::Shared;
 
@@ -27,7 +27,7 @@ const WINDOW_CHUNKS: usize = 99;
 /// State that all connections of a peer share.
 pub(crate) struct PeerShared {
     pub(crate) node: Arc<Shared>,
-    pub(crate) lies: Mutex<Vec<PeerLie>>,
+    pub(crate) faults: Mutex<PeerFaults>,
     pub(crate) requested_sets: AtomicU64,
     pub(crate) sent_chunks: AtomicU64,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Conversation {
     pub(crate) shared: Arc<PeerShared>,
     pub(crate) incoming: Streaming<Bytes>,
     pub(crate) outgoing: mpsc::Sender<Bytes>,
-    pub(crate) lies: Vec<PeerLie>,
+    pub(crate) faults: PeerFaults,
 }
 
 /// A UTXO with its outpoint.
@@ -51,7 +51,7 @@ impl Conversation {
     }
 
     async fn converse(&mut self) -> Option<()> {
-        if self.lies.contains(&PeerLie::SilentHandshake) {
+        if self.faults.has_silent_handshake {
             return self.wait_for_end().await;
         }
         self.shake_hands().await?;
@@ -79,16 +79,8 @@ impl Conversation {
     }
 
     async fn shake_hands(&mut self) -> Option<()> {
-        let network = self.find_lie(|lie| match lie {
-            PeerLie::Network(name) => Some(name),
-            _ => None,
-        });
-        let network = network.unwrap_or(NETWORK);
-        let version = self.find_lie(|lie| match lie {
-            PeerLie::ProtocolVersion(version) => Some(version),
-            _ => None,
-        });
-        let version = version.unwrap_or(PROTOCOL_VERSION);
+        let network = self.faults.network.unwrap_or(NETWORK);
+        let version = self.faults.protocol_version.unwrap_or(PROTOCOL_VERSION);
         let own = Fields::default()
             .number(1, u64::from(version))
             .number(3, 1_700_000_000_000)
@@ -119,11 +111,7 @@ impl Conversation {
                 _ => return None,
             }
         }
-        let rejection = self.find_lie(|lie| match lie {
-            PeerLie::Rejection(reason) => Some(reason),
-            _ => None,
-        });
-        if let Some(reason) = rejection {
+        if let Some(reason) = self.faults.rejection {
             return self.reject(reason).await;
         }
         self.send(number::READY, Fields::default()).await?;
@@ -136,20 +124,28 @@ impl Conversation {
     async fn send_set(&mut self, block: Hash) -> Option<()> {
         self.shared.requested_sets.fetch_add(1, Ordering::Relaxed);
         let pruning_point = self.shared.node.state.lock().pruning_point;
-        if block != pruning_point || self.lies.contains(&PeerLie::OtherPruningPoint) {
+        if block != pruning_point || self.faults.has_other_pruning_point {
             return self.send(number::UNEXPECTED_PRUNING_POINT, Fields::default()).await;
         }
-        if self.lies.contains(&PeerLie::EndlessSet) {
+        if self.faults.has_endless_set {
             return self.send_endless_set().await;
         }
         let chunks = self.make_chunks(block);
-        for (sent, utxos) in chunks.iter().enumerate() {
-            if self.lies.contains(&PeerLie::CutAfter(sent)) {
+        for end in [self.faults.cut_after, self.faults.silent_after].into_iter().flatten() {
+            assert!(
+                end <= chunks.len(),
+                "a fault after {end} chunks, and there are {}",
+                chunks.len()
+            );
+        }
+        for sent in 0..=chunks.len() {
+            if self.faults.cut_after == Some(sent) {
                 return None;
             }
-            if self.lies.contains(&PeerLie::SilentAfter(sent)) {
+            if self.faults.silent_after == Some(sent) {
                 return self.wait_for_end().await;
             }
+            let Some(utxos) = chunks.get(sent) else { break };
             // The current pruning point is checked for each chunk.
             if self.shared.node.state.lock().pruning_point != block {
                 return self.send(number::UNEXPECTED_PRUNING_POINT, Fields::default()).await;
@@ -161,13 +157,12 @@ impl Conversation {
 
     /// Sends a chunk. After the last one of a window it waits for a request.
     async fn send_chunk(&mut self, utxos: &[Utxo], sent: usize) -> Option<()> {
-        let long = self.find_lie(|lie| match lie {
-            PeerLie::LongMessage(len) => Some(len),
-            _ => None,
-        });
-        let content = match long {
+        if let Some(delay) = self.faults.chunk_delay {
+            tokio::time::sleep(delay).await;
+        }
+        let content = match self.faults.chunk_bytes {
             Some(len) => Fields::default().bytes(1, &vec![0; len]),
-            None if self.lies.contains(&PeerLie::CutChunk) => chunk(utxos).cut(),
+            None if self.faults.has_cut_chunks => chunk(utxos).cut(),
             None => chunk(utxos),
         };
         self.send(number::UTXO_CHUNK, content).await?;
@@ -180,38 +175,31 @@ impl Conversation {
 
     /// Returns the chunks of the set of a block. The last one has fewer UTXOs than the others, or none.
     fn make_chunks(&self, block: Hash) -> Vec<Vec<Utxo>> {
-        let other = self.find_lie(|lie| match lie {
-            PeerLie::OtherBlock(other) => Some(other),
-            _ => None,
-        });
-        let set = self.shared.node.state.lock().dag.utxos_at(&other.unwrap_or(block));
+        let faults = &self.faults;
+        let block = faults.other_block.unwrap_or(block);
+        let set = self.shared.node.state.lock().dag.utxos_at(&block);
         let mut utxos: Vec<Utxo> = set.into_iter().collect();
         utxos.sort_by_key(|(outpoint, _)| (outpoint.transaction_id, outpoint.index.to_le_bytes()));
-        let mut first_len = CHUNK_UTXOS;
-        let mut missing = None;
-        for lie in &self.lies {
-            match *lie {
-                PeerLie::Amount(at) => utxos[at].1.amount ^= 1,
-                PeerLie::RepeatedUtxo(at) => utxos.insert(at, utxos[at].clone()),
-                PeerLie::LongChunk => first_len += 1,
-                PeerLie::MissingChunk(at) => missing = Some(at),
-                _ => {}
-            }
+        if let Some(at) = faults.flipped_amount {
+            utxos[at].1.amount ^= 1;
         }
+        if let Some(at) = faults.repeated_utxo {
+            utxos.insert(at, utxos[at].clone());
+        }
+        let first_len = CHUNK_UTXOS + usize::from(faults.has_long_chunk);
         let first = utxos.drain(..first_len.min(utxos.len())).collect();
         let mut chunks: Vec<Vec<Utxo>> = vec![first];
         chunks.extend(utxos.chunks(CHUNK_UTXOS).map(<[Utxo]>::to_vec));
         if chunks.last().is_some_and(|last| last.len() >= CHUNK_UTXOS) {
             chunks.push(Vec::new());
         }
-        if let Some(at) = missing {
+        if let Some(at) = faults.missing_chunk {
             chunks.remove(at);
         }
+        if faults.has_no_last_chunk {
+            chunks.pop();
+        }
         chunks
-    }
-
-    fn find_lie<T>(&self, find: impl Fn(PeerLie) -> Option<T>) -> Option<T> {
-        self.lies.iter().copied().find_map(find)
     }
 
     /// Sends UTXOs that do not exist, in order.

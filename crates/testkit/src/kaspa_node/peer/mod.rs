@@ -1,11 +1,11 @@
 //! The port of a model node for other nodes: gRPC with the handshake of kaspad 2.1.0, and the UTXO set of the pruning
 //! point.
 //!
-//! In: requests of clients, and [`PeerLie`]s of a test. Out: the set of the node's pruning point in chunks of 1,000.
+//! In: requests of clients, and the [`PeerFaults`] of a test. Out: the set of the node's pruning point in chunks of 1,000.
 //! Everything else that nodes exchange is missing: it relays nothing and has no addresses.
 
 mod conversation;
-mod lie;
+mod faults;
 mod service;
 mod wire;
 
@@ -20,7 +20,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use self::conversation::PeerShared;
-pub use self::lie::PeerLie;
+pub use self::faults::PeerFaults;
 use self::service::PeerService;
 use super::connection::Shared;
 
@@ -36,7 +36,7 @@ impl KaspaPeer {
     pub(super) async fn start(node: Arc<Shared>) -> Self {
         let shared = Arc::new(PeerShared {
             node,
-            lies: Mutex::default(),
+            faults: Mutex::default(),
             requested_sets: AtomicU64::new(0),
             sent_chunks: AtomicU64::new(0),
         });
@@ -51,27 +51,27 @@ impl KaspaPeer {
         Self { shared, address, server }
     }
 
-    /// The address of the port.
+    /// Returns the address of the port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Adds a lie to all later connections.
-    pub fn lie(&self, lie: PeerLie) {
-        self.shared.lies.lock().push(lie);
+    /// Adds a fault to all later connections.
+    pub fn lie(&self, add_fault: impl FnOnce(&mut PeerFaults)) {
+        add_fault(&mut self.shared.faults.lock());
     }
 
-    /// Ends all lies in later connections.
+    /// Ends all faults in later connections.
     pub fn stop_lying(&self) {
-        self.shared.lies.lock().clear();
+        *self.shared.faults.lock() = PeerFaults::default();
     }
 
-    /// The number of sets that clients have requested.
+    /// Returns the number of sets that clients have requested.
     pub fn requested_sets(&self) -> u64 {
         self.shared.requested_sets.load(Ordering::Relaxed)
     }
 
-    /// The number of chunks that were sent.
+    /// Returns the number of chunks that were sent.
     pub fn sent_chunks(&self) -> u64 {
         self.shared.sent_chunks.load(Ordering::Relaxed)
     }

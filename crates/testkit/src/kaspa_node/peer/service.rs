@@ -63,8 +63,8 @@ impl StreamingService<Bytes> for StreamHandler {
             let (outgoing, mut waiting) = mpsc::channel(OUTGOING_MAX);
             let incoming = request.into_inner();
             // It ends with the stream of the client.
-            let lies = shared.lies.lock().clone();
-            tokio::spawn(Conversation { shared, incoming, outgoing, lies }.run());
+            let faults = shared.faults.lock().clone();
+            tokio::spawn(Conversation { shared, incoming, outgoing, faults }.run());
             let messages = poll_fn(move |context| {
                 waiting.poll_recv(context).map(|it| it.map(Ok::<_, Status>))
             });
