@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod end_status;
+mod incoming_requests;
 mod outgoing;
 mod response_body;
 mod server;

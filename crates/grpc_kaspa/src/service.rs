@@ -8,12 +8,14 @@ use grpc_server::{
     Call, Compression, ConnectionContext, QueueBudget, RefusedCall, Requests, ServerState, Service,
     StreamId,
 };
+use parking_lot::Mutex;
 use rpc_kaspa::{KaspaServer, MessageFormat, SessionState};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 use websocket::serve_session;
 
+use crate::incoming_requests::{IncomingRequests, run_session};
 use crate::outgoing::Outgoing;
 use crate::response_body::ResponseBody;
 use crate::session_io::SessionIo;
@@ -72,9 +74,11 @@ impl Service for KaspaService {
         let Call { client, body, .. } = call;
         let requests = Requests::new(body, Arc::clone(&self.server), client, compression)
             .with_unread_streams(Arc::clone(&connection.unread));
-        let io = SessionIo::new(requests, Arc::clone(&outgoing));
+        let requests = Arc::new(Mutex::new(IncomingRequests::new(requests)));
+        let io = SessionIo::new(Arc::clone(&requests), Arc::clone(&outgoing));
         let state = SessionState::with_format(MessageFormat::Protobuf);
-        tokio::spawn(serve_session(io, client, Arc::clone(&self.rpc), state));
+        let session = serve_session(io, client, Arc::clone(&self.rpc), state);
+        tokio::spawn(run_session(session, requests, Arc::clone(&outgoing)));
         let body = Body::new(ResponseBody::new(outgoing, permits));
         let response = http::Response::builder().header("content-type", "application/grpc");
         // The header is valid.

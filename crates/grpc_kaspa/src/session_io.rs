@@ -15,12 +15,14 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use clients::Share;
-use grpc_server::{EncodedRequest, HEAD_BYTES, Requests};
+use grpc_server::{EncodedRequest, HEAD_BYTES};
 use http_server::poll_budget;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::Status;
 
 use crate::end_status::status_from_close;
+use crate::incoming_requests::IncomingRequests;
 use crate::outgoing::Outgoing;
 use crate::server_frames::{FrameEvent, ReadFrames, ServerFrames};
 
@@ -36,7 +38,7 @@ const PONG: [u8; 6] = [FINAL | 10, 0x80, 0, 0, 0, 0];
 
 /// The connection of a session. Dropping it ends the stream.
 pub(crate) struct SessionIo {
-    requests: Requests,
+    requests: Arc<Mutex<IncomingRequests>>,
     outgoing: Arc<Outgoing>,
     frames: ServerFrames,
     /// The head of a frame, as far as the session has not read it.
@@ -59,7 +61,7 @@ struct CompressedMessage {
 }
 
 impl SessionIo {
-    pub(crate) fn new(requests: Requests, outgoing: Arc<Outgoing>) -> Self {
+    pub(crate) fn new(requests: Arc<Mutex<IncomingRequests>>, outgoing: Arc<Outgoing>) -> Self {
         Self {
             requests,
             outgoing,
@@ -171,7 +173,8 @@ impl AsyncRead for SessionIo {
                 continue;
             }
             this.share = None;
-            let Some(request) = ready!(this.requests.poll_next(context)) else {
+            let next = this.requests.lock().poll_next(context);
+            let Some(request) = ready!(next) else {
                 this.has_client_ended = true;
                 return Poll::Ready(Ok(()));
             };
