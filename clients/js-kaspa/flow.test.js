@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { env, flow, until } from '../steps.js';
+import { Example } from './addresses.js';
 import {
   COINBASE_MATURITY, Connection, FEE, NETWORK, Person, SOMPI_PER_KASPA, caughtUp, control, mineUntil,
 } from './world.js';
@@ -187,6 +188,26 @@ step('a UtxoProcessor follows an address', async () => {
   await events.inbox('maturity').next((event) => event.data.id.toString() === id);
   await hasBalance(25n * SOMPI_PER_KASPA);
   await processor.stop();
+});
+
+step('the example of the docs keeps its copy of UTXOs over a disconnection', async () => {
+  const before = (await node.utxos(bob)).length;
+  const example = new Example([bob.address]);
+  await example.lines.next(([kind, , size]) => kind === 'snapshot' && size === before);
+  // A payment in a block is accepted by the next chain block.
+  const payBob = async () => {
+    await pay(miner, bob, SOMPI_PER_KASPA);
+    await mine(2);
+  };
+  await payBob();
+  await example.lines.next(([kind, , size]) => kind === 'update' && size === before + 1);
+  const connectAgain = await example.disconnect();
+  await payBob();
+  connectAgain();
+  await example.lines.next(([kind, , size]) => kind === 'update' && size === before + 2);
+  assert.equal(example.lines.items.filter(([kind]) => kind === 'snapshot').length, 1);
+  assert.equal((await node.utxos(bob)).length, before + 2);
+  example.close();
 });
 
 step('clients reconnect after a restart', async () => {

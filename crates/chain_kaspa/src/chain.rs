@@ -281,7 +281,13 @@ impl Chain {
         }
         let set = records.finish();
         let info = BlockInfo { daa_score, is_virtual: true, supply, ..sink_info.as_ref().clone() };
-        let new_block = NewBlock { parent: sink_id, info: Arc::new(info), created, spent };
+        let new_block = NewBlock {
+            parent: sink_id,
+            parent_info: Arc::clone(sink_info),
+            info: Arc::new(info),
+            created,
+            spent,
+        };
         self.write_block(new_block, set)
     }
 
@@ -291,7 +297,7 @@ impl Chain {
         new_block: NewBlock,
         set: ChangeSet,
     ) -> Result<LedgerBlock, LedgerError> {
-        let NewBlock { parent, info, created, spent } = new_block;
+        let NewBlock { parent, parent_info, info, created, spent } = new_block;
         // A chain block has a lower score than the largest one (`acceptance`). A virtual block may have that, because
         // no block is above it.
         let slot = info.daa_score.saturating_add(1);
@@ -308,7 +314,7 @@ impl Chain {
         self.ledger.complete(id, Arc::clone(&info))?;
         let script_ids = ScriptIds::new(scripts, &ids);
         let changes = BlockChanges::new(script_ids.index(created), script_ids.index(spent));
-        Ok(LedgerBlock { id, parent, info, changes, accepted_ids: Vec::new() })
+        Ok(LedgerBlock { id, parent, info, parent_info, changes, accepted_ids: Vec::new() })
     }
 
     /// Returns the events since the last publication. Readers see the state already.
@@ -353,6 +359,7 @@ impl Chain {
 /// The content of a block of the ledger, before it has an id.
 pub(crate) struct NewBlock {
     pub(crate) parent: BlockId,
+    pub(crate) parent_info: Arc<BlockInfo>,
     pub(crate) info: Arc<BlockInfo>,
     pub(crate) created: Vec<ScriptUtxo>,
     pub(crate) spent: Vec<ScriptUtxo>,

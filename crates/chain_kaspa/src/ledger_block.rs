@@ -9,6 +9,7 @@ use muhash::MuHash;
 
 use crate::block_changes::BlockChanges;
 use crate::block_info::BlockInfo;
+use crate::history::header_bytes;
 
 /// A block of the ledger: a chain block, or the virtual block above the sink.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct LedgerBlock {
     pub parent: BlockId,
     /// The hash and the scores of the block, and the supply at it.
     pub info: Arc<BlockInfo>,
+    /// The facts about the block below: the chain is there again once this block has left it.
+    pub parent_info: Arc<BlockInfo>,
     /// The UTXOs that it creates and spends.
     pub changes: BlockChanges,
     /// The ids of the transactions that it accepts, in their order. Empty for a virtual block.
@@ -36,6 +39,12 @@ impl LedgerBlock {
     pub fn bytes(&self) -> usize {
         let changes_on_heap = self.changes.bytes() - size_of_val(&self.changes);
         size_of_val(self) + changes_on_heap + self.accepted_ids.capacity() * size_of::<Hash>()
+    }
+
+    /// Returns the bytes in memory while only a log retains the block: with the header of a chain block.
+    pub fn retained_bytes(&self) -> usize {
+        let header = if self.info.is_virtual { 0 } else { header_bytes(&self.info.header) };
+        self.bytes() + header
     }
 }
 

@@ -128,6 +128,7 @@ impl ChainLoader {
         let block = LedgerBlock {
             id: self.root,
             parent: self.root,
+            parent_info: Arc::clone(&info),
             info,
             changes: BlockChanges::default(),
             accepted_ids: Vec::new(),

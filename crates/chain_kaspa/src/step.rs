@@ -126,6 +126,7 @@ impl ChainStep<'_> {
         }
         let parent = self.added.last().map_or(&self.fork_point, |added| &added.chain);
         let parent_id = parent.block.id;
+        let parent_info = Arc::clone(&parent.block.info);
         let parent_block = ParentBlock {
             hash: parent.block.info.hash,
             header: &parent.block.info.header,
@@ -147,6 +148,7 @@ impl ChainStep<'_> {
         };
         let new_block = NewBlock {
             parent: parent_id,
+            parent_info,
             info: Arc::new(info),
             created: acceptance.created,
             spent: acceptance.spent,

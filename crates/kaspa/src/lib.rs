@@ -37,10 +37,13 @@ pub use hash::Hash;
 pub use header::{BlueWork, Header, InvalidParents, ParentLevels, Parents};
 pub use hex::{HexError, encode_hex};
 pub use json::{
-    JSON_LIST_TAIL, JsonAddresses, JsonRequest, JsonServerMessage, encode_json_balance,
-    encode_json_balances_head, encode_json_failure, encode_json_pong, encode_json_sink,
-    encode_json_sink_blue_score, encode_json_subscribed, encode_json_sync_status,
-    encode_json_unsubscribed, encode_json_utxos_changed, encode_json_utxos_head,
+    AddressChangesHead, ChainPosition, ChangeKind, JSON_LIST_TAIL, JsonAddresses, JsonRequest,
+    JsonServerMessage, encode_json_address_changes, encode_json_address_changes_end,
+    encode_json_addresses_position, encode_json_addresses_subscribed,
+    encode_json_addresses_unsubscribed, encode_json_balance, encode_json_balances_head,
+    encode_json_failure, encode_json_pong, encode_json_sink, encode_json_sink_blue_score,
+    encode_json_subscribed, encode_json_sync_status, encode_json_unsubscribed,
+    encode_json_utxos_changed, encode_json_utxos_head,
 };
 pub use message::{
     AcceptedIds, AcceptedTransaction, AcceptingBlock, AddressBalance, AddressUtxo, Block,
@@ -48,7 +51,7 @@ pub use message::{
     RPC_API_VERSION, Scope, ServerError, ServerInfo, UtxoChanges,
 };
 pub use network::{Network, Ports, Prefix, UnknownNetwork};
-pub use operation::{Event, Method, Operation, Unserved};
+pub use operation::{Event, Method, Operation, OwnMethod, Unserved};
 pub use protobuf::{
     PROTOBUF_PREFIX_BYTES, ProtobufError, ProtobufReply, ProtobufRequest, TranslationError,
     UtxoList, encode_protobuf_acknowledgement, encode_protobuf_balance, encode_protobuf_failure,

@@ -193,7 +193,19 @@ operations! {
     }
 }
 
-/// An operation that a client may name. kaspad closes a connection that names another one.
+operations! {
+    /// A method that kaspad does not have. Only JSON names it: the code is for counters, and no message in Borsh has it.
+    OwnMethod {
+        /// Starts the changes of a set of addresses, chain block by chain block.
+        AddressesSubscribe = 240 "addressesSubscribe",
+        /// Stops the changes of a set of addresses.
+        AddressesUnsubscribe = 241 "addressesUnsubscribe",
+        /// Returns the position up to which the changes were sent.
+        AddressesPosition = 242 "addressesPosition",
+    }
+}
+
+/// An operation that a client may name. A connection that names another one is closed, as kaspad does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Starts the notifications of an event.
@@ -206,6 +218,8 @@ pub enum Operation {
     Notification(Event),
     /// A known name that is not a method.
     Unserved(Unserved),
+    /// A method that kaspad does not have.
+    Own(OwnMethod),
 }
 
 const SUBSCRIBE_CODE: u8 = 3;
@@ -222,6 +236,7 @@ impl Operation {
             Self::Method(method) => method.code(),
             Self::Notification(event) => event.code(),
             Self::Unserved(unserved) => unserved.code(),
+            Self::Own(method) => method.code(),
         }
     }
 
@@ -233,10 +248,11 @@ impl Operation {
             Self::Method(method) => method.name(),
             Self::Notification(event) => event.name(),
             Self::Unserved(unserved) => unserved.name(),
+            Self::Own(method) => method.name(),
         }
     }
 
-    /// Returns the operation with this code.
+    /// Returns the operation with this code. Methods that kaspad does not have are found by name only.
     pub fn from_code(code: u8) -> Option<Self> {
         match code {
             SUBSCRIBE_CODE => Some(Self::Subscribe),
@@ -256,7 +272,8 @@ impl Operation {
             _ => Method::from_name(name)
                 .map(Self::Method)
                 .or_else(|| Event::from_name(name).map(Self::Notification))
-                .or_else(|| Unserved::from_name(name).map(Self::Unserved)),
+                .or_else(|| Unserved::from_name(name).map(Self::Unserved))
+                .or_else(|| OwnMethod::from_name(name).map(Self::Own)),
         }
     }
 }
@@ -302,6 +319,15 @@ mod tests {
             assert_eq!(Operation::from_name(operation.name()), Some(operation));
         }
         assert_eq!(Operation::from_name("GetInfo"), None);
+    }
+
+    #[test]
+    fn own_methods_are_found_by_name_only() {
+        for method in OwnMethod::ALL {
+            let own = Operation::Own(*method);
+            assert_eq!(Operation::from_name(own.name()), Some(own));
+            assert_eq!(Operation::from_code(own.code()), None);
+        }
     }
 
     #[test]

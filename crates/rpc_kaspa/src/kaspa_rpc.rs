@@ -10,8 +10,10 @@ use clients::RateLimiter;
 use cpu_pool::Pool;
 use kaspa::{Network, Prefix};
 use ledger::Commitment;
+use parking_lot::Mutex;
 use websocket::{Config, ConflatableItems, ProtocolTypes};
 
+use crate::recent_blocks::RecentBlocks;
 use crate::request_metrics::RequestMetrics;
 use crate::session_state::SessionState;
 use crate::subscription::Subscription;
@@ -32,6 +34,8 @@ pub struct KaspaRpc {
     pub(crate) settings: Settings,
     /// Counters, for the node's metrics.
     pub requests: Arc<RequestMetrics>,
+    /// The chain blocks that a client may resume from.
+    pub(crate) recent_blocks: Mutex<RecentBlocks>,
     next_listener: AtomicU64,
     follower_problem: OnceLock<ProblemCheck>,
 }
@@ -98,8 +102,17 @@ impl KaspaRpc {
         let next_listener = AtomicU64::new(1);
         let requests = Arc::new(RequestMetrics::new());
         let follower_problem = OnceLock::new();
-        let protocol =
-            Self { chain, network, forward, settings, requests, next_listener, follower_problem };
+        let recent_blocks = Mutex::new(RecentBlocks::new(&config.limits));
+        let protocol = Self {
+            chain,
+            network,
+            forward,
+            settings,
+            requests,
+            recent_blocks,
+            next_listener,
+            follower_problem,
+        };
         Arc::new(KaspaServer::new(protocol, config, pool, clients))
     }
 

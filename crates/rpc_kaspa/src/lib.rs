@@ -5,7 +5,7 @@
 //! [`MessageFormat::Protobuf`]. Requests about UTXOs, balances and supply are
 //! answered from the chain; the others are forwarded to a kaspad ([`Forward`]). [`start_publisher`] takes the chain's
 //! events and the kaspad's notifications, and notifies subscribers. [`KaspaApi`] has the methods that kaspad lacks, for
-//! JSON-RPC and REST.
+//! JSON-RPC and REST. A connection in JSON also has the methods of `address_changes`.
 //! Bounds: those of `websocket::Config`, and [`Settings`]. A list of UTXOs is made in parts of 64 KiB.
 //! Invariant: a request is forwarded only if its operation is known and each count and length in it is backed by bytes:
 //! kaspad closes a connection at an unknown operation, and allocates by the counts that it reads.
@@ -13,10 +13,13 @@
 //! (`grpc_kaspa`), the upstream.
 #![forbid(unsafe_code)]
 
+mod address_changes;
 mod address_cursor;
+mod address_scan;
 mod api;
 mod balance_list;
 mod call;
+mod changed_utxos;
 mod client_subscriptions;
 mod entry_totals;
 mod forwarding;
@@ -31,6 +34,8 @@ mod proof_headers;
 mod protocol;
 mod publisher;
 mod publisher_thread;
+mod recent_blocks;
+mod registration;
 mod request;
 mod request_metrics;
 mod safe_mode;

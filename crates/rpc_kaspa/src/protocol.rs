@@ -10,13 +10,17 @@ use std::sync::Arc;
 
 use clients::ClientId;
 use http_server::{Socket, WebSocketHandler};
-use kaspa::{Encoding, Method, OPERATION_OFFSET, Operation, ServerError, find_protobuf_operation};
+use kaspa::{
+    Encoding, Method, OPERATION_OFFSET, Operation, OwnMethod, ServerError, find_protobuf_operation,
+};
+use subscriptions::SubscriptionId;
 use tokio::task::spawn_blocking;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::{
     CallRefused, IncomingMessage, MessageBound, MessageKind, Protocol, Reply, serve_session,
 };
 
+use crate::address_changes::encode_end;
 use crate::call::Call;
 use crate::forwarding::forward_request;
 use crate::kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession};
@@ -98,6 +102,11 @@ impl Protocol for KaspaRpc {
         if is_long { MessageBound::Long } else { MessageBound::Short }
     }
 
+    /// Only notifications of `addressesSubscribe` have an end of their own.
+    fn notification_suffix(subscription: SubscriptionId, sequence: u64) -> Vec<u8> {
+        encode_end(subscription, sequence)
+    }
+
     fn handle_message(
         server: &Arc<KaspaServer>,
         session: &Arc<KaspaSession>,
@@ -130,7 +139,8 @@ impl Protocol for KaspaRpc {
 /// Whether the beginning of a text has the name of an operation whose messages may be long.
 fn names_long_operation(prefix: &str) -> bool {
     let methods = Method::ALL.iter().map(|method| Operation::Method(*method));
-    let operations = methods.chain([Operation::Subscribe, Operation::Unsubscribe]);
+    let own = OwnMethod::ALL.iter().map(|method| Operation::Own(*method));
+    let operations = methods.chain([Operation::Subscribe, Operation::Unsubscribe]).chain(own);
     let mut long = operations.filter(|operation| may_be_long(*operation));
     long.any(|operation| prefix.contains(&format!("\"{}\"", operation.name())))
 }
@@ -143,7 +153,10 @@ fn read_message(
 ) -> Result<Incoming, Malformed> {
     let request = Request::parse(format, message)?;
     let is_method = match request.operation {
-        Operation::Subscribe | Operation::Unsubscribe | Operation::Method(_) => true,
+        Operation::Subscribe
+        | Operation::Unsubscribe
+        | Operation::Method(_)
+        | Operation::Own(_) => true,
         Operation::Notification(_) | Operation::Unserved(_) => false,
     };
     let checked = if is_method { request.check() } else { Err(ServerError::NotFound) };
@@ -203,8 +216,12 @@ fn run(
             return failure(&error);
         }
     }
-    let Operation::Method(method) = operation else {
-        return Reply::Task(KaspaTask::change_scope(new_call(server, session, id, request)));
+    let method = match operation {
+        Operation::Method(method) => method,
+        Operation::Own(method) => {
+            return Reply::Task(KaspaTask::run_own(new_call(server, session, id, request), method));
+        }
+        _ => return Reply::Task(KaspaTask::change_scope(new_call(server, session, id, request))),
     };
     match run_inline(server, id, method, &request) {
         Some(Ok(reply)) => return Reply::Message(to_message(format, reply)),
@@ -236,13 +253,16 @@ fn new_call(
 
 /// Charges a call to the client's limits. One that ends subscriptions is never refused.
 fn admit(session: &KaspaSession, operation: Operation) -> Result<(), CallRefused> {
-    if operation == Operation::Unsubscribe {
+    let ends_subscription =
+        [Operation::Unsubscribe, Operation::Own(OwnMethod::AddressesUnsubscribe)];
+    if ends_subscription.contains(&operation) {
         session.count_calls(1);
         return Ok(());
     }
     session.admit(1)?;
     session.admit_method(operation.name())?;
-    if operation == Operation::Subscribe {
+    let subscribes = [Operation::Subscribe, Operation::Own(OwnMethod::AddressesSubscribe)];
+    if subscribes.contains(&operation) {
         session.admit_subscription()?;
     }
     Ok(())

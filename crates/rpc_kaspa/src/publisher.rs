@@ -2,8 +2,9 @@
 //!
 //! Input: the events of each publication of the chain, in order, and notifications of the upstream. Output: all nine
 //! notifications, with the shapes and in the order of kaspad: within one publication UtxosChanged,
-//! PruningPointUtxoSetOverride, SinkBlueScoreChanged, VirtualDaaScoreChanged, VirtualChainChanged. A request
-//! after a notification reads at least that state.
+//! PruningPointUtxoSetOverride, SinkBlueScoreChanged, VirtualDaaScoreChanged, VirtualChainChanged. Those of chain blocks,
+//! which kaspad does not have, come after UtxosChanged (`address_changes`). A request after a notification reads at least
+//! that state.
 //! From the upstream: BlockAdded, NewBlockTemplate, FinalityConflict, FinalityConflictResolved. The bytes of BlockAdded
 //! are passed on, so it is subscribed to in both encodings. Those in JSON are translated to protobuf.
 //! Invariant: a notification is encoded once for each subscription. The publisher never waits for a client.
@@ -17,6 +18,7 @@ use ledger::{BlockId, Commitment};
 use subscriptions::{AfterDelivery, CloseReason, Position, Publication, SubscriptionId};
 use websocket::{Payload, SharedBytes};
 
+use crate::address_changes::publish_blocks;
 use crate::kaspa_rpc::KaspaServer;
 use crate::message_format::MessageFormat;
 use crate::messages::to_message;
@@ -37,7 +39,9 @@ pub struct Publisher {
 impl Publisher {
     /// Creates the publisher of a server. It starts at the sink that readers see now.
     pub fn new(server: Arc<KaspaServer>) -> Self {
-        let (_, start) = server.chain.utxos.version_and_block(Commitment::Confirmed);
+        let view = server.chain.utxos.view(Commitment::Confirmed);
+        let start = view.block();
+        server.recent_blocks.lock().add(start, view.meta());
         server.subscriptions.start_at(|_| start);
         Self { server, position: 0, start, virtual_block: None }
     }
@@ -96,10 +100,12 @@ impl Publisher {
     fn add_block(&mut self, block: &Arc<LedgerBlock>) {
         if block.info.is_virtual {
             self.virtual_block = Some(Arc::clone(block));
+        } else {
+            self.server.recent_blocks.lock().add(block.id, &block.info);
         }
         let subscriptions = &self.server.subscriptions;
-        let added =
-            subscriptions.add_block(block.id, block.parent, Arc::clone(block), block.bytes());
+        let body = Arc::clone(block);
+        let added = subscriptions.add_block(block.id, block.parent, body, block.retained_bytes());
         if let Err(error) = added {
             // The next move of the tips finds the gap.
             tracing::error!(%error, "the log of blocks is full");
@@ -107,7 +113,9 @@ impl Publisher {
     }
 
     fn move_tips(&mut self, tips: Tips) {
-        if !self.advance_processed(tips.processed) {
+        // After a restart the follower adds blocks again that clients of the earlier process have.
+        self.server.subscriptions.expect_resume();
+        if !self.advance_processed(tips.processed) || !self.advance_confirmed(tips.confirmed) {
             self.restart(tips);
         }
         // Blocks below the start are not in the log. The root passes it later.
@@ -129,6 +137,14 @@ impl Publisher {
         true
     }
 
+    /// Publishes the move of the sink. False if the log has a gap.
+    fn advance_confirmed(&mut self, to: BlockId) -> bool {
+        let subscriptions = &self.server.subscriptions;
+        let Ok(steps) = subscriptions.advance(Commitment::Confirmed, to) else { return false };
+        publish_blocks(&self.server, &steps);
+        true
+    }
+
     /// Continues after a gap. Its blocks cannot be published, so every client is closed.
     fn restart(&mut self, tips: Tips) {
         tracing::error!(
@@ -138,6 +154,11 @@ impl Publisher {
         self.close_all();
         let subscriptions = &self.server.subscriptions;
         self.start = tips.confirmed;
+        let view = self.server.chain.utxos.view(Commitment::Confirmed);
+        if view.block() == self.start {
+            // The event that added it may be in the gap.
+            self.server.recent_blocks.lock().add(self.start, view.meta());
+        }
         subscriptions.start_at(|_| tips.confirmed);
         let tip = self.virtual_block.clone().filter(|block| block.id == tips.processed);
         if let Some(block) = tip {

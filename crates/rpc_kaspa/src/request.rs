@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use kaspa::{
-    BorshRequest, Encoding, JsonAddresses, JsonRequest, KaspaAddress, Method, Operation,
+    BorshRequest, Encoding, JsonAddresses, JsonRequest, KaspaAddress, Method, Operation, OwnMethod,
     ProtobufRequest, Scope, ServerError, check_borsh_request,
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -52,7 +52,9 @@ impl Malformed {
 /// Whether a message of an operation may be longer than others: it has a list, or a transaction.
 pub(crate) fn may_be_long(operation: Operation) -> bool {
     match operation {
-        Operation::Subscribe | Operation::Unsubscribe => true,
+        Operation::Subscribe
+        | Operation::Unsubscribe
+        | Operation::Own(OwnMethod::AddressesSubscribe) => true,
         Operation::Method(method) => matches!(
             method,
             Method::GetUtxosByAddresses
@@ -63,18 +65,24 @@ pub(crate) fn may_be_long(operation: Operation) -> bool {
                 | Method::SubmitTransaction
                 | Method::SubmitTransactionReplacement
         ),
-        Operation::Notification(_) | Operation::Unserved(_) => false,
+        Operation::Notification(_)
+        | Operation::Unserved(_)
+        | Operation::Own(OwnMethod::AddressesUnsubscribe | OwnMethod::AddressesPosition) => false,
     }
 }
 
 /// Whether the parameters of an operation have a list of addresses that Hydrant reads.
 fn has_addresses(operation: Operation) -> bool {
     match operation {
-        Operation::Subscribe | Operation::Unsubscribe => true,
+        Operation::Subscribe
+        | Operation::Unsubscribe
+        | Operation::Own(OwnMethod::AddressesSubscribe) => true,
         Operation::Method(method) => {
             matches!(method, Method::GetUtxosByAddresses | Method::GetBalancesByAddresses)
         }
-        Operation::Notification(_) | Operation::Unserved(_) => false,
+        Operation::Notification(_)
+        | Operation::Unserved(_)
+        | Operation::Own(OwnMethod::AddressesUnsubscribe | OwnMethod::AddressesPosition) => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Counters of requests, by format and method, and of refused ones, by cause.
 
-use kaspa::{Method, Operation};
+use kaspa::{Method, Operation, OwnMethod};
 use metrics::{Collector, Counters, Exposition, MetricKind};
 
 use crate::message_format::MessageFormat;
@@ -58,8 +58,9 @@ impl Collector for RequestMetrics {
         let help = "Requests of wRPC and gRPC, by encoding and method.";
         let mut family = out.family("hydrant_kaspa_requests_total", MetricKind::Counter, help);
         let methods = Method::ALL.iter().map(|method| Operation::Method(*method));
-        let operations: Vec<Operation> =
-            methods.chain([Operation::Subscribe, Operation::Unsubscribe]).collect();
+        let scopes = [Operation::Subscribe, Operation::Unsubscribe];
+        let own = OwnMethod::ALL.iter().map(|method| Operation::Own(*method));
+        let operations: Vec<Operation> = methods.chain(scopes).chain(own).collect();
         for format in MessageFormat::ALL {
             let encoding_name = match format {
                 MessageFormat::Borsh => "borsh",

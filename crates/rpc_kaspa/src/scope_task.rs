@@ -8,8 +8,8 @@
 //! Shape: the addresses are read, registered and indexed in steps of some tens of microseconds. The reply comes last, and
 //! every publication after it is delivered.
 //! Errors: those of the limits. The subscription is unchanged then. kaspad has no errors of unsubscribe.
-//! Bounds: `subscriptions::Limits`. A list that is longer than any set may be is refused while it is read. The last part of
-//! the address table is left to the chain, whose writer ends if a block has no room.
+//! Bounds: `subscriptions::Limits`.
+//! Not here: the reading and registering of addresses (`registration`).
 
 use std::sync::Arc;
 
@@ -27,18 +27,13 @@ use subscriptions::{
 };
 use websocket::{Payload, SessionOutput};
 
-use crate::address_cursor::AddressCursor;
 use crate::call::{Call, StepOutput};
 use crate::client_subscriptions::UtxoSubscription;
 use crate::kaspa_rpc::NoItems;
 use crate::message_format::ReplyFormat;
+use crate::registration::{ONE_STEP_ADDRESSES_MAX, Registration};
 use crate::subscription::{SCRIPTS, Subscription};
 
-/// Addresses that a step reads and registers.
-const STEP_ADDRESSES: usize = 512;
-/// A set of up to this many addresses is subscribed to in one step, and shared with clients that have the same. A larger
-/// one is added to an empty set in steps.
-const ONE_STEP_ADDRESSES_MAX: usize = 2_048;
 /// Bytes of a message whose scope has no addresses, with more spaces than any client writes.
 const EVENT_BYTES_MAX: usize = 4_096;
 /// From the next publication on: greater than the number of any step.
@@ -70,12 +65,6 @@ enum Phase {
     Replaced(SubscriptionId),
     /// Cleans up a set that has ended. Then comes the reply.
     End(Box<Removal>),
-}
-
-/// The addresses so far.
-struct Registration {
-    cursor: AddressCursor,
-    set: AddressSet,
 }
 
 /// The subscription whose set is changed.
@@ -172,18 +161,16 @@ fn fail(call: &Call, error: &SubscribeError) -> StepOutput<ScopeTask> {
 }
 
 fn start(call: Call) -> StepOutput<ScopeTask> {
-    let cursor = match AddressCursor::find(&call.request) {
-        Ok(cursor) => cursor,
+    let mut registration = match Registration::start(&call) {
+        Ok(registration) => Box::new(registration),
         // Its addresses would be read at once.
         Err(error) if call.request.len() > EVENT_BYTES_MAX => return call.reject(&error),
         Err(_) => return start_event(call),
     };
-    let set = AddressSet::empty(call.server.chain.utxos.addresses());
-    let mut registration = Box::new(Registration { cursor, set });
-    match registration.cursor.read(&call.request, STEP_ADDRESSES) {
+    match registration.read(&call) {
         Err(error) => call.reject(&error),
         Ok(addresses) if addresses.is_empty() => change_all(call),
-        Ok(addresses) => match registration.add(&call, &addresses) {
+        Ok(addresses) => match register_addresses(&call, &mut registration, &addresses) {
             Ok(()) => more(call, Phase::Register(registration)),
             Err(error) => fail(&call, &error),
         },
@@ -263,46 +250,32 @@ fn end(call: Call, id: SubscriptionId) -> StepOutput<ScopeTask> {
     }
 }
 
-impl Registration {
-    /// Registers addresses. To be removed, only those that have an id can be in a set.
-    fn add(&mut self, call: &Call, addresses: &[KaspaAddress]) -> Result<(), SubscribeError> {
-        let scripts = addresses.iter().map(|address| address.payload.ledger_address());
-        if is_subscribe(call) {
-            self.check_limits(call)?;
-            return Ok(self.set.add(scripts)?);
-        }
-        let UtxoSubscription::Set(_) = call.session.state.subscriptions.lock().utxos else {
-            return Ok(());
-        };
-        let table = call.server.chain.utxos.addresses();
-        let known: Vec<Address> = scripts.filter(|script| table.lookup(script).is_some()).collect();
-        Ok(self.set.add(known)?)
+/// Registers addresses. To be removed, only those that have an id can be in a set.
+fn register_addresses(
+    call: &Call,
+    registration: &mut Registration,
+    addresses: &[KaspaAddress],
+) -> Result<(), SubscribeError> {
+    if is_subscribe(call) {
+        return registration.add(call, addresses);
     }
-
-    /// Checks that more addresses may be registered. The limits of all sets together are checked later.
-    fn check_limits(&self, call: &Call) -> Result<(), SubscribeError> {
-        let limits = &call.server.config().limits;
-        let addresses = self.set.len();
-        if addresses > limits.addresses_max {
-            let limit = limits.addresses_max;
-            return Err(SubscribeError::AddressesFull { added: addresses, limit });
-        }
-        if addresses > limits.addresses_per_listener_max {
-            let limit = limits.addresses_per_listener_max;
-            return Err(SubscribeError::ListenerAddressesFull { addresses, limit });
-        }
-        Ok(())
-    }
+    let UtxoSubscription::Set(_) = call.session.state.subscriptions.lock().utxos else {
+        return Ok(());
+    };
+    let table = call.server.chain.utxos.addresses();
+    let scripts = addresses.iter().map(|address| address.payload.ledger_address());
+    let known: Vec<Address> = scripts.filter(|script| table.lookup(script).is_some()).collect();
+    Ok(registration.set.add(known)?)
 }
 
 fn register(call: Call, mut registration: Box<Registration>) -> StepOutput<ScopeTask> {
-    match registration.cursor.read(&call.request, STEP_ADDRESSES) {
+    match registration.read(&call) {
         Err(error) => call.reject(&error),
         Ok(addresses) if addresses.is_empty() => {
             let set = registration.set;
             if is_subscribe(&call) { add_set(call, set) } else { remove_set(call, set) }
         }
-        Ok(addresses) => match registration.add(&call, &addresses) {
+        Ok(addresses) => match register_addresses(&call, &mut registration, &addresses) {
             Ok(()) => more(call, Phase::Register(registration)),
             Err(error) => fail(&call, &error),
         },

@@ -25,6 +25,8 @@ pub enum Subscription {
     AllUtxos(MessageFormat),
     /// Changes of the UTXOs of a set of addresses.
     Utxos(MessageFormat),
+    /// Changes of a set of addresses, chain block by chain block. In JSON only.
+    Addresses,
 }
 
 impl Subscription {
@@ -35,6 +37,7 @@ impl Subscription {
             | Self::ChainChanges { format, .. }
             | Self::AllUtxos(format)
             | Self::Utxos(format) => format,
+            Self::Addresses => MessageFormat::Json,
         }
     }
 
@@ -46,6 +49,7 @@ impl Subscription {
             Self::ChainChanges { has_accepted_ids: true, .. } => 17,
             Self::AllUtxos(_) => 18,
             Self::Utxos(_) => 19,
+            Self::Addresses => 20,
         };
         let format = match self.format() {
             MessageFormat::Borsh => 0,
@@ -75,6 +79,7 @@ mod tests {
             }
             topics.extend([Subscription::AllUtxos(format), Subscription::Utxos(format)]);
         }
+        topics.push(Subscription::Addresses);
         let count = topics.len();
         let mut topics: Vec<u16> = topics.into_iter().map(|it| it.topic().0).collect();
         topics.sort_unstable();

@@ -1,8 +1,10 @@
 //! The work of a message on the CPU pool.
 
 use cpu_pool::Class;
+use kaspa::OwnMethod;
 use websocket::{SessionOutput, SessionTask};
 
+use crate::address_changes::{PositionTask, SubscribeTask, UnsubscribeTask};
 use crate::balance_list::BalanceListTask;
 use crate::call::{Call, StepOutput};
 use crate::kaspa_rpc::NoItems;
@@ -16,6 +18,9 @@ enum TaskKind {
     Utxos(Box<UtxoListTask>),
     Balances(Box<BalanceListTask>),
     Scope(Box<ScopeTask>),
+    Subscribe(Box<SubscribeTask>),
+    Unsubscribe(Box<UnsubscribeTask>),
+    Position(Box<PositionTask>),
 }
 
 impl KaspaTask {
@@ -31,6 +36,19 @@ impl KaspaTask {
     pub(crate) fn change_scope(call: Call) -> Self {
         Self(TaskKind::Scope(Box::new(ScopeTask::new(call))))
     }
+
+    /// Runs a method that kaspad does not have.
+    pub(crate) fn run_own(call: Call, method: OwnMethod) -> Self {
+        Self(match method {
+            OwnMethod::AddressesSubscribe => {
+                TaskKind::Subscribe(Box::new(SubscribeTask::new(call)))
+            }
+            OwnMethod::AddressesUnsubscribe => {
+                TaskKind::Unsubscribe(Box::new(UnsubscribeTask::new(call)))
+            }
+            OwnMethod::AddressesPosition => TaskKind::Position(Box::new(PositionTask::new(call))),
+        })
+    }
 }
 
 impl SessionTask for KaspaTask {
@@ -45,6 +63,9 @@ impl SessionTask for KaspaTask {
             TaskKind::Utxos(task) => wrap(task.step(), TaskKind::Utxos),
             TaskKind::Balances(task) => wrap(task.step(), TaskKind::Balances),
             TaskKind::Scope(task) => wrap(task.step(), TaskKind::Scope),
+            TaskKind::Subscribe(task) => wrap(task.step(), TaskKind::Subscribe),
+            TaskKind::Unsubscribe(task) => wrap(task.step(), TaskKind::Unsubscribe),
+            TaskKind::Position(task) => wrap(task.step(), TaskKind::Position),
         }
     }
 }

@@ -11,16 +11,16 @@ use std::collections::hash_set;
 use std::time::Duration;
 use std::vec;
 
-use chain_kaspa::{UtxoScan, View, script_totals};
+use chain_kaspa::{View, script_totals};
 use foldhash::HashSet;
 use kaspa::{
-    AddressPayload, AddressUtxo, BorshUtxosReply, KaspaAddress, Method, ReplyTooLong,
-    ScriptPublicKey, StoredUtxo, UtxoList, encode_json_utxos_head,
+    AddressPayload, BorshUtxosReply, Method, ReplyTooLong, UtxoList, encode_json_utxos_head,
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::SessionOutput;
 
 use crate::address_cursor::AddressCursor;
+use crate::address_scan::AddressScan;
 use crate::call::{Call, StepOutput};
 use crate::entry_totals::EntryTotals;
 use crate::kaspa_rpc::NoItems;
@@ -70,13 +70,6 @@ struct Writing {
     /// The addresses whose UTXOs were not written.
     payloads: hash_set::IntoIter<AddressPayload>,
     current: Option<AddressScan>,
-}
-
-/// The UTXOs of one address while they are read.
-struct AddressScan {
-    address: KaspaAddress,
-    script: ScriptPublicKey,
-    scan: UtxoScan,
 }
 
 impl UtxoListTask {
@@ -161,36 +154,15 @@ impl Measuring {
     /// Measures the next UTXOs. Returns false if there are no more.
     fn step(&mut self, call: &Call, view: &View) -> bool {
         let payloads = &mut self.payloads;
-        let next = || payloads.next().map(|payload| AddressScan::new(call, payload));
+        let prefix = call.server.prefix();
+        let next = || payloads.next().map(|payload| AddressScan::new(payload, prefix));
         let Some(mut current) = self.current.take().or_else(next) else { return false };
         let entries = &mut self.entries;
-        let has_more = current.step(view, |utxo| {
+        let has_more = current.step(view, STEP_UTXOS, |utxo| {
             entries.add(|out| utxo.encode_protobuf_into(UtxoList::Entries, out));
         });
         self.current = has_more.then_some(current);
         true
-    }
-}
-
-impl AddressScan {
-    fn new(call: &Call, payload: AddressPayload) -> Self {
-        Self {
-            address: KaspaAddress { prefix: call.server.prefix(), payload },
-            script: ScriptPublicKey::from_payload(&payload),
-            scan: UtxoScan::new(payload.ledger_address()),
-        }
-    }
-
-    /// Reads the next UTXOs. Returns whether there are more.
-    fn step(&mut self, view: &View, mut visit: impl FnMut(&AddressUtxo)) -> bool {
-        let Self { address, script, scan } = self;
-        scan.step(view, STEP_UTXOS, |utxo: &StoredUtxo| {
-            visit(&AddressUtxo {
-                address: Some(*address),
-                outpoint: utxo.outpoint,
-                entry: utxo.to_entry(script.clone()),
-            });
-        })
     }
 }
 
@@ -225,11 +197,12 @@ impl Writing {
     /// Writes the next UTXOs. Returns false if there are no more.
     fn step(&mut self, call: &Call, view: &View) -> bool {
         let payloads = &mut self.payloads;
-        let next = || payloads.next().map(|payload| AddressScan::new(call, payload));
+        let prefix = call.server.prefix();
+        let next = || payloads.next().map(|payload| AddressScan::new(payload, prefix));
         let Some(mut current) = self.current.take().or_else(next) else { return false };
         let format = call.format();
         let writer = &mut self.writer;
-        let has_more = current.step(view, |utxo| {
+        let has_more = current.step(view, STEP_UTXOS, |utxo| {
             writer.push(|out| match format {
                 MessageFormat::Borsh => utxo.encode_borsh_into(out),
                 MessageFormat::Json => utxo.encode_json_into(out),

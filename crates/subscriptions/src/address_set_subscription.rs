@@ -27,6 +27,9 @@ use crate::registry::{PendingIds, PendingStart, Registry, Subscriber};
 use crate::set_change::{Activation, AddedIds, SetChange};
 use crate::set_update::SetUpdate;
 
+/// The most steps that [`Listener::catch_up`] returns at once: they are copied under the lock.
+pub const CATCH_UP_STEPS_MAX: usize = 256;
+
 /// A subscription to a set of addresses.
 pub struct SetSubscription<S> {
     /// The parameters for encoding its messages. Subscriptions with equal ones and equal sets are shared.
@@ -64,7 +67,7 @@ pub enum ResumeFrom {
 pub enum CatchUp<B> {
     /// Nothing: the next steps are delivered to the queue.
     Live,
-    /// These steps. Encode them, then call again from the last.
+    /// These steps, at most [`CATCH_UP_STEPS_MAX`]. Encode them, then call again from the last.
     Steps(Vec<BlockStep<B>>),
     /// The steps are no longer retained.
     Expired,
@@ -146,7 +149,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         SetUpdate::new(Arc::clone(self), handle, change)
     }
 
-    /// Resumes after a block or step: returns the steps since then, or goes live. If the block has not been published
+    /// Resumes after a block or step: returns the next steps since then, or goes live. If the block has not been published
     /// yet, the activation waits for it, and nothing before it is delivered. An addition to a subscription that waits
     /// must not start before it.
     ///
@@ -187,15 +190,16 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
                 ResumePoint::Expired => return CatchUp::Expired,
             },
         };
-        match registry.block_log.steps_since(commitment, from) {
-            None => CatchUp::Expired,
-            Some(steps) if steps.is_empty() => {
-                let now = Position(registry.block_log.number());
-                registry.start_after(id, activation.subscription, activation.token, now);
-                CatchUp::Live
-            }
-            Some(steps) => CatchUp::Steps(steps),
+        let Some(steps) = registry.block_log.steps_since(commitment, from) else {
+            return CatchUp::Expired;
+        };
+        let steps: Vec<BlockStep<B>> = steps.take(CATCH_UP_STEPS_MAX).cloned().collect();
+        if !steps.is_empty() {
+            return CatchUp::Steps(steps);
         }
+        let now = Position(registry.block_log.number());
+        registry.start_after(id, activation.subscription, activation.token, now);
+        CatchUp::Live
     }
 
     /// The step that published a block: this listener's notifications of it and of the steps before are in

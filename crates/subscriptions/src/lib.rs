@@ -47,7 +47,9 @@ mod set_update;
 mod stats;
 
 pub use address_set::AddressSet;
-pub use address_set_subscription::{CatchUp, ResumeFrom, SetSubscription, SlowConsumerPolicy};
+pub use address_set_subscription::{
+    CATCH_UP_STEPS_MAX, CatchUp, ResumeFrom, SetSubscription, SlowConsumerPolicy,
+};
 pub use block_log::{BlockInUse, BlockStep, Direction, MissingParent};
 pub use error::{ListenError, SubscribeError};
 pub use filter::{ExactKey, Filter, Interest, Position, Topic};

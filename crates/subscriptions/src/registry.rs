@@ -290,6 +290,11 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         self.shared.registry.lock().block_log.drop_fork(block)
     }
 
+    /// Retains the steps of the next advances although no listener has a set: a client of an earlier process may resume.
+    pub fn expect_resume(&self) {
+        self.shared.registry.lock().block_log.mark_in_use();
+    }
+
     /// Advances a commitment to a block. The caller publishes the steps, in order, and then drops them, which marks
     /// them as delivered.
     pub fn advance(

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-pub(crate) use snapshot::HistoryBlock;
+pub(crate) use snapshot::{HistoryBlock, header_bytes};
 pub use snapshot::{
     HistoryPage, HistorySnapshot, HistoryTransaction, NewestBlock, TransactionPosition,
 };

@@ -122,7 +122,8 @@ fn has_script(accepted: &AcceptedTransaction, script: &Address) -> bool {
     created.chain(spent).any(|found| found.ledger_address() == *script)
 }
 
-fn header_bytes(header: &Header) -> usize {
+/// Returns the bytes of a header in memory.
+pub(crate) fn header_bytes(header: &Header) -> usize {
     let runs = header.parents.runs();
     let run_bytes = runs.iter().map(|run| size_of_val(run) + size_of_val(run.parents.as_slice()));
     size_of_val(header) + run_bytes.sum::<usize>()

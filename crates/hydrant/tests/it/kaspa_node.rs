@@ -23,10 +23,10 @@ use crate::raw_http::{body, connect, exchange, get};
 use crate::world::{WAIT_TIMEOUT, wait_until};
 
 /// A running `hydrant follow-kaspa`. It ends with the value.
-struct KaspaProcess {
+pub(crate) struct KaspaProcess {
     process: KillOnDrop,
     borsh: SocketAddr,
-    json: SocketAddr,
+    pub(crate) json: SocketAddr,
     rpc: SocketAddr,
     log: PathBuf,
     dir: TempDir,
@@ -45,7 +45,7 @@ fn read_address(dir: &Path, name: &str) -> Option<SocketAddr> {
 
 impl KaspaProcess {
     /// Follows a node on free ports, with further flags.
-    fn start(source: &KaspaNode, flags: &[&str]) -> Result<Self> {
+    pub(crate) fn start(source: &KaspaNode, flags: &[&str]) -> Result<Self> {
         let dir = TempDir::new()?;
         let endpoints = dir.path().join(ENDPOINTS_FILE);
         let log = dir.path().join("log");
@@ -75,7 +75,7 @@ impl KaspaProcess {
     }
 
     /// Waits until every port reports that the sink of the node is proven.
-    fn wait_for_sink(&self, node: &KaspaNode) -> Result<()> {
+    pub(crate) fn wait_for_sink(&self, node: &KaspaNode) -> Result<()> {
         let proven = format!("hydrant-proven-block: {}\r\n", node.sink());
         for port in [self.borsh, self.json, self.rpc] {
             wait_until("the sink", WAIT_TIMEOUT, || {

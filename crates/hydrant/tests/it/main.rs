@@ -41,6 +41,7 @@ mod grpc_tls;
 mod hostile_upstream;
 mod kaspa_clients;
 mod kaspa_node;
+mod kaspa_positions;
 mod launch_lines;
 mod memory;
 mod memory_of_ports;

@@ -157,7 +157,7 @@ pub fn check_borsh_request(request: &BorshRequest<'_>) -> Result<(), BorshError>
     let fields = match request.operation {
         Operation::Method(method) => request_shape(method),
         Operation::Subscribe | Operation::Unsubscribe => &[Version16, Scope],
-        Operation::Notification(_) | Operation::Unserved(_) => return Ok(()),
+        Operation::Notification(_) | Operation::Unserved(_) | Operation::Own(_) => return Ok(()),
     };
     walk_fields(&mut Reader::new(request.structure()?), fields)
 }

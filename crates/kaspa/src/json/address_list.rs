@@ -8,7 +8,8 @@ use super::frame::JsonRequest;
 use crate::address::KaspaAddress;
 use crate::operation::Operation;
 
-/// A position in the addresses of a request: of getUtxosByAddresses, getBalancesByAddresses, or a subscription's scope.
+/// A position in the addresses of a request: of getUtxosByAddresses, getBalancesByAddresses, addressesSubscribe, or a
+/// subscription's scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonAddresses {
     /// Offset in the message: of the next address, or of the comma and spaces before it.
@@ -32,7 +33,7 @@ impl JsonAddresses {
     pub fn find(message: &str, request: &JsonRequest<'_>) -> Result<Self, serde_json::Error> {
         let params = request.params.get();
         let AddressesParams { addresses } = match request.operation {
-            Operation::Method(_) => serde_json::from_str(params)?,
+            Operation::Method(_) | Operation::Own(_) => serde_json::from_str(params)?,
             _ => {
                 let ScopeParams::UtxosChanged(params) = serde_json::from_str(params)?;
                 params

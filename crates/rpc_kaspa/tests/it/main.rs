@@ -1,5 +1,9 @@
-//! wRPC and the messages of gRPC over a chain in memory: methods, lists, subscriptions, forwarding, and clients that misbehave.
+//! wRPC and the messages of gRPC over a chain in memory: methods, lists, subscriptions, positions, forwarding, and
+//! clients that misbehave.
 
+mod address_changes;
+mod address_client;
+mod address_resume;
 mod bad_input;
 mod fake_forward;
 mod forwarding;

@@ -85,7 +85,9 @@ impl NodeState {
     pub(crate) fn run(&mut self, listener_id: u64, request: Request) {
         let Request { id, operation, call } = request;
         let result = match (operation, call) {
-            (Operation::Notification(_) | Operation::Unserved(_), _) => Err(ServerError::NotFound),
+            (Operation::Notification(_) | Operation::Unserved(_) | Operation::Own(_), _) => {
+                Err(ServerError::NotFound)
+            }
             (_, Some(call)) => Ok(self.run_call(listener_id, call)),
             (_, None) => Err(ServerError::InvalidParams),
         };

@@ -205,12 +205,13 @@ fn compose_servers(
     Ok(KaspaServers { rpc, wrpc, context: Arc::new(context), api_keys })
 }
 
-/// The limits of wRPC: those of every WebSocket. Its notifications have no ids, so none has to wait, and no client resumes.
+/// The limits of wRPC: those of every WebSocket. Its first notifications need not wait until the client knows an id: those
+/// of kaspad have none, and those of `addressesSubscribe` follow its reply. A client can resume across the deepest
+/// reorganization, whose blocks are in memory in any case.
 fn wrpc_config(config: &NodeConfig, chain: &KaspaConfig) -> websocket::Config {
     let mut wrpc = config.pubsub.transport();
     wrpc.hold_ms = 0;
-    wrpc.limits.retained_steps = 0;
-    wrpc.limits.retained_bytes = 0;
+    wrpc.limits.retained_steps = wrpc.limits.retained_steps.max(2 * chain.reorg_depth);
     let unrooted_max = 2 * chain.reorg_depth + CATCH_UP_BLOCKS_MAX;
     wrpc.limits.unrooted_max = wrpc.limits.unrooted_max.max(unrooted_max);
     wrpc

@@ -34,7 +34,7 @@ fn read_call(operation: Operation, bytes: &mut Bytes<'_>) -> Option<Call> {
             let is_start = operation == Operation::Subscribe;
             return Some(if is_start { Call::Subscribe(scope) } else { Call::Unsubscribe(scope) });
         }
-        Operation::Notification(_) | Operation::Unserved(_) => return None,
+        Operation::Notification(_) | Operation::Unserved(_) | Operation::Own(_) => return None,
     };
     let version = bytes.u16()?;
     Some(match method {

@@ -30,7 +30,7 @@ fn read_call(operation: Operation, params: &Value) -> Option<Call> {
         Operation::Method(method) => method,
         Operation::Subscribe => return read_scope(params).map(Call::Subscribe),
         Operation::Unsubscribe => return read_scope(params).map(Call::Unsubscribe),
-        Operation::Notification(_) | Operation::Unserved(_) => return None,
+        Operation::Notification(_) | Operation::Unserved(_) | Operation::Own(_) => return None,
     };
     Some(match method {
         method if is_plain(method) => Call::Plain(method),
