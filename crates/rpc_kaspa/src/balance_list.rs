@@ -1,8 +1,8 @@
 //! getBalancesByAddresses: the balance of each requested address, in parts.
 //!
 //! Shape: the first steps read the addresses, so that the length of the reply is known and all of them are valid. In
-//! protobuf the length depends on the balances, which are looked up twice. The
-//! later ones read them again and encode their balances. All of them read one view.
+//! protobuf the length depends on the balances, which are looked up twice. The later steps read the addresses again and
+//! encode their balances. All of them read one view.
 //! Rules of kaspad: each address has an entry, also one that is requested twice, with the prefix of the request.
 //! Memory: one part.
 

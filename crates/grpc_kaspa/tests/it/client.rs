@@ -87,7 +87,7 @@ impl Client {
         }
         grpc.ready().await.expect("a connection");
         let (requests, receiver) = mpsc::channel::<Vec<u8>>(16);
-        let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
+        let stream = futures_util::stream::unfold(receiver, |mut receiver| async move {
             Some((receiver.recv().await?, receiver))
         });
         let path = PathAndQuery::from_static(path);

@@ -1,8 +1,8 @@
 //! A node of Kaspa: the one composition of its servers over a chain that is followed.
 //!
 //! Shape: [`OpenedKaspa`] has the bound ports and the loaded chain. It composes wRPC on two ports, JSON-RPC with the
-//! methods that kaspad lacks on a third one and kaspad's gRPC on a fourth one, and starts the follower. [`start_pages`] serves the ports before that,
-//! while the UTXO set is imported.
+//! methods that kaspad lacks on a third one and kaspad's gRPC on a fourth one, and starts the follower. [`start_pages`]
+//! serves the ports before that, while the UTXO set is imported.
 //! Not here: settings and flags (`follow_kaspa`), wRPC (`rpc_kaspa`), the follower (`::follow_kaspa`).
 
 mod front_end;
