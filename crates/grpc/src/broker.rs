@@ -16,13 +16,12 @@ use api_keys::KeyNumber;
 use bytes::Bytes;
 use clients::ClientId;
 use foldhash::{HashMap, HashMapExt};
+use grpc_server::{QueueBudget, ServerState, StatusTimer, StreamId};
 use ledger::{BlockId, Commitment, Slot};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tonic::Status;
 
-use crate::budget::QueueBudget;
 use crate::clock::monotonic;
 use crate::config::Config;
 use crate::counters::{Event, GrpcCounters};
@@ -35,9 +34,7 @@ use crate::line_limit::LineLimit;
 use crate::log::{BankContent, Cursor, Log, LogPart};
 use crate::publish_cost::{PublishCost, costliest_client};
 use crate::queue::{Full, Queue};
-use crate::request_budget::RequestBudget;
-use crate::shares::Shares;
-use crate::status_timer::StatusTimer;
+use crate::shares::FilterShares;
 use crate::update::Update;
 
 /// Bytes of updates that a replay takes out of the log at once, and one update more.
@@ -48,12 +45,11 @@ pub(crate) struct Broker {
     pub(crate) config: Config,
     pub(crate) counters: GrpcCounters,
     pub(crate) budget: Arc<QueueBudget>,
-    pub(crate) shares: Shares,
-    pub(crate) request_budget: RequestBudget,
+    pub(crate) shares: FilterShares,
+    /// The state of the connections.
+    pub(crate) server: Arc<ServerState>,
     /// Runs long work for clients. `None` in tests: it is done at once.
     pub(crate) worker: Option<Handle>,
-    /// Notified after API keys were removed.
-    pub(crate) removals: watch::Sender<()>,
     /// By commitment. It is locked before `state`, if both are.
     indices: Mutex<[Index; 3]>,
     state: Mutex<State>,
@@ -111,7 +107,12 @@ pub(crate) struct BrokerMemory {
 
 impl Broker {
     /// `root` is the root of the ledger, after which it publishes everything, if it has one.
-    pub(crate) fn new(config: Config, root: Option<Slot>, worker: Option<Handle>) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        server: Arc<ServerState>,
+        root: Option<Slot>,
+        worker: Option<Handle>,
+    ) -> Self {
         let state = State {
             log: Log::new(config.replay_slots_max, config.replay_bytes_max, root),
             listeners: HashMap::new(),
@@ -124,12 +125,11 @@ impl Broker {
         Self {
             budget: Arc::new(QueueBudget::new(config.queues_bytes_max)),
             counters: GrpcCounters::new(),
-            shares: Shares::new(&config),
-            request_budget: RequestBudget::new(),
+            shares: FilterShares::new(&config),
+            server,
             worker,
             indices: Mutex::new([Index::new(), Index::new(), Index::new()]),
             state: Mutex::new(state),
-            removals: watch::Sender::new(()),
             config,
         }
     }
@@ -230,7 +230,7 @@ impl Broker {
                 listener.close(*id, Status::unauthenticated("the API key was removed"));
             }
         }
-        self.removals.send_replace(());
+        self.server.removals.send_replace(());
     }
 
     /// A new client without filters.
@@ -477,7 +477,7 @@ impl Listener {
     fn close(&self, id: ListenerId, status: Status) -> bool {
         let is_open = self.queue.close(status);
         if is_open {
-            self.timer.start(id, self.queue.sending());
+            self.timer.start(StreamId(id.0), self.queue.sending());
         }
         is_open
     }
@@ -554,7 +554,9 @@ mod tests {
 
     #[test]
     fn a_step_of_an_index_holds_up_no_connection() {
-        let broker = Arc::new(Broker::new(Config::default(), None, None));
+        let config = Config::default();
+        let server = Arc::new(ServerState::new(config.transport()));
+        let broker = Arc::new(Broker::new(config, server, None, None));
         broker.with_index(Commitment::Processed, |_| {
             let (done, is_done) = mpsc::sync_channel(1);
             let connecting = Arc::clone(&broker);

@@ -5,16 +5,6 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::unread_streams::UNREAD_STREAMS_MAX;
-
-/// Bytes of requests that a client may send on a stream before they are read. A smaller value delays long requests: a
-/// client sends one window in a round trip.
-pub(crate) const STREAM_WINDOW_BYTES: u32 = 64 << 10;
-/// h2 charges an unread DATA frame that is shorter than this as if it had this many bytes.
-const SHORT_FRAME_BYTES: u32 = 256;
-/// Maximum window of a connection, whatever its number of streams, without the space for unread streams.
-const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
-
 /// Settings of the gRPC server.
 ///
 /// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.
@@ -130,50 +120,26 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Subscriptions that are open on one connection at once.
-    pub(crate) fn connection_subscriptions_max(&self) -> usize {
-        let streams_max = self.connection_streams_max;
-        streams_max.saturating_sub(streams_max.div_ceil(10)).max(1)
-    }
-
-    /// Bytes of requests that a client may send on a connection before they are read. h2 buffers up to this many.
-    ///
-    /// h2 ends a connection on which the unread short frames count for more than half of its window. So each stream may
-    /// have one of them, the message of a call, and all streams together 128 more. With more than about 1,900 streams
-    /// the window has its maximum, and not every stream may have one.
-    pub(crate) fn connection_window_bytes(&self) -> u32 {
-        let streams_max = u32::try_from(self.connection_streams_max).unwrap_or(u32::MAX);
-        let short_frames = streams_max.saturating_mul(2 * SHORT_FRAME_BYTES);
-        short_frames.saturating_add(STREAM_WINDOW_BYTES).min(CONNECTION_WINDOW_BYTES_MAX)
-    }
-
-    /// Bytes of requests that the clients of a connection with API keys may send before they are read. Up to
-    /// [`UNREAD_STREAMS_MAX`] streams that are not read leave [`Self::connection_window_bytes`] to the others.
-    pub(crate) fn shared_connection_window_bytes(&self) -> u32 {
-        self.connection_window_bytes() + UNREAD_STREAMS_MAX as u32 * STREAM_WINDOW_BYTES
+    /// Returns the settings of connections, streams and requests.
+    pub fn transport(&self) -> grpc_server::Config {
+        grpc_server::Config {
+            threads: self.threads,
+            connections_max: self.connections_max,
+            connections_per_address_max: self.connections_per_address_max,
+            connection_streams_max: self.connection_streams_max,
+            subscriptions_max: self.subscriptions_max,
+            request_bytes_max: self.request_bytes_max,
+            incoming_bytes_max: self.incoming_bytes_max,
+            handshake_timeout_ms: self.handshake_timeout_ms,
+            idle_timeout_ms: self.idle_timeout_ms,
+            message_timeout_ms: self.message_timeout_ms,
+            keep_alive_ms: self.keep_alive_ms,
+            close_timeout_ms: self.close_timeout_ms,
+            x_token_file: self.x_token_file.clone(),
+        }
     }
 
     pub(crate) fn ping_interval(&self) -> Duration {
         Duration::from_millis(self.ping_ms)
-    }
-
-    pub(crate) fn handshake_timeout(&self) -> Duration {
-        Duration::from_millis(self.handshake_timeout_ms)
-    }
-
-    pub(crate) fn idle_timeout(&self) -> Duration {
-        Duration::from_millis(self.idle_timeout_ms)
-    }
-
-    pub(crate) fn message_timeout(&self) -> Duration {
-        Duration::from_millis(self.message_timeout_ms)
-    }
-
-    pub(crate) fn keep_alive(&self) -> Duration {
-        Duration::from_millis(self.keep_alive_ms)
-    }
-
-    pub(crate) fn close_timeout(&self) -> Duration {
-        Duration::from_millis(self.close_timeout_ms)
     }
 }

@@ -1,24 +1,10 @@
-//! The counters of the server.
+//! The counters of messages and clients. `grpc_server` counts connections, calls and requests.
 
 use ::metrics::Counters;
 
 /// A counted event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    Accepted,
-    Ended,
-    /// A connection was closed because its client did not read what an ended subscription had for it.
-    Aborted,
-    /// A connection was closed because its client did not start HTTP/2, or TLS before that.
-    Late,
-    /// A TLS handshake failed: the client does not speak TLS, or does not trust the certificate.
-    TlsFailed,
-    /// A call without a valid token.
-    Unauthenticated,
-    /// A subscription or a request was refused at a bound.
-    SubscriptionRefused,
-    /// A request was invalid.
-    RequestRefused,
     /// A client was closed because it was too slow.
     Lagged,
     /// A message was queued for a client.
@@ -31,23 +17,15 @@ pub(crate) enum Event {
     Replayed,
     /// Events of the ledger were lost.
     EventsLost,
-    /// A connection was closed because its address has too many.
-    ConnectionRefused,
-    /// A connection was closed because it had no accepted call for too long.
-    Idle,
-    /// A call ended because its request message was not complete in time.
-    MessageLate,
     /// The subscriptions of a client were closed because the publisher was behind, mostly by its filters.
     Shed,
     /// Writes of accounts were lost.
     WritesLost,
     /// Transactions were lost before the end of their bank.
     TransactionsLost,
-    /// A request waited because its client sent more than its rate.
-    RequestDelayed,
 }
 
-const EVENTS: usize = 21;
+const EVENTS: usize = 9;
 
 pub(crate) struct GrpcCounters(Counters);
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chain_solana::{AccountUpdate, BankHashComponents, Block};
 use clients::ClientId;
+use grpc_server::{ServerState, StatusTimer};
 use ledger::{BlockId, Commitment, Slot};
 use prost::Message as _;
 use solana::Account;
@@ -29,7 +30,6 @@ use crate::filter::FilterSet;
 use crate::filter_index::IndexedFilters;
 use crate::publisher;
 use crate::queue::Queue;
-use crate::status_timer::StatusTimer;
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
 
 const RUNS: u64 = 25;
@@ -53,7 +53,7 @@ fn filters_that_change_at_any_time_skip_and_repeat_nothing() {
 
 #[test]
 fn filters_that_need_more_than_restored_banks_have_are_refused() {
-    let broker = Arc::new(Broker::new(Config::default(), Some(FIRST_SLOT - 1), None));
+    let broker = new_broker(Config::default());
     let blocks =
         (FIRST_SLOT - 5..FIRST_SLOT).map(|slot| new_block(BlockId { slot, version: slot }));
     let events = publisher::start(&broker, blocks.collect()).expect("it starts");
@@ -77,6 +77,12 @@ fn filters_that_need_more_than_restored_banks_have_are_refused() {
     assert_eq!(status.code(), tonic::Code::OutOfRange);
     assert!(status.message().contains("the first available slot is 101"), "{status}");
     events.close();
+}
+
+/// A broker without connections.
+fn new_broker(config: Config) -> Arc<Broker> {
+    let server = Arc::new(ServerState::new(config.transport()));
+    Arc::new(Broker::new(config, server, Some(FIRST_SLOT - 1), None))
 }
 
 /// The identity of a message: the number of its update, which it carries as its time, and its filters. A pong has its
@@ -127,7 +133,7 @@ fn a_publisher_that_is_behind_closes_the_costliest_client_alone() {
 }
 
 fn check_costliest_client(from_slot: Option<Slot>) {
-    let broker = Arc::new(Broker::new(Config::default(), Some(FIRST_SLOT - 1), None));
+    let broker = new_broker(Config::default());
     let connect = |client: u128, request: &SubscribeRequest, from_slot| {
         let timer = Arc::new(StatusTimer::default());
         let (id, queue) = broker.connect(timer, ClientId(client)).expect("space");
@@ -200,7 +206,7 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let config = Config { replay_slots_max: 1_000, ..Config::default() };
-        let broker = Arc::new(Broker::new(config, Some(FIRST_SLOT - 1), None));
+        let broker = new_broker(config);
         let timer = Arc::new(StatusTimer::default());
         let (id, queue) = broker.connect(timer, ClientId(1)).expect("space");
         Self {

@@ -7,16 +7,15 @@
 use std::sync::Arc;
 
 use clients::ClientId;
+use grpc_server::{Event, grow_share};
 use ledger::Slot;
 use tonic::Status;
 
 use crate::broker::Broker;
-use crate::counters::Event;
 use crate::filter::FilterSet;
 use crate::ids::ListenerId;
 use crate::indexed_set::IndexedSet;
 use crate::log::Cursor;
-use crate::shares;
 
 /// Keys that one step inserts or removes, in some 100 µs. A larger value delays the publisher for longer.
 const KEYS_PER_STEP: usize = 512;
@@ -39,13 +38,13 @@ impl IndexedFilters {
         filters: FilterSet,
     ) -> Result<Self, Status> {
         let refused = |status| {
-            broker.counters.record(Event::SubscriptionRefused);
+            broker.server.counters.record(Event::SubscriptionRefused);
             status
         };
         let mut bytes_share = broker.shares.filters.empty_share(client);
-        shares::grow(&mut bytes_share, filters.bytes()).map_err(refused)?;
+        grow_share(&mut bytes_share, filters.bytes()).map_err(refused)?;
         let mut cost_share = broker.shares.unindexed_cost.empty_share(client);
-        shares::grow(&mut cost_share, filters.unindexed_cost()).map_err(refused)?;
+        grow_share(&mut cost_share, filters.unindexed_cost()).map_err(refused)?;
         let set = IndexedSet::new(broker.next_set(), filters, [bytes_share, cost_share]);
         broker.with_index(set.filters.commitment, |index| index.start_set(&set.filters));
         for keys in set.filters.index_keys().chunks(KEYS_PER_STEP) {

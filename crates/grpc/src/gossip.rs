@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use chain_solana::{is_unspecified, reachable_address};
 use futures_util::Stream;
+use grpc_server::{Revocation, StreamPermits};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 use tonic::Status;
@@ -22,7 +23,6 @@ use yellowstone_grpc_proto::geyser::{
 use crate::clock::now_ms;
 use crate::encode::timestamp;
 use crate::gossip_table::{GossipStep, GossipTable};
-use crate::stream_client::{Revocation, StreamPermits};
 
 /// The messages of one client.
 pub(crate) type GossipStream =

@@ -3,21 +3,17 @@
 //! In: the ledger's events ([`GrpcEventSink`]), and calls over HTTP/2. Out: updates that match the filters of each
 //! client.
 //! Shape: the publisher makes updates of events; the broker finds the filters that match, in one index for all clients,
-//! encodes each distinct message once, and puts it into the clients' queues; the connections send them.
+//! encodes each distinct message once, and puts it into the clients' queues; the connections of `grpc_server` send them.
 //! Bounds: [`Config`]: connections, subscriptions, filters, queues, and the log for `from_slot`. A client that is too
 //! slow is closed.
 //! Invariant: the ledger never waits for a client, and publishing costs the matches.
-//! Not here: execution (`localnet`).
+//! Not here: execution (`localnet`), connections, credentials and the rates of requests (`grpc_server`).
 #![forbid(unsafe_code)]
 
 mod broker;
-mod budget;
-mod call_activity;
 mod clock;
-mod compression;
+mod compressing;
 mod config;
-mod connection;
-mod connection_context;
 mod convert;
 mod counters;
 mod data_slices;
@@ -30,49 +26,30 @@ mod filter_index;
 pub mod fuzzing;
 mod gossip;
 mod gossip_table;
-mod guarded_body;
 mod ids;
 mod index;
 mod indexed_set;
 mod line_limit;
 mod log;
-mod message_buffer;
-mod method;
 mod metrics;
 mod node;
 mod publish_cost;
 mod publisher;
 mod queue;
-mod refusal;
-mod request_body;
-mod request_budget;
 mod request_reader;
-mod requests;
 mod response_body;
-mod sending;
 mod server;
 mod service;
 mod shared_predicates;
 mod shares;
-mod socket;
-mod start_error;
-mod status_timer;
 mod stream;
-mod stream_client;
-mod tls;
-mod token;
-mod transport;
-mod unread_streams;
-#[cfg(test)]
-mod unread_streams_test;
 mod update;
 
 pub use config::Config;
 pub use gossip_table::GossipTable;
+pub use grpc_server::{Security, StartError, TlsAcceptor, TlsHandshake, TlsStream};
 pub use metrics::GrpcMetrics;
 pub use node::{GrpcNode, LedgerReader, NewestBlock};
 pub use publisher::GrpcEventSink;
-pub use server::{KeyCloser, Security, Server};
-pub use start_error::StartError;
-pub use tls::{TlsAcceptor, TlsHandshake, TlsStream};
+pub use server::{KeyCloser, Server};
 pub use yellowstone_grpc_proto::geyser::SubscribeUpdateContactInfoNode as ContactInfo;

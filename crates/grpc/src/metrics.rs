@@ -4,42 +4,25 @@ use std::sync::Arc;
 
 use ::metrics::{Collector, Exposition, MetricKind};
 use chain_solana::EventCounters;
+use grpc_server::{Refusals, ServerMetrics};
 
 use crate::broker::Broker;
 use crate::counters::Event;
 use crate::gossip_table::GossipTable;
-
-/// The memory of an open connection: its task, and the buffers of its socket and of HTTP/2. Requests that are not read
-/// come in addition: its window.
-const CONNECTION_BYTES: u64 = 100 * 1024;
-/// The memory of its TLS: the session and its buffers.
-const TLS_BYTES: u64 = 16 * 1024;
 
 /// The metrics of a server, for a scrape.
 pub struct GrpcMetrics {
     pub(crate) broker: Arc<Broker>,
     pub(crate) gossip: Arc<GossipTable>,
     pub(crate) events: EventCounters,
-    /// Bytes of the window of a connection.
-    pub(crate) window_bytes: u32,
-    pub(crate) is_tls: bool,
-}
-
-impl GrpcMetrics {
-    fn connections(&self) -> u64 {
-        let counters = &self.broker.counters;
-        counters.sum(Event::Accepted).saturating_sub(counters.sum(Event::Ended))
-    }
+    pub(crate) server: ServerMetrics,
 }
 
 impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let memory = self.broker.memory();
-        let incomplete = self.broker.shares.incoming.units_in_use() as u64;
-        let tls_bytes = if self.is_tls { TLS_BYTES } else { 0 };
-        let connection_bytes = CONNECTION_BYTES + u64::from(self.window_bytes) + tls_bytes;
         vec![
-            ("grpc_connections", self.connections() * connection_bytes + incomplete),
+            ("grpc_connections", self.server.connections_bytes()),
             ("grpc_events", self.events.bytes() as u64),
             ("grpc_queues", memory.queues as u64),
             ("grpc_sending", memory.sending as u64),
@@ -53,7 +36,6 @@ impl Collector for GrpcMetrics {
         let memory = self.broker.memory();
         let counters = &self.broker.counters;
         let gauges = [
-            ("hydrant_grpc_connections_open", "Connections that are open.", self.connections()),
             (
                 "hydrant_grpc_subscriptions_open",
                 "Subscriptions that are open.",
@@ -79,12 +61,6 @@ impl Collector for GrpcMetrics {
             out.single(name, MetricKind::Gauge, help, value);
         }
         let counts = [
-            (
-                "hydrant_grpc_requests_delayed_total",
-                "Requests that waited because their client sent more than its rate.",
-                Event::RequestDelayed,
-            ),
-            ("hydrant_grpc_connections_total", "Connections accepted.", Event::Accepted),
             ("hydrant_grpc_messages_total", "Messages queued for clients.", Event::Message),
             (
                 "hydrant_grpc_message_bytes_total",
@@ -121,22 +97,7 @@ impl Collector for GrpcMetrics {
         for (name, help, event) in counts {
             out.single(name, MetricKind::Counter, help, counters.sum(event));
         }
-        let help = "Connections, calls and requests refused or ended, by cause.";
-        let mut family = out.family("hydrant_grpc_refused_total", MetricKind::Counter, help);
-        let causes = [
-            ("token", Event::Unauthenticated),
-            ("bound", Event::SubscriptionRefused),
-            ("filter", Event::RequestRefused),
-            ("status_unread", Event::Aborted),
-            ("handshake", Event::Late),
-            ("connections", Event::ConnectionRefused),
-            ("idle", Event::Idle),
-            ("request_late", Event::MessageLate),
-            ("publishing_time", Event::Shed),
-            ("tls", Event::TlsFailed),
-        ];
-        for (cause, event) in causes {
-            family.put(&[("cause", cause)], counters.sum(event));
-        }
+        let refusals = [Refusals { cause: "publishing_time", count: counters.sum(Event::Shed) }];
+        self.server.write_with(out, &refusals);
     }
 }

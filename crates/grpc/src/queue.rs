@@ -2,7 +2,7 @@
 //!
 //! In: messages from the publisher. Out: the same, to the task that polls the client's stream.
 //! Bounds: messages and bytes of the queue, and bytes of all queues ([`QueueBudget`]). A message that the stream took
-//! counts until its last byte is written (`sending`). An empty queue accepts a message that is larger than its own
+//! counts until its last byte is written ([`Sending`]). An empty queue accepts a message that is larger than its own
 //! bound.
 //! Invariant: a full queue never waits. It is emptied and closed, and its client gets a status.
 
@@ -11,11 +11,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use grpc_server::{Count, QueueBudget, Sending};
 use parking_lot::Mutex;
 use tonic::Status;
-
-use crate::budget::QueueBudget;
-use crate::sending::{Count, Sending};
 
 /// Bytes of a message besides its content.
 const MESSAGE_BYTES: usize = size_of::<Bytes>() + 32;

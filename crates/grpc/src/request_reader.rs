@@ -3,7 +3,7 @@
 //! In: the bytes of the requests. Out: pings, and filters that the index has.
 //! Shape: a task for each subscription. It handles short requests itself; longer ones, and compressed ones, are decoded,
 //! compiled and indexed on a thread of their own, so that they delay no connection.
-//! Bounds: one request of a client at a time, at its rate (`request_budget`). Meanwhile `requests` reads a few kilobytes
+//! Bounds: one request of a client at a time, at its rate (`grpc_server`). Meanwhile [`Requests`] reads a few kilobytes
 //! ahead. A prepared request waits until the stream takes it; its filters count for their client (`shares`).
 
 use std::future::poll_fn;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use clients::ClientId;
+use grpc_server::{ClientLock, EncodedRequest, Event, HEAD_BYTES, Requests};
 use ledger::Slot;
 use prost::Message;
 use tokio::sync::{OwnedMutexGuard, mpsc};
@@ -19,12 +20,8 @@ use tonic::Status;
 use yellowstone_grpc_proto::geyser::SubscribeRequest;
 
 use crate::broker::Broker;
-use crate::compression::HEAD_BYTES;
-use crate::counters::Event;
 use crate::filter::{FilterSet, check_lists};
 use crate::filter_index::IndexedFilters;
-use crate::request_budget::ClientLock;
-use crate::requests::{EncodedRequest, Requests};
 
 /// Bytes of a request that the polling thread handles itself: some 20 addresses. A larger value saves a change of
 /// threads, and lets a client occupy the polling thread for longer.
@@ -70,7 +67,7 @@ async fn read(
     mut requests: Requests,
     sender: mpsc::Sender<Result<StreamRequest, Status>>,
 ) {
-    let client_lock = broker.request_budget.client_lock(client);
+    let client_lock = broker.server.request_budget.client_lock(client);
     while let Some(request) = poll_fn(|context| requests.poll_next(context)).await {
         let handled = async {
             let request = match request {
@@ -106,7 +103,8 @@ async fn prepare(
 ) -> Result<StreamRequest, Status> {
     let locked = Arc::clone(client_lock).lock_owned().await;
     let length = request.content_len();
-    broker.request_budget.wait_until_due(client, length, &broker.counters).await;
+    let server = &broker.server;
+    server.request_budget.wait_until_due(client, length, &server.counters).await;
     if request.compression.is_none() && length <= INLINE_REQUEST_BYTES_MAX {
         return handle(broker, client, request, locked);
     }
@@ -123,7 +121,7 @@ fn handle(
     request: EncodedRequest,
     _locked: OwnedMutexGuard<()>,
 ) -> Result<StreamRequest, Status> {
-    let refused = |_: &Status| broker.counters.record(Event::RequestRefused);
+    let refused = |_: &Status| broker.server.counters.record(Event::RequestRefused);
     let request = decode(broker, client, request).inspect_err(refused)?;
     if let Some(ping) = &request.ping {
         // As in the plugin, the other fields are ignored: clients repeat some of them in each ping.
@@ -148,7 +146,7 @@ fn decode(
         Some(compression) => {
             let content = compression.decompress(&bytes, config.request_bytes_max);
             let length = content.as_ref().map_or(config.request_bytes_max, Vec::len);
-            broker.request_budget.charge(client, length.saturating_sub(bytes.len()));
+            broker.server.request_budget.charge(client, length.saturating_sub(bytes.len()));
             content?
         }
     };

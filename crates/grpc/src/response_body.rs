@@ -11,13 +11,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use grpc_server::{Compression, Count, head};
 use hyper::body::{Body, Frame};
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
 
-use crate::compression::{COMPRESSED_BYTES_MIN, Compressing, Compression, head};
+use crate::compressing::{COMPRESSED_BYTES_MIN, Compressing};
 use crate::queue::Message;
-use crate::sending::Count;
 use crate::stream::UpdateStream;
 
 /// Bytes that HTTP/2 gets at once: a frame of the usual size.

@@ -1,76 +1,34 @@
-//! The share of each client in the server's bounds, so that no client uses up what the others need.
+//! The share of each client in the bounds of filters, so that no client uses up what the others need.
 //!
-//! Shape: connections are shared by address. All else is shared by client: the API key of a call, or its address.
 //! Bounds: the settings of [`Config`]. The last tenth of each is for clients that have few ([`ClientShares`]).
+//! Not here: the shares of connections, subscriptions and requests (`grpc_server`).
 
 use std::sync::Arc;
 
-use clients::{ClientId, ClientShares, Share, ShareNames};
-use tonic::Status;
+use clients::{ClientShares, ShareNames};
+use grpc_server::client_names;
 
 use crate::config::Config;
 
-const CONNECTIONS: ShareNames = ShareNames {
-    clients: ["address", "addresses"],
-    units: "connections",
-    each_settings: "grpc.connections_per_address_max",
-    all_settings: "grpc.connections_max, grpc.connections_per_address_max",
-};
-const SUBSCRIPTIONS: ShareNames = client_names("subscriptions", "grpc.subscriptions_max");
-const INCOMING_BYTES: ShareNames =
-    client_names("bytes of requests that are not handled", "grpc.incoming_bytes_max");
 const FILTERS_BYTES: ShareNames = client_names("bytes of filters", "grpc.filters_bytes_max");
 const UNINDEXED_COST: ShareNames = client_names(
     "units of filters without an address, owner or signature",
     "grpc.unindexed_cost_max",
 );
-const HEALTH_WATCHES: ShareNames = client_names("streams of health", "grpc.connections_max");
 
-/// The names of a resource with one setting.
-const fn client_names(units: &'static str, setting: &'static str) -> ShareNames {
-    let clients = ["client", "clients"];
-    ShareNames { clients, units, each_settings: setting, all_settings: setting }
-}
-
-pub(crate) struct Shares {
-    /// Open connections, by address.
-    pub(crate) connections: Arc<ClientShares>,
-    pub(crate) subscriptions: Arc<ClientShares>,
-    /// Bytes of request messages that are incomplete or not decoded.
-    pub(crate) incoming: Arc<ClientShares>,
+pub(crate) struct FilterShares {
     /// Estimated bytes of filters, with their index.
     pub(crate) filters: Arc<ClientShares>,
     /// The cost of filters that every update of their kind tries.
     pub(crate) unindexed_cost: Arc<ClientShares>,
-    /// `Watch` streams of the health service.
-    pub(crate) health: Arc<ClientShares>,
 }
 
-impl Shares {
+impl FilterShares {
     pub(crate) fn new(config: &Config) -> Self {
-        let shares =
-            |names, all_max, each_max| Arc::new(ClientShares::new(names, all_max, each_max));
-        let connections_max = config.connections_max;
-        let each_max = config.connections_per_address_max;
+        let shares = |names, all_max| Arc::new(ClientShares::new(names, all_max, None));
         Self {
-            connections: shares(CONNECTIONS, connections_max, each_max),
-            subscriptions: shares(SUBSCRIPTIONS, config.subscriptions_max, None),
-            incoming: shares(INCOMING_BYTES, config.incoming_bytes_max, None),
-            filters: shares(FILTERS_BYTES, config.filters_bytes_max, None),
-            unindexed_cost: shares(UNINDEXED_COST, config.unindexed_cost_max, None),
-            health: shares(HEALTH_WATCHES, connections_max, None),
+            filters: shares(FILTERS_BYTES, config.filters_bytes_max),
+            unindexed_cost: shares(UNINDEXED_COST, config.unindexed_cost_max),
         }
     }
-}
-
-/// Acquires one unit, within the client's share and the bound of all clients.
-pub(crate) fn acquire_unit(shares: &Arc<ClientShares>, client: ClientId) -> Result<Share, Status> {
-    let mut share = shares.empty_share(client);
-    grow(&mut share, 1)?;
-    Ok(share)
-}
-
-/// Adds units to a share, within the client's share and the bound of all clients.
-pub(crate) fn grow(share: &mut Share, units: usize) -> Result<(), Status> {
-    share.try_grow(units).map_err(|full| Status::resource_exhausted(full.to_string()))
 }

@@ -7,21 +7,18 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use grpc_server::{Event, Requests, StatusTimer, StreamClient, StreamId, StreamPermits};
 use tokio::time::{Interval, MissedTickBehavior};
 use tonic::Status;
 
 use crate::broker::Broker;
 use crate::clock::now_ms;
-use crate::counters::Event;
 use crate::delivery::Delivery;
 use crate::encode;
 use crate::filter_index::IndexedFilters;
 use crate::ids::ListenerId;
 use crate::queue::{Message, Queue};
 use crate::request_reader::{RequestReader, StreamRequest};
-use crate::requests::Requests;
-use crate::status_timer::StatusTimer;
-use crate::stream_client::{StreamClient, StreamPermits};
 
 /// Requests that one poll takes: further ones wait for the next poll.
 const REQUESTS_PER_POLL: usize = 4;
@@ -92,7 +89,7 @@ impl UpdateStream {
             }
             StreamRequest::Filters { filters, from_slot } => {
                 let is_set = self.delivery.set_filters(filters, from_slot);
-                is_set.inspect_err(|_| self.broker.counters.record(Event::RequestRefused))
+                is_set.inspect_err(|_| self.broker.server.counters.record(Event::RequestRefused))
             }
         }
     }
@@ -121,6 +118,6 @@ impl UpdateStream {
 impl Drop for UpdateStream {
     fn drop(&mut self) {
         IndexedFilters::disconnect(&self.broker, self.id);
-        self.timer.end(self.id, self.queue.sending());
+        self.timer.end(StreamId(self.id.0), self.queue.sending());
     }
 }

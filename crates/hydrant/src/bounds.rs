@@ -171,6 +171,7 @@ pub(crate) fn follow_kaspa(flags: &KaspaFollowerFlags) -> Vec<Setting> {
         count("--reorg-depth", flags.reorg_depth, depth),
         port("--wrpc-borsh-port", flags.wrpc_borsh_port),
         port("--wrpc-json-port", flags.wrpc_json_port),
+        port("--grpc-port", flags.grpc_port),
         flag("--snapshot-interval", flags.snapshot_interval, 1..=DAY_MS / 1_000, ", a day"),
     ]
     .into_iter()

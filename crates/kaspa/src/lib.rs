@@ -1,5 +1,5 @@
 //! The Kaspa dialect: addresses, scripts, UTXOs and their records, headers and transactions with their hashes, and the
-//! messages of wRPC in Borsh and JSON.
+//! messages of wRPC in Borsh and JSON, and of gRPC in protobuf.
 //!
 //! Kaspa's own crates depend on a library under the LGPL, so everything is written by hand here. Messages that a kaspad
 //! sent and received are the judge (`tests/golden`).
@@ -17,6 +17,7 @@ mod json;
 mod message;
 mod network;
 mod operation;
+mod protobuf;
 mod record;
 mod script;
 mod transaction;
@@ -51,6 +52,13 @@ pub use message::{
 };
 pub use network::{Network, Ports, Prefix, UnknownNetwork};
 pub use operation::{Event, Method, Operation, OwnMethod, Unserved};
+pub use protobuf::{
+    PROTOBUF_PREFIX_BYTES, ProtobufError, ProtobufReply, ProtobufRequest, TranslationError,
+    UtxoList, encode_protobuf_acknowledgement, encode_protobuf_balance, encode_protobuf_failure,
+    encode_protobuf_list_head, encode_protobuf_pong, encode_protobuf_reply, encode_protobuf_sink,
+    encode_protobuf_sink_blue_score, encode_protobuf_utxos_changed, find_protobuf_operation,
+    protobuf_block_added,
+};
 pub use record::{
     INSIDE_MAX, KaspaRecord, Location, OverflowUtxo, PACKED_BYTES_MAX, SCRIPT_KEY, ScriptRecord,
     StoredUtxo, Totals, TotalsError,

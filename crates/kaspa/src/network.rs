@@ -52,7 +52,7 @@ pub enum Network {
 /// The ports on which a kaspad of a network listens by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// The port of gRPC, which is not used here.
+    /// The port of gRPC.
     pub grpc: u16,
     /// The port of wRPC in Borsh.
     pub borsh: u16,

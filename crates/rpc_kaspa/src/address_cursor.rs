@@ -54,14 +54,14 @@ fn invalid_payload(_: kaspa::BorshError) -> ServerError {
 
 #[cfg(test)]
 mod tests {
-    use kaspa::Encoding;
     use websocket::IncomingMessage;
 
     use super::*;
+    use crate::message_format::MessageFormat;
 
     fn parse(text: &str) -> Request {
         let message = IncomingMessage::Text(text.into());
-        Request::parse(Encoding::Json, message).expect("a known operation")
+        Request::parse(MessageFormat::Json, message).expect("a known operation")
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! getBalancesByAddresses: the balance of each requested address, in parts.
 //!
-//! Shape: the first steps read the addresses, so that the length of the reply is known and all of them are valid; the
-//! later ones read them again and encode their balances. All of them read one view.
+//! Shape: the first steps read the addresses, so that the length of the reply is known and all of them are valid. In
+//! protobuf the length depends on the balances, which are looked up twice. The later steps read the addresses again and
+//! encode their balances. All of them read one view.
 //! Rules of kaspad: each address has an entry, also one that is requested twice, with the prefix of the request.
 //! Memory: one part.
 
@@ -9,13 +10,15 @@ use std::time::Duration;
 
 use chain_kaspa::{View, script_totals};
 use kaspa::{
-    AddressBalance, BorshBalancesReply, Encoding, ReplyTooLong, ServerError,
+    AddressBalance, BorshBalancesReply, KaspaAddress, Method, ReplyTooLong, ServerError,
     encode_json_balances_head,
 };
 
 use crate::address_cursor::AddressCursor;
 use crate::call::{Call, StepOutput};
+use crate::entry_totals::EntryTotals;
 use crate::list_writer::ListWriter;
+use crate::message_format::MessageFormat;
 
 /// Addresses that a step reads.
 const STEP_ADDRESSES: usize = 128;
@@ -29,8 +32,15 @@ pub(crate) struct BalanceListTask {
 
 enum Phase {
     Start,
-    Sum { start: AddressCursor, cursor: AddressCursor, reply: BorshBalancesReply },
+    Sum { start: AddressCursor, cursor: AddressCursor, reply: ReplyLength },
     Write { cursor: AddressCursor, writer: ListWriter },
+}
+
+/// The length of the reply so far, in the formats that need it.
+#[derive(Default)]
+struct ReplyLength {
+    borsh: BorshBalancesReply,
+    protobuf: EntryTotals,
 }
 
 impl BalanceListTask {
@@ -46,7 +56,7 @@ impl BalanceListTask {
         match phase {
             Phase::Start => match AddressCursor::find(&call.request) {
                 Ok(start) => {
-                    let reply = BorshBalancesReply::default();
+                    let reply = ReplyLength::default();
                     next(call, Phase::Sum { start, cursor: start, reply })
                 }
                 Err(error) => call.reject(&error),
@@ -57,7 +67,7 @@ impl BalanceListTask {
                     Err(error) => return call.reject(&error),
                 };
                 if !addresses.is_empty() {
-                    addresses.iter().for_each(|address| reply.add_address(&address.payload));
+                    reply.add(&call, &view, &addresses);
                     return next(call, Phase::Sum { start, cursor, reply });
                 }
                 match start_writing(&call, &reply) {
@@ -81,14 +91,37 @@ impl BalanceListTask {
     }
 }
 
-fn start_writing(call: &Call, reply: &BorshBalancesReply) -> Result<ListWriter, ReplyTooLong> {
-    let head = match call.encoding() {
-        Encoding::Borsh => reply.encode_head(call.id)?,
-        Encoding::Json => encode_json_balances_head(call.id),
+impl ReplyLength {
+    fn add(&mut self, call: &Call, view: &View, addresses: &[KaspaAddress]) {
+        for address in addresses {
+            match call.format() {
+                MessageFormat::Borsh => self.borsh.add_address(&address.payload),
+                MessageFormat::Json => {}
+                MessageFormat::Protobuf => {
+                    let entry = find_balance(view, address);
+                    self.protobuf.add(|out| entry.encode_protobuf_into(out));
+                }
+            }
+        }
+    }
+}
+
+fn find_balance(view: &View, address: &KaspaAddress) -> AddressBalance {
+    let balance = script_totals(view, &address.payload.ledger_address()).amount;
+    AddressBalance { address: *address, balance }
+}
+
+fn start_writing(call: &Call, reply: &ReplyLength) -> Result<ListWriter, ReplyTooLong> {
+    let head = match call.format() {
+        MessageFormat::Borsh => reply.borsh.encode_head(call.id)?,
+        MessageFormat::Json => encode_json_balances_head(call.id),
+        MessageFormat::Protobuf => {
+            reply.protobuf.encode_head(call.id, Method::GetBalancesByAddresses)?
+        }
     };
     let limit = Duration::from_millis(call.server.settings.list_timeout_ms);
     let deadline = call.server.pool.now().saturating_add(limit);
-    Ok(ListWriter::new(call.encoding(), head, deadline))
+    Ok(ListWriter::new(call.format(), head, deadline))
 }
 
 /// Writes the next balances. Returns false if there are no more. The addresses were read before, so it does not
@@ -100,13 +133,13 @@ fn write_balances(
     writer: &mut ListWriter,
 ) -> Result<bool, ServerError> {
     let addresses = cursor.read(&call.request, STEP_ADDRESSES)?;
-    let encoding = call.encoding();
+    let format = call.format();
     for address in &addresses {
-        let balance = script_totals(view, &address.payload.ledger_address()).amount;
-        let entry = AddressBalance { address: *address, balance };
-        writer.push(|out| match encoding {
-            Encoding::Borsh => entry.encode_borsh_into(out),
-            Encoding::Json => entry.encode_json_into(out),
+        let entry = find_balance(view, address);
+        writer.push(|out| match format {
+            MessageFormat::Borsh => entry.encode_borsh_into(out),
+            MessageFormat::Json => entry.encode_json_into(out),
+            MessageFormat::Protobuf => entry.encode_protobuf_into(out),
         });
     }
     Ok(!addresses.is_empty())

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use kaspa::{Encoding, ServerError};
+use kaspa::ServerError;
 use websocket::SessionOutput;
 
 use crate::kaspa_rpc::{KaspaServer, KaspaSession, NoItems};
+use crate::message_format::MessageFormat;
 use crate::messages::{encode_failure, encode_rejection, to_message};
 use crate::request::Request;
 
@@ -21,23 +22,23 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn encoding(&self) -> Encoding {
-        self.request.encoding()
+    pub(crate) fn format(&self) -> MessageFormat {
+        self.request.reply.into()
     }
 
     /// The last step of the task: a reply.
     pub(crate) fn reply<T>(&self, reply: Vec<u8>) -> StepOutput<T> {
-        (vec![SessionOutput::Message(to_message(self.encoding(), reply))], None)
+        (vec![SessionOutput::Message(to_message(self.format(), reply))], None)
     }
 
     /// The last step of the task: its parameters have another shape.
     pub(crate) fn reject<T>(&self, error: &ServerError) -> StepOutput<T> {
-        self.reply(encode_rejection(self.encoding(), self.id, self.request.operation, error))
+        self.reply(encode_rejection(self.request.reply, self.id, self.request.operation, error))
     }
 
     /// The last step of the task: it failed.
     pub(crate) fn fail<T>(&self, text: String) -> StepOutput<T> {
         let error = ServerError::Text(text);
-        self.reply(encode_failure(self.encoding(), self.id, self.request.operation, &error))
+        self.reply(encode_failure(self.request.reply, self.id, self.request.operation, &error))
     }
 }

@@ -2,9 +2,10 @@
 
 use address::AddressTable;
 use chain_kaspa::{ChangedUtxo, LedgerBlock};
-use kaspa::{AddressUtxo, Encoding, Prefix};
+use kaspa::{AddressUtxo, Prefix, UtxoList};
 use subscriptions::{BlockStep, Direction, Match};
 
+use crate::message_format::MessageFormat;
 use crate::subscription::Subscription;
 
 /// Subscriptions whose messages are encoded in one part of shared work: some 100 microseconds.
@@ -90,31 +91,38 @@ impl<'a> ChangedUtxos<'a> {
     /// Encodes the needed UTXOs.
     pub(crate) fn encode(
         &self,
-        encoding: Encoding,
+        format: MessageFormat,
         prefix: Prefix,
         is_needed: &[bool],
     ) -> EncodedUtxos {
-        let encode = |(changed, is_needed): (&ChangedUtxo<'_>, &bool)| {
+        let encode = |(at, (changed, is_needed)): (usize, (&ChangedUtxo<'_>, &bool))| {
             if !is_needed {
                 return Vec::new();
             }
             let entry = changed.utxo.to_entry();
             let address = entry.script_public_key.address(prefix);
             let utxo = AddressUtxo { address, outpoint: changed.utxo.outpoint(), entry };
-            match encoding {
-                Encoding::Borsh => {
+            match format {
+                MessageFormat::Borsh => {
                     let mut bytes = Vec::with_capacity(utxo.borsh_bytes());
                     utxo.encode_borsh_into(&mut bytes);
                     bytes
                 }
-                Encoding::Json => {
+                MessageFormat::Json => {
                     let mut text = Vec::with_capacity(400);
                     utxo.encode_json_into(&mut text);
                     text
                 }
+                MessageFormat::Protobuf => {
+                    let is_added = at < self.added_len;
+                    let list = if is_added { UtxoList::Added } else { UtxoList::Removed };
+                    let mut bytes = Vec::with_capacity(320);
+                    utxo.encode_protobuf_into(list, &mut bytes);
+                    bytes
+                }
             }
         };
-        let entries = self.utxos.iter().zip(is_needed).map(encode).collect();
+        let entries = self.utxos.iter().zip(is_needed).enumerate().map(encode).collect();
         EncodedUtxos { entries, added_len: self.added_len }
     }
 }

@@ -1,6 +1,7 @@
 //! Forwards a request, and returns the reply to the client.
 //!
-//! A long reply is checked on a thread for blocking work.
+//! A long reply is checked, and translated to protobuf, on a thread for blocking work. Requests in protobuf were translated
+//! to JSON, so the upstream answers them in JSON.
 //! Bounds: the time of a reply ([`crate::Settings::forward_timeout_ms`]). Its length, and the requests in flight, are
 //! bounded by [`crate::Forward`].
 
@@ -9,12 +10,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clients::ClientId;
-use kaspa::{Encoding, Operation, ServerError, replace_borsh_id};
+use kaspa::{
+    Encoding, Method, Operation, ProtobufReply, ServerError, encode_protobuf_reply,
+    replace_borsh_id,
+};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use websocket::OutgoingMessage;
 
 use crate::kaspa_rpc::{KaspaRpc, KaspaServer};
+use crate::message_format::ReplyFormat;
 use crate::messages::{encode_failure, to_message};
 use crate::node_replies::{adapt_borsh, adapt_json};
 use crate::request::Request;
@@ -23,6 +28,14 @@ use crate::upstream::ForwardError;
 /// Bytes of a reply that is checked where sockets are polled: some 10 µs.
 const CHECKED_HERE_BYTES_MAX: usize = 64 * 1024;
 
+/// What a reply needs of its request.
+#[derive(Clone, Copy)]
+struct RequestId {
+    id: u64,
+    operation: Operation,
+    reply: ReplyFormat,
+}
+
 /// Forwards a request with this id. Returns its reply, or the reply that it failed.
 pub(crate) async fn forward_request(
     server: Arc<KaspaServer>,
@@ -30,19 +43,20 @@ pub(crate) async fn forward_request(
     id: u64,
     request: Request,
 ) -> OutgoingMessage {
+    let request_id = RequestId { id, operation: request.operation, reply: request.reply };
     let encoding = request.encoding();
-    let operation = request.operation;
     let reply = match send(&server, client, request).await {
         Ok(reply) if reply.len() > CHECKED_HERE_BYTES_MAX => {
-            let check = move || check_reply(&server, encoding, id, operation, reply);
+            let check = move || check_reply(&server, encoding, request_id, reply);
             let stopping = |_| Err(ForwardError::new("the node stops"));
             spawn_blocking(check).await.unwrap_or_else(stopping)
         }
-        reply => reply.and_then(|reply| check_reply(&server, encoding, id, operation, reply)),
+        reply => reply.and_then(|reply| check_reply(&server, encoding, request_id, reply)),
     };
     reply.unwrap_or_else(|error| {
         let error = ServerError::Text(error.to_string());
-        to_message(encoding, encode_failure(encoding, id, operation, &error))
+        let RequestId { id, operation, reply } = request_id;
+        to_message(reply.into(), encode_failure(reply, id, operation, &error))
     })
 }
 
@@ -61,10 +75,10 @@ async fn send(rpc: &KaspaRpc, client: ClientId, request: Request) -> Result<Byte
 fn check_reply(
     rpc: &KaspaRpc,
     encoding: Encoding,
-    id: u64,
-    operation: Operation,
+    request_id: RequestId,
     reply: Bytes,
 ) -> Result<OutgoingMessage, ForwardError> {
+    let RequestId { id, operation, reply: format } = request_id;
     let invalid = || ForwardError::new("the upstream node sent an invalid reply");
     match encoding {
         Encoding::Borsh => {
@@ -77,10 +91,25 @@ fn check_reply(
         }
         Encoding::Json => {
             let text = String::from_utf8(reply.into()).map_err(|_| invalid())?;
-            match adapt_json(rpc, id, operation, &text) {
-                Some(adapted) => Ok(to_message(encoding, adapted)),
-                None => Ok(OutgoingMessage::Text(text)),
+            let adapted = adapt_json(rpc, id, operation, &text);
+            let adapted = adapted.map(String::from_utf8).transpose().map_err(|_| invalid())?;
+            let text = adapted.unwrap_or(text);
+            match (format, operation) {
+                (ReplyFormat::Protobuf { field }, Operation::Method(method)) => {
+                    translate(ProtobufReply { id, field }, method, &text)
+                }
+                _ => Ok(OutgoingMessage::Text(text)),
             }
         }
     }
+}
+
+/// Translates a reply in JSON to protobuf.
+fn translate(
+    reply: ProtobufReply,
+    method: Method,
+    json: &str,
+) -> Result<OutgoingMessage, ForwardError> {
+    let translated = encode_protobuf_reply(reply, method, json);
+    translated.map(OutgoingMessage::Binary).map_err(ForwardError::new)
 }

@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
-use kaspa::{Encoding, JSON_LIST_TAIL};
+use kaspa::JSON_LIST_TAIL;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::SessionOutput;
 
 use crate::kaspa_rpc::NoItems;
+use crate::message_format::MessageFormat;
 use crate::messages::to_message;
 
 /// Bytes from which on a part is written.
@@ -18,7 +19,7 @@ const PART_BYTES: usize = 64 * 1024;
 
 /// A list that is being written.
 pub(crate) struct ListWriter {
-    encoding: Encoding,
+    format: MessageFormat,
     /// The bytes of the next part.
     part: Vec<u8>,
     /// Whether a part was written.
@@ -31,13 +32,13 @@ pub(crate) struct ListWriter {
 
 impl ListWriter {
     /// Starts a list with the bytes before its first entry.
-    pub(crate) fn new(encoding: Encoding, head: Vec<u8>, deadline: Duration) -> Self {
-        Self { encoding, part: head, is_streamed: false, entries: 0, deadline }
+    pub(crate) fn new(format: MessageFormat, head: Vec<u8>, deadline: Duration) -> Self {
+        Self { format, part: head, is_streamed: false, entries: 0, deadline }
     }
 
     /// Appends an entry, which `encode` writes.
     pub(crate) fn push(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
-        if self.encoding == Encoding::Json && self.entries > 0 {
+        if self.format == MessageFormat::Json && self.entries > 0 {
             self.part.push(b',');
         }
         encode(&mut self.part);
@@ -62,15 +63,15 @@ impl ListWriter {
         }
         self.is_streamed = true;
         let part = std::mem::replace(&mut self.part, Vec::with_capacity(PART_BYTES));
-        SessionOutput::Part(to_message(self.encoding, part))
+        SessionOutput::Part(to_message(self.format, part))
     }
 
     /// Returns the end of the list, or all of it.
     pub(crate) fn finish(mut self) -> SessionOutput<NoItems> {
-        if self.encoding == Encoding::Json {
+        if self.format == MessageFormat::Json {
             self.part.extend_from_slice(JSON_LIST_TAIL.as_bytes());
         }
-        let message = to_message(self.encoding, self.part);
+        let message = to_message(self.format, self.part);
         if self.is_streamed {
             SessionOutput::LastPart(message)
         } else {
@@ -96,27 +97,27 @@ mod tests {
         }
     }
 
-    fn writer(encoding: Encoding) -> ListWriter {
-        ListWriter::new(encoding, b"[".to_vec(), Duration::from_secs(1))
+    fn writer(format: MessageFormat) -> ListWriter {
+        ListWriter::new(format, b"[".to_vec(), Duration::from_secs(1))
     }
 
     #[test]
     fn a_short_list_is_one_message() {
-        let mut json = writer(Encoding::Json);
+        let mut json = writer(MessageFormat::Json);
         json.push(|out| out.push(b'1'));
         json.push(|out| out.push(b'2'));
         assert_eq!(bytes(json.finish()), ("message", b"[1,2]}}".to_vec()));
-        let mut borsh = writer(Encoding::Borsh);
+        let mut borsh = writer(MessageFormat::Borsh);
         borsh.push(|out| out.push(b'1'));
         borsh.push(|out| out.push(b'2'));
         assert_eq!(borsh.entries(), 2);
         assert_eq!(bytes(borsh.finish()), ("message", b"[12".to_vec()));
-        assert_eq!(bytes(writer(Encoding::Json).finish()), ("message", b"[]}}".to_vec()));
+        assert_eq!(bytes(writer(MessageFormat::Json).finish()), ("message", b"[]}}".to_vec()));
     }
 
     #[test]
     fn a_long_list_is_streamed_until_its_deadline() {
-        let mut json = writer(Encoding::Json);
+        let mut json = writer(MessageFormat::Json);
         json.push(|out| out.resize(PART_BYTES - 1, b'1'));
         assert!(!json.is_full());
         json.push(|out| out.push(b'2'));

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use clients::ClientId;
 use http_server::{Socket, WebSocketHandler};
-use kaspa::{Encoding, Method, OPERATION_OFFSET, Operation, OwnMethod, ServerError};
+use kaspa::{
+    Encoding, Method, OPERATION_OFFSET, Operation, OwnMethod, ServerError, find_protobuf_operation,
+};
 use subscriptions::SubscriptionId;
 use tokio::task::spawn_blocking;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -22,6 +24,7 @@ use crate::address_changes::encode_end;
 use crate::call::Call;
 use crate::forwarding::forward_request;
 use crate::kaspa_rpc::{KaspaRpc, KaspaServer, KaspaSession};
+use crate::message_format::MessageFormat;
 use crate::messages::{encode_failure, encode_rejection, to_message};
 use crate::methods::run_inline;
 use crate::request::{Malformed, Request, may_be_long};
@@ -85,6 +88,7 @@ impl Protocol for KaspaRpc {
     type Task = KaspaTask;
 
     fn message_bound(kind: MessageKind, prefix: &[u8]) -> MessageBound {
+        let protobuf = find_protobuf_operation(prefix).filter(|_| kind == MessageKind::Binary);
         let is_long = match (kind, prefix.first()) {
             // The tag of an id. A message without one gets no reply, so it is short.
             (MessageKind::Binary, Some(0 | 1)) => {
@@ -92,6 +96,7 @@ impl Protocol for KaspaRpc {
                 let operation = code.and_then(|code| Operation::from_code(*code));
                 operation.is_some_and(may_be_long)
             }
+            _ if protobuf.is_some() => protobuf.is_some_and(may_be_long),
             _ => names_long_operation(&String::from_utf8_lossy(prefix)),
         };
         if is_long { MessageBound::Long } else { MessageBound::Short }
@@ -107,9 +112,9 @@ impl Protocol for KaspaRpc {
         session: &Arc<KaspaSession>,
         message: IncomingMessage,
     ) -> Reply<KaspaTask> {
-        let encoding = session.state.encoding;
+        let format = session.state.format;
         let is_unsafe_allowed = server.settings.allow_unsafe_rpc;
-        let read = move |message| read_message(encoding, is_unsafe_allowed, message);
+        let read = move |message| read_message(format, is_unsafe_allowed, message);
         let bytes_max = server.config().message_bytes_max;
         if message.len() <= bytes_max {
             return run(server, session, read(message));
@@ -142,11 +147,11 @@ fn names_long_operation(prefix: &str) -> bool {
 
 /// Reads and checks a message.
 fn read_message(
-    encoding: Encoding,
+    format: MessageFormat,
     is_unsafe_allowed: bool,
     message: IncomingMessage,
 ) -> Result<Incoming, Malformed> {
-    let request = Request::parse(encoding, message)?;
+    let request = Request::parse(format, message)?;
     let is_method = match request.operation {
         Operation::Subscribe
         | Operation::Unsubscribe
@@ -184,16 +189,17 @@ fn run(
             return Reply::Close(code, reason.to_owned());
         }
     };
-    let encoding = request.encoding();
+    let reply_format = request.reply;
+    let format: MessageFormat = reply_format.into();
     let operation = request.operation;
-    server.requests.record(encoding, operation);
+    server.requests.record(format, operation);
     let admitted = admit(session, operation);
     let Some(id) = request.id else { return Reply::Nothing };
     let failure = |error: &ServerError| {
-        Reply::Message(to_message(encoding, encode_failure(encoding, id, operation, error)))
+        Reply::Message(to_message(format, encode_failure(reply_format, id, operation, error)))
     };
     let rejection = |error: &ServerError| {
-        Reply::Message(to_message(encoding, encode_rejection(encoding, id, operation, error)))
+        Reply::Message(to_message(format, encode_rejection(reply_format, id, operation, error)))
     };
     if let Err(refused) = admitted {
         server.requests.record_refused(RefusalCause::Limited);
@@ -218,7 +224,7 @@ fn run(
         _ => return Reply::Task(KaspaTask::change_scope(new_call(server, session, id, request))),
     };
     match run_inline(server, id, method, &request) {
-        Some(Ok(reply)) => return Reply::Message(to_message(encoding, reply)),
+        Some(Ok(reply)) => return Reply::Message(to_message(format, reply)),
         Some(Err(error)) => return rejection(&error),
         None => {}
     }

@@ -6,20 +6,21 @@
 //! which kaspad does not have, come after UtxosChanged (`address_changes`). A request after a notification reads at least
 //! that state.
 //! From the upstream: BlockAdded, NewBlockTemplate, FinalityConflict, FinalityConflictResolved. The bytes of BlockAdded
-//! are passed on, so it is subscribed to in both encodings.
+//! are passed on, so it is subscribed to in both encodings. Those in JSON are translated to protobuf.
 //! Invariant: a notification is encoded once for each subscription. The publisher never waits for a client.
 //! Not here: the thread (`publisher_thread`), matching and queues (`subscriptions`).
 
 use std::sync::Arc;
 
 use chain_kaspa::{ChainEvent, LedgerBlock, Tips};
-use kaspa::{ChainChange, Encoding, Event, Notification};
+use kaspa::{ChainChange, Encoding, Event, Notification, protobuf_block_added};
 use ledger::{BlockId, Commitment};
-use subscriptions::{AfterDelivery, CloseReason, Position, Publication};
+use subscriptions::{AfterDelivery, CloseReason, Position, Publication, SubscriptionId};
 use websocket::{Payload, SharedBytes};
 
 use crate::address_changes::publish_blocks;
 use crate::kaspa_rpc::KaspaServer;
+use crate::message_format::MessageFormat;
 use crate::messages::to_message;
 use crate::subscription::Subscription;
 use crate::utxo_notification::publish_utxos;
@@ -74,7 +75,12 @@ impl Publisher {
     /// ignored.
     pub fn publish_upstream(&mut self, encoding: Encoding, notification: &Notification) {
         match notification {
-            Notification::BlockAdded(_) => self.notify(encoding, notification),
+            Notification::BlockAdded(content) => {
+                self.notify(encoding.into(), notification);
+                if encoding == Encoding::Json {
+                    self.notify_block_in_protobuf(content);
+                }
+            }
             Notification::NewBlockTemplate
             | Notification::FinalityConflict { .. }
             | Notification::FinalityConflictResolved { .. } => self.notify_all(notification),
@@ -171,41 +177,66 @@ impl Publisher {
 
     /// Notifies of a change of the chain: with ids, and without.
     fn notify_chain(&mut self, change: &Arc<ChainChange>) {
-        for encoding in Encoding::ALL {
+        for format in MessageFormat::ALL {
             for has_accepted_ids in [false, true] {
-                self.publish(Subscription::ChainChanges { encoding, has_accepted_ids }, || {
+                self.publish(Subscription::ChainChanges { format, has_accepted_ids }, || {
                     let mut change = ChainChange::clone(change);
                     if !has_accepted_ids {
                         change.accepted.clear();
                     }
-                    encode(encoding, &Notification::VirtualChainChanged(change))
+                    encode(format, &Notification::VirtualChainChanged(change))
                 });
             }
         }
     }
 
     fn notify_all(&mut self, notification: &Notification) {
-        for encoding in Encoding::ALL {
-            self.notify(encoding, notification);
+        for format in MessageFormat::ALL {
+            self.notify(format, notification);
         }
     }
 
-    fn notify(&mut self, encoding: Encoding, notification: &Notification) {
-        let event: Event = notification.event();
-        self.publish(Subscription::Event(encoding, event), || encode(encoding, notification));
+    fn notify(&mut self, format: MessageFormat, notification: &Notification) {
+        let event = subscribed_event(format, notification.event());
+        self.publish(Subscription::Event(format, event), || encode(format, notification));
+    }
+
+    /// Notifies of an added block in protobuf, from its content in JSON.
+    fn notify_block_in_protobuf(&mut self, content: &[u8]) {
+        let format = MessageFormat::Protobuf;
+        let subscription = Subscription::Event(format, Event::BlockAdded);
+        let Some(id) = self.find_listeners(subscription) else { return };
+        match protobuf_block_added(&String::from_utf8_lossy(content)) {
+            Ok(content) => {
+                let message = encode(format, &Notification::BlockAdded(content));
+                self.deliver(id, format, message);
+            }
+            Err(error) => tracing::error!(%error, "an added block was not sent over gRPC"),
+        }
     }
 
     /// Delivers a notification, if anybody has the subscription.
     fn publish(&mut self, subscription: Subscription, encode: impl FnOnce() -> Vec<u8>) {
+        if let Some(id) = self.find_listeners(subscription) {
+            self.deliver(id, subscription.format(), encode());
+        }
+    }
+
+    /// Returns the shared subscription of all listeners that have it, if there are some.
+    fn find_listeners(&self, subscription: Subscription) -> Option<SubscriptionId> {
         let subscriptions = &self.server.subscriptions;
         let found = subscriptions.matches().matching(subscription.topic(), []);
-        let Some(found) = found.into_iter().next() else { return };
+        found.into_iter().next().map(|found| found.id)
+    }
+
+    fn deliver(&mut self, subscription: SubscriptionId, format: MessageFormat, message: Vec<u8>) {
+        let subscriptions = &self.server.subscriptions;
         self.position += 1;
-        let message = to_message(subscription.encoding(), encode());
+        let message = to_message(format, message);
         let body = Payload::Whole(SharedBytes::new(message, subscriptions.queue_memory()));
         let bytes = body.bytes();
         subscriptions.deliver([Publication {
-            subscription: found.id,
+            subscription,
             body,
             bytes,
             at: Position(self.position),
@@ -214,9 +245,19 @@ impl Publisher {
     }
 }
 
-fn encode(encoding: Encoding, notification: &Notification) -> Vec<u8> {
-    match encoding {
-        Encoding::Borsh => notification.encode_borsh(),
-        Encoding::Json => notification.encode_json(),
+/// Returns the event whose subscribers get a notification. Over gRPC there is one subscription to finality conflicts and
+/// to their resolution.
+fn subscribed_event(format: MessageFormat, event: Event) -> Event {
+    match (format, event) {
+        (MessageFormat::Protobuf, Event::FinalityConflictResolved) => Event::FinalityConflict,
+        (_, event) => event,
+    }
+}
+
+fn encode(format: MessageFormat, notification: &Notification) -> Vec<u8> {
+    match format {
+        MessageFormat::Borsh => notification.encode_borsh(),
+        MessageFormat::Json => notification.encode_json(),
+        MessageFormat::Protobuf => notification.encode_protobuf(),
     }
 }

@@ -7,11 +7,13 @@
 use bytes::Bytes;
 use kaspa::{
     BorshRequest, Encoding, JsonAddresses, JsonRequest, KaspaAddress, Method, Operation, OwnMethod,
-    Scope, ServerError, check_borsh_request,
+    ProtobufRequest, Scope, ServerError, check_borsh_request,
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::IncomingMessage;
+
+use crate::message_format::{MessageFormat, ReplyFormat};
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -19,12 +21,13 @@ pub(crate) struct Request {
     /// The id that the reply repeats. Without one the message gets no reply.
     pub(crate) id: Option<u64>,
     pub(crate) operation: Operation,
+    pub(crate) reply: ReplyFormat,
     message: Message,
     /// The addresses of a message in JSON, if they were found already.
     json_addresses: Option<Result<JsonAddresses, ServerError>>,
 }
 
-/// A message in the encoding of its port.
+/// A message in the encoding of its port. One in protobuf was translated to JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Borsh(Bytes),
@@ -40,7 +43,7 @@ pub(crate) struct Malformed {
 
 impl Malformed {
     const NOT_BINARY: Self =
-        Self { code: CloseCode::Unsupported, reason: "messages in Borsh are binary" };
+        Self { code: CloseCode::Unsupported, reason: "messages in this format are binary" };
     const NOT_UTF8: Self = Self { code: CloseCode::Invalid, reason: "messages in JSON are UTF-8" };
     const NOT_A_REQUEST: Self =
         Self { code: CloseCode::Invalid, reason: "a message without a known operation" };
@@ -85,28 +88,44 @@ fn has_addresses(operation: Operation) -> bool {
 
 impl Request {
     /// Reads the head of a message. Its parameters are not read.
-    pub(crate) fn parse(encoding: Encoding, message: IncomingMessage) -> Result<Self, Malformed> {
-        match (encoding, message) {
-            (Encoding::Borsh, IncomingMessage::Binary(bytes)) => {
+    pub(crate) fn parse(
+        format: MessageFormat,
+        message: IncomingMessage,
+    ) -> Result<Self, Malformed> {
+        match (format, message) {
+            (MessageFormat::Borsh, IncomingMessage::Binary(bytes)) => {
                 let parsed = BorshRequest::parse(&bytes);
                 let BorshRequest { id, operation, .. } =
                     parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
-                Ok(Self { id, operation, message: Message::Borsh(bytes), json_addresses: None })
+                Ok(Self::new(id, operation, ReplyFormat::Borsh, Message::Borsh(bytes)))
             }
-            (Encoding::Borsh, IncomingMessage::Text(_)) => Err(Malformed::NOT_BINARY),
-            (Encoding::Json, IncomingMessage::Text(text)) => Self::parse_json(text),
+            (MessageFormat::Protobuf, IncomingMessage::Binary(bytes)) => {
+                let parsed = ProtobufRequest::parse(&bytes);
+                let ProtobufRequest { id, operation, reply_field: field, json } =
+                    parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
+                let reply = ReplyFormat::Protobuf { field };
+                Ok(Self::new(Some(id), operation, reply, Message::Json(json.into())))
+            }
+            (MessageFormat::Borsh | MessageFormat::Protobuf, IncomingMessage::Text(_)) => {
+                Err(Malformed::NOT_BINARY)
+            }
+            (MessageFormat::Json, IncomingMessage::Text(text)) => Self::parse_json(text),
             // kaspad reads bytes as a text.
-            (Encoding::Json, IncomingMessage::Binary(bytes)) => {
+            (MessageFormat::Json, IncomingMessage::Binary(bytes)) => {
                 let text = Utf8Bytes::try_from(bytes).map_err(|_| Malformed::NOT_UTF8)?;
                 Self::parse_json(text)
             }
         }
     }
 
+    fn new(id: Option<u64>, operation: Operation, reply: ReplyFormat, message: Message) -> Self {
+        Self { id, operation, reply, message, json_addresses: None }
+    }
+
     fn parse_json(text: Utf8Bytes) -> Result<Self, Malformed> {
         let parsed = JsonRequest::parse(&text);
         let JsonRequest { id, operation, .. } = parsed.map_err(|_| Malformed::NOT_A_REQUEST)?;
-        Ok(Self { id, operation, message: Message::Json(text), json_addresses: None })
+        Ok(Self::new(id, operation, ReplyFormat::Json, Message::Json(text)))
     }
 
     /// Returns the same request with another message.
@@ -130,6 +149,7 @@ impl Request {
         self.json_addresses.as_ref()
     }
 
+    /// The encoding of the message, which is the one in which it is forwarded.
     pub(crate) fn encoding(&self) -> Encoding {
         match &self.message {
             Message::Borsh(_) => Encoding::Borsh,

@@ -1,9 +1,11 @@
-//! Counters of requests, by encoding and method, and of refused ones, by cause.
+//! Counters of requests, by format and method, and of refused ones, by cause.
 
-use kaspa::{Encoding, Method, Operation, OwnMethod};
+use kaspa::{Method, Operation, OwnMethod};
 use metrics::{Collector, Counters, Exposition, MetricKind};
 
-/// Codes of operations: a counter for each, in each encoding.
+use crate::message_format::MessageFormat;
+
+/// Codes of operations: a counter for each, in each format.
 const CODES: usize = 1 << u8::BITS;
 
 /// Why a request is refused here.
@@ -34,12 +36,12 @@ pub struct RequestMetrics {
 
 impl RequestMetrics {
     pub(crate) fn new() -> Self {
-        let requests = Counters::new(Encoding::ALL.len() * CODES);
+        let requests = Counters::new(MessageFormat::ALL.len() * CODES);
         Self { requests, refused: Counters::new(CAUSES.len()) }
     }
 
-    pub(crate) fn record(&self, encoding: Encoding, operation: Operation) {
-        self.requests.add(request_index(encoding, operation), 1);
+    pub(crate) fn record(&self, format: MessageFormat, operation: Operation) {
+        self.requests.add(request_index(format, operation), 1);
     }
 
     pub(crate) fn record_refused(&self, cause: RefusalCause) {
@@ -47,29 +49,30 @@ impl RequestMetrics {
     }
 }
 
-fn request_index(encoding: Encoding, operation: Operation) -> usize {
-    encoding as usize * CODES + usize::from(operation.code())
+fn request_index(format: MessageFormat, operation: Operation) -> usize {
+    format as usize * CODES + usize::from(operation.code())
 }
 
 impl Collector for RequestMetrics {
     fn write(&self, out: &mut Exposition) {
-        let help = "Requests of wRPC, by encoding and method.";
+        let help = "Requests of wRPC and gRPC, by encoding and method.";
         let mut family = out.family("hydrant_kaspa_requests_total", MetricKind::Counter, help);
         let methods = Method::ALL.iter().map(|method| Operation::Method(*method));
         let scopes = [Operation::Subscribe, Operation::Unsubscribe];
         let own = OwnMethod::ALL.iter().map(|method| Operation::Own(*method));
         let operations: Vec<Operation> = methods.chain(scopes).chain(own).collect();
-        for encoding in Encoding::ALL {
-            let encoding_name = match encoding {
-                Encoding::Borsh => "borsh",
-                Encoding::Json => "json",
+        for format in MessageFormat::ALL {
+            let encoding_name = match format {
+                MessageFormat::Borsh => "borsh",
+                MessageFormat::Json => "json",
+                MessageFormat::Protobuf => "protobuf",
             };
             for operation in &operations {
                 let labels = [("encoding", encoding_name), ("method", operation.name())];
-                family.put(&labels, self.requests.sum(request_index(encoding, *operation)));
+                family.put(&labels, self.requests.sum(request_index(format, *operation)));
             }
         }
-        let help = "Requests of wRPC that are refused, by cause.";
+        let help = "Requests of wRPC and gRPC that are refused, by cause.";
         let name = "hydrant_kaspa_refused_requests_total";
         let mut family = out.family(name, MetricKind::Counter, help);
         for (cause, name) in CAUSES {

@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use chain_kaspa::LedgerBlock;
 use kaspa::{
-    Encoding, Event, KaspaAddress, Operation, Scope, ServerError, encode_borsh_subscribed,
+    Event, KaspaAddress, Operation, ProtobufReply, Scope, ServerError, encode_borsh_subscribed,
     encode_borsh_unsubscribed, encode_json_subscribed, encode_json_unsubscribed,
+    encode_protobuf_acknowledgement,
 };
 use ledger::{Address, Commitment};
 use subscriptions::{
@@ -29,6 +30,7 @@ use websocket::{Payload, SessionOutput};
 use crate::call::{Call, StepOutput};
 use crate::client_subscriptions::UtxoSubscription;
 use crate::kaspa_rpc::NoItems;
+use crate::message_format::ReplyFormat;
 use crate::registration::{ONE_STEP_ADDRESSES_MAX, Registration};
 use crate::subscription::{SCRIPTS, Subscription};
 
@@ -137,11 +139,14 @@ fn is_subscribe(call: &Call) -> bool {
 fn acknowledge(call: &Call) -> StepOutput<ScopeTask> {
     let listener =
         *call.session.state.listener_number.get_or_init(|| call.server.allocate_listener());
-    call.reply(match (call.encoding(), is_subscribe(call)) {
-        (Encoding::Borsh, true) => encode_borsh_subscribed(call.id, listener),
-        (Encoding::Borsh, false) => encode_borsh_unsubscribed(call.id),
-        (Encoding::Json, true) => encode_json_subscribed(call.id, listener),
-        (Encoding::Json, false) => encode_json_unsubscribed(call.id),
+    call.reply(match (call.request.reply, is_subscribe(call)) {
+        (ReplyFormat::Borsh, true) => encode_borsh_subscribed(call.id, listener),
+        (ReplyFormat::Borsh, false) => encode_borsh_unsubscribed(call.id),
+        (ReplyFormat::Json, true) => encode_json_subscribed(call.id, listener),
+        (ReplyFormat::Json, false) => encode_json_unsubscribed(call.id),
+        (ReplyFormat::Protobuf { field }, _) => {
+            encode_protobuf_acknowledgement(ProtobufReply { id: call.id, field })
+        }
     })
 }
 
@@ -174,13 +179,13 @@ fn start(call: Call) -> StepOutput<ScopeTask> {
 
 /// Handles a scope without addresses. It is short.
 fn start_event(call: Call) -> StepOutput<ScopeTask> {
-    let encoding = call.encoding();
+    let format = call.format();
     match call.request.scope() {
         Ok(Scope::VirtualChainChanged { include_accepted_transaction_ids: has_accepted_ids }) => {
-            let subscription = Subscription::ChainChanges { encoding, has_accepted_ids };
+            let subscription = Subscription::ChainChanges { format, has_accepted_ids };
             change_event(call, Event::VirtualChainChanged, subscription)
         }
-        Ok(Scope::Other(event)) => change_event(call, event, Subscription::Event(encoding, event)),
+        Ok(Scope::Other(event)) => change_event(call, event, Subscription::Event(format, event)),
         // It has addresses, so it is not valid.
         Ok(Scope::UtxosChanged { .. }) => call.reject(&ServerError::InvalidParams),
         Err(error) => call.reject(&error),
@@ -206,7 +211,7 @@ fn change_event(call: Call, event: Event, subscription: Subscription) -> StepOut
 fn change_all(call: Call) -> StepOutput<ScopeTask> {
     let session = &call.session;
     let utxos = if is_subscribe(&call) {
-        let subscription = Subscription::AllUtxos(call.encoding());
+        let subscription = Subscription::AllUtxos(call.format());
         match session.subscribe(subscription, subscription.interests(), Position(0)) {
             Ok(id) => UtxoSubscription::All(id),
             Err(error) => return fail(&call, &error),
@@ -289,7 +294,7 @@ fn add_set(call: Call, set: AddressSet) -> StepOutput<ScopeTask> {
     let is_large = set.len() > ONE_STEP_ADDRESSES_MAX;
     let empty = AddressSet::empty(call.server.chain.utxos.addresses());
     let (first, rest) = if is_large { (empty, Some(set)) } else { (set, None) };
-    let subscription = Subscription::Utxos(call.encoding());
+    let subscription = Subscription::Utxos(call.format());
     let subscribed = call.session.subscribe_set(SetSubscription {
         identity: subscription,
         topic: subscription.topic(),

@@ -1,8 +1,10 @@
 //! The subscriptions of clients, and their topics.
 
-use kaspa::{Encoding, Event};
+use kaspa::Event;
 use ledger::KeyKind;
 use subscriptions::{Filter, Interest, Topic};
+
+use crate::message_format::MessageFormat;
 
 /// The key kind of the addresses in sets: the address of a script.
 pub(crate) const SCRIPTS: KeyKind = KeyKind(0);
@@ -11,31 +13,31 @@ pub(crate) const SCRIPTS: KeyKind = KeyKind(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subscription {
     /// An event without parameters.
-    Event(Encoding, Event),
+    Event(MessageFormat, Event),
     /// Changes of the selected chain.
     ChainChanges {
-        /// The encoding of the notifications.
-        encoding: Encoding,
+        /// The format of the notifications.
+        format: MessageFormat,
         /// Whether the ids of accepted transactions are included.
         has_accepted_ids: bool,
     },
     /// Changes of all UTXOs.
-    AllUtxos(Encoding),
+    AllUtxos(MessageFormat),
     /// Changes of the UTXOs of a set of addresses.
-    Utxos(Encoding),
+    Utxos(MessageFormat),
     /// Changes of a set of addresses, chain block by chain block. In JSON only.
     Addresses,
 }
 
 impl Subscription {
-    /// The encoding of its notifications.
-    pub(crate) fn encoding(self) -> Encoding {
+    /// The format of its notifications.
+    pub(crate) fn format(self) -> MessageFormat {
         match self {
-            Self::Event(encoding, _)
-            | Self::ChainChanges { encoding, .. }
-            | Self::AllUtxos(encoding)
-            | Self::Utxos(encoding) => encoding,
-            Self::Addresses => Encoding::Json,
+            Self::Event(format, _)
+            | Self::ChainChanges { format, .. }
+            | Self::AllUtxos(format)
+            | Self::Utxos(format) => format,
+            Self::Addresses => MessageFormat::Json,
         }
     }
 
@@ -49,11 +51,12 @@ impl Subscription {
             Self::Utxos(_) => 19,
             Self::Addresses => 20,
         };
-        let encoding = match self.encoding() {
-            Encoding::Borsh => 0,
-            Encoding::Json => 1,
+        let format = match self.format() {
+            MessageFormat::Borsh => 0,
+            MessageFormat::Json => 1,
+            MessageFormat::Protobuf => 2,
         };
-        Topic(kind * 2 + encoding)
+        Topic(kind * 3 + format)
     }
 
     /// The publications that it matches, if it is not to a set.
@@ -69,12 +72,12 @@ mod tests {
     #[test]
     fn topics_are_distinct() {
         let mut topics = Vec::new();
-        for encoding in Encoding::ALL {
-            topics.extend(Event::ALL.iter().map(|event| Subscription::Event(encoding, *event)));
+        for format in MessageFormat::ALL {
+            topics.extend(Event::ALL.iter().map(|event| Subscription::Event(format, *event)));
             for has_accepted_ids in [false, true] {
-                topics.push(Subscription::ChainChanges { encoding, has_accepted_ids });
+                topics.push(Subscription::ChainChanges { format, has_accepted_ids });
             }
-            topics.extend([Subscription::AllUtxos(encoding), Subscription::Utxos(encoding)]);
+            topics.extend([Subscription::AllUtxos(format), Subscription::Utxos(format)]);
         }
         topics.push(Subscription::Addresses);
         let count = topics.len();

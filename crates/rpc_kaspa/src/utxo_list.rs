@@ -1,25 +1,31 @@
 //! getUtxosByAddresses: the UTXOs of addresses, in parts.
 //!
 //! Shape: the first steps read the addresses and sum up the totals of their scripts, so that the length of the reply is
-//! known; the later ones encode the UTXOs. All of them read one view.
+//! known; the later ones encode the UTXOs. In protobuf the length depends on the UTXOs: each is encoded twice, first to be
+//! measured. All steps read one view.
 //! Rules of kaspad: an address counts once, whatever its prefix; the address of an entry has the node's prefix.
 //! Cost: two lookups for each address, and some 0.2 µs for each UTXO.
 //! Memory: 34 bytes for each address that has UTXOs, and one part.
 
 use std::collections::hash_set;
 use std::time::Duration;
+use std::vec;
 
 use chain_kaspa::{View, script_totals};
 use foldhash::HashSet;
-use kaspa::{AddressPayload, BorshUtxosReply, Encoding, ReplyTooLong, encode_json_utxos_head};
+use kaspa::{
+    AddressPayload, BorshUtxosReply, Method, ReplyTooLong, UtxoList, encode_json_utxos_head,
+};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::SessionOutput;
 
 use crate::address_cursor::AddressCursor;
 use crate::address_scan::AddressScan;
 use crate::call::{Call, StepOutput};
+use crate::entry_totals::EntryTotals;
 use crate::kaspa_rpc::NoItems;
 use crate::list_writer::ListWriter;
+use crate::message_format::MessageFormat;
 
 /// Addresses that a step reads.
 const STEP_ADDRESSES: usize = 128;
@@ -36,6 +42,7 @@ pub(crate) struct UtxoListTask {
 enum Phase {
     Start,
     Sum(Summing),
+    Measure(Measuring),
     Write(Writing),
 }
 
@@ -45,6 +52,15 @@ struct Summing {
     payloads: HashSet<AddressPayload>,
     reply: BorshUtxosReply,
     utxos: u64,
+}
+
+/// The UTXOs of the addresses while they are measured.
+struct Measuring {
+    summing: Summing,
+    /// The addresses whose UTXOs were not measured.
+    payloads: vec::IntoIter<AddressPayload>,
+    current: Option<AddressScan>,
+    entries: EntryTotals,
 }
 
 struct Writing {
@@ -83,8 +99,15 @@ impl UtxoListTask {
                     Err(error) => return self.call.reject(&error),
                 };
                 if addresses.is_empty() {
-                    match Writing::new(&self.call, summing) {
-                        Ok(writing) => self.phase = Phase::Write(writing),
+                    let next = match self.call.format() {
+                        MessageFormat::Protobuf => Ok(Phase::Measure(Measuring::new(summing))),
+                        MessageFormat::Borsh | MessageFormat::Json => {
+                            Writing::new(&self.call, summing, &EntryTotals::default())
+                                .map(Phase::Write)
+                        }
+                    };
+                    match next {
+                        Ok(phase) => self.phase = phase,
                         Err(error) => return self.call.fail(error.to_string()),
                     }
                     return (Vec::new(), Some(self));
@@ -93,6 +116,18 @@ impl UtxoListTask {
                     summing.add(&self.view, address.payload);
                 }
                 self.phase = Phase::Sum(summing);
+                (Vec::new(), Some(self))
+            }
+            Phase::Measure(mut measuring) => {
+                if measuring.step(&self.call, &self.view) {
+                    self.phase = Phase::Measure(measuring);
+                    return (Vec::new(), Some(self));
+                }
+                let Measuring { summing, entries, .. } = measuring;
+                match Writing::new(&self.call, summing, &entries) {
+                    Ok(writing) => self.phase = Phase::Write(writing),
+                    Err(error) => return self.call.fail(error.to_string()),
+                }
                 (Vec::new(), Some(self))
             }
             Phase::Write(mut writing) => {
@@ -106,6 +141,28 @@ impl UtxoListTask {
                 (vec![part], Some(self))
             }
         }
+    }
+}
+
+impl Measuring {
+    fn new(summing: Summing) -> Self {
+        let payloads: Vec<AddressPayload> = summing.payloads.iter().copied().collect();
+        let payloads = payloads.into_iter();
+        Self { summing, payloads, current: None, entries: EntryTotals::default() }
+    }
+
+    /// Measures the next UTXOs. Returns false if there are no more.
+    fn step(&mut self, call: &Call, view: &View) -> bool {
+        let payloads = &mut self.payloads;
+        let prefix = call.server.prefix();
+        let next = || payloads.next().map(|payload| AddressScan::new(payload, prefix));
+        let Some(mut current) = self.current.take().or_else(next) else { return false };
+        let entries = &mut self.entries;
+        let has_more = current.step(view, STEP_UTXOS, |utxo| {
+            entries.add(|out| utxo.encode_protobuf_into(UtxoList::Entries, out));
+        });
+        self.current = has_more.then_some(current);
+        true
     }
 }
 
@@ -124,38 +181,36 @@ impl Summing {
 }
 
 impl Writing {
-    fn new(call: &Call, summing: Summing) -> Result<Self, ReplyTooLong> {
+    fn new(call: &Call, summing: Summing, entries: &EntryTotals) -> Result<Self, ReplyTooLong> {
         let Summing { payloads, reply, utxos, .. } = summing;
-        let head = match call.encoding() {
-            Encoding::Borsh => reply.encode_head(call.id)?,
-            Encoding::Json => encode_json_utxos_head(call.id),
+        let head = match call.format() {
+            MessageFormat::Borsh => reply.encode_head(call.id)?,
+            MessageFormat::Json => encode_json_utxos_head(call.id),
+            MessageFormat::Protobuf => entries.encode_head(call.id, Method::GetUtxosByAddresses)?,
         };
         let limit = Duration::from_millis(call.server.settings.list_timeout_ms);
         let deadline = call.server.pool.now().saturating_add(limit);
-        let writer = ListWriter::new(call.encoding(), head, deadline);
+        let writer = ListWriter::new(call.format(), head, deadline);
         Ok(Self { writer, utxos, payloads: payloads.into_iter(), current: None })
     }
 
     /// Writes the next UTXOs. Returns false if there are no more.
     fn step(&mut self, call: &Call, view: &View) -> bool {
-        let Some(mut current) = self.current.take().or_else(|| self.next_address(call)) else {
-            return false;
-        };
-        let encoding = call.encoding();
+        let payloads = &mut self.payloads;
+        let prefix = call.server.prefix();
+        let next = || payloads.next().map(|payload| AddressScan::new(payload, prefix));
+        let Some(mut current) = self.current.take().or_else(next) else { return false };
+        let format = call.format();
         let writer = &mut self.writer;
         let has_more = current.step(view, STEP_UTXOS, |utxo| {
-            writer.push(|out| match encoding {
-                Encoding::Borsh => utxo.encode_borsh_into(out),
-                Encoding::Json => utxo.encode_json_into(out),
+            writer.push(|out| match format {
+                MessageFormat::Borsh => utxo.encode_borsh_into(out),
+                MessageFormat::Json => utxo.encode_json_into(out),
+                MessageFormat::Protobuf => utxo.encode_protobuf_into(UtxoList::Entries, out),
             });
         });
         self.current = has_more.then_some(current);
         true
-    }
-
-    fn next_address(&mut self, call: &Call) -> Option<AddressScan> {
-        let payload = self.payloads.next()?;
-        Some(AddressScan::new(payload, call.server.prefix()))
     }
 
     fn finish(self) -> SessionOutput<NoItems> {

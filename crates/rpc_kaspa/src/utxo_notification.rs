@@ -4,13 +4,13 @@
 //! all steps. As in kaspad, an entry that only gets another DAA score is in both lists.
 //! Cost: a lookup for each changed UTXO, an encoding for each that matches, and a copy of it for each distinct
 //! subscription.
-//! Invariant: an entry is encoded once for each encoding.
+//! Invariant: an entry is encoded once for each format.
 
 use std::sync::Arc;
 
 use chain_kaspa::{LedgerBlock, NetChanges};
 use cpu_pool::fork_join;
-use kaspa::{Encoding, encode_borsh_utxos_changed, encode_json_utxos_changed};
+use kaspa::{encode_borsh_utxos_changed, encode_json_utxos_changed, encode_protobuf_utxos_changed};
 use ledger::Commitment;
 use subscriptions::{
     AfterDelivery, BlockStep, Direction, Position, Publication, QueueMemory, SubscriptionId,
@@ -19,6 +19,7 @@ use websocket::{Payload, SharedBytes};
 
 use crate::changed_utxos::{ChangeLists, ChangedUtxos, SetMatch, split_into_parts};
 use crate::kaspa_rpc::{KaspaServer, NoItems};
+use crate::message_format::MessageFormat;
 use crate::messages::to_message;
 use crate::subscription::{SCRIPTS, Subscription};
 
@@ -38,20 +39,20 @@ pub(crate) fn publish_utxos(server: &Arc<KaspaServer>, steps: &[BlockStep<Ledger
         // Only the virtual DAA score has changed.
         return;
     }
-    for encoding in Encoding::ALL {
-        publish_move(server, &moved, encoding, last.number);
+    for format in MessageFormat::ALL {
+        publish_move(server, &moved, format, last.number);
     }
 }
 
 fn publish_move(
     server: &Arc<KaspaServer>,
     moved: &ChangedUtxos<'_>,
-    encoding: Encoding,
+    format: MessageFormat,
     step: u64,
 ) {
     let subscriptions = &server.subscriptions;
-    let all = Subscription::AllUtxos(encoding).topic();
-    let sets = Subscription::Utxos(encoding).topic();
+    let all = Subscription::AllUtxos(format).topic();
+    let sets = Subscription::Utxos(format).topic();
     let matches = subscriptions.matches();
     let all = matches.matching(all, []);
     let sets = matches.matching_sets(sets, SCRIPTS, step, moved.items());
@@ -65,31 +66,32 @@ fn publish_move(
     for at in sets.iter().flat_map(|(_, refs)| refs) {
         is_needed[*at as usize] = true;
     }
-    let encoded = Arc::new(moved.encode(encoding, server.prefix(), &is_needed));
+    let encoded = Arc::new(moved.encode(format, server.prefix(), &is_needed));
     let memory = Arc::clone(subscriptions.queue_memory());
     let to_all: Vec<Publication<Payload<NoItems>>> = all
         .into_iter()
         .map(|found| {
-            let message = encode_message(encoding, &encoded.all());
-            new_publication(found.id, message, step, encoding, &memory)
+            let message = encode_message(format, &encoded.all());
+            new_publication(found.id, message, step, format, &memory)
         })
         .collect();
     let parts = split_into_parts(sets);
     let to_sets = fork_join(&server.pool, parts, move |part| {
         let publication = |(found, refs): SetMatch| {
-            let message = encode_message(encoding, &encoded.select(&refs));
-            new_publication(found.id, message, step, encoding, &memory)
+            let message = encode_message(format, &encoded.select(&refs));
+            new_publication(found.id, message, step, format, &memory)
         };
         part.into_iter().map(publication).collect::<Vec<_>>()
     });
     subscriptions.deliver(to_all.into_iter().chain(to_sets.into_iter().flatten()));
 }
 
-fn encode_message(encoding: Encoding, lists: &ChangeLists<'_>) -> Vec<u8> {
+fn encode_message(format: MessageFormat, lists: &ChangeLists<'_>) -> Vec<u8> {
     let ChangeLists { added, removed } = lists;
-    match encoding {
-        Encoding::Borsh => encode_borsh_utxos_changed(added, removed),
-        Encoding::Json => encode_json_utxos_changed(added, removed),
+    match format {
+        MessageFormat::Borsh => encode_borsh_utxos_changed(added, removed),
+        MessageFormat::Json => encode_json_utxos_changed(added, removed),
+        MessageFormat::Protobuf => encode_protobuf_utxos_changed(added, removed),
     }
 }
 
@@ -97,10 +99,10 @@ fn new_publication(
     subscription: SubscriptionId,
     message: Vec<u8>,
     step: u64,
-    encoding: Encoding,
+    format: MessageFormat,
     memory: &Arc<QueueMemory>,
 ) -> Publication<Payload<NoItems>> {
-    let body = Payload::Whole(SharedBytes::new(to_message(encoding, message), memory));
+    let body = Payload::Whole(SharedBytes::new(to_message(format, message), memory));
     let bytes = body.bytes();
     let at = Position(step);
     Publication { subscription, body, bytes, at, after_delivery: AfterDelivery::Continue }

@@ -31,10 +31,11 @@ pub(crate) const LAYERS: &[&[&str]] = &[
         "response_cache",
         "loadgen",
         "websocket",
+        "grpc_server",
     ],
     &["jsonrpc", "loadgen_solana"],
     &["rpc_solana", "rpc_kaspa", "grpc", "rest", "snapshot_server"],
-    &["rest_solana", "rest_kaspa", "web_console"],
+    &["rest_solana", "rest_kaspa", "grpc_kaspa", "web_console"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 
@@ -50,7 +51,7 @@ pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
 const CHAIN_CRATES: &[(&str, &[&str])] = &[
-    ("Kaspa", &["chain_kaspa", "follow_kaspa", "kaspa", "rest_kaspa", "rpc_kaspa"]),
+    ("Kaspa", &["chain_kaspa", "follow_kaspa", "grpc_kaspa", "kaspa", "rest_kaspa", "rpc_kaspa"]),
     (
         "Solana",
         &[
@@ -93,6 +94,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("http_server", &["state", "index"]),
     ("response_cache", &["state", "index"]),
     ("websocket", &["state", "index"]),
+    ("grpc_server", &["state", "index"]),
     ("jsonrpc", &["state", "index", "localnet", "svm"]),
     ("rpc_solana", &["state", "index", "localnet", "svm"]),
     ("rpc_kaspa", &["state", "index", "follow_kaspa"]),
@@ -100,6 +102,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("rest", &["state", "index", "localnet", "svm"]),
     ("rest_solana", &["state", "index", "localnet", "svm"]),
     ("rest_kaspa", &["state", "index", "follow_kaspa"]),
+    ("grpc_kaspa", &["state", "index", "follow_kaspa"]),
     ("web_console", &["state", "index", "localnet", "svm"]),
 ];
 

@@ -74,6 +74,7 @@ impl KaspaSettings {
             wrpc_borsh: flags.follower.wrpc_borsh_port,
             wrpc_json: flags.follower.wrpc_json_port,
             rpc: flags.listen.rpc_port,
+            grpc: flags.follower.grpc_port,
         };
         let chain = KaspaConfig::from_flags(&flags.follower)?;
         ensure!(
@@ -246,7 +247,8 @@ mod tests {
         let ports = node.kaspa_ports;
         assert_eq!((ports.borsh(chain.network), ports.json(chain.network)), (17_110, 18_110));
         assert_eq!(ports.borsh(Network::Simnet), 17_510);
-        assert_eq!((ports.rpc, node.grpc_port, node.tpu_port), (None, None, None));
+        assert_eq!((ports.rpc, ports.grpc), (None, None));
+        assert_eq!((node.grpc_port, node.tpu_port), (None, None));
     }
 
     #[test]
@@ -269,6 +271,7 @@ mod tests {
                 format!("rpc-port = 18110\n{}", with("")),
                 "--rpc-port 18110: --wrpc-json-port has this port",
             ),
+            (with("grpc-port = 17110"), "--grpc-port 17110: --wrpc-borsh-port has this port"),
             (format!("reset = true\n{}", with("")), "--reset requires --ledger"),
             (with("import-peer = [\"a:1\"]"), "--import-peer requires --ledger"),
             (with("import-peer = [\"http://a:1/KEY\"]"), "--import-peer: the form is HOST[:PORT]"),

@@ -75,6 +75,9 @@ pub(crate) struct KaspaFollowerFlags {
     /// Serve wRPC in JSON on this port; 0 uses a free port [default: that of kaspad: 18110 for mainnet].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) wrpc_json_port: Option<u16>,
+    /// Serve kaspad's gRPC on this port; 0 uses a free port [default: none].
+    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    pub(crate) grpc_port: Option<u16>,
     /// Forward methods that change the source, such as shutdown and ban.
     #[arg(long, requires = "allowed_pages", help_heading = "Serving")]
     pub(crate) allow_unsafe_rpc: bool,
@@ -154,7 +157,7 @@ pub(crate) fn describe_flags(command: clap::Command) -> clap::Command {
         ),
         (
             "endpoints_file",
-            "Write {\"wrpc_borsh\": URL, \"wrpc_json\": URL, \"rpc\": URL} to this file when the node is ready",
+            "Write {\"wrpc_borsh\": URL, \"wrpc_json\": URL, \"rpc\": URL, \"grpc\": URL} to this file when the node is ready",
         ),
         (
             "tls_cert",
@@ -188,7 +191,7 @@ merge_by_field! {
 merge_by_field! {
     KaspaFollowerFlags {
         source, json_source, network, reorg_depth, import_peer, snapshot_interval, wrpc_borsh_port,
-        wrpc_json_port, allow_unsafe_rpc,
+        wrpc_json_port, grpc_port, allow_unsafe_rpc,
     }
 }
 
@@ -207,7 +210,6 @@ mod tests {
     fn flags_without_a_meaning_for_kaspa_do_not_exist() {
         let kaspa = names::<FollowKaspaFlags>();
         for flag in [
-            "grpc-port",
             "no-grpc",
             "tpu-port",
             "forward",

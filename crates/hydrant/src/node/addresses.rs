@@ -11,7 +11,7 @@ pub struct NodeAddresses {
     pub pubsub: SocketAddr,
     /// Transactions over QUIC, if they are accepted.
     pub tpu: Option<SocketAddr>,
-    /// Yellowstone gRPC, if it is served.
+    /// Yellowstone gRPC, if it is served. Of a node of Kaspa: kaspad's gRPC.
     pub grpc: Option<SocketAddr>,
     /// The faucet over TCP, if it is served.
     pub faucet: Option<SocketAddr>,
@@ -43,7 +43,7 @@ impl NodeAddresses {
         self.url("ws", self.pubsub)
     }
 
-    /// Returns the URL of Yellowstone gRPC, if it is served.
+    /// Returns the URL of gRPC, if it is served.
     pub fn grpc_url(&self) -> Option<String> {
         self.grpc.map(|address| self.url("http", address))
     }
@@ -85,6 +85,9 @@ impl NodeAddresses {
             });
             if let Some(url) = self.kaspa_rpc_url() {
                 endpoints["rpc"] = url.into();
+            }
+            if let Some(url) = self.grpc_url() {
+                endpoints["grpc"] = url.into();
             }
             return endpoints;
         }

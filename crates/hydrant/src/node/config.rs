@@ -128,7 +128,8 @@ impl NodeConfig {
         self.grpc_port = self.grpc_port.map(|_| GrpcPort::Exactly(0));
         self.tpu_port = self.tpu_port.map(|_| 0);
         let rpc = self.kaspa_ports.rpc.map(|_| 0);
-        self.kaspa_ports = KaspaPorts { wrpc_borsh: Some(0), wrpc_json: Some(0), rpc };
+        let grpc = self.kaspa_ports.grpc.map(|_| 0);
+        self.kaspa_ports = KaspaPorts { wrpc_borsh: Some(0), wrpc_json: Some(0), rpc, grpc };
         self
     }
 
@@ -136,6 +137,12 @@ impl NodeConfig {
     pub fn with_rpc_port(mut self, port: u16) -> Self {
         self.rpc_ports = RpcPorts { rpc: port, pubsub: None };
         self.kaspa_ports.rpc = Some(port);
+        self
+    }
+
+    /// Serves kaspad's gRPC on this port; 0 is a free one. Only a node of Kaspa has it.
+    pub fn with_kaspa_grpc_port(mut self, port: u16) -> Self {
+        self.kaspa_ports.grpc = Some(port);
         self
     }
 
@@ -213,6 +220,7 @@ impl NodeConfig {
             ("--wrpc-borsh-port", Some(self.kaspa_ports.borsh(network))),
             ("--wrpc-json-port", Some(self.kaspa_ports.json(network))),
             ("--rpc-port", self.kaspa_ports.rpc),
+            ("--grpc-port", self.kaspa_ports.grpc),
         ])
     }
 

@@ -487,7 +487,7 @@ async fn a_program_embeds_the_node() -> Result<()> {
     let chain = KaspaConfig::new("simnet", &[&format!("ws://{}", source.borsh())])?
         .with_json_sources(&[&format!("ws://{}", source.json())])?
         .with_reorg_depth(10);
-    let config = NodeConfig::default().with_free_ports().with_rpc_port(0);
+    let config = NodeConfig::default().with_free_ports().with_rpc_port(0).with_kaspa_grpc_port(0);
     let node = Node::builder(KaspaProducer::new(chain)).serve(config)?;
     let addresses = node.addresses().clone();
     let kaspa = addresses.kaspa.context("it is a node of Kaspa")?;
@@ -496,6 +496,13 @@ async fn a_program_embeds_the_node() -> Result<()> {
         let health = get(kaspa.wrpc_borsh, "/health")?;
         Ok(health.contains(&source.sink().to_string()).then_some(()))
     })?;
+    let grpc = addresses.grpc.context("it was requested")?;
+    assert_eq!(addresses.grpc_url(), Some(format!("http://{grpc}")));
+    let mut socket = connect(grpc)?;
+    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
+    let mut head = [0; 9];
+    socket.read_exact(&mut head)?;
+    assert_eq!(head[3], 4, "the settings of HTTP/2");
     let rpc = kaspa.rpc.context("it was requested")?;
     let position = call_own(rpc, "getPosition", json!([{ "at": "sink" }]))?;
     assert_eq!(position["chainBlock"], json!(source.sink().to_string()));

@@ -23,3 +23,4 @@ pub use reply::{
     encode_json_sink, encode_json_sink_blue_score, encode_json_subscribed, encode_json_sync_status,
     encode_json_unsubscribed, encode_json_utxos_head,
 };
+pub(crate) use text::JsonBuffer;

@@ -4,6 +4,8 @@
 pub(crate) const BORSH: &str = include_str!("../golden/borsh.txt");
 /// The messages in JSON.
 pub(crate) const JSON: &str = include_str!("../golden/json.txt");
+/// The messages in protobuf.
+pub(crate) const PROTOBUF: &str = include_str!("../golden/protobuf.txt");
 /// The messages of a chain from its first block on.
 pub(crate) const CHAIN: &str = include_str!("../golden/chain.txt");
 

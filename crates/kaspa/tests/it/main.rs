@@ -4,3 +4,4 @@ mod borsh;
 mod chain;
 mod golden;
 mod json;
+mod protobuf;

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use chain_kaspa::LedgerBlock;
 use cpu_pool::fork_join;
 use kaspa::{
-    AddressChangesHead, ChangeKind, Encoding, encode_json_address_changes,
-    encode_json_address_changes_end,
+    AddressChangesHead, ChangeKind, encode_json_address_changes, encode_json_address_changes_end,
 };
 use ledger::{AddressId, Commitment};
 use subscriptions::{
@@ -21,6 +20,7 @@ use websocket::{Payload, SharedBytes, SplitPayload};
 
 use crate::changed_utxos::{ChangedUtxos, EncodedUtxos, SetMatch, split_into_parts};
 use crate::kaspa_rpc::{KaspaRpc, KaspaServer, NoItems};
+use crate::message_format::MessageFormat;
 use crate::messages::to_message;
 use crate::recent_blocks::to_position;
 use crate::subscription::{SCRIPTS, Subscription};
@@ -51,7 +51,7 @@ fn publish_block(server: &Arc<KaspaServer>, step: &BlockStep<LedgerBlock>) {
     for at in sets.iter().flat_map(|(_, refs)| refs) {
         is_needed[*at as usize] = true;
     }
-    let encoded = Arc::new(changed.encode(Encoding::Json, server.prefix(), &is_needed));
+    let encoded = Arc::new(changed.encode(MessageFormat::Json, server.prefix(), &is_needed));
     let head = block_head(step);
     let at = Position(step.number);
     let memory = Arc::clone(subscriptions.queue_memory());
@@ -84,7 +84,7 @@ pub(super) fn encode_for_set(
     if refs.is_empty() {
         return None;
     }
-    let encoded = changed.encode(Encoding::Json, rpc.prefix(), &is_needed);
+    let encoded = changed.encode(MessageFormat::Json, rpc.prefix(), &is_needed);
     Some(encode_prefix(&block_head(step), &encoded, &refs, memory))
 }
 
@@ -117,5 +117,5 @@ fn encode_prefix(
 ) -> SharedBytes {
     let lists = encoded.select(refs);
     let text = encode_json_address_changes(head, &lists.added, &lists.removed);
-    SharedBytes::new(to_message(Encoding::Json, text), memory)
+    SharedBytes::new(to_message(MessageFormat::Json, text), memory)
 }

@@ -8,8 +8,7 @@ use std::vec;
 
 use chain_kaspa::View;
 use kaspa::{
-    AddressChangesHead, AddressPayload, ChainPosition, ChangeKind, Encoding,
-    encode_json_address_changes,
+    AddressChangesHead, AddressPayload, ChainPosition, ChangeKind, encode_json_address_changes,
 };
 use ledger::AddressId;
 use subscriptions::SubscriptionId;
@@ -19,6 +18,7 @@ use websocket::{SessionOutput, SharedBytes};
 use crate::address_scan::AddressScan;
 use crate::call::Call;
 use crate::kaspa_rpc::NoItems;
+use crate::message_format::MessageFormat;
 use crate::messages::to_message;
 use crate::recent_blocks::to_position;
 
@@ -98,7 +98,7 @@ impl Snapshot {
         let head = AddressChangesHead { kind: ChangeKind::Snapshot, block, position, has_more };
         let text = encode_json_address_changes(&head, &utxos, &[]);
         let memory = call.server.subscriptions.queue_memory();
-        let prefix = SharedBytes::new(to_message(Encoding::Json, text), memory);
+        let prefix = SharedBytes::new(to_message(MessageFormat::Json, text), memory);
         SnapshotStep { output: vec![SessionOutput::Prefix(id, prefix)], has_more }
     }
 

@@ -8,6 +8,8 @@ use serde_json::Value;
 const BORSH: &str = include_str!("../../../kaspa/tests/golden/borsh.txt");
 const JSON: &str = include_str!("../../../kaspa/tests/golden/json.txt");
 
+const PROTOBUF: &str = include_str!("../../../kaspa/tests/golden/protobuf.txt");
+
 /// One message.
 pub(crate) struct Golden {
     /// The method, the notification, or what the request does.
@@ -33,6 +35,27 @@ pub(crate) fn messages(encoding: Encoding) -> impl Iterator<Item = Golden> {
         };
         Golden { name, kind, bytes }
     })
+}
+
+/// All messages in protobuf, without the prefix of gRPC.
+pub(crate) fn protobuf_messages() -> impl Iterator<Item = Golden> {
+    PROTOBUF.lines().map(|line| {
+        let mut parts = line.splitn(3, ' ');
+        let mut part = || parts.next().expect("three parts in a line");
+        let [name, kind, text] = [part(), part(), part()];
+        Golden { name, kind, bytes: bytes(text) }
+    })
+}
+
+/// The message of this name and kind in protobuf.
+pub(crate) fn protobuf(name: &str, kind: &str) -> Vec<u8> {
+    find_protobuf(name, kind).unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+/// The message of this name and kind in protobuf, if it was recorded.
+pub(crate) fn find_protobuf(name: &str, kind: &str) -> Option<Vec<u8>> {
+    let is_it = |golden: &Golden| golden.name == name && golden.kind == kind;
+    protobuf_messages().find(is_it).map(|golden| golden.bytes)
 }
 
 /// The message of this name and kind.

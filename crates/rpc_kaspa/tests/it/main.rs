@@ -1,4 +1,5 @@
-//! wRPC over a chain in memory: methods, lists, subscriptions, positions, forwarding, and clients that misbehave.
+//! wRPC and the messages of gRPC over a chain in memory: methods, lists, subscriptions, positions, forwarding, and
+//! clients that misbehave.
 
 mod address_changes;
 mod address_client;
@@ -11,6 +12,7 @@ mod lists;
 mod methods;
 mod notifications;
 mod own_methods;
+mod protobuf;
 mod publisher_thread;
 mod subscriptions;
 mod world;

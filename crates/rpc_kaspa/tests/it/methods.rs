@@ -25,7 +25,7 @@ fn filler(number: u8, script_public_key: ScriptPublicKey, sompi: u64) -> (Outpoi
 
 /// The UTXO set of the recorded kaspad, as far as it is known: its UTXOs, and one each for what the balances and the
 /// supply have more.
-fn golden_set() -> Vec<(Outpoint, UtxoEntry)> {
+pub(crate) fn golden_set() -> Vec<(Outpoint, UtxoEntry)> {
     let mut set: Vec<(Outpoint, UtxoEntry)> =
         golden::utxos().into_iter().map(|utxo| (utxo.outpoint, utxo.entry)).collect();
     for (number, balance) in (1..).zip(golden::balances()) {

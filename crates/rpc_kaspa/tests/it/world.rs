@@ -70,6 +70,13 @@ impl World {
         Self::new(Vec::new(), settings, config())
     }
 
+    pub(crate) fn with_set_and_settings(
+        utxos: Vec<(Outpoint, UtxoEntry)>,
+        settings: Settings,
+    ) -> Self {
+        Self::new(utxos, settings, config())
+    }
+
     pub(crate) fn new(
         utxos: Vec<(Outpoint, UtxoEntry)>,
         settings: Settings,

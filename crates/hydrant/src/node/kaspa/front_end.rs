@@ -51,6 +51,7 @@ impl KaspaFrontEnd {
             ("Borsh", addresses.wrpc_borsh_url()),
             ("JSON", addresses.wrpc_json_url()),
             ("JSON-RPC", addresses.kaspa_rpc_url()),
+            ("gRPC", addresses.grpc_url()),
         ];
         for (name, url) in urls {
             text += &url.map(|url| line(name, url)).unwrap_or_default();

@@ -1,11 +1,12 @@
 //! A node of Kaspa: the one composition of its servers over a chain that is followed.
 //!
 //! Shape: [`OpenedKaspa`] has the bound ports and the loaded chain. It composes wRPC on two ports, JSON-RPC with the
-//! methods that kaspad lacks on a third one, and starts the follower. [`start_pages`] serves the ports before that,
-//! while the UTXO set is imported.
+//! methods that kaspad lacks on a third one and kaspad's gRPC on a fourth one, and starts the follower. [`start_pages`]
+//! serves the ports before that, while the UTXO set is imported.
 //! Not here: settings and flags (`follow_kaspa`), wRPC (`rpc_kaspa`), the follower (`::follow_kaspa`).
 
 mod front_end;
+mod grpc_part;
 pub(crate) mod ports;
 mod running_ledger;
 mod source_report;
@@ -13,7 +14,7 @@ pub(crate) mod start_pages;
 mod upstream;
 mod wrpc_part;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,6 +35,7 @@ use rpc_kaspa::{
 use store::Directory;
 
 use self::front_end::KaspaFrontEnd;
+use self::grpc_part::GrpcPart;
 use self::ports::BoundKaspaPorts;
 use self::running_ledger::{FollowedKaspa, UtxoLedger};
 use self::source_report::source_report;
@@ -82,7 +84,7 @@ impl OpenedNode for OpenedKaspa {
         config: &NodeConfig,
         process_start: Option<Instant>,
     ) -> Result<ComposedNode> {
-        let Self { bound, follower, chain, snapshot, ledger_lock, import } = *self;
+        let Self { mut bound, follower, chain, snapshot, ledger_lock, import } = *self;
         let addresses = addresses(config, &bound)?;
         let reader = follower.reader().clone();
         let status = Arc::clone(follower.status());
@@ -105,6 +107,9 @@ impl OpenedNode for OpenedKaspa {
         }
         let followed = Arc::clone(&status);
         wrpc.report_problem(move || followed.problem());
+        if let Some(listener) = bound.grpc.take() {
+            parts.add(GrpcPart::start(config, listener, wrpc, context)?);
+        }
         let http_servers = http_servers(config, bound, &servers)?;
         let publisher = start_publisher(Arc::clone(wrpc), config.pubsub.events_max);
         let publisher = publisher.context("start the thread that publishes")?;
@@ -143,17 +148,19 @@ impl OpenedNode for OpenedKaspa {
 /// The bound addresses, as programs on this machine reach them.
 fn addresses(config: &NodeConfig, bound: &BoundKaspaPorts) -> Result<NodeAddresses> {
     let to_output = |address: SocketAddr| config.announced.to_output(address);
-    let rpc = bound.rpc.as_ref().map(|listener| listener.local_addr().map(to_output));
+    let local = |listener: &Option<TcpListener>| {
+        listener.as_ref().map(|listener| listener.local_addr().map(to_output)).transpose()
+    };
     let kaspa = KaspaAddresses {
         wrpc_borsh: to_output(bound.borsh.local_addr()?),
         wrpc_json: to_output(bound.json.local_addr()?),
-        rpc: rpc.transpose()?,
+        rpc: local(&bound.rpc)?,
     };
     Ok(NodeAddresses {
         rpc: kaspa.wrpc_borsh,
         pubsub: kaspa.wrpc_json,
         tpu: None,
-        grpc: None,
+        grpc: local(&bound.grpc)?,
         faucet: None,
         kaspa: Some(kaspa),
         is_tls: config.serving.tls.is_some(),

@@ -1,4 +1,4 @@
-//! The ports of a node of Kaspa: wRPC in both encodings, and JSON-RPC on request.
+//! The ports of a node of Kaspa: wRPC in both encodings, and JSON-RPC and gRPC on request.
 //!
 //! Not here: the servers on these ports (`mod.rs`).
 
@@ -16,6 +16,8 @@ pub(crate) struct KaspaPorts {
     pub(crate) wrpc_json: Option<u16>,
     /// JSON-RPC. `None`: it is not served.
     pub(crate) rpc: Option<u16>,
+    /// kaspad's gRPC. `None`: it is not served.
+    pub(crate) grpc: Option<u16>,
 }
 
 impl KaspaPorts {
@@ -35,6 +37,7 @@ pub(crate) struct BoundKaspaPorts {
     pub(super) borsh: TcpListener,
     pub(super) json: TcpListener,
     pub(super) rpc: Option<TcpListener>,
+    pub(super) grpc: Option<TcpListener>,
 }
 
 impl BoundKaspaPorts {
@@ -48,6 +51,7 @@ impl BoundKaspaPorts {
             borsh: listen(ports.borsh(network), "--wrpc-borsh-port")?,
             json: listen(ports.json(network), "--wrpc-json-port")?,
             rpc: ports.rpc.map(|port| listen(port, "--rpc-port")).transpose()?,
+            grpc: ports.grpc.map(|port| listen(port, "--grpc-port")).transpose()?,
         })
     }
 }

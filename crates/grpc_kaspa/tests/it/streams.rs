@@ -1,0 +1,145 @@
+//! Streams of clients that behave.
+
+use kaspa::{Hash, KaspaAddress, ScriptPublicKey, UtxoEntry};
+use testkit::kaspa_chain::{address, pay};
+use tonic::Code;
+use tonic::codec::CompressionEncoding;
+
+use crate::client::{Client, connect};
+use crate::world::{World, golden};
+
+/// notifyUtxosChangedRequest of some addresses.
+fn notify_utxos(id: u8, addresses: &[KaspaAddress]) -> Vec<u8> {
+    let mut list = Vec::new();
+    for address in addresses {
+        let text = address.to_string();
+        list.extend_from_slice(&[0x0a, u8::try_from(text.len()).expect("short")]);
+        list.extend_from_slice(text.as_bytes());
+    }
+    let mut message = vec![0xa8, 0x06, id, 0xca, 0x41];
+    let mut len = list.len();
+    while len > 0x7f {
+        message.push(len as u8 & 0x7f | 0x80);
+        len >>= 7;
+    }
+    message.push(len as u8);
+    message.extend_from_slice(&list);
+    message
+}
+
+/// `count` addresses that nothing pays to.
+fn unused_addresses(count: u32) -> Vec<KaspaAddress> {
+    let numbered = |number: u32| {
+        let mut key = [9; 32];
+        key[..4].copy_from_slice(&number.to_le_bytes());
+        KaspaAddress { payload: kaspa::AddressPayload::PublicKey(key), ..address(1) }
+    };
+    (0..count).map(numbered).collect()
+}
+
+/// pingRequest.
+fn ping(id: u8) -> Vec<u8> {
+    vec![0xa8, 0x06, id, 0x82, 0x44, 0]
+}
+
+/// pingResponse.
+fn pong(id: u8) -> Vec<u8> {
+    vec![0xa8, 0x06, id, 0x8a, 0x44, 0]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_gets_what_kaspad_answers_in_each_compression() {
+    let world = World::start();
+    for compression in [None, Some(CompressionEncoding::Gzip), Some(CompressionEncoding::Zstd)] {
+        let channel = connect(world.address()).await;
+        let mut client = Client::open(channel, compression).await.expect("a stream");
+        // kaspa-grpc-client asks this first.
+        for name in
+            ["getInfo", "getBlockDagInfo", "getFeeEstimate", "getMempoolEntries", "getBlock"]
+        {
+            let reply = client.exchange(golden(name, "request")).await;
+            assert!(reply == golden(name, "response"), "{name}");
+        }
+        // It is not implemented by kaspad: the reply has its error.
+        let reply = client.exchange(golden("getHeaders", "request")).await;
+        assert!(reply == golden("getHeaders", "response"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_utxos_of_a_set_are_notified_until_the_end() {
+    let mut world = World::start();
+    let mut client = Client::start(world.address()).await;
+    let acknowledged = client.exchange(notify_utxos(1, &[address(1)])).await;
+    assert_eq!(acknowledged, [0xa8, 0x06, 1, 0xd2, 0x41, 0]);
+    // A larger set than the polling thread reads.
+    let acknowledged = client.exchange(notify_utxos(2, &unused_addresses(5_000))).await;
+    assert_eq!(acknowledged, [0xa8, 0x06, 2, 0xd2, 0x41, 0]);
+    world.chain.add_block(&[], &[pay(1, 5), pay(2, 6)]);
+    world.publish();
+    let notification = client.next().await.expect("no error").expect("a notification");
+    assert_eq!(notification[..2], [0xda, 0x41]);
+    let text = String::from_utf8_lossy(&notification);
+    assert!(text.contains(&address(1).to_string()), "{text}");
+    assert!(!text.contains(&address(2).to_string()), "{text}");
+    client.end_requests();
+    assert_eq!(client.end().await.code(), Code::Ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_is_one_message() {
+    const UTXOS: u32 = 5_000;
+    let script = ScriptPublicKey::from_payload(&address(1).payload);
+    let entry = UtxoEntry {
+        amount: 300,
+        script_public_key: script,
+        block_daa_score: 7,
+        is_coinbase: false,
+        covenant_id: None,
+    };
+    let outpoint = |number: u32| {
+        let mut id = [0; 32];
+        id[..4].copy_from_slice(&number.to_be_bytes());
+        kaspa::Outpoint { transaction_id: Hash(id), index: 0 }
+    };
+    let utxos = (0..UTXOS).map(|number| (outpoint(number), entry.clone())).collect();
+    let world = World::new(utxos, |_| ());
+    let mut client = Client::start(world.address()).await;
+    let text = address(1).to_string();
+    // getUtxosByAddressesRequest.
+    let mut request = vec![0xa8, 0x06, 1, 0xe2, 0x41];
+    request.push(u8::try_from(text.len() + 2).expect("short"));
+    request.extend_from_slice(&[0x0a, u8::try_from(text.len()).expect("short")]);
+    request.extend_from_slice(text.as_bytes());
+    let reply = client.exchange(request).await;
+    let address_bytes = text.as_bytes();
+    let entries = reply.windows(address_bytes.len()).filter(|window| *window == address_bytes);
+    assert_eq!(entries.count(), UTXOS as usize);
+    assert_eq!(client.exchange(ping(2)).await, pong(2), "the stream goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_one_connection_are_sessions_of_their_own() {
+    let mut world = World::start();
+    let channel = connect(world.address()).await;
+    let compression = Some(CompressionEncoding::Gzip);
+    let mut one = Client::open(channel.clone(), compression).await.expect("a stream");
+    let mut two = Client::open(channel, compression).await.expect("a stream");
+    one.exchange(notify_utxos(1, &[])).await;
+    world.chain.add_block(&[], &[pay(1, 5)]);
+    world.publish();
+    assert!(one.next().await.expect("no error").is_some());
+    assert_eq!(two.exchange(ping(1)).await, pong(1));
+    assert_eq!(world.rpc.stats().connections, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_server_is_the_status_of_its_streams() {
+    let world = World::start();
+    let mut client = Client::start(world.address()).await;
+    assert_eq!(client.exchange(ping(1)).await, pong(1));
+    world.rpc.shut_down();
+    assert_eq!(client.end().await.code(), Code::Unavailable);
+    let World { server, .. } = world;
+    tokio::task::spawn_blocking(move || server.shut_down()).await.expect("it ends");
+}

@@ -1,0 +1,138 @@
+//! A server over a chain in memory, and an upstream that answers with recorded replies.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clients::{ClientId, RateLimiter};
+use cpu_pool::Pool;
+use grpc_kaspa::KaspaGrpcServer;
+use grpc_server::{Config, Security};
+use kaspa::{Encoding, JsonRequest, JsonServerMessage, Network, Operation, Outpoint, UtxoEntry};
+use rpc_kaspa::{Forward, ForwardError, ForwardFuture, KaspaRpc, KaspaServer, Publisher, Settings};
+use subscriptions::Limits;
+use testkit::kaspa_chain::TestChain;
+
+const JSON: &str = include_str!("../../../kaspa/tests/golden/json.txt");
+const PROTOBUF: &str = include_str!("../../../kaspa/tests/golden/protobuf.txt");
+
+pub(crate) struct World {
+    pub(crate) chain: TestChain,
+    pub(crate) publisher: Publisher,
+    pub(crate) rpc: Arc<KaspaServer>,
+    pub(crate) server: KaspaGrpcServer,
+}
+
+/// Returns the text of the recorded message with this name and kind.
+fn find(file: &'static str, name: &str, kind: &str) -> Option<&'static str> {
+    file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.strip_prefix(kind))
+}
+
+/// The recorded message in protobuf.
+pub(crate) fn golden(name: &str, kind: &str) -> Vec<u8> {
+    let digits = find(PROTOBUF, name, kind).unwrap_or_else(|| panic!("no {kind} {name}")).trim();
+    let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
+    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("digits")).collect()
+}
+
+/// Answers with a kaspad's recorded replies in JSON.
+struct RecordedReplies;
+
+impl Forward for RecordedReplies {
+    fn forward(
+        &self,
+        _: ClientId,
+        encoding: Encoding,
+        operation: Operation,
+        request: Bytes,
+    ) -> ForwardFuture<'_> {
+        Box::pin(async move {
+            assert_eq!(encoding, Encoding::Json);
+            let reply = find(JSON, operation.name(), "response");
+            let reply = reply.ok_or_else(|| ForwardError::new("no such reply"))?.trim();
+            let request = std::str::from_utf8(&request).expect("UTF-8");
+            let id = JsonRequest::parse(request).expect("a request").id.expect("an id");
+            let reply = JsonServerMessage::parse(reply).expect("a reply");
+            Ok(reply.encode_with_id(id).into())
+        })
+    }
+}
+
+fn session_config() -> websocket::Config {
+    websocket::Config {
+        limits: Limits {
+            listeners_max: 100,
+            subscriptions_max: 1_000,
+            subscriptions_per_listener_max: 100,
+            addresses_max: 20_000,
+            address_pairs_max: 20_000,
+            addresses_per_owner_max: 20_000,
+            addresses_per_listener_max: 20_000,
+            retained_steps: 8,
+            retained_bytes: 1 << 20,
+            unrooted_max: 4_096,
+            queue_messages_max: 10_000,
+            queue_bytes_max: 4 << 20,
+            queues_bytes_max: 64 << 20,
+        },
+        message_bytes_max: 4_096,
+        addresses_message_bytes_max: 4 << 20,
+        message_timeout_ms: 60_000,
+        incoming_bytes_max: 64 << 20,
+        set_tasks_max: 1,
+        write_timeout_ms: 60_000,
+        close_timeout_ms: 60_000,
+        ping_ms: 60_000,
+        hold_ms: 0,
+    }
+}
+
+impl World {
+    pub(crate) fn start() -> Self {
+        Self::new(Vec::new(), |_| ())
+    }
+
+    /// Starts a server over these UTXOs. `set` changes the limits of its sessions.
+    pub(crate) fn new(
+        utxos: Vec<(Outpoint, UtxoEntry)>,
+        set: impl FnOnce(&mut websocket::Config),
+    ) -> Self {
+        let chain = TestChain::new(utxos);
+        let pool = Pool::new(cpu_pool::Config::default(), Arc::new(|| Duration::ZERO), || {});
+        let pool = Arc::new(pool.expect("a thread"));
+        let clients = Arc::new(RateLimiter::new(clients::Limits::default()));
+        let mut config = session_config();
+        set(&mut config);
+        let rpc = KaspaRpc::serve(
+            chain.chain.reader(),
+            Network::Simnet,
+            Arc::new(RecordedReplies),
+            Settings::default(),
+            config,
+            pool,
+            clients,
+        );
+        let publisher = Publisher::new(Arc::clone(&rpc));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let server = KaspaGrpcServer::start(
+            Config::default(),
+            Arc::clone(&rpc),
+            listener,
+            Security::default(),
+        );
+        Self { chain, publisher, rpc, server: server.expect("it starts") }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Shows the chain's changes to readers, and publishes their events.
+    pub(crate) fn publish(&mut self) {
+        let publication = self.chain.chain.publish().expect("a publication");
+        self.publisher.publish_chain(&publication.events);
+        drop(publication);
+        self.chain.chain.reclaim();
+    }
+}

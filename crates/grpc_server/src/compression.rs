@@ -1,0 +1,107 @@
+//! The compression of the messages of one direction: its headers, and decompressing a request.
+//!
+//! Bounds: a request becomes no larger than a request may be.
+
+use std::io::{self, Cursor, Read};
+
+use flate2::read::GzDecoder;
+use tonic::Status;
+use tonic::codegen::http::HeaderMap;
+use tonic::metadata::MetadataValue;
+
+/// Bytes before a message: a flag, then the length.
+pub const HEAD_BYTES: usize = 5;
+/// The header that names the compression of the messages that follow.
+pub const ENCODING_HEADER: &str = "grpc-encoding";
+/// The header with the compressions that the sender can read.
+pub(crate) const ACCEPT_ENCODING_HEADER: &str = "grpc-accept-encoding";
+
+/// The compression of the messages of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Compression {
+    /// Returns the name in headers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        [Self::Gzip, Self::Zstd].into_iter().find(|it| it.name() == name)
+    }
+
+    /// Returns that of the requests of a call.
+    ///
+    /// Errors: the status of an unknown one.
+    pub fn from_request(headers: &HeaderMap) -> Result<Option<Self>, Status> {
+        let Some(name) = headers.get(ENCODING_HEADER) else { return Ok(None) };
+        let name = name.to_str().unwrap_or("unknown");
+        if name == "identity" {
+            return Ok(None);
+        }
+        Self::from_name(name).map(Some).ok_or_else(|| {
+            let mut status = Status::unimplemented(format!("the encoding {name:?} is not served"));
+            let served = MetadataValue::from_static("gzip,zstd,identity");
+            status.metadata_mut().insert(ACCEPT_ENCODING_HEADER, served);
+            status
+        })
+    }
+
+    /// Returns the client's first choice for the messages of the response.
+    pub fn from_accepted(headers: &HeaderMap) -> Option<Self> {
+        let accepted = headers.get(ACCEPT_ENCODING_HEADER)?.to_str().ok()?;
+        accepted.split(',').find_map(|name| Self::from_name(name.trim()))
+    }
+
+    /// Returns a reader of the content of a compressed message, for a content that is not needed as a whole.
+    ///
+    /// Errors: those of the library, without memory.
+    pub fn decoder(self, message: Vec<u8>) -> io::Result<Box<dyn Read + Send>> {
+        let message = Cursor::new(message);
+        Ok(match self {
+            Self::Gzip => Box::new(GzDecoder::new(message)),
+            Self::Zstd => Box::new(zstd::stream::read::Decoder::new(message)?),
+        })
+    }
+
+    /// Returns the content of a compressed message.
+    ///
+    /// Errors: the status of a message that is not compressed so, or is too large.
+    pub fn decompress(self, message: &[u8], bytes_max: usize) -> Result<Vec<u8>, Status> {
+        let invalid =
+            |err: io::Error| Status::internal(format!("a request cannot be decompressed: {err}"));
+        let mut content = Vec::new();
+        let limit = bytes_max as u64 + 1;
+        match self {
+            Self::Gzip => GzDecoder::new(message).take(limit).read_to_end(&mut content),
+            Self::Zstd => zstd::stream::read::Decoder::new(message)
+                .and_then(|decoder| decoder.take(limit).read_to_end(&mut content)),
+        }
+        .map_err(invalid)?;
+        if content.len() > bytes_max {
+            return Err(Status::resource_exhausted(format!(
+                "a request has more than {bytes_max} bytes when it is decompressed \
+                 (grpc.request_bytes_max)"
+            )));
+        }
+        Ok(content)
+    }
+}
+
+/// Returns the prefix of a message.
+///
+/// Errors: the length has more than 32 bits.
+pub fn head(is_compressed: bool, length: usize) -> io::Result<[u8; HEAD_BYTES]> {
+    let length = u32::try_from(length)
+        .map_err(|_| io::Error::other("a message has more bytes than its head can say"))?;
+    let [a, b, c, d] = length.to_be_bytes();
+    Ok([u8::from(is_compressed), a, b, c, d])
+}

@@ -1,0 +1,175 @@
+//! One connection: HTTP/2 over a socket, or over TLS, until either side ends it.
+//!
+//! Bounds: streams, bytes of headers, windows, short frames that are not read (`Config::connection_window_bytes`),
+//! streams that are not read ([`UnreadStreams`](crate::unread_streams)), the time until HTTP/2 starts. A client that
+//! does not read the rest of an ended subscription within `Config::close_timeout_ms` is disconnected
+//! ([`StatusTimer`]); one that does not acknowledge HTTP/2's pings too, and one that has no accepted call for
+//! `Config::idle_timeout_ms`.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
+
+use crate::call_activity::CallActivity;
+use crate::config::{Config, STREAM_WINDOW_BYTES};
+use crate::connection_context::ConnectionContext;
+use crate::counters::Event;
+use crate::dispatcher::{Dispatcher, Service};
+use crate::socket::{Socket, SocketState};
+use crate::status_timer::StatusTimer;
+use crate::tls::{self, TlsAcceptor};
+use crate::transport::Transport;
+
+/// Bytes of a request's headers.
+const HEADERS_BYTES_MAX: u32 = 16 << 10;
+/// Bytes that wait for the socket, for each stream.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// Time that a connection may continue without a call after `GOAWAY`, and with calls when the server shuts
+/// down.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve<S: Service>(
+    socket: TcpStream,
+    dispatcher: Arc<Dispatcher<S>>,
+    acceptor: Option<Arc<dyn TlsAcceptor>>,
+    mut closing: watch::Receiver<bool>,
+) {
+    let server = Arc::clone(dispatcher.state());
+    // It only fails on a socket that is closed already, which the next read reports.
+    let _ = socket.set_nodelay(true);
+    // Unknown only for a socket that is closed already.
+    let peer = socket.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.ip());
+    let reached = socket.local_addr().ok().map(|it| it.ip());
+    let deadline = Instant::now() + server.config.handshake_timeout();
+    let transport = match acceptor {
+        None => Transport::Plain(socket),
+        Some(acceptor) => {
+            let stream = tokio::select! {
+                stream = tls::handshake(&*acceptor, socket, peer, deadline) => stream,
+                () = wait_until_closing(&mut closing) => return,
+            };
+            match stream {
+                Ok(stream) => Transport::Tls(stream),
+                Err(end) => return server.counters.record(end),
+            }
+        }
+    };
+    let timer = Arc::new(StatusTimer::default());
+    let activity = Arc::new(CallActivity::new());
+    let subscriptions = server.config.connection_subscriptions_max().min(Semaphore::MAX_PERMITS);
+    let context = Arc::new(ConnectionContext {
+        peer,
+        reached,
+        activity: Arc::clone(&activity),
+        timer: Arc::clone(&timer),
+        subscriptions: Arc::new(Semaphore::new(subscriptions)),
+        unread: Arc::default(),
+    });
+    let builder = new_builder(&server.config, dispatcher.connection_window_bytes());
+    let calls = service_fn(move |request| {
+        let dispatcher = Arc::clone(&dispatcher);
+        let context = Arc::clone(&context);
+        async move { Ok::<_, Infallible>(dispatcher.call(request, &context).await) }
+    });
+    let socket = Socket::new(transport);
+    let state = socket.state();
+    let connection = builder.serve_connection(socket, calls);
+    tokio::pin!(connection);
+    // One future for all iterations, because the start of HTTP/2 is notified once.
+    let start_timeout = wait_until_late(&state, deadline);
+    tokio::pin!(start_timeout);
+    let mut idle_timeout = server.config.idle_timeout();
+    let mut is_idle = false;
+    loop {
+        let serving = poll_fn(|context| {
+            timer.before_poll(context.waker());
+            let ended = connection.as_mut().poll(context);
+            timer.after_poll(state.is_full());
+            ended
+        });
+        tokio::select! {
+            ended = serving => {
+                if let Err(err) = ended {
+                    tracing::debug!(%err, "a gRPC connection has ended");
+                }
+                return;
+            }
+            () = &mut start_timeout => return server.counters.record(Event::Late),
+            () = timer.wait_until_expired(server.config.close_timeout()) => {
+                return server.counters.record(Event::Aborted);
+            }
+            () = activity.wait_until_idle(idle_timeout) => {
+                if is_idle {
+                    return;
+                }
+                server.counters.record(Event::Idle);
+                connection.as_mut().graceful_shutdown();
+                // A call that the client sends before it reads the final GOAWAY is served to its end.
+                idle_timeout = SHUTDOWN_TIMEOUT;
+                is_idle = true;
+            }
+            () = wait_until_closing(&mut closing) => {
+                connection.as_mut().graceful_shutdown();
+                // It is dropped after the timeout.
+                let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
+                return;
+            }
+        }
+    }
+}
+
+/// Returns HTTP/2 with the bounds of a connection.
+fn new_builder(config: &Config, window_bytes: u32) -> http2::Builder<TokioExecutor> {
+    let streams_max = u32::try_from(config.connection_streams_max).unwrap_or(u32::MAX);
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(streams_max)
+        .max_header_list_size(HEADERS_BYTES_MAX)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(window_bytes)
+        .keep_alive_interval(config.keep_alive())
+        .keep_alive_timeout(config.keep_alive());
+    builder
+}
+
+/// Ends a connection without TLS that its address may not have. The reason is best effort: it is lost if the client's
+/// first bytes reset the socket.
+pub(crate) fn refuse(socket: TcpStream, reason: &str) {
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    const ENHANCE_YOUR_CALM: u8 = 11;
+    // The reason is short, so its length fits into a byte or two.
+    let [.., a, b] = (8 + reason.len()).to_be_bytes();
+    let mut frames = vec![0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
+    frames.extend_from_slice(&[0, a, b, GOAWAY, 0, 0, 0, 0, 0]);
+    frames.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, ENHANCE_YOUR_CALM]);
+    frames.extend_from_slice(reason.as_bytes());
+    // The send buffer of a new socket has space for this, unless the client has disconnected.
+    let _ = socket.into_std().and_then(|mut socket| socket.write(&frames));
+}
+
+/// Waits until a client that has not started HTTP/2 is too late: forever if it has, because pings follow then.
+async fn wait_until_late(state: &SocketState, deadline: Instant) {
+    if timeout_at(deadline, state.wait_until_started()).await.is_ok() {
+        std::future::pending().await
+    }
+}
+
+/// Waits until the server ends.
+pub(crate) async fn wait_until_closing(closing: &mut watch::Receiver<bool>) {
+    // A dropped sender means the same.
+    let _ = closing.wait_for(|is_closing| *is_closing).await;
+}

@@ -1,0 +1,100 @@
+//! The work that the requests of a client may cause: one request at a time, and a number of bytes a second.
+//!
+//! Shape: bytes are charged as they are received. A stream whose client is beyond its rate is not read, so HTTP/2 stops
+//! the client once the window is full: neither receiving nor decoding costs more than the rate, and a frame of each
+//! stream.
+//! Bounds: [`BYTES_PER_S`] of each client, after decompression, and [`REQUEST_BYTES_MIN`] for a short request. A client
+//! beyond them waits; nothing is refused. A lock for each client that has a subscription.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use clients::{ClientId, Limits, RateLimiter};
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::counters::{Event, ServerCounters};
+
+/// Bytes of a client a second, decoded; one second's worth may come at once. Decoding, compiling and indexing them
+/// takes up to a fifth of a second. A larger value lets a client delay the requests of others more.
+pub(crate) const BYTES_PER_S: u64 = 8 << 20;
+/// The cost of a short request. A client may send 2,048 a second.
+const REQUEST_BYTES_MIN: usize = 4 << 10;
+/// Number of locks above which those of clients that have left are removed.
+const LOCKS_MIN: usize = 64;
+
+/// The lock of a client. Each of its requests takes the lock while it is handled.
+pub type ClientLock = Arc<tokio::sync::Mutex<()>>;
+
+/// The rates and the locks of all clients.
+pub struct RequestBudget {
+    limiter: RateLimiter,
+    started: Instant,
+    locks: Mutex<ClientLocks>,
+}
+
+#[derive(Default)]
+struct ClientLocks {
+    by_client: HashMap<ClientId, Weak<tokio::sync::Mutex<()>>>,
+    /// The number above which they are pruned next.
+    prune_above: usize,
+}
+
+impl RequestBudget {
+    pub(crate) fn new() -> Self {
+        let limits = Limits { requests_per_s: 0, bytes_per_s: BYTES_PER_S };
+        Self { limiter: RateLimiter::new(limits), started: Instant::now(), locks: Mutex::default() }
+    }
+
+    /// Returns the lock that all requests of a client share.
+    pub fn client_lock(&self, client: ClientId) -> ClientLock {
+        let locks = &mut *self.locks.lock();
+        if let Some(lock) = locks.by_client.get(&client).and_then(Weak::upgrade) {
+            return lock;
+        }
+        if locks.by_client.len() >= locks.prune_above {
+            locks.by_client.retain(|_, lock| lock.strong_count() > 0);
+            locks.prune_above = LOCKS_MIN.max(2 * locks.by_client.len());
+        }
+        let lock = ClientLock::default();
+        locks.by_client.insert(client, Arc::downgrade(&lock));
+        lock
+    }
+
+    /// Charges bytes that were received. Returns the time until they are due, before which no more must be read.
+    pub(crate) fn charge_received(&self, client: ClientId, bytes: usize) -> Duration {
+        let charged = self.limiter.reserve_bytes(client, bytes as u64, self.now());
+        // Beyond the longest delay, the client waits that long and is not charged.
+        let (Ok(delay) | Err(delay)) = charged;
+        delay
+    }
+
+    /// Charges the rest of [`REQUEST_BYTES_MIN`] for a request of `bytes`, and waits until its client is within its
+    /// rate.
+    pub async fn wait_until_due(&self, client: ClientId, bytes: usize, counters: &ServerCounters) {
+        let cost = REQUEST_BYTES_MIN.saturating_sub(bytes) as u64;
+        let mut charged = self.limiter.reserve_bytes(client, cost, self.now());
+        if charged != Ok(Duration::ZERO) {
+            counters.record(Event::RequestDelayed);
+        }
+        while let Err(delay) = charged {
+            tokio::time::sleep(delay).await;
+            charged = self.limiter.reserve_bytes(client, cost, self.now());
+        }
+        if let Ok(delay) = charged
+            && !delay.is_zero()
+        {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Charges the bytes that a request gained by decompression.
+    pub fn charge(&self, client: ClientId, bytes: usize) {
+        self.limiter.charge_bytes(client, bytes as u64, self.now());
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+}

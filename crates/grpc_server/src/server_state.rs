@@ -1,0 +1,35 @@
+//! The state that all connections of a server share.
+
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::counters::ServerCounters;
+use crate::request_budget::RequestBudget;
+use crate::shares::Shares;
+
+/// The state that all connections of a server share.
+pub struct ServerState {
+    /// The settings.
+    pub config: Config,
+    /// The counters.
+    pub counters: ServerCounters,
+    /// The shares of clients in the bounds.
+    pub shares: Shares,
+    /// The rates of clients' requests.
+    pub request_budget: RequestBudget,
+    /// Notified after API keys were removed.
+    pub removals: watch::Sender<()>,
+}
+
+impl ServerState {
+    /// Creates the state of a server without connections.
+    pub fn new(config: Config) -> Self {
+        Self {
+            counters: ServerCounters::new(),
+            shares: Shares::new(&config),
+            request_budget: RequestBudget::new(),
+            removals: watch::Sender::new(()),
+            config,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! kaspad's gRPC as a part of a node.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use grpc_kaspa::KaspaGrpcServer;
+use grpc_server::{Security, TlsAcceptor};
+use jsonrpc::{Metrics, ServerContext};
+use rpc_kaspa::KaspaServer;
+
+use crate::node::NodeConfig;
+use crate::node::parts::{BoxFuture, Part};
+use crate::tls_setup::GrpcTls;
+
+/// kaspad's gRPC.
+pub(super) struct GrpcPart(KaspaGrpcServer);
+
+impl GrpcPart {
+    /// Serves the sessions of `wrpc` on a bound listener.
+    pub(super) fn start(
+        config: &NodeConfig,
+        listener: TcpListener,
+        wrpc: &Arc<KaspaServer>,
+        context: &ServerContext,
+    ) -> Result<Self> {
+        let mut settings = config.grpc.transport();
+        // A message of this length is accepted over wRPC, too.
+        let message_bytes_max = wrpc.config().addresses_message_bytes_max;
+        settings.request_bytes_max = settings.request_bytes_max.max(message_bytes_max);
+        let files = config.serving.tls.as_ref();
+        let tls =
+            files.map(|files| Arc::new(GrpcTls(Arc::clone(files.tls()))) as Arc<dyn TlsAcceptor>);
+        let security = Security { authenticator: context.http.authenticator.clone(), tls };
+        let server = KaspaGrpcServer::start(settings, Arc::clone(wrpc), listener, security);
+        Ok(Self(server.context("serve gRPC")?))
+    }
+}
+
+impl Part for GrpcPart {
+    fn add_metrics(&self, metrics: &Metrics) {
+        metrics.add(Arc::new(self.0.metrics()));
+    }
+
+    fn announce_end(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.announce_end())
+    }
+
+    fn stop(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async move {
+            let stopped = tokio::task::spawn_blocking(move || self.0.shut_down()).await;
+            stopped.context("stop gRPC")
+        })
+    }
+}
