@@ -70,8 +70,7 @@ impl RequestBudget {
         delay
     }
 
-    /// Charges the rest of [`REQUEST_BYTES_MIN`] for a request of `bytes`, and waits until its client is within its
-    /// rate.
+    /// Charges what a request of `bytes` lacks of the least cost (4 KiB), and waits until its client is within its rate.
     pub async fn wait_until_due(&self, client: ClientId, bytes: usize, counters: &ServerCounters) {
         let cost = REQUEST_BYTES_MIN.saturating_sub(bytes) as u64;
         let mut charged = self.limiter.reserve_bytes(client, cost, self.now());

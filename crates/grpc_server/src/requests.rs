@@ -137,7 +137,7 @@ where
         }
     }
 
-    /// Reads on while an earlier request is handled, up to [`READ_AHEAD_BYTES`], so that only a client that sends more
+    /// Reads on while an earlier request is handled, up to 4 KiB, so that only a client that sends more
     /// counts as unread. Returns the status that ends the stream.
     pub fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Status> {
         while self.buffer.len() < READ_AHEAD_BYTES {

@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Object(&'static Shape),
     /// An object whose fields are those of the message around it.
     Inline(&'static Shape),
-    List(&'static Kind),
+    List(&'static Self),
     /// A list of unsigned numbers, packed.
     Numbers,
     /// A script: its version and its program, which are one text in JSON.
@@ -56,7 +56,7 @@ pub(super) enum Kind {
     /// Hexadecimal digits in JSON, and bytes in protobuf.
     DigitsAsBytes,
     /// A value that is the field 1 of a message in protobuf.
-    Wrapped(&'static Kind),
+    Wrapped(&'static Self),
     /// A pair in JSON of a number (field 2) and a list of texts (field 1).
     LevelRun,
     /// An address of a node: an object in JSON with an IP address and a port, and a text in protobuf.
