@@ -194,6 +194,14 @@ impl Share {
         Ok(())
     }
 
+    /// Returns whether the client may have more units now.
+    pub fn can_grow(&self, units: usize) -> bool {
+        let in_use = self.shares.in_use.lock();
+        let own = in_use.units_of(self.client);
+        self.shares.check_share(&in_use, own, units).is_ok()
+            && self.shares.check_all(&in_use, own, units).is_ok()
+    }
+
     /// Returns units to all clients.
     pub fn shrink(&mut self, units: usize) {
         let units = units.min(self.units);
@@ -322,6 +330,7 @@ mod tests {
         assert_eq!(full.limit, ShareLimit::All { free: 1, requested: 2, all: 9 });
         assert!(full.to_string().contains("and needs 2 more, but 1 of the 9"), "{full}");
         assert_eq!(shares.units_in_use(), 8, "a refusal takes nothing, not even for a moment");
+        assert!(other.can_grow(1) && !other.can_grow(2));
         other.try_grow(1).expect("it is free");
         assert!(shares.empty_share(client("10.0.0.3")).try_grow(1).is_err());
         assert!(shares.try_acquire(client("10.0.0.3")).is_ok(), "its first unit");

@@ -43,7 +43,7 @@ pub(crate) struct SessionIo {
     frames: ServerFrames,
     /// The head of a frame, as far as the session has not read it.
     head: Bytes,
-    /// Its payload.
+    /// The payload of that frame.
     payload: Bytes,
     /// The client's share that the message counts in which is being read.
     share: Option<Share>,

@@ -29,6 +29,8 @@ use crate::unread_streams::{UnreadStream, UnreadStreams};
 /// Bytes of a stream that are read although its bytes so far are not due, or an earlier request is handled. They
 /// show whether its client has more to send. A larger value reads more of a client than its rate.
 const READ_AHEAD_BYTES: usize = 4 << 10;
+/// Bytes of the longest frame that a client may send, by the default of HTTP/2.
+const FRAME_BYTES_MAX: usize = 16 << 10;
 
 /// The requests of one stream.
 pub struct Requests<B = Incoming> {
@@ -137,10 +139,10 @@ where
         }
     }
 
-    /// Reads on while an earlier request is handled, up to 4 KiB, so that only a client that sends more
-    /// counts as unread. Returns the status that ends the stream.
+    /// Reads on while an earlier request is handled, up to 4 KiB and within the client's share, so that only a client
+    /// that sends more counts as unread. Returns the status that ends the stream.
     pub fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Status> {
-        while self.buffer.len() < READ_AHEAD_BYTES {
+        while self.buffer.len() < READ_AHEAD_BYTES && self.buffered.can_grow(FRAME_BYTES_MAX) {
             match ready!(self.poll_receive(context)) {
                 Ok(true) => {}
                 Ok(false) => return Poll::Pending,
@@ -252,8 +254,6 @@ mod tests {
 
     const HOSTILE: ClientId = ClientId(1);
     const HONEST: ClientId = ClientId(2);
-    /// Bytes of the longest frame that every client may send.
-    const FRAME_BYTES: usize = 16 << 10;
 
     /// A client that always has a frame: it sends messages of a length, one after another.
     struct Messages {
@@ -285,7 +285,7 @@ mod tests {
             if self.left == 0 {
                 return Poll::Ready(None);
             }
-            let end = self.bytes.len().min(self.sent + FRAME_BYTES);
+            let end = self.bytes.len().min(self.sent + FRAME_BYTES_MAX);
             let data = self.bytes.slice(self.sent..end);
             self.sent = end;
             self.frames += 1;
@@ -343,7 +343,7 @@ mod tests {
     fn slow_requests(frames: usize, frames_max: usize) -> Requests<SlowMessage> {
         let config = Config { message_timeout_ms: 300, ..Config::default() };
         let state = Arc::new(ServerState::new(config));
-        let message = Messages::new((frames * FRAME_BYTES - HEAD_BYTES) as u32, 1);
+        let message = Messages::new((frames * FRAME_BYTES_MAX - HEAD_BYTES) as u32, 1);
         let body =
             SlowMessage { message, state: Arc::clone(&state), frames_max, has_waited: false };
         Requests::new(body, state, HOSTILE, None)
@@ -356,7 +356,7 @@ mod tests {
         let mut requests = slow_requests(FRAMES, FRAMES);
         let message = poll_fn(|context| requests.poll_next(context)).await.expect("a message");
         let content_len = message.map(|message| message.content_len()).map_err(|err| err.code());
-        assert_eq!(content_len, Ok(FRAMES * FRAME_BYTES - HEAD_BYTES));
+        assert_eq!(content_len, Ok(FRAMES * FRAME_BYTES_MAX - HEAD_BYTES));
         let elapsed = started.elapsed();
         assert!(elapsed >= Duration::from_secs(FRAMES as u64 - 2), "{elapsed:?}");
     }
@@ -396,8 +396,8 @@ mod tests {
         assert_eq!(take_messages(&mut honest), 3, "the other client is read to its end");
         // Those of a second at once, and of each stream the frame that exceeded the rate.
         let frames: usize = hostile.iter().map(|requests| requests.body.frames).sum();
-        let due = BYTES_PER_S as usize / FRAME_BYTES;
+        let due = BYTES_PER_S as usize / FRAME_BYTES_MAX;
         assert!(frames <= due + messages + STREAMS + 1, "{frames} frames, {due} are due");
-        assert!(frames * FRAME_BYTES >= BYTES_PER_S as usize, "{frames} frames");
+        assert!(frames * FRAME_BYTES_MAX >= BYTES_PER_S as usize, "{frames} frames");
     }
 }

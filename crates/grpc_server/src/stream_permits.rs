@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 pub struct StreamClient {
     /// The id of the client.
     pub id: ClientId,
-    /// Its permits.
+    /// The permits of the subscription.
     pub permits: StreamPermits,
 }
 

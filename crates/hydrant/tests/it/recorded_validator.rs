@@ -14,7 +14,7 @@ use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 
 use crate::followed_ledger::wait;
 use crate::followed_methods::Served;
-use crate::recording::{Chunk, FrozenBank, Recorded, Recording, Replay, read_answers};
+use crate::recording::{Chunk, FrozenBank, Recorded, Recording, Replay, read_responses};
 
 /// The directory of the recording.
 const RECORDING: &str = "recorded_validator";
@@ -77,7 +77,7 @@ fn sort_lists(method: &str, response: &mut Value) {
 #[test]
 fn a_real_validators_banks_and_answers_are_those_of_its_follower() {
     let Recording { archive, chunks, rest, frozen_banks } = Recording::read(RECORDING);
-    let answers = read_answers(RECORDING);
+    let answers = read_responses(RECORDING);
     let frozen_banks = banks_by_slot(frozen_banks);
     let mut replay = Replay::start(&archive);
     let first = replay.first;

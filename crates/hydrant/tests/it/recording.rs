@@ -87,7 +87,7 @@ impl Recording {
 }
 
 /// Reads the responses of a recording.
-pub(super) fn read_answers(name: &str) -> Vec<Recorded> {
+pub(super) fn read_responses(name: &str) -> Vec<Recorded> {
     let text = String::from_utf8(read_zst(&directory(name).join("answers.zst"))).expect("text");
     text.lines().map(parse_recorded).collect()
 }

@@ -215,7 +215,7 @@ fn put_content(out: &mut Vec<u8>, kind: Kind, json: &str) -> Result<(), Translat
             put_text(out, 1, &read_peer_address(json)?);
             Ok(())
         }
-        // Others are no messages.
+        // Only the kinds above are messages.
         _ => Ok(()),
     }
 }

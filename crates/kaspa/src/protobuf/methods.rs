@@ -5,8 +5,8 @@
 
 use super::objects::{
     ACCEPTED_IDS, BANDWIDTH_METRICS, BLOCK, CHAIN_BLOCK, CONNECTION_METRICS, CONSENSUS_METRICS,
-    EMPTY, FEE_DETAILS, FEE_ESTIMATE, HEADER, LANE, MEMPOOL_ENTRIES_OF_ADDRESS, MEMPOOL_ENTRY,
-    PROCESS_METRICS, PROFILE, RAW_BLOCK, RAW_TRANSACTION, STORAGE_METRICS, TRANSACTION,
+    EMPTY, FEE_DETAILS, FEE_ESTIMATE, HEADER, MEMPOOL_ENTRIES_OF_ADDRESS, MEMPOOL_ENTRY,
+    PROCESS_METRICS, PROFILE, PROVEN_TIP, RAW_BLOCK, RAW_TRANSACTION, STORAGE_METRICS, TRANSACTION,
 };
 use super::shape::Kind::{
     BlockReport, Bytes, BytesAsDigits, BytesAsText, DigitsAsBytes, Double, Enumeration, Flag,
@@ -117,7 +117,7 @@ pub(super) static METHODS: &[MethodShape] = &[
     method(1_112, Method::GetUtxoReturnAddress, &RETURN_ADDRESS_PARAMS, &RETURN_ADDRESS),
     method(1_114, Method::GetVirtualChainFromBlockV2, &CHAIN_V2_PARAMS, &CHAIN_V2),
     method(1_116, Method::GetBlockRewardInfo, &HASH, &REWARD),
-    method(1_118, Method::GetSeqCommitLaneProof, &LANE_PROOF_PARAMS, &LANE_PROOF),
+    method(1_118, Method::GetSeqCommitLaneProof, &SEQUENCE_PROOF_PARAMS, &SEQUENCE_PROOF),
 ];
 
 /// The content of the notification of an added block.
@@ -343,12 +343,12 @@ static REWARD: Shape = Shape(&[
     optional(5, "rewardAmount", Number),
 ]);
 
-static LANE_PROOF_PARAMS: Shape =
+static SEQUENCE_PROOF_PARAMS: Shape =
     Shape(&[field(1, "blockHash", DigitsAsBytes), field(2, "laneKey", DigitsAsBytes)]);
 
-static LANE_PROOF: Shape = Shape(&[
+static SEQUENCE_PROOF: Shape = Shape(&[
     field(1, "smtProof", Bytes),
-    field(2, "lane", Inline(&LANE)),
+    field(2, "lane", Inline(&PROVEN_TIP)),
     field(4, "payloadAndCtxDigest", DigitsAsBytes),
     field(5, "parentSeqCommit", DigitsAsBytes),
     field(6, "inactivityShortcut", DigitsAsBytes),

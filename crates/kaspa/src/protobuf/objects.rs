@@ -91,7 +91,7 @@ pub(super) static HEADER: Shape = Shape(&[
     HEADER_BITS,
     HEADER_NONCE,
     HEADER_DAA_SCORE,
-    HEADER_BLUE_WORK,
+    HEADER_BLUE_DIFFICULTY,
     HEADER_PARENTS,
     HEADER_BLUE_SCORE,
     HEADER_PRUNING_POINT,
@@ -108,7 +108,7 @@ static RAW_HEADER: Shape = Shape(&[
     HEADER_BITS,
     HEADER_NONCE,
     HEADER_DAA_SCORE,
-    HEADER_BLUE_WORK,
+    HEADER_BLUE_DIFFICULTY,
     HEADER_PARENTS,
     HEADER_BLUE_SCORE,
     HEADER_PRUNING_POINT,
@@ -122,7 +122,7 @@ const HEADER_TIME: FieldShape = field(6, "timestamp", Signed);
 const HEADER_BITS: FieldShape = field(7, "bits", Number);
 const HEADER_NONCE: FieldShape = field(8, "nonce", Number);
 const HEADER_DAA_SCORE: FieldShape = field(9, "daaScore", Number);
-const HEADER_BLUE_WORK: FieldShape = field(10, "blueWork", BlueWork);
+const HEADER_BLUE_DIFFICULTY: FieldShape = field(10, "blueWork", BlueWork);
 const HEADER_PARENTS: FieldShape = field(12, "parentsByLevel", List(&Wrapped(&List(&Text))));
 const HEADER_BLUE_SCORE: FieldShape = field(13, "blueScore", Number);
 const HEADER_PRUNING_POINT: FieldShape = field(14, "pruningPoint", Text);
@@ -318,5 +318,5 @@ pub(super) static CHAIN_BLOCK: Shape = Shape(&[
     field(3, "acceptedTransactions", List(&Object(&CHAIN_TRANSACTION))),
 ]);
 
-pub(super) static LANE: Shape =
+pub(super) static PROVEN_TIP: Shape =
     Shape(&[optional(2, "tip", DigitsAsBytes), optional(3, "blueScore", Number)]);

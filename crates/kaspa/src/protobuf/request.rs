@@ -25,7 +25,7 @@ pub struct ProtobufRequest {
     pub operation: Operation,
     /// The number of the reply in `KaspadResponse`.
     pub reply_field: u32,
-    /// The same request in JSON.
+    /// The request in JSON.
     pub json: String,
 }
 

@@ -41,7 +41,7 @@ fn normalize(value: &mut Value) {
     }
 }
 
-fn normalized(text: &str) -> Value {
+fn parse_normalized(text: &str) -> Value {
     let mut value: Value = serde_json::from_str(text).expect("JSON");
     normalize(&mut value);
     value
@@ -54,7 +54,7 @@ fn every_request_is_that_of_json() {
         let message = bytes(golden.text);
         let request = ProtobufRequest::parse(&message).expect(golden.name);
         let json = find(JSON, golden.name, "request");
-        assert_eq!(normalized(&request.json), normalized(json), "{}", golden.name);
+        assert_eq!(parse_normalized(&request.json), parse_normalized(json), "{}", golden.name);
         let expected = JsonRequest::parse(json).expect("a request");
         assert_eq!((Some(request.id), request.operation), (expected.id, expected.operation));
         let found = find_protobuf_operation(&message).expect(golden.name);
