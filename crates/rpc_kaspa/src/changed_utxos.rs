@@ -141,10 +141,11 @@ impl EncodedUtxos {
     pub(crate) fn select(&self, refs: &[u32]) -> ChangeLists<'_> {
         let added_len = refs.partition_point(|at| (*at as usize) < self.added_len);
         let (added, removed) = refs.split_at(added_len);
-        let entries = |refs: &[u32]| -> Vec<&[u8]> {
-            refs.iter().map(|at| self.entries[*at as usize].as_slice()).collect()
-        };
-        ChangeLists { added: entries(added), removed: entries(removed) }
+        ChangeLists { added: self.select_entries(added), removed: self.select_entries(removed) }
+    }
+
+    fn select_entries<'s>(&'s self, refs: &[u32]) -> Vec<&'s [u8]> {
+        refs.iter().map(|at| self.entries[*at as usize].as_slice()).collect()
     }
 }
 
