@@ -4,7 +4,6 @@
 //! A block that has left the chain stays: a client may be on it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use chain_kaspa::BlockInfo;
 use foldhash::HashMap;
@@ -45,7 +44,7 @@ impl RecentBlocks {
     }
 
     /// Adds a chain block. Nothing changes if it is the newest one already.
-    pub(crate) fn add(&mut self, id: BlockId, info: &Arc<BlockInfo>) {
+    pub(crate) fn add(&mut self, id: BlockId, info: &BlockInfo) {
         if self.order.back().is_some_and(|block| block.id == id) {
             return;
         }
@@ -75,6 +74,8 @@ pub(crate) fn to_position(info: &BlockInfo) -> ChainPosition {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use chain_kaspa::Supply;
     use kaspa::{Header, Network};
 
@@ -84,15 +85,15 @@ mod tests {
         BlockId { slot, version }
     }
 
-    fn info(number: u8) -> Arc<BlockInfo> {
+    fn info(number: u8) -> BlockInfo {
         let header = Header { blue_score: number.into(), ..Network::Simnet.genesis() };
-        Arc::new(BlockInfo {
+        BlockInfo {
             hash: Hash([number; 32]),
             header: Arc::new(header),
             daa_score: number.into(),
             is_virtual: false,
             supply: Supply::default(),
-        })
+        }
     }
 
     #[test]
