@@ -41,7 +41,7 @@ enum Phase {
     /// Adds the addresses of a large set.
     Add(Box<Update>, NewSubscription),
     /// Waits until the newest block has been published, and replies. The view is that of the block.
-    StartDelivery(Activation, NewSubscription, Option<View>),
+    ChooseFirstBlock(Activation, NewSubscription, Option<View>),
     /// Writes the UTXOs at the first block. If the subscription is not live yet, it catches up afterwards.
     Snapshot(Box<Snapshot>, SubscriptionId, Option<PendingStart>),
     /// Writes the blocks that the client has missed.
@@ -78,13 +78,13 @@ impl SubscribeTask {
             Phase::Add(mut update, new) => match update.step() {
                 Ok(None) => more(call, Phase::Add(update, new)),
                 Ok(Some(result)) => match result.activation {
-                    Some(activation) => more(call, Phase::StartDelivery(activation, new, None)),
+                    Some(activation) => more(call, Phase::ChooseFirstBlock(activation, new, None)),
                     None => refuse(&call, new.id, &SubscribeError::Unknown.to_string()),
                 },
                 Err(error) => refuse(&call, new.id, &error.to_string()),
             },
-            Phase::StartDelivery(activation, new, view) => {
-                start_delivery(call, activation, new, view)
+            Phase::ChooseFirstBlock(activation, new, view) => {
+                choose_first_block(call, activation, new, view)
             }
             Phase::Snapshot(mut snapshot, id, pending) => {
                 let SnapshotStep { output, has_more } = snapshot.step(&call, id);
@@ -217,7 +217,9 @@ fn subscribe(call: Call, mut set: AddressSet, first: FirstBlock) -> StepOutput<S
     // Until this task ends, only its outputs have changes of the set.
     session.pause_delivery(Some(id));
     let new = NewSubscription { id, addresses, first };
-    let Some(rest) = rest else { return more(call, Phase::StartDelivery(activation, new, None)) };
+    let Some(rest) = rest else {
+        return more(call, Phase::ChooseFirstBlock(activation, new, None));
+    };
     // The empty set matches nothing, so it does not matter when it starts.
     let from = ResumeFrom::Step(u64::MAX);
     let caught_up = session.catch_up(activation, Commitment::Confirmed, from);
@@ -229,7 +231,7 @@ fn subscribe(call: Call, mut set: AddressSet, first: FirstBlock) -> StepOutput<S
 }
 
 /// Chooses the first block, and replies.
-fn start_delivery(
+fn choose_first_block(
     call: Call,
     activation: Activation,
     new: NewSubscription,
@@ -247,7 +249,7 @@ fn start_delivery(
             if call.session.delivered_step(Commitment::Confirmed, block.id).is_none() =>
         {
             // It was added, and is published soon.
-            let rest = Phase::StartDelivery(activation, new, None);
+            let rest = Phase::ChooseFirstBlock(activation, new, None);
             return with_rest(call, vec![SessionOutput::Backoff], Some(rest));
         }
         FirstBlock::Known(block) => {
@@ -260,11 +262,11 @@ fn start_delivery(
     let view = view.unwrap_or_else(|| call.server.chain.utxos.view(Commitment::Confirmed));
     let Some(step) = session.delivered_step(Commitment::Confirmed, view.block()) else {
         // The publisher is late. A newer block would be, too.
-        let rest = Phase::StartDelivery(activation, new, Some(view));
+        let rest = Phase::ChooseFirstBlock(activation, new, Some(view));
         return with_rest(call, vec![SessionOutput::Backoff], Some(rest));
     };
     if !session.reaches(Commitment::Confirmed, view.block()) {
-        let rest = Phase::StartDelivery(activation, new, None);
+        let rest = Phase::ChooseFirstBlock(activation, new, None);
         return with_rest(call, vec![SessionOutput::Backoff], Some(rest));
     }
     let from = ResumeFrom::Step(step);
