@@ -24,6 +24,7 @@ mod programs;
 mod random;
 mod report;
 mod requests;
+mod resuming_client;
 mod stream_state;
 mod subscriber;
 mod wallet;
@@ -44,6 +45,7 @@ use crate::kaspa_rig::options::{Options, USAGE};
 use crate::kaspa_rig::own_methods::compare_own_methods;
 use crate::kaspa_rig::report::{Report, StreamReport};
 use crate::kaspa_rig::requests::Request;
+use crate::kaspa_rig::resuming_client::ResumingClient;
 use crate::kaspa_rig::stream_state::NodeState;
 use crate::kaspa_rig::subscriber::{Server, Subscriber};
 use crate::rig::clock::now;
@@ -73,6 +75,7 @@ struct KaspaRig {
     options: Options,
     nodes: Nodes,
     subscribers: Vec<Subscriber>,
+    resuming_client: ResumingClient,
     comparison: Comparison,
     comparisons: u64,
     /// Comparisons after a reorganization that were left out, because Hydrant was not level in time.
@@ -120,13 +123,13 @@ impl KaspaRig {
         println!("Hydrant has caught up after {:.1} s", started.elapsed().as_secs_f64());
         let mut subscribers = Vec::new();
         let addresses = nodes.miner.addresses();
+        // Keys and scripts alike.
+        let distance = addresses.len().div_ceil(SUBSCRIBED_ADDRESSES);
+        let some: Vec<KaspaAddress> = addresses.iter().step_by(distance).copied().collect();
         for server in [Server::Hydrant, Server::Kaspad] {
             for encoding in Encoding::ALL {
-                // Keys and scripts alike.
-                let distance = addresses.len().div_ceil(SUBSCRIBED_ADDRESSES);
-                let some: Vec<KaspaAddress> = addresses.iter().step_by(distance).copied().collect();
                 subscribers.push(Subscriber::new(server, encoding, None));
-                subscribers.push(Subscriber::new(server, encoding, Some(some)));
+                subscribers.push(Subscriber::new(server, encoding, Some(some.clone())));
             }
         }
         let faults = Faults::new(if options.faults.is_some() { options.kills } else { 0 });
@@ -134,6 +137,7 @@ impl KaspaRig {
             options,
             nodes,
             subscribers,
+            resuming_client: ResumingClient::new(some),
             comparison: Comparison::default(),
             comparisons: 0,
             skipped_comparisons: 0,
@@ -228,8 +232,9 @@ impl KaspaRig {
             self.compare_whole_set(Encoding::Json)?;
         }
         let change = self.nodes.miner.main.chain_change(self.base)?;
-        let rpc = self.nodes.hydrant.endpoints()?.rpc;
-        compare_own_methods(&mut self.comparison, rpc, state, &addresses, &change)?;
+        let endpoints = self.nodes.hydrant.endpoints()?;
+        compare_own_methods(&mut self.comparison, endpoints.rpc, state, &addresses, &change)?;
+        self.resuming_client.compare(&mut self.comparison, endpoints, state.sink)?;
         self.compare_streams(state);
         self.nodes.miner.set_utxos(&state.utxos, state.virtual_daa_score);
         self.base = state.sink;
@@ -342,6 +347,7 @@ impl KaspaRig {
             missing_faults: self.faults.missing(),
             reorganizations: self.reorganizations.clone(),
             streams: streams.collect::<Result<_>>()?,
+            resuming_client: self.resuming_client.counters,
         })
     }
 }

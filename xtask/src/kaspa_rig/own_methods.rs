@@ -20,6 +20,13 @@ const PAGES_MAX: usize = 200;
 /// The most transactions that are requested in one comparison.
 const TRANSACTIONS_MAX: usize = 20;
 
+/// The block whose UTXOs are requested.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UtxosAt {
+    Virtual,
+    Sink,
+}
+
 /// Compares the own methods at `rpc`. `change` has the acceptance of the newest chain blocks.
 pub(crate) fn compare_own_methods(
     comparison: &mut Comparison,
@@ -53,7 +60,7 @@ fn compare_address(
     let mut balance = call(rpc, "getBalance", json!([address.to_string()]))?;
     balance["position"] = select_position(&balance["position"]);
     comparison.check("getBalance, own", &expected, &balance);
-    let pages = read_pages(rpc, address)?;
+    let pages = read_pages(rpc, address, UtxosAt::Virtual)?;
     comparison.check("getUtxos, own", &utxos, &pages);
     Ok(())
 }
@@ -90,12 +97,20 @@ fn compare_transactions(
     Ok(())
 }
 
-/// Reads all pages of an address.
-fn read_pages(rpc: SocketAddr, address: &KaspaAddress) -> Result<BTreeMap<String, Value>> {
+/// Reads all pages of an address. Returns the entries by outpoint, as they are in JSON.
+pub(crate) fn read_pages(
+    rpc: SocketAddr,
+    address: &KaspaAddress,
+    at: UtxosAt,
+) -> Result<BTreeMap<String, Value>> {
+    let at = match at {
+        UtxosAt::Virtual => "virtual",
+        UtxosAt::Sink => "sink",
+    };
     let mut utxos = BTreeMap::new();
     let mut after = Value::Null;
     for _ in 0..PAGES_MAX {
-        let mut options = json!({ "limit": PAGE_ENTRIES });
+        let mut options = json!({ "at": at, "limit": PAGE_ENTRIES });
         if !after.is_null() {
             options["after"] = after;
         }

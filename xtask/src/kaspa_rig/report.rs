@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use crate::kaspa_rig::comparison::Comparison;
 use crate::kaspa_rig::metrics::Counters;
 use crate::kaspa_rig::miner::MinerCounters;
+use crate::kaspa_rig::resuming_client::ResumeCounters;
 use crate::kaspa_rig::stream_state::{SharedSets, StreamCounters};
 use crate::kaspa_rig::subscriber::Server;
 
@@ -35,6 +36,7 @@ pub(crate) struct Report {
     /// The reorganizations that the rig made, by their depth.
     pub(crate) reorganizations: BTreeMap<usize, u64>,
     pub(crate) streams: Vec<StreamReport>,
+    pub(crate) resuming_client: ResumeCounters,
 }
 
 /// The results of a subscriber.
@@ -75,6 +77,11 @@ impl Report {
             ("reorganizations in Hydrant", self.hydrant.reorganizations),
             ("chain blocks that they removed", self.hydrant.removed_blocks),
             ("reorganizations too deep for Hydrant", self.hydrant.too_deep_reorganizations),
+            ("addressesSubscribe: starts with all UTXOs", self.resuming_client.snapshots),
+            ("addressesSubscribe: resumed", self.resuming_client.resumes),
+            ("addressesSubscribe: notifications", self.resuming_client.notifications),
+            ("addressesSubscribe: blocks that left the chain", self.resuming_client.rollbacks),
+            ("addressesSubscribe: contradictions", self.resuming_client.contradictions),
         ];
         for (name, number) in rows {
             // Writing to a string does not fail.
@@ -110,6 +117,9 @@ impl Report {
             "{skipped} comparisons were left out, {} were made",
             self.comparisons
         );
+        let ResumeCounters { notifications, contradictions, .. } = self.resuming_client;
+        ensure!(contradictions == 0, "addressesSubscribe: {contradictions} contradictions");
+        ensure!(notifications > 0, "addressesSubscribe: no notification");
         for stream in self.streams.iter().filter(|stream| stream.server == Server::Hydrant) {
             let contradictions = stream.counters.contradictions;
             ensure!(contradictions == 0, "{}: {contradictions} contradictions", stream.name);
@@ -205,6 +215,7 @@ mod tests {
                 examples: Vec::new(),
                 sets: SharedSets { common: 4, own: 0 },
             }],
+            resuming_client: ResumeCounters { notifications: 3, ..ResumeCounters::default() },
         }
     }
 
@@ -250,6 +261,8 @@ mod tests {
         assert!(check(|report| report.hydrant.template_matches = 0).is_err());
         check(|report| report.hydrant.template_incomplete = 11).unwrap();
         assert!(check(|report| report.streams[0].counters.contradictions = 1).is_err());
+        assert!(check(|report| report.resuming_client.contradictions = 1).is_err());
+        assert!(check(|report| report.resuming_client.notifications = 0).is_err());
         // A kaspad may swap two notifications.
         check(|report| {
             report.streams[0].server = Server::Kaspad;

@@ -51,15 +51,7 @@ enum Incoming {
 impl WrpcClient {
     /// Connects to the port of a node for this encoding.
     pub(crate) fn connect(address: SocketAddr, encoding: Encoding) -> Result<Self> {
-        let socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
-            .with_context(|| format!("connect to {address}"))?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(CALL_TIMEOUT))?;
-        socket.set_write_timeout(Some(CALL_TIMEOUT))?;
-        let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
-        let url = format!("ws://{address}/");
-        let handshake = tungstenite::client::client_with_config(url, socket, Some(config));
-        let (socket, _response) = handshake.map_err(|error| anyhow!("{address}: {error}"))?;
+        let socket = open_socket(address)?;
         Ok(Self { socket, encoding, last_id: 0, notifications: VecDeque::new() })
     }
 
@@ -136,6 +128,20 @@ impl Content {
             Self::Json(_) => bail!("a reply in JSON and not in Borsh"),
         }
     }
+}
+
+/// Opens a WebSocket whose reads and writes take [`CALL_TIMEOUT`] at most.
+pub(crate) fn open_socket(address: SocketAddr) -> Result<WebSocket<TcpStream>> {
+    let socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+        .with_context(|| format!("connect to {address}"))?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(CALL_TIMEOUT))?;
+    socket.set_write_timeout(Some(CALL_TIMEOUT))?;
+    let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+    let url = format!("ws://{address}/");
+    let handshake = tungstenite::client::client_with_config(url, socket, Some(config));
+    let (socket, _response) = handshake.map_err(|error| anyhow!("{address}: {error}"))?;
+    Ok(socket)
 }
 
 fn is_timeout(kind: ErrorKind) -> bool {
