@@ -27,7 +27,7 @@ pub const fn client_names(units: &'static str, setting: &'static str) -> ShareNa
     ShareNames { clients, units, each_settings: setting, all_settings: setting }
 }
 
-/// The shares of all clients.
+/// The shares of all clients in the server's bounds.
 pub struct Shares {
     /// Open connections, by address.
     pub(crate) connections: Arc<ClientShares>,
