@@ -87,8 +87,8 @@ impl Config {
         short_frames.saturating_add(STREAM_WINDOW_BYTES).min(CONNECTION_WINDOW_BYTES_MAX)
     }
 
-    /// Returns the bytes of requests that the clients of a connection with API keys may send before they are read. Up to
-    /// [`UNREAD_STREAMS_MAX`] streams that are not read leave [`Self::connection_window_bytes`] to the others.
+    /// Returns the bytes of requests that the clients of a connection with API keys may send before they are read. Up
+    /// to [`UNREAD_STREAMS_MAX`] streams that are not read leave [`Self::connection_window_bytes`] to the others.
     pub(crate) fn shared_connection_window_bytes(&self) -> u32 {
         self.connection_window_bytes() + UNREAD_STREAMS_MAX as u32 * STREAM_WINDOW_BYTES
     }

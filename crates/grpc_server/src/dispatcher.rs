@@ -31,7 +31,8 @@ pub trait Service: Send + Sync + 'static {
     /// Returns whether a method is a subscription, for which an API key needs a permit.
     fn is_stream(method: &str) -> bool;
 
-    /// Serves a call. `method` is one of [`Self::METHODS`], or `unknown`. `key` is the permit of an API key for a stream.
+    /// Serves a call. `method` is one of [`Self::METHODS`], or `unknown`. `key` is the permit of an API key for a
+    /// stream.
     ///
     /// Errors: the refusal of a call, with its unread body.
     fn serve(

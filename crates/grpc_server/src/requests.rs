@@ -1,11 +1,12 @@
 //! The requests of a subscription: from the bytes of its body to messages.
 //!
-//! Shape: it reads the next frame when the bytes so far are due at the rate of the client (`request_budget`). Otherwise it
-//! reads ahead only while the buffer has less than [`READ_AHEAD_BYTES`]: further frames stay in the connection's window.
+//! Shape: it reads the next frame when the bytes so far are due at the rate of the client (`request_budget`). Otherwise
+//! it reads ahead only while the buffer has less than [`READ_AHEAD_BYTES`]: further frames stay in the connection's
+//! window.
 //! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed; a share of
-//! `Config::incoming_bytes_max` for a client's messages that are incomplete or not decoded; `Config::message_timeout_ms`
-//! from the first wait for the rest of a message, without pauses in which the node does not read. The buffer of a message
-//! is freed with it, whereas tonic's decoder keeps buffers of the largest message.
+//! `Config::incoming_bytes_max` for a client's messages that are incomplete or not decoded;
+//! `Config::message_timeout_ms` from the first wait for the rest of a message, without pauses in which the node does
+//! not read. The buffer of a message is freed with it, whereas tonic's decoder keeps buffers of the largest message.
 //! Not here: the streams whose frames stay in the window (`unread_streams`).
 
 use std::fmt::Display;
