@@ -1,4 +1,4 @@
-//! The share of each client in the server's bounds, so that no client uses up what the others need.
+//! The share of each client in the server's bounds, so that no client uses them up.
 //!
 //! Shape: connections are shared by address. All else is shared by client: the API key of a call, or its address.
 //! Bounds: the settings of [`Config`]. The last tenth of each is for clients that have few ([`ClientShares`]).

@@ -8,7 +8,8 @@ use subscriptions::{BlockStep, Direction, Match};
 use crate::message_format::MessageFormat;
 use crate::subscription::Subscription;
 
-/// Matches that one part of the work has, of which the pool encodes several at once: some 100 microseconds.
+/// Subscriptions for which one task of the pool encodes messages, in some 100 microseconds. A larger value leaves
+/// threads idle; a smaller one makes more tasks.
 const PART_MATCHES: usize = 64;
 
 /// A subscription to a set, and the numbers of the UTXOs that match it.
