@@ -1,8 +1,8 @@
 //! The shapes of the methods that kaspad does not have: changes of addresses with the chain block that they belong to.
 //!
 //! Invariant: a client that has applied a notification has the UTXOs at its `position`, also after a block left the
-//! chain. So it resumes from the position of the last notification. The beginning of a notification is the same for all
-//! listeners of a subscription; its end has their numbers.
+//! chain. So it resumes from the position of the last notification.
+//! Shape: the beginning of a notification is the same for all listeners of a subscription; its end has their numbers.
 //! Not here: when they are sent (`rpc_kaspa`).
 
 use super::frame::encode_reply;
