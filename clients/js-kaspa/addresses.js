@@ -1,5 +1,5 @@
-// Changes of addresses with positions: the example of docs/kaspa_addresses.md, as it stands there, with the node's address
-// put in. A plain WebSocket: the SDK does not have these methods.
+// Changes of addresses with positions: the example of docs/kaspa_addresses.md with the URL of the node. It uses a plain
+// WebSocket, because the SDK does not have these methods.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ function exampleOfTheDocs() {
   return here;
 }
 
-// Runs the example. `lines` has what it prints: the kind, the DAA score, the number of UTXOs.
+// Runs the example. `lines` has the words of each printed line: the kind, the DAA score, the number of UTXOs.
 export class Example {
   constructor(addresses) {
     this.lines = new Inbox('lines of the example');
@@ -32,7 +32,7 @@ export class Example {
     example(addresses, Socket, printed, later);
   }
 
-  // Ends its first connection. Returns what connects again.
+  // Ends its first connection. Returns the function that connects again.
   async disconnect() {
     this.sockets[0].close();
     return this.retries.next();

@@ -16,8 +16,8 @@ pub fn snapshot_header(bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Returns the result of each seed, in the order of their names.
-    fn outcomes(target: &str, read: fn(&[u8]) -> Option<usize>) -> Vec<Option<usize>> {
+    /// Reads each seed, in the order of their names. `None` for a seed that is refused.
+    fn read_seeds(target: &str, read: fn(&[u8]) -> Option<usize>) -> Vec<Option<usize>> {
         crate::seeds(target).iter().map(|seed| read(seed)).collect()
     }
 
@@ -25,14 +25,14 @@ mod tests {
     fn the_seeds_of_chunks_are_accepted_or_refused() {
         // above_pruning_point, covenant, cut, empty, five, one, repeated, unknown_field.
         let expected = [None, Some(1), None, Some(0), Some(5), Some(1), None, Some(1)];
-        assert_eq!(outcomes("utxo_chunk", fuzzing::decode_chunk), expected);
+        assert_eq!(read_seeds("utxo_chunk", fuzzing::decode_chunk), expected);
     }
 
     #[test]
     fn the_seeds_of_headers_are_accepted_or_refused() {
         // bytes_after, cut, equal_levels, levels, no_parents, one_parent.
         let expected = [Some(228), None, None, Some(334), Some(191), Some(228)];
-        assert_eq!(outcomes("snapshot_header", fuzzing::read_header), expected);
+        assert_eq!(read_seeds("snapshot_header", fuzzing::read_header), expected);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct LedgerBlock {
     pub parent: BlockId,
     /// The hash and the scores of the block, and the supply at it.
     pub info: Arc<BlockInfo>,
-    /// The facts about the block below: the chain is there again once this block has left it.
+    /// The facts about the block below, to which the chain returns when this block leaves it.
     pub parent_info: Arc<BlockInfo>,
     /// The UTXOs that it creates and spends.
     pub changes: BlockChanges,
@@ -41,7 +41,7 @@ impl LedgerBlock {
         size_of_val(self) + changes_on_heap + self.accepted_ids.capacity() * size_of::<Hash>()
     }
 
-    /// Returns the bytes in memory while only a log retains the block: with the header of a chain block.
+    /// Returns the bytes in memory of a block that only a log retains. They include the header of a chain block.
     pub fn retained_bytes(&self) -> usize {
         let header = if self.info.is_virtual { 0 } else { header_bytes(&self.info.header) };
         self.bytes() + header

@@ -87,12 +87,12 @@ impl ChainLoader {
         self.insert_unhashed(utxos)
     }
 
-    /// Adds the product over UTXOs of the set, which [`Self::insert_unhashed`] adds.
+    /// Adds the product over UTXOs to that of the set. [`Self::insert_unhashed`] adds the UTXOs themselves.
     pub fn add_product(&mut self, product: &MuHash) {
         self.product.mix_in(product);
     }
 
-    /// Adds UTXOs to the set, whose product [`Self::add_product`] adds.
+    /// Adds UTXOs to the set without their product, which [`Self::add_product`] adds.
     pub fn insert_unhashed(&mut self, utxos: &[(Outpoint, UtxoEntry)]) -> Result<(), LoadError> {
         for batch in utxos.chunks(BATCH_UTXOS) {
             let mut records = RecordChanges::new(&self.ledger, self.root);

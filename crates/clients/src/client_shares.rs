@@ -194,7 +194,7 @@ impl Share {
         Ok(())
     }
 
-    /// Returns whether the client may have more units now.
+    /// Returns whether the client may have this many more units now. They are not reserved.
     pub fn can_grow(&self, units: usize) -> bool {
         let in_use = self.shares.in_use.lock();
         let own = in_use.units_of(self.client);

@@ -63,7 +63,8 @@ const SLOT_INTERVAL: Duration = Duration::from_secs(2);
 const TICK_INTERVAL: Duration = Duration::from_millis(200);
 /// Number of rounds over all sources that find a gap before a stream starts above it, to wait for an archive.
 const GAP_ROUNDS: u32 = 2;
-/// The most slots above a source's oldest one at which a stream above a gap starts.
+/// The most slots between a source's oldest slot and the start of a stream above a gap. A larger value loses more
+/// slots; a smaller one may never start on a source whose window moves on quickly.
 const MARGIN_SLOTS_MAX: u64 = 64;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
@@ -194,7 +195,8 @@ struct OpenStream {
 struct DetachedStart {
     /// Whether the source has refused the slot after the root.
     was_refused: bool,
-    /// Slots above the oldest one that the source can replay. Its window moves on while the request is on its way.
+    /// Slots between the oldest one that the source can replay and the start. The window moves on while the request is
+    /// on its way.
     margin: u64,
 }
 
@@ -309,7 +311,7 @@ impl Streams {
         refuses
     }
 
-    /// Follows one stream, from the root on, or above a gap if it is detached.
+    /// Follows one stream: from the slot after the root, or above a gap if it is detached.
     async fn follow(
         &mut self,
         session: u64,

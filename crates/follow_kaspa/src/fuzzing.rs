@@ -12,7 +12,7 @@ const DAA_SCORE_MAX: u64 = 1_000;
 
 /// Decodes the first chunk of a UTXO set, as a peer sends it. Returns the number of its UTXOs; `None` if it is refused.
 ///
-/// Panics if the UTXOs break a rule, or are others after they were stored and read again.
+/// Panics if the UTXOs break a rule, or if they differ after they were stored and read again.
 pub fn decode_chunk(bytes: &[u8]) -> Option<usize> {
     let header = Header { daa_score: DAA_SCORE_MAX, ..Network::Simnet.genesis() };
     let utxos = ChunkChecker::new(&header).decode(Bytes::copy_from_slice(bytes)).ok()?;
@@ -38,7 +38,7 @@ pub fn read_header(bytes: &[u8]) -> Option<usize> {
     let read = &bytes[..bytes.len() - reader.source.len()];
     let mut written = Vec::new();
     assert!(write_header(&mut written, &header).is_ok() && written == read, "other bytes");
-    // The next step with a header: it has a bound, whatever its levels are.
+    // The hash is the next step with a header. It must end, whatever the levels of parents are.
     let _ = header.hash();
     Some(read.len())
 }

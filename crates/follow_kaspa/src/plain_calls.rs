@@ -1,4 +1,4 @@
-//! Calls without parameters that several parts need: the check of a server, the state of its DAG.
+//! Calls without parameters that several modules make: the check of a server, the state of its DAG.
 //!
 //! Not here: calls with parameters (`session`, `chain_pages`).
 
@@ -13,12 +13,12 @@ const VERSION_MIN: [u64; 3] = [2, 1, 0];
 const VERSION_MIN_TEXT: &str = "2.1.0";
 
 impl Connection {
-    /// Calls a method without parameters, which the source must not refuse.
+    /// Calls a method without parameters. Fails if the source refuses it.
     pub(crate) async fn call_plain(&mut self, method: Method) -> Result<Bytes, SourceError> {
         self.call_or_fail(method, |id| method.encode_borsh_request(id)).await
     }
 
-    /// Checks that the server is of a network and has a version that can be followed. Returns its reply.
+    /// Checks that the server is of this network and has a version that can be followed. Returns its reply.
     pub(crate) async fn check_server(
         &mut self,
         network: Network,

@@ -560,7 +560,7 @@ mod tests {
         broker.with_index(Commitment::Processed, |_| {
             let (done, is_done) = mpsc::sync_channel(1);
             let connecting = Arc::clone(&broker);
-            // On a thread of its own: a connection that waits for the step fails the test, and does not hang it.
+            // On a thread of its own: a connection that waits for the step fails the test instead of hanging it.
             thread::spawn(move || {
                 let (id, _) = connecting.connect(Arc::default(), CLIENT).expect("the server runs");
                 assert!(connecting.disconnect(id).is_none());

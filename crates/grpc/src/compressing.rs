@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use bytes::Bytes;
 use flate2::write::GzEncoder;
-use grpc_server::{Compression, HEAD_BYTES, head};
+use grpc_server::{Compression, HEAD_BYTES, encode_head};
 
 use crate::queue::Message;
 
@@ -69,7 +69,7 @@ impl Compressing {
             MessageEncoder::Zstd(encoder) => encoder.finish()?,
         };
         let length = out.len() - HEAD_BYTES;
-        out[..HEAD_BYTES].copy_from_slice(&head(true, length)?);
+        out[..HEAD_BYTES].copy_from_slice(&encode_head(true, length)?);
         let mut count = self.message.count;
         count.resize(out.capacity());
         Ok(count.attach(out))
@@ -101,7 +101,10 @@ mod tests {
             assert_eq!(steps, 4);
             let sent = compressing.finish().expect("memory");
             assert!(sending.bytes() >= sent.len() && sending.bytes() < content.len());
-            assert_eq!(sent[..HEAD_BYTES], head(true, sent.len() - HEAD_BYTES).expect("short"));
+            assert_eq!(
+                sent[..HEAD_BYTES],
+                encode_head(true, sent.len() - HEAD_BYTES).expect("short")
+            );
             let compressed = &sent[HEAD_BYTES..];
             let read = compression.decompress(compressed, content.len()).expect("compressed");
             assert!(read == content);

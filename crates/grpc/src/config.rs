@@ -86,18 +86,19 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
+        let transport = grpc_server::Config::default();
         Self {
-            threads: 1,
-            connections_max: 256,
-            connections_per_address_max: None,
-            connection_streams_max: 200,
-            subscriptions_max: 1_000,
-            request_bytes_max: 4 << 20,
-            incoming_bytes_max: 64 << 20,
-            handshake_timeout_ms: 10_000,
-            idle_timeout_ms: 75_000,
-            message_timeout_ms: 30_000,
-            keep_alive_ms: 20_000,
+            threads: transport.threads,
+            connections_max: transport.connections_max,
+            connections_per_address_max: transport.connections_per_address_max,
+            connection_streams_max: transport.connection_streams_max,
+            subscriptions_max: transport.subscriptions_max,
+            request_bytes_max: transport.request_bytes_max,
+            incoming_bytes_max: transport.incoming_bytes_max,
+            handshake_timeout_ms: transport.handshake_timeout_ms,
+            idle_timeout_ms: transport.idle_timeout_ms,
+            message_timeout_ms: transport.message_timeout_ms,
+            keep_alive_ms: transport.keep_alive_ms,
             queue_messages_max: 100_000,
             queue_bytes_max: 64 << 20,
             queues_bytes_max: 256 << 20,
@@ -106,7 +107,7 @@ impl Default for Config {
             replay_slots_max: 64,
             replay_bytes_max: 256 << 20,
             ping_ms: 15_000,
-            close_timeout_ms: 10_000,
+            close_timeout_ms: transport.close_timeout_ms,
             filters_max: 64,
             name_bytes_max: 128,
             addresses_max: 10_000,
@@ -114,7 +115,7 @@ impl Default for Config {
             data_slices_max: 16,
             filters_bytes_max: 256 << 20,
             unindexed_cost_max: 4_096,
-            x_token_file: None,
+            x_token_file: transport.x_token_file,
         }
     }
 }

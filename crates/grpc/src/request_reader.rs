@@ -87,7 +87,7 @@ async fn read(
             }
             status = poll_fn(|context| requests.poll_ahead(context)) => status,
         };
-        // Its frames leave the window, whether or not the client reads the status.
+        // The frames of the stream leave the window now, whether or not the client reads the status.
         drop(requests);
         // The stream may have ended.
         let _ = sender.send(Err(status)).await;

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use grpc_server::{Compression, Count, head};
+use grpc_server::{Compression, Count, encode_head};
 use hyper::body::{Body, Frame};
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
@@ -69,7 +69,7 @@ impl ResponseBody {
                 self.compressing = Some(Compressing::new(compression, message)?);
                 break;
             }
-            joined.extend_from_slice(&head(false, length)?);
+            joined.extend_from_slice(&encode_head(false, length)?);
             if length > PIECE_BYTES {
                 self.long = Some(message);
                 break;

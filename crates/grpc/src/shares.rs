@@ -1,4 +1,4 @@
-//! The share of each client in the bounds of filters, so that no client uses up what the others need.
+//! The share of each client in the bounds of filters, so that no client uses them up.
 //!
 //! Bounds: the settings of [`Config`]. The last tenth of each is for clients that have few ([`ClientShares`]).
 //! Not here: the shares of connections, subscriptions and requests (`grpc_server`).

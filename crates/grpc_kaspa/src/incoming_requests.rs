@@ -1,4 +1,4 @@
-//! The requests of a stream: those that its session takes, and those that come while the session does something else.
+//! The requests of a stream. Its session takes them one by one; a few kilobytes are read ahead while it is busy.
 
 use std::fmt::Display;
 use std::future::poll_fn;
@@ -43,7 +43,7 @@ where
 /// Runs the session of a stream to its end.
 ///
 /// While the session waits for something else, such as the reply of the upstream, a few kilobytes of requests are read
-/// ahead. The stream ends if its client sends more, and other clients need the window of their connection.
+/// ahead. If its client sends more, and other clients need the window of the connection, the stream ends.
 pub(crate) async fn run_session<B>(
     session: impl Future<Output = ()>,
     requests: Arc<Mutex<IncomingRequests<B>>>,

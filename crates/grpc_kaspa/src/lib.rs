@@ -5,8 +5,8 @@
 //! frames of WebSocket, and frames into messages. Neither is copied more than once. Calls of a client are answered in
 //! their order; kaspad answers calls of different methods at the same time.
 //! Bounds: those of connections and requests (`grpc_server::Config`), and those of sessions (`websocket::Config`): queues,
-//! messages, the time in which a client must read. [`UNREAD_BYTES_MAX`] of a stream wait for HTTP/2 besides.
-//! Not here: what a message means (`rpc_kaspa`), its fields (`kaspa`), connections of HTTP/2 (`grpc_server`).
+//! messages, the time in which a client must read. In addition, [`OUTGOING_BYTES_MAX`] of a stream wait for HTTP/2.
+//! Not here: the handling of messages (`rpc_kaspa`), their fields (`kaspa`), connections of HTTP/2 (`grpc_server`).
 #![forbid(unsafe_code)]
 
 mod end_status;
@@ -18,5 +18,5 @@ mod server_frames;
 mod service;
 mod session_io;
 
-pub use outgoing::UNREAD_BYTES_MAX;
+pub use outgoing::OUTGOING_BYTES_MAX;
 pub use server::KaspaGrpcServer;

@@ -1,8 +1,8 @@
 //! The bytes of a stream between its session and HTTP/2, and the status at their end.
 //!
 //! In: messages, each with the prefix of gRPC. Out: pieces for HTTP/2, then the status.
-//! Bounds: [`UNREAD_BYTES_MAX`] wait. A session writes further bytes when HTTP/2 has taken them, which it does while the
-//! client reads.
+//! Bounds: [`OUTGOING_BYTES_MAX`] wait. A session writes further bytes when HTTP/2 has taken them, which it does while
+//! the client reads.
 
 use std::io;
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use grpc_server::{QueueBudget, Sending, StatusTimer, StreamId};
 use parking_lot::Mutex;
 use tonic::Status;
 
-/// Bytes of a stream that wait for HTTP/2: a frame of the usual size.
-pub const UNREAD_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a stream that a session may write before HTTP/2 takes them: a frame of the usual size. A larger value takes
+/// more memory for each stream; a smaller one sends more frames.
+pub const OUTGOING_BYTES_MAX: usize = 16 << 10;
 
 pub(crate) struct Outgoing {
     id: StreamId,
@@ -38,14 +39,15 @@ struct State {
     reader: Option<Waker>,
 }
 
-/// What HTTP/2 sends next.
+/// The next part of a response, for HTTP/2.
 pub(crate) enum Piece {
     Bytes(Bytes),
     End(Status),
 }
 
 impl Outgoing {
-    /// Creates the bytes of a new stream. Its connection ends if the client does not read the end in time.
+    /// Creates the empty buffer of a new stream. `timer` ends the connection if the client does not read the end in
+    /// time.
     pub(crate) fn new(id: StreamId, timer: Arc<StatusTimer>, budget: Arc<QueueBudget>) -> Self {
         let sending = Arc::new(Sending::new(Arc::clone(&budget)));
         Self { id, timer, sending, budget, state: Mutex::default() }
@@ -61,7 +63,7 @@ impl Outgoing {
         if state.is_dropped {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        let room = UNREAD_BYTES_MAX.saturating_sub(state.bytes.len());
+        let room = OUTGOING_BYTES_MAX.saturating_sub(state.bytes.len());
         if room == 0 {
             state.writer = Some(context.waker().clone());
             return Poll::Pending;
@@ -74,12 +76,12 @@ impl Outgoing {
         Poll::Ready(Ok(bytes.len()))
     }
 
-    /// Sets the status at the end. The first one counts.
+    /// Sets the status at the end, unless one is set already.
     pub(crate) fn set_end(&self, status: Status) {
         self.state.lock().end.get_or_insert(status);
     }
 
-    /// The session writes nothing more. `status` is that of a stream without another one.
+    /// Ends writing. `status` is sent if no other one is set.
     pub(crate) fn finish(&self, status: Status) {
         let mut state = self.state.lock();
         if state.is_finished {
@@ -100,7 +102,7 @@ impl Outgoing {
         self.state.lock().is_finished
     }
 
-    /// Returns the next piece. Nothing comes after the end.
+    /// Returns the next piece. [`Piece::End`] is the last one.
     pub(crate) fn poll_piece(&self, context: &mut Context<'_>) -> Poll<Piece> {
         let mut state = self.state.lock();
         if state.bytes.is_empty() {
@@ -119,7 +121,7 @@ impl Outgoing {
         Poll::Ready(Piece::Bytes(self.sending.count(bytes.len()).attach(bytes)))
     }
 
-    /// HTTP/2 takes nothing more: the response has ended, or the client has left.
+    /// Ends reading, because the response has ended or the client has left. Later writes fail.
     pub(crate) fn drop_reader(&self) {
         let mut state = self.state.lock();
         state.is_dropped = true;
@@ -149,13 +151,13 @@ mod tests {
         let (outgoing, budget) = outgoing();
         let write = |len| outgoing.poll_write(&mut context(), &vec![7; len]);
         assert!(matches!(write(10), Poll::Ready(Ok(10))));
-        let room = UNREAD_BYTES_MAX - 10;
-        assert!(matches!(write(UNREAD_BYTES_MAX), Poll::Ready(Ok(written)) if written == room));
+        let room = OUTGOING_BYTES_MAX - 10;
+        assert!(matches!(write(OUTGOING_BYTES_MAX), Poll::Ready(Ok(written)) if written == room));
         assert!(write(1).is_pending());
         let Poll::Ready(Piece::Bytes(piece)) = outgoing.poll_piece(&mut context()) else {
             panic!("bytes wait")
         };
-        assert_eq!((piece.len(), budget.sending()), (UNREAD_BYTES_MAX, UNREAD_BYTES_MAX));
+        assert_eq!((piece.len(), budget.sending()), (OUTGOING_BYTES_MAX, OUTGOING_BYTES_MAX));
         drop(piece);
         assert_eq!(budget.used_bytes(), 0);
         assert!(outgoing.poll_piece(&mut context()).is_pending());

@@ -19,7 +19,7 @@ pub(crate) struct ResponseBody {
 }
 
 impl ResponseBody {
-    /// Creates the body of a stream, which has its permits as long as the client has not read all.
+    /// Creates the body of a stream. The stream holds its permits until the client has read everything, or has left.
     pub(crate) fn new(outgoing: Arc<Outgoing>, permits: StreamPermits) -> Self {
         Self { outgoing, has_ended: false, _permits: permits }
     }

@@ -1,4 +1,4 @@
-//! The frames of WebSocket that a session writes, as they come: in any parts.
+//! Reads the frames of WebSocket that a session writes, in parts of any length.
 //!
 //! In: bytes of frames. Out: the payloads of data frames, which are messages of gRPC and parts of them, and control
 //! frames ([`FrameEvent`]).
@@ -12,25 +12,26 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, OpCode};
 /// Bytes of the payload of a control frame.
 const CONTROL_BYTES_MAX: u64 = 125;
 
+/// The state between two parts.
 #[derive(Default)]
 pub(crate) struct ServerFrames {
-    /// The head of the next frame, as far as it has come.
+    /// The bytes of the next frame's head so far.
     head: Vec<u8>,
     frame: Option<Frame>,
 }
 
 struct Frame {
     opcode: OpCode,
-    /// Bytes of the payload that have not come.
+    /// Bytes of the payload that were not read.
     left: u64,
     /// The payload of a control frame.
     control: Vec<u8>,
 }
 
-/// The next part of what a session writes.
+/// The content that a session has written next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FrameEvent<'a> {
-    /// Bytes of messages. [`ServerFrames::consume_data`] says how many were written.
+    /// Bytes of messages. The caller consumes them by [`ServerFrames::consume_data`].
     Data(&'a [u8]),
     /// A ping, which must be answered.
     Ping,
@@ -38,7 +39,7 @@ pub(crate) enum FrameEvent<'a> {
     Close(Vec<u8>),
 }
 
-/// What bytes contain, and how many of them were consumed. Bytes of data are not.
+/// The result of reading: the bytes that were consumed, without those of data, and the event after them.
 pub(crate) struct ReadFrames<'a> {
     pub(crate) consumed: usize,
     pub(crate) event: Option<FrameEvent<'a>>,
@@ -90,7 +91,7 @@ impl ServerFrames {
         }
     }
 
-    /// Consumes bytes of the data that was read last.
+    /// Consumes bytes of the last [`FrameEvent::Data`].
     pub(crate) fn consume_data(&mut self, bytes: usize) {
         if let Some(frame) = &mut self.frame {
             frame.left = frame.left.saturating_sub(bytes as u64);
@@ -101,7 +102,7 @@ impl ServerFrames {
     }
 }
 
-/// Parses the head of a frame. `None` if it is not whole.
+/// Parses the head of a frame. Returns `None` if the head is not complete.
 fn parse_head(head: &[u8]) -> io::Result<Option<Frame>> {
     let parsed = FrameHeader::parse(&mut Cursor::new(head)).map_err(io::Error::other)?;
     let Some((header, left)) = parsed else { return Ok(None) };

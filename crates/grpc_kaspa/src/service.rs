@@ -20,13 +20,13 @@ use crate::outgoing::Outgoing;
 use crate::response_body::ResponseBody;
 use crate::session_io::SessionIo;
 
-/// The only method.
+/// The only method of kaspad's service.
 const MESSAGE_STREAM: &str = "MessageStream";
 
 pub(crate) struct KaspaService {
     rpc: Arc<KaspaServer>,
     server: Arc<ServerState>,
-    /// The bytes that HTTP/2 has of all streams. They are bounded for each stream, so all of them need no bound.
+    /// Counts the bytes that HTTP/2 has of all streams. Each stream is bounded, so the sum needs no bound.
     budget: Arc<QueueBudget>,
     next_stream: AtomicU64,
 }

@@ -1,10 +1,10 @@
 //! A stream of gRPC as the connection of a session.
 //!
 //! Reading: each message of the client is a frame of WebSocket. A compressed message is a frame for each part of its
-//! content, so it is not decompressed further than the session reads it. Writing: the payloads of data frames are messages
-//! with their prefix. A ping is answered here, because the pings of HTTP/2 show whether the client is there. A close frame
-//! is the status of the stream.
-//! A poll of the session that has used up its budget reads and writes nothing more (`http_server::poll_budget`).
+//! content, so it is decompressed only as far as the session reads it. Writing: the payloads of data frames are
+//! messages with their prefix. A ping is answered here, because the pings of HTTP/2 show whether the client is
+//! connected. A close frame becomes the status of the stream. A poll of the session that has used up its budget reads
+//! and writes nothing more (`http_server::poll_budget`).
 //! Bounds: one message of the client, compressed, within its share (`grpc_server::Requests`); [`PART_BYTES`] of its
 //! content.
 
@@ -33,7 +33,7 @@ const PART_BYTES: usize = 16 << 10;
 const FINAL: u8 = 0x80;
 const CONTINUATION: u8 = 0;
 const BINARY: u8 = 2;
-/// A frame with a pong. Its mask is zero, as that of all frames here, so payloads are as they are.
+/// A frame with a pong. Its mask is zero, like that of all frames here, so payloads are not changed.
 const PONG: [u8; 6] = [FINAL | 10, 0x80, 0, 0, 0, 0];
 
 /// The connection of a session. Dropping it ends the stream.
@@ -41,11 +41,11 @@ pub(crate) struct SessionIo {
     requests: Arc<Mutex<IncomingRequests>>,
     outgoing: Arc<Outgoing>,
     frames: ServerFrames,
-    /// The head of a frame, as far as the session has not read it.
+    /// The rest of a frame's head that the session has not read.
     head: Bytes,
-    /// The payload of that frame.
+    /// The rest of the payload of that frame.
     payload: Bytes,
-    /// The client's share that the message counts in which is being read.
+    /// The share of the client that counts the message while it is read.
     share: Option<Share>,
     /// The rest of that message, if it is compressed.
     compressed: Option<CompressedMessage>,
@@ -56,7 +56,7 @@ pub(crate) struct SessionIo {
 
 struct CompressedMessage {
     content: Box<dyn Read + Send>,
-    /// The kind of the next frame.
+    /// The opcode of the next frame: binary for the first one, then continuation.
     opcode: u8,
 }
 
@@ -75,7 +75,7 @@ impl SessionIo {
         }
     }
 
-    /// Starts to read a message.
+    /// Makes a message the next one that the session reads.
     fn start_message(&mut self, request: EncodedRequest) -> io::Result<()> {
         let EncodedRequest { message, compression, share } = request;
         let message = message.into_bytes_after(HEAD_BYTES);
@@ -127,7 +127,7 @@ impl SessionIo {
         self.payload = payload;
     }
 
-    /// Ends reading with an error, which is the status of the stream.
+    /// Sets the status of the stream, and returns it as the error of a read.
     fn fail(&self, status: Status) -> io::Error {
         let error = io::Error::other(status.message().to_owned());
         self.outgoing.set_end(status);

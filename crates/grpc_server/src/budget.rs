@@ -8,12 +8,12 @@ pub struct QueueBudget {
     used: AtomicUsize,
     /// Of those, the bytes that left their queue.
     sending: AtomicUsize,
-    /// The bound.
+    /// The most bytes that [`Self::try_add`] admits.
     pub bytes_max: usize,
 }
 
 impl QueueBudget {
-    /// Creates a budget without bytes.
+    /// Creates an empty budget.
     pub fn new(bytes_max: usize) -> Self {
         Self { used: AtomicUsize::new(0), sending: AtomicUsize::new(0), bytes_max }
     }

@@ -1,4 +1,4 @@
-//! A call without what its method does not need.
+//! The parts of a call that its method needs.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::server_state::ServerState;
 /// Bytes of a header that names compressions. The rest of a longer one is ignored.
 const ENCODING_BYTES_MAX: usize = 256;
 
-/// A call without what its method does not need.
+/// The parts of a call that its method needs.
 pub struct Call {
-    /// The client of the call.
+    /// The API key of the call, or the address of its connection.
     pub client: ClientId,
     /// The headers that name compressions.
     pub headers: http::HeaderMap,
-    /// The requests.
+    /// The body with the request messages, not counted yet.
     pub body: Incoming,
 }
 
@@ -39,7 +39,7 @@ impl Call {
         Self { client, headers, body }
     }
 
-    /// Returns the request with a body that is counted: that of a call with one short message.
+    /// Returns the request with a body whose bytes count in the client's share, for a call with one short message.
     pub fn into_counted_request(self, state: &Arc<ServerState>) -> http::Request<RequestBody> {
         let Self { client, headers, body } = self;
         let mut request = http::Request::new(RequestBody::new(body, Arc::clone(state), client));

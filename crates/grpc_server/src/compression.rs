@@ -19,9 +19,9 @@ pub(crate) const ACCEPT_ENCODING_HEADER: &str = "grpc-accept-encoding";
 /// The compression of the messages of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// gzip.
+    /// `gzip` in headers.
     Gzip,
-    /// Zstandard.
+    /// Zstandard, `zstd` in headers.
     Zstd,
 }
 
@@ -38,9 +38,9 @@ impl Compression {
         [Self::Gzip, Self::Zstd].into_iter().find(|it| it.name() == name)
     }
 
-    /// Returns that of the requests of a call.
+    /// Returns the compression of a call's requests; `None` if they are not compressed.
     ///
-    /// Errors: the status of an unknown one.
+    /// Errors: `UNIMPLEMENTED` for an unknown one.
     pub fn from_request(headers: &HeaderMap) -> Result<Option<Self>, Status> {
         let Some(name) = headers.get(ENCODING_HEADER) else { return Ok(None) };
         let name = name.to_str().unwrap_or("unknown");
@@ -61,9 +61,10 @@ impl Compression {
         accepted.split(',').find_map(|name| Self::from_name(name.trim()))
     }
 
-    /// Returns a reader of the content of a compressed message, for a content that is not needed as a whole.
+    /// Returns a reader that decompresses a message as it is read, for a content that is not needed as a whole. It does
+    /// not limit the content.
     ///
-    /// Errors: those of the library, without memory.
+    /// Errors: the decoder cannot allocate its memory.
     pub fn decoder(self, message: Vec<u8>) -> io::Result<Box<dyn Read + Send>> {
         let message = Cursor::new(message);
         Ok(match self {
@@ -74,7 +75,8 @@ impl Compression {
 
     /// Returns the content of a compressed message.
     ///
-    /// Errors: the status of a message that is not compressed so, or is too large.
+    /// Errors: `INTERNAL` for a message that is not compressed in this way, `RESOURCE_EXHAUSTED` for a content of more
+    /// than `bytes_max`.
     pub fn decompress(self, message: &[u8], bytes_max: usize) -> Result<Vec<u8>, Status> {
         let invalid =
             |err: io::Error| Status::internal(format!("a request cannot be decompressed: {err}"));
@@ -96,10 +98,10 @@ impl Compression {
     }
 }
 
-/// Returns the prefix of a message.
+/// Encodes the prefix of a message of `length` bytes.
 ///
 /// Errors: the length has more than 32 bits.
-pub fn head(is_compressed: bool, length: usize) -> io::Result<[u8; HEAD_BYTES]> {
+pub fn encode_head(is_compressed: bool, length: usize) -> io::Result<[u8; HEAD_BYTES]> {
     let length = u32::try_from(length)
         .map_err(|_| io::Error::other("a message has more bytes than its head can say"))?;
     let [a, b, c, d] = length.to_be_bytes();

@@ -13,10 +13,10 @@ const SHORT_FRAME_BYTES: u32 = 256;
 /// Maximum window of a connection, whatever its number of streams, without the space for unread streams.
 const CONNECTION_WINDOW_BYTES_MAX: u32 = 1 << 20;
 
-/// Settings of a server. A service has them in its own settings, which are the table `grpc` of the configuration file.
+/// Settings of a server. In the configuration file they are keys of the table `grpc`, with those of the service.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Threads that poll sockets.
+    /// Number of threads that poll sockets.
     pub threads: usize,
     /// Open connections. The next one waits until another ends. About 270 KB each, 670 KB with API keys.
     pub connections_max: usize,
@@ -69,7 +69,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Subscriptions that are open on one connection at once.
+    /// Returns how many subscriptions may be open on one connection at once.
     pub(crate) fn connection_subscriptions_max(&self) -> usize {
         let streams_max = self.connection_streams_max;
         streams_max.saturating_sub(streams_max.div_ceil(10)).max(1)
@@ -87,8 +87,8 @@ impl Config {
         short_frames.saturating_add(STREAM_WINDOW_BYTES).min(CONNECTION_WINDOW_BYTES_MAX)
     }
 
-    /// Bytes of requests that the clients of a connection with API keys may send before they are read. Up to
-    /// [`UNREAD_STREAMS_MAX`] streams that are not read leave [`Self::connection_window_bytes`] to the others.
+    /// Returns the bytes of requests that the clients of a connection with API keys may send before they are read. Up
+    /// to [`UNREAD_STREAMS_MAX`] streams that are not read leave [`Self::connection_window_bytes`] to the others.
     pub(crate) fn shared_connection_window_bytes(&self) -> u32 {
         self.connection_window_bytes() + UNREAD_STREAMS_MAX as u32 * STREAM_WINDOW_BYTES
     }

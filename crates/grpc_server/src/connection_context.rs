@@ -9,15 +9,15 @@ use crate::call_activity::CallActivity;
 use crate::status_timer::StatusTimer;
 use crate::unread_streams::UnreadStreams;
 
-/// The state of a connection.
+/// The context of a connection, which its calls share.
 pub struct ConnectionContext {
     /// The address of the client.
     pub peer: IpAddr,
     /// The address of the node that the client reached. Unknown only for a socket that is closed already.
     pub reached: Option<IpAddr>,
-    /// The open calls.
+    /// The number of open calls.
     pub activity: Arc<CallActivity>,
-    /// The ended streams whose clients have not read all.
+    /// The ended streams whose client has not read everything.
     pub timer: Arc<StatusTimer>,
     /// The subscriptions that may still be opened.
     pub subscriptions: Arc<Semaphore>,

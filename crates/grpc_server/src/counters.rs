@@ -41,7 +41,7 @@ impl ServerCounters {
         Self(Counters::new(EVENTS))
     }
 
-    /// Counts an event.
+    /// Adds 1 to the counter of an event.
     pub fn record(&self, event: Event) {
         self.0.add(event as usize, 1);
     }

@@ -21,7 +21,7 @@ use crate::server_state::ServerState;
 use crate::shares;
 use crate::stream_permits::StreamPermits;
 
-/// A service: what it does with the calls of admitted clients.
+/// A service, which serves the calls of admitted clients.
 pub trait Service: Send + Sync + 'static {
     /// The name in the paths of its calls: `package.Service`.
     const NAME: &'static str;
@@ -31,7 +31,10 @@ pub trait Service: Send + Sync + 'static {
     /// Returns whether a method is a subscription, for which an API key needs a permit.
     fn is_stream(method: &str) -> bool;
 
-    /// Serves a call. `method` is one of [`Self::METHODS`], or the name of none.
+    /// Serves a call. `method` is one of [`Self::METHODS`], or `unknown`. `key` is the permit of an API key for a
+    /// stream.
+    ///
+    /// Errors: the refusal of a call, with its unread body.
     fn serve(
         &self,
         call: Call,
@@ -54,8 +57,8 @@ impl<S: Service> Dispatcher<S> {
         &self.state
     }
 
-    /// Returns the bytes of requests that a connection may have before they are read. With API keys it may have several
-    /// clients.
+    /// Returns the bytes of requests that a connection may send before they are read. With API keys a connection may
+    /// have several clients.
     pub(crate) fn connection_window_bytes(&self) -> u32 {
         let config = &self.state.config;
         match self.access.authenticator {

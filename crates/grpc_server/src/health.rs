@@ -22,7 +22,7 @@ type BoxedService = Box<
     dyn Fn(http::Request<RequestBody>) -> BoxFuture<'static, http::Response<Body>> + Send + Sync,
 >;
 
-/// The health service.
+/// The health service, as a function from request to response.
 pub(crate) struct HealthCalls(BoxedService);
 
 /// The response to a call, with the unit that a stream has of its client's share.
@@ -31,7 +31,7 @@ pub(crate) struct HealthResponse {
     pub(crate) share: Option<Share>,
 }
 
-/// A call that is admitted.
+/// A call that was admitted.
 struct OpenedCall {
     /// The health service reads the method there.
     uri: http::Uri,

@@ -1,6 +1,6 @@
-//! A server of gRPC over HTTP/2, for any service: connections, TLS, credentials, requests within rates, refusals, health.
+//! A gRPC server over HTTP/2 for any service: connections, TLS, credentials, requests within rates, refusals, health.
 //!
-//! In: a [`Service`], which says what a call means. Out: its responses.
+//! In: a [`Service`], which handles the calls. Out: its responses.
 //! Shape: [`PreparedServer`] starts the threads, and serves a listener. Each call of an admitted client goes to the
 //! service ([`Call`]); the requests of a stream are read with [`Requests`]. [`Sending`] counts the bytes of a response
 //! until they are written, and [`StatusTimer`] ends a connection whose client does not read the end of a stream.
@@ -28,6 +28,8 @@ mod refusal;
 mod request_body;
 mod request_budget;
 mod requests;
+#[cfg(test)]
+mod requests_test;
 mod sending;
 mod server;
 mod server_state;
@@ -46,7 +48,7 @@ mod unread_streams_test;
 pub use budget::QueueBudget;
 pub use call::Call;
 pub use call_activity::{CallActivity, OpenCall};
-pub use compression::{Compression, ENCODING_HEADER, HEAD_BYTES, head};
+pub use compression::{Compression, ENCODING_HEADER, HEAD_BYTES, encode_head};
 pub use config::Config;
 pub use connection_context::ConnectionContext;
 pub use counters::{Event, ServerCounters};

@@ -1,4 +1,4 @@
-//! Metrics of a server: its connections, and what it refused.
+//! Metrics of a server: its connections and its refusals.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub struct ServerMetrics {
 /// Connections, calls or requests that a service refused or ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusals {
-    /// The cause.
+    /// The value of the label `cause`.
     pub cause: &'static str,
-    /// How many there were.
+    /// Their number since the start.
     pub count: u64,
 }
 
@@ -43,7 +43,7 @@ impl ServerMetrics {
         self.connections() * (CONNECTION_BYTES + window_bytes + tls_bytes) + incomplete
     }
 
-    /// Writes the families, with causes of refusals that only the service knows.
+    /// Writes the families. `refusals` are of causes that only the service knows.
     pub fn write_with(&self, out: &mut Exposition, refusals: &[Refusals]) {
         let counters = &self.state.counters;
         out.single(

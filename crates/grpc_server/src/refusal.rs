@@ -27,7 +27,7 @@ use crate::request_body::CALL_BYTES_MAX;
 
 /// Why a call is refused, and how long its response must wait.
 pub struct Refusal {
-    /// The status of the response.
+    /// The status that the client gets.
     pub status: Status,
     /// The time until the response. `None`: it is sent at once.
     pub delay: Option<Duration>,

@@ -70,7 +70,8 @@ impl RequestBudget {
         delay
     }
 
-    /// Charges what a request of `bytes` lacks of the least cost (4 KiB), and waits until its client is within its rate.
+    /// Charges a request of less than 4 KiB the difference, because that is the least cost of a request. Waits until
+    /// its client is within its rate.
     pub async fn wait_until_due(&self, client: ClientId, bytes: usize, counters: &ServerCounters) {
         let cost = REQUEST_BYTES_MIN.saturating_sub(bytes) as u64;
         let mut charged = self.limiter.reserve_bytes(client, cost, self.now());

@@ -60,7 +60,7 @@ pub struct Server {
     state: Arc<ServerState>,
     address: SocketAddr,
     is_tls: bool,
-    /// Of a connection: the bytes of requests that are not read.
+    /// Bytes of requests that a connection may send before they are read.
     window_bytes: u32,
     service_name: &'static str,
     reporter: HealthReporter,

@@ -9,9 +9,9 @@ use crate::shares::Shares;
 
 /// The state that all connections of a server share.
 pub struct ServerState {
-    /// The settings.
+    /// The settings of connections, streams and requests.
     pub config: Config,
-    /// The counters.
+    /// The counters of connections, calls and requests.
     pub counters: ServerCounters,
     /// The shares of clients in the bounds.
     pub shares: Shares,

@@ -1,4 +1,4 @@
-//! The share of each client in the server's bounds, so that no client uses up what the others need.
+//! The share of each client in the server's bounds, so that no client uses them up.
 //!
 //! Shape: connections are shared by address. All else is shared by client: the API key of a call, or its address.
 //! Bounds: the settings of [`Config`]. The last tenth of each is for clients that have few ([`ClientShares`]).
@@ -27,7 +27,7 @@ pub const fn client_names(units: &'static str, setting: &'static str) -> ShareNa
     ShareNames { clients, units, each_settings: setting, all_settings: setting }
 }
 
-/// The shares of all clients.
+/// The shares of all clients in the server's bounds.
 pub struct Shares {
     /// Open connections, by address.
     pub(crate) connections: Arc<ClientShares>,

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// The client of a subscription.
 pub struct StreamClient {
-    /// The id of the client.
+    /// The API key of the call, or the address of its connection.
     pub id: ClientId,
     /// The permits of the subscription.
     pub permits: StreamPermits,

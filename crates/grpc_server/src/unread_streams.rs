@@ -1,9 +1,9 @@
 //! The streams of a connection that are not read although their clients send.
 //!
 //! Their frames stay in the window that HTTP/2 has for all streams of a connection. A proxy may forward several clients
-//! over one connection, where the streams of one client, which exceeds its rate or does not read responses, would block
-//! the calls of the others.
-//! Shape: a stream is counted from the time at which its frames stay in the window until it is read again. If there are
+//! over one connection. There, a client that exceeds its rate or does not read responses would block the calls of the
+//! others with its streams.
+//! Shape: a stream counts while its frames stay in the window, until it is read again. If there are
 //! more than [`UNREAD_STREAMS_MAX`], the newest stream of the client with the most of them is refused.
 //! Bounds: the window of a connection with API keys has space for [`UNREAD_STREAMS_MAX`] windows of streams
 //! (`Config::shared_connection_window_bytes`). The streams of a connection's only client are not limited: they block
@@ -47,7 +47,7 @@ struct Stream {
     is_refused: bool,
 }
 
-/// A stream that is counted. Dropping it ends that.
+/// A stream that counts as unread. Dropping it ends the count.
 pub(crate) struct UnreadStream {
     all: Arc<UnreadStreams>,
     number: u64,
@@ -63,7 +63,7 @@ impl UnreadStreams {
         }
     }
 
-    /// Counts a stream of a client. `waker` is woken if it is refused.
+    /// Counts a stream of a client as unread. `waker` is woken if the stream is refused.
     pub(crate) fn add(self: &Arc<Self>, client: ClientId, waker: &Waker) -> UnreadStream {
         let state = &mut *self.state.lock();
         let number = state.next_number;
@@ -102,7 +102,7 @@ impl State {
 }
 
 impl UnreadStream {
-    /// Returns whether the stream must end. Otherwise `waker` is woken when it must.
+    /// Returns whether the stream must end. If not, `waker` is woken as soon as it must.
     pub(crate) fn is_refused(&self, waker: &Waker) -> bool {
         let state = &mut *self.all.state.lock();
         let Some(stream) = state.streams.get_mut(&self.number) else { return false };

@@ -12,14 +12,12 @@ use tonic::Code;
 
 use crate::config::Config;
 use crate::request_budget::BYTES_PER_S;
-use crate::requests::Requests;
+use crate::requests::{FRAME_BYTES_MAX, Requests};
 use crate::server_state::ServerState;
 use crate::unread_streams::{UNREAD_STREAMS_MAX, UnreadStreams};
 
 const MANY: ClientId = ClientId(1);
 const FEW: ClientId = ClientId(2);
-/// Bytes of the longest frame that every client may send.
-const FRAME_BYTES: usize = 16 << 10;
 
 /// The frames of a message of 2 MiB. The next one is always ready.
 #[derive(Default)]
@@ -35,7 +33,7 @@ impl Body for LongMessage {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let mut bytes = vec![0; FRAME_BYTES];
+        let mut bytes = vec![0; FRAME_BYTES_MAX];
         if self.frames == 0 {
             bytes[1..5].copy_from_slice(&(2_u32 << 20).to_be_bytes());
         }

@@ -92,7 +92,7 @@ pub type Socket = TokioIo<Upgraded>;
 /// Handles connections after the upgrade to WebSocket.
 pub trait WebSocketHandler: Send + Sync + 'static {
     /// Serves `client` until either side closes the connection. The future is dropped `SHUTDOWN_TIMEOUT`
-    /// after the start of the shutdown, or at its end ([`Self::can_wait_for_replies`]).
+    /// after the start of the drain, or at the end of the drain ([`Self::can_wait_for_replies`]).
     fn handle(
         self: Arc<Self>,
         socket: Socket,

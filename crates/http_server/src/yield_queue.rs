@@ -82,11 +82,12 @@ impl YieldQueue {
         }
     }
 
-    /// Starts rounds for as long as it is polled and connections are queued, once no other server does.
+    /// Starts rounds while connections are queued, for as long as it is polled. Waits first until no other server runs
+    /// the queue.
     pub(crate) async fn run(self: Arc<Self>) {
         let _running = self.running.lock().await;
         loop {
-            // The server before may have ended while connections were queued.
+            // The server that ran the queue before may have ended while connections were queued.
             loop {
                 // The runtime wakes this task after it has polled all sockets.
                 tokio::task::yield_now().await;

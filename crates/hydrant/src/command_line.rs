@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
     /// its slot on.
     Follow(Box<FollowFlags>),
-    /// Follow a Kaspa node, verify its UTXO sets, and serve wRPC.
+    /// Follow a Kaspa node, verify its UTXO sets, and serve wRPC and gRPC.
     ///
     /// The UTXO set of each chain block is compared with the commitment in its header. UTXOs, balances and
     /// subscriptions are served from it; other methods are forwarded to the node. The set is in memory; --ledger stores

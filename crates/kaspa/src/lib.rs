@@ -54,10 +54,10 @@ pub use network::{Network, Ports, Prefix, UnknownNetwork};
 pub use operation::{Event, Method, Operation, OwnMethod, Unserved};
 pub use protobuf::{
     PROTOBUF_PREFIX_BYTES, ProtobufError, ProtobufReply, ProtobufRequest, TranslationError,
-    UtxoList, encode_protobuf_acknowledgement, encode_protobuf_balance, encode_protobuf_failure,
-    encode_protobuf_list_head, encode_protobuf_pong, encode_protobuf_reply, encode_protobuf_sink,
+    UtxoList, encode_protobuf_acknowledgement, encode_protobuf_balance,
+    encode_protobuf_block_added, encode_protobuf_failure, encode_protobuf_list_head,
+    encode_protobuf_pong, encode_protobuf_reply, encode_protobuf_sink,
     encode_protobuf_sink_blue_score, encode_protobuf_utxos_changed, find_protobuf_operation,
-    protobuf_block_added,
 };
 pub use record::{
     INSIDE_MAX, KaspaRecord, Location, OverflowUtxo, PACKED_BYTES_MAX, SCRIPT_KEY, ScriptRecord,

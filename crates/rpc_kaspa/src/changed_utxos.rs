@@ -8,7 +8,8 @@ use subscriptions::{BlockStep, Direction, Match};
 use crate::message_format::MessageFormat;
 use crate::subscription::Subscription;
 
-/// Subscriptions whose messages are encoded in one part of shared work: some 100 microseconds.
+/// Subscriptions for which one task of the pool encodes messages, in some 100 microseconds. A larger value leaves
+/// threads idle; a smaller one makes more tasks.
 const PART_MATCHES: usize = 64;
 
 /// A subscription to a set, and the numbers of the UTXOs that match it.
@@ -44,8 +45,8 @@ impl<'a> ChangedUtxos<'a> {
         Self { utxos, added_len }
     }
 
-    /// The changes of a block that joins or leaves the chain, with the present ids of their scripts: those of the block may
-    /// have become those of other scripts since it was final. A script without an id is in no set, and is left out.
+    /// Returns the changes of a block that joins or leaves the chain, with the present ids of their scripts. The ids in
+    /// the block may belong to other scripts since it was final. A script without an id is in no set, and is left out.
     pub(crate) fn from_step(step: &'a BlockStep<LedgerBlock>, addresses: &AddressTable) -> Self {
         let find_id = |changed: ChangedUtxo<'a>| {
             let script_id = addresses.lookup(changed.utxo.script())?;
@@ -59,23 +60,23 @@ impl<'a> ChangedUtxos<'a> {
         }
     }
 
-    /// The changed UTXOs. The number of one is its index.
+    /// Returns the changed UTXOs. The number of one is its index.
     pub(crate) fn utxos(&self) -> &[ChangedUtxo<'a>] {
         &self.utxos
     }
 
-    /// The UTXOs as items of a lookup: the id of the script, and the number.
+    /// Returns the UTXOs as items of a lookup: the id of the script, and the number.
     pub(crate) fn items(&self) -> impl Iterator<Item = (u32, u32)> {
         (0..).zip(&self.utxos).map(|(at, changed)| (changed.script_id.0, at))
     }
 
-    /// Whether the id of a UTXO's script is still that of the script.
+    /// Returns whether the id of a UTXO's script still belongs to that script.
     pub(crate) fn is_current(&self, at: u32, addresses: &AddressTable) -> bool {
         let ChangedUtxo { script_id, utxo } = self.utxos[at as usize];
         addresses.address(script_id).as_ref() == Some(utxo.script())
     }
 
-    /// Removes matches by an id that has become that of another script.
+    /// Removes matches by an id that belongs to another script now.
     pub(crate) fn remove_stale(
         &self,
         addresses: &AddressTable,
@@ -88,7 +89,7 @@ impl<'a> ChangedUtxos<'a> {
         current.filter(|(_, refs)| !refs.is_empty()).collect()
     }
 
-    /// Encodes the needed UTXOs.
+    /// Encodes the needed UTXOs in a format. `is_needed` has an element for each UTXO.
     pub(crate) fn encode(
         &self,
         format: MessageFormat,
@@ -128,8 +129,8 @@ impl<'a> ChangedUtxos<'a> {
 }
 
 impl EncodedUtxos {
-    /// Returns all entries.
-    pub(crate) fn all(&self) -> ChangeLists<'_> {
+    /// Returns the lists of a notification of all UTXOs.
+    pub(crate) fn select_all(&self) -> ChangeLists<'_> {
         let (added, removed) = self.entries.split_at(self.added_len);
         ChangeLists {
             added: added.iter().map(Vec::as_slice).collect(),
@@ -137,7 +138,7 @@ impl EncodedUtxos {
         }
     }
 
-    /// Returns the entries of some UTXOs, whose numbers ascend.
+    /// Returns the lists of a notification of some UTXOs. Their numbers are in ascending order.
     pub(crate) fn select(&self, refs: &[u32]) -> ChangeLists<'_> {
         let added_len = refs.partition_point(|at| (*at as usize) < self.added_len);
         let (added, removed) = refs.split_at(added_len);

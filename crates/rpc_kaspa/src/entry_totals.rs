@@ -1,5 +1,5 @@
-//! The number and the length of a list's entries in protobuf, which has numbers of variable length: each entry is encoded
-//! to be measured, before the list's first byte is written.
+//! The number and the length of a list's entries in protobuf, where numbers have variable lengths: each entry is
+//! encoded once to be measured, before the first byte of the list is written.
 
 use kaspa::{Method, ReplyTooLong, encode_protobuf_list_head};
 

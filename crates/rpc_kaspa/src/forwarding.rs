@@ -28,7 +28,7 @@ use crate::upstream::ForwardError;
 /// Bytes of a reply that is checked where sockets are polled: some 10 µs.
 const CHECKED_HERE_BYTES_MAX: usize = 64 * 1024;
 
-/// What a reply needs of its request.
+/// The parts of a request that its reply repeats or depends on.
 #[derive(Clone, Copy)]
 struct RequestId {
     id: u64,

@@ -2,10 +2,10 @@
 //!
 //! Shape: [`KaspaRpc::serve`] makes the server of all connections. A [`KaspaPort`] serves the connections of one port,
 //! in one [`kaspa::Encoding`], and [`PortService`] its requests over HTTP. A stream of gRPC is a connection in
-//! [`MessageFormat::Protobuf`]. Requests about UTXOs, balances and supply are
-//! answered from the chain; the others are forwarded to a kaspad ([`Forward`]). [`start_publisher`] takes the chain's
-//! events and the kaspad's notifications, and notifies subscribers. [`KaspaApi`] has the methods that kaspad lacks, for
-//! JSON-RPC and REST. A connection in JSON also has the methods of `address_changes`.
+//! [`MessageFormat::Protobuf`]. Requests about UTXOs, balances and supply are answered from the chain; the others are
+//! forwarded to a kaspad ([`Forward`]). [`start_publisher`] takes the chain's events and the kaspad's notifications,
+//! and notifies subscribers. [`KaspaApi`] has the methods that kaspad lacks, for JSON-RPC and REST. A connection in
+//! JSON also has the methods of `address_changes`.
 //! Bounds: those of `websocket::Config`, and [`Settings`]. A list of UTXOs is made in parts of 64 KiB.
 //! Invariant: a request is forwarded only if its operation is known and each count and length in it is backed by bytes:
 //! kaspad closes a connection at an unknown operation, and allocates by the counts that it reads.

@@ -17,7 +17,7 @@ pub enum MessageFormat {
     Protobuf,
 }
 
-/// The format of a reply, with what the reply needs of its request besides the id.
+/// The format of a reply, with the parts of the request that the format needs besides the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyFormat {
     Borsh,
@@ -29,7 +29,7 @@ pub(crate) enum ReplyFormat {
 }
 
 impl MessageFormat {
-    /// All formats.
+    /// All formats, in the order of their counters.
     pub const ALL: [Self; 3] = [Self::Borsh, Self::Json, Self::Protobuf];
 }
 

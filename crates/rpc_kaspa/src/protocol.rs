@@ -47,7 +47,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Finds the addresses of a long message where it was read.
+    /// Finds the addresses of a long message on the thread that reads it.
     fn with_json_addresses(self) -> Self {
         Self { request: self.request.with_json_addresses(), ..self }
     }
@@ -78,7 +78,7 @@ impl WebSocketHandler for KaspaPort {
         Box::pin(serve_session(socket, client_id, server, SessionState::new(self.encoding)))
     }
 
-    /// Forwarded calls may have an effect, which their clients must know.
+    /// Forwarded calls may have effects, so their clients must learn the outcome.
     fn can_wait_for_replies(&self) -> bool {
         true
     }

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use chain_kaspa::{ChainEvent, LedgerBlock, Tips};
-use kaspa::{ChainChange, Encoding, Event, Notification, protobuf_block_added};
+use kaspa::{ChainChange, Encoding, Event, Notification, encode_protobuf_block_added};
 use ledger::{BlockId, Commitment};
 use subscriptions::{AfterDelivery, CloseReason, Position, Publication, SubscriptionId};
 use websocket::{Payload, SharedBytes};
@@ -113,7 +113,7 @@ impl Publisher {
     }
 
     fn move_tips(&mut self, tips: Tips) {
-        // After a restart the follower adds blocks again that clients of the earlier process have.
+        // After a restart the follower adds blocks that clients of the earlier process have already.
         self.server.subscriptions.expect_resume();
         if !self.advance_processed(tips.processed) || !self.advance_confirmed(tips.confirmed) {
             self.restart(tips);
@@ -206,7 +206,7 @@ impl Publisher {
         let format = MessageFormat::Protobuf;
         let subscription = Subscription::Event(format, Event::BlockAdded);
         let Some(id) = self.find_listeners(subscription) else { return };
-        match protobuf_block_added(&String::from_utf8_lossy(content)) {
+        match encode_protobuf_block_added(&String::from_utf8_lossy(content)) {
             Ok(content) => {
                 let message = encode(format, &Notification::BlockAdded(content));
                 self.deliver(id, format, message);

@@ -1,4 +1,4 @@
-//! The last chain blocks by hash: clients that resume name them so.
+//! The last chain blocks by hash, because clients that resume name a block by its hash.
 //!
 //! Bounds: the blocks that may wait for a root, and those that are retained for clients that resume: about 200 bytes each.
 //! A block that has left the chain stays: a client may be on it.

@@ -1,4 +1,4 @@
-//! The addresses of a call that subscribes: they are read and registered in steps of some tens of microseconds.
+//! Reads and registers the addresses of a call that subscribes, in steps of some tens of microseconds.
 //!
 //! Bounds: `subscriptions::Limits`. A list that is longer than any set may be is refused while it is read. The last part of
 //! the address table is left to the chain, whose writer ends if a block has no room.
@@ -15,7 +15,7 @@ const STEP_ADDRESSES: usize = 512;
 /// one is added to an empty set in steps.
 pub(crate) const ONE_STEP_ADDRESSES_MAX: usize = 2_048;
 
-/// The addresses so far.
+/// The addresses that were registered so far, and the position of the next one.
 pub(crate) struct Registration {
     cursor: AddressCursor,
     pub(crate) set: AddressSet,
@@ -30,7 +30,9 @@ impl Registration {
         Ok(Self { cursor, set: AddressSet::empty(call.server.chain.utxos.addresses()) })
     }
 
-    /// Reads the next addresses. Returns none if all have been read.
+    /// Reads the next addresses. The list is empty once all have been read.
+    ///
+    /// Errors: an element is not an address.
     pub(crate) fn read(&mut self, call: &Call) -> Result<Vec<KaspaAddress>, ServerError> {
         self.cursor.read(&call.request, STEP_ADDRESSES)
     }

@@ -133,7 +133,8 @@ impl Request {
         Self { message, json_addresses: None, ..self }
     }
 
-    /// Finds the addresses of a message in JSON, so that a task of the pool need not. Cost: the length of the message.
+    /// Finds the addresses of a message in JSON in advance, so that no task of the pool has to. Cost: the length of the
+    /// message.
     pub(crate) fn with_json_addresses(self) -> Self {
         let Message::Json(text) = &self.message else { return self };
         if !has_addresses(self.operation) {
@@ -149,7 +150,7 @@ impl Request {
         self.json_addresses.as_ref()
     }
 
-    /// The encoding of the message, which is the one in which it is forwarded.
+    /// Returns the encoding of the message, in which it is also forwarded.
     pub(crate) fn encoding(&self) -> Encoding {
         match &self.message {
             Message::Borsh(_) => Encoding::Borsh,

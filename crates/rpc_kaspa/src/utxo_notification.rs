@@ -71,7 +71,7 @@ fn publish_move(
     let to_all: Vec<Publication<Payload<NoItems>>> = all
         .into_iter()
         .map(|found| {
-            let message = encode_message(format, &encoded.all());
+            let message = encode_message(format, &encoded.select_all());
             new_publication(found.id, message, step, format, &memory)
         })
         .collect();

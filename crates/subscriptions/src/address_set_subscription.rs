@@ -27,7 +27,8 @@ use crate::registry::{PendingIds, PendingStart, Registry, Subscriber};
 use crate::set_change::{Activation, AddedIds, SetChange};
 use crate::set_update::SetUpdate;
 
-/// The most steps that [`Listener::catch_up`] returns at once: they are copied under the lock.
+/// The most steps that [`Listener::catch_up`] returns at once. They are copied under the registry's lock, so a larger
+/// value delays publications; a smaller one needs more calls.
 pub const CATCH_UP_STEPS_MAX: usize = 256;
 
 /// A subscription to a set of addresses.

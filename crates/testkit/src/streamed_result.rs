@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A result that was read to its end.
 pub struct ReadResult {
-    /// The JSON of the result.
+    /// The result as a value of JSON.
     pub value: Value,
     /// The number of parts in which it was written.
     pub parts: usize,

@@ -39,7 +39,7 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "spl_associated_token_account-1.1.1.so"),
     ("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "spl_memo-4.0.0.so"),
 ];
-/// The files of a library whose functions replace those of the C library in a validator. Their heads have the reasons.
+/// The sources of a library that replaces functions of the C library in a validator. Their heads say why.
 const PRELOADED: [(&str, &str); 2] = [
     ("open_files.c", include_str!("open_files.c")),
     ("deaf_socket.c", include_str!("deaf_socket.c")),

@@ -39,8 +39,9 @@ pub(crate) enum Fault {
 /// The faults of a run.
 pub(crate) struct Faults {
     is_cluster: bool,
+    /// Number of forks that were made while the run was recorded.
     recorded_forks: usize,
-    /// Faults while nothing was recorded.
+    /// Number of faults while nothing was recorded.
     others: usize,
 }
 

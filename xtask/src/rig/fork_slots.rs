@@ -68,8 +68,8 @@ impl ForkSlots {
         wait(|| Ok(processed_slot(node)? >= self.first - DEAF_SLOTS))
     }
 
-    /// Waits until the validator has made enough blocks, or the others have passed its slots, or that takes too long.
-    /// False if the validator has made no block.
+    /// Waits until the validator has made enough blocks, until the others have passed its slots, or until the time is
+    /// over. Returns whether the validator has made a block.
     pub(crate) fn wait_for_blocks(&self, validator: SocketAddr, other: SocketAddr) -> Result<bool> {
         let last = self.first + FORK_BLOCKS - 1;
         wait(|| Ok(processed_slot(validator)? >= last || processed_slot(other)? > self.last))?;

@@ -89,8 +89,8 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Makes a fault, such as a cut of the streams or the restart of a process. Returns a description of it. `None` if
-    /// a fork was not made.
+    /// Makes a fault, such as a cut of the streams or the restart of a process. Returns a description of it, or `None`
+    /// if it was to be a fork and none was made.
     pub(crate) fn make_fault(&mut self, fault: Fault) -> Result<Option<String>> {
         let description = match fault {
             Fault::CutStreams => {
@@ -128,8 +128,8 @@ impl Rig {
         Ok(format!("{name} was killed and started again"))
     }
 
-    /// Lets a validator make its next blocks on an old one: it receives nothing some slots before. `None` if it has
-    /// made none.
+    /// Lets a validator make its next blocks on an old one: it receives nothing for some slots before. Returns `None`
+    /// if it has made none.
     fn make_fork(&self, at: usize) -> Result<Option<String>> {
         let cluster = self.validators.cluster().context("a single validator makes no fork")?;
         let Validator { name, rpc, .. } = &self.validators.all()[at];

@@ -30,7 +30,7 @@ pub(crate) struct ChunkStore {
     position: u64,
 }
 
-/// How received bytes compare with those of the file.
+/// The result of comparing received bytes with those of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// They are the same, or the file ended before them.
@@ -128,7 +128,8 @@ impl ChunkStore {
     }
 }
 
-/// Whether a file ends as a whole one does. It may be damaged nevertheless, or end so by chance before it is whole.
+/// Returns whether a file ends as a whole one does. It may still be damaged, or end in this way by chance before it is
+/// whole.
 pub(crate) fn has_end_mark(path: &Path) -> bool {
     let read_end = || {
         let file = File::open(path)?;

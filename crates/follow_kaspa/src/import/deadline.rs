@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::peer_error::PeerError;
 
-/// The end of a step.
+/// The time at which a step must be complete.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     step: &'static str,
@@ -19,7 +19,7 @@ impl Deadline {
         Self { step, limit, at: Instant::now() + limit }
     }
 
-    /// Returns the earlier one of two deadlines.
+    /// Returns the earlier of two deadlines.
     pub(crate) fn min(self, other: Self) -> Self {
         if other.at < self.at { other } else { self }
     }

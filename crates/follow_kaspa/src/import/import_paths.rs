@@ -29,13 +29,13 @@ impl ImportPaths {
         Self { set, checkpoint: add_suffix(snapshot, CHECKPOINT_SUFFIX) }
     }
 
-    /// Removes the files.
+    /// Removes the files, as far as they exist.
     pub(crate) fn remove(&self) -> io::Result<()> {
         remove_if_present(&self.set)?;
         remove_if_present(&self.checkpoint)
     }
 
-    /// Gives the file of a whole set the name of the snapshot file.
+    /// Renames the file of a whole set to the snapshot file, and removes the checkpoint.
     pub(crate) fn publish(&self, snapshot: &Path) -> io::Result<()> {
         durable_file::rename(&File::open(&self.set)?, &self.set, snapshot)?;
         remove_if_present(&self.checkpoint)

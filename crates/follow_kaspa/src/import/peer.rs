@@ -52,7 +52,7 @@ pub(crate) struct Peer {
 /// The UTXO set that a peer sends after a request.
 pub(crate) struct RequestedSet<'a> {
     peer: &'a mut Peer,
-    /// The block whose set it is.
+    /// The block to which the set belongs.
     pruning_point: Hash,
     /// Chunks since the last request.
     window_chunks: u32,
@@ -197,7 +197,7 @@ impl RequestedSet<'_> {
     }
 }
 
-/// Starts the time of the chunks up to the next request.
+/// Returns the deadline of the chunks up to the next request, from now on.
 fn window_deadline(limits: &ImportLimits) -> Deadline {
     Deadline::start(WINDOW_STEP, limits.window_timeout)
 }

@@ -150,7 +150,7 @@ impl PeerError {
         }
     }
 
-    /// Returns the text for strangers. It has nothing that the peer or the system wrote, which may name an address.
+    /// Returns the text that anyone may read. It has no words of the peer or the system, which may name an address.
     pub(crate) fn public_text(&self) -> String {
         match self {
             Self::Broken { .. } => "the connection broke".to_owned(),

@@ -1,4 +1,4 @@
-//! The progress of an import, for health checks, logs and metrics; and the end of an import that another thread wants.
+//! The progress of an import, for health checks, logs and metrics, and its cancellation by another thread.
 //!
 //! The number of UTXOs is not known before the last chunk: no message of a node has it.
 //! Anyone may read a health check, so its line has no address ([`ImportProgress::public_line`]).
@@ -45,7 +45,7 @@ struct ProgressTexts {
 pub(crate) struct ImportProblem {
     /// With the address of the server.
     pub(crate) text: String,
-    /// The text for strangers, without addresses.
+    /// The text that anyone may read, without addresses.
     pub(crate) public_text: String,
 }
 
@@ -62,9 +62,9 @@ pub(crate) enum ImportStep {
 }
 
 impl ImportProgress {
-    /// Ends the import: [`crate::import_chain`] returns [`crate::ImportError::Cancelled`] once its current step has
-    /// ended, which takes milliseconds. Only a whole set that is being loaded is loaded to its end. The received
-    /// UTXOs stay in files, and the next import continues with them.
+    /// Cancels the import: [`crate::import_chain`] returns [`crate::ImportError::Cancelled`] after its current step,
+    /// within milliseconds. The loading of a whole set is not interrupted, and takes minutes for a large one. The
+    /// received UTXOs stay in files, and the next import continues with them.
     pub fn cancel(&self) {
         self.is_cancelled.send_replace(true);
     }
@@ -113,7 +113,7 @@ impl ImportProgress {
         let mut is_cancelled = self.is_cancelled.subscribe();
         tokio::select! {
             biased;
-            // The sender exists as long as the borrow.
+            // It cannot fail: `self` has the sender.
             _ = is_cancelled.wait_for(|is_cancelled| *is_cancelled) => None,
             output = step => Some(output),
         }
@@ -181,7 +181,7 @@ impl ImportProgress {
     }
 }
 
-/// One line with the address of the peer. It begins with "importing".
+/// Writes one line with the address of the peer. It begins with "importing".
 impl fmt::Display for ImportProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ProgressTexts { step, last_problem } = self.texts.lock().clone();
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_for_strangers_has_no_address() {
+    fn the_public_line_has_no_address() {
         let progress = ImportProgress::default();
         assert_eq!(progress.public_line(), progress.to_string());
         progress.start_transfer(Hash([7; 32]), "10.0.0.5:16111".to_owned(), 0);

@@ -198,13 +198,13 @@ async fn each_lie_is_refused_by_name() {
             "a message has more than 1048576 bytes",
         ),
     ] {
-        pruned.peer.lie(|faults| *faults = lie.clone());
+        pruned.peer.add_fault(|faults| *faults = lie.clone());
         let error = pruned.import_refused(limits).await;
         assert!(error.contains(expected), "{lie:?}: {error}");
         assert!(!pruned.path().exists(), "{lie:?}");
     }
     // Nothing that they sent harms a later import.
-    pruned.peer.stop_lying();
+    pruned.peer.clear_faults();
     let chain = RunningImport::start(pruned.config(&[&pruned.peer])).finish().await;
     assert_eq!(read_set(&chain), pruned.pruning_point_set());
 }
@@ -212,7 +212,7 @@ async fn each_lie_is_refused_by_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_set_that_never_ends_is_refused() {
     let pruned = Pruned::start().await;
-    pruned.peer.lie(|faults| faults.has_endless_set = true);
+    pruned.peer.add_fault(|faults| faults.has_endless_set = true);
     // More than the 99 chunks after which a node waits for a request.
     let set_bytes_max = 100 * 1_000 * 93;
     let limits = ImportLimits { set_bytes_max, ..ImportLimits::default() };
@@ -256,11 +256,11 @@ async fn a_slow_peer_is_left_in_time() {
 /// Checks that an import leaves a peer with this error, and ends once the peer has no faults.
 async fn assert_left_in_time(faults: &PeerFaults, limits: ImportLimits, expected: &str) {
     let pruned = Pruned::start().await;
-    pruned.peer.lie(|own| *own = faults.clone());
+    pruned.peer.add_fault(|own| *own = faults.clone());
     let config = ImportConfig { limits, ..pruned.config(&[&pruned.peer]) };
     let import = RunningImport::start(config);
     import.wait_for_problem(expected).await;
-    pruned.peer.stop_lying();
+    pruned.peer.clear_faults();
     assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
 }
 
@@ -279,10 +279,10 @@ async fn a_peer_that_refuses_is_retried() {
         ),
         (PeerFaults { cut_after: Some(0), ..faults() }, "the peer closed the connection"),
     ] {
-        pruned.peer.lie(|own| *own = fault);
+        pruned.peer.add_fault(|own| *own = fault);
         let import = RunningImport::start(pruned.config(&[&pruned.peer]));
         import.wait_for_problem(expected).await;
-        pruned.peer.stop_lying();
+        pruned.peer.clear_faults();
         assert_eq!(import.progress.refused_peers(), 0);
         import.finish().await;
         std::fs::remove_file(pruned.path()).expect("it was written");
@@ -293,7 +293,7 @@ async fn a_peer_that_refuses_is_retried() {
 async fn another_peer_replaces_one_that_lies() {
     let pruned = Pruned::start().await;
     let honest = pruned.node.serve_peers().await;
-    pruned.peer.lie(|faults| faults.flipped_amount = Some(10));
+    pruned.peer.add_fault(|faults| faults.flipped_amount = Some(10));
     let import = RunningImport::start(pruned.config(&[&pruned.peer, &honest]));
     let progress = Arc::clone(&import.progress);
     assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
@@ -304,10 +304,10 @@ async fn another_peer_replaces_one_that_lies() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn utxos_of_a_lost_peer_are_not_hashed_again() {
     let pruned = Pruned::start().await;
-    pruned.peer.lie(|faults| faults.cut_after = Some(2));
+    pruned.peer.add_fault(|faults| faults.cut_after = Some(2));
     let import = RunningImport::start(pruned.config(&[&pruned.peer]));
     import.wait_for_problem("the peer closed the connection").await;
-    pruned.peer.stop_lying();
+    pruned.peer.clear_faults();
     let progress = Arc::clone(&import.progress);
     assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
     assert_eq!(progress.hashed_before(), 2_000);
@@ -317,9 +317,9 @@ async fn utxos_of_a_lost_peer_are_not_hashed_again() {
 async fn a_restart_continues_with_what_was_received() {
     let pruned = Pruned::start().await;
     // The first chunk is right, and the import ends at the second one.
-    pruned.peer.lie(|faults| faults.repeated_utxo = Some(1_500));
+    pruned.peer.add_fault(|faults| faults.repeated_utxo = Some(1_500));
     pruned.import_refused(ImportLimits::default()).await;
-    pruned.peer.stop_lying();
+    pruned.peer.clear_faults();
     let import = RunningImport::start(pruned.config(&[&pruned.peer]));
     let progress = Arc::clone(&import.progress);
     assert_eq!(read_set(&import.finish().await), pruned.pruning_point_set());
@@ -330,8 +330,8 @@ async fn a_restart_continues_with_what_was_received() {
 async fn a_disagreement_of_peers_is_resolved_by_the_commitment() {
     let pruned = Pruned::start().await;
     // Its first chunk has a wrong amount, and it ends before its set can be checked.
-    pruned.peer.lie(|faults| faults.flipped_amount = Some(10));
-    pruned.peer.lie(|faults| faults.cut_after = Some(2));
+    pruned.peer.add_fault(|faults| faults.flipped_amount = Some(10));
+    pruned.peer.add_fault(|faults| faults.cut_after = Some(2));
     let honest = pruned.node.serve_peers().await;
     let import = RunningImport::start(pruned.config(&[&pruned.peer, &honest]));
     let progress = Arc::clone(&import.progress);
@@ -346,12 +346,12 @@ async fn a_disagreement_of_peers_is_resolved_by_the_commitment() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_import_starts_again_when_the_pruning_point_moves() {
     let pruned = Pruned::start().await;
-    pruned.peer.lie(|faults| faults.cut_after = Some(1));
+    pruned.peer.add_fault(|faults| faults.cut_after = Some(1));
     let import = RunningImport::start(pruned.config(&[&pruned.peer]));
     import.wait_for_problem("the peer closed the connection").await;
     let moved = pruned.node.with_dag(|dag| dag.chain_block(2));
     pruned.node.set_pruning_point(moved);
-    pruned.peer.stop_lying();
+    pruned.peer.clear_faults();
     let chain = import.finish().await;
     assert_eq!(chain.sink().hash, moved);
     assert_eq!(read_set(&chain), pruned.node.utxos_at(&moved));

@@ -53,14 +53,14 @@ async fn a_client_gets_what_kaspad_answers_in_each_compression() {
     for compression in [None, Some(CompressionEncoding::Gzip), Some(CompressionEncoding::Zstd)] {
         let channel = connect(world.address()).await;
         let mut client = Client::open(channel, compression).await.expect("a stream");
-        // kaspa-grpc-client asks this first.
+        // kaspa-grpc-client sends getInfo first.
         for name in
             ["getInfo", "getBlockDagInfo", "getFeeEstimate", "getMempoolEntries", "getBlock"]
         {
             let reply = client.exchange(golden(name, "request")).await;
             assert!(reply == golden(name, "response"), "{name}");
         }
-        // It is not implemented by kaspad: the reply has its error.
+        // kaspad does not implement it, and the reply has its error.
         let reply = client.exchange(golden("getHeaders", "request")).await;
         assert!(reply == golden("getHeaders", "response"));
     }
@@ -115,7 +115,7 @@ async fn a_long_list_is_one_message() {
     let address_bytes = text.as_bytes();
     let entries = reply.windows(address_bytes.len()).filter(|window| *window == address_bytes);
     assert_eq!(entries.count(), UTXOS as usize);
-    assert_eq!(client.exchange(ping(2)).await, pong(2), "the stream goes on");
+    assert_eq!(client.exchange(ping(2)).await, pong(2), "the stream continues");
 }
 
 #[tokio::test(flavor = "multi_thread")]

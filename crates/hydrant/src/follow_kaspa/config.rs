@@ -126,8 +126,8 @@ impl KaspaConfig {
         Ok(Self { import_peers, ..self })
     }
 
-    /// Returns the progress of the import that the node starts with. While [`crate::NodeBuilder::serve`] imports, other
-    /// threads can read it, and cancel the import: then `serve` returns an error.
+    /// Returns the progress of the import with which the node starts. Other threads can read it while
+    /// [`crate::NodeBuilder::serve`] imports, and cancel the import: then `serve` returns an error.
     pub fn import_progress(&self) -> &Arc<ImportProgress> {
         &self.import_progress
     }

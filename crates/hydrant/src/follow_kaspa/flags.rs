@@ -53,7 +53,8 @@ pub(crate) struct KaspaFollowerFlags {
     /// repeated: the first healthy one is followed.
     #[arg(long, value_name = "URL", required_unless_present = "config", help_heading = "Chain")]
     pub(crate) source: Vec<String>,
-    /// Forward requests in JSON to the kaspad at this URL (ws://HOST:PORT) of wRPC in JSON. Can be repeated.
+    /// Forward requests in JSON and over gRPC to the kaspad at this URL (ws://HOST:PORT) of wRPC in JSON. Can be
+    /// repeated.
     #[arg(long, value_name = "URL", help_heading = "Chain")]
     pub(crate) json_source: Vec<String>,
     /// Follow this network: mainnet, testnet-NUMBER, simnet or devnet [default: mainnet].

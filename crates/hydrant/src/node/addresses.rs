@@ -11,7 +11,7 @@ pub struct NodeAddresses {
     pub pubsub: SocketAddr,
     /// Transactions over QUIC, if they are accepted.
     pub tpu: Option<SocketAddr>,
-    /// Yellowstone gRPC, if it is served. Of a node of Kaspa: kaspad's gRPC.
+    /// Yellowstone gRPC, or kaspad's gRPC on a node of Kaspa, if it is served.
     pub grpc: Option<SocketAddr>,
     /// The faucet over TCP, if it is served.
     pub faucet: Option<SocketAddr>,

@@ -140,7 +140,7 @@ impl NodeConfig {
         self
     }
 
-    /// Serves kaspad's gRPC on this port; 0 is a free one. Only a node of Kaspa has it.
+    /// Serves kaspad's gRPC on this port; 0 is a free one. It has no effect on other nodes.
     pub fn with_kaspa_grpc_port(mut self, port: u16) -> Self {
         self.kaspa_ports.grpc = Some(port);
         self

@@ -291,7 +291,7 @@ async fn a_node_imports_the_utxo_set_of_a_peer() -> Result<()> {
     let pruning_point = source.with_dag(|dag| dag.chain_block(8));
     source.set_pruning_point(pruning_point);
     let peer = source.serve_peers().await;
-    peer.lie(|faults| faults.cut_after = Some(0));
+    peer.add_fault(|faults| faults.cut_after = Some(0));
     let dir = TempDir::new()?;
     let ledger = dir.path().join("ledger").display().to_string();
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_ports(1)?));
@@ -316,7 +316,7 @@ async fn a_node_imports_the_utxo_set_of_a_peer() -> Result<()> {
         })?;
         let metrics = get(metrics, "/metrics")?;
         ensure!(metrics.contains("hydrant_kaspa_import{of=\"utxos\"} 0\n"), "{metrics}");
-        peer.stop_lying();
+        peer.clear_faults();
         node.join().map_err(|_| anyhow::anyhow!("a panic"))?
     })?;
     node.wait_for_sink(&source)?;

@@ -1,5 +1,5 @@
-//! `addressesSubscribe` of `hydrant follow-kaspa`: a client that resumes over kills of the node and of its connections has
-//! the UTXOs of the source at its position, each once.
+//! `addressesSubscribe` of `hydrant follow-kaspa`: a client that resumes after kills of the node and cuts of its link
+//! has the UTXOs of the source at its position, each once.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct CopyingClient {
 /// The part of a client that outlives its connection.
 #[derive(Default)]
 struct UtxoCopy {
-    /// Amounts by outpoint.
+    /// Amounts in sompi by outpoint: transaction id and index.
     utxos: BTreeMap<(String, u64), u64>,
     position: Value,
     snapshots: usize,
@@ -104,7 +104,7 @@ impl CopyingClient {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_resumes_over_kills_of_the_node_and_reorganizations() -> Result<()> {
+async fn a_client_resumes_after_kills_and_reorganizations() -> Result<()> {
     let source = KaspaNode::start().await;
     source.mine(20);
     let mut copy = UtxoCopy::default();

@@ -24,7 +24,7 @@ use crate::recording::{Chunk, FrozenBank, Recording, Replay};
 
 /// The directory of the recording.
 const RECORDING: &str = "recorded_cluster";
-/// Banks of the longest abandoned fork, at least.
+/// The least number of banks that the longest abandoned fork must have.
 const FORK_BANKS_MIN: usize = 2;
 /// Rooted banks at the end of the recording that a follower may still have above its root: votes for them are in banks
 /// after the recording.
@@ -103,7 +103,7 @@ impl BankTree {
         abandoned.iter().map(length).max().unwrap_or_default()
     }
 
-    /// Whether `bank` is `ancestor` or descends from it.
+    /// Returns whether `bank` is `ancestor` or descends from it.
     fn descends(&self, bank: &BankKey, ancestor: &BankKey) -> bool {
         let mut chain = std::iter::successors(Some(bank), |bank| self.parents.get(*bank));
         chain.any(|bank| bank == ancestor)
@@ -136,7 +136,7 @@ impl FollowedBank {
         }
     }
 
-    /// Whether the validator has frozen the same bank.
+    /// Returns whether the validator froze the same bank.
     fn is_equal(&self, frozen: &FrozenBank) -> bool {
         let FrozenBank { hash, signature_count, lt_checksum, .. } = frozen;
         self.key == BankKey::from_frozen(frozen)
@@ -155,7 +155,7 @@ struct ReportedBanks {
     reverted: BTreeMap<BlockId, RevertReason>,
 }
 
-/// Records the events of the follower. Clones are the same one.
+/// Records the events of the follower. Clones share the record.
 #[derive(Clone, Default)]
 struct BankEvents(Arc<Mutex<ReportedBanks>>);
 
@@ -178,7 +178,7 @@ impl EventSink for BankEvents {
     }
 }
 
-/// Returns a mode, and its independent source if it needs one.
+/// Returns settings with this mode, and with the independent source if the mode needs one.
 fn set_mode(
     config: FollowerConfig,
     mode: VerifyMode,
@@ -192,7 +192,7 @@ fn set_mode(
 }
 
 /// Returns the updates that an independent source sends: those of the SlotHashes sysvar.
-fn slot_hashes(updates: &[SubscribeUpdate]) -> Vec<SubscribeUpdate> {
+fn select_slot_hashes(updates: &[SubscribeUpdate]) -> Vec<SubscribeUpdate> {
     let address = sysvar::slot_hashes::ID.to_bytes();
     let is_slot_hashes = |update: &&SubscribeUpdate| match &update.update_oneof {
         Some(UpdateOneof::Account(it)) => {
@@ -229,7 +229,7 @@ fn check_mode(mode: VerifyMode, level: VerificationLevel) {
     let rest = Chunk { slot: u64::MAX, updates: rest };
     for Chunk { updates, .. } in chunks.into_iter().chain([rest]) {
         if let Some(independent) = &independent {
-            independent.send(slot_hashes(&updates));
+            independent.send(select_slot_hashes(&updates));
         }
         replay.send(updates);
         for commitment in [Commitment::Confirmed, Commitment::Finalized] {
@@ -262,7 +262,7 @@ fn check_mode(mode: VerifyMode, level: VerificationLevel) {
     replay.following.stop();
 }
 
-/// The follower has each bank of the validator's log, with its hash and on its parent.
+/// Checks that the follower has each bank of the validator's log, with its hash and on its parent.
 fn compare_frozen_banks(
     banks: &ReportedBanks,
     tree: &BankTree,
@@ -290,7 +290,7 @@ fn compare_frozen_banks(
     }
 }
 
-/// Abandoned banks were processed at most, and then reverted.
+/// Checks that abandoned banks were only processed, and then reverted.
 fn check_abandoned(banks: &ReportedBanks, abandoned: &BTreeSet<BankKey>) {
     for (id, bank) in banks.frozen.iter().filter(|(_, bank)| abandoned.contains(&bank.key)) {
         assert!(!banks.confirmed.contains(id), "{bank:?} is confirmed");
@@ -300,7 +300,7 @@ fn check_abandoned(banks: &ReportedBanks, abandoned: &BTreeSet<BankKey>) {
     }
 }
 
-/// The final banks are the recorded ones, without gaps, up to a settled one.
+/// Checks that the final banks are the recorded ones, without gaps, at least up to the settled one.
 fn check_rooted(banks: &ReportedBanks, tree: &BankTree) {
     let rooted: Vec<&BankKey> = banks.rooted.iter().map(|id| &banks.frozen[id].key).collect();
     let expected: Vec<&BankKey> = tree.rooted.iter().take(rooted.len()).collect();
@@ -312,8 +312,8 @@ fn check_rooted(banks: &ReportedBanks, tree: &BankTree) {
     }
 }
 
-/// Each final bank has the level of the mode. An abandoned bank with a child has that of a sequence, and no abandoned
-/// bank has the votes of two thirds of the stake.
+/// Checks that each final bank has the level of the mode at least. An abandoned bank with a child has that of a
+/// sequence, and no abandoned bank has the votes of two thirds of the stake.
 fn check_levels(
     banks: &ReportedBanks,
     tree: &BankTree,

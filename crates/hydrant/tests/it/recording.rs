@@ -1,4 +1,4 @@
-//! Recorded runs of real validators (`cargo xtask rig --record`), and a follower that one is replayed to.
+//! Recorded runs of real validators (`cargo xtask rig --record`), and a follower to which a run is replayed.
 //!
 //! In a directory of `tests`: `snapshot-SLOT-HASH.tar.zst` is a validator's archive, `stream.zst` has the updates of
 //! its plugin after that slot, and `frozen_banks.log` its lines about these banks. `answers.zst`, which only the single
@@ -42,7 +42,7 @@ pub(super) struct Recorded {
     pub(super) answer: Value,
 }
 
-/// The messages up to the one that a slot is processed.
+/// The messages up to the one that reports a slot as processed.
 pub(super) struct Chunk {
     pub(super) slot: u64,
     pub(super) updates: Vec<SubscribeUpdate>,
@@ -160,7 +160,8 @@ impl Replay {
         Self::start_with(archive, None, |config, _| config, Vec::new())
     }
 
-    /// Starts a follower with changed settings, which get the address of the independent source if there is one.
+    /// Starts a follower with the settings that `set` returns. `set` gets the address of the independent source, if
+    /// any.
     pub(super) fn start_with(
         archive: &Path,
         independent: Option<&geyser_source::Source>,
@@ -206,7 +207,7 @@ impl Replay {
         });
     }
 
-    /// Updates that the follower has handled.
+    /// Returns the number of updates that the follower has handled.
     fn handled_updates(&self) -> u64 {
         self.metric("hydrant_follow_events_total{event=\"update\"}")
     }
@@ -219,7 +220,7 @@ impl Replay {
         text.lines().find_map(value).expect(name)
     }
 
-    /// The parts of the hash of the processed tip.
+    /// Returns the parts of the hash of the processed tip.
     pub(super) fn frozen_bank(&self) -> FrozenBank {
         let view = self.following.reader.view(Commitment::Processed);
         let info = view.meta();

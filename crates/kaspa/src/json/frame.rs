@@ -9,8 +9,8 @@ use super::text::JsonBuffer;
 use crate::message::ServerError;
 use crate::operation::Operation;
 
-/// Arrays and objects within each other in a message that kaspad reads, the message itself included. It is the limit of
-/// serde_json, which does not apply to parameters that stay unparsed.
+/// Depth of nested arrays and objects up to which kaspad reads a message, the message itself included. It is the limit
+/// of serde_json, which does not apply to parameters that stay unparsed.
 const DEPTH_MAX: usize = 127;
 
 /// A message that a client sends.

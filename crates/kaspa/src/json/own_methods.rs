@@ -1,8 +1,8 @@
 //! The shapes of the methods that kaspad does not have: changes of addresses with the chain block that they belong to.
 //!
-//! Invariant: a client that has applied a notification is at its `position`, also after a block that left the chain. So
-//! the position of the last notification is where it resumes.
-//! The beginning of a notification is the same for all listeners of a subscription; its end has their numbers.
+//! Invariant: a client that has applied a notification has the UTXOs at its `position`, also after a block left the
+//! chain. So it resumes from the position of the last notification.
+//! Shape: the beginning of a notification is the same for all listeners of a subscription; its end has their numbers.
 //! Not here: when they are sent (`rpc_kaspa`).
 
 use super::frame::encode_reply;
@@ -30,7 +30,7 @@ pub enum ChangeKind {
     Update,
     /// The newest block left the chain.
     Rollback,
-    /// None: these are the UTXOs at the position.
+    /// No change: the notification has UTXOs at the position.
     Snapshot,
 }
 
@@ -41,7 +41,7 @@ pub struct AddressChangesHead {
     pub kind: ChangeKind,
     /// The block that joined or left the chain, or that of the snapshot.
     pub block: Hash,
-    /// The block that the client is at once it has applied the changes.
+    /// The block whose UTXOs the client has once it has applied the changes.
     pub position: ChainPosition,
     /// Whether the next notification continues the same snapshot.
     pub has_more: bool,

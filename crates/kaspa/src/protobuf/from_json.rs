@@ -24,10 +24,10 @@ pub enum TranslationError {
     /// A field with hexadecimal digits has other characters.
     #[error("the upstream node sent other characters than hexadecimal digits: {0}")]
     Hex(#[from] HexError),
-    /// A word is not known.
+    /// A word has no form in protobuf.
     #[error("the upstream node sent {0:?}, which gRPC has no form for")]
     UnknownWord(String),
-    /// The reply is an error.
+    /// The reply is an error with this text.
     #[error("{0}")]
     Failed(String),
 }
@@ -35,14 +35,14 @@ pub enum TranslationError {
 /// The fields of an object, as texts in JSON.
 type Object<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-/// An address of a node.
+/// An address of a node, as kaspad writes it in JSON.
 #[derive(Deserialize)]
 struct PeerAddress {
     ip: IpAddr,
     port: u16,
 }
 
-/// The outcome of submitBlock.
+/// The outcome of submitBlock, as kaspad writes it in JSON.
 #[derive(Deserialize)]
 #[serde(tag = "type", content = "reason", rename_all = "lowercase")]
 enum BlockReport {
@@ -80,7 +80,7 @@ pub(super) fn put_object(
     Ok(())
 }
 
-/// Appends an error.
+/// Appends an error with this text as the field [`ERROR_FIELD`].
 pub(super) fn put_error(out: &mut Vec<u8>, text: &str) {
     out.put_message(ERROR_FIELD, |out| out.put_bytes(ERROR_TEXT_FIELD, text.as_bytes()));
 }

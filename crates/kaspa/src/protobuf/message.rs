@@ -10,7 +10,7 @@ use crate::operation::Method;
 /// Bytes that gRPC puts before a message: a flag, which is 0 for one that is not compressed, and the length.
 pub const PROTOBUF_PREFIX_BYTES: usize = 5;
 
-/// The id and the number of a reply.
+/// The envelope of a reply: its id and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtobufReply {
     /// The id of the request.
@@ -55,14 +55,14 @@ pub fn encode_protobuf_failure(reply: ProtobufReply, text: &str) -> Vec<u8> {
     encode_message(reply.id, reply.field, |out| put_error(out, text))
 }
 
-/// Encodes the reply to a request that succeeded and has nothing to tell, such as a subscription.
+/// Encodes the reply without values to a request that succeeded, such as a subscription.
 pub fn encode_protobuf_acknowledgement(reply: ProtobufReply) -> Vec<u8> {
     encode_message(reply.id, reply.field, |_| ())
 }
 
 /// Translates a reply of wRPC in JSON, whether the method succeeded or not. `method` is that of the request.
 ///
-/// Cost: some nanoseconds for each byte.
+/// Cost: some nanoseconds for each byte. Errors: the reply does not have the shape of the method.
 pub fn encode_protobuf_reply(
     reply: ProtobufReply,
     method: Method,

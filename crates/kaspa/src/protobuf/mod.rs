@@ -6,7 +6,7 @@
 //! from their structures, without JSON in between.
 //! Invariant: each encoded message starts with the prefix of gRPC ([`PROTOBUF_PREFIX_BYTES`]), so a long list can be
 //! written in parts.
-//! Not here: streams of HTTP/2 (`grpc_server`), the choice of what is forwarded (`rpc_kaspa`).
+//! Not here: streams of HTTP/2 (`grpc_server`), which requests are forwarded (`rpc_kaspa`).
 
 mod from_json;
 mod message;
@@ -25,7 +25,7 @@ pub use message::{
     PROTOBUF_PREFIX_BYTES, ProtobufReply, encode_protobuf_acknowledgement, encode_protobuf_failure,
     encode_protobuf_reply,
 };
-pub use notification::{encode_protobuf_utxos_changed, protobuf_block_added};
+pub use notification::{encode_protobuf_block_added, encode_protobuf_utxos_changed};
 pub use reply::{
     encode_protobuf_balance, encode_protobuf_list_head, encode_protobuf_pong, encode_protobuf_sink,
     encode_protobuf_sink_blue_score,

@@ -24,7 +24,9 @@ fn notification_field(event: Event) -> u32 {
 }
 
 /// Translates the content of BlockAdded from JSON to protobuf, for [`Notification::BlockAdded`].
-pub fn protobuf_block_added(json: &str) -> Result<Vec<u8>, TranslationError> {
+///
+/// Errors: the content does not have the shape of a block.
+pub fn encode_protobuf_block_added(json: &str) -> Result<Vec<u8>, TranslationError> {
     let mut out = Vec::with_capacity(json.len() / 2);
     put_object(&mut out, &BLOCK_ADDED, json)?;
     Ok(out)
@@ -45,7 +47,8 @@ fn encode_event(event: Event, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 impl Notification {
-    /// Encodes the message of the notification. The bytes of [`Self::BlockAdded`] are those of [`protobuf_block_added`].
+    /// Encodes the message of the notification. The bytes of [`Self::BlockAdded`] are those of
+    /// [`encode_protobuf_block_added`].
     pub fn encode_protobuf(&self) -> Vec<u8> {
         encode_event(self.event(), |out| match self {
             Self::BlockAdded(content) => out.extend_from_slice(content),

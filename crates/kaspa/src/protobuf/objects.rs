@@ -8,7 +8,7 @@ use super::shape::Kind::{
 };
 use super::shape::{FieldShape, Shape, field, optional};
 
-/// The kinds of scripts.
+/// The names of script kinds: in JSON, and in protobuf.
 const SCRIPT_CLASSES: &[(&str, &str)] = &[
     ("NonStandard", "nonstandard"),
     ("PubKey", "pubkey"),

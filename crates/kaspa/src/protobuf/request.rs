@@ -1,7 +1,7 @@
 //! A request of kaspad's gRPC, translated to the request of wRPC in JSON that has the same meaning.
 //!
-//! Cost: the length of the message, some times. Only its fields are checked here; what kaspad would refuse stays in the
-//! JSON, and is refused as in JSON.
+//! Cost: the length of the message, a few times. Only the types of fields are checked here: a value that kaspad would
+//! refuse is refused as in JSON.
 
 use super::methods::{METHODS, MethodShape, SCOPES, ScopeShape};
 use super::to_json::{find_last, put_object};
@@ -16,7 +16,7 @@ const COMMAND_FIELD: u32 = 101;
 /// The wire type of a field with bytes.
 const BYTES_TYPE: u64 = 2;
 
-/// A request, and what its reply has to name.
+/// A request in JSON, and the parts that its reply repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtobufRequest {
     /// The id that the reply repeats.
@@ -25,11 +25,11 @@ pub struct ProtobufRequest {
     pub operation: Operation,
     /// The number of the reply in `KaspadResponse`.
     pub reply_field: u32,
-    /// The request in JSON.
+    /// The whole request in JSON, with its id.
     pub json: String,
 }
 
-/// The request in a message.
+/// The description of a request: of a call, or of a subscription.
 enum RequestShape {
     Method(&'static MethodShape),
     Scope(&'static ScopeShape),
@@ -79,6 +79,8 @@ impl RequestShape {
 
 impl ProtobufRequest {
     /// Reads a message of a client, without the prefix of gRPC.
+    ///
+    /// Errors: the bytes are not protobuf, a field has another type, or there is no known request.
     pub fn parse(message: &[u8]) -> Result<Self, ProtobufError> {
         let mut id = 0;
         let mut request = None;
@@ -111,8 +113,8 @@ impl ProtobufRequest {
     }
 }
 
-/// Returns the operation of a message from its beginning. Subscribe stands for unsubscribe, too. `None` if the beginning
-/// does not show it.
+/// Returns the operation of a message from its first bytes: subscribe for unsubscribe as well. `None` if they do not
+/// show the operation.
 pub fn find_protobuf_operation(prefix: &[u8]) -> Option<Operation> {
     let mut rest = prefix;
     loop {

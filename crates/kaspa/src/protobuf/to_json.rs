@@ -13,7 +13,7 @@ use crate::json::JsonBuffer;
 
 const NULL: &str = "null";
 
-/// Appends an object.
+/// Appends the object that a message has the fields of.
 pub(super) fn put_object(
     out: &mut Vec<u8>,
     shape: &Shape,

@@ -3,10 +3,10 @@
 use kaspa::{
     AddressBalance, AddressUtxo, CoinSupply, Event, Hash, JsonRequest, JsonServerMessage, Method,
     Notification, Operation, PROTOBUF_PREFIX_BYTES, ProtobufError, ProtobufReply, ProtobufRequest,
-    UtxoList, encode_protobuf_acknowledgement, encode_protobuf_balance, encode_protobuf_failure,
-    encode_protobuf_list_head, encode_protobuf_pong, encode_protobuf_reply, encode_protobuf_sink,
+    UtxoList, encode_protobuf_acknowledgement, encode_protobuf_balance,
+    encode_protobuf_block_added, encode_protobuf_failure, encode_protobuf_list_head,
+    encode_protobuf_pong, encode_protobuf_reply, encode_protobuf_sink,
     encode_protobuf_sink_blue_score, encode_protobuf_utxos_changed, find_protobuf_operation,
-    protobuf_block_added,
 };
 use serde_json::Value;
 
@@ -177,7 +177,7 @@ fn every_notification_is_that_of_kaspad() {
         let notification = match notification {
             Notification::BlockAdded(json) => {
                 let json = String::from_utf8(json).expect("UTF-8");
-                Notification::BlockAdded(protobuf_block_added(&json).expect("a block"))
+                Notification::BlockAdded(encode_protobuf_block_added(&json).expect("a block"))
             }
             other => other,
         };

@@ -1,7 +1,8 @@
 //! The blocks between the one that a client resumes from and the newest, from the log of blocks.
 //!
 //! Shape: each step reads the log again, so a client that reads slowly retains none of it.
-//! Bounds: `Limits::retained_steps` and `Limits::retained_bytes`. Past them the connection is closed with a reason.
+//! Bounds: `Limits::retained_steps` and `Limits::retained_bytes`. If the log no longer has the next block, the
+//! connection is closed with a reason.
 
 use chain_kaspa::LedgerBlock;
 use ledger::Commitment;
@@ -14,7 +15,7 @@ use super::snapshot::STEP_BYTES;
 use crate::call::Call;
 use crate::kaspa_rpc::NoItems;
 
-/// Blocks of a step, and changed UTXOs from which on it ends: some milliseconds.
+/// Limits of a step, in blocks and in changed UTXOs. It ends at the first that it reaches, after some milliseconds.
 const STEP_BLOCKS: usize = 16;
 const STEP_UTXOS: usize = 8_192;
 
@@ -38,7 +39,7 @@ impl CatchUpStep {
     }
 }
 
-/// Encodes the next blocks. After the last the subscription is live.
+/// Encodes the next blocks. The subscription is live after the last of them.
 pub(super) fn catch_up(call: &Call, start: PendingStart) -> CatchUpStep {
     let PendingStart { activation, from } = start;
     let steps = match call.session.catch_up(activation, Commitment::Confirmed, from) {
@@ -51,16 +52,16 @@ pub(super) fn catch_up(call: &Call, start: PendingStart) -> CatchUpStep {
             return CatchUpStep::last(vec![close]);
         }
     };
-    if let Some(number) = find_return(&steps, from) {
+    if let Some(number) = find_last_return(&steps, from) {
         let rest = PendingStart { activation, from: ResumeFrom::Step(number) };
         return CatchUpStep { output: Vec::new(), rest: Some(rest) };
     }
     encode_blocks(call, activation, &steps)
 }
 
-/// The last step, among those that the log returns at once, after which the chain was at the block again that the client
-/// resumes from. The steps before it are a branch that joined and left the chain.
-fn find_return(steps: &[BlockStep<LedgerBlock>], from: ResumeFrom) -> Option<u64> {
+/// Returns the number of the last step, among those that the log returns at once, that reverts the chain to the block
+/// from which the client resumes. The steps before it are a branch that joined and left the chain.
+fn find_last_return(steps: &[BlockStep<LedgerBlock>], from: ResumeFrom) -> Option<u64> {
     let ResumeFrom::Block(block) = from else { return None };
     let is_return = |step: &&BlockStep<LedgerBlock>| {
         step.direction == Direction::Reverted && step.body.parent == block

@@ -1,4 +1,4 @@
-//! The parameters of the calls.
+//! The parameters of the three methods, except the list of addresses (`registration`).
 
 use kaspa::Hash;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::call::Call;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubscribeParams {
-    /// They are read in steps.
+    /// [`crate::registration::Registration`] reads them in steps.
     #[serde(rename = "addresses")]
     _addresses: IgnoredAny,
     /// Whether the UTXOs at the first position are sent.
@@ -38,16 +38,16 @@ struct SubscriptionParams {
 
 /// Reads the parameters of a call. Cost: the length of its message.
 ///
-/// Errors: a text for the client.
+/// Errors: the text of the error reply.
 pub(super) fn read_params<T: DeserializeOwned>(call: &Call) -> Result<T, String> {
     let request = call.request.json().map_err(|error| error.to_string())?;
     let params = serde_json::from_str(request.params.get());
     params.map_err(|error| format!("Invalid params: {error}"))
 }
 
-/// Reads the number of a subscription.
+/// Reads the number of a subscription, the only parameter of a call.
 ///
-/// Errors: a text for the client.
+/// Errors: the text of the error reply.
 pub(super) fn read_subscription(call: &Call) -> Result<SubscriptionId, String> {
     let SubscriptionParams { subscription } = read_params(call)?;
     Ok(SubscriptionId(subscription))

@@ -42,8 +42,8 @@ impl PositionTask {
     }
 }
 
-/// Returns the notifications up to the newest published block, and then its position. `None` if another block was
-/// published meanwhile, and this one is not retained.
+/// Returns the notifications up to the newest published block, and then its position. `None` if further blocks were
+/// published meanwhile, and this one is no longer retained.
 fn reply_position(call: &Call, id: SubscriptionId) -> Option<Vec<SessionOutput<NoItems>>> {
     let session = &call.session;
     let tip = call.server.subscriptions.tip(Commitment::Confirmed)?;

@@ -36,7 +36,7 @@ pub(super) struct Snapshot {
     /// The addresses whose UTXOs were not written.
     ids: vec::IntoIter<AddressId>,
     current: Option<AddressScan>,
-    /// When the client must have read it.
+    /// Time of the pool's clock at which the client must have read the snapshot.
     deadline: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Snapshot {
         Self { view, position, ids: ids.into_iter(), current: None, deadline }
     }
 
-    /// Reads the next UTXOs.
+    /// Encodes the next UTXOs, of up to [`STEP_ADDRESSES`] addresses.
     pub(super) fn step(&mut self, call: &Call, id: SubscriptionId) -> SnapshotStep {
         if call.server.pool.now() > self.deadline {
             let reason = "a snapshot was not read in time (kaspa.list_timeout_ms)";
@@ -104,7 +104,7 @@ impl Snapshot {
 
     fn next_address(&mut self, call: &Call) -> Option<AddressScan> {
         let table = call.server.chain.utxos.addresses();
-        // Found: the subscription retains its ids, and its addresses are those of clients.
+        // Each id is found, because the subscription retains its ids and clients named the addresses.
         let payload =
             self.ids.find_map(|id| AddressPayload::from_ledger_address(&table.address(id)?))?;
         Some(AddressScan::new(payload, call.server.prefix()))

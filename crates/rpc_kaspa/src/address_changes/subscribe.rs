@@ -53,7 +53,7 @@ enum Phase {
 enum FirstBlock {
     /// The newest one, with or without its UTXOs.
     Newest { has_snapshot: bool },
-    /// One that the client has.
+    /// One whose state the client has.
     Known(RecentBlock),
 }
 
@@ -115,7 +115,7 @@ fn with_rest(
     (output, rest.map(|phase| Box::new(SubscribeTask { call, phase })))
 }
 
-/// Ends a subscription that gets no reply, with an error.
+/// Ends a subscription whose call fails, and replies with the error.
 fn refuse(call: &Call, id: SubscriptionId, text: &str) -> StepOutput<SubscribeTask> {
     call.session.unsubscribe(id);
     call.fail(text.to_owned())

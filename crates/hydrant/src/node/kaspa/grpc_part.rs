@@ -13,7 +13,7 @@ use crate::node::NodeConfig;
 use crate::node::parts::{BoxFuture, Part};
 use crate::tls_setup::GrpcTls;
 
-/// kaspad's gRPC.
+/// The server of kaspad's gRPC.
 pub(super) struct GrpcPart(KaspaGrpcServer);
 
 impl GrpcPart {
@@ -25,7 +25,7 @@ impl GrpcPart {
         context: &ServerContext,
     ) -> Result<Self> {
         let mut settings = config.grpc.transport();
-        // A message of this length is accepted over wRPC, too.
+        // wRPC accepts messages of this length as well.
         let message_bytes_max = wrpc.config().addresses_message_bytes_max;
         settings.request_bytes_max = settings.request_bytes_max.max(message_bytes_max);
         let files = config.serving.tls.as_ref();

@@ -25,11 +25,11 @@ pub struct PeerFaults {
     pub chunk_delay: Option<Duration>,
     /// The number of the UTXO whose amount has a flipped bit.
     pub flipped_amount: Option<usize>,
-    /// The number of the UTXO that comes twice.
+    /// The number of the UTXO that is sent twice.
     pub repeated_utxo: Option<usize>,
-    /// The block whose set it sends, instead of the requested one.
+    /// The block of the set that it sends, instead of the requested one.
     pub other_block: Option<Hash>,
-    /// Whether the set never ends.
+    /// Whether it sends chunks without an end.
     pub has_endless_set: bool,
     /// The number of the chunk that is left out.
     pub missing_chunk: Option<usize>,

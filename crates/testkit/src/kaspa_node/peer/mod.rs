@@ -57,12 +57,12 @@ impl KaspaPeer {
     }
 
     /// Adds a fault to all later connections.
-    pub fn lie(&self, add_fault: impl FnOnce(&mut PeerFaults)) {
-        add_fault(&mut self.shared.faults.lock());
+    pub fn add_fault(&self, add: impl FnOnce(&mut PeerFaults)) {
+        add(&mut self.shared.faults.lock());
     }
 
     /// Ends all faults in later connections.
-    pub fn stop_lying(&self) {
+    pub fn clear_faults(&self) {
         *self.shared.faults.lock() = PeerFaults::default();
     }
 
