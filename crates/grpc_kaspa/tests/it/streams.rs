@@ -153,7 +153,7 @@ async fn a_forwarded_call_is_answered_before_the_server_ends() {
     let permits = Arc::clone(&world.upstream.permits);
     let held = permits.acquire_many_owned(UPSTREAM_CALLS).await.expect("it is open");
     let mut client = Client::start(world.address()).await;
-    client.send(golden("getBlock", "request")).await;
+    client.send(golden("submitTransaction", "request")).await;
     world.upstream.received.acquire().await.expect("it is open").forget();
     world.rpc.shut_down();
     let World { server, .. } = world;
@@ -163,7 +163,7 @@ async fn a_forwarded_call_is_answered_before_the_server_ends() {
     assert!(!stopping.is_finished(), "it waits for the upstream");
     drop(held);
     let reply = client.next().await.expect("no error").expect("a reply");
-    assert!(reply == golden("getBlock", "response"));
+    assert!(reply == golden("submitTransaction", "response"));
     assert_eq!(client.end().await.code(), Code::Unavailable);
     stopping.await.expect("it ends");
 }
