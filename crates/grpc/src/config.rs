@@ -137,6 +137,7 @@ impl Config {
             keep_alive_ms: self.keep_alive_ms,
             close_timeout_ms: self.close_timeout_ms,
             x_token_file: self.x_token_file.clone(),
+            ..grpc_server::Config::default()
         }
     }
 

@@ -2,9 +2,8 @@
 
 use std::fmt::Display;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use grpc_server::{EncodedRequest, Requests};
@@ -16,7 +15,8 @@ use crate::outgoing::Outgoing;
 
 /// The requests of a stream. Its session and [`run_session`] read them, both in the task of the stream.
 pub(crate) struct IncomingRequests<B = Incoming> {
-    requests: Requests<B>,
+    /// `None` if the stream has ended before its session.
+    requests: Option<Requests<B>>,
     /// Whether the last poll of the session waits for a request.
     is_awaited: bool,
 }
@@ -26,7 +26,7 @@ where
     B: Body<Data = Bytes, Error: Display> + Unpin,
 {
     pub(crate) fn new(requests: Requests<B>) -> Self {
-        Self { requests, is_awaited: false }
+        Self { requests: Some(requests), is_awaited: false }
     }
 
     /// Returns the next request for the session; `None` after the last.
@@ -34,46 +34,66 @@ where
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<EncodedRequest, Status>>> {
-        let next = self.requests.poll_next(context);
+        let Some(requests) = &mut self.requests else { return Poll::Ready(None) };
+        let next = requests.poll_next(context);
         self.is_awaited = next.is_pending();
         next
+    }
+
+    /// Reads ahead. Returns the status that ends the stream.
+    fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        match &mut self.requests {
+            Some(requests) => requests.poll_ahead(context),
+            None => Poll::Pending,
+        }
     }
 }
 
 /// Runs the session of a stream to its end.
 ///
 /// While the session waits for something else, such as the reply of the upstream, a few kilobytes of requests are read
-/// ahead. If its client sends more, and other clients need the window of the connection, the stream ends.
+/// ahead. The stream ends if its client leaves, or if it sends more and other clients need the window of the connection.
+/// Then the session is dropped where it delays no connection: releasing a large set of addresses takes as long as
+/// indexing it.
 pub(crate) async fn run_session<B>(
-    session: impl Future<Output = ()>,
+    session: impl Future<Output = ()> + Send + 'static,
     requests: Arc<Mutex<IncomingRequests<B>>>,
     outgoing: Arc<Outgoing>,
 ) where
     B: Body<Data = Bytes, Error: Display> + Unpin,
 {
-    let mut session = pin!(session);
-    poll_fn(|context| {
+    let mut session = Box::pin(session);
+    let early_end = poll_fn(|context| {
         requests.lock().is_awaited = false;
         if session.as_mut().poll(context).is_ready() {
-            return Poll::Ready(());
+            return Poll::Ready(None);
         }
         let mut requests = requests.lock();
         if requests.is_awaited {
+            // The end of the requests tells it that the client has left.
             return Poll::Pending;
         }
-        let status = ready!(requests.requests.poll_ahead(context));
-        outgoing.set_end(status);
-        Poll::Ready(())
-    })
-    .await;
+        if outgoing.poll_dropped(context).is_ready() {
+            return Poll::Ready(Some(Status::cancelled("the client has left")));
+        }
+        requests.poll_ahead(context).map(Some)
+    });
+    let Some(status) = early_end.await else { return };
+    // Its frames leave the window, and the client gets the status, before the session is dropped.
+    requests.lock().requests = None;
+    outgoing.set_end(status);
+    outgoing.finish(Status::ok(""));
+    tokio::task::spawn_blocking(move || drop(session));
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::pin::Pin;
+    use std::pin::{Pin, pin};
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
     use std::task::Waker;
+    use std::thread::{self, ThreadId};
 
     use clients::ClientId;
     use grpc_server::{Config, QueueBudget, ServerState, StreamId};
@@ -125,7 +145,7 @@ mod tests {
         Stream { requests, outgoing, polls }
     }
 
-    fn poll_once(stream: &Stream, session: impl Future<Output = ()>) -> Poll<()> {
+    fn poll_once(stream: &Stream, session: impl Future<Output = ()> + Send + 'static) -> Poll<()> {
         let requests = Arc::clone(&stream.requests);
         let running = pin!(run_session(session, requests, Arc::clone(&stream.outgoing)));
         running.poll(&mut Context::from_waker(Waker::noop()))
@@ -145,11 +165,46 @@ mod tests {
     async fn a_client_that_leaves_ends_a_session_that_does_not_read() {
         let stream = stream(1);
         assert!(poll_once(&stream, pending()).is_ready());
-        stream.outgoing.finish(Status::ok(""));
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(Piece::End(status)) = stream.outgoing.poll_piece(&mut context) else {
             panic!("the end comes")
         };
         assert!(status.message().contains("the client has left"), "{status}");
+    }
+
+    /// A session that waits for a reply, and says on which thread it is dropped.
+    struct WaitingSession(mpsc::SyncSender<ThreadId>);
+
+    impl Future for WaitingSession {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+
+    impl Drop for WaitingSession {
+        fn drop(&mut self) {
+            // The test may have failed.
+            let _ = self.0.send(thread::current().id());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_after_many_requests_ends_its_session_on_another_thread() {
+        let stream = stream(1_000);
+        let (sender, dropped_on) = mpsc::sync_channel(1);
+        let requests = Arc::clone(&stream.requests);
+        let outgoing = Arc::clone(&stream.outgoing);
+        let running = tokio::spawn(run_session(WaitingSession(sender), requests, outgoing));
+        while stream.polls.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        // Its requests are not read any further, so they do not show that the client has left.
+        stream.outgoing.drop_reader();
+        running.await.expect("it ends");
+        let dropped_on = dropped_on.recv().expect("it is dropped");
+        assert_ne!(dropped_on, thread::current().id());
+        assert!(stream.requests.lock().requests.is_none(), "its frames have left the window");
     }
 }

@@ -37,6 +37,8 @@ struct State {
     is_dropped: bool,
     writer: Option<Waker>,
     reader: Option<Waker>,
+    /// Of the task that runs the session.
+    session: Option<Waker>,
 }
 
 /// The next part of a response, for HTTP/2.
@@ -126,10 +128,20 @@ impl Outgoing {
         let mut state = self.state.lock();
         state.is_dropped = true;
         state.bytes = Vec::new();
-        let writer = state.writer.take();
+        let wakers = [state.writer.take(), state.session.take()];
         drop(state);
         self.timer.end(self.id, &self.sending);
-        writer.into_iter().for_each(Waker::wake);
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Waits until HTTP/2 takes nothing more.
+    pub(crate) fn poll_dropped(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.is_dropped {
+            return Poll::Ready(());
+        }
+        state.session = Some(context.waker().clone());
+        Poll::Pending
     }
 }
 

@@ -55,7 +55,8 @@ impl KaspaGrpcServer {
         self.connections.announce_end().await;
     }
 
-    /// Closes every connection, and waits until clients and threads have ended, for three seconds each.
+    /// Closes every connection, and waits until clients and threads have ended. The sessions of `rpc` should have been
+    /// closed: then the calls that still wait for the upstream have `Config::shutdown_timeout_ms` for their replies.
     pub fn shut_down(self) {
         self.connections.shut_down();
     }

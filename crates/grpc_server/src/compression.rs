@@ -1,6 +1,7 @@
 //! The compression of the messages of one direction: its headers, and decompressing a request.
 //!
-//! Bounds: a request becomes no larger than a request may be.
+//! Bounds: a request becomes no larger than a request may be. A decoder in parts allocates at most
+//! [`WINDOW_LOG_MAX`] before its first part.
 
 use std::io::{self, Cursor, Read};
 
@@ -11,6 +12,8 @@ use tonic::metadata::MetadataValue;
 
 /// Bytes before a message: a flag, then the length.
 pub const HEAD_BYTES: usize = 5;
+/// The logarithm of the window that a decoder in parts may have: 8 MiB, which RFC 8878 (3.1.1.1.2) recommends.
+const WINDOW_LOG_MAX: u32 = 23;
 /// The header that names the compression of the messages that follow.
 pub const ENCODING_HEADER: &str = "grpc-encoding";
 /// The header with the compressions that the sender can read.
@@ -69,7 +72,11 @@ impl Compression {
         let message = Cursor::new(message);
         Ok(match self {
             Self::Gzip => Box::new(GzDecoder::new(message)),
-            Self::Zstd => Box::new(zstd::stream::read::Decoder::new(message)?),
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::new(message)?;
+                decoder.window_log_max(WINDOW_LOG_MAX)?;
+                Box::new(decoder)
+            }
         })
     }
 
@@ -106,4 +113,27 @@ pub fn encode_head(is_compressed: bool, length: usize) -> io::Result<[u8; HEAD_B
         .map_err(|_| io::Error::other("a message has more bytes than its head can say"))?;
     let [a, b, c, d] = length.to_be_bytes();
     Ok([u8::from(is_compressed), a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a frame of Zstandard whose head asks for a window, and whose only block is empty.
+    fn read_frame(window_log: u8) -> io::Result<Vec<u8>> {
+        const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+        const LAST_BLOCK: [u8; 3] = [1, 0, 0];
+        let frame = [&MAGIC[..], &[0, (window_log - 10) << 3], &LAST_BLOCK].concat();
+        let mut content = Vec::new();
+        Compression::Zstd.decoder(frame)?.read_to_end(&mut content)?;
+        Ok(content)
+    }
+
+    #[test]
+    fn a_window_beyond_the_bound_is_not_allocated() {
+        assert_eq!(read_frame(23).ok(), Some(Vec::new()));
+        for window_log in [24, 27, 31] {
+            assert!(read_frame(window_log).is_err(), "{window_log}");
+        }
+    }
 }

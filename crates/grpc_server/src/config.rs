@@ -44,6 +44,8 @@ pub struct Config {
     pub keep_alive_ms: u64,
     /// Time in which a client must read what its ended subscription has for it, before its connection is closed.
     pub close_timeout_ms: u64,
+    /// Time in which the calls of a connection may end when the server shuts down.
+    pub shutdown_timeout_ms: u64,
     /// A file with the token that clients must send as `x-token`. Without it, no token is needed.
     pub x_token_file: Option<PathBuf>,
 }
@@ -63,6 +65,7 @@ impl Default for Config {
             message_timeout_ms: 30_000,
             keep_alive_ms: 20_000,
             close_timeout_ms: 10_000,
+            shutdown_timeout_ms: 1_000,
             x_token_file: None,
         }
     }
@@ -111,5 +114,9 @@ impl Config {
 
     pub(crate) fn close_timeout(&self) -> Duration {
         Duration::from_millis(self.close_timeout_ms)
+    }
+
+    pub(crate) fn shutdown_timeout(&self) -> Duration {
+        Duration::from_millis(self.shutdown_timeout_ms)
     }
 }

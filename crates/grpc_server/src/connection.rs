@@ -34,9 +34,8 @@ use crate::transport::Transport;
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// Bytes that wait for the socket, for each stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
-/// Time that a connection may continue without a call after `GOAWAY`, and with calls when the server shuts
-/// down.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time that a connection may continue without a call after `GOAWAY`.
+const LAST_CALL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve<S: Service>(
@@ -116,13 +115,13 @@ pub(crate) async fn serve<S: Service>(
                 server.counters.record(Event::Idle);
                 connection.as_mut().graceful_shutdown();
                 // A call that the client sends before it reads the final GOAWAY is served to its end.
-                idle_timeout = SHUTDOWN_TIMEOUT;
+                idle_timeout = LAST_CALL_TIMEOUT;
                 is_idle = true;
             }
             () = wait_until_closing(&mut closing) => {
                 connection.as_mut().graceful_shutdown();
                 // It is dropped after the timeout.
-                let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
+                let _ = tokio::time::timeout(server.config.shutdown_timeout(), connection).await;
                 return;
             }
         }

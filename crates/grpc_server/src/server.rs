@@ -38,6 +38,8 @@ const REQUEST_THREADS: usize = 1;
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// Time for the threads to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time for the connections to end after `Config::shutdown_timeout_ms`.
+const LAST_STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The authentication and encryption of a server.
 #[derive(Clone, Default)]
@@ -178,13 +180,14 @@ impl Server {
         }
     }
 
-    /// Closes every connection, and waits until clients and threads have ended, for three seconds each.
+    /// Closes every connection, and waits until clients and threads have ended: for the clients two seconds more than
+    /// `Config::shutdown_timeout_ms`, for the threads three seconds.
     pub fn shut_down(mut self) {
         self.close();
+        let within = self.state.config.shutdown_timeout().saturating_add(LAST_STATUS_TIMEOUT);
         if let (Some(runtime), Some(serving)) = (self.runtime.take(), self.serving.take()) {
             // The clients get their last status before the threads end. A connection does not panic.
-            let _ =
-                runtime.block_on(async { tokio::time::timeout(SHUTDOWN_TIMEOUT, serving).await });
+            let _ = runtime.block_on(async { tokio::time::timeout(within, serving).await });
             runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         }
     }

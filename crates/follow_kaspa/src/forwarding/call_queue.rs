@@ -2,7 +2,7 @@
 //!
 //! Bounds: [`super::CallLimits`]. The limit of each client's calls leaves room in the queue for other clients.
 //! A connection is opened at its first call, and again after an error. A call is not sent if its client has gone. A reply
-//! counts for its client, and for all of them, until the client takes it.
+//! counts for its client, and for all of them, until its bytes are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,11 +47,17 @@ struct QueuedCall {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A reply that its client has not taken.
+/// A reply that its client has not taken, or that waits for the thread that checks and translates it.
 struct WaitingReply {
     bytes: Bytes,
     _share: Share,
     _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for WaitingReply {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 struct CallConnection {
@@ -101,7 +107,7 @@ impl CallQueue {
         // Half of it for the calls before.
         let limit = self.call_timeout.saturating_mul(2);
         match tokio::time::timeout(limit, received).await {
-            Ok(Ok(result)) => result.map(|waiting| waiting.bytes),
+            Ok(Ok(result)) => result.map(Bytes::from_owner),
             Ok(Err(_)) => Err(ForwardError::stopping()),
             Err(_) => Err(ForwardError::Timeout { limit }),
         }

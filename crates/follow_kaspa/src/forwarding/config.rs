@@ -22,7 +22,8 @@ pub struct ForwarderConfig {
     /// Bytes of all requests that wait or are being processed. Default: 64 MiB.
     pub queue_bytes_max: usize,
     /// Bytes of all replies that their clients have not taken: a client takes its reply once its socket has accepted
-    /// the messages before it. A reply that does not fit is dropped, and the call fails. Default: 512 MiB.
+    /// the messages before it, and the reply is checked and translated. One that does not fit is dropped, and the call
+    /// fails. Default: 512 MiB.
     pub replies_bytes_max: usize,
 }
 

@@ -259,7 +259,11 @@ async fn replies_that_no_client_takes_have_a_limit() {
     assert!(matches!(refused, Some(ForwardError::ClientCalls(_))), "{refused:?}");
     let refused = call(&forwarder, BOB, Method::GetSink).await.err();
     assert_eq!(refused, Some(ForwardError::RepliesFull));
-    slow.await.expect("a reply");
+    let reply = slow.await.expect("a reply");
+    assert!(waiting() > Some(0), "it may wait for the thread that translates it");
+    let refused = call(&forwarder, ALICE, Method::GetSink).await.err();
+    assert!(matches!(refused, Some(ForwardError::ClientCalls(_))), "{refused:?}");
+    drop(reply);
     assert_eq!(waiting(), Some(0));
     call(&forwarder, ALICE, Method::GetSink).await.expect("room again");
 }

@@ -1,12 +1,15 @@
 //! Streams of clients that behave.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use kaspa::{Hash, KaspaAddress, ScriptPublicKey, UtxoEntry};
 use testkit::kaspa_chain::{address, pay};
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 
 use crate::client::{Client, connect};
-use crate::world::{World, golden};
+use crate::world::{UPSTREAM_CALLS, World, golden};
 
 /// notifyUtxosChangedRequest of some addresses.
 fn notify_utxos(id: u8, addresses: &[KaspaAddress]) -> Vec<u8> {
@@ -142,4 +145,25 @@ async fn the_end_of_the_server_is_the_status_of_its_streams() {
     assert_eq!(client.end().await.code(), Code::Unavailable);
     let World { server, .. } = world;
     tokio::task::spawn_blocking(move || server.shut_down()).await.expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forwarded_call_is_answered_before_the_server_ends() {
+    let world = World::start();
+    let permits = Arc::clone(&world.upstream.permits);
+    let held = permits.acquire_many_owned(UPSTREAM_CALLS).await.expect("it is open");
+    let mut client = Client::start(world.address()).await;
+    client.send(golden("submitTransaction", "request")).await;
+    world.upstream.received.acquire().await.expect("it is open").forget();
+    world.rpc.shut_down();
+    let World { server, .. } = world;
+    let stopping = tokio::task::spawn_blocking(move || server.shut_down());
+    // Longer than the calls of other servers have.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert!(!stopping.is_finished(), "it waits for the upstream");
+    drop(held);
+    let reply = client.next().await.expect("no error").expect("a reply");
+    assert!(reply == golden("submitTransaction", "response"));
+    assert_eq!(client.end().await.code(), Code::Unavailable);
+    stopping.await.expect("it ends");
 }

@@ -13,6 +13,10 @@ use kaspa::{Encoding, JsonRequest, JsonServerMessage, Network, Operation, Outpoi
 use rpc_kaspa::{Forward, ForwardError, ForwardFuture, KaspaRpc, KaspaServer, Publisher, Settings};
 use subscriptions::Limits;
 use testkit::kaspa_chain::TestChain;
+use tokio::sync::Semaphore;
+
+/// Calls that the upstream answers at once.
+pub(crate) const UPSTREAM_CALLS: u32 = 1_000;
 
 const JSON: &str = include_str!("../../../kaspa/tests/golden/json.txt");
 const PROTOBUF: &str = include_str!("../../../kaspa/tests/golden/protobuf.txt");
@@ -22,6 +26,15 @@ pub(crate) struct World {
     pub(crate) publisher: Publisher,
     pub(crate) rpc: Arc<KaspaServer>,
     pub(crate) server: KaspaGrpcServer,
+    pub(crate) upstream: Arc<Upstream>,
+}
+
+/// The calls of the upstream.
+pub(crate) struct Upstream {
+    /// A call is answered while it has a permit of [`UPSTREAM_CALLS`].
+    pub(crate) permits: Arc<Semaphore>,
+    /// Has a permit for each call that has come.
+    pub(crate) received: Semaphore,
 }
 
 /// Returns the text of the recorded message with this name and kind.
@@ -37,7 +50,7 @@ pub(crate) fn golden(name: &str, kind: &str) -> Vec<u8> {
 }
 
 /// Answers with a kaspad's recorded replies in JSON.
-struct RecordedReplies;
+struct RecordedReplies(Arc<Upstream>);
 
 impl Forward for RecordedReplies {
     fn forward(
@@ -49,6 +62,8 @@ impl Forward for RecordedReplies {
     ) -> ForwardFuture<'_> {
         Box::pin(async move {
             assert_eq!(encoding, Encoding::Json);
+            self.0.received.add_permits(1);
+            let _permit = self.0.permits.acquire().await.expect("it is open");
             let reply = find(JSON, operation.name(), "response");
             let reply = reply.ok_or_else(|| ForwardError::new("no such reply"))?.trim();
             let request = std::str::from_utf8(&request).expect("UTF-8");
@@ -104,10 +119,14 @@ impl World {
         let clients = Arc::new(RateLimiter::new(clients::Limits::default()));
         let mut config = session_config();
         set(&mut config);
+        let upstream = Arc::new(Upstream {
+            permits: Arc::new(Semaphore::new(UPSTREAM_CALLS as usize)),
+            received: Semaphore::new(0),
+        });
         let rpc = KaspaRpc::serve(
             chain.chain.reader(),
             Network::Simnet,
-            Arc::new(RecordedReplies),
+            Arc::new(RecordedReplies(Arc::clone(&upstream))),
             Settings::default(),
             config,
             pool,
@@ -116,12 +135,12 @@ impl World {
         let publisher = Publisher::new(Arc::clone(&rpc));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let server = KaspaGrpcServer::start(
-            Config::default(),
+            Config { shutdown_timeout_ms: 60_000, ..Config::default() },
             Arc::clone(&rpc),
             listener,
             Security::default(),
         );
-        Self { chain, publisher, rpc, server: server.expect("it starts") }
+        Self { chain, publisher, rpc, server: server.expect("it starts"), upstream }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

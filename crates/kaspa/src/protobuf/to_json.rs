@@ -3,6 +3,8 @@
 //! Shape: each field of an object is looked up in the bytes of its message, so fields may come in any order. Of one that
 //! occurs twice the last one counts.
 //! Cost: the bytes of a message, once for each field of its object.
+//! Bounds: the JSON of a list has at most [`GROWTH_MAX`] times the bytes of the message around it, and
+//! [`SPARSE_BYTES_MAX`] more. An element without fields has two bytes, and some hundred in JSON.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,6 +14,10 @@ use crate::hex;
 use crate::json::JsonBuffer;
 
 const NULL: &str = "null";
+/// The growth of a list by its translation. Transactions, blocks and addresses grow less than threefold.
+const GROWTH_MAX: usize = 8;
+/// Bytes that the JSON of a list may have in any case: a short list of transactions without content.
+const SPARSE_BYTES_MAX: usize = 4 << 10;
 
 /// Appends the object that a message has the fields of.
 pub(super) fn put_object(
@@ -66,6 +72,8 @@ fn put_list(
     element: Kind,
     message: &[u8],
 ) -> Result<(), ProtobufError> {
+    let bytes_max = message.len().saturating_mul(GROWTH_MAX).saturating_add(SPARSE_BYTES_MAX);
+    let start = out.len();
     out.push(b'[');
     let mut is_first = true;
     for field in Fields::new(message) {
@@ -76,6 +84,9 @@ fn put_list(
             }
             is_first = false;
             put_value(out, number, element, field.value)?;
+            if out.len() - start > bytes_max {
+                return Err(ProtobufError::SparseList { number });
+            }
         }
     }
     out.push(b']');

@@ -29,6 +29,12 @@ pub enum ProtobufError {
         /// The number of the field.
         number: u32,
     },
+    /// The elements of a list have so few bytes that their JSON would be many times as long.
+    #[error("the elements of the field {number} are almost empty")]
+    SparseList {
+        /// The number of the field.
+        number: u32,
+    },
     /// The message has no request, or one that is not known.
     #[error("the message has no known request")]
     NoRequest,

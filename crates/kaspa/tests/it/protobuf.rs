@@ -234,3 +234,39 @@ fn other_bytes_are_no_request() {
         }
     }
 }
+
+/// Encodes a field with bytes.
+fn field(number: u32, content: &[u8]) -> Vec<u8> {
+    let mut message = Vec::new();
+    for mut value in [u64::from(number) << 3 | 2, content.len() as u64] {
+        while value > 0x7f {
+            message.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        message.push(value as u8);
+    }
+    message.extend_from_slice(content);
+    message
+}
+
+#[test]
+fn elements_without_content_are_refused_before_they_become_long_json() {
+    const SUBMIT_BLOCK: u32 = 1_003;
+    const BLOCK: u32 = 2;
+    const TRANSACTIONS: u32 = 2;
+    let submit = |transactions: Vec<u8>| {
+        ProtobufRequest::parse(&field(SUBMIT_BLOCK, &field(BLOCK, &transactions)))
+    };
+    // The same elements in the field of the transactions, and in that of a transaction's inputs.
+    let empty = field(TRANSACTIONS, &[]).repeat(100_000);
+    assert_eq!(submit(empty.clone()), Err(ProtobufError::SparseList { number: 2 }));
+    let nested = field(TRANSACTIONS, &empty);
+    assert_eq!(submit(nested), Err(ProtobufError::SparseList { number: 2 }));
+    // A few of them are translated, and refused by kaspad.
+    let few = submit(field(TRANSACTIONS, &[]).repeat(10)).expect("a request");
+    assert_eq!(few.json.matches("\"lockTime\":0").count(), 10);
+    // Transactions with content of any number.
+    let payload = field(8, "ab".repeat(100).as_bytes());
+    let many = submit(field(TRANSACTIONS, &payload).repeat(5_000)).expect("a request");
+    assert_eq!(many.json.matches("\"lockTime\":0").count(), 5_000);
+}

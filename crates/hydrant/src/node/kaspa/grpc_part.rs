@@ -13,6 +13,11 @@ use crate::node::NodeConfig;
 use crate::node::parts::{BoxFuture, Part};
 use crate::tls_setup::GrpcTls;
 
+/// Times that the calls of a connection have at the end of the node: the drain, within these bounds. The second one is
+/// the time limit of a common call at the upstream.
+const SHUTDOWN_MS_MIN: u64 = 1_000;
+const SHUTDOWN_MS_MAX: u64 = 10_000;
+
 /// The server of kaspad's gRPC.
 pub(super) struct GrpcPart(KaspaGrpcServer);
 
@@ -28,6 +33,9 @@ impl GrpcPart {
         // wRPC accepts messages of this length as well.
         let message_bytes_max = wrpc.config().addresses_message_bytes_max;
         settings.request_bytes_max = settings.request_bytes_max.max(message_bytes_max);
+        // A forwarded call may have an effect, which its client must know.
+        let drain_ms = u64::try_from(config.serving.drain.as_millis()).unwrap_or(u64::MAX);
+        settings.shutdown_timeout_ms = drain_ms.clamp(SHUTDOWN_MS_MIN, SHUTDOWN_MS_MAX);
         let files = config.serving.tls.as_ref();
         let tls =
             files.map(|files| Arc::new(GrpcTls(Arc::clone(files.tls()))) as Arc<dyn TlsAcceptor>);
