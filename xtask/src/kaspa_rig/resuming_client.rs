@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// A client with one subscription.
 pub(crate) struct ResumingClient {
     addresses: Vec<KaspaAddress>,
-    connection: Option<Connection>,
+    connection: Option<Box<Connection>>,
     /// The position of the last notification that ended a change.
     position: Option<Value>,
     /// Outpoints and entries, as they are in JSON.
@@ -57,7 +57,7 @@ pub(crate) struct ResumeCounters {
 
 /// The result of an attempt to subscribe.
 enum Subscribed {
-    Done(Connection),
+    Done(Box<Connection>),
     TryAgainLater,
     /// The node cannot resume from the position.
     Refused,
@@ -152,7 +152,7 @@ impl ResumingClient {
         }
         let subscription = reply["params"]["subscription"].clone();
         ensure!(subscription.is_u64(), "a reply without a subscription: {reply}");
-        Ok(Subscribed::Done(Connection { socket, subscription, sequence: 0 }))
+        Ok(Subscribed::Done(Box::new(Connection { socket, subscription, sequence: 0 })))
     }
 
     /// Requests the position, and applies the notifications before the reply.
