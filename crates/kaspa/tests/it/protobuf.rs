@@ -257,7 +257,7 @@ fn elements_without_content_are_refused_before_they_become_long_json() {
     let submit = |transactions: Vec<u8>| {
         ProtobufRequest::parse(&field(SUBMIT_BLOCK, &field(BLOCK, &transactions)))
     };
-    // The same elements in the field of the transactions, and in that of a transaction's inputs.
+    // The list of transactions has the elements first, then the list of a transaction's inputs.
     let empty = field(TRANSACTIONS, &[]).repeat(100_000);
     assert_eq!(submit(empty.clone()), Err(ProtobufError::SparseList { number: 2 }));
     let nested = field(TRANSACTIONS, &empty);
