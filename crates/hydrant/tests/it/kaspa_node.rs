@@ -584,7 +584,7 @@ fn settings_that_cannot_work_are_refused_by_name() -> Result<()> {
             [&source[..], &["--ledger", ledger.as_str()]].concat(),
             "kaspa.snapshot does not exist: mainnet",
         ),
-        ([&simnet[..], &["--grpc-port", "1"]].concat(), "unexpected argument '--grpc-port'"),
+        ([&simnet[..], &["--slot-ms", "1"]].concat(), "unexpected argument '--slot-ms'"),
         (vec![], "--source"),
     ] {
         for check in [&["--check"][..], &[]] {

@@ -125,11 +125,31 @@ async fn a_client_resumes_after_kills_and_reorganizations() -> Result<()> {
         copy = client.copy;
         drop(node);
         if depth > 0 {
+            // The client's block stays on the chain: the next process does not know those that leave it meanwhile.
+            source.mine(depth);
             source.reorganize(depth);
         }
         source.mine(1);
     }
     ensure!(copy.snapshots == 1, "{} snapshots", copy.snapshots);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_left_the_chain_before_the_start_is_refused() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(20);
+    let node = KaspaProcess::start(&source, &[])?;
+    node.wait_for_sink(&source)?;
+    let mut client = CopyingClient::subscribe(&node, UtxoCopy::default()).await?;
+    client.sync().await?;
+    drop(node);
+    source.reorganize(2);
+    source.mine(1);
+    let node = KaspaProcess::start(&source, &[])?;
+    node.wait_for_sink(&source)?;
+    let refusal = CopyingClient::subscribe(&node, client.copy).await.err().context("it resumes")?;
+    ensure!(refusal.to_string().contains("is not of the chain of this node"), "{refusal}");
     Ok(())
 }
 
