@@ -46,26 +46,24 @@ const ARC_BYTES: usize = 16;
 /// assert!(stored.weight() < first.weight() / 2);
 /// assert_eq!(stored.record().0, second.0);
 /// ```
+///
+/// Size: 24 bytes, and as many if it is optional.
 #[derive(Debug)]
-pub struct StoredRecord<R>(Repr<R>);
-
-#[derive(Debug)]
-enum Repr<R> {
-    Whole(Arc<R>),
-    Patched { base: Arc<R>, patch: Arc<[u8]> },
+pub struct StoredRecord<R> {
+    base: Arc<R>,
+    /// What differs from `base`. `None` if that is the record.
+    patch: Option<Arc<[u8]>>,
 }
 
 impl<R> StoredRecord<R> {
     /// The whole record that it was patched from, or that it is.
     pub fn base(&self) -> &Arc<R> {
-        match &self.0 {
-            Repr::Whole(record) | Repr::Patched { base: record, .. } => record,
-        }
+        &self.base
     }
 
     /// Whether it is a patch of [`Self::base`].
     pub fn is_patched(&self) -> bool {
-        matches!(self.0, Repr::Patched { .. })
+        self.patch.is_some()
     }
 }
 
@@ -82,24 +80,20 @@ impl<R: Record> StoredRecord<R> {
         if !is_shorter {
             return Self::from(record);
         }
-        Self(Repr::Patched { base: Arc::clone(base), patch: patch.into() })
+        Self { base: Arc::clone(base), patch: Some(patch.into()) }
     }
 
     /// Returns the record. A patched one is built from its base.
     pub fn record(&self) -> Arc<R> {
-        match &self.0 {
-            Repr::Whole(record) => Arc::clone(record),
-            Repr::Patched { base, patch } => {
-                let record = R::apply_patch(base, patch);
-                Arc::new(record.expect("these bytes were made by `patch`, with this base"))
-            }
-        }
+        let Some(patch) = &self.patch else { return Arc::clone(&self.base) };
+        let record = R::apply_patch(&self.base, patch);
+        Arc::new(record.expect("these bytes were made by `patch`, with this base"))
     }
 
     /// The rank of the record. The record is made only if necessary.
     pub fn rank(&self, kind: Option<KeyKind>) -> Option<u64> {
-        if let Repr::Patched { base, patch } = &self.0
-            && let Some(rank) = R::patched_rank(base, patch, kind)
+        if let Some(patch) = &self.patch
+            && let Some(rank) = R::patched_rank(&self.base, patch, kind)
         {
             return rank;
         }
@@ -112,38 +106,41 @@ impl<R: Record> StoredRecord<R> {
 
     /// Its heap bytes. Those of the base of a patch are not included.
     pub fn weight(&self) -> usize {
-        match &self.0 {
-            Repr::Whole(record) => whole_weight(&**record),
-            Repr::Patched { patch, .. } => ARC_BYTES + patch.len(),
+        match &self.patch {
+            None => whole_weight(&*self.base),
+            Some(patch) => ARC_BYTES + patch.len(),
         }
     }
 
     /// The heap bytes of the base of a patch, which others may share; 0 for a whole record.
     pub fn base_weight(&self) -> usize {
-        match &self.0 {
-            Repr::Whole(_) => 0,
-            Repr::Patched { base, .. } => whole_weight(&**base),
-        }
+        if self.is_patched() { whole_weight(&*self.base) } else { 0 }
     }
 }
 
 impl<R> From<Arc<R>> for StoredRecord<R> {
     fn from(record: Arc<R>) -> Self {
-        Self(Repr::Whole(record))
+        Self { base: record, patch: None }
     }
 }
 
 impl<R> Clone for StoredRecord<R> {
     fn clone(&self) -> Self {
-        Self(match &self.0 {
-            Repr::Whole(record) => Repr::Whole(Arc::clone(record)),
-            Repr::Patched { base, patch } => {
-                Repr::Patched { base: Arc::clone(base), patch: Arc::clone(patch) }
-            }
-        })
+        Self { base: Arc::clone(&self.base), patch: self.patch.clone() }
     }
 }
 
 fn whole_weight<R: Record>(record: &R) -> usize {
     ARC_BYTES + record.weight()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_optional_record_has_no_more_bytes_than_its_pointers() {
+        assert_eq!(size_of::<StoredRecord<u64>>(), 24);
+        assert_eq!(size_of::<Option<StoredRecord<u64>>>(), 24);
+    }
 }

@@ -148,7 +148,7 @@ impl<R: Record> Leaf<R> {
         let mut others = others.chain(before.as_ref().filter(is_patched));
         let other = others.find(|held| held.record.is_some());
         let held = SharedVersion::new(version, other);
-        self.insert_unpacked(position, UnpackedVersion::new(false, block, held));
+        self.unpacked.insert(position, UnpackedVersion::new(false, block, held));
         before
     }
 
@@ -178,16 +178,15 @@ impl<R: Record> Leaf<R> {
             }
             return superseded;
         };
-        let written = WrittenRecord { record: &*record, keys: &version.keys, slot: block.slot };
+        let written = WrittenRecord { record: &*record, keys: version.keys(), slot: block.slot };
         if !repacker.put(&self.packed, position, written) {
             if was_packed {
                 repacker.remove(position);
             }
             // The next records have the same base as the newest one.
             let has_others = self.has_unpacked(position);
-            let record = version.record.filter(|_| has_others).unwrap_or_else(|| record.into());
-            let held = SharedVersion { record: Some(record), keys: version.keys };
-            self.insert_unpacked(position, UnpackedVersion::new(true, block, held));
+            let held = if has_others { version } else { version.with_record(record.into()) };
+            self.unpacked.insert(position, UnpackedVersion::new(true, block, held));
         }
         superseded
     }
@@ -203,15 +202,7 @@ impl<R: Record> Leaf<R> {
         is_it: impl Fn(&UnpackedVersion<R>) -> bool,
     ) -> Option<UnpackedVersion<R>> {
         let number = self.unpacked.at(position).iter().rposition(is_it)?;
-        Some(self.unpacked.change(position, |versions| versions.remove(number)))
-    }
-
-    fn insert_unpacked(&mut self, position: u8, new: UnpackedVersion<R>) {
-        self.unpacked.change(position, |versions| {
-            let at = if new.is_rooted { 0 } else { versions.len() };
-            versions.reserve_exact(1);
-            versions.insert(at, new);
-        });
+        self.unpacked.remove(position, number)
     }
 }
 

@@ -3,7 +3,8 @@
 //! Shape: groups of eight positions. A copy of a leaf shares the groups, and a copy of a group the versions of each
 //! position. So a write to one of 64 records changes the reference counts of at most 16 allocations, which are
 //! scattered in memory. An account that every block writes has a version for each block, and writes to its neighbours
-//! do not copy them.
+//! do not copy them. A version that is alone at its position is in an allocation of its own, others of one position are
+//! in one vector.
 //! Invariant: no group and no entry is empty.
 
 use std::sync::Arc;
@@ -33,13 +34,21 @@ struct EntryGroup<R> {
     entries: Arc<[LeafEntry<R>]>,
 }
 
-/// The unpacked versions of one position.
-struct LeafEntry<R> {
-    /// Heap bytes of all of them, and of the bases of their patches.
-    bytes: usize,
-    /// The rooted one first, then in the order of writing. A block comes after its ancestors: they
-    /// were complete when it was opened.
-    versions: Arc<Vec<UnpackedVersion<R>>>,
+/// The unpacked versions of one position. Most positions that have any have one, which is one allocation.
+enum LeafEntry<R> {
+    One {
+        /// Heap bytes of the version, and of the base of its patch. At most [`u32::MAX`] counts.
+        bytes: u32,
+        version: Arc<UnpackedVersion<R>>,
+    },
+    /// At least two.
+    Many {
+        /// Heap bytes of all of them, and of the bases of their patches. At most [`u32::MAX`] counts.
+        bytes: u32,
+        /// The rooted one first, then in the order of writing. A block comes after its ancestors: they
+        /// were complete when it was opened.
+        versions: Arc<Vec<UnpackedVersion<R>>>,
+    },
 }
 
 /// A version that is stored unpacked.
@@ -67,14 +76,14 @@ impl<R> UnpackedVersions<R> {
     /// Returns the number of versions.
     pub(crate) fn len(&self) -> usize {
         let entries = self.groups.iter().flat_map(|group| group.entries.iter());
-        entries.map(|entry| entry.versions.len()).sum()
+        entries.map(|entry| entry.versions().len()).sum()
     }
 
     /// Returns the versions at `position`.
     pub(crate) fn at(&self, position: u8) -> &[UnpackedVersion<R>] {
         let group = self.group_index(position).ok().map(|at| &self.groups[at]);
         let entry = group.and_then(|group| group.entries.get(group.entry_index(position).ok()?));
-        entry.map_or(&[], |entry| &entry.versions)
+        entry.map_or(&[], LeafEntry::versions)
     }
 
     /// Returns some value of the data, to load it into the CPU cache.
@@ -89,25 +98,26 @@ impl<R> UnpackedVersions<R> {
 }
 
 impl<R: Record> UnpackedVersions<R> {
-    /// Changes the versions at `position`, of which there may be none before and after.
-    pub(crate) fn change<T>(
-        &mut self,
-        position: u8,
-        how: impl FnOnce(&mut Vec<UnpackedVersion<R>>) -> T,
-    ) -> T {
-        let at = self.group_index(position);
-        let at = at.unwrap_or_else(|at| {
+    /// Inserts a version at `position`: a rooted one before the others, one that is not rooted after them.
+    pub(crate) fn insert(&mut self, position: u8, new: UnpackedVersion<R>) {
+        let at = self.group_index(position).unwrap_or_else(|at| {
             let entries = Arc::new([]);
             let number = position / GROUP_LEN;
             let group = EntryGroup { number, occupied: 0, bytes: 0, entries };
             insert_into(&mut self.groups, at, group);
             at
         });
-        let result = self.groups[at].change(position, how);
+        self.groups[at].insert(position, new);
+    }
+
+    /// Removes the version with index `number` among those at `position`.
+    pub(crate) fn remove(&mut self, position: u8, number: usize) -> Option<UnpackedVersion<R>> {
+        let at = self.group_index(position).ok()?;
+        let removed = self.groups[at].remove(position, number);
         if self.groups[at].occupied == 0 {
             remove_from(&mut self.groups, at);
         }
-        result
+        removed
     }
 }
 
@@ -129,55 +139,98 @@ impl<R> EntryGroup<R> {
 }
 
 impl<R: Record> EntryGroup<R> {
-    fn change<T>(
-        &mut self,
-        position: u8,
-        how: impl FnOnce(&mut Vec<UnpackedVersion<R>>) -> T,
-    ) -> T {
-        let bit = 1 << (position % GROUP_LEN);
-        let at = match self.entry_index(position) {
-            Ok(at) => at,
-            Err(at) => {
-                let mut versions = Vec::new();
-                let result = how(&mut versions);
-                if !versions.is_empty() {
-                    let entry = LeafEntry::new(versions);
-                    self.bytes += entry.bytes();
-                    self.occupied |= bit;
-                    let mut entries = self.entries.to_vec();
-                    entries.reserve_exact(1);
-                    entries.insert(at, entry);
-                    self.entries = entries.into();
-                }
-                return result;
+    fn insert(&mut self, position: u8, new: UnpackedVersion<R>) {
+        match self.entry_index(position) {
+            Ok(at) => {
+                let entry = &mut Arc::make_mut(&mut self.entries)[at];
+                self.bytes -= entry.bytes();
+                entry.insert(new);
+                self.bytes += entry.bytes();
             }
-        };
+            Err(at) => {
+                let entry = LeafEntry::one(new);
+                self.bytes += entry.bytes();
+                self.occupied |= 1 << (position % GROUP_LEN);
+                let (before, after) = self.entries.split_at(at);
+                let before = before.iter().cloned().chain([entry]);
+                self.entries = before.chain(after.iter().cloned()).collect();
+            }
+        }
+    }
+
+    fn remove(&mut self, position: u8, number: usize) -> Option<UnpackedVersion<R>> {
+        let at = self.entry_index(position).ok()?;
+        if let LeafEntry::One { version, .. } = &self.entries[at] {
+            debug_assert_eq!(number, 0, "the position has one version");
+            let version = Arc::clone(version);
+            self.bytes -= self.entries[at].bytes();
+            self.occupied &= !(1 << (position % GROUP_LEN));
+            let left = self.entries[..at].iter().chain(&self.entries[at + 1..]);
+            self.entries = left.cloned().collect();
+            return Some(Arc::unwrap_or_clone(version));
+        }
         let entry = &mut Arc::make_mut(&mut self.entries)[at];
         self.bytes -= entry.bytes();
-        let versions = Arc::make_mut(&mut entry.versions);
-        let result = how(versions);
-        entry.bytes = versions_bytes(versions);
-        if versions.is_empty() {
-            self.occupied &= !bit;
-            let mut entries = self.entries.to_vec();
-            entries.remove(at);
-            self.entries = entries.into();
-        } else {
-            self.bytes += entry.bytes();
-        }
-        result
+        let removed = entry.remove_one_of_many(number);
+        self.bytes += entry.bytes();
+        removed
     }
 }
 
 impl<R> LeafEntry<R> {
+    fn versions(&self) -> &[UnpackedVersion<R>] {
+        match self {
+            Self::One { version, .. } => std::slice::from_ref(version.as_ref()),
+            Self::Many { versions, .. } => versions,
+        }
+    }
+
     fn bytes(&self) -> usize {
-        self.bytes + size_of::<Self>() + ARC_BYTES + size_of::<Vec<UnpackedVersion<R>>>()
+        let (versions, own) = match self {
+            Self::One { bytes, .. } => (*bytes, ARC_BYTES),
+            Self::Many { bytes, .. } => (*bytes, ARC_BYTES + size_of::<Vec<UnpackedVersion<R>>>()),
+        };
+        size_of::<Self>() + own + versions as usize
     }
 }
 
 impl<R: Record> LeafEntry<R> {
-    fn new(versions: Vec<UnpackedVersion<R>>) -> Self {
-        Self { bytes: versions_bytes(&versions), versions: Arc::new(versions) }
+    fn one(version: UnpackedVersion<R>) -> Self {
+        let bytes = versions_bytes(std::slice::from_ref(&version));
+        Self::One { bytes, version: Arc::new(version) }
+    }
+
+    fn insert(&mut self, new: UnpackedVersion<R>) {
+        match self {
+            Self::One { version, .. } => {
+                let known = UnpackedVersion::clone(version);
+                let versions = if new.is_rooted { vec![new, known] } else { vec![known, new] };
+                let bytes = versions_bytes(&versions);
+                *self = Self::Many { bytes, versions: Arc::new(versions) };
+            }
+            Self::Many { bytes, versions } => {
+                let versions = Arc::make_mut(versions);
+                let at = if new.is_rooted { 0 } else { versions.len() };
+                versions.reserve_exact(1);
+                versions.insert(at, new);
+                *bytes = versions_bytes(versions);
+            }
+        }
+    }
+
+    /// Removes a version. `None` if there is only one: its entry is to be removed.
+    fn remove_one_of_many(&mut self, number: usize) -> Option<UnpackedVersion<R>> {
+        let Self::Many { bytes, versions } = self else { return None };
+        if versions.len() == 2 {
+            let removed = versions[number].clone();
+            let left = versions[1 - number].clone();
+            *self = Self::one(left);
+            return Some(removed);
+        }
+        let versions = Arc::make_mut(versions);
+        let removed = versions.remove(number);
+        *bytes = versions_bytes(versions);
+        Some(removed)
     }
 }
 
@@ -188,21 +241,20 @@ impl<R: Record> UnpackedVersion<R> {
     }
 }
 
-/// Returns the bytes of the versions of a position. Each record counts; shared keys and bases count
-/// once.
+/// Returns the bytes of the versions of a position, at most [`u32::MAX`]. Each record counts; shared keys and bases
+/// count once.
 ///
 /// Cost: a pass over the versions, and over those with other bases again.
-fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> usize {
+fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> u32 {
     let mut bytes = size_of_val(versions);
     let record = |at: usize| versions[at].version.record.as_ref();
     for (at, unpacked) in versions.iter().enumerate() {
-        let SharedVersion { record: own, keys } = &unpacked.version;
         bytes += unpacked.bytes as usize;
-        let is_known = |known: usize| Arc::ptr_eq(&versions[known].version.keys, keys);
+        let is_known = |known: usize| unpacked.version.shares_keys(&versions[known].version);
         if !at.checked_sub(1).is_some_and(is_known) {
             bytes += unpacked.version.keys_weight();
         }
-        let Some(own) = own.as_ref().filter(|own| own.is_patched()) else { continue };
+        let Some(own) = record(at).filter(|own| own.is_patched()) else { continue };
         let is_same =
             |other: usize| record(other).is_some_and(|other| Arc::ptr_eq(other.base(), own.base()));
         // The base counts once: with the version that is it as a whole, otherwise with the first of its patches.
@@ -213,7 +265,7 @@ fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> usize {
             bytes += own.base_weight();
         }
     }
-    bytes
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 fn insert_into<T>(boxed: &mut Box<[T]>, at: usize, new: T) {
@@ -249,7 +301,14 @@ impl<R> Clone for EntryGroup<R> {
 
 impl<R> Clone for LeafEntry<R> {
     fn clone(&self) -> Self {
-        Self { versions: Arc::clone(&self.versions), ..*self }
+        match self {
+            Self::One { bytes, version } => {
+                Self::One { bytes: *bytes, version: Arc::clone(version) }
+            }
+            Self::Many { bytes, versions } => {
+                Self::Many { bytes: *bytes, versions: Arc::clone(versions) }
+            }
+        }
     }
 }
 
@@ -278,6 +337,21 @@ mod tests {
         UnpackedVersion::new(false, written_by, SharedVersion::new(version, None))
     }
 
+    /// Each record that a block above the root wrote has these, and three reference counts.
+    #[test]
+    fn a_version_takes_few_bytes_in_addition_to_its_record() {
+        assert_eq!(size_of::<UnpackedVersion<Nothing>>(), 64);
+        assert_eq!(size_of::<LeafEntry<Nothing>>(), 16);
+        assert_eq!(size_of::<EntryGroup<Nothing>>(), 32);
+        let mut versions = UnpackedVersions::default();
+        versions.insert(3, unpacked_version(1));
+        let record = ARC_BYTES;
+        let group = size_of::<EntryGroup<Nothing>>() + ARC_BYTES;
+        let entry = size_of::<LeafEntry<Nothing>>() + ARC_BYTES;
+        let version = size_of::<UnpackedVersion<Nothing>>();
+        assert_eq!(versions.bytes(), group + entry + version + record);
+    }
+
     /// The addresses of all allocations of versions, by position.
     fn allocations(versions: &UnpackedVersions<Nothing>) -> Vec<*const UnpackedVersion<Nothing>> {
         (0..64).map(|position| versions.at(position).as_ptr()).collect()
@@ -288,11 +362,11 @@ mod tests {
         let mut versions = UnpackedVersions::default();
         for slot in 1..=32 {
             for position in (0..64).rev() {
-                versions.change(position, |versions| versions.push(unpacked_version(slot)));
+                versions.insert(position, unpacked_version(slot));
             }
         }
         let copy = versions.clone();
-        versions.change(7, |versions| versions.push(unpacked_version(33)));
+        versions.insert(7, unpacked_version(33));
         let changed = allocations(&versions);
         let before = allocations(&copy);
         assert_eq!((0..64).filter(|at| changed[*at] != before[*at]).collect::<Vec<_>>(), [7]);
@@ -312,12 +386,14 @@ mod tests {
             let position = rng.u8(..64);
             let of_model = &mut model[usize::from(position)];
             if of_model.is_empty() || rng.u8(..100) < 45 {
-                versions.change(position, |versions| versions.push(unpacked_version(slot)));
-                of_model.push(slot);
+                let mut new = unpacked_version(slot);
+                new.is_rooted = rng.u8(..10) == 0;
+                of_model.insert(if new.is_rooted { 0 } else { of_model.len() }, slot);
+                versions.insert(position, new);
             } else {
                 let at = rng.usize(..of_model.len());
-                let removed = versions.change(position, |versions| versions.remove(at));
-                assert_eq!(removed.written_by.slot, of_model.remove(at));
+                let removed = versions.remove(position, at).map(|removed| removed.written_by.slot);
+                assert_eq!(removed, Some(of_model.remove(at)));
             }
             let slots = |versions: &UnpackedVersions<Nothing>| -> Vec<Vec<u64>> {
                 let slots = |position| {
@@ -344,7 +420,10 @@ mod tests {
             }
         }
         for position in 0..64 {
-            versions.change(position, Vec::clear);
+            while !versions.at(position).is_empty() {
+                assert!(versions.remove(position, 0).is_some());
+            }
+            assert!(versions.remove(position, 0).is_none());
         }
         assert_eq!((versions.bytes(), versions.len(), versions.occupied_bits()), (0, 0, 0));
     }

@@ -21,7 +21,8 @@ pub struct Version<R> {
 pub(crate) struct SharedVersion<R> {
     /// The record; `None` if the block removed it.
     pub(crate) record: Option<StoredRecord<R>>,
-    pub(crate) keys: Arc<[Key]>,
+    /// `None` if there are none: a version without keys has no allocation for them.
+    keys: Option<Arc<[Key]>>,
 }
 
 /// A version that a read finds: unpacked, or packed.
@@ -39,10 +40,11 @@ impl<R: Record> SharedVersion<R> {
     pub(crate) fn new(version: Version<R>, other: Option<&Self>) -> Self {
         let Version { record, keys } = version;
         let base = other.and_then(|other| other.record.as_ref());
-        let same_keys = other.map(|other| &other.keys).filter(|known| **known == keys);
+        let keys = (!keys.is_empty()).then_some(keys);
+        let known_keys = other.map(|other| &other.keys).filter(|known| **known == keys);
         Self {
             record: record.map(|record| StoredRecord::new(record, base)),
-            keys: same_keys.map_or(keys, Arc::clone),
+            keys: known_keys.cloned().unwrap_or(keys),
         }
     }
 
@@ -53,15 +55,33 @@ impl<R: Record> SharedVersion<R> {
 
     /// Returns the approximate heap bytes of its keys.
     pub(crate) fn keys_weight(&self) -> usize {
-        ARC_BYTES + size_of_val(&*self.keys)
+        self.keys.as_deref().map_or(0, |keys| ARC_BYTES + size_of_val(keys))
     }
 }
 
 impl<R> SharedVersion<R> {
+    /// Returns the keys of the record, in the order in which the record lists them.
+    pub(crate) fn keys(&self) -> &[Key] {
+        self.keys.as_deref().unwrap_or_default()
+    }
+
+    /// Returns whether its keys take no memory in addition to those of `other`.
+    pub(crate) fn shares_keys(&self, other: &Self) -> bool {
+        match (&self.keys, &other.keys) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (own, _) => own.is_none(),
+        }
+    }
+
+    /// Returns the version with its record in another stored form.
+    pub(crate) fn with_record(self, record: StoredRecord<R>) -> Self {
+        Self { record: Some(record), ..self }
+    }
+
     /// Returns the version as a read finds it, unless it is a removal.
     pub(crate) fn as_visible(&self, slot: Slot) -> Option<VisibleVersion<'_, R>> {
         let record = self.record.as_ref()?;
-        Some(VisibleVersion { repr: VersionRepr::Unpacked { record, keys: &self.keys, slot } })
+        Some(VisibleVersion { repr: VersionRepr::Unpacked { record, keys: self.keys(), slot } })
     }
 }
 
@@ -142,7 +162,7 @@ impl<R: Record> VisibleVersion<'_, R> {
 
 impl<R> Clone for SharedVersion<R> {
     fn clone(&self) -> Self {
-        Self { record: self.record.clone(), keys: Arc::clone(&self.keys) }
+        Self { record: self.record.clone(), keys: self.keys.clone() }
     }
 }
 
