@@ -169,7 +169,6 @@ impl BlockSet<'_, '_> {
             supply = supply.with_added(sompi).ok_or(UtxoError::Supply { sompi })?;
             created_utxos.push(utxo);
         }
-        created_utxos.shrink_to_fit();
         product.normalize();
         Ok(Acceptance { created: created_utxos, spent, product, supply })
     }

@@ -313,7 +313,7 @@ impl Chain {
         };
         self.ledger.complete(id, Arc::clone(&info))?;
         let script_ids = ScriptIds::new(scripts, &ids);
-        let changes = BlockChanges::new(script_ids.index(created), script_ids.index(spent));
+        let changes = BlockChanges::new(script_ids.index(&created), script_ids.index(&spent));
         Ok(LedgerBlock { id, parent, info, parent_info, changes, accepted_ids: Vec::new() })
     }
 

@@ -158,16 +158,16 @@ impl Overlay {
         self.count_block(changes.spent_utxos(), -1, is_joining);
     }
 
-    fn count_block<'a>(
+    fn count_block(
         &mut self,
-        utxos: impl Iterator<Item = ChangedUtxo<'a>>,
+        utxos: impl Iterator<Item = ChangedUtxo>,
         step: i32,
         only_known: bool,
     ) {
         for ChangedUtxo { utxo, .. } in utxos {
             let outpoint = utxo.outpoint();
             if !only_known || self.items.contains_key(&outpoint) {
-                self.count(utxo, step);
+                self.count(&utxo, step);
                 self.unchecked.push(outpoint);
             }
         }

@@ -90,8 +90,8 @@ impl<'a> RecordChanges<'a> {
     fn find(&mut self, utxo: &ScriptUtxo) -> Option<StoredUtxo> {
         let outpoint = utxo.outpoint();
         let record = &self.script(utxo).record;
-        if let Some(inside) = record.inside().iter().find(|inside| inside.outpoint == outpoint) {
-            return Some(*inside);
+        if let Some(inside) = record.inside().find(|inside| inside.outpoint == outpoint) {
+            return Some(inside);
         }
         if record.outside().count == 0 {
             return None;
@@ -157,11 +157,9 @@ impl ScriptIds {
     }
 
     /// Adds the id of its script to each UTXO of the block. Each script has a changed record.
-    pub(crate) fn index(&self, mut utxos: Vec<ScriptUtxo>) -> UtxoList {
-        utxos.retain(|utxo| self.0.contains_key(utxo.script()));
-        let script_ids = utxos.iter().filter_map(|utxo| self.0.get(utxo.script()).copied());
-        let script_ids = script_ids.collect();
-        UtxoList::new(utxos, script_ids)
+    pub(crate) fn index(&self, utxos: &[ScriptUtxo]) -> UtxoList {
+        let find_id = |utxo| Some((utxo, *self.0.get(ScriptUtxo::script(utxo))?));
+        UtxoList::new(utxos.iter().filter_map(find_id))
     }
 }
 
@@ -171,8 +169,8 @@ pub(crate) fn find_utxo(ledger: &Ledger, block: BlockId, utxo: &ScriptUtxo) -> O
     let script = utxo.script();
     let found = ledger.record_at(block, script)?;
     let record = found.as_script()?;
-    if let Some(inside) = record.inside().iter().find(|inside| inside.outpoint == outpoint) {
-        return Some(*inside);
+    if let Some(inside) = record.inside().find(|inside| inside.outpoint == outpoint) {
+        return Some(inside);
     }
     if record.outside().count == 0 {
         return None;

@@ -78,7 +78,7 @@ pub fn page_script_utxos(
             let Some(record) = record.as_deref().and_then(KaspaRecord::as_script) else {
                 return Ok(UtxoPage { utxos, next: None });
             };
-            utxos.extend_from_slice(record.inside());
+            utxos.extend(record.inside());
             if record.outside().count == 0 {
                 return Ok(UtxoPage { utxos, next: None });
             }
@@ -109,7 +109,7 @@ pub fn all_utxos(view: &View) -> impl Iterator<Item = (Outpoint, UtxoEntry)> {
         let mut utxos = Vec::new();
         let script = match record.as_ref() {
             KaspaRecord::Script(record) => {
-                utxos.extend_from_slice(record.inside());
+                utxos.extend(record.inside());
                 record.script(&address)
             }
             KaspaRecord::Overflow(overflow) => {
@@ -148,7 +148,7 @@ impl UtxoScan {
             ScanPosition::Inside => {
                 let record = view.record(&self.script);
                 let record = record.as_deref().and_then(KaspaRecord::as_script);
-                record.into_iter().flat_map(|record| record.inside()).for_each(visit);
+                record.into_iter().flat_map(|record| record.inside()).for_each(|utxo| visit(&utxo));
                 record.filter(|record| record.outside().count > 0).map(|_| AddressId(0))
             }
             ScanPosition::Outside(first) => {

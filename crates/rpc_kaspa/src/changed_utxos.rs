@@ -16,9 +16,9 @@ const PART_MATCHES: usize = 64;
 pub(crate) type SetMatch = (Match<Subscription>, Vec<u32>);
 
 /// UTXOs that were added and removed.
-pub(crate) struct ChangedUtxos<'a> {
+pub(crate) struct ChangedUtxos {
     /// The added ones, then the removed ones.
-    utxos: Vec<ChangedUtxo<'a>>,
+    utxos: Vec<ChangedUtxo>,
     added_len: usize,
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct ChangeLists<'a> {
     pub(crate) removed: Vec<&'a [u8]>,
 }
 
-impl<'a> ChangedUtxos<'a> {
+impl ChangedUtxos {
     pub(crate) fn new(
-        added: impl Iterator<Item = ChangedUtxo<'a>>,
-        removed: impl Iterator<Item = ChangedUtxo<'a>>,
+        added: impl Iterator<Item = ChangedUtxo>,
+        removed: impl Iterator<Item = ChangedUtxo>,
     ) -> Self {
-        let mut utxos: Vec<ChangedUtxo<'a>> = added.collect();
+        let mut utxos: Vec<ChangedUtxo> = added.collect();
         let added_len = utxos.len();
         utxos.extend(removed);
         Self { utxos, added_len }
@@ -47,8 +47,8 @@ impl<'a> ChangedUtxos<'a> {
 
     /// Returns the changes of a block that joins or leaves the chain, with the present ids of their scripts. The ids in
     /// the block may belong to other scripts since it was final. A script without an id is in no set, and is left out.
-    pub(crate) fn from_step(step: &'a BlockStep<LedgerBlock>, addresses: &AddressTable) -> Self {
-        let find_id = |changed: ChangedUtxo<'a>| {
+    pub(crate) fn from_step(step: &BlockStep<LedgerBlock>, addresses: &AddressTable) -> Self {
+        let find_id = |changed: ChangedUtxo| {
             let script_id = addresses.lookup(changed.utxo.script())?;
             Some(ChangedUtxo { script_id, ..changed })
         };
@@ -61,7 +61,7 @@ impl<'a> ChangedUtxos<'a> {
     }
 
     /// Returns the changed UTXOs. The number of one is its index.
-    pub(crate) fn utxos(&self) -> &[ChangedUtxo<'a>] {
+    pub(crate) fn utxos(&self) -> &[ChangedUtxo] {
         &self.utxos
     }
 
@@ -72,8 +72,8 @@ impl<'a> ChangedUtxos<'a> {
 
     /// Returns whether the id of a UTXO's script still belongs to that script.
     pub(crate) fn is_current(&self, at: u32, addresses: &AddressTable) -> bool {
-        let ChangedUtxo { script_id, utxo } = self.utxos[at as usize];
-        addresses.address(script_id).as_ref() == Some(utxo.script())
+        let ChangedUtxo { script_id, utxo } = &self.utxos[at as usize];
+        addresses.address(*script_id).as_ref() == Some(utxo.script())
     }
 
     /// Removes matches by an id that belongs to another script now.
@@ -96,7 +96,7 @@ impl<'a> ChangedUtxos<'a> {
         prefix: Prefix,
         is_needed: &[bool],
     ) -> EncodedUtxos {
-        let encode = |(at, (changed, is_needed)): (usize, (&ChangedUtxo<'_>, &bool))| {
+        let encode = |(at, (changed, is_needed)): (usize, (&ChangedUtxo, &bool))| {
             if !is_needed {
                 return Vec::new();
             }

@@ -34,7 +34,7 @@ pub(crate) fn publish_utxos(server: &Arc<KaspaServer>, steps: &[BlockStep<Ledger
             Direction::Reverted => net.revert(&step.body.changes),
         }
     }
-    let moved = ChangedUtxos::new(net.added_utxos(), net.removed_utxos());
+    let moved = ChangedUtxos::new(net.added_utxos().cloned(), net.removed_utxos().cloned());
     if moved.utxos().is_empty() {
         // Only the virtual DAA score has changed.
         return;
@@ -44,12 +44,7 @@ pub(crate) fn publish_utxos(server: &Arc<KaspaServer>, steps: &[BlockStep<Ledger
     }
 }
 
-fn publish_move(
-    server: &Arc<KaspaServer>,
-    moved: &ChangedUtxos<'_>,
-    format: MessageFormat,
-    step: u64,
-) {
+fn publish_move(server: &Arc<KaspaServer>, moved: &ChangedUtxos, format: MessageFormat, step: u64) {
     let subscriptions = &server.subscriptions;
     let all = Subscription::AllUtxos(format).topic();
     let sets = Subscription::Utxos(format).topic();

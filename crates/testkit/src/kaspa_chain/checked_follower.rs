@@ -93,12 +93,12 @@ impl CheckedFollower {
         applied.into_iter().rev().for_each(|block| net.apply(&block.changes));
         let addresses = self.reader.utxos.addresses();
         for removed in net.removed_utxos() {
-            let utxo = removed.utxo;
+            let utxo = &removed.utxo;
             assert_eq!(addresses.address(removed.script_id).as_ref(), Some(utxo.script()));
             assert_eq!(self.mirror.remove(&utxo.outpoint()), Some(utxo.to_entry()));
         }
         for added in net.added_utxos() {
-            let utxo = added.utxo;
+            let utxo = &added.utxo;
             assert_eq!(addresses.address(added.script_id).as_ref(), Some(utxo.script()));
             assert_eq!(self.mirror.insert(utxo.outpoint(), utxo.to_entry()), None);
         }
