@@ -4,11 +4,12 @@
 //! each commitment numbered steps from block to block: every block of the chain is applied once and in
 //! order, however many a commitment jumps over, and the blocks of an abandoned fork are reverted first,
 //! the newest first.
-//! Bounds: the last `steps_max` steps of each cursor are retained for listeners that resume, and of all cursors
-//! together `bytes_max` bytes of blocks, each block counted once. Beyond that the oldest step of any cursor is
-//! evicted, so that all cursors reach back as far. If no listener that could resume existed for `steps_max` steps,
-//! only [`STEPS_IDLE`] are retained: steps own all that their blocks wrote. At most `unrooted_max` blocks wait for a
-//! root. A root drops the blocks that do not descend from it, [`BlockLog::drop_fork`] those that the ledger has dropped.
+//! Bounds: the last `steps_max` steps of each cursor are retained for listeners that resume, fewer of a commitment that
+//! nobody resumes at, and of all cursors together `bytes_max` bytes of blocks, each block counted once. Beyond that the
+//! oldest step of any cursor is evicted, so that all cursors reach back as far. If no listener that could resume existed
+//! for `steps_max` steps, only [`STEPS_IDLE`] are retained: steps own all that their blocks wrote. At most `unrooted_max`
+//! blocks wait for a root. A root drops the blocks that do not descend from it, [`BlockLog::drop_fork`] those that the
+//! ledger has dropped.
 //! Cost: a step each for the blocks that a cursor passes, and for the blocks that a root or a dropped fork removes. It
 //! does not grow with the blocks above the root.
 //! Invariant: after a step of a commitment its cursor is on the block of the step, or, if the step reverted it, on that
@@ -88,6 +89,8 @@ pub(crate) struct BlockLog<B> {
     cursors: [CommitmentCursor<B>; 3],
     next_number: u64,
     retention: Retention,
+    /// By commitment: the most steps that are retained.
+    steps_max: [usize; 3],
     /// The blocks of all retained steps.
     retained: HashMap<BlockId, RetainedBlock>,
     retained_bytes: usize,
@@ -117,6 +120,8 @@ struct Node<B> {
 struct RetainedBlock {
     steps: usize,
     bytes: usize,
+    /// By commitment: the number of the newest step that applied the block, 0 if there was none.
+    applied_by: [u64; 3],
 }
 
 struct CommitmentCursor<B> {
@@ -146,6 +151,7 @@ impl<B> BlockLog<B> {
             children: BTreeSet::new(),
             cursors: [cursor(), cursor(), cursor()],
             next_number: 1,
+            steps_max: [retention.steps_max; 3],
             retention,
             retained: HashMap::default(),
             retained_bytes: 0,
@@ -192,6 +198,12 @@ impl<B> BlockLog<B> {
         self.blocks.contains_key(&block)
     }
 
+    /// Retains at most this many steps of a commitment: no listener resumes from its older ones.
+    pub(crate) fn limit_steps(&mut self, commitment: Commitment, steps_max: usize) {
+        let limit = &mut self.steps_max[commitment as usize];
+        *limit = steps_max.min(*limit);
+    }
+
     /// Records that there is a listener that could disconnect and resume.
     pub(crate) fn mark_in_use(&mut self) {
         self.idle_steps = 0;
@@ -233,8 +245,7 @@ impl<B> BlockLog<B> {
                 self.advance_cursor(level, to, &mut steps)?;
             }
         }
-        let steps_max = self.retention.steps_max;
-        self.evict_over_steps(if is_in_use { steps_max } else { steps_max.min(STEPS_IDLE) });
+        self.evict_over_steps(if is_in_use { usize::MAX } else { STEPS_IDLE });
         self.evict_over_bytes();
         if commitment == Commitment::Finalized {
             self.set_root(to);
@@ -252,13 +263,13 @@ impl<B> BlockLog<B> {
         Ok(())
     }
 
-    /// Returns the position of a cursor at a block.
+    /// Returns the position of a cursor at a block. Cost: O(1).
     pub(crate) fn resume_point(&self, commitment: Commitment, block: BlockId) -> ResumePoint {
         let cursor = &self.cursors[commitment as usize];
-        let applied =
-            |step: &&BlockStep<B>| step.direction == Direction::Applied && step.block == block;
-        if let Some(step) = cursor.steps.iter().rev().find(applied) {
-            return ResumePoint::After(step.number);
+        let retained = self.retained.get(&block);
+        let applied_by = retained.map_or(0, |retained| retained.applied_by[commitment as usize]);
+        if applied_by > cursor.base_step {
+            return ResumePoint::After(applied_by);
         }
         if cursor.base_block == Some(block) && self.reaches(cursor, cursor.base_step) {
             return ResumePoint::After(cursor.base_step);
@@ -355,11 +366,15 @@ impl<B> BlockLog<B> {
     }
 
     fn retain_step(&mut self, step: BlockStep<B>, bytes: usize) {
-        let block = self.retained.entry(step.block).or_insert(RetainedBlock { steps: 0, bytes });
+        let new = RetainedBlock { steps: 0, bytes, applied_by: [0; 3] };
+        let block = self.retained.entry(step.block).or_insert(new);
         if block.steps == 0 {
             self.retained_bytes += block.bytes;
         }
         block.steps += 1;
+        if step.direction == Direction::Applied {
+            block.applied_by[step.commitment as usize] = step.number;
+        }
         // The processed cursor may make many steps for each block that stays.
         if step.commitment == Commitment::Confirmed {
             self.idle_steps = self.idle_steps.saturating_add(1);
@@ -367,9 +382,10 @@ impl<B> BlockLog<B> {
         self.cursors[step.commitment as usize].steps.push_back(step);
     }
 
-    /// Evicts the oldest steps of each cursor until it has at most `steps_max`.
+    /// Evicts the oldest steps of each cursor until it has at most `steps_max`, and at most those of its own limit.
     fn evict_over_steps(&mut self, steps_max: usize) {
         for commitment in Commitment::ALL {
+            let steps_max = steps_max.min(self.steps_max[commitment as usize]);
             while self.cursors[commitment as usize].steps.len() > steps_max {
                 self.evict_oldest(commitment as usize);
             }
@@ -539,6 +555,35 @@ mod tests {
         assert_eq!(steps.len(), 3);
         assert!(log.steps_since(Processed, number - 1).is_none());
         assert_eq!(log.resume_point(Processed, id(9, 0)), ResumePoint::Ahead);
+        Ok(())
+    }
+
+    #[test]
+    fn a_commitment_that_nobody_resumes_at_leaves_its_memory_to_the_others()
+    -> Result<(), MissingParent> {
+        let mut log = BlockLog::new(Retention { steps_max: 50, bytes_max: 1_000 }, 1_000);
+        Commitment::ALL.into_iter().for_each(|commitment| log.start_at(commitment, id(0, 0)));
+        log.limit_steps(Processed, 2);
+        log.limit_steps(Finalized, 60);
+        // A tip that is replaced at each step, and a chain.
+        for slot in 1..=60 {
+            log.mark_in_use();
+            for version in 0..3 {
+                log.add(id(slot, version), id(slot - 1, 0), Arc::new(()), 15)?;
+                log.advance(Processed, id(slot, version))?;
+            }
+            log.advance(Confirmed, id(slot, 0))?;
+        }
+        let steps = log.cursors.each_ref().map(|cursor| cursor.steps.len());
+        assert_eq!(steps, [2, 50, 0]);
+        assert!(log.retained_bytes() <= 52 * 15, "{}", log.retained_bytes());
+        assert_eq!(log.resume_point(Confirmed, id(9, 0)), ResumePoint::Expired);
+        let ResumePoint::After(number) = log.resume_point(Confirmed, id(10, 0)) else {
+            panic!("50 steps are retained after it")
+        };
+        assert_eq!(log.steps_since(Confirmed, number).map(|steps| steps.len()), Some(50));
+        log.advance(Finalized, id(60, 0))?;
+        assert_eq!(log.cursors[Finalized as usize].steps.len(), 50, "a limit is not raised");
         Ok(())
     }
 

@@ -295,6 +295,12 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         self.shared.registry.lock().block_log.mark_in_use();
     }
 
+    /// Retains at most this many steps of a commitment, and no more than `Limits::retained_steps`: no client resumes from
+    /// its older ones. Their blocks would take the bytes of those that clients resume from.
+    pub fn limit_retained_steps(&self, commitment: Commitment, steps_max: usize) {
+        self.shared.registry.lock().block_log.limit_steps(commitment, steps_max);
+    }
+
     /// Advances a commitment to a block. The caller publishes the steps, in order, and then drops them, which marks
     /// them as delivered.
     pub fn advance(
