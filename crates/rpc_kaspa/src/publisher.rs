@@ -25,6 +25,10 @@ use crate::messages::to_message;
 use crate::subscription::Subscription;
 use crate::utxo_notification::publish_utxos;
 
+/// Steps of the virtual block and of the newest final block that are retained. Clients resume from chain blocks. These are
+/// for subscriptions that start while blocks are published.
+const OTHER_STEPS_MAX: usize = 16;
+
 /// Publishes notifications. A server has one.
 pub struct Publisher {
     server: Arc<KaspaServer>,
@@ -42,6 +46,9 @@ impl Publisher {
         let view = server.chain.utxos.view(Commitment::Confirmed);
         let start = view.block();
         server.recent_blocks.lock().add(start, view.meta());
+        for commitment in [Commitment::Processed, Commitment::Finalized] {
+            server.subscriptions.limit_retained_steps(commitment, OTHER_STEPS_MAX);
+        }
         server.subscriptions.start_at(|_| start);
         Self { server, position: 0, start, virtual_block: None }
     }
@@ -154,6 +161,8 @@ impl Publisher {
         self.close_all();
         let subscriptions = &self.server.subscriptions;
         self.start = tips.confirmed;
+        // The log has no step of the others any longer.
+        self.server.recent_blocks.lock().clear_except(self.start);
         let view = self.server.chain.utxos.view(Commitment::Confirmed);
         if view.block() == self.start {
             // The event that added it may be in the gap.

@@ -43,6 +43,12 @@ impl RecentBlocks {
         self.order.iter().rfind(|block| block.id == id).map(|block| block.position)
     }
 
+    /// Forgets all blocks but one, if it is there.
+    pub(crate) fn clear_except(&mut self, id: BlockId) {
+        self.by_hash.retain(|_, block| block.id == id);
+        self.order.retain(|block| block.id == id);
+    }
+
     /// Adds a chain block. Nothing changes if it is the newest one already.
     pub(crate) fn add(&mut self, id: BlockId, info: &BlockInfo) {
         if self.order.back().is_some_and(|block| block.id == id) {
@@ -112,5 +118,9 @@ mod tests {
         blocks.add(id(4, 0), &info(4));
         assert_eq!(blocks.find(&Hash([2; 32])), None);
         assert_eq!((blocks.by_hash.len(), blocks.order.len()), (3, 3));
+        blocks.clear_except(id(3, 0));
+        assert_eq!((blocks.by_hash.len(), blocks.order.len()), (1, 1));
+        assert_eq!(blocks.find(&Hash([3; 32])).map(|block| block.id), Some(id(3, 0)));
+        assert_eq!(blocks.find_position(id(4, 0)), None);
     }
 }

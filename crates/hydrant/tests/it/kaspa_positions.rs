@@ -136,6 +136,26 @@ async fn a_client_resumes_after_kills_and_reorganizations() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_resumes_although_the_chain_grew_by_hundreds_of_blocks() -> Result<()> {
+    let source = KaspaNode::start().await;
+    source.mine(20);
+    let node = KaspaProcess::start(&source, &[])?;
+    node.wait_for_sink(&source)?;
+    let mut client = CopyingClient::subscribe(&node, UtxoCopy::default()).await?;
+    client.sync().await?;
+    drop(node);
+    // Some seconds of a network with 60 blocks a second.
+    source.mine(500);
+    let node = KaspaProcess::start(&source, &[])?;
+    node.wait_for_sink(&source)?;
+    let mut client = CopyingClient::subscribe(&node, client.copy).await?;
+    client.sync().await?;
+    client.check(&source)?;
+    ensure!(client.copy.snapshots == 1, "{} snapshots", client.copy.snapshots);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_block_that_left_the_chain_before_the_start_is_refused() -> Result<()> {
     let source = KaspaNode::start().await;
     source.mine(20);

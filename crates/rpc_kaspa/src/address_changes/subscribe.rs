@@ -5,7 +5,8 @@
 //! that were published meanwhile, or that the client has missed; then the live ones.
 //! Invariant: the addresses are registered before the first block is chosen, and live notifications are paused until all
 //! earlier ones are written. So no change is missed, none is sent twice, and they are in the order of the chain.
-//! Errors: those of the limits, of parameters, and of a block that the node cannot resume from. Nothing has changed then.
+//! Errors: those of the limits, of parameters, of a block that the node cannot resume from, and of a publisher that is
+//! late for ten seconds. Nothing has changed then.
 
 use chain_kaspa::{LedgerBlock, View};
 use kaspa::{ChainPosition, encode_json_addresses_subscribed};
@@ -26,16 +27,28 @@ use crate::recent_blocks::{RecentBlock, to_position};
 use crate::registration::{ONE_STEP_ADDRESSES_MAX, Registration};
 use crate::subscription::{SCRIPTS, Subscription};
 
+/// The error after [`WAITS_MAX`].
+const LATE: &str =
+    "the newest block has not been published for ten seconds: the node is busy; try again later";
+
+/// The most waits for the publisher, of 2 ms each: some ten seconds.
+const WAITS_MAX: u32 = 5_000;
+
 type Update = SetUpdate<Subscription, Payload<NoItems>, LedgerBlock>;
+type Removal = subscriptions::UnsubscribeTask<Subscription, Payload<NoItems>, LedgerBlock>;
 
 /// A call of `addressesSubscribe`.
 pub(crate) struct SubscribeTask {
     call: Call,
     phase: Phase,
+    /// The waits of this phase so far.
+    waits: u32,
 }
 
 enum Phase {
     Start,
+    /// Finds the block to start after.
+    FindFirstBlock(SubscribeParams),
     /// Reads and registers the addresses.
     Register(Box<Registration>, FirstBlock),
     /// Adds the addresses of a large set.
@@ -46,6 +59,8 @@ enum Phase {
     Snapshot(Box<Snapshot>, SubscriptionId, Option<PendingStart>),
     /// Writes the blocks that the client has missed.
     CatchUp(PendingStart),
+    /// Ends the subscription, and then replies with this error.
+    Refuse(Box<Removal>, String),
 }
 
 /// The block that a subscription starts after.
@@ -67,24 +82,28 @@ struct NewSubscription {
 
 impl SubscribeTask {
     pub(crate) fn new(call: Call) -> Self {
-        Self { call, phase: Phase::Start }
+        Self { call, phase: Phase::Start, waits: 0 }
     }
 
     pub(crate) fn step(self) -> StepOutput<Self> {
-        let Self { call, phase } = self;
+        let Self { call, phase, waits } = self;
         match phase {
-            Phase::Start => start(call),
+            Phase::Start => match read_params(&call) {
+                Ok(params) => more(call, Phase::FindFirstBlock(params)),
+                Err(text) => call.fail(text),
+            },
+            Phase::FindFirstBlock(params) => start(call, params, waits),
             Phase::Register(registration, first) => register(call, registration, first),
             Phase::Add(mut update, new) => match update.step() {
                 Ok(None) => more(call, Phase::Add(update, new)),
                 Ok(Some(result)) => match result.activation {
                     Some(activation) => more(call, Phase::ChooseFirstBlock(activation, new, None)),
-                    None => refuse(&call, new.id, &SubscribeError::Unknown.to_string()),
+                    None => refuse(call, new.id, SubscribeError::Unknown.to_string()),
                 },
-                Err(error) => refuse(&call, new.id, &error.to_string()),
+                Err(error) => refuse(call, new.id, error.to_string()),
             },
             Phase::ChooseFirstBlock(activation, new, view) => {
-                choose_first_block(call, activation, new, view)
+                choose_first_block(call, activation, new, view, waits)
             }
             Phase::Snapshot(mut snapshot, id, pending) => {
                 let SnapshotStep { output, has_more } = snapshot.step(&call, id);
@@ -99,6 +118,12 @@ impl SubscribeTask {
                 let CatchUpStep { output, rest } = catch_up(&call, start);
                 with_rest(call, output, rest.map(Phase::CatchUp))
             }
+            Phase::Refuse(mut removal, text) => {
+                if removal.step() {
+                    return more(call, Phase::Refuse(removal, text));
+                }
+                call.fail(text)
+            }
         }
     }
 }
@@ -112,22 +137,30 @@ fn with_rest(
     output: Vec<SessionOutput<NoItems>>,
     rest: Option<Phase>,
 ) -> StepOutput<SubscribeTask> {
-    (output, rest.map(|phase| Box::new(SubscribeTask { call, phase })))
+    (output, rest.map(|phase| Box::new(SubscribeTask { call, phase, waits: 0 })))
 }
 
-/// Ends a subscription whose call fails, and replies with the error.
-fn refuse(call: &Call, id: SubscriptionId, text: &str) -> StepOutput<SubscribeTask> {
-    call.session.unsubscribe(id);
-    call.fail(text.to_owned())
+/// Runs a phase again after some milliseconds: the publisher is late.
+fn wait(call: Call, phase: Phase, waits: u32) -> StepOutput<SubscribeTask> {
+    let task = SubscribeTask { call, phase, waits: waits + 1 };
+    (vec![SessionOutput::Backoff], Some(Box::new(task)))
 }
 
-fn start(call: Call) -> StepOutput<SubscribeTask> {
-    let params: SubscribeParams = match read_params(&call) {
-        Ok(params) => params,
-        Err(text) => return call.fail(text),
-    };
+/// Ends a subscription whose call fails, in steps, and replies with the error.
+fn refuse(call: Call, id: SubscriptionId, text: String) -> StepOutput<SubscribeTask> {
+    match call.session.start_unsubscribe(id) {
+        Some(removal) => more(call, Phase::Refuse(Box::new(removal), text)),
+        None => call.fail(text),
+    }
+}
+
+fn start(call: Call, params: SubscribeParams, waits: u32) -> StepOutput<SubscribeTask> {
     let first = match find_first_block(&call, &params) {
         Ok(first) => first,
+        // After a restart many blocks are added at once, and readers see them before they are published.
+        Err(_) if waits < WAITS_MAX && is_publisher_late(&call) => {
+            return wait(call, Phase::FindFirstBlock(params), waits);
+        }
         Err(text) => return call.fail(text),
     };
     match Registration::start(&call) {
@@ -151,6 +184,12 @@ fn find_first_block(call: &Call, params: &SubscribeParams) -> Result<FirstBlock,
             found.map(FirstBlock::Known).ok_or_else(|| describe_unknown(call, resume))
         }
     }
+}
+
+/// Returns whether readers see a sink that has not been added to the log of blocks yet.
+fn is_publisher_late(call: &Call) -> bool {
+    let sink = call.server.chain.status().sink.hash;
+    call.server.recent_blocks.lock().find(&sink).is_none()
 }
 
 fn is_retained(call: &Call, block: RecentBlock) -> bool {
@@ -226,7 +265,7 @@ fn subscribe(call: Call, mut set: AddressSet, first: FirstBlock) -> StepOutput<S
     debug_assert!(matches!(caught_up, CatchUp::Live), "no step is later than all");
     match session.start_set_update(id, SetChange::Add(rest)) {
         Ok(update) => more(call, Phase::Add(Box::new(update), new)),
-        Err(error) => refuse(&call, id, &error.to_string()),
+        Err(error) => refuse(call, id, error.to_string()),
     }
 }
 
@@ -236,23 +275,23 @@ fn choose_first_block(
     activation: Activation,
     new: NewSubscription,
     view: Option<View>,
+    waits: u32,
 ) -> StepOutput<SubscribeTask> {
     let has_snapshot = match new.first {
         FirstBlock::Newest { has_snapshot } => has_snapshot,
-        // It was retained when the call began.
-        FirstBlock::Known(block) if !is_retained(&call, block) => {
-            let RecentBlock { position: ChainPosition { chain_block, daa_score, .. }, .. } = block;
-            let resume = ResumePosition { chain_block, daa_score };
-            return refuse(&call, new.id, &describe_unknown(&call, &resume));
-        }
-        FirstBlock::Known(block)
-            if call.session.delivered_step(Commitment::Confirmed, block.id).is_none() =>
-        {
-            // It was added, and is published soon.
-            let rest = Phase::ChooseFirstBlock(activation, new, None);
-            return with_rest(call, vec![SessionOutput::Backoff], Some(rest));
-        }
         FirstBlock::Known(block) => {
+            let is_published =
+                call.session.delivered_step(Commitment::Confirmed, block.id).is_some();
+            // It was added, and is published soon, unless the chain has moved to a branch with a lower score.
+            if !is_published && waits < WAITS_MAX && is_retained(&call, block) {
+                return wait(call, Phase::ChooseFirstBlock(activation, new, None), waits);
+            }
+            // It was retained when the call began.
+            if !is_published || !is_retained(&call, block) {
+                let ChainPosition { chain_block, daa_score, .. } = block.position;
+                let text = describe_unknown(&call, &ResumePosition { chain_block, daa_score });
+                return refuse(call, new.id, text);
+            }
             let start = PendingStart { activation, from: ResumeFrom::Block(block.id) };
             let reply = encode_reply(&call, new, &block.position);
             return with_rest(call, reply, Some(Phase::CatchUp(start)));
@@ -260,15 +299,16 @@ fn choose_first_block(
     };
     let session = &call.session;
     let view = view.unwrap_or_else(|| call.server.chain.utxos.view(Commitment::Confirmed));
-    let Some(step) = session.delivered_step(Commitment::Confirmed, view.block()) else {
-        // The publisher is late. A newer block would be, too.
-        let rest = Phase::ChooseFirstBlock(activation, new, Some(view));
-        return with_rest(call, vec![SessionOutput::Backoff], Some(rest));
+    let step = session.delivered_step(Commitment::Confirmed, view.block());
+    let is_reached = session.reaches(Commitment::Confirmed, view.block());
+    let Some(step) = step.filter(|_| is_reached) else {
+        if waits >= WAITS_MAX {
+            return refuse(call, new.id, LATE.to_owned());
+        }
+        // The publisher is late. A newer block would be, too, unless this one is no longer retained.
+        let view = Some(view).filter(|_| is_reached);
+        return wait(call, Phase::ChooseFirstBlock(activation, new, view), waits);
     };
-    if !session.reaches(Commitment::Confirmed, view.block()) {
-        let rest = Phase::ChooseFirstBlock(activation, new, None);
-        return with_rest(call, vec![SessionOutput::Backoff], Some(rest));
-    }
     let from = ResumeFrom::Step(step);
     // Usually nothing was published since then. So the subscription is live before the client reads a long snapshot, and
     // the log need not reach back that far.

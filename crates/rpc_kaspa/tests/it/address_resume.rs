@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use testkit::kaspa_chain::{DEPTH, Payment, address, pay};
 
 use crate::address_client::{
-    AddressClient, UtxoCopy, addresses, check, mine, reorganize, resume_client, start_client,
-    wait_until_empty, world_with_log,
+    AddressClient, UtxoCopy, addresses, check, list_chain_utxos, mine, reorganize, resume_client,
+    start_client, wait_until_empty, world_with_log,
 };
 use crate::world::World;
 
@@ -84,6 +84,36 @@ async fn a_position_that_is_too_old_is_refused_with_advice() {
     }
     wait_until_empty(&world).await;
     check(&world, &start_client(&world).await);
+}
+
+/// After a restart a node adds hundreds of blocks at once. Readers see them before their events are published.
+#[tokio::test]
+async fn a_block_that_is_published_late_is_waited_for() {
+    let mut world = world_with_log(100);
+    mine(&mut world, &[pay(1, 1)]);
+    let mut copy = start_client(&world).await.copy;
+    for amount in 2..5 {
+        world.chain.add_block(&[], &[pay(1, amount)]);
+    }
+    let publication = world.chain.chain.publish().expect("a publication");
+    let sink = world.chain.chain.status().sink;
+    // The client had these blocks from an earlier process.
+    copy.utxos = list_chain_utxos(&world, &[1]);
+    copy.position =
+        json!({ "chainBlock": world.chain.sink_hash().to_string(), "daaScore": sink.daa_score });
+    let params = json!({ "addresses": addresses(&[1]), "resume": copy.position });
+    let mut client = AddressClient::reconnect(&world, copy).await;
+    let late = async {
+        // A refusal would come at once.
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
+        world.publisher.publish_chain(&publication.events);
+    };
+    let (reply, ()) = tokio::join!(client.subscribe(&params), late);
+    reply.expect("it is the sink's block");
+    client.sync().await;
+    check(&world, &client);
 }
 
 #[tokio::test]
