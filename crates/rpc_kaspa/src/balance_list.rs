@@ -6,8 +6,6 @@
 //! Rules of kaspad: each address has an entry, also one that is requested twice, with the prefix of the request.
 //! Memory: one part.
 
-use std::time::Duration;
-
 use chain_kaspa::{View, script_totals};
 use kaspa::{
     AddressBalance, BorshBalancesReply, KaspaAddress, Method, ReplyTooLong, ServerError,
@@ -19,6 +17,7 @@ use crate::call::{Call, StepOutput};
 use crate::entry_totals::EntryTotals;
 use crate::list_writer::ListWriter;
 use crate::message_format::MessageFormat;
+use crate::read_deadline::ReadDeadline;
 
 /// Addresses that a step reads.
 const STEP_ADDRESSES: usize = 128;
@@ -119,8 +118,7 @@ fn start_writing(call: &Call, reply: &ReplyLength) -> Result<ListWriter, ReplyTo
             reply.protobuf.encode_head(call.id, Method::GetBalancesByAddresses)?
         }
     };
-    let limit = Duration::from_millis(call.server.settings.list_timeout_ms);
-    let deadline = call.server.pool.now().saturating_add(limit);
+    let deadline = ReadDeadline::start(call);
     Ok(ListWriter::new(call.format(), head, deadline))
 }
 

@@ -34,6 +34,7 @@ mod proof_headers;
 mod protocol;
 mod publisher;
 mod publisher_thread;
+mod read_deadline;
 mod recent_blocks;
 mod registration;
 mod request;

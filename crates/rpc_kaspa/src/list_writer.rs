@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use kaspa::JSON_LIST_TAIL;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::SessionOutput;
 
 use crate::kaspa_rpc::NoItems;
 use crate::message_format::MessageFormat;
 use crate::messages::to_message;
+use crate::read_deadline::ReadDeadline;
 
 /// Bytes from which on a part is written.
 const PART_BYTES: usize = 64 * 1024;
@@ -27,12 +27,12 @@ pub(crate) struct ListWriter {
     /// The number of entries so far.
     entries: u64,
     /// When the client must have read it.
-    deadline: Duration,
+    deadline: ReadDeadline,
 }
 
 impl ListWriter {
     /// Starts a list with the bytes before its first entry.
-    pub(crate) fn new(format: MessageFormat, head: Vec<u8>, deadline: Duration) -> Self {
+    pub(crate) fn new(format: MessageFormat, head: Vec<u8>, deadline: ReadDeadline) -> Self {
         Self { format, part: head, is_streamed: false, entries: 0, deadline }
     }
 
@@ -57,9 +57,8 @@ impl ListWriter {
 
     /// Returns the next part. `now` is compared with the deadline.
     pub(crate) fn take_part(&mut self, now: Duration) -> SessionOutput<NoItems> {
-        if self.is_streamed && now > self.deadline {
-            let reason = "a list was not read in time (kaspa.list_timeout_ms)";
-            return SessionOutput::Close(CloseCode::Policy, reason.to_owned());
+        if self.is_streamed && self.deadline.is_past(now) {
+            return self.deadline.close("a list");
         }
         self.is_streamed = true;
         let part = std::mem::replace(&mut self.part, Vec::with_capacity(PART_BYTES));
@@ -98,7 +97,8 @@ mod tests {
     }
 
     fn writer(format: MessageFormat) -> ListWriter {
-        ListWriter::new(format, b"[".to_vec(), Duration::from_secs(1))
+        let deadline = ReadDeadline::new(Duration::from_secs(1), Duration::ZERO);
+        ListWriter::new(format, b"[".to_vec(), deadline)
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! Memory: 34 bytes for each address that has UTXOs, and one part.
 
 use std::collections::hash_set;
-use std::time::Duration;
 use std::vec;
 
 use chain_kaspa::{View, script_totals};
@@ -26,6 +25,7 @@ use crate::entry_totals::EntryTotals;
 use crate::kaspa_rpc::NoItems;
 use crate::list_writer::ListWriter;
 use crate::message_format::MessageFormat;
+use crate::read_deadline::ReadDeadline;
 
 /// Addresses that a step reads.
 const STEP_ADDRESSES: usize = 128;
@@ -188,8 +188,7 @@ impl Writing {
             MessageFormat::Json => encode_json_utxos_head(call.id),
             MessageFormat::Protobuf => entries.encode_head(call.id, Method::GetUtxosByAddresses)?,
         };
-        let limit = Duration::from_millis(call.server.settings.list_timeout_ms);
-        let deadline = call.server.pool.now().saturating_add(limit);
+        let deadline = ReadDeadline::start(call);
         let writer = ListWriter::new(call.format(), head, deadline);
         Ok(Self { writer, utxos, payloads: payloads.into_iter(), current: None })
     }

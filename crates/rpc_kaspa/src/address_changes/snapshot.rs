@@ -3,7 +3,6 @@
 //! Bounds: the view that they are read from pins memory, so the client must read them within
 //! [`crate::Settings::list_timeout_ms`].
 
-use std::time::Duration;
 use std::vec;
 
 use chain_kaspa::View;
@@ -12,7 +11,6 @@ use kaspa::{
 };
 use ledger::AddressId;
 use subscriptions::SubscriptionId;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use websocket::{SessionOutput, SharedBytes};
 
 use crate::address_scan::AddressScan;
@@ -20,6 +18,7 @@ use crate::call::Call;
 use crate::kaspa_rpc::NoItems;
 use crate::message_format::MessageFormat;
 use crate::messages::to_message;
+use crate::read_deadline::ReadDeadline;
 use crate::recent_blocks::to_position;
 
 /// Bytes of a notification, and the UTXOs of one step more.
@@ -36,8 +35,8 @@ pub(super) struct Snapshot {
     /// The addresses whose UTXOs were not written.
     ids: vec::IntoIter<AddressId>,
     current: Option<AddressScan>,
-    /// Time of the pool's clock at which the client must have read the snapshot.
-    deadline: Duration,
+    /// When the client must have read the snapshot.
+    deadline: ReadDeadline,
 }
 
 /// The output of a step.
@@ -58,17 +57,15 @@ impl Snapshot {
             }
             Err(_) => Vec::new(),
         };
-        let limit = Duration::from_millis(call.server.settings.list_timeout_ms);
-        let deadline = call.server.pool.now().saturating_add(limit);
+        let deadline = ReadDeadline::start(call);
         let position = to_position(view.meta());
         Self { view, position, ids: ids.into_iter(), current: None, deadline }
     }
 
     /// Encodes the next UTXOs, of up to [`STEP_ADDRESSES`] addresses.
     pub(super) fn step(&mut self, call: &Call, id: SubscriptionId) -> SnapshotStep {
-        if call.server.pool.now() > self.deadline {
-            let reason = "a snapshot was not read in time (kaspa.list_timeout_ms)";
-            let close = SessionOutput::Close(CloseCode::Policy, reason.to_owned());
+        if self.deadline.is_past(call.server.pool.now()) {
+            let close = self.deadline.close("a snapshot");
             return SnapshotStep { output: vec![close], has_more: false };
         }
         let mut utxos: Vec<Vec<u8>> = Vec::new();
