@@ -268,6 +268,7 @@ impl Streams {
                 let is_first = margin < MARGIN_SLOTS_MAX;
                 margin = margin.saturating_mul(2).clamp(1, MARGIN_SLOTS_MAX);
                 if is_first {
+                    gaps.record_refusal(at);
                     continue;
                 }
             } else {
@@ -285,7 +286,12 @@ impl Streams {
                 gaps = GapRounds::new(self.sources.len());
             }
             failures = failures.saturating_add(1);
-            at = (at + 1) % self.sources.len();
+            let next = (at + 1) % self.sources.len();
+            if next != at {
+                // The window of another source need not move as fast.
+                margin = 0;
+            }
+            at = next;
             let rounds = failures / self.sources.len() as u32;
             if rounds > 0 && failures.is_multiple_of(self.sources.len() as u32) {
                 let factor = 1_u32 << rounds.saturating_sub(1).min(16);
@@ -667,6 +673,11 @@ impl GapRounds {
         }
     }
 
+    /// A source has refused the stream, and is tried again at once.
+    fn record_refusal(&mut self, source: usize) {
+        self.refused[source] = true;
+    }
+
     /// Whether each source had its chance, and more than once.
     fn are_lasting(&self) -> bool {
         self.rounds >= GAP_ROUNDS
@@ -710,6 +721,16 @@ async fn poll_other(source: SourceConfig, config: StreamConfig, slots: SourceSlo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_that_is_tried_again_at_once_has_refused_the_stream() {
+        let mut gaps = GapRounds::new(2);
+        gaps.record_refusal(1);
+        assert!(gaps.was_refused(1) && !gaps.was_refused(0));
+        assert!(!gaps.are_lasting(), "a refusal is not a round");
+        gaps.record(1, &StreamEnd::Ended);
+        assert!(!gaps.was_refused(1));
+    }
 
     #[tokio::test]
     async fn a_source_that_never_answers_the_tls_handshake_is_left() {

@@ -107,7 +107,7 @@ impl Connection {
         };
         let decoded = decoding.await;
         self.decoding = None;
-        decoded.unwrap_or(Err(SourceError::WriterEnded))
+        decoded.unwrap_or_else(|error| Err(SourceError::from_decoding(&error)))
     }
 
     /// Returns the next notification, not decoded. Cancel-safe.

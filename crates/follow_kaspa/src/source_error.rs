@@ -5,6 +5,7 @@ use std::time::Duration;
 use chain_kaspa::Refusal;
 use http_client::HttpClientError;
 use kaspa::{BorshError, Hash, Method, Network, Outpoint, ServerError};
+use tokio::task::JoinError;
 use tokio_tungstenite::tungstenite;
 
 /// Why a session with a source ended.
@@ -173,6 +174,9 @@ pub enum SourceError {
     /// The writing thread has ended.
     #[error("the writing thread has ended")]
     WriterEnded,
+    /// A message made its decoder panic, on another thread.
+    #[error("a message could not be decoded: its decoder panicked")]
+    DecoderPanicked,
 }
 
 impl SourceError {
@@ -192,6 +196,11 @@ impl SourceError {
         }
     }
 
+    /// Converts the error of a task that decodes a message. A task that is cancelled ends with the follower.
+    pub(crate) fn from_decoding(error: &JoinError) -> Self {
+        if error.is_panic() { Self::DecoderPanicked } else { Self::WriterEnded }
+    }
+
     /// Whether the source has another chain than ours from a final block on.
     pub(crate) fn is_halt(&self) -> bool {
         matches!(self, Self::TooDeep { .. } | Self::UnknownChain { .. })
@@ -200,5 +209,21 @@ impl SourceError {
     /// Whether the source sent a block that cannot be true.
     pub fn is_lie(&self) -> bool {
         matches!(self, Self::RefusedBlock { .. } | Self::UnknownOutput { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_decoder_that_panics_ends_the_session_only() {
+        let panicked = tokio::spawn(async { panic!("a test") }).await;
+        let error = panicked.map(|()| "nothing").expect_err("it panics");
+        assert!(matches!(SourceError::from_decoding(&error), SourceError::DecoderPanicked));
+        let cancelled = tokio::spawn(std::future::pending::<()>());
+        cancelled.abort();
+        let error = cancelled.await.expect_err("it is cancelled");
+        assert!(matches!(SourceError::from_decoding(&error), SourceError::WriterEnded));
     }
 }
