@@ -1,5 +1,6 @@
 //! The status of a stream whose session was closed.
 
+use subscriptions::CloseReason;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tonic::Status;
 
@@ -9,6 +10,10 @@ pub(crate) fn status_from_close(payload: &[u8]) -> Status {
         return Status::unavailable("the session was closed");
     };
     let reason = String::from_utf8_lossy(reason);
+    if reason == CloseReason::Revoked.to_string() {
+        // As Yellowstone's streams: a client without a key gets it, too.
+        return Status::unauthenticated(reason);
+    }
     match CloseCode::from(u16::from_be_bytes(*code)) {
         CloseCode::Normal => Status::ok(reason),
         CloseCode::Away => Status::unavailable(reason),
@@ -44,5 +49,8 @@ mod tests {
             assert_eq!((status.code(), status.message()), (code, "why"), "{close}");
         }
         assert_eq!(status_from_close(&[]).code(), Code::Unavailable);
+        let reason = CloseReason::Revoked.to_string();
+        let payload = [&u16::to_be_bytes(1008)[..], reason.as_bytes()].concat();
+        assert_eq!(status_from_close(&payload).code(), Code::Unauthenticated);
     }
 }
