@@ -6,18 +6,19 @@
 //! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed; a share of
 //! `Config::incoming_bytes_max` for a client's messages that are incomplete or not decoded;
 //! `Config::message_timeout_ms` from the first wait for the rest of a message, without pauses in which the node does
-//! not read. The buffer of a message is freed with it, whereas tonic's decoder keeps buffers of the largest message.
+//! not read, or in which its session does not wait for it. The buffer of a message is freed with it, whereas tonic's decoder keeps buffers of the largest message.
 //! Not here: the streams whose frames stay in the window (`unread_streams`).
 
 use std::fmt::Display;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use clients::{ClientId, Share};
 use hyper::body::{Body, Incoming};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tonic::Status;
 
 use crate::compression::{Compression, HEAD_BYTES};
@@ -46,6 +47,8 @@ pub struct Requests<B = Incoming> {
     pause: Option<Pin<Box<Sleep>>>,
     /// Deadline of the incomplete message.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// The time that the incomplete message has left, while the session does not wait for it.
+    time_left: Option<Duration>,
     has_ended: bool,
     /// The unread streams of its connection.
     unread_streams: Arc<UnreadStreams>,
@@ -91,6 +94,7 @@ where
             buffered,
             pause: None,
             deadline: None,
+            time_left: None,
             has_ended: false,
             unread_streams: Arc::default(),
             unread: None,
@@ -114,6 +118,7 @@ where
             let message = message.inspect_err(|_| self.count_refusal())?;
             if let Some(message) = message {
                 self.deadline = None;
+                self.time_left = None;
                 return Poll::Ready(Some(Ok(message)));
             }
             match self.poll_receive(context)? {
@@ -129,8 +134,10 @@ where
                     return Poll::Pending;
                 }
                 Poll::Pending => {
-                    let time = self.state.config.message_timeout();
-                    let sleep = || Box::pin(tokio::time::sleep(time));
+                    let timeout = self.state.config.message_timeout();
+                    let time_left = &mut self.time_left;
+                    let sleep =
+                        || Box::pin(tokio::time::sleep(time_left.take().unwrap_or(timeout)));
                     let deadline = self.deadline.get_or_insert_with(sleep);
                     if deadline.as_mut().poll(context).is_pending() {
                         return Poll::Pending;
@@ -144,6 +151,10 @@ where
     /// Reads ahead while an earlier request is handled: up to 4 KiB, within the client's share. A stream whose client
     /// sends more counts as unread. Completes only with the status that ends the stream.
     pub fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        if let Some(deadline) = self.deadline.take() {
+            let left = deadline.deadline().saturating_duration_since(Instant::now());
+            self.time_left = Some(left);
+        }
         while self.buffer.len() < READ_AHEAD_BYTES && self.buffered.can_grow(FRAME_BYTES_MAX) {
             match ready!(self.poll_receive(context)) {
                 Ok(true) => {}

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clients::ClientId;
 use hyper::body::{Body, Frame};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::compression::HEAD_BYTES;
 use crate::config::Config;
@@ -140,6 +140,23 @@ async fn a_silent_client_is_late_after_the_pauses_and_the_timeout() {
         let late = elapsed.checked_sub(timeout);
         assert!(late.is_some_and(|late| late < Duration::from_millis(20)), "{elapsed:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_a_session_writes_is_not_in_the_timeout_of_a_message() {
+    let mut requests = slow_requests(6, 1);
+    let waiting = poll_fn(|context| requests.poll_next(context).map(drop));
+    assert!(timeout(Duration::from_millis(200), waiting).await.is_err());
+    // The session writes notifications to a slow client.
+    let writing = poll_fn(|context| requests.poll_ahead(context));
+    assert!(timeout(Duration::from_secs(10), writing).await.is_err());
+    let started = Instant::now();
+    let message = poll_fn(|context| requests.poll_next(context)).await.expect("an error");
+    let error = message.map(|message| message.content_len()).map_err(|err| err.code());
+    assert_eq!(error, Err(tonic::Code::DeadlineExceeded));
+    let elapsed = started.elapsed();
+    let expected = Duration::from_millis(90)..Duration::from_millis(120);
+    assert!(expected.contains(&elapsed), "{elapsed:?}");
 }
 
 #[tokio::test(start_paused = true)]

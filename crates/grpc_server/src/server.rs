@@ -31,9 +31,6 @@ use crate::start_error::StartError;
 use crate::tls::TlsAcceptor;
 use crate::token::Token;
 
-/// Threads for blocking work, such as decoding long requests. More of them take time from other servers, and each has a
-/// heap of the allocator, which retains some 4 MiB after a large request: that memory does not grow with clients.
-const REQUEST_THREADS: usize = 1;
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// Time for the threads to end.
@@ -87,7 +84,7 @@ impl PreparedServer {
         let token = config.x_token_file.as_deref().map(Token::open).transpose()?.map(Arc::new);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads)
-            .max_blocking_threads(REQUEST_THREADS)
+            .max_blocking_threads(config.request_threads.max(1))
             .thread_name("grpc")
             .enable_all()
             .build()?;

@@ -18,6 +18,10 @@ use crate::tls_setup::GrpcTls;
 const SHUTDOWN_MS_MIN: u64 = 1_000;
 const SHUTDOWN_MS_MAX: u64 = 10_000;
 
+/// Threads that translate replies of the upstream, in up to seconds each. A client may have two slow calls at once, so one
+/// thread would let all others wait behind them.
+const REQUEST_THREADS: usize = 2;
+
 /// The server of kaspad's gRPC.
 pub(super) struct GrpcPart(KaspaGrpcServer);
 
@@ -36,6 +40,7 @@ impl GrpcPart {
         // A forwarded call may have an effect, which its client must know.
         let drain_ms = u64::try_from(config.serving.drain.as_millis()).unwrap_or(u64::MAX);
         settings.shutdown_timeout_ms = drain_ms.clamp(SHUTDOWN_MS_MIN, SHUTDOWN_MS_MAX);
+        settings.request_threads = REQUEST_THREADS;
         let files = config.serving.tls.as_ref();
         let tls =
             files.map(|files| Arc::new(GrpcTls(Arc::clone(files.tls()))) as Arc<dyn TlsAcceptor>);
