@@ -17,6 +17,8 @@ mod server;
 mod server_frames;
 mod service;
 mod session_io;
+mod starting_server;
 
 pub use outgoing::OUTGOING_BYTES_MAX;
 pub use server::KaspaGrpcServer;
+pub use starting_server::StartingGrpcServer;

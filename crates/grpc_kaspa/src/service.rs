@@ -20,8 +20,10 @@ use crate::outgoing::Outgoing;
 use crate::response_body::ResponseBody;
 use crate::session_io::SessionIo;
 
-/// The only method of kaspad's service.
-const MESSAGE_STREAM: &str = "MessageStream";
+/// The name of kaspad's service.
+pub(crate) const SERVICE: &str = "protowire.RPC";
+/// Its only method.
+pub(crate) const MESSAGE_STREAM: &str = "MessageStream";
 
 pub(crate) struct KaspaService {
     rpc: Arc<KaspaServer>,
@@ -42,7 +44,7 @@ impl KaspaService {
 }
 
 impl Service for KaspaService {
-    const NAME: &'static str = "protowire.RPC";
+    const NAME: &'static str = SERVICE;
     const METHODS: &'static [&'static str] = &[MESSAGE_STREAM];
 
     fn is_stream(method: &str) -> bool {

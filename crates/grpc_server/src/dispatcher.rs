@@ -31,6 +31,11 @@ pub trait Service: Send + Sync + 'static {
     /// Returns whether a method is a subscription, for which an API key needs a permit.
     fn is_stream(method: &str) -> bool;
 
+    /// Returns whether the health service reports `SERVING` from the start on.
+    fn is_serving(&self) -> bool {
+        true
+    }
+
     /// Serves a call. `method` is one of [`Self::METHODS`], or `unknown`. `key` is the permit of an API key for a
     /// stream.
     ///

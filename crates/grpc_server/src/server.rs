@@ -118,6 +118,8 @@ impl PreparedServer {
         let (reporter, health) = tonic_health::server::health_reporter();
         let (closing, is_closing) = watch::channel(false);
         let token_file = token.clone();
+        let status =
+            if service.is_serving() { ServingStatus::Serving } else { ServingStatus::NotServing };
         let dispatcher = Arc::new(Dispatcher {
             state: Arc::clone(&state),
             service,
@@ -133,9 +135,9 @@ impl PreparedServer {
                 runtime.spawn(token.watch());
             }
             runtime.spawn(async move {
-                reporter.set_service_status(S::NAME, ServingStatus::Serving).await;
+                report(&reporter, S::NAME, status).await;
                 accept(listener, dispatcher, tls, is_closing).await;
-                report_end(&reporter, S::NAME).await;
+                report(&reporter, S::NAME, ServingStatus::NotServing).await;
             })
         };
         Ok(Server {
@@ -155,7 +157,7 @@ impl PreparedServer {
 impl Server {
     /// Reports `NOT_SERVING` to clients of the health service. Everything is served as before.
     pub async fn announce_end(&self) {
-        report_end(&self.reporter, self.service_name).await;
+        report(&self.reporter, self.service_name, ServingStatus::NotServing).await;
     }
 
     /// Returns the address on which it listens.
@@ -268,9 +270,9 @@ impl Drop for Ended {
     }
 }
 
-/// Reports the end of the service, and of the server as a whole, which has an empty name.
-async fn report_end(reporter: &HealthReporter, service_name: &str) {
+/// Reports the status of the service, and of the server as a whole, which has an empty name.
+async fn report(reporter: &HealthReporter, service_name: &str, status: ServingStatus) {
     for name in [service_name, ""] {
-        reporter.set_service_status(name, ServingStatus::NotServing).await;
+        reporter.set_service_status(name, status).await;
     }
 }

@@ -66,6 +66,15 @@ pub(crate) async fn connect(address: SocketAddr) -> Channel {
     endpoint.connect().await.expect("it listens")
 }
 
+/// Returns the reply of the health service to a check of the whole server: protobuf with the status as field 1.
+pub(crate) async fn check_health(channel: Channel) -> Vec<u8> {
+    let mut grpc = Grpc::new(channel);
+    grpc.ready().await.expect("a connection");
+    let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
+    let reply = grpc.unary(Request::new(Vec::new()), path, Raw).await;
+    reply.expect("a status").into_inner()
+}
+
 impl Client {
     /// Opens a stream whose requests are compressed, or not.
     pub(crate) async fn open(

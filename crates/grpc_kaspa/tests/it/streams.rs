@@ -1,14 +1,17 @@
 //! Streams of clients that behave.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use grpc_kaspa::StartingGrpcServer;
+use grpc_server::{Config, Security};
 use kaspa::{Hash, KaspaAddress, ScriptPublicKey, UtxoEntry};
 use testkit::kaspa_chain::{address, pay};
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 
-use crate::client::{Client, connect};
+use crate::client::{Client, check_health, connect};
 use crate::world::{UPSTREAM_CALLS, World, golden};
 
 /// notifyUtxosChangedRequest of some addresses.
@@ -134,6 +137,29 @@ async fn streams_of_one_connection_are_sessions_of_their_own() {
     assert!(one.next().await.expect("no error").is_some());
     assert_eq!(two.exchange(ping(1)).await, pong(1));
     assert_eq!(world.rpc.stats().connections, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_cannot_serve_yet_says_so() {
+    /// The field of a health status.
+    const STATUS: u8 = 0x08;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let copy = listener.try_clone().expect("a copy");
+    let starting =
+        StartingGrpcServer::start(Config::default(), "an import", copy, Security::default());
+    let starting = starting.expect("it starts");
+    let channel = connect(address).await;
+    assert_eq!(check_health(channel.clone()).await, [STATUS, 2]);
+    let refused = Client::open(channel, None).await.err().expect("it does not serve");
+    assert_eq!((refused.code(), refused.message()), (Code::Unavailable, "an import"));
+    tokio::task::spawn_blocking(move || starting.shut_down()).await.expect("it ends");
+
+    // The port stayed open for the server that follows.
+    let world = World::serve(listener);
+    assert_eq!(check_health(connect(address).await).await, [STATUS, 1]);
+    let mut client = Client::start(world.address()).await;
+    assert_eq!(client.exchange(ping(1)).await, pong(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

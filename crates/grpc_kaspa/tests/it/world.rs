@@ -108,10 +108,24 @@ impl World {
         Self::new(Vec::new(), |_| ())
     }
 
+    /// Starts a server on a bound listener.
+    pub(crate) fn serve(listener: TcpListener) -> Self {
+        Self::with_listener(Vec::new(), |_| (), listener)
+    }
+
     /// Starts a server over these UTXOs. `set` changes the limits of its sessions.
     pub(crate) fn new(
         utxos: Vec<(Outpoint, UtxoEntry)>,
         set: impl FnOnce(&mut websocket::Config),
+    ) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        Self::with_listener(utxos, set, listener)
+    }
+
+    fn with_listener(
+        utxos: Vec<(Outpoint, UtxoEntry)>,
+        set: impl FnOnce(&mut websocket::Config),
+        listener: TcpListener,
     ) -> Self {
         let chain = TestChain::new(utxos);
         let pool = Pool::new(cpu_pool::Config::default(), Arc::new(|| Duration::ZERO), || {});
@@ -133,7 +147,6 @@ impl World {
             clients,
         );
         let publisher = Publisher::new(Arc::clone(&rpc));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let server = KaspaGrpcServer::start(
             Config { shutdown_timeout_ms: 60_000, ..Config::default() },
             Arc::clone(&rpc),

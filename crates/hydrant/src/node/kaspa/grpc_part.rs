@@ -41,13 +41,17 @@ impl GrpcPart {
         let drain_ms = u64::try_from(config.serving.drain.as_millis()).unwrap_or(u64::MAX);
         settings.shutdown_timeout_ms = drain_ms.clamp(SHUTDOWN_MS_MIN, SHUTDOWN_MS_MAX);
         settings.request_threads = REQUEST_THREADS;
-        let files = config.serving.tls.as_ref();
-        let tls =
-            files.map(|files| Arc::new(GrpcTls(Arc::clone(files.tls()))) as Arc<dyn TlsAcceptor>);
-        let security = Security { authenticator: context.http.authenticator.clone(), tls };
+        let authenticator = context.http.authenticator.clone();
+        let security = Security { authenticator, tls: find_tls(config) };
         let server = KaspaGrpcServer::start(settings, Arc::clone(wrpc), listener, security);
         Ok(Self(server.context("serve gRPC")?))
     }
+}
+
+/// Returns the encryption of connections; `None` without TLS.
+pub(super) fn find_tls(config: &NodeConfig) -> Option<Arc<dyn TlsAcceptor>> {
+    let files = config.serving.tls.as_ref();
+    files.map(|files| Arc::new(GrpcTls(Arc::clone(files.tls()))) as Arc<dyn TlsAcceptor>)
 }
 
 impl Part for GrpcPart {

@@ -2,7 +2,7 @@
 //! and everything else is refused until the node serves.
 //!
 //! In: the bound ports, which stay open for the servers of the node. Out: 503 with the progress, without addresses; a
-//! WebSocket is closed with 1013 (try again later).
+//! WebSocket is closed with 1013 (try again later), a call of gRPC ends with `UNAVAILABLE`.
 //! Bounds: those of every HTTP server of the node (`rpc` settings).
 
 use std::net::TcpListener;
@@ -12,6 +12,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clients::ClientId;
 use follow_kaspa::ImportProgress;
+use grpc_kaspa::StartingGrpcServer;
+use grpc_server::Security;
 use http_server::{
     ClientRefusal, HttpContext, HttpCounters, HttpRequest, HttpService, Listeners, NO_STORE,
     ResponseBody, Socket, WebSocketHandler, serve_http, text_response,
@@ -25,13 +27,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use websocket::close_frame;
 
+use super::grpc_part::find_tls;
 use super::ports::BoundKaspaPorts;
 use crate::node::NodeConfig;
 use crate::process_setup::tokio_listener;
 
 /// Seconds after which a client should try again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("10");
-/// The reason of a closed WebSocket.
+/// The reason of a closed WebSocket, and of a refused call.
 const CLOSE_REASON: &str = "the node imports its UTXO set";
 /// The code of a closed WebSocket: try again later.
 const CLOSE_CODE: u16 = 1_013;
@@ -41,6 +44,8 @@ pub(crate) struct StartPages {
     /// The servers end when it is dropped.
     stop: watch::Sender<()>,
     servers: Vec<JoinHandle<()>>,
+    /// That of `--grpc-port`.
+    grpc: Option<StartingGrpcServer>,
 }
 
 /// A port that is served during an import.
@@ -93,7 +98,18 @@ impl StartPages {
                 },
             )));
         }
-        Ok(Self { stop, servers })
+        let grpc = bound.grpc.as_ref().map(|listener| {
+            let security = Security { authenticator: None, tls: find_tls(config) };
+            let listener = listener.try_clone()?;
+            let server = StartingGrpcServer::start(
+                config.grpc.transport(),
+                CLOSE_REASON,
+                listener,
+                security,
+            );
+            server.context("serve gRPC")
+        });
+        Ok(Self { stop, servers, grpc: grpc.transpose()? })
     }
 
     /// Returns the ports of a node, with that of `--metrics-address`.
@@ -118,6 +134,9 @@ impl StartPages {
     /// Ends the servers. The ports stay open, and connections wait for the servers of the node.
     pub(crate) fn stop(self, runtime: &Runtime) {
         drop(self.stop);
+        if let Some(grpc) = self.grpc {
+            grpc.shut_down();
+        }
         runtime.block_on(async {
             for server in self.servers {
                 // A panic was reported by its task.
