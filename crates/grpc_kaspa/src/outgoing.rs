@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use grpc_server::{QueueBudget, Sending, StatusTimer, StreamId};
+use grpc_server::{Count, QueueBudget, Sending, StatusTimer, StreamId};
 use parking_lot::Mutex;
 use tonic::Status;
 
@@ -20,7 +20,7 @@ pub const OUTGOING_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Outgoing {
     id: StreamId,
     timer: Arc<StatusTimer>,
-    /// The bytes that HTTP/2 has, until they are written.
+    /// The bytes that a session has written, until they are written to a socket.
     sending: Arc<Sending>,
     budget: Arc<QueueBudget>,
     state: Mutex<State>,
@@ -29,6 +29,8 @@ pub(crate) struct Outgoing {
 #[derive(Default)]
 struct State {
     bytes: Vec<u8>,
+    /// Counts `bytes`.
+    count: Option<Count>,
     /// The status, once it is known.
     end: Option<Status>,
     /// Whether the session writes nothing more.
@@ -72,6 +74,12 @@ impl Outgoing {
         }
         let bytes = bytes.get(..room).unwrap_or(bytes);
         state.bytes.extend_from_slice(bytes);
+        self.budget.add(bytes.len());
+        let count = self.sending.count(bytes.len());
+        match &mut state.count {
+            Some(counted) => counted.merge(count),
+            None => state.count = Some(count),
+        }
         let reader = state.reader.take();
         drop(state);
         reader.into_iter().for_each(Waker::wake);
@@ -116,11 +124,15 @@ impl Outgoing {
             return Poll::Pending;
         }
         let bytes = std::mem::take(&mut state.bytes);
+        let count = state.count.take();
         let writer = state.writer.take();
         drop(state);
         writer.into_iter().for_each(Waker::wake);
-        self.budget.add(bytes.len());
-        Poll::Ready(Piece::Bytes(self.sending.count(bytes.len()).attach(bytes)))
+        let piece = match count {
+            Some(count) => count.attach(bytes),
+            None => bytes.into(),
+        };
+        Poll::Ready(Piece::Bytes(piece))
     }
 
     /// Ends reading, because the response has ended or the client has left. Later writes fail.
@@ -128,6 +140,7 @@ impl Outgoing {
         let mut state = self.state.lock();
         state.is_dropped = true;
         state.bytes = Vec::new();
+        state.count = None;
         let wakers = [state.writer.take(), state.session.take()];
         drop(state);
         self.timer.end(self.id, &self.sending);
@@ -163,6 +176,7 @@ mod tests {
         let (outgoing, budget) = outgoing();
         let write = |len| outgoing.poll_write(&mut context(), &vec![7; len]);
         assert!(matches!(write(10), Poll::Ready(Ok(10))));
+        assert_eq!(budget.sending(), 10, "those of a client that does not read count");
         let room = OUTGOING_BYTES_MAX - 10;
         assert!(matches!(write(OUTGOING_BYTES_MAX), Poll::Ready(Ok(written)) if written == room));
         assert!(write(1).is_pending());
@@ -173,6 +187,10 @@ mod tests {
         drop(piece);
         assert_eq!(budget.used_bytes(), 0);
         assert!(outgoing.poll_piece(&mut context()).is_pending());
+        assert!(write(20).is_ready());
+        assert_eq!(budget.sending(), 20);
+        outgoing.drop_reader();
+        assert_eq!(budget.used_bytes(), 0);
     }
 
     #[test]
