@@ -6,17 +6,11 @@ use kaspa::{
 };
 use ledger::Commitment;
 use testkit::kaspa_chain::{CheckedFollower, Utxos, assert_same, difference};
-
-const CHAIN: &str = include_str!("../../../kaspa/tests/golden/chain.txt");
+use testkit::kaspa_golden::{self, CHAIN, decode_digits};
 
 /// Returns the bytes of a recorded message.
 fn find(name: &str) -> Vec<u8> {
-    let line = CHAIN
-        .lines()
-        .find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(" response ")));
-    let digits = line.expect("a response of this name").as_bytes();
-    let pairs = digits.chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
-    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("digits")).collect()
+    decode_digits(kaspa_golden::expect(CHAIN, name, "response"))
 }
 
 fn structure(frame: &[u8]) -> &[u8] {

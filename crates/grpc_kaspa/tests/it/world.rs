@@ -13,13 +13,11 @@ use kaspa::{Encoding, JsonRequest, JsonServerMessage, Network, Operation, Outpoi
 use rpc_kaspa::{Forward, ForwardError, ForwardFuture, KaspaRpc, KaspaServer, Publisher, Settings};
 use subscriptions::Limits;
 use testkit::kaspa_chain::TestChain;
+use testkit::kaspa_golden;
 use tokio::sync::Semaphore;
 
 /// Calls that the upstream answers at once.
 pub(crate) const UPSTREAM_CALLS: u32 = 1_000;
-
-const JSON: &str = include_str!("../../../kaspa/tests/golden/json.txt");
-const PROTOBUF: &str = include_str!("../../../kaspa/tests/golden/protobuf.txt");
 
 pub(crate) struct World {
     pub(crate) chain: TestChain,
@@ -37,16 +35,9 @@ pub(crate) struct Upstream {
     pub(crate) received: Semaphore,
 }
 
-/// Returns the text of the recorded message with this name and kind.
-fn find(file: &'static str, name: &str, kind: &str) -> Option<&'static str> {
-    file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.strip_prefix(kind))
-}
-
 /// The recorded message in protobuf.
 pub(crate) fn golden(name: &str, kind: &str) -> Vec<u8> {
-    let digits = find(PROTOBUF, name, kind).unwrap_or_else(|| panic!("no {kind} {name}")).trim();
-    let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
-    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("digits")).collect()
+    kaspa_golden::decode_digits(kaspa_golden::expect(kaspa_golden::PROTOBUF, name, kind))
 }
 
 /// Answers with a kaspad's recorded replies in JSON.
@@ -64,8 +55,8 @@ impl Forward for RecordedReplies {
             assert_eq!(encoding, Encoding::Json);
             self.0.received.add_permits(1);
             let _permit = self.0.permits.acquire().await.expect("it is open");
-            let reply = find(JSON, operation.name(), "response");
-            let reply = reply.ok_or_else(|| ForwardError::new("no such reply"))?.trim();
+            let reply = kaspa_golden::find(kaspa_golden::JSON, operation.name(), "response");
+            let reply = reply.ok_or_else(|| ForwardError::new("no such reply"))?;
             let request = std::str::from_utf8(&request).expect("UTF-8");
             let id = JsonRequest::parse(request).expect("a request").id.expect("an id");
             let reply = JsonServerMessage::parse(reply).expect("a reply");

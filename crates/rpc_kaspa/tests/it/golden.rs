@@ -4,11 +4,7 @@ use kaspa::{
     AddressUtxo, BorshReply, BorshServerMessage, Encoding, KaspaAddress, decode_borsh_utxos,
 };
 use serde_json::Value;
-
-const BORSH: &str = include_str!("../../../kaspa/tests/golden/borsh.txt");
-const JSON: &str = include_str!("../../../kaspa/tests/golden/json.txt");
-
-const PROTOBUF: &str = include_str!("../../../kaspa/tests/golden/protobuf.txt");
+use testkit::kaspa_golden::{self, BORSH, GoldenMessage, JSON, PROTOBUF, decode_digits};
 
 /// One message.
 pub(crate) struct Golden {
@@ -25,12 +21,9 @@ pub(crate) fn messages(encoding: Encoding) -> impl Iterator<Item = Golden> {
         Encoding::Borsh => BORSH,
         Encoding::Json => JSON,
     };
-    file.lines().map(move |line| {
-        let mut parts = line.splitn(3, ' ');
-        let mut part = || parts.next().expect("three parts in a line");
-        let [name, kind, text] = [part(), part(), part()];
+    kaspa_golden::messages(file).map(move |GoldenMessage { name, kind, text }| {
         let bytes = match encoding {
-            Encoding::Borsh => bytes(text),
+            Encoding::Borsh => decode_digits(text),
             Encoding::Json => text.as_bytes().to_vec(),
         };
         Golden { name, kind, bytes }
@@ -39,12 +32,9 @@ pub(crate) fn messages(encoding: Encoding) -> impl Iterator<Item = Golden> {
 
 /// All messages in protobuf, without the prefix of gRPC.
 pub(crate) fn protobuf_messages() -> impl Iterator<Item = Golden> {
-    PROTOBUF.lines().map(|line| {
-        let mut parts = line.splitn(3, ' ');
-        let mut part = || parts.next().expect("three parts in a line");
-        let [name, kind, text] = [part(), part(), part()];
-        Golden { name, kind, bytes: bytes(text) }
-    })
+    let decode =
+        |GoldenMessage { name, kind, text }| Golden { name, kind, bytes: decode_digits(text) };
+    kaspa_golden::messages(PROTOBUF).map(decode)
 }
 
 /// The message of this name and kind in protobuf.
@@ -62,11 +52,6 @@ pub(crate) fn find_protobuf(name: &str, kind: &str) -> Option<Vec<u8>> {
 pub(crate) fn find(encoding: Encoding, name: &str, kind: &str) -> Vec<u8> {
     let is_it = |golden: &Golden| golden.name == name && golden.kind == kind;
     messages(encoding).find(is_it).unwrap_or_else(|| panic!("no {kind} {name}")).bytes
-}
-
-fn bytes(digits: &str) -> Vec<u8> {
-    let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
-    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("digits")).collect()
 }
 
 /// The UTXOs of the golden reply to getUtxosByAddresses.

@@ -2,17 +2,14 @@
 
 use kaspa::Method;
 use serde_json::{Value, json};
+use testkit::kaspa_golden;
 use testkit::kaspa_node::{KaspaNode, MINER, Payment, default_miner, simnet_address};
 
 use crate::world::{BorshClient, JsonClient, assert_end};
 
-const GOLDEN: &str = include_str!("../../../kaspa/tests/golden/json.txt");
-
 /// A message of a kaspad.
 pub(crate) fn golden(name: &str, kind: &str) -> Value {
-    let head = format!("{name} {kind} ");
-    let text = GOLDEN.lines().find_map(|line| line.strip_prefix(&head));
-    serde_json::from_str(text.unwrap_or_else(|| panic!("no {kind} {name}"))).expect("JSON")
+    serde_json::from_str(kaspa_golden::expect(kaspa_golden::JSON, name, kind)).expect("JSON")
 }
 
 /// Checks that two values have the same names and kinds. `null` stands for any value, as does an empty list.

@@ -10,25 +10,10 @@ use super::{
     AcceptedShape, BlockShape, Call, Encoding, Frame, PlacedTransaction, Request, Structure,
     TransactionBlock, Value, address_utxo, optional_header, plain_transaction, raw_block,
 };
-
-const BORSH: &str = include_str!("../../../../kaspa/tests/golden/borsh.txt");
-const JSON: &str = include_str!("../../../../kaspa/tests/golden/json.txt");
-const CHAIN: &str = include_str!("../../../../kaspa/tests/golden/chain.txt");
-
-/// The message of this name and kind.
-fn find(file: &'static str, name: &str, kind: &str) -> &'static str {
-    let head = format!("{name} {kind} ");
-    let found = file.lines().find_map(|line| line.strip_prefix(&head));
-    found.unwrap_or_else(|| panic!("no {kind} {name}"))
-}
-
-fn bytes(digits: &str) -> Vec<u8> {
-    let pair = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("digits");
-    (0..digits.len()).step_by(2).map(pair).collect()
-}
+use crate::kaspa_golden::{BORSH, CHAIN, JSON, decode_digits, expect};
 
 fn json(name: &str, kind: &str) -> Json {
-    serde_json::from_str(find(JSON, name, kind)).expect("JSON")
+    serde_json::from_str(expect(JSON, name, kind)).expect("JSON")
 }
 
 struct Reply {
@@ -94,15 +79,15 @@ fn accepted_chain(frame: &[u8]) -> Structure {
 #[test]
 fn accepted_chains_are_written_as_kaspad_writes_them() {
     let frames = [
-        find(CHAIN, "chain_v2_full", "response"),
-        find(CHAIN, "reorg_v2", "response"),
-        find(BORSH, "getVirtualChainFromBlockV2_Full", "response"),
+        expect(CHAIN, "chain_v2_full", "response"),
+        expect(CHAIN, "reorg_v2", "response"),
+        expect(BORSH, "getVirtualChainFromBlockV2_Full", "response"),
     ];
     for frame in frames.map(bytes) {
         assert_borsh(&reply(&frame), &accepted_chain(&frame), &frame);
     }
     // Both files have the same chain.
-    let frame = bytes(frames[2]);
+    let frame = decode_digits(frames[2]);
     let expected = &json("getVirtualChainFromBlockV2_Full", "response")["params"];
     assert_json(&accepted_chain(&frame), expected);
 }
@@ -134,7 +119,7 @@ fn block_shape(block: &Block, verbose: &Json) -> Structure {
 
 #[test]
 fn blocks_are_written_as_kaspad_writes_them() {
-    let frame = bytes(find(BORSH, "getBlock", "response"));
+    let frame = decode_digits(expect(BORSH, "getBlock", "response"));
     let golden = reply(&frame);
     let block = Block::decode_borsh(&golden.structure).expect("a block");
     let expected = &json("getBlock", "response")["params"];
@@ -142,7 +127,7 @@ fn blocks_are_written_as_kaspad_writes_them() {
     assert_borsh(&golden, &written, &frame);
     assert_json(&written, expected);
 
-    let frame = bytes(find(BORSH, "blockAddedNotification", "notification"));
+    let frame = decode_digits(expect(BORSH, "blockAddedNotification", "notification"));
     let Ok(BorshServerMessage::Notification { event, payload }) = BorshServerMessage::parse(&frame)
     else {
         panic!("not a notification")
@@ -162,13 +147,13 @@ fn blocks_are_written_as_kaspad_writes_them() {
 fn utxos_are_written_as_kaspad_writes_them() {
     let list = |utxos: &[AddressUtxo]| Value::structures(utxos.iter().map(address_utxo).collect());
     for (file, name) in [(BORSH, "getUtxosByAddresses"), (CHAIN, "chain_utxos")] {
-        let frame = bytes(find(file, name, "response"));
+        let frame = decode_digits(expect(file, name, "response"));
         let golden = reply(&frame);
         let utxos = decode_borsh_utxos(&golden.structure).expect("UTXOs");
         let written = Structure::with_version16(1).field("entries", list(&utxos));
         assert_borsh(&golden, &written, &frame);
     }
-    let text = find(JSON, "utxosChangedNotification", "notification");
+    let text = expect(JSON, "utxosChangedNotification", "notification");
     let params = &json("utxosChangedNotification", "notification")["params"];
     let Ok(Notification::UtxosChanged(changes)) = Notification::decode_json(&params.to_string())
     else {
@@ -187,21 +172,21 @@ fn submitted_block(request: Option<Request>) -> super::Call {
 
 #[test]
 fn templates_and_submitted_blocks_are_the_same_blocks() {
-    let request = Request::from_borsh(&bytes(find(BORSH, "submitBlock", "request")));
+    let request = Request::from_borsh(&decode_digits(expect(BORSH, "submitBlock", "request")));
     let Call::SubmitBlock { header, transactions } = submitted_block(request) else {
         panic!("not a block")
     };
     assert_eq!(transactions.len(), 2);
     assert_eq!(crate::kaspa_node::dag::merkle_root(&transactions), header.hash_merkle_root);
     // The template of the submitted block was recorded, too.
-    let frame = bytes(find(BORSH, "getBlockTemplate", "response"));
+    let frame = decode_digits(expect(BORSH, "getBlockTemplate", "response"));
     let written = Structure::with_version16(1)
         .field("block", Value::Structure(raw_block(&header, &transactions)))
         .field("isSynced", Value::Flag(true));
     assert_borsh(&reply(&frame), &written, &frame);
     assert_json(&written, &json("getBlockTemplate", "response")["params"]);
 
-    let request = Request::from_json(find(JSON, "submitBlock", "request"));
+    let request = Request::from_json(expect(JSON, "submitBlock", "request"));
     let Call::SubmitBlock { header, transactions } = submitted_block(request) else {
         panic!("not a block")
     };
@@ -231,10 +216,10 @@ fn mempool_transactions_are_written_as_kaspad_writes_them() {
         .field("transaction", Value::Structure(plain_transaction(&transaction, Some(&placed))))
         .field("is_orphan", Value::Flag(false));
     assert_json(&written, entry);
-    let frame = bytes(find(BORSH, "getMempoolEntry", "response"));
+    let frame = decode_digits(expect(BORSH, "getMempoolEntry", "response"));
     let one = Structure::with_version16(1).field("mempoolEntry", Value::Structure(written.clone()));
     assert_borsh(&reply(&frame), &one, &frame);
-    let frame = bytes(find(BORSH, "getMempoolEntries", "response"));
+    let frame = decode_digits(expect(BORSH, "getMempoolEntries", "response"));
     let all =
         Structure::with_version16(1).field("mempoolEntries", Value::structures(vec![written]));
     assert_borsh(&reply(&frame), &all, &frame);
@@ -250,7 +235,7 @@ fn every_recorded_request_is_read_in_both_encodings() {
         if part() != "request" {
             continue;
         }
-        let request = Request::from_borsh(&bytes(part())).expect("a known operation");
+        let request = Request::from_borsh(&decode_digits(part())).expect("a known operation");
         requests += 1;
         let is_modelled = !matches!(request.call, Some(Call::Other(_)));
         if name.starts_with("error_bad") || name.starts_with("error_no") {
@@ -273,18 +258,18 @@ fn every_recorded_request_is_read_in_both_encodings() {
 fn failures_and_rejections_match_kaspad() {
     let name = "error_getVirtualChainFromBlockV2";
     let operation = Operation::Method(Method::GetVirtualChainFromBlockV2);
-    let frame = bytes(find(BORSH, name, "response"));
+    let frame = decode_digits(expect(BORSH, name, "response"));
     let id = u64::from_le_bytes(frame[1..9].try_into().expect("8 bytes"));
     let text = format!("cannot find header {}", "ab".repeat(32));
     assert_eq!(Encoding::Borsh.failure(id, operation, &text), Frame::Binary(frame));
-    let golden = find(JSON, name, "response");
+    let golden = expect(JSON, name, "response");
     let id = json(name, "response")["id"].as_u64().expect("a number");
     assert_eq!(Encoding::Json.failure(id, operation, &text), Frame::Text(golden.to_owned()));
     for (name, error) in [
         ("error_not_found", kaspa::ServerError::NotFound),
         ("error_bad_payload", kaspa::ServerError::InvalidParams),
     ] {
-        let frame = bytes(find(CHAIN, name, "response"));
+        let frame = decode_digits(expect(CHAIN, name, "response"));
         let id = u64::from_le_bytes(frame[1..9].try_into().expect("8 bytes"));
         assert_eq!(Encoding::Borsh.rejection(id, operation, &error), Frame::Binary(frame));
     }
