@@ -14,7 +14,7 @@ async fn lie_about_next(node: &KaspaNode, lie: impl Fn(&KaspaNode, Hash) -> Lie)
     eventually(|| node.connections() == 0, String::new).await;
     node.mine(2);
     let sink = node.sink();
-    node.lie(lie(node, sink));
+    node.add_lie(lie(node, sink));
     node.set_accepting(true);
 }
 
@@ -34,7 +34,7 @@ async fn assert_refused(lie: impl Fn(&KaspaNode, Hash) -> Lie, reason: &str) {
     let view = world.reader.utxos.view(Commitment::Processed);
     assert!(view.meta().is_proven(), "the virtual state of a liar is not shown");
     assert!(world.seen.read(|seen| seen.refused) > 0);
-    node.stop_lying();
+    node.clear_lies();
     world.reach_virtual(&node).await;
     assert_eq!(world.status.mismatch(), None);
     world.stop().await;

@@ -81,12 +81,12 @@ async fn a_forged_header_removes_no_block_in_pieces() {
     node.reorganize(3);
     // It merges the blocks that left the chain, with their script.
     node.mine(1);
-    node.lie(Lie::Header { block: node.sink(), bit: 3 });
+    node.add_lie(Lie::Header { block: node.sink(), bit: 3 });
     node.set_accepting(true);
     world.wait(|status| status.last_session_end().is_some_and(|it| it.contains("less work"))).await;
     assert_eq!(world.status.proven(), proven);
     assert_eq!(world.seen.read(|seen| seen.removed), 0);
-    node.stop_lying();
+    node.clear_lies();
     world.reach_virtual(&node).await;
     world.stop().await;
 }
@@ -107,12 +107,12 @@ async fn a_lie_in_the_first_block_of_a_fork_removes_no_block_in_pieces() {
     let fork = node.reorganize(3);
     // It merges the blocks that left the chain, with their script. Its header is true.
     node.mine(1);
-    node.lie(Lie::Commitment { block: fork.added[0], bit: 3 });
+    node.add_lie(Lie::Commitment { block: fork.added[0], bit: 3 });
     node.set_accepting(true);
     world.wait(|status| status.mismatch().is_some()).await;
     assert_eq!(world.status.proven(), proven);
     assert_eq!(world.seen.read(|seen| seen.removed), 0);
-    node.stop_lying();
+    node.clear_lies();
     world.reach_virtual(&node).await;
     world.stop().await;
 }

@@ -239,12 +239,12 @@ impl KaspaNode {
 /// Faults.
 impl KaspaNode {
     /// Adds a lie to all later reports.
-    pub fn lie(&self, lie: Lie) {
+    pub fn add_lie(&self, lie: Lie) {
         self.shared.state.lock().faults.add_lie(lie);
     }
 
     /// Ends all lies.
-    pub fn stop_lying(&self) {
+    pub fn clear_lies(&self) {
         self.shared.state.lock().faults.clear_lies();
     }
 

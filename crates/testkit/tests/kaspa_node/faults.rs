@@ -57,11 +57,11 @@ async fn one_bit_is_reported_wrongly() {
     let mut client = BorshClient::connect(&node).await;
     let honest = client.chain(genesis).await.expect("the chain").blocks;
 
-    node.lie(Lie::Header { block: chain[2], bit: 5 });
-    node.lie(Lie::Commitment { block: chain[3], bit: 200 });
+    node.add_lie(Lie::Header { block: chain[2], bit: 5 });
+    node.add_lie(Lie::Commitment { block: chain[3], bit: 200 });
     let amount_of = honest[4].transactions[0].id;
     let outpoint = kaspa::Outpoint { transaction_id: amount_of, index: 0 };
-    node.lie(Lie::Amount { outpoint, bit: 3 });
+    node.add_lie(Lie::Amount { outpoint, bit: 3 });
     let lied = client.chain(genesis).await.expect("the chain").blocks;
     assert_ne!(lied[2].header.hash(), chain[2]);
     assert_ne!(lied[3].header.utxo_commitment, honest[3].header.utxo_commitment);
@@ -74,7 +74,7 @@ async fn one_bit_is_reported_wrongly() {
     let reported = reported.iter().find(|utxo| utxo.outpoint == outpoint).expect("it is unspent");
     assert_ne!(reported.entry, node.utxos()[&outpoint]);
 
-    node.stop_lying();
+    node.clear_lies();
     assert_eq!(client.chain(genesis).await.expect("the chain").blocks, honest);
 }
 
