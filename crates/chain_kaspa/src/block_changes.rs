@@ -8,7 +8,7 @@ use ledger::AddressId;
 
 use crate::script_utxo::ScriptUtxo;
 
-/// Bytes of a script's id.
+/// The bytes of the id of a script.
 const ID_BYTES: usize = 4;
 
 /// The UTXOs that a block creates and spends. One that it both creates and spends is in neither list.
@@ -39,7 +39,7 @@ pub struct ChangedUtxo {
     pub utxo: ScriptUtxo,
 }
 
-/// Iterates over a list.
+/// Iterates over the UTXOs of a list.
 struct UtxoIter<'a> {
     left: usize,
     rest: &'a [u8],

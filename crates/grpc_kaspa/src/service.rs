@@ -22,7 +22,7 @@ use crate::session_io::SessionIo;
 
 /// The name of kaspad's service.
 pub(crate) const SERVICE: &str = "protowire.RPC";
-/// Its only method.
+/// The only method of that service.
 pub(crate) const MESSAGE_STREAM: &str = "MessageStream";
 
 pub(crate) struct KaspaService {

@@ -51,7 +51,7 @@ const ARC_BYTES: usize = 16;
 #[derive(Debug)]
 pub struct StoredRecord<R> {
     base: Arc<R>,
-    /// What differs from `base`. `None` if that is the record.
+    /// The differences from `base`. `None` if that is the record.
     patch: Option<Arc<[u8]>>,
 }
 

@@ -12,7 +12,7 @@ use crate::kaspa_rpc::NoItems;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadDeadline {
     limit: Duration,
-    /// By the clock of the pool.
+    /// The time of the start, by the clock of the pool.
     started: Duration,
 }
 

@@ -41,7 +41,7 @@ enum LeafEntry<R> {
         bytes: u32,
         version: Arc<UnpackedVersion<R>>,
     },
-    /// At least two.
+    /// The versions of a position that has at least two.
     Many {
         /// Heap bytes of all of them, and of the bases of their patches. At most [`u32::MAX`] counts.
         bytes: u32,
@@ -171,7 +171,7 @@ impl<R: Record> EntryGroup<R> {
         }
         let entry = &mut Arc::make_mut(&mut self.entries)[at];
         self.bytes -= entry.bytes();
-        let removed = entry.remove_one_of_many(number);
+        let removed = entry.remove(number);
         self.bytes += entry.bytes();
         removed
     }
@@ -218,8 +218,8 @@ impl<R: Record> LeafEntry<R> {
         }
     }
 
-    /// Removes a version. `None` if there is only one: its entry is to be removed.
-    fn remove_one_of_many(&mut self, number: usize) -> Option<UnpackedVersion<R>> {
+    /// Removes one of several versions. `None` if there is only one: then its entry is to be removed.
+    fn remove(&mut self, number: usize) -> Option<UnpackedVersion<R>> {
         let Self::Many { bytes, versions } = self else { return None };
         if versions.len() == 2 {
             let removed = versions[number].clone();

@@ -2,17 +2,17 @@
 
 /// The messages in Borsh, as digits.
 pub const BORSH: &str = include_str!("../../kaspa/tests/golden/borsh.txt");
-/// The messages in JSON.
+/// The messages in JSON, as text.
 pub const JSON: &str = include_str!("../../kaspa/tests/golden/json.txt");
 /// The messages in protobuf without the prefix of gRPC, as digits.
 pub const PROTOBUF: &str = include_str!("../../kaspa/tests/golden/protobuf.txt");
 /// The messages of a chain from its first block on, in Borsh, as digits.
 pub const CHAIN: &str = include_str!("../../kaspa/tests/golden/chain.txt");
 
-/// One message.
+/// One recorded message.
 #[derive(Clone, Copy, Debug)]
 pub struct GoldenMessage {
-    /// The method, the notification, or what the request does.
+    /// The name of the method, of the notification, or of the effect of the request.
     pub name: &'static str,
     /// `request`, `response` or `notification`.
     pub kind: &'static str,
