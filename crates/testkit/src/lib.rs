@@ -20,7 +20,8 @@
 //! `kaspa-chain`). Recorded messages of a kaspad are in [`kaspa_golden`] (either feature).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`). Checks of
 //! the OpenAPI document of each REST API are in [`openapi`] (feature `openapi`). Reading a streamed result is in
-//! [`streamed_result`] (feature `streamed-result`).
+//! [`streamed_result`] (feature `streamed-result`). Settings of WebSocket sessions are in [`session_config`] (feature
+//! `session-config`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
@@ -63,6 +64,8 @@ pub mod raw_http_client;
 pub mod sample_ledger;
 #[cfg(feature = "scenario")]
 pub mod scenario;
+#[cfg(feature = "session-config")]
+pub mod session_config;
 #[cfg(feature = "solana-node")]
 pub mod solana_node;
 #[cfg(feature = "streamed-result")]

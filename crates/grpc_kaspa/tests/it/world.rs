@@ -11,9 +11,9 @@ use grpc_kaspa::KaspaGrpcServer;
 use grpc_server::{Config, Security};
 use kaspa::{Encoding, JsonRequest, JsonServerMessage, Network, Operation, Outpoint, UtxoEntry};
 use rpc_kaspa::{Forward, ForwardError, ForwardFuture, KaspaRpc, KaspaServer, Publisher, Settings};
-use subscriptions::Limits;
 use testkit::kaspa_chain::TestChain;
 use testkit::kaspa_golden;
+use testkit::session_config::roomy_session_config;
 use tokio::sync::Semaphore;
 
 /// Calls that the upstream answers at once.
@@ -65,35 +65,6 @@ impl Forward for RecordedReplies {
     }
 }
 
-fn session_config() -> websocket::Config {
-    websocket::Config {
-        limits: Limits {
-            listeners_max: 100,
-            subscriptions_max: 1_000,
-            subscriptions_per_listener_max: 100,
-            addresses_max: 20_000,
-            address_pairs_max: 20_000,
-            addresses_per_owner_max: 20_000,
-            addresses_per_listener_max: 20_000,
-            retained_steps: 8,
-            retained_bytes: 1 << 20,
-            unrooted_max: 4_096,
-            queue_messages_max: 10_000,
-            queue_bytes_max: 4 << 20,
-            queues_bytes_max: 64 << 20,
-        },
-        message_bytes_max: 4_096,
-        addresses_message_bytes_max: 4 << 20,
-        message_timeout_ms: 60_000,
-        incoming_bytes_max: 64 << 20,
-        set_tasks_max: 1,
-        write_timeout_ms: 60_000,
-        close_timeout_ms: 60_000,
-        ping_ms: 60_000,
-        hold_ms: 0,
-    }
-}
-
 impl World {
     pub(crate) fn start() -> Self {
         Self::new(Vec::new(), |_| ())
@@ -122,7 +93,7 @@ impl World {
         let pool = Pool::new(cpu_pool::Config::default(), Arc::new(|| Duration::ZERO), || {});
         let pool = Arc::new(pool.expect("a thread"));
         let clients = Arc::new(RateLimiter::new(clients::Limits::default()));
-        let mut config = session_config();
+        let mut config = roomy_session_config();
         set(&mut config);
         let upstream = Arc::new(Upstream {
             permits: Arc::new(Semaphore::new(UPSTREAM_CALLS as usize)),

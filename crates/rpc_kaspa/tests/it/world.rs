@@ -11,6 +11,7 @@ use kaspa::{Encoding, Network, Outpoint, UtxoEntry};
 use rpc_kaspa::{KaspaRpc, KaspaServer, Publisher, SessionState, Settings};
 use subscriptions::Limits;
 use testkit::kaspa_chain::TestChain;
+use testkit::session_config::roomy_session_config;
 use tokio::io::duplex;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
@@ -28,33 +29,10 @@ pub(crate) struct World {
     pub(crate) now_ms: Arc<AtomicU64>,
 }
 
+/// Few steps are retained, and few addresses have room.
 pub(crate) fn config() -> Config {
-    Config {
-        limits: Limits {
-            listeners_max: 100,
-            subscriptions_max: 1_000,
-            subscriptions_per_listener_max: 100,
-            addresses_max: 10_000,
-            address_pairs_max: 20_000,
-            addresses_per_owner_max: 20_000,
-            addresses_per_listener_max: 20_000,
-            retained_steps: 8,
-            retained_bytes: 1 << 20,
-            unrooted_max: 4_096,
-            queue_messages_max: 10_000,
-            queue_bytes_max: 4 << 20,
-            queues_bytes_max: 64 << 20,
-        },
-        message_bytes_max: 4_096,
-        addresses_message_bytes_max: 4 << 20,
-        message_timeout_ms: 60_000,
-        incoming_bytes_max: 64 << 20,
-        set_tasks_max: 1,
-        write_timeout_ms: 60_000,
-        close_timeout_ms: 60_000,
-        ping_ms: 60_000,
-        hold_ms: 0,
-    }
+    let config = roomy_session_config();
+    Config { limits: Limits { addresses_max: 10_000, ..config.limits }, ..config }
 }
 
 impl World {
