@@ -196,7 +196,12 @@ impl DevConfig {
 fn producer_defaults(flags: &DevFlags) -> ProducerDefaults {
     let finalize_after =
         flags.finalize_after.unwrap_or_else(|| localnet::Config::default().finalize_after);
-    ProducerDefaults { has_tpu: true, replay_slots_min: finalize_after + REPLAY_SLOTS_AFTER_ROOT }
+    ProducerDefaults {
+        has_tpu: true,
+        replay_slots_min: finalize_after + REPLAY_SLOTS_AFTER_ROOT,
+        // Its clients compare it with Agave, which refuses a slot of the future at once.
+        min_slot_wait_ms: 0,
+    }
 }
 
 /// The faucet's port of `solana-test-validator`; a free one if all ports are. None with API keys, which its protocol
