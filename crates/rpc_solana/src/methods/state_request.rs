@@ -49,8 +49,6 @@ fn default_commitment(method: &str) -> Commitment {
         | "getHighestSnapshotSlot"
         | "getMaxRetransmitSlot"
         | "getMaxShredInsertSlot"
-        | "getClusterNodes"
-        | "hydrantGetVerification"
         | "sendBundle"
         | "simulateBundle"
         | "getBundleStatuses"
