@@ -39,7 +39,10 @@ export function nodeSteps(step) {
     await assert.rejects(ahead, (error) => error.code === -32016 && error.data.contextSlot >= slot);
     // Reads that never go back: each answer's slot is required of the next.
     let newest = 0;
-    const echo = (input, init, send) => send(input, { ...init, headers: { ...init.headers, 'hydrant-min-slot': String(newest) } });
+    const echo = (input, init, send) => {
+      const headers = { ...init.headers, 'hydrant-min-slot': String(newest) };
+      send(input, { ...init, headers });
+    };
     const reading = async (input, init) => {
       const answer = await fetch(input, init);
       newest = Math.max(newest, Number(answer.headers.get('hydrant-slot')));

@@ -50,8 +50,9 @@ pub trait Api: LedgerVersions + Sized {
         Ok(None)
     }
 
-    /// The state that a call reads, by its parameters; of a call that does not name one, the newest. It determines the
-    /// slot of the response for HTTP, and what the call waits for. Cost: a search of the text.
+    /// Returns the state that a call reads, by its parameters; for a call that does not name one, the newest. It
+    /// determines the slot in the headers of the response, and the slot that the call waits for. Cost: a search of the
+    /// text.
     fn state_request(&self, _method: &'static str, _params: Params<'_>) -> StateRequest {
         StateRequest { commitment: Commitment::Processed, min_slot: None }
     }

@@ -1,8 +1,8 @@
 //! Errors of JSON-RPC: one error object, with the codes and messages of Agave.
 //!
 //! Codes: -32700, -32600 to -32603 as in JSON-RPC 2.0; -32001 to -32021 as in Agave, from `RpcCustomError`. One
-//! code has a meaning of ours: [`OVERLOADED`], and one has data of ours: [`MIN_SLOT_NOT_REACHED`]. Ours are [`FOREIGN_PAGE`] for web pages, and [`UNAUTHORIZED`] and
-//! [`FORBIDDEN`] for API keys.
+//! code has a meaning of ours: [`OVERLOADED`], and one has data of ours: [`MIN_SLOT_NOT_REACHED`]. Ours are
+//! [`FOREIGN_PAGE`] for web pages, and [`UNAUTHORIZED`] and [`FORBIDDEN`] for API keys.
 
 use std::time::Duration;
 

@@ -69,8 +69,8 @@ impl MethodClient {
         self.min_slot.is_none_or(|slot| server.api.version_and_slot(commitment).1 >= slot)
     }
 
-    /// Waits until the state at a commitment has reached the slot that the request requires. Calls of this client do not
-    /// wait for it: an interface knows the commitment of its response before it calls.
+    /// Waits until the state at a commitment has reached the slot that the request requires. Calls by this client do
+    /// not wait for it: an interface knows the commitment of its response before it calls.
     ///
     /// Errors: -32016 if the slot is not reached in time, -32005 if too many requests wait.
     pub async fn wait_for_min_slot<A: Api>(

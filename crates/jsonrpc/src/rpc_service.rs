@@ -26,7 +26,7 @@ use crate::method_client::MethodClient;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::request_context::RequestContext;
 use crate::server_context::ServerContext;
-use crate::slot_headers::{self, read_min_slot};
+use crate::slot_headers::{self, StateSlot, read_min_slot};
 use crate::state_slots::{StateRequirement, StateSlots};
 use crate::status_endpoints::{health, ready, serve_metrics};
 use crate::trace_parent::TraceParent;
@@ -86,6 +86,13 @@ impl<A: Api> RpcService<A> {
         self.http_api.as_deref().filter(|http_api| http_api.owns_path(path))
     }
 
+    /// The state of a response that was computed from none. A client that requires its slot afterwards never waits.
+    fn finalized_state(&self) -> StateSlot {
+        let commitment = StateRequirement::none().commitment;
+        let (_, slot) = self.server.api.version_and_slot(commitment);
+        StateSlot { slot, commitment }
+    }
+
     async fn respond(&self, request: HttpRequest) -> Response<ResponseBody> {
         let http_api = self.http_api.as_deref();
         let Some(http_api) = http_api.filter(|http_api| http_api.owns_request(&request.head))
@@ -135,13 +142,13 @@ impl<A: Api> RpcService<A> {
 
 impl<A: Api> HttpService for RpcService<A> {
     async fn handle(&self, request: HttpRequest) -> Response<ResponseBody> {
-        let slots = StateSlots::read(&self.server.api);
-        with_slot(slots, self.respond(request).await)
+        let state = self.finalized_state();
+        with_slot(state, self.respond(request).await)
     }
 
     fn refuse(&self, path: &str, status: StatusCode, message: &str) -> Response<ResponseBody> {
-        let slots = StateSlots::read(&self.server.api);
-        with_slot(slots, self.refuse_by_path(path, status, message))
+        let state = self.finalized_state();
+        with_slot(state, self.refuse_by_path(path, status, message))
     }
 
     fn is_resource(&self, path: &str) -> bool {
@@ -153,14 +160,14 @@ impl<A: Api> HttpService for RpcService<A> {
     }
 
     fn refuse_client(&self, path: &str, refusal: ClientRefusal) -> Response<ResponseBody> {
-        let slots = StateSlots::read(&self.server.api);
+        let state = self.finalized_state();
         if let Some(http_api) = self.api_for_path(path) {
-            return with_slot(slots, http_api.refuse(refusal.status, &refusal.message));
+            return with_slot(state, http_api.refuse(refusal.status, &refusal.message));
         }
         // The body with the id was not read.
         let err = RpcError::refused_client(&refusal);
         let text = envelope::error_response(&err, &Id::Null, true);
-        with_slot(slots, response(refusal.status, JSON, Bytes::from(text).into()))
+        with_slot(state, response(refusal.status, JSON, Bytes::from(text).into()))
     }
 
     fn is_open(&self, path: &str) -> bool {
@@ -168,12 +175,10 @@ impl<A: Api> HttpService for RpcService<A> {
     }
 }
 
-/// Adds the slot of the finalized state to a response that has none. The slots were read before it was computed. A client
-/// that requires that slot afterwards never waits for it.
-fn with_slot(slots: StateSlots, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
-    let headers = response.headers_mut();
-    if !headers.contains_key(slot_headers::SLOT) {
-        slots.state_slot(StateRequirement::none().commitment).write(headers);
+/// Adds the slot of a state, which was read before the response was computed, to a response that has none.
+fn with_slot(state: StateSlot, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    if !response.headers().contains_key(slot_headers::SLOT) {
+        state.write(response.headers_mut());
     }
     response
 }

@@ -2,7 +2,7 @@
 //! request, is above the slot of the state that they read.
 //!
 //! In: the required slots of a body's calls, by commitment. Out: the slots of the states when all of them are reached,
-//! or when the time limit has passed. What a call gets that was in vain is decided by the caller.
+//! or when the time limit has passed. The caller decides how to answer a call whose slot was not reached.
 //! A publish of the ledger wakes [`SlotWaits::run`], which wakes the calls whose slot is reached, and no others. The
 //! writer wakes one task, however many calls wait, and none if none waits.
 //! Bounds: [`Config::min_slot_waits_max`] bodies, with shares of clients, and [`Config::min_slot_wait_ms`] each. A wait
@@ -67,12 +67,12 @@ struct WaiterGuard<'a> {
     notify: Arc<Notify>,
 }
 
-/// How a wait ends.
+/// The reason for the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitEnd {
     Reached,
     TimedOut,
-    /// Too many wait.
+    /// Too many requests wait, of this client or of all.
     Refused,
     /// The client has disconnected.
     Abandoned,
@@ -182,8 +182,8 @@ impl SlotWaits {
         WaiterGuard { waits: self, commitment, key, notify }
     }
 
-    /// Wakes the calls whose slot is reached, after each publish, until the future is dropped. Without it calls wait for
-    /// their time limit.
+    /// After each publish, wakes the calls that required a slot up to the new ones, until the future is dropped.
+    /// Without it, calls wait until their time limit.
     pub(crate) async fn run(&self, ledger: &dyn LedgerVersions) {
         loop {
             self.has_waiters.notified().await;

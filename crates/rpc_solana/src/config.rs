@@ -83,8 +83,8 @@ pub struct Config {
     pub slow_request_ms: u64,
     /// Milliseconds that a call waits for the slot that it requires (`minContextSlot`, or the header
     /// `hydrant-min-slot` of its request), if the node has not reached it; 0 refuses it at once with -32016, as Agave
-    /// does. From 0 to 30,000. Default 0 on a local ledger, whose clients compare it with Agave, and 1,000 on a followed
-    /// chain, where another replica may be a block ahead.
+    /// does. From 0 to 30,000. Default 0 on a local ledger, whose clients compare it with Agave, and 1,000 on a
+    /// followed chain, where another replica may be a block ahead.
     pub min_slot_wait_ms: Option<u64>,
     /// Requests that may wait for a slot at once. Default 4,096. The last tenth is for clients that have few. Memory:
     /// about 4 KiB each, in addition to its connection.

@@ -12,8 +12,8 @@
 //! Invariant: a file uses only those named before it.
 //!
 //! The files: `admission` (from a body to calls, limits of the client), `response` (the exit: responses, metrics and log
-//! of calls), `plan` (how to run a call), `blocking` (tools), `receive` (results of pool tasks), `slot_wait` (calls that
-//! wait for a slot), `cached` and `single` (a single call), `batch`, `revalidate` (conditional requests).
+//! of calls), `plan` (how to run a call), `blocking` (tools), `receive` (results of pool tasks), `slot_wait` (calls
+//! that wait for a slot), `cached` and `single` (a single call), `batch`, `revalidate` (conditional requests).
 
 mod admission;
 mod batch;

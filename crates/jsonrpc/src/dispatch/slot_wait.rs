@@ -1,8 +1,8 @@
 //! Calls of a body that wait for a slot before any call of the body runs.
 //!
-//! In: calls that are behind ([`PlannedCall::is_behind`]). Out: the slots at which the wait ended, in the context of the
-//! request. A call whose slot was not reached runs nevertheless, because its method refuses the slot of its parameters
-//! as Agave does; for the slot of the header, which no method knows, it is refused here.
+//! In: calls that are behind ([`PlannedCall::is_behind`]). Out: the slots at which the wait ended, in the context of
+//! the request. If a slot was not reached, the call still runs, because its method checks `minContextSlot` and returns
+//! Agave's error. The slot of the header is checked here, because methods do not know it.
 //! Bounds: a body waits once, however many calls it has ([`crate::slot_waits`]).
 
 use crate::api::{Api, Server};

@@ -1,4 +1,5 @@
-//! A client that comes from another node of the same chain: its `ETag`s and page cursors are never taken for this node's.
+//! A client that comes from another node of the same chain: its `ETag`s and page cursors are never mistaken for those
+//! of this node.
 
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
@@ -32,7 +33,7 @@ impl Replicas {
         });
         // A list of these accounts is too long to be hashed, and to be cached.
         let nodes =
-            [0, 1].map(|at: usize| Node::with_etag_buffer(ledgers[at].reader().clone(), 90, 0));
+            [0, 1].map(|at: usize| Node::with_etag_buffer(ledgers[at].reader().clone(), 400, 0));
         Self { ledgers, nodes }
     }
 }

@@ -1,8 +1,8 @@
 //! The state that a call reads: its commitment, and `minContextSlot`.
 //!
-//! In: a method and the text of its parameters. Out: what the members of its configuration say, or the method's default.
-//! The text is searched and not parsed, because every call is asked. A member with an escaped name is not found: such a
-//! call does not wait, and its method still checks its `minContextSlot`.
+//! In: a method and the text of its parameters. Out: the commitment and the slot in its configuration, or the default
+//! of the method. The text is searched, not parsed, because this runs for every call. A member with an escaped name is not
+//! found: such a call does not wait, but its method still checks `minContextSlot`.
 //! Cost: some nanoseconds for each string in the text.
 //! Not here: the check of a slot against a view (`commitment`), the wait for a slot (`jsonrpc`).
 
@@ -60,7 +60,8 @@ fn default_commitment(method: &str) -> Commitment {
     }
 }
 
-/// The text from the value of a member on, if `text`, after a quote, begins with the name of that member.
+/// Returns the text that starts with the value of a member. `text` follows a quote; `None` unless it starts with the
+/// name of that member.
 fn member_value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let rest = text.strip_prefix(name)?.strip_prefix('"')?;
     Some(rest.trim_start().strip_prefix(':')?.trim_start())
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_with_the_name_of_a_member_is_no_member() {
+    fn a_string_with_the_name_of_a_member_is_not_a_member() {
         let bytes = r#"["a",{"filters":[{"memcmp":{"bytes":"commitment","offset":0}}]}]"#;
         assert_eq!(find("getProgramAccounts", bytes), (Commitment::Finalized, None));
         let escaped = r#"["\"minContextSlot\":9",{"commitment":"confirmed"}]"#;

@@ -24,6 +24,7 @@ async fn a_subscriber_resumes_on_another_node_and_misses_nothing() {
         second.write(n, 1);
     }
     let mut client = first.connect().await;
+    first.notifications(&mut client).await; // the notifier has seen the blocks
     let answer = subscribe_set(&mut client, &keys(1..20), resume_after(4)).await;
     assert_eq!(answer["slot"], 8);
     let expected = [update(5, &[5]), update(6, &[6]), update(7, &[7]), update(8, &[8])];
