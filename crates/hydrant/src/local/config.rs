@@ -464,6 +464,16 @@ mod tests {
     }
 
     #[test]
+    fn a_call_for_a_slot_of_the_future_is_refused_at_once_unless_the_file_says_otherwise() {
+        let wait_ms = |file: &str| {
+            let config = check(DevFlags::default(), file).expect("valid settings").node;
+            config.rpc.min_slot_wait_ms
+        };
+        assert_eq!(wait_ms(""), Some(0), "as Agave does");
+        assert_eq!(wait_ms("[rpc]\nmin_slot_wait_ms = 500"), Some(500));
+    }
+
+    #[test]
     fn every_thread_that_simulates_has_a_vm() {
         let config = check(DevFlags::default(), "cpu-threads = 7").expect("valid settings");
         assert_eq!((config.node.pool.threads, config.local.localnet.simulators), (7, 7));

@@ -436,4 +436,19 @@ mod tests {
             config.check_ports(None).expect("different ports");
         }
     }
+
+    #[test]
+    fn a_call_waits_for_a_slot_as_long_as_its_producer_says_unless_the_file_does() {
+        let defaults =
+            ProducerDefaults { has_tpu: false, replay_slots_min: 1, min_slot_wait_ms: 1_000 };
+        let wait_ms = |table: Option<u64>| {
+            let mut flags = NodeFlags::default();
+            flags.tables.rpc.min_slot_wait_ms = table;
+            let config = NodeConfig::from_flags(&flags, &defaults).expect("valid settings");
+            config.rpc.min_slot_wait_ms
+        };
+        assert_eq!(wait_ms(None), Some(1_000));
+        assert_eq!(wait_ms(Some(0)), Some(0));
+        assert_eq!(wait_ms(Some(20)), Some(20));
+    }
 }

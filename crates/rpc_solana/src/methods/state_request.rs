@@ -1,8 +1,8 @@
 //! The state that a call reads: its commitment, and `minContextSlot`.
 //!
 //! In: a method and the text of its parameters. Out: the commitment and the slot in its configuration, or the default
-//! of the method. The text is searched, not parsed, because this runs for every call. A member with an escaped name is not
-//! found: such a call does not wait, but its method still checks `minContextSlot`.
+//! of the method. The text is searched, not parsed, because this runs for every call. A member with an escaped name is
+//! not found: such a call does not wait, but its method still checks `minContextSlot`.
 //! Cost: some nanoseconds for each string in the text.
 //! Not here: the check of a slot against a view (`commitment`), the wait for a slot (`jsonrpc`).
 
