@@ -2,7 +2,7 @@
 //!
 //! A client that sends the highest `hydrant-slot` of a commitment as `hydrant-min-slot` never reads an older state,
 //! whichever replica of the node its requests reach.
-//! Not here: the wait for a slot ([`crate::slot_waits`]).
+//! Not here: the wait for a slot ([`crate::SlotWaits`]).
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use ledger::{Commitment, Slot};

@@ -71,7 +71,7 @@ async fn a_publish_wakes_the_calls_whose_slot_it_reaches() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_at_its_time_limit_with_the_slots_of_that_time() {
+async fn a_wait_ends_at_its_time_limit_with_the_current_slots() {
     let ledger = ledger();
     add_block(&ledger);
     let waits = waits(5, 10);
@@ -83,7 +83,7 @@ async fn a_wait_ends_at_its_time_limit_with_the_slots_of_that_time() {
 }
 
 #[tokio::test]
-async fn a_client_has_a_share_of_the_waits_and_leaves_some_to_others() {
+async fn a_client_leaves_some_of_the_waits_to_others() {
     let ledger = ledger();
     let waits = waits(60_000, 20);
     let mut all = Vec::new();

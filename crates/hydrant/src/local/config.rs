@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_for_a_slot_of_the_future_is_refused_at_once_unless_the_file_says_otherwise() {
+    fn a_local_ledger_refuses_a_future_slot_at_once() {
         let wait_ms = |file: &str| {
             let config = check(DevFlags::default(), file).expect("valid settings").node;
             config.rpc.min_slot_wait_ms

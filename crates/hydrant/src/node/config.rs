@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_a_slot_as_long_as_its_producer_says_unless_the_file_does() {
+    fn the_producer_decides_how_long_a_call_waits_for_a_slot() {
         let defaults =
             ProducerDefaults { has_tpu: false, replay_slots_min: 1, min_slot_wait_ms: 1_000 };
         let wait_ms = |table: Option<u64>| {

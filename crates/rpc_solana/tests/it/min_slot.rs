@@ -177,7 +177,7 @@ fn a_call_waits_for_the_slot_at_its_commitment() {
 }
 
 #[test]
-fn a_slot_that_is_not_reached_in_time_is_refused_with_both_slots() {
+fn a_slot_that_is_not_reached_in_time_is_refused() {
     for wait_ms in [0, 20] {
         let world = World::new(wait_ms);
         let mut client = world.client();
@@ -258,7 +258,7 @@ fn the_wait_of_a_client_ends_when_it_disconnects() {
 }
 
 #[test]
-fn a_client_that_fills_its_share_does_not_keep_another_from_waiting() {
+fn a_client_that_fills_its_share_leaves_room_for_another() {
     let mut world = World::with_config(Config {
         min_slot_wait_ms: Some(LONG_MS),
         min_slot_waits_max: 20,
