@@ -83,9 +83,9 @@ mod tests {
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&["0"]), Ok(Some(0)));
         assert_eq!(read(&["18446744073709551615"]), Ok(Some(Slot::MAX)));
-        for values in [&["-1"][..], &[""], &["+1"], &["1.0"], &["0x1"], &["18446744073709551616"]] {
-            let err = read(values).expect_err("it is no slot");
-            assert!(err.contains(values[0]) && err.contains("hydrant-min-slot"), "{err}");
+        for value in ["-1", "", "+1", "1.0", "0x1", "18446744073709551616"] {
+            let err = read(&[value]).expect_err("it is not a slot");
+            assert!(err.contains(value) && err.contains("hydrant-min-slot"), "{err}");
         }
         let err = read(&["5", "6"]).expect_err("two slots");
         assert_eq!(
