@@ -1,9 +1,9 @@
 // What the node says of itself and of its chain.
 
 import assert from 'node:assert/strict';
-import { PublicKey } from '@solana/web3.js';
+import { Connection, PublicKey } from '@solana/web3.js';
 import { until } from '../steps.js';
-import { connection } from './world.js';
+import { connection, rpcUrl } from './world.js';
 
 export function nodeSteps(step) {
   step('node: version, genesis, cluster', async () => {
@@ -30,6 +30,30 @@ export function nodeSteps(step) {
     assert.ok((await connection.getMinimumLedgerSlot()) <= info.absoluteSlot);
     const processed = await connection.getSlot('processed');
     assert.ok(processed >= (await connection.getSlot('finalized')));
+  });
+
+  step('node: a required slot is served, or refused by name', async () => {
+    const slot = await connection.getSlot();
+    assert.ok((await connection.getSlot({ commitment: 'confirmed', minContextSlot: slot })) >= slot);
+    const ahead = connection.getSlot({ commitment: 'confirmed', minContextSlot: 2 ** 50 });
+    await assert.rejects(ahead, (error) => error.code === -32016 && error.data.contextSlot >= slot);
+    // Reads that never go back: each answer's slot is required of the next.
+    let newest = 0;
+    const echo = (input, init, send) => {
+      const headers = { ...init.headers, 'hydrant-min-slot': String(newest) };
+      send(input, { ...init, headers });
+    };
+    const reading = async (input, init) => {
+      const answer = await fetch(input, init);
+      newest = Math.max(newest, Number(answer.headers.get('hydrant-slot')));
+      return answer;
+    };
+    const monotonic = new Connection(rpcUrl, { commitment: 'confirmed', fetch: reading, fetchMiddleware: echo });
+    for (let last = 0, round = 0; round < 20; round++) {
+      const { context } = await monotonic.getBalanceAndContext(PublicKey.default);
+      assert.ok(context.slot >= last && newest >= context.slot);
+      last = context.slot;
+    }
   });
 
   step('node: votes, production, performance', async () => {

@@ -9,9 +9,9 @@ import { Connection, Keypair, LAMPORTS_PER_SOL, Transaction, sendAndConfirmTrans
 import { Inbox, env, until } from '../steps.js';
 import { proxied } from './network.js';
 
-const rpc = env('HYDRANT_RPC_URL');
+export const rpcUrl = env('HYDRANT_RPC_URL');
 const overTls = async () => ({ commitment: 'confirmed', wsEndpoint: await proxied(env('HYDRANT_WS_URL')) });
-export const connection = new Connection(rpc, rpc.startsWith('https:') ? await overTls() : 'confirmed');
+export const connection = new Connection(rpcUrl, rpcUrl.startsWith('https:') ? await overTls() : 'confirmed');
 // web3.js keeps a finalized blockhash for 30 s, with slots of 400 ms in mind. At 100 ms it is over after 12 s: a flow
 // on a slow machine would end with "Blockhash not found". The switch is the one that web3.js's own tests use.
 connection._disableBlockhashCaching = true;

@@ -122,6 +122,19 @@ class StepsOfRest:
         assert status == 200 and after["etag"] != headers["etag"]
         assert int(after["hydrant-slot"]) >= int(headers["hydrant-slot"])
 
+    def step_a_state_is_never_older_than_required(self):
+        path = f"/v1/accounts/{self.to}?commitment=confirmed"
+        _, headers, _ = ask(path)
+        slot = int(headers["hydrant-slot"])
+        status, after, _ = ask(path, Hydrant_Min_Slot=str(slot))
+        assert status == 200 and int(after["hydrant-slot"]) >= slot
+        status, after, body = ask(path, Hydrant_Min_Slot=str(2**50))
+        told = json.loads(body)["error"]
+        assert (status, told["name"]) == (409, "min_context_slot_not_reached")
+        assert told["data"]["minSlot"] == 2**50 and told["data"]["contextSlot"] >= slot
+        assert int(after["hydrant-slot"]) <= told["data"]["contextSlot"]
+        assert ask(path, Hydrant_Min_Slot="latest")[0] == 400
+
     def step_answers_are_compressed(self):
         path = "/v1/programs/BPFLoader2111111111111111111111111111111111/accounts"
         _, plain, body = ask(path)

@@ -24,6 +24,8 @@ const HOUR_MS: u64 = 60 * 60 * 1_000;
 const THREADS_MAX: u64 = 1_024;
 /// Sockets that a process may have open on a large machine.
 const CONNECTIONS_MAX: u64 = 1_000_000;
+/// Milliseconds that a call waits for a slot: less than proxies wait for a response.
+const MIN_SLOT_WAIT_MS_MAX: u64 = 30_000;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const MILLION: u64 = 1_000_000;
@@ -269,6 +271,8 @@ pub(crate) fn rpc(config: &rpc_solana::Config) -> Vec<Setting> {
         inline_bytes_max,
         inline_accounts_max: _,
         slow_request_ms,
+        min_slot_wait_ms,
+        min_slot_waits_max,
         stall_ms,
     } = config.clone();
     let of_address = connections_per_address_max.unwrap_or(1);
@@ -287,6 +291,13 @@ pub(crate) fn rpc(config: &rpc_solana::Config) -> Vec<Setting> {
         setting("rpc.multiple_accounts_max", multiple_accounts_max, 1..=MILLION),
         setting("rpc.inline_bytes_max", inline_bytes_max, 0..=GIB),
         setting_ms("rpc.slow_request_ms", slow_request_ms, 0),
+        Setting {
+            name: "rpc.min_slot_wait_ms",
+            value: min_slot_wait_ms.unwrap_or(0),
+            range: 0..=MIN_SLOT_WAIT_MS_MAX,
+            note: ", half a minute",
+        },
+        setting("rpc.min_slot_waits_max", min_slot_waits_max, 1..=CONNECTIONS_MAX),
         setting_ms("rpc.stall_ms", stall_ms, 0),
     ]
 }

@@ -11,6 +11,7 @@ use std::task::{Poll, Waker};
 
 use foldhash::fast::RandomState;
 use http_server::PageAccess;
+use ledger::Commitment;
 use response_cache::{Dependencies, LedgerVersions};
 
 use crate::error::RpcError;
@@ -18,6 +19,7 @@ use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::params::Params;
 use crate::server_context::ServerContext;
+use crate::state_slots::StateRequest;
 
 /// The methods of one ledger, and the state that they read.
 pub trait Api: LedgerVersions + Sized {
@@ -46,6 +48,13 @@ pub trait Api: LedgerVersions + Sized {
         _params: Params<'_>,
     ) -> Result<Option<Box<dyn Preparation>>, RpcError> {
         Ok(None)
+    }
+
+    /// Returns the state that a call reads, by its parameters; for a call that does not name one, the newest. It
+    /// determines the slot in the headers of the response, and the slot that the call waits for. Cost: a search of the
+    /// text.
+    fn state_request(&self, _method: &'static str, _params: Params<'_>) -> StateRequest {
+        StateRequest { commitment: Commitment::Processed, min_slot: None }
     }
 
     /// The names of all methods, sorted. Metrics count them in this order.

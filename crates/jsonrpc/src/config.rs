@@ -13,4 +13,8 @@ pub struct Config {
     pub first_byte_timeout_ms: u64,
     /// Milliseconds from a request's arrival to the last byte of its response above which it is logged; 0 logs none.
     pub slow_request_ms: u64,
+    /// Milliseconds that a call waits for the slot that it requires; 0: it is refused at once.
+    pub min_slot_wait_ms: u64,
+    /// Requests that may wait for a slot at once.
+    pub min_slot_waits_max: usize,
 }

@@ -1,8 +1,10 @@
 //! Errors of JSON-RPC: one error object, with the codes and messages of Agave.
 //!
 //! Codes: -32700, -32600 to -32603 as in JSON-RPC 2.0; -32001 to -32021 as in Agave, from `RpcCustomError`. One
-//! code has a meaning of ours: [`OVERLOADED`]. Ours are [`FOREIGN_PAGE`] for web pages, and [`UNAUTHORIZED`] and
-//! [`FORBIDDEN`] for API keys.
+//! code has a meaning of ours: [`OVERLOADED`], and one has data of ours: [`MIN_SLOT_NOT_REACHED`]. Ours are
+//! [`FOREIGN_PAGE`] for web pages, and [`UNAUTHORIZED`] and [`FORBIDDEN`] for API keys.
+
+use std::time::Duration;
 
 use http_server::{ClientRefusal, PageAccess};
 use hyper::StatusCode;
@@ -10,9 +12,15 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
 use websocket::CallRefused;
 
+use crate::slot_headers::{StateSlot, commitment_name};
+
 /// Overload, such as a full CPU pool. Agave has no such code, because it has no such limit. Its clients read
 /// -32005 as "this node cannot serve you now".
 pub const OVERLOADED: i64 = -32005;
+
+/// The state of a call is of an older slot than the client requires. Data: the slot of the state, as in Agave; for the
+/// header `hydrant-min-slot`, which Agave does not have, also the required slot and the time that the call waited.
+pub const MIN_SLOT_NOT_REACHED: i64 = -32016;
 
 /// A web page of another origin may not call the method. Ours: Agave serves every page.
 pub const FOREIGN_PAGE: i64 = -32043;
@@ -101,6 +109,25 @@ impl RpcError {
     pub(crate) fn unhealthy() -> Self {
         let data = serde_json::json!({ "numSlotsBehind": null });
         Self::new(OVERLOADED, "Node is unhealthy").with_data(data)
+    }
+
+    /// The state of a call has not reached the slot of `hydrant-min-slot` within the time limit of a wait.
+    pub(crate) fn min_slot_not_reached(
+        state: StateSlot,
+        min_slot: ledger::Slot,
+        time_limit: Duration,
+    ) -> Self {
+        let StateSlot { slot, commitment } = state;
+        let commitment = commitment_name(commitment);
+        let wait_ms = time_limit.as_millis() as u64;
+        let message = format!(
+            "Minimum context slot has not been reached: the {commitment} state is of slot {slot}, \
+             hydrant-min-slot is {min_slot}, and a call waits {wait_ms} ms (rpc.min_slot_wait_ms)"
+        );
+        let data = serde_json::json!({
+            "contextSlot": slot, "minSlot": min_slot, "minSlotWaitMs": wait_ms,
+        });
+        Self::new(MIN_SLOT_NOT_REACHED, message).with_data(data)
     }
 
     pub(crate) fn full(full: &cpu_pool::PoolFull) -> Self {

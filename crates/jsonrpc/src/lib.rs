@@ -31,6 +31,11 @@ mod response_channel;
 mod rpc_service;
 mod serve;
 mod server_context;
+pub mod slot_headers;
+mod slot_waits;
+#[cfg(test)]
+mod slot_waits_tests;
+mod state_slots;
 mod status_endpoints;
 mod streamed_body;
 mod task;
@@ -53,5 +58,7 @@ pub use method_output::{
 pub use rpc_service::{HttpApi, HttpApiRequest, HttpApiResponse};
 pub use serve::serve;
 pub use server_context::{ServerContext, ServerParts, SystemClock};
+pub use slot_waits::SlotWaits;
+pub use state_slots::StateRequest;
 pub use trace_parent::TraceParent;
 pub use value_response::{BodyTransform, BodyTransformFactory, ResponseMeta, ResponseOptions};

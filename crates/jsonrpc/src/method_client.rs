@@ -12,13 +12,17 @@ use std::time::Duration;
 
 use clients::ClientId;
 use http_server::{ContentEncoding, PageAccess, RequestId, ResponseBody, poll_budget};
+use ledger::{Commitment, Slot};
 
 use crate::api::{Api, Server};
-use crate::dispatch::{self, JsonRpcResponse, WatchedCall};
+use crate::dispatch::{self, CachedBody, JsonRpcResponse, WatchedCall};
 use crate::error::RpcError;
+use crate::metrics::Rejection;
 use crate::offload::{self, INLINE_BODY_BYTES_MAX};
 use crate::request_context::RequestContext;
 use crate::server_context::ServerContext;
+use crate::slot_waits::RequiredSlots;
+use crate::state_slots::{StateRequest, StateRequirement, StateSlots};
 use crate::trace_parent::TraceParent;
 use crate::value_response::{ResponseMeta, ResponseOptions};
 
@@ -30,6 +34,7 @@ pub struct MethodClient {
     trace: Option<TraceParent>,
     page_access: PageAccess,
     reached: Option<IpAddr>,
+    min_slot: Option<Slot>,
 }
 
 /// A result: its metadata, and its bytes.
@@ -51,7 +56,45 @@ impl MethodClient {
         page_access: PageAccess,
         reached: Option<IpAddr>,
     ) -> Self {
-        Self { client, request, trace, page_access, reached }
+        Self { client, request, trace, page_access, reached, min_slot: None }
+    }
+
+    /// Sets the slot that the request requires of the state of its response.
+    pub(crate) fn with_min_slot(self, min_slot: Option<Slot>) -> Self {
+        Self { min_slot, ..self }
+    }
+
+    /// Whether the state at a commitment has reached the slot that the request requires.
+    pub fn has_min_slot<A: Api>(self, server: &Server<A>, commitment: Commitment) -> bool {
+        self.min_slot.is_none_or(|slot| server.api.version_and_slot(commitment).1 >= slot)
+    }
+
+    /// Waits until the state at a commitment has reached the slot that the request requires. Calls by this client do
+    /// not wait for it: an interface knows the commitment of its response before it calls.
+    ///
+    /// Errors: -32016 if the slot is not reached in time, -32005 if too many requests wait.
+    pub async fn wait_for_min_slot<A: Api>(
+        self,
+        server: &Server<A>,
+        commitment: Commitment,
+    ) -> Result<(), RpcError> {
+        if self.has_min_slot(server, commitment) {
+            return Ok(());
+        }
+        let request = StateRequest { commitment, min_slot: None };
+        let requirement = StateRequirement::new(request, self.min_slot);
+        let waits = &server.context.slot_waits;
+        let mut slots = StateSlots::read(&server.api);
+        if waits.are_enabled() {
+            let mut required = RequiredSlots::default();
+            requirement.add_to(&mut required);
+            // In a box, because nearly no request waits.
+            let waited = Box::pin(waits.wait(&server.api, self.client, required)).await;
+            slots = waited.inspect_err(|_| {
+                server.context.metrics.record_rejection(Rejection::Waits);
+            })?;
+        }
+        requirement.check_header(slots, waits)
     }
 
     /// Id of the request in the log.
@@ -172,7 +215,7 @@ impl MethodClient {
     }
 
     fn request_context(self, arrived: Duration, options: ResponseOptions) -> RequestContext {
-        let Self { client, request, trace, page_access, reached } = self;
+        let Self { client, request, trace, page_access, reached, min_slot: _ } = self;
         RequestContext {
             client,
             coding: options.coding,
@@ -182,6 +225,8 @@ impl MethodClient {
             page_access,
             reached,
             arrived,
+            min_slot: None,
+            slots: StateSlots::default(),
         }
     }
 
@@ -207,7 +252,7 @@ impl MethodClient {
                 let meta = whole.meta.ok_or_else(RpcError::internal)?;
                 (*meta, whole.coding, whole.bytes.into())
             }
-            JsonRpcResponse::Cached(parts, coding, meta) => {
+            JsonRpcResponse::Cached(CachedBody { parts, coding, meta, .. }) => {
                 (meta, coding, server.context.cached_body(self.client, parts))
             }
             JsonRpcResponse::Pooled(mut first, Some(rest)) => {

@@ -127,6 +127,14 @@ impl MethodOutput {
         Self(OutputKind::Json(context, body))
     }
 
+    /// The slot of its context, if it has one.
+    pub(crate) fn context_slot(&self) -> Option<Slot> {
+        match &self.0 {
+            OutputKind::Raw(value) => Some(value.slot),
+            OutputKind::Json(context, _) => context.map(|context| context.slot()),
+        }
+    }
+
     pub(crate) fn into_kind(self) -> OutputKind {
         self.0
     }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use cpu_pool::Class as PoolClass;
+use ledger::Commitment;
 
 use crate::api::{Api, MethodRef};
 use crate::envelope::Id;
@@ -13,6 +14,7 @@ use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::params::Params;
 use crate::request_context::RequestContext;
+use crate::state_slots::StateRequirement;
 
 /// The plan of a call that gets a response.
 pub(crate) enum CallPlan<'a, A: Api> {
@@ -28,6 +30,8 @@ pub(crate) struct DoneCall {
     /// Whether an error response has `"jsonrpc":"2.0"`.
     pub(crate) versioned: bool,
     pub(crate) label: MethodLabel,
+    /// The commitment of the state that it was read from.
+    pub(crate) commitment: Commitment,
     pub(crate) result: MethodResult,
 }
 
@@ -40,6 +44,10 @@ pub(crate) struct PlannedCall<'a, A: Api> {
     pub(crate) placement: Placement,
     /// Whether it has to wait for something before it runs ([`Api::must_prepare`]).
     pub(crate) must_prepare: bool,
+    /// The slots that it requires.
+    pub(crate) requirement: StateRequirement,
+    /// Whether it has to wait for these slots before it runs.
+    pub(crate) is_behind: bool,
 }
 
 /// The place where a call runs.
@@ -62,6 +70,14 @@ impl<A: Api> CallPlan<'_, A> {
         }
     }
 
+    /// The commitment of the state that the call reads.
+    pub(crate) fn commitment(&self) -> Commitment {
+        match self {
+            Self::Done(call) => call.commitment,
+            Self::Run(call) => call.requirement.commitment,
+        }
+    }
+
     /// The label of the method in metrics.
     pub(crate) fn label(&self) -> MethodLabel {
         match self {
@@ -80,6 +96,11 @@ impl<A: Api> CallPlan<'_, A> {
 }
 
 impl<A: Api> PlannedCall<'_, A> {
+    /// Whether the call has to wait for anything before it runs.
+    pub(crate) fn must_wait(&self) -> bool {
+        self.must_prepare || self.is_behind
+    }
+
     /// The parameters, with the client that sent them.
     pub(crate) fn params(&self, context: &RequestContext) -> Params<'_> {
         context.params(self.text.as_deref())
@@ -87,16 +108,19 @@ impl<A: Api> PlannedCall<'_, A> {
 
     /// A copy for the task that runs it.
     pub(crate) fn to_owned_plan(&self) -> CallPlan<'static, A> {
-        let Self { ref id, method, ref text, placement, must_prepare } = *self;
+        let Self { ref id, method, ref text, placement, must_prepare, requirement, is_behind } =
+            *self;
         let id = id.clone();
         let text = text.as_deref().map(|text| Cow::Owned(text.to_owned()));
-        CallPlan::Run(PlannedCall { id, method, text, placement, must_prepare })
+        let call =
+            PlannedCall { id, method, text, placement, must_prepare, requirement, is_behind };
+        CallPlan::Run(call)
     }
 
     /// Makes the call own its parameters.
     pub(crate) fn into_owned(self) -> PlannedCall<'static, A> {
-        let Self { id, method, text, placement, must_prepare } = self;
+        let Self { id, method, text, placement, must_prepare, requirement, is_behind } = self;
         let text = text.map(|text| Cow::Owned(text.into_owned()));
-        PlannedCall { id, method, text, placement, must_prepare }
+        PlannedCall { id, method, text, placement, must_prepare, requirement, is_behind }
     }
 }

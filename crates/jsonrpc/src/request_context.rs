@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use clients::ClientId;
 use http_server::{ContentEncoding, PageAccess, RequestId};
+use ledger::Slot;
 
 use crate::params::Params;
+use crate::state_slots::StateSlots;
 use crate::trace_parent::TraceParent;
 use crate::value_response::ResponseOptions;
 
@@ -31,6 +33,10 @@ pub(crate) struct RequestContext {
     pub(crate) reached: Option<IpAddr>,
     /// When the request was complete, by the clock of the pool.
     pub(crate) arrived: Duration,
+    /// The slot that the state of each call must have reached, if the request names one.
+    pub(crate) min_slot: Option<Slot>,
+    /// The slots of the states when the request was dispatched, or when its wait for a slot ended.
+    pub(crate) slots: StateSlots,
 }
 
 impl RequestContext {

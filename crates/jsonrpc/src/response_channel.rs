@@ -21,6 +21,7 @@ use response_cache::{CachedResponse, RESULT_CHUNK_BYTES, ResultContext, Validato
 use tokio::sync::mpsc;
 
 use crate::error::{RETRY_AFTER_S, RpcError};
+use crate::slot_headers::StateSlot;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
 /// Chunks that wait for the socket: at most a megabyte of a response, because a chunk is sent once it has
@@ -37,16 +38,33 @@ pub(crate) struct BodyChunk {
     pub(crate) retry_after_s: Option<u64>,
     /// Metadata, in the first chunk for an interface other than JSON-RPC.
     pub(crate) meta: Option<Box<ResponseMeta>>,
+    /// The slot of the context of the only result, if it has one.
+    pub(crate) context_slot: Option<Slot>,
+    /// The slot of the response's state, in the first chunk for JSON-RPC.
+    pub(crate) state: Option<StateSlot>,
 }
 
 impl BodyChunk {
+    /// A part of a response that is not the last, without metadata.
+    fn part(bytes: Bytes, coding: ContentEncoding) -> Self {
+        Self {
+            bytes,
+            coding,
+            is_last: false,
+            retry_after_s: None,
+            meta: None,
+            context_slot: None,
+            state: None,
+        }
+    }
+
     /// A whole response, which is not compressed.
     pub(crate) fn whole(
         bytes: Bytes,
         retry_after_s: Option<u64>,
         meta: Option<Box<ResponseMeta>>,
     ) -> Self {
-        Self { bytes, coding: ContentEncoding::Plain, is_last: true, retry_after_s, meta }
+        Self { is_last: true, retry_after_s, meta, ..Self::part(bytes, ContentEncoding::Plain) }
     }
 }
 
@@ -108,6 +126,8 @@ pub(crate) struct ResponseSender {
     ready: VecDeque<BodyChunk>,
     has_sent: bool,
     retry_after_s: Option<u64>,
+    /// The slot of the context of the only result.
+    context_slot: Option<Slot>,
     /// Writes the value alone, for an interface other than JSON-RPC.
     value_writer: Option<Box<ValueWriter>>,
 }
@@ -143,6 +163,7 @@ pub(crate) fn response_channel(
             ready: VecDeque::new(),
             has_sent: false,
             retry_after_s: None,
+            context_slot: None,
             value_writer,
         },
         receiver,
@@ -181,8 +202,9 @@ impl ResponseSender {
         self.value_writer.is_some()
     }
 
-    /// Sets the context of a value that is sent alone.
+    /// Sets the context of the only result, before its first part.
     pub(crate) fn set_context(&mut self, context: Option<ResultContext>) {
+        self.context_slot = context.map(|context| context.slot());
         if let Some(value_writer) = &mut self.value_writer {
             value_writer.set_context(context);
         }
@@ -276,21 +298,18 @@ impl ResponseSender {
         let mut bytes = UnsentBytes::track(bytes, &self.metrics);
         let coding = self.coding;
         let retry_after_s = self.retry_after_s;
+        let context_slot = self.context_slot;
         if let Some(value_writer) = &mut self.value_writer {
             value_writer.record_sent(&bytes);
         }
         while bytes.len() > 2 * RESULT_CHUNK_BYTES {
             let bytes = bytes.split_to(RESULT_CHUNK_BYTES);
-            self.ready.push_back(BodyChunk {
-                bytes,
-                coding,
-                is_last: false,
-                retry_after_s,
-                meta: None,
-            });
+            let part = BodyChunk::part(bytes, coding);
+            self.ready.push_back(BodyChunk { retry_after_s, context_slot, ..part });
         }
         if is_last || !bytes.is_empty() {
-            self.ready.push_back(BodyChunk { bytes, coding, is_last, retry_after_s, meta: None });
+            let part = BodyChunk::part(bytes, coding);
+            self.ready.push_back(BodyChunk { is_last, retry_after_s, context_slot, ..part });
         }
     }
 

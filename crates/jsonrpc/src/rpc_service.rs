@@ -3,6 +3,7 @@
 //! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave uses. These are ours: 408 (a body that
 //! arrives too slowly), 426 (the WebSocket port) and 429 (a class of the CPU pool or the transaction queue is
 //! full, or the client reached its rate limit).
+//! Every response has the slot of its state, or of the finalized state if it was computed from none ([`slot_headers`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,13 +19,15 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
 use crate::api::{Api, Server};
-use crate::dispatch::{self, JsonRpcResponse};
+use crate::dispatch::{self, CachedBody, JsonRpcResponse};
 use crate::envelope::{self, Id};
 use crate::error::RpcError;
 use crate::method_client::MethodClient;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::request_context::RequestContext;
 use crate::server_context::ServerContext;
+use crate::slot_headers::{self, StateSlot, read_min_slot};
+use crate::state_slots::{StateRequirement, StateSlots};
 use crate::status_endpoints::{health, ready, serve_metrics};
 use crate::trace_parent::TraceParent;
 
@@ -82,10 +85,15 @@ impl<A: Api> RpcService<A> {
     fn api_for_path(&self, path: &str) -> Option<&dyn HttpApi<A>> {
         self.http_api.as_deref().filter(|http_api| http_api.owns_path(path))
     }
-}
 
-impl<A: Api> HttpService for RpcService<A> {
-    async fn handle(&self, request: HttpRequest) -> Response<ResponseBody> {
+    /// The state of a response that was computed from none. A client that requires its slot afterwards never waits.
+    fn finalized_state(&self) -> StateSlot {
+        let commitment = StateRequirement::none().commitment;
+        let (_, slot) = self.server.api.version_and_slot(commitment);
+        StateSlot { slot, commitment }
+    }
+
+    async fn respond(&self, request: HttpRequest) -> Response<ResponseBody> {
         let http_api = self.http_api.as_deref();
         let Some(http_api) = http_api.filter(|http_api| http_api.owns_request(&request.head))
         else {
@@ -99,8 +107,13 @@ impl<A: Api> HttpService for RpcService<A> {
             return response;
         };
         let HttpRequest { client, id, page_access, reached, head, body } = request;
+        let min_slot = match read_min_slot(&head.headers) {
+            Ok(min_slot) => min_slot,
+            Err(err) => return http_api.refuse(StatusCode::BAD_REQUEST, &err.to_string()),
+        };
         let trace = trace_of(&self.server.context, &head.headers);
         let method_client = MethodClient::new(client, id, trace, page_access, reached);
+        let method_client = method_client.with_min_slot(min_slot);
         let body = body.read().await.map_err(BodyError::into_status_and_text);
         poll_budget::charge_parsed(body.as_ref().map_or(0, inline_bytes));
         let request = HttpApiRequest { method_client, head, body };
@@ -114,11 +127,28 @@ impl<A: Api> HttpService for RpcService<A> {
         response
     }
 
-    fn refuse(&self, path: &str, status: StatusCode, message: &str) -> Response<ResponseBody> {
+    fn refuse_by_path(
+        &self,
+        path: &str,
+        status: StatusCode,
+        message: &str,
+    ) -> Response<ResponseBody> {
         match self.api_for_path(path) {
             Some(http_api) => http_api.refuse(status, message),
             None => text_response(status, format!("{message}\n")),
         }
+    }
+}
+
+impl<A: Api> HttpService for RpcService<A> {
+    async fn handle(&self, request: HttpRequest) -> Response<ResponseBody> {
+        let state = self.finalized_state();
+        with_slot(state, self.respond(request).await)
+    }
+
+    fn refuse(&self, path: &str, status: StatusCode, message: &str) -> Response<ResponseBody> {
+        let state = self.finalized_state();
+        with_slot(state, self.refuse_by_path(path, status, message))
     }
 
     fn is_resource(&self, path: &str) -> bool {
@@ -130,18 +160,27 @@ impl<A: Api> HttpService for RpcService<A> {
     }
 
     fn refuse_client(&self, path: &str, refusal: ClientRefusal) -> Response<ResponseBody> {
+        let state = self.finalized_state();
         if let Some(http_api) = self.api_for_path(path) {
-            return http_api.refuse(refusal.status, &refusal.message);
+            return with_slot(state, http_api.refuse(refusal.status, &refusal.message));
         }
         // The body with the id was not read.
         let err = RpcError::refused_client(&refusal);
         let text = envelope::error_response(&err, &Id::Null, true);
-        response(refusal.status, JSON, Bytes::from(text).into())
+        with_slot(state, response(refusal.status, JSON, Bytes::from(text).into()))
     }
 
     fn is_open(&self, path: &str) -> bool {
         matches!(path, "/health" | "/ready")
     }
+}
+
+/// Adds the slot of a state, which was read before the response was computed, to a response that has none.
+fn with_slot(state: StateSlot, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    if !response.headers().contains_key(slot_headers::SLOT) {
+        state.write(response.headers_mut());
+    }
+    response
 }
 
 /// The trace of a request, if spans are exported.
@@ -169,6 +208,10 @@ async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Respons
             let coding = ContentEncoding::negotiate(&head.headers);
             let options = None;
             let arrived = Duration::ZERO;
+            let min_slot = match read_min_slot(&head.headers) {
+                Ok(min_slot) => min_slot,
+                Err(err) => return text_response(StatusCode::BAD_REQUEST, format!("{err}\n")),
+            };
             let trace = trace_of(&server.context, &head.headers);
             let context = RequestContext {
                 client,
@@ -179,6 +222,8 @@ async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Respons
                 page_access,
                 reached,
                 arrived,
+                min_slot,
+                slots: StateSlots::default(),
             };
             post(server, context, body).await
         }
@@ -210,25 +255,29 @@ async fn post<A: Api>(
     };
     let is_inline = matches!(answer, JsonRpcResponse::Inline(_));
     let mut retry_after_s = None;
-    let (body, coding) = match answer {
+    let (body, coding, state) = match answer {
         JsonRpcResponse::Empty => {
             return response(StatusCode::OK, JSON, ResponseBody::default());
         }
         JsonRpcResponse::Inline(whole) | JsonRpcResponse::Pooled(whole, None) => {
             server.context.charge(context.client, whole.bytes.len());
             retry_after_s = whole.retry_after_s;
-            (whole.bytes.into(), whole.coding)
+            (whole.bytes.into(), whole.coding, whole.state)
         }
-        JsonRpcResponse::Cached(parts, coding, _) => {
-            (server.context.cached_body(context.client, parts), coding)
+        JsonRpcResponse::Cached(CachedBody { parts, coding, state, .. }) => {
+            (server.context.cached_body(context.client, parts), coding, state)
         }
         JsonRpcResponse::Pooled(first, Some(rest)) => {
             let coding = first.coding;
-            (server.context.streamed_body(context.client, first, rest), coding)
+            let state = first.state;
+            (server.context.streamed_body(context.client, first, rest), coding, state)
         }
     };
     let mut response = response(StatusCode::OK, JSON, body);
     let headers = response.headers_mut();
+    if let Some(state) = state {
+        state.write(headers);
+    }
     if let Some(coding) = coding.header() {
         headers.insert(header::CONTENT_ENCODING, coding);
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));

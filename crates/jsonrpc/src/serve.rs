@@ -29,6 +29,7 @@ pub async fn serve<A: Api>(
     tokio::select! {
         () = serve_http(context, service, websocket_handler, listeners, shutdown) => {}
         () = poll_health(&server) => {}
+        () = server.context.slot_waits.run(&server.api) => {}
     }
 }
 

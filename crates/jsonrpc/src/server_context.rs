@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::response_channel::{BodyChunk, ResponseReceiver};
+use crate::slot_waits::SlotWaits;
 use crate::streamed_body::StreamedBody;
 
 /// The parts of a server that know no ledger. Clones share them.
@@ -31,6 +32,8 @@ pub struct ServerContext {
     pub metrics: Arc<Metrics>,
     /// Health of the ledger, as `GET /health` reports it.
     pub health: Arc<Health>,
+    /// Calls that wait for a slot.
+    pub slot_waits: Arc<SlotWaits>,
     /// Limits.
     pub config: Config,
 }
@@ -61,7 +64,8 @@ impl ServerContext {
         let authenticator = keys.map(|keys| Authenticator::new(keys, Arc::clone(&pool)));
         let http = HttpContext::new(http, Arc::clone(metrics.http()));
         let http = Arc::new(http.with_authenticator(authenticator));
-        Self { http, pool, clients, response_cache, metrics, health, config }
+        let slot_waits = Arc::new(SlotWaits::new(&config));
+        Self { http, pool, clients, response_cache, metrics, health, slot_waits, config }
     }
 
     /// Whether the node ends, or has announced its end.

@@ -3,7 +3,7 @@
 //! Time is counted in publishes ([`crate::View::version`]). A watched dependency has a slot in a table. Before each
 //! publish the writer marks the slots of everything that becomes visible with it, for each commitment
 //! separately. So a lookup finds out whether a dependency has changed, and nothing is stored for dependencies that
-//! are not watched.
+//! are not watched. It also has the tasks that wait for the next publish ([`crate::PublishWakers`]).
 //! Bounds: [`WATCHED_MAX`] slots, 3 MB. A dependency that loses its slot to another counts as changed.
 //! Invariant: a dependency that is reported as unchanged is unchanged. A mark is made before its publish, and never
 //! reverted. If a watch starts in between, the publish that is being prepared counts as a change.
@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use foldhash::quality::RandomState;
 use ledger::{Address, Commitment, KeyKind};
 use parking_lot::Mutex;
+
+use crate::publish_wakers::PublishWakers;
 
 /// Maximum number of watched dependencies.
 pub const WATCHED_MAX: usize = 1 << 16;
@@ -55,6 +57,7 @@ pub struct ChangeTracker {
     blocks: [AtomicU64; 3],
     /// The version at which everything changed: the publish after the root was filled.
     floors: [AtomicU64; 3],
+    publish_wakers: PublishWakers,
 }
 
 #[derive(Default)]
@@ -77,7 +80,13 @@ impl ChangeTracker {
             next_victim: Mutex::new(0),
             blocks: Default::default(),
             floors: Default::default(),
+            publish_wakers: PublishWakers::default(),
         }
+    }
+
+    /// Returns the tasks that the next publish wakes.
+    pub fn publish_wakers(&self) -> &PublishWakers {
+        &self.publish_wakers
     }
 
     /// Starts to watch a dependency, and returns its number for [`Self::changed_at`]. Changes are reported from the

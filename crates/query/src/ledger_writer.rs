@@ -370,6 +370,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             _epoch: self.addresses.epoch(),
         };
         let retired = self.published.swap(Arc::new(published));
+        self.block_writes.change_tracker().publish_wakers().wake_all();
         self.block_writes.retain_blocks(|block| self.state.contains_block(block));
         Retired { _published: retired }
     }

@@ -20,9 +20,11 @@ pub struct Cursor {
     after: AddressId,
 }
 
-/// A cursor of another ledger, or of an earlier run of this one. Fix: start with the first page.
+/// A cursor of another node, or of an earlier run of this one. Fix: start with the first page, or ask that node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the cursor is from another run of the node, start with the first page")]
+#[error(
+    "this page cursor was made by another node, or by an earlier run of this one; start with the first page"
+)]
 pub struct StaleCursor;
 
 /// The position and the limits of a page.

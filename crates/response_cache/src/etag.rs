@@ -4,7 +4,7 @@
 //! In: a request by its cache key, which includes the encoding, and its dependencies. Out: a [`Validator`] of
 //! these and of the publish version at which each dependency last changed. Versions start again with each
 //! process, so a random key of the process is mixed in, unless the result has an immutable object with its own
-//! hash (a block).
+//! hash (a block). So a validator of another node never matches, except that of the same object and software version.
 //! Invariant: responses with equal validators are byte for byte the same. A validator is built only if every
 //! dependency last changed in a publish that is visible ([`ValidatorBuilder::build`]), so it identifies one
 //! state of the dependencies. A response gets the validator from before its view was taken, and only if it is
@@ -67,6 +67,8 @@ impl ValidatorBuilder {
         let mut hasher = match &self.immutable_hash {
             Some(hash) => {
                 let mut hasher = blake3::Hasher::new();
+                // Another node may have made the client's response, in the form of another version.
+                hasher.update(env!("CARGO_PKG_VERSION").as_bytes());
                 hasher.update(&hash(ledger)?);
                 hasher
             }

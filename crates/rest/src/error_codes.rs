@@ -1,6 +1,6 @@
 //! The tables of error codes: the HTTP status and the name of each.
 
-use jsonrpc::error::FOREIGN_PAGE;
+use jsonrpc::error::{FOREIGN_PAGE, MIN_SLOT_NOT_REACHED};
 
 /// Our code for a missing object for which JSON-RPC returns null.
 pub(crate) const NOT_FOUND: i64 = -32044;
@@ -26,6 +26,7 @@ const COMMON_CODES: &[ErrorCode] = &[
     ErrorCode::new(-32601, 404, "no_such_path"),
     ErrorCode::new(-32602, 400, "invalid_params"),
     ErrorCode::new(-32603, 500, "internal"),
+    ErrorCode::new(MIN_SLOT_NOT_REACHED, 409, "min_context_slot_not_reached"),
     ErrorCode::new(FOREIGN_PAGE, 403, "page_not_allowed"),
 ];
 

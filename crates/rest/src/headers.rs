@@ -1,12 +1,10 @@
-//! Names of headers of this interface, and values that many responses share.
+//! Names of headers of this interface, and values that many responses share. Those with the slot of a response are in
+//! [`jsonrpc::slot_headers`].
 
 use hyper::header::{HeaderName, HeaderValue};
-use ledger::{Commitment, Slot};
 
-/// The slot at which a response is true.
-pub(crate) const SLOT: HeaderName = HeaderName::from_static("hydrant-slot");
-/// The commitment level of that slot.
-pub(crate) const COMMITMENT: HeaderName = HeaderName::from_static("hydrant-commitment");
+pub(crate) use jsonrpc::slot_headers::{COMMITMENT, SLOT, commitment_name, slot_value};
+
 /// The newest verified slot when the response was sent.
 pub(crate) const VERIFIED_SLOT: HeaderName = HeaderName::from_static("hydrant-verified-slot");
 /// The level of that slot's verification.
@@ -23,18 +21,3 @@ pub(crate) const VARY: HeaderValue = HeaderValue::from_static("accept, accept-en
 /// The media type of JSON.
 pub const JSON_MEDIA: &str = "application/json";
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static(JSON_MEDIA);
-
-/// The value of a header with a slot. `HeaderValue::from` allocates twice, this once.
-pub(crate) fn slot_value(slot: Slot) -> HeaderValue {
-    HeaderValue::from_str(itoa::Buffer::new().format(slot))
-        .unwrap_or_else(|_| unreachable!("decimal digits"))
-}
-
-/// The name of a commitment in the API.
-pub(crate) fn commitment_name(commitment: Commitment) -> &'static str {
-    match commitment {
-        Commitment::Processed => "processed",
-        Commitment::Confirmed => "confirmed",
-        Commitment::Finalized => "finalized",
-    }
-}

@@ -13,9 +13,10 @@ use crate::route_table::RouteTable;
 /// The part of the description that all APIs share.
 const DESCRIPTION: &str = "Every response has the slot and the commitment \
     for which it is true in `Hydrant-Slot` and `Hydrant-Commitment`, and so has a 404 for an object that does \
-    not exist. Every GET may be a HEAD. OPTIONS returns the methods that a path allows. Requests from any \
-    origin are allowed. A path that does not exist gets 404, a method that a path does not have gets 405 \
-    with `Allow`, both in the shape of `Error`.";
+    not exist. Other errors have the finalized slot. A request whose header `Hydrant-Min-Slot` is above the slot of \
+    the state waits for it, and gets 409 after `rpc.min_slot_wait_ms`. Every GET may be a HEAD. OPTIONS returns \
+    the methods that a path allows. Requests from any origin are allowed. A path that does not exist gets 404, a \
+    method that a path does not have gets 405 with `Allow`, both in the shape of `Error`.";
 
 /// The document of an API, with examples that the node can serve.
 pub fn build_openapi(table: &RouteTable, examples: &Examples, limits: Limits) -> Value {

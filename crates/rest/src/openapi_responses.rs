@@ -87,7 +87,7 @@ pub(crate) fn headers(table: &RouteTable) -> Value {
         "VerifiedLevel": { "schema": { "type": "string" },
             "description": "How that block is verified. Missing with Hydrant-Verified-Slot." },
         "NotFoundSlot": { "schema": { "type": "integer", "minimum": 0 },
-            "description": "The slot at which the object does not exist. Missing if the path does not exist." },
+            "description": "The slot at which the object does not exist. The finalized slot if the path does not exist." },
         "NotFoundCommitment": { "description": "The commitment level of that slot.",
             "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
         "CacheControl": { "required": true, "schema": { "type": "string" },

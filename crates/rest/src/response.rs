@@ -15,6 +15,7 @@ use crate::headers::{
 };
 use crate::params::Params;
 use crate::request_context::RequestContext;
+use crate::route::{ResponseKind, Route, ValueResponse};
 
 /// The slot and commitment at which a response is true.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +52,17 @@ pub(crate) fn requested_commitment(params: &Params) -> Commitment {
         Some("processed") => Commitment::Processed,
         Some("confirmed") => Commitment::Confirmed,
         _ => Commitment::Finalized,
+    }
+}
+
+/// The commitment of the state that a route reads for a request.
+pub(crate) fn route_commitment(route: &Route, params: &Params) -> Commitment {
+    match &route.response {
+        ResponseKind::Custom(custom) => custom.commitment,
+        ResponseKind::Value(ValueResponse { commitment: Some(commitment), .. }) => *commitment,
+        ResponseKind::Value(_) | ResponseKind::Composite => requested_commitment(params),
+        // Its response is of no state.
+        ResponseKind::Accepted(_) => Commitment::Processed,
     }
 }
 

@@ -5,6 +5,7 @@
 //! sends the `ETag` of the last response to that text, and nothing that this response was computed from has changed.
 //! Only requests with `If-None-Match` are remembered: the first one of a text is handled as any other.
 //! Bounds: [`TEXTS_MAX`] texts; the least recently used ones are evicted. Memory: about a kilobyte each, so 8 MB.
+//! Invariant: a 304 is not sent for a state that is older than the request requires.
 //! Invariant: a 304 has the `ETag` of the response that would be sent now (`response_cache::WatchedResult`).
 //! Not here: `ETag`s that are found once the request is parsed (`value`).
 
@@ -25,8 +26,8 @@ use crate::etag::matches_if_none_match;
 use crate::headers::SLOT;
 use crate::metrics::RouteLabel;
 use crate::params::Params;
-use crate::response::{ResponseContext, not_modified, requested_commitment, write_context_headers};
-use crate::route::{MethodCall, ResponseKind, Route, SlotSource, ValueResponse};
+use crate::response::{ResponseContext, not_modified, route_commitment, write_context_headers};
+use crate::route::{MethodCall, ResponseKind, Route, SlotSource};
 
 /// Maximum number of remembered requests.
 const TEXTS_MAX: usize = 8_192;
@@ -141,7 +142,9 @@ impl KnownTags {
         arrived: Duration,
     ) -> Option<NotModified> {
         let known = self.0.get(&key.0)?;
-        if !matches_if_none_match(headers, &known.etag) {
+        if !matches_if_none_match(headers, &known.etag)
+            || !caller.has_min_slot(server, known.slot.commitment())
+        {
             return None;
         }
         // Before the check: a block that becomes current meanwhile may change the result, but not the slots read here.
@@ -184,12 +187,12 @@ impl WatchedResponse {
         request: WatchedRequest<'_>,
     ) -> Option<Self> {
         let WatchedRequest { key, route, params, call, media } = request;
-        let commitment = match &route.response {
-            ResponseKind::Custom(custom) if (custom.may_wait)(params) => return None,
-            ResponseKind::Custom(custom) => custom.commitment,
-            ResponseKind::Value(ValueResponse { commitment: Some(commitment), .. }) => *commitment,
-            _ => requested_commitment(params),
-        };
+        if let ResponseKind::Custom(custom) = &route.response
+            && (custom.may_wait)(params)
+        {
+            return None;
+        }
+        let commitment = route_commitment(route, params);
         let wants_raw = media == Media::Raw;
         let options = ResponseOptions { wants_raw, ..ResponseOptions::default() };
         let watch = |method: &str, params: &serde_json::Value| {
@@ -234,6 +237,13 @@ impl TagSlot {
                 Some(Self::State(commitment))
             }
             ResponseKind::Accepted(_) => None,
+        }
+    }
+
+    /// The commitment at which the response is requested.
+    fn commitment(self) -> Commitment {
+        match self {
+            Self::State(commitment) | Self::Object(_, commitment) => commitment,
         }
     }
 

@@ -18,6 +18,7 @@ use crate::metrics::{RestMetrics, RouteLabel};
 use crate::openapi_document::OpenApiDocument;
 use crate::params::Params;
 use crate::request_context::{ETAG_BUFFER_BYTES_MAX, RequestContext};
+use crate::response::route_commitment;
 use crate::rest_api::RestApi;
 use crate::revalidation::{KnownTags, NotModified, TagKey, WatchedRequest, WatchedResponse};
 use crate::route::{MethodCall, ResponseKind, Route};
@@ -178,6 +179,8 @@ impl<R: RestApi> Rest<R> {
         };
         // A long body is parsed on the CPU pool.
         let (params, call) = caller.parse_offloaded(&server.context, body_len, parse).await??;
+        // Before the watch of its dependencies, and before the state of a composite is fixed.
+        caller.wait_for_min_slot(server, route_commitment(route, &params)).await?;
         let etag_buffer_bytes_max = self.etag_buffer_bytes_max;
         let context =
             RequestContext { server, caller, uri, headers, media, is_read, etag_buffer_bytes_max };

@@ -85,7 +85,7 @@ impl RestApi for SolanaRest {
     }
 }
 
-/// The codes of Agave's errors.
+/// The codes of Agave's errors, apart from -32016, which every API has.
 const ERROR_CODES: &[ErrorCode] = &[
     ErrorCode::new(-32001, 404, "block_cleaned_up"),
     ErrorCode::new(-32002, 422, "preflight_failed"),
@@ -100,6 +100,5 @@ const ERROR_CODES: &[ErrorCode] = &[
     ErrorCode::new(-32013, 422, "signature_length_mismatch"),
     ErrorCode::new(-32014, 404, "block_not_available"),
     ErrorCode::new(-32015, 422, "unsupported_transaction_version"),
-    ErrorCode::new(-32016, 409, "min_context_slot_not_reached"),
     ErrorCode::new(-32020, 404, "cursor_not_found"),
 ];

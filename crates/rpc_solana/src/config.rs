@@ -81,6 +81,14 @@ pub struct Config {
     /// Milliseconds from a request's arrival to the last byte of its response above which it is logged; 0 logs
     /// none. Default 1,000. At most ten lines a second; the others are counted.
     pub slow_request_ms: u64,
+    /// Milliseconds that a call waits for the slot that it requires (`minContextSlot`, or the header
+    /// `hydrant-min-slot` of its request), if the node has not reached it; 0 refuses it at once with -32016, as Agave
+    /// does. From 0 to 30,000. Default 0 on a local ledger, whose clients compare it with Agave, and 1,000 on a
+    /// followed chain, where another replica may be a block ahead.
+    pub min_slot_wait_ms: Option<u64>,
+    /// Requests that may wait for a slot at once. Default 4,096. The last tenth is for clients that have few. Memory:
+    /// about 4 KiB each, in addition to its connection.
+    pub min_slot_waits_max: usize,
     /// Milliseconds without a new block, or without a newly confirmed one, after which the node reports that it
     /// is behind; at least four slots. Default 10,000.
     pub stall_ms: u64,
@@ -107,6 +115,8 @@ impl Default for Config {
             inline_bytes_max: 32 * 1024,
             inline_accounts_max: 16,
             slow_request_ms: 1_000,
+            min_slot_wait_ms: None,
+            min_slot_waits_max: 4_096,
             stall_ms: 10_000,
         }
     }
@@ -127,9 +137,14 @@ pub struct ConfigError {
 impl Config {
     /// Returns the limits of JSON-RPC.
     pub fn jsonrpc(&self) -> jsonrpc::Config {
-        let Self { batch_max, inline_bytes_max, first_byte_timeout_ms, slow_request_ms, .. } =
-            *self;
-        jsonrpc::Config { batch_max, inline_bytes_max, first_byte_timeout_ms, slow_request_ms }
+        jsonrpc::Config {
+            batch_max: self.batch_max,
+            inline_bytes_max: self.inline_bytes_max,
+            first_byte_timeout_ms: self.first_byte_timeout_ms,
+            slow_request_ms: self.slow_request_ms,
+            min_slot_wait_ms: self.min_slot_wait_ms.unwrap_or(0),
+            min_slot_waits_max: self.min_slot_waits_max,
+        }
     }
 
     /// Returns the maximum length of a request's body in bytes.
@@ -162,6 +177,7 @@ impl Config {
             ("rpc.uri_bytes_max", self.uri_bytes_max),
             ("rpc.list_header_bytes_max", self.list_header_bytes_max),
             ("rpc.batch_max", self.batch_max),
+            ("rpc.min_slot_waits_max", self.min_slot_waits_max),
             ("rpc.connections_max", self.connections_max),
             ("rpc.connections_per_address_max", self.connections_per_address_max.unwrap_or(1)),
             ("rpc.multiple_accounts_max", self.multiple_accounts_max),

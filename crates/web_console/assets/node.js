@@ -19,6 +19,7 @@ const MEANINGS = {
   history: 'blocks, transactions and signatures', response_cache: 'responses that are still true',
   resume: 'blocks for clients that resume', tracked_sets: 'subscribed addresses', websocket_queues: 'notifications that wait',
   websocket_messages: 'messages that are not complete', connections: 'open connections', status_waiters: 'clients that wait for a transaction',
+  slot_waits: 'requests that wait for a slot',
   quic_connections: 'connections over QUIC', request_bodies: 'bodies that are not complete', unsent_responses: 'responses that wait for their clients',
   transaction_queue: 'transactions that wait', executable: 'the program itself', start: 'compiled programs, queues, threads',
   grpc_connections: 'connections over gRPC', grpc_events: 'events that wait for gRPC', grpc_queues: 'messages that wait', grpc_sending: 'messages on their way',

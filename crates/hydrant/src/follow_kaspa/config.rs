@@ -63,7 +63,8 @@ impl KaspaSettings {
     /// Settings from flags. Reads every file that they name except the snapshot, and checks every number.
     pub(crate) fn from_flags(flags: &FollowKaspaFlags) -> Result<Self> {
         bounds::check(&bounds::follow_kaspa(&flags.follower))?;
-        let defaults = ProducerDefaults { has_tpu: false, replay_slots_min: 0 };
+        let defaults =
+            ProducerDefaults { has_tpu: false, replay_slots_min: 0, min_slot_wait_ms: 0 };
         let mut node = NodeConfig::from_flags(&flags.to_node_flags(), &defaults)?;
         ensure!(!node.reset || node.ledger_dir.is_some(), "--reset requires --ledger");
         ensure!(

@@ -196,7 +196,12 @@ impl DevConfig {
 fn producer_defaults(flags: &DevFlags) -> ProducerDefaults {
     let finalize_after =
         flags.finalize_after.unwrap_or_else(|| localnet::Config::default().finalize_after);
-    ProducerDefaults { has_tpu: true, replay_slots_min: finalize_after + REPLAY_SLOTS_AFTER_ROOT }
+    ProducerDefaults {
+        has_tpu: true,
+        replay_slots_min: finalize_after + REPLAY_SLOTS_AFTER_ROOT,
+        // Its clients compare it with Agave, which refuses a slot of the future at once.
+        min_slot_wait_ms: 0,
+    }
 }
 
 /// The faucet's port of `solana-test-validator`; a free one if all ports are. None with API keys, which its protocol
@@ -456,6 +461,16 @@ mod tests {
             config.quic.idle_timeout_ms,
         ];
         assert!(of_clients.iter().all(|ms| *ms < HAPROXY_MS), "{of_clients:?}");
+    }
+
+    #[test]
+    fn a_local_ledger_refuses_a_future_slot_at_once() {
+        let wait_ms = |file: &str| {
+            let config = check(DevFlags::default(), file).expect("valid settings").node;
+            config.rpc.min_slot_wait_ms
+        };
+        assert_eq!(wait_ms(""), Some(0), "as Agave does");
+        assert_eq!(wait_ms("[rpc]\nmin_slot_wait_ms = 500"), Some(500));
     }
 
     #[test]

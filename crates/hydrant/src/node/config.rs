@@ -78,6 +78,8 @@ pub(crate) struct ProducerDefaults {
     pub(crate) has_tpu: bool,
     /// Slots that the log of gRPC has at least.
     pub(crate) replay_slots_min: u64,
+    /// Milliseconds that a call waits for the slot that it requires, without `rpc.min_slot_wait_ms`.
+    pub(crate) min_slot_wait_ms: u64,
 }
 
 impl Default for NodeConfig {
@@ -169,7 +171,7 @@ impl NodeConfig {
             tpu_port: tpu_port(flags, defaults.has_tpu)?,
             kaspa_ports: KaspaPorts::default(),
             endpoints_file: endpoints_file(flags)?,
-            rpc: rpc_config(flags)?,
+            rpc: rpc_config(flags, defaults.min_slot_wait_ms)?,
             pubsub: pubsub_config(flags)?,
             grpc: grpc_config(flags, defaults.replay_slots_min)?,
             quic: quic_config(flags)?,
@@ -293,7 +295,7 @@ fn tpu_port(flags: &NodeFlags, is_default: bool) -> Result<Option<u16>> {
     })
 }
 
-fn rpc_config(flags: &NodeFlags) -> Result<rpc_solana::Config> {
+fn rpc_config(flags: &NodeFlags, min_slot_wait_ms: u64) -> Result<rpc_solana::Config> {
     let table = flags.tables.rpc.clone();
     let serving = &flags.serving;
     let config = rpc_solana::Config {
@@ -301,6 +303,7 @@ fn rpc_config(flags: &NodeFlags) -> Result<rpc_solana::Config> {
         connections_max: flags.bounds.connections_max.unwrap_or(table.connections_max),
         slow_request_ms: flags.output.slow_request_ms.unwrap_or(table.slow_request_ms),
         allowed_origins: allowed_origins(&serving.allow_origin, &serving.allow_host)?,
+        min_slot_wait_ms: table.min_slot_wait_ms.or(Some(min_slot_wait_ms)),
         ..table
     };
     bounds::check(&bounds::rpc(&config))?;
@@ -367,7 +370,8 @@ mod tests {
     use crate::node::flags::{GrpcFlags, ListenFlags, OutputFlags, ServingFlags};
 
     fn refusal(flags: &NodeFlags) -> String {
-        let defaults = ProducerDefaults { has_tpu: false, replay_slots_min: 1 };
+        let defaults =
+            ProducerDefaults { has_tpu: false, replay_slots_min: 1, min_slot_wait_ms: 0 };
         let checked = NodeConfig::from_flags(flags, &defaults)
             .and_then(|config| config.check_ports(Some(9_900)));
         format!("{:#}", checked.expect_err("it is refused"))
@@ -426,10 +430,25 @@ mod tests {
         ] {
             assert_eq!(refusal(&flags), expected);
         }
-        let defaults = ProducerDefaults { has_tpu: true, replay_slots_min: 1 };
+        let defaults = ProducerDefaults { has_tpu: true, replay_slots_min: 1, min_slot_wait_ms: 0 };
         for flags in [NodeFlags::default(), metrics("127.0.0.2:8899"), metrics("127.0.0.1:0")] {
             let config = NodeConfig::from_flags(&flags, &defaults).expect("valid settings");
             config.check_ports(None).expect("different ports");
         }
+    }
+
+    #[test]
+    fn the_producer_decides_how_long_a_call_waits_for_a_slot() {
+        let defaults =
+            ProducerDefaults { has_tpu: false, replay_slots_min: 1, min_slot_wait_ms: 1_000 };
+        let wait_ms = |table: Option<u64>| {
+            let mut flags = NodeFlags::default();
+            flags.tables.rpc.min_slot_wait_ms = table;
+            let config = NodeConfig::from_flags(&flags, &defaults).expect("valid settings");
+            config.rpc.min_slot_wait_ms
+        };
+        assert_eq!(wait_ms(None), Some(1_000));
+        assert_eq!(wait_ms(Some(0)), Some(0));
+        assert_eq!(wait_ms(Some(20)), Some(20));
     }
 }

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use cache::Weight;
 use cpu_pool::{Class as PoolClass, Refused};
 use http_server::ContentEncoding;
+use ledger::Commitment;
 use response_cache::{CacheHit, CallText, inline_batch_bytes_max};
 
 use super::admission::RefusedBody;
 use super::plan::{BatchFallback, BodyPlan, PooledBody, plan_call, resolve};
 use super::receive::recv_response;
 use super::response::{Answer, BatchWriter, CallEnd, EndedCall, JsonRpcResponse, finish};
+use super::slot_wait::wait_for_batch;
 use crate::api::{Api, Server};
 use crate::envelope::Call;
 use crate::error::RpcError;
@@ -93,7 +95,7 @@ fn lookup_all_by_text<A: Api>(
         let CallPlan::Run(call @ PlannedCall { placement: Placement::Pool(_), .. }) = plan else {
             continue;
         };
-        if call.must_prepare {
+        if call.must_wait() {
             return None;
         }
         let params = call.text.as_deref();
@@ -141,14 +143,16 @@ fn answer_all<A: Api>(
     batch.finish()
 }
 
-/// Runs a batch as one task of the pool.
+/// Runs a batch as one task of the pool, after the wait for the slots that its calls require.
 pub(super) async fn run_batch<A: Api>(
     server: &Arc<Server<A>>,
-    context: RequestContext,
+    mut context: RequestContext,
     plans: Vec<CallPlan<'_, A>>,
     class: PoolClass,
     fallback: BatchFallback,
 ) -> JsonRpcResponse {
+    let plans = wait_for_batch(server, &mut context, plans).await;
+    let commitment = plans.iter().map(CallPlan::commitment).max().unwrap_or(Commitment::Finalized);
     let calls = plans.into_iter().map(CallPlan::into_owned).collect();
     let info = TaskInfo { context, class, cache: "none", is_batch: true };
     let (task, receiver) = CallTask::new(Arc::clone(server), info, calls);
@@ -156,7 +160,7 @@ pub(super) async fn run_batch<A: Api>(
         Ok(ticket) => {
             let receiver = receiver.with_ticket(ticket);
             let answer = recv_response(&server.context, &context, class, receiver).await;
-            return finish(&server.context, &context, EndedCall::for_batch(answer));
+            return finish(&server.context, &context, EndedCall::for_batch(answer, commitment));
         }
         Err(Refused { task, full }) => (task, full),
     };

@@ -29,7 +29,9 @@ fn handle_call_blocking<A: Api>(server: &Server<A>, call: Call<'_>) -> Option<Ve
         CallPlan::Done(done) => done,
         CallPlan::Run(call) => {
             let result = call.run(server, &context);
-            DoneCall { id: call.id, versioned: true, label: call.method.label(), result }
+            let label = call.method.label();
+            let commitment = call.requirement.commitment;
+            DoneCall { id: call.id, versioned: true, label, commitment, result }
         }
     };
     let encoded = encode_result(None, done.result, &done.id, done.versioned);

@@ -32,7 +32,7 @@ pub(super) fn lookup_text<A: Api>(
     if matches!(call.method.execution, Execution::Inline | Execution::TryInline(_)) {
         return None;
     }
-    if call.must_prepare || !context.may_use_cache() {
+    if call.must_wait() || !context.may_use_cache() {
         return None;
     }
     let cache = &server.context.response_cache;

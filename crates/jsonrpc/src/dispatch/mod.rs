@@ -12,8 +12,8 @@
 //! Invariant: a file uses only those named before it.
 //!
 //! The files: `admission` (from a body to calls, limits of the client), `response` (the exit: responses, metrics and log
-//! of calls), `plan` (how to run a call), `blocking` (tools), `receive` (results of pool tasks), `cached` and `single`
-//! (a single call), `batch`, `revalidate` (conditional requests).
+//! of calls), `plan` (how to run a call), `blocking` (tools), `receive` (results of pool tasks), `slot_wait` (calls
+//! that wait for a slot), `cached` and `single` (a single call), `batch`, `revalidate` (conditional requests).
 
 mod admission;
 mod batch;
@@ -24,6 +24,7 @@ mod receive;
 mod response;
 mod revalidate;
 mod single;
+mod slot_wait;
 
 use std::pin::Pin;
 use std::str::Utf8Error;
@@ -39,6 +40,7 @@ use crate::metrics::ExecutionPath;
 use crate::offload::{self, INLINE_BODY_BYTES_MAX};
 use crate::params::Params;
 use crate::request_context::RequestContext;
+use crate::state_slots::StateSlots;
 
 use admission::{RefusedBody, parse_body};
 use batch::{plan_batch, run_batch};
@@ -48,7 +50,7 @@ use single::{plan_single, run_single};
 
 pub(crate) use admission::admit_method;
 pub use blocking::handle_blocking;
-pub(crate) use response::{JsonRpcResponse, record_not_modified};
+pub(crate) use response::{CachedBody, JsonRpcResponse, record_not_modified};
 pub use revalidate::WatchedCall;
 pub(crate) use revalidate::{revalidate, watch_call};
 
@@ -60,9 +62,10 @@ type PooledResponse<'a> = Pin<Box<dyn Future<Output = JsonRpcResponse> + Send + 
 /// Errors: it is not UTF-8.
 pub(crate) async fn handle_body<A: Api>(
     server: &Arc<Server<A>>,
-    context: RequestContext,
+    mut context: RequestContext,
     body: Bytes,
 ) -> Result<JsonRpcResponse, Utf8Error> {
+    context.slots = StateSlots::read(&server.api);
     if body.len() > INLINE_BODY_BYTES_MAX {
         return Box::pin(handle_large_body(server, context, body)).await;
     }
@@ -98,10 +101,11 @@ async fn handle_large_body<A: Api>(
 /// already.
 pub(crate) async fn call_method<A: Api>(
     server: &Arc<Server<A>>,
-    context: RequestContext,
+    mut context: RequestContext,
     method: &str,
     params: &str,
 ) -> JsonRpcResponse {
+    context.slots = StateSlots::read(&server.api);
     if params.len() > INLINE_BODY_BYTES_MAX {
         return Box::pin(call_method_offloaded(server, context, method, params)).await;
     }

@@ -19,6 +19,7 @@ use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::planned_call::{CallPlan, DoneCall, Placement, PlannedCall};
 use crate::request_context::RequestContext;
+use crate::state_slots::StateRequirement;
 
 /// A body after its cheap calls were run.
 pub(super) enum BodyPlan<'a, A: Api> {
@@ -78,12 +79,16 @@ pub(super) fn resolve<'a, A: Api>(
         Call::Notification => return None,
         Call::Invalid { id, versioned, err } => {
             let label = MethodLabel::none();
-            return Some(CallPlan::Done(DoneCall { id, versioned, label, result: Err(err) }));
+            let commitment = StateRequirement::none().commitment;
+            let result = Err(err);
+            return Some(CallPlan::Done(DoneCall { id, versioned, label, commitment, result }));
         }
         Call::Method { id, method, params } => (id, method, params),
     };
     let refuse = |id, label, err| {
-        Some(CallPlan::Done(DoneCall { id, versioned: true, label, result: Err(err) }))
+        let commitment = StateRequirement::none().commitment;
+        let result = Err(err);
+        Some(CallPlan::Done(DoneCall { id, versioned: true, label, commitment, result }))
     };
     let Some(method) = server.find_method(&name) else {
         return refuse(id, MethodLabel::other(), RpcError::method_not_found());
@@ -96,9 +101,26 @@ pub(super) fn resolve<'a, A: Api>(
     {
         return refuse(id, method.label(), err);
     }
+    let requirement = match method.is_stateless {
+        true => StateRequirement::none(),
+        false => {
+            let request = server.api.state_request(method.name, params);
+            StateRequirement::new(request, context.min_slot)
+        }
+    };
+    let waits = &server.context.slot_waits;
+    if !waits.are_enabled()
+        && let Err(err) = requirement.check_header(context.slots, waits)
+    {
+        return refuse(id, method.label(), err);
+    }
+    // A method refuses the slot of its parameters itself.
+    let is_behind = waits.are_enabled() && !requirement.is_reached(context.slots);
     let text = params.text().map(Cow::Borrowed);
     let placement = Placement::Undecided;
-    Some(CallPlan::Run(PlannedCall { id, method, text, placement, must_prepare: false }))
+    let must_prepare = false;
+    let call = PlannedCall { id, method, text, placement, must_prepare, requirement, is_behind };
+    Some(CallPlan::Run(call))
 }
 
 /// Resolves a call of a short batch, and decides where it runs.
@@ -114,8 +136,10 @@ pub(super) fn plan_call<'a, A: Api>(
     Some(match call.place(server, context, budget) {
         None => CallPlan::Run(call),
         Some(result) => {
+            let commitment = call.requirement.commitment;
             let PlannedCall { id, method, .. } = call;
-            CallPlan::Done(DoneCall { id, versioned: true, label: method.label(), result })
+            let label = method.label();
+            CallPlan::Done(DoneCall { id, versioned: true, label, commitment, result })
         }
     })
 }
@@ -143,7 +167,7 @@ impl<A: Api> PlannedCall<'_, A> {
             }
             Execution::Medium => Ok(Some(PoolClass::Medium)),
             // A call that has to wait runs in the medium class at least.
-            _ if self.must_prepare => Ok(None),
+            _ if self.must_wait() => Ok(None),
             Execution::Inline => Ok(None),
             Execution::Light => Ok(Some(PoolClass::Light)),
             Execution::TryInline(run) => {
@@ -158,7 +182,7 @@ impl<A: Api> PlannedCall<'_, A> {
         self.placement = match class {
             Err(err) => return Some(Err(err)),
             Ok(Some(PoolClass::Heavy)) => Placement::Pool(PoolClass::Heavy),
-            Ok(_) if self.must_prepare => Placement::Pool(PoolClass::Medium),
+            Ok(_) if self.must_wait() => Placement::Pool(PoolClass::Medium),
             Ok(Some(class)) => Placement::Pool(class),
             Ok(None) => Placement::Inline,
         };

@@ -4,12 +4,14 @@
 //! the channel that they come from.
 //! Invariant: a call is encoded and counted here, once, unless its task has done so.
 //! Invariant: a client gets a `Retry-After` only if every call of its body was refused.
+//! Invariant: the slot of a response is not above that of any state that it was computed from.
 //! Not here: running a call ([`super::plan`]), calls of a task (`task`), sending the response (`rpc_service`).
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use http_server::{ContentEncoding, poll_budget};
+use ledger::{Commitment, Slot};
 use response_cache::{CacheHit, CachedResponse};
 
 use super::admission::RefusedBody;
@@ -22,6 +24,8 @@ use crate::planned_call::{DoneCall, PlannedCall};
 use crate::request_context::RequestContext;
 use crate::response_channel::{BodyChunk, ResponseReceiver};
 use crate::server_context::ServerContext;
+use crate::slot_headers::StateSlot;
+use crate::state_slots::StateRequirement;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
 pub(crate) enum JsonRpcResponse {
@@ -29,10 +33,20 @@ pub(crate) enum JsonRpcResponse {
     Empty,
     /// The whole response, computed where the socket is polled.
     Inline(BodyChunk),
-    /// The whole response from the cache, and its metadata for an interface other than JSON-RPC.
-    Cached(Vec<Bytes>, ContentEncoding, ResponseMeta),
+    /// The whole response from the cache.
+    Cached(CachedBody),
     /// From the pool: its first chunk, and the channel that the rest comes from.
     Pooled(BodyChunk, Option<ResponseReceiver>),
+}
+
+/// A response with parts from the cache.
+pub(crate) struct CachedBody {
+    pub(crate) parts: Vec<Bytes>,
+    pub(crate) coding: ContentEncoding,
+    /// Metadata for an interface other than JSON-RPC.
+    pub(crate) meta: ResponseMeta,
+    /// The slot of its state, for JSON-RPC.
+    pub(crate) state: Option<StateSlot>,
 }
 
 /// The response to a call, before it is encoded.
@@ -57,6 +71,8 @@ pub(super) struct EndedCall<'a> {
     id: Id,
     /// Whether an error response has `"jsonrpc":"2.0"`.
     versioned: bool,
+    /// The commitment of the state that it was read from.
+    commitment: Commitment,
     answer: Answer,
     record: CallRecord<'a>,
 }
@@ -87,31 +103,34 @@ impl CallEnd {
 
 impl DoneCall {
     pub(super) fn end_at(self, path: ExecutionPath) -> EndedCall<'static> {
-        let Self { id, versioned, label, result } = self;
+        let Self { id, versioned, label, commitment, result } = self;
         let record = CallRecord { label, params: None, path: Some(path) };
-        EndedCall { id, versioned, answer: Answer::Result(result), record }
+        EndedCall { id, versioned, commitment, answer: Answer::Result(result), record }
     }
 }
 
 impl<'a, A: Api> PlannedCall<'a, A> {
     pub(super) fn end_with(self, end: CallEnd) -> EndedCall<'a> {
+        let commitment = self.requirement.commitment;
         let record = CallRecord { label: self.method.label(), params: self.text, path: end.path };
-        EndedCall { id: self.id, versioned: true, answer: end.answer, record }
+        EndedCall { id: self.id, versioned: true, commitment, answer: end.answer, record }
     }
 }
 
 impl RefusedBody {
     pub(super) fn end_at(self, path: ExecutionPath) -> EndedCall<'static> {
+        let commitment = StateRequirement::none().commitment;
+        let answer = Answer::Result(Err(self.err));
         let record = CallRecord { label: MethodLabel::none(), params: None, path: Some(path) };
-        EndedCall { id: self.id, versioned: true, answer: Answer::Result(Err(self.err)), record }
+        EndedCall { id: self.id, versioned: true, commitment, answer, record }
     }
 }
 
 impl EndedCall<'_> {
-    /// The end of a batch that is counted by its task.
-    pub(super) fn for_batch(answer: Answer) -> Self {
+    /// The end of a batch that is counted by its task. `commitment` is that of its call with the lowest slot.
+    pub(super) fn for_batch(answer: Answer, commitment: Commitment) -> Self {
         let record = CallRecord { label: MethodLabel::none(), params: None, path: None };
-        Self { id: Id::Null, versioned: true, answer, record }
+        Self { id: Id::Null, versioned: true, commitment, answer, record }
     }
 }
 
@@ -124,18 +143,28 @@ impl JsonRpcResponse {
         }
     }
 
-    fn from_cached(context: &RequestContext, cached: &CachedResponse, slot: u64, id: &Id) -> Self {
-        match context.options {
-            None => {
-                let parts = cached_parts(cached, slot, id, true);
-                Self::Cached(parts, cached.coding(), ResponseMeta::default())
-            }
-            Some(_) => Self::Cached(
-                cached.value_body(),
-                cached.coding(),
-                ResponseMeta::from_cached(cached, slot),
-            ),
-        }
+    fn from_cached(
+        context: &RequestContext,
+        cached: &CachedResponse,
+        state: StateSlot,
+        id: &Id,
+    ) -> Self {
+        let StateSlot { slot, .. } = state;
+        let coding = cached.coding();
+        Self::Cached(match context.options {
+            None => CachedBody {
+                parts: cached_parts(cached, slot, id, true),
+                coding,
+                meta: ResponseMeta::default(),
+                state: Some(state),
+            },
+            Some(_) => CachedBody {
+                parts: cached.value_body(),
+                coding,
+                meta: ResponseMeta::from_cached(cached, slot),
+                state: None,
+            },
+        })
     }
 }
 
@@ -145,12 +174,20 @@ pub(super) fn finish(
     context: &RequestContext,
     call: EndedCall<'_>,
 ) -> JsonRpcResponse {
-    let EndedCall { id, versioned, answer, record } = call;
+    let EndedCall { id, versioned, commitment, answer, record } = call;
+    let state_slot = |slot: Option<Slot>| StateSlot {
+        slot: slot.unwrap_or_else(|| context.slots.at(commitment)),
+        commitment,
+    };
     let result = match answer {
-        Answer::Pooled(first, rest) => return JsonRpcResponse::Pooled(first, rest),
+        Answer::Pooled(mut first, rest) => {
+            first.state = Some(state_slot(first.context_slot));
+            return JsonRpcResponse::Pooled(first, rest);
+        }
         Answer::Cached(CacheHit { entry, slot }) => match &entry.value {
             Some(cached) => {
-                let response = JsonRpcResponse::from_cached(context, cached, slot, &id);
+                let state = StateSlot { slot, commitment };
+                let response = JsonRpcResponse::from_cached(context, cached, state, &id);
                 record.count(server, context, Outcome::Succeeded);
                 return response;
             }
@@ -158,11 +195,13 @@ pub(super) fn finish(
         },
         Answer::Result(result) => result,
     };
+    let context_slot = result.as_ref().ok().and_then(MethodOutput::context_slot);
     let EncodedResult { text, meta, outcome, retry_after_s } =
         encode_result(context.options, result, &id, versioned);
     record.count(server, context, outcome);
     let bytes = if meta.is_some() { text.into_bytes() } else { text.into_line() };
-    JsonRpcResponse::Inline(BodyChunk::whole(bytes, retry_after_s, meta))
+    let state = Some(state_slot(context_slot));
+    JsonRpcResponse::Inline(BodyChunk { state, ..BodyChunk::whole(bytes, retry_after_s, meta) })
 }
 
 /// Encodes the responses of a batch one after another, and counts its calls.
@@ -172,11 +211,15 @@ pub(super) struct BatchWriter {
     text: Vec<u8>,
     is_empty: bool,
     is_overload: bool,
+    /// The lowest slot of all calls.
+    state: Option<StateSlot>,
 }
 
 impl BatchWriter {
     pub(super) fn new() -> Self {
-        Self { parts: Vec::new(), text: Vec::new(), is_empty: true, is_overload: true }
+        let parts = Vec::new();
+        let text = Vec::new();
+        Self { parts, text, is_empty: true, is_overload: true, state: None }
     }
 
     pub(super) fn push(
@@ -185,7 +228,9 @@ impl BatchWriter {
         context: &RequestContext,
         call: EndedCall<'_>,
     ) {
-        let EndedCall { id, versioned, answer, record } = call;
+        let EndedCall { id, versioned, commitment, answer, record } = call;
+        let commitment = self.state.map_or(commitment, |state| state.commitment.max(commitment));
+        self.state = Some(context.slots.state_slot(commitment));
         self.text.push(if self.is_empty { b'[' } else { b',' });
         self.is_empty = false;
         let result = match answer {
@@ -207,17 +252,20 @@ impl BatchWriter {
     }
 
     pub(super) fn finish(self) -> JsonRpcResponse {
-        let Self { mut parts, mut text, is_empty, is_overload } = self;
+        let Self { mut parts, mut text, is_empty, is_overload, state } = self;
         if is_empty {
             return JsonRpcResponse::Empty;
         }
         text.extend_from_slice(b"]\n");
         if parts.is_empty() {
             let retry_after_s = is_overload.then_some(RETRY_AFTER_S);
-            return JsonRpcResponse::Inline(BodyChunk::whole(text.into(), retry_after_s, None));
+            let whole = BodyChunk::whole(text.into(), retry_after_s, None);
+            return JsonRpcResponse::Inline(BodyChunk { state, ..whole });
         }
         parts.push(text.into());
-        JsonRpcResponse::Cached(parts, ContentEncoding::Plain, ResponseMeta::default())
+        let coding = ContentEncoding::Plain;
+        let meta = ResponseMeta::default();
+        JsonRpcResponse::Cached(CachedBody { parts, coding, meta, state })
     }
 }
 

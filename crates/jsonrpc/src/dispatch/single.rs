@@ -11,6 +11,7 @@ use super::cached::{CacheMiss, await_cached, cacheable, lookup_text, validator_b
 use super::plan::{BodyPlan, PooledBody, resolve};
 use super::receive::{recv_response, with_deadline};
 use super::response::{Answer, CallEnd, JsonRpcResponse, finish};
+use super::slot_wait::wait_for_call;
 use crate::api::{Api, Server};
 use crate::envelope::Call;
 use crate::error::RpcError;
@@ -64,14 +65,20 @@ fn plan_pooled<'a, A: Api>(
     BodyPlan::Pooled(PooledBody::Single { call, class, cacheable })
 }
 
-/// Handles a call that is not cheap: from the cache, or on the pool.
+/// Handles a call that is not cheap: from the cache, or on the pool, after the wait for a slot that it requires.
 pub(super) async fn run_single<A: Api>(
     server: &Arc<Server<A>>,
-    context: RequestContext,
+    mut context: RequestContext,
     call: PlannedCall<'_, A>,
     class: PoolClass,
     cacheable: Option<CacheableCall>,
 ) -> JsonRpcResponse {
+    if call.is_behind
+        && let Err(err) = wait_for_call(server, &mut context, &call).await
+    {
+        let end = CallEnd::refusal(ExecutionPath::Pool(class), err);
+        return finish(&server.context, &context, call.end_with(end));
+    }
     let end = match cacheable {
         Some(cacheable) if cacheable.dependencies.is_cacheable => {
             match await_cached(server, &context, &call, class, cacheable).await {

@@ -9,6 +9,7 @@ impl Collector for ServerContext {
     fn write(&self, exposition: &mut Exposition) {
         pool_metrics::write(exposition, &self.pool, &self.clients, &self.metrics);
         response_cache::write(exposition, self.response_cache.counters());
+        self.slot_waits.write_metrics(exposition);
         if let Some(keys) = self.clients.api_keys() {
             api_keys::write(exposition, keys);
         }
@@ -17,6 +18,7 @@ impl Collector for ServerContext {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let keys = self.clients.api_keys().map(|keys| ("api_keys", keys.memory_bytes()));
         let cache = ("response_cache", self.response_cache.counters().bytes);
-        std::iter::once(cache).chain(keys).collect()
+        let waits = ("slot_waits", self.slot_waits.bytes());
+        [cache, waits].into_iter().chain(keys).collect()
     }
 }

@@ -9,7 +9,7 @@ use metrics::{Counters, MetricFamily};
 pub enum Rejection {
     /// The transaction queue is full (`--queue-max`).
     TransactionQueue,
-    /// Too many clients wait for a transaction.
+    /// Too many clients wait for a transaction, or for a slot.
     Waits,
     /// The deadline of its class passed before the first byte of its response was sent.
     Deadline(Class),

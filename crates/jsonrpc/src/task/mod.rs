@@ -355,7 +355,7 @@ impl<A: Api> CallTask<A> {
     }
 
     /// Accepts a call that had its result before the task started.
-    fn accept_done(&mut self, DoneCall { id, versioned, label, result }: DoneCall) {
+    fn accept_done(&mut self, DoneCall { id, versioned, label, result, .. }: DoneCall) {
         match result {
             Err(err) if !versioned => self.refuse_unversioned(&err, &id),
             result => {

@@ -80,9 +80,10 @@ impl<A: Api> CallTask<A> {
     /// Writes what precedes a value, unless the value is collected for the cache or sent alone.
     pub(super) fn start_value(&mut self, context: Option<ResultContext>) {
         self.context = context;
-        if self.sender.is_value_only() {
+        if !self.info.is_batch {
             self.sender.set_context(context);
-        } else if self.builder.is_none() {
+        }
+        if !self.sender.is_value_only() && self.builder.is_none() {
             envelope::write_before_value(&mut self.out, context);
         }
     }

@@ -1,12 +1,15 @@
 //! REST over real loopback sockets, on the sample ledger of `testkit`.
 //!
 //! `state` tests accounts, `history` blocks and transactions, `caching` ETags, codings and pages, `revalidation` the
-//! promise of a 304 against a model, `refusals` all errors, `transaction_status` clients that wait for a transaction,
-//! `schemas` the description of responses. Tests that execute transactions need a real node: `clients/rest`.
+//! promise of a 304 against a model, `min_slot` requests that wait for a slot, `replicas` clients that come from
+//! another node, `refusals` all errors, `transaction_status` clients that wait for a transaction, `schemas` the
+//! description of responses. Tests that execute transactions need a real node: `clients/rest`.
 
 mod caching;
 mod history;
+mod min_slot;
 mod refusals;
+mod replicas;
 mod revalidation;
 mod schemas;
 mod state;

@@ -96,12 +96,13 @@ fn a_missing_object_is_missing_at_a_slot() {
     let slot = sample_ledger::PROCESSED.to_string();
     assert_eq!(response.header("hydrant-slot"), Some(slot.as_str()));
     assert_eq!(response.header("hydrant-commitment"), Some("processed"));
-    // Invalid requests have no slot.
+    // Invalid requests are of no state. They have the slot that every later request may require.
+    let slot = sample_ledger::FINALIZED.to_string();
     for path in ["/v1/nothing", "/v1/accounts/abc"] {
         let response = get(&mut client, path, "");
         assert_eq!(
             (response.header("hydrant-slot"), response.header("hydrant-commitment")),
-            (None, None)
+            (Some(slot.as_str()), Some("finalized"))
         );
     }
     let document = crate::get_json(&mut client, "/v1/openapi.json");

@@ -27,6 +27,7 @@ mod send;
 mod simulate;
 mod slot;
 mod slot_list;
+mod state_request;
 mod statuses;
 mod supply;
 #[cfg(test)]
@@ -41,7 +42,7 @@ mod votes;
 
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::{Api, MethodSpec, Preparation};
+use jsonrpc::{Api, MethodSpec, Preparation, StateRequest};
 
 use crate::solana_api::SolanaApi;
 
@@ -101,6 +102,10 @@ impl Api for SolanaApi {
 
     fn has_preparations(&self) -> bool {
         self.account_upstream.is_some()
+    }
+
+    fn state_request(&self, method: &'static str, params: Params<'_>) -> StateRequest {
+        state_request::find_state_request(method, params)
     }
 
     fn must_prepare(&self, method: &'static str, params: Params<'_>) -> bool {

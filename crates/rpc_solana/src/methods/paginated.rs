@@ -363,8 +363,6 @@ fn parse_cursor(text: &str) -> Result<Cursor, RpcError> {
     }
 }
 
-fn stale_cursor(_: StaleCursor) -> RpcError {
-    RpcError::invalid_params(
-        "Invalid param: paginationKey is of another node instance, start with the first page",
-    )
+fn stale_cursor(err: StaleCursor) -> RpcError {
+    RpcError::invalid_params(format!("Invalid param: paginationKey: {err}"))
 }

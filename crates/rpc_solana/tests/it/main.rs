@@ -13,6 +13,7 @@ mod health;
 mod http;
 mod indexed;
 mod metrics;
+mod min_slot;
 mod overload;
 mod pages;
 mod programs;

@@ -178,7 +178,8 @@ fn invalid_page_parameters_are_refused() {
     }
     assert_eq!(
         refusal(json!({ "paginationKey": "111111111111" })),
-        "Invalid param: paginationKey is of another node instance, start with the first page"
+        "Invalid param: paginationKey: this page cursor was made by another node, or by an earlier run of this one; \
+         start with the first page"
     );
     let config = json!({ "minContextSlot": 101 });
     let params = json!([PROGRAM.to_string(), config]);

@@ -11,6 +11,7 @@ pub(crate) mod node;
 mod order;
 mod parameters;
 mod protocol;
+mod replicas;
 mod signatures;
 mod slow;
 mod transactions;

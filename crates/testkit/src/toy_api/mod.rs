@@ -19,7 +19,9 @@ use api_keys::ApiKeys;
 use clients::{Limits, RateLimiter};
 use cpu_pool::Pool;
 use http_server::{AllowedOrigins, Authenticator, HttpConfig, HttpContext};
-use jsonrpc::{Api, Config, Health, MethodSpec, Metrics, Server, ServerContext, SystemClock};
+use jsonrpc::{
+    Api, Config, Health, MethodSpec, Metrics, Server, ServerContext, SlotWaits, SystemClock,
+};
 use query::ChangeTracker;
 use response_cache::{LedgerVersions, ResponseCache};
 
@@ -72,6 +74,14 @@ impl ToyApi {
         let http_metrics = Arc::clone(metrics.http());
         let authenticator = keys.clone().map(|keys| Authenticator::new(keys, Arc::clone(&pool)));
         let http = HttpContext::new(http_config(), http_metrics).with_authenticator(authenticator);
+        let config = Config {
+            batch_max: 100,
+            inline_bytes_max: 4_096,
+            first_byte_timeout_ms: 45_000,
+            slow_request_ms: 0,
+            min_slot_wait_ms: 0,
+            min_slot_waits_max: 100,
+        };
         let context = ServerContext {
             http: Arc::new(http),
             pool,
@@ -79,12 +89,8 @@ impl ToyApi {
             response_cache: Arc::new(ResponseCache::new(1 << 20)),
             metrics,
             health: Arc::new(Health::default()),
-            config: Config {
-                batch_max: 100,
-                inline_bytes_max: 4_096,
-                first_byte_timeout_ms: 45_000,
-                slow_request_ms: 0,
-            },
+            slot_waits: Arc::new(SlotWaits::new(&config)),
+            config,
         };
         Ok(Server::new(Self { counters: Counters::new() }, context))
     }

@@ -181,6 +181,14 @@ fn find_resume_block(
     let block =
         block.filter(|block| block.slot == resume.slot && session.reaches(commitment, *block));
     block.ok_or_else(|| {
+        let (_, newest) = pubsub.api.reader.version_and_block(commitment);
+        if newest.slot < resume.slot {
+            // A client that was connected to another replica.
+            return RpcError::invalid_params(format!(
+                "Cannot resume: block {} of slot {} is ahead of this node, which is at slot {}; try again",
+                resume.block, resume.slot, newest.slot
+            ));
+        }
         RpcError::invalid_params(format!(
             "Cannot resume: block {} of slot {} is not among the last {} (pubsub.resume_blocks), \
              of at most {} bytes (pubsub.resume_bytes); subscribe with a snapshot",

@@ -16,16 +16,23 @@ use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use super::node::{Client, Node, Tx, account, key};
 
-fn keys(range: std::ops::Range<u8>) -> Vec<String> {
+pub(super) fn keys(range: std::ops::Range<u8>) -> Vec<String> {
     range.map(|n| key(n).to_string()).collect()
 }
 
-async fn subscribe_set(client: &mut Client, addresses: &[String], options: Value) -> Value {
+pub(super) async fn subscribe_set(
+    client: &mut Client,
+    addresses: &[String],
+    options: Value,
+) -> Value {
     client.call("addressesSubscribe", json!([addresses, options])).await.expect("it is right")
 }
 
 /// Returns slots, kinds and the numbers of the accounts in all notifications of sets so far.
-async fn set_notifications(node: &mut Node, client: &mut Client) -> Vec<(u64, String, Vec<u8>)> {
+pub(super) async fn set_notifications(
+    node: &mut Node,
+    client: &mut Client,
+) -> Vec<(u64, String, Vec<u8>)> {
     let notifications = node.notifications(client).await;
     let sets = notifications
         .iter()
@@ -44,7 +51,7 @@ async fn set_notifications(node: &mut Node, client: &mut Client) -> Vec<(u64, St
     .collect()
 }
 
-fn update(slot: u64, accounts: &[u8]) -> (u64, String, Vec<u8>) {
+pub(super) fn update(slot: u64, accounts: &[u8]) -> (u64, String, Vec<u8>) {
     (slot, "update".to_owned(), accounts.to_vec())
 }
 
