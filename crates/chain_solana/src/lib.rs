@@ -1,6 +1,6 @@
 //! The facts that a Solana ledger publishes besides its accounts, and the interfaces that a server calls: to send a
 //! transaction, to simulate one, and for airdrops. A ledger (`localnet`, `follow`) writes here; servers (`rpc_solana`)
-//! read. Blocks and what happens to them as bytes: [`wire`].
+//! read. Blocks and their events as bytes: [`wire`].
 //!
 //! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 

@@ -1,4 +1,4 @@
-//! The row that says what a ledger on disk must contain.
+//! The row with the expected contents of a ledger on disk.
 //!
 //! Not here: accounts and blocks as bytes (`chain_solana::wire::codec`), header and checksum of a value
 //! ([`store::RowCodec`]).

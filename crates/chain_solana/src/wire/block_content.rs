@@ -1,6 +1,7 @@
 //! The sections of a block's record as bytes: the accounts, and everything that no bank hash covers.
 //!
-//! Input of the reader: whole sections whose digests may be wrong. Invalid bytes are refused, and never cause a panic.
+//! Input of the reader: whole sections, with or without valid digests. Invalid bytes are refused, and never cause a
+//! panic.
 //! Not here: how sections are cut into bodies (`body`), the facts of the bank (`facts`).
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! The bodies of a record: parts of its sections, each compressed by itself.
+//! The bodies of a record: parts of its sections, compressed independently of each other.
 //!
-//! A body is cut by its unpacked bytes. The first one of a section is short enough that it fits into a message whatever
-//! it contains. The next ones are as long as the ratio of the one before suggests, and are cut again if they do not fit.
+//! A body is cut by its unpacked bytes. The first one of a section is short enough to fit into a message whatever it
+//! contains. The next ones are as long as the ratio of the one before suggests, and are cut again if they do not fit.
 //! Bounds: of a writer one body and its compressed form, besides the bodies that are finished.
 //! Not here: the content of the sections (`block_content`), and the list of bodies in a head (`head`).
 
@@ -17,7 +17,7 @@ use super::{
 
 /// Unpacked bytes that fit into a message even if they cannot be compressed: zstd adds a 256th and a few bytes.
 pub(super) const SAFE_BYTES: usize = 244_736;
-/// As in the store. Higher levels cost more time than a network of 1 Gbit/s takes for what they save.
+/// The level of the store. On a network of 1 Gbit/s, a higher level costs more time than it saves.
 const ZSTD_LEVEL: i32 = 1;
 
 /// A part of a record that has its own digest.
@@ -119,7 +119,7 @@ impl BodyWriter {
         Ok(Self { slot, compressor, bodies: Vec::new(), unpacked_bytes: 0 })
     }
 
-    /// Starts a section, whose digest is that of `hasher` and its bytes.
+    /// Starts a section. Its digest continues `hasher` with the bytes of the section.
     pub(super) fn start_section(
         &mut self,
         section: Section,

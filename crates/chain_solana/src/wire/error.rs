@@ -90,7 +90,7 @@ pub enum WireError {
         /// The message that follows.
         expected: String,
     },
-    /// A message, or what it announces, is longer than any that is written.
+    /// A length or a count is above its limit.
     #[error("{what}: {found}, at most {limit}")]
     TooLong {
         /// The value, with its record if that is known.
@@ -114,7 +114,7 @@ pub struct DamagedValue {
 
 impl WireError {
     /// Creates the error of a value of `place` that cannot be read.
-    pub(super) fn damaged(place: impl Into<String>, what: &'static str) -> Self {
+    pub(super) fn damaged_value(place: impl Into<String>, what: &'static str) -> Self {
         Self::Decode(DamagedValue { place: place.into(), what })
     }
 }

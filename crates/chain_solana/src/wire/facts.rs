@@ -1,4 +1,5 @@
-//! The facts of a bank that a head has: what a bank hash covers besides the accounts, and the identity of the block.
+//! The facts of a bank in the head of its record: the inputs of the bank hash besides the accounts, and the identity of
+//! the block.
 
 use ledger::Slot;
 use solana_hash::Hash;

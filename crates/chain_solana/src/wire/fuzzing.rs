@@ -18,7 +18,7 @@ use crate::RevertReason;
 /// A message of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Whether it begins a record.
+    /// Whether it is the head of a record.
     pub is_head: bool,
     /// The bytes of the message.
     pub payload: Bytes,

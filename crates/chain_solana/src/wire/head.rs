@@ -1,7 +1,7 @@
 //! The heads of records as bytes.
 //!
 //! Everything of a record that is not a block is in its head. The head of a block has its facts, its digests, and the
-//! list of its bodies. A checksum at the end tells a damaged head from one of a newer version.
+//! list of its bodies. A checksum at the end distinguishes a damaged head from one of a newer version.
 //! Bounds: 273 bytes of facts and 13 bytes for each body; [`super::MESSAGE_BYTES_MAX`] for marks.
 
 use bytes::Bytes;
@@ -48,7 +48,7 @@ pub struct RecordHead {
     pub kind: RecordKind,
 }
 
-/// The kind of a record, with what its head says.
+/// The kind of a record, with the content of its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     /// A block.
@@ -196,7 +196,7 @@ impl Head {
         }
         let body = check_frame(message)?;
         let mut from = ByteReader::new(body);
-        let damaged = |err: DecodeError| WireError::damaged("a head", err.what);
+        let damaged = |err: DecodeError| WireError::damaged_value("a head", err.what);
         let found = from.u16("version").map_err(damaged)?;
         if found != RECORD_VERSION {
             return Err(WireError::Version { found, known: RECORD_VERSION });
@@ -214,8 +214,9 @@ impl Head {
         digest: RecordDigest,
         mut from: ByteReader<'_>,
     ) -> Result<Self, WireError> {
-        let damaged =
-            |err: DecodeError| WireError::damaged(format!("head of record {number}"), err.what);
+        let damaged = |err: DecodeError| {
+            WireError::damaged_value(format!("head of record {number}"), err.what)
+        };
         let previous = RecordDigest(from.key("previous digest").map_err(damaged)?);
         let link = RecordLink { number, previous };
         let writer = read_writer(&mut from).map_err(damaged)?;
@@ -276,13 +277,13 @@ fn finish_record(out: ByteWriter) -> EncodedRecord {
 /// Checks what all versions have in common. Returns the bytes between the magic and the checksum.
 fn check_frame(message: &[u8]) -> Result<&[u8], WireError> {
     let Some((content, checksum)) = message.split_last_chunk::<CHECKSUM_BYTES>() else {
-        return Err(WireError::damaged("a head", "checksum"));
+        return Err(WireError::damaged_value("a head", "checksum"));
     };
     let Some(body) = content.strip_prefix(MAGIC.as_slice()) else {
-        return Err(WireError::damaged("a head", "magic"));
+        return Err(WireError::damaged_value("a head", "magic"));
     };
     if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
-        return Err(WireError::damaged(describe_damaged_head(body), "checksum"));
+        return Err(WireError::damaged_value(describe_damaged_head(body), "checksum"));
     }
     Ok(body)
 }
@@ -345,7 +346,7 @@ fn check_bodies(number: u64, bodies: &[BodyEntry]) -> Result<(), WireError> {
     if is_ordered {
         Ok(())
     } else {
-        Err(WireError::damaged(format!("head of record {number}"), "order of sections"))
+        Err(WireError::damaged_value(format!("head of record {number}"), "order of sections"))
     }
 }
 

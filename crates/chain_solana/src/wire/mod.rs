@@ -1,9 +1,9 @@
-//! What happens to a ledger as bytes: the records of a replicated log, and the codec of blocks and accounts.
+//! A ledger as bytes: the records of a replicated log, and the codec of blocks and accounts.
 //!
 //! A record is one block, some marks of blocks, a change of the writer, or a snapshot. It consists of a head and up to
 //! 999 bodies, each a message of the log. Only blocks have bodies.
 //!
-//! Shape: a writer encodes the content of a block once ([`EncodedBlock`]), off its own thread, and later places it in
+//! Shape: a writer encodes the content of a block once ([`EncodedBlock`]), on another thread, and later puts it into
 //! the log ([`EncodedBlock::to_record`]). A reader pushes messages into a [`RecordReader`], and gets each [`Record`]
 //! when its last message has arrived.
 //!
@@ -20,15 +20,16 @@
 //!
 //! A body is one zstd frame with a part of a section. The section `state` has the accounts in the order of their
 //! addresses, each once and whole. The section `rest` has everything that no bank hash covers.
-//! Magic, version and the final CRC-32 are the same in every version, so a newer head is told from a damaged one.
+//! Magic, version and the final CRC-32 are the same in every version, so a newer head is distinguished from a damaged
+//! one.
 //!
 //! Invariant: a record is read as it was written, or refused with the number of the record and of its body. Digests are
 //! over unpacked bytes, because those of zstd depend on its release.
 //! Invariant: a field that a new release adds to a block fails the build here, where its encoding must be decided.
-//! Bounds: a message has at most [`MESSAGE_BYTES_MAX`] and a record [`RECORD_MESSAGES_MAX`] messages. Before a body is
-//! unpacked, the head says how long it becomes: at most [`BODY_UNPACKED_BYTES_MAX`], and all bodies of a record
-//! [`RECORD_UNPACKED_BYTES_MAX`]. A head that announces more is refused. A reader allocates for one record what has
-//! arrived of it unpacked, and then its decoded form.
+//! Bounds: a message has at most [`MESSAGE_BYTES_MAX`] and a record [`RECORD_MESSAGES_MAX`] messages. A head
+//! announces the unpacked length of each body: at most [`BODY_UNPACKED_BYTES_MAX`], and for all bodies of a record
+//! [`RECORD_UNPACKED_BYTES_MAX`]. A head that announces more is refused. A reader allocates one body and the unpacked sections
+//! as far as their bodies have arrived, never more than the head announced, and then the decoded record.
 //! Not here: the log (`log`), its writers (`ingest`) and its readers (`replica`).
 
 mod block_content;

@@ -24,7 +24,7 @@ pub struct RecordReader {
     decompressor: Decompressor<'static>,
     /// The last record.
     last: Option<LastRecord>,
-    /// The block whose bodies are arriving.
+    /// The block that lacks bodies.
     open: Option<OpenBlock>,
 }
 
@@ -191,7 +191,7 @@ impl OpenBlock {
             return Err(WireError::Digest { what: format!("the rest of record {number}") });
         }
         let damaged =
-            |place: &str, what| WireError::damaged(format!("record {number}: {place}"), what);
+            |place: &str, what| WireError::damaged_value(format!("record {number}: {place}"), what);
         let accounts = read_accounts(&state).map_err(|err| damaged("state", err.what))?;
         drop(state);
         let content = read_rest(facts.slot, &rest).map_err(|err| damaged("rest", err.what))?;
@@ -232,7 +232,7 @@ fn digest_section(mut hasher: blake3::Hasher, section: &[u8]) -> [u8; 32] {
 }
 
 /// Appends to a section. Its capacity doubles, up to the announced length and never above it.
-fn append(section: &mut Vec<u8>, unpacked: &[u8], announced: usize) {
+pub(super) fn append(section: &mut Vec<u8>, unpacked: &[u8], announced: usize) {
     let needed = section.len() + unpacked.len();
     if needed > section.capacity() {
         let capacity = needed.max(section.capacity() * 2).min(announced.max(needed));

@@ -51,7 +51,7 @@ pub struct BlockName {
 /// The digests of a block's content, over unpacked bytes. Two sources of a chain agree on a block if `state` is equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockDigests {
-    /// The accounts, and what a bank hash covers.
+    /// The accounts, and the facts that a bank hash covers.
     pub state: [u8; 32],
     /// Results of transactions, rewards, time, entries and footer. Sources may leave some of them out.
     pub rest: [u8; 32],
@@ -66,7 +66,7 @@ pub struct BlockRecord {
     pub writer: WriterId,
     /// The number of the parent's record.
     pub parent_number: u64,
-    /// The blockhash of the parent. After a jump, `block.previous_blockhash` is that of the parent on the chain instead.
+    /// The blockhash of the parent. After a jump, `block.previous_blockhash` is that of the parent on the chain.
     pub parent_blockhash: Hash,
     /// Sum of the lamports of all accounts after the block.
     pub capitalization: u64,
@@ -118,7 +118,7 @@ pub struct WireAccount {
     pub account: Option<Account>,
 }
 
-/// What happened to blocks of earlier records, in order.
+/// Events of blocks that earlier records have, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarksRecord {
     /// The position of the record.
