@@ -197,9 +197,10 @@ impl Head {
         let body = check_frame(message)?;
         let mut from = ByteReader::new(body);
         let damaged = |err: DecodeError| WireError::damaged_value("a head", err.what);
-        let found = from.u16("version").map_err(damaged)?;
-        if found != RECORD_VERSION {
-            return Err(WireError::Version { found, known: RECORD_VERSION });
+        match from.u16("version").map_err(damaged)? {
+            0 => return Err(damaged(DecodeError { what: "version" })),
+            RECORD_VERSION => {}
+            found => return Err(WireError::Version { found, known: RECORD_VERSION }),
         }
         let kind = from.u8("kind").map_err(damaged)?;
         let number = from.u64("number").map_err(damaged)?;
