@@ -2,19 +2,21 @@
 //!
 //! A target fails by panicking. Properties: nothing panics; a request is read as `jsonrpc-core` reads
 //! it; every response is JSON of the right envelope; a transaction or a header of Kaspa that is read is written as the
-//! same bytes; UTXOs that are stored are read again; gRPC's index finds the filters of a request that match, and no
-//! others.
+//! same bytes; UTXOs that are stored are read again; a record of a log that is read is written as the same bytes; gRPC's
+//! index finds the filters of a request that match, and no others.
 //! Not here: libFuzzer (`targets/`), how it is run (`cargo xtask fuzz`, README.md).
 
 #[cfg(test)]
 mod generated;
 mod kaspa;
+mod log_messages;
 mod node;
 mod requests;
 mod subscribe;
 mod transactions;
 
 pub use kaspa::{snapshot_header, utxo_chunk};
+pub use log_messages::log_messages;
 pub use requests::request;
 pub use subscribe::subscribe;
 pub use transactions::transaction;

@@ -1,6 +1,6 @@
 //! The facts that a Solana ledger publishes besides its accounts, and the interfaces that a server calls: to send a
 //! transaction, to simulate one, and for airdrops. A ledger (`localnet`, `follow`) writes here; servers (`rpc_solana`)
-//! read.
+//! read. Blocks and their events as bytes: [`wire`].
 //!
 //! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 
@@ -31,10 +31,13 @@ mod simulator;
 mod snapshots;
 mod start_point;
 mod status_visibility;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transaction_sender;
 mod upstream_rpc;
 mod verification;
 mod verified_transaction;
+pub mod wire;
 mod written_accounts;
 
 use solana::Account;

@@ -13,6 +13,7 @@ use chain_solana::{Block, BlockInfo, BlockhashQueue, Reader};
 use ledger_store::{LedgerStore, NewLedger};
 use query::Ledger;
 use snapshot_ledger::{BulkLoader, LoadedSnapshot, block_of};
+use snapshot_solana::stored_rows::JumpRow;
 use snapshot_solana::{BankFields, Snapshot};
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -20,7 +21,6 @@ use solana_clock::Clock;
 use solana_sdk_ids::sysvar;
 
 use crate::error::FollowError;
-use crate::stored_rows::JumpRow;
 
 /// The state that a followed ledger starts from: all accounts after one block, which is the root.
 pub struct Base {

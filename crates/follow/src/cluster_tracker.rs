@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use chain_solana::{InflationSchedule, View, VoteStakes};
 use ledger::{Address, BlockId};
 use snapshot_solana::BankFields;
+use snapshot_solana::stored_rows::{EPOCHS_STORED, write_epochs};
 use solana::{Account, EpochStakes, key_kind};
 use solana_account::ReadableAccount;
 use solana_clock::Epoch;
@@ -34,7 +35,6 @@ use verify::{AccountChange, StakedVoters};
 use crate::archive_stakes::agree_with_accounts;
 use crate::cluster::{FollowedCluster, Published, PublishedEpoch, slot_ms};
 use crate::status::FollowStatus;
-use crate::stored_rows::{EPOCHS_STORED, write_epochs};
 
 /// Number of former roots with published stakes: a reader may still use one. 64 are 13 to 26 seconds of slots.
 const ROOTS_RETAINED: usize = 64;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ledger::BlockId;
 use snapshot_solana::StatusCache;
+use snapshot_solana::stored_rows::{JumpRow, LatticeRow};
 use tokio::sync::oneshot;
 
 use crate::jump::JumpRefusal;
-use crate::stored_rows::{JumpRow, LatticeRow};
 
 /// The block of an archive until it is the root.
 pub(crate) struct JumpedBlock {

@@ -44,7 +44,6 @@ mod source_slots;
 mod status;
 mod store_thread;
 mod stored_ledger;
-mod stored_rows;
 mod stream;
 mod stream_end;
 mod transaction_checks;

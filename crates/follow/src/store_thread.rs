@@ -6,7 +6,7 @@
 //! A bank that does not follow from the one before, such as that of an archive, starts a batch, which removes all
 //! earlier blocks: those that are stored follow from each other.
 //! Bounds: [`QUEUE_BYTES_MAX`] wait. Then the writer waits for the disk, and the node falls behind: nothing is lost.
-//! Not here: the content of rows (`stored_rows`), a start from the directory (`stored_ledger`).
+//! Not here: the content of rows (`snapshot_solana::stored_rows`), a start from the directory (`stored_ledger`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

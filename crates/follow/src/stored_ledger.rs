@@ -17,14 +17,14 @@ use ledger_store::{CallerRows, LedgerStore, NewLedger, Opened};
 use query::LedgerConfig;
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::BankFields;
+use snapshot_solana::stored_rows::{
+    BankRow, ChainRow, ChainRowError, EPOCHS_STORED, FORMAT, LatticeRow, read_epochs, write_epochs,
+};
 use solana_hash::Hash;
 use store::StoreError;
 
 use crate::base::{Base, BaseLedger, BaseStore, stored_info};
 use crate::error::FollowError;
-use crate::stored_rows::{
-    BankRow, ChainRow, ChainRowError, EPOCHS_STORED, FORMAT, LatticeRow, read_epochs, write_epochs,
-};
 
 /// The store of a followed ledger within the directory of `--ledger`.
 const STORE_DIR: &str = "followed";

@@ -16,6 +16,7 @@ use chain_solana::{BankHashComponents, BankProof};
 use feed::Decision;
 use lattice::{HardFork, LtHash};
 use ledger::{BlockId, Slot};
+use snapshot_solana::stored_rows::LatticeRow;
 use solana::{BankMismatch, HashReporter, VerificationLevel};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
@@ -28,7 +29,6 @@ use verify::{
 use crate::jump::JumpRefusal;
 use crate::prepared_bank::PreparedBank;
 use crate::proof_status::ProofStatus;
-use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
 use crate::transaction_checks::TransactionChecks;
 use crate::trust::{TrustError, TrustedBank, TrustedBanks};

@@ -17,6 +17,7 @@ use chain_solana::{
 use feed::{DropReason, Event, Feed, Gap, GapReason, SourceId, UpdateKind};
 use ledger::{Address, BlockId, Commitment, Slot};
 use query::Ledger;
+use snapshot_solana::stored_rows::{BankRow, JumpRow, LatticeRow};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_sdk_ids::sysvar;
@@ -37,7 +38,6 @@ use crate::open_banks::OpenBanks;
 use crate::source_slots::HandledStream;
 use crate::status::FollowStatus;
 use crate::store_thread::{RootedBank, StoreQueue};
-use crate::stored_rows::{BankRow, JumpRow, LatticeRow};
 use crate::stream::{Message, source_update};
 use crate::verification::Verification;
 use crate::vote_accounts::VoteAccounts;

@@ -11,7 +11,8 @@
 //!
 //! Blocks are written once and never changed, so their values are stored separately from their keys. Accounts are
 //! rewritten often, so their values are stored inline.
-//! Not here: the encoding of the records (`codec`), header and checksum of a value ([`store::RowCodec`]).
+//! Not here: the encoding of the records (`head`, `chain_solana::wire::codec`), header and checksum of a value
+//! ([`store::RowCodec`]).
 
 use std::fmt;
 

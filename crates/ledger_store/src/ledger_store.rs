@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chain_solana::Block;
+use chain_solana::wire::codec;
 use ledger::Slot;
 use solana::Account;
 use solana_pubkey::Pubkey;
@@ -16,7 +17,7 @@ use store::{
     Batch, Directory, DirectoryContents, Engine, Fjall, Row, RowCodec, StoreError, fingerprint,
 };
 
-use crate::codec::{self, Head};
+use crate::head::Head;
 use crate::key::{self, Key};
 use crate::restore::{self, Restored, RestoredBlocks};
 use crate::rows::CallerRows;
@@ -258,6 +259,6 @@ impl Batch for BlockBatch<'_> {
     }
 
     fn last(&mut self) -> Row<Key> {
-        self.row_codec.encode_row(Key::Head, &codec::write_head(&self.head))
+        self.row_codec.encode_row(Key::Head, &self.head.to_bytes())
     }
 }

@@ -10,7 +10,7 @@
 //! Not here: files, locks and checksums (`store`), and the ledger's use of its own rows (`localnet`, `follow`).
 #![forbid(unsafe_code)]
 
-mod codec;
+mod head;
 mod key;
 mod ledger_store;
 mod new_ledger;

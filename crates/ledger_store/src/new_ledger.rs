@@ -11,11 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chain_solana::Block;
+use chain_solana::wire::codec;
 use solana::Account;
 use solana_pubkey::Pubkey;
 use store::{Directory, DirectoryContents, Engine, Fjall, StoreError, fingerprint};
 
-use crate::codec::{self, Head};
+use crate::head::Head;
 use crate::key::{self, Key};
 use crate::ledger_store::{LedgerStore, UnwrittenRows};
 use crate::rows::CallerRows;

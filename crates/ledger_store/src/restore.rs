@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use chain_solana::Block;
+use chain_solana::wire::codec;
 use solana::Account;
 use solana_pubkey::Pubkey;
 use store::{Directory, Engine, StoreError, Table, decode_row, fingerprint};
 
-use crate::codec::{self, Head};
+use crate::head::Head;
 use crate::key::{self, Key};
 use crate::rows::CallerRows;
 
@@ -65,7 +66,7 @@ fn read_meta<E: Engine>(directory: &Directory, engine: &E) -> Result<Meta, Store
         let body = decode_row(key, value).map_err(|err| err.to_string())?;
         match key {
             Key::Head => {
-                meta.head = Some(codec::read_head(&body).map_err(|err| err.to_string())?);
+                meta.head = Some(Head::from_bytes(&body).map_err(|err| err.to_string())?);
             }
             Key::Epochs => meta.epochs = Some(body),
             Key::Bank => meta.bank = Some(body),

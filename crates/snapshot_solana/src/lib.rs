@@ -26,6 +26,7 @@ mod fields_writer;
 mod load;
 mod progress;
 mod status_cache;
+pub mod stored_rows;
 mod summary;
 mod version_position;
 

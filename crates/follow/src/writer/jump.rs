@@ -15,6 +15,7 @@ use chain_solana::{AccountWrite, Block, BlockInfo, LedgerEvent};
 use feed::Decision;
 use ledger::{Address, BlockId, Change, Commitment, StoredRecord};
 use query::LedgerError;
+use snapshot_solana::stored_rows::{JumpRow, LatticeRow};
 use solana::Account;
 use solana_sdk_ids::sysvar;
 use tokio::sync::oneshot;
@@ -26,7 +27,6 @@ use crate::error::FollowError;
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
 use crate::jumped_block::{DroppedJump, JumpedBlock};
 use crate::prepared_bank::removed_keys;
-use crate::stored_rows::{JumpRow, LatticeRow};
 use crate::vote_accounts::VoteAccounts;
 
 impl Writer {

@@ -192,7 +192,7 @@ fn an_account_newer_than_the_head_is_detected() {
     let model = ledger(dir.path(), 3);
     let head = model.blocks[model.blocks.len() - 1].id.slot;
     let (pubkey, account) = model.accounts.first_key_value().expect("an account");
-    let body = crate::codec::write_account(head + 1, account);
+    let body = chain_solana::wire::codec::write_account(head + 1, account);
     let mut row_codec = RowCodec::new().expect("a codec");
     let row = row_codec.encode_row(Key::Account(*pubkey), &body);
     set(dir.path(), vec![(row.key, row.value)]);

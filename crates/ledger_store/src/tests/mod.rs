@@ -4,7 +4,6 @@
 mod batches;
 mod crash;
 mod damage;
-mod random;
 mod round_trip;
 
 use std::collections::BTreeMap;
@@ -12,11 +11,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chain_solana::Block;
+use chain_solana::testing::RandomLedger;
 use solana::Account;
 use solana_pubkey::Pubkey;
 
 use super::{LedgerStore, Restored};
-use random::RandomLedger;
 
 /// The expected contents of a ledger on disk.
 struct Model {

@@ -1,13 +1,12 @@
-//! The bytes of each record: head, account, block with its transactions.
+//! The bytes of accounts and of blocks with their transactions, on disk and in a log.
 //!
 //! The formats are our own, so that no release of another crate changes the data on disk: a transaction in its wire
 //! form, a transaction error in Agave's stored form (bincode of `TransactionError`), the rest field by field. A field
 //! that a new release adds fails the build here, where its encoding must be decided.
-//! Not here: header and checksum of a value ([`store::RowCodec`]).
+//! Not here: header and checksum of a value on disk ([`store::RowCodec`]), and the records of a log (`wire`).
 
 use std::sync::Arc;
 
-use chain_solana::{BankHashComponents, Block, ExecutedTransaction, StatusVisibility};
 use ledger::{BlockId, Slot};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -24,64 +23,48 @@ use solana_transaction_status::{
 };
 use store::{ByteReader, ByteWriter, DecodeError};
 
-/// The expected contents of the ledger on disk: written with every block, checked when it is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    /// Slot of the newest block.
-    pub(crate) slot: Slot,
-    /// Slot of the oldest stored block.
-    pub(crate) first_slot: Slot,
-    pub(crate) accounts: u64,
-    /// The sum of the fingerprints of all account values, which detects missing and outdated ones.
-    pub(crate) fingerprints: u64,
-}
+use crate::{BankHashComponents, Block, ExecutedTransaction, StatusVisibility};
 
-pub(crate) fn write_head(head: &Head) -> Vec<u8> {
-    let Head { slot, first_slot, accounts, fingerprints } = *head;
+/// Encodes an account and the slot of the block that wrote it.
+pub fn write_account(slot: Slot, account: &Account) -> Vec<u8> {
     let mut out = ByteWriter::default();
-    [slot, first_slot, accounts, fingerprints].into_iter().for_each(|number| out.u64(number));
+    out.u64(slot);
+    append_account(account, &mut out);
     out.0
 }
 
-pub(crate) fn read_head(body: &[u8]) -> Result<Head, DecodeError> {
+/// Decodes an account and the slot of the block that wrote it. Fails if the bytes are invalid.
+pub fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> {
     let mut from = ByteReader::new(body);
-    let head = Head {
-        slot: from.u64("slot")?,
-        first_slot: from.u64("first slot")?,
-        accounts: from.u64("number of accounts")?,
-        fingerprints: from.u64("fingerprints")?,
-    };
-    from.end().map(|()| head)
+    let slot = from.u64("slot")?;
+    let account = read_account_fields(&mut from)?;
+    from.end().map(|()| (slot, account))
 }
 
-/// Encodes an account and the slot of the block that wrote it.
-pub(crate) fn write_account(slot: Slot, account: &Account) -> Vec<u8> {
+/// Appends the fields of an account: 53 bytes and its data.
+pub fn append_account(account: &Account, out: &mut ByteWriter) {
     let account = &account.0;
-    let mut out = ByteWriter::default();
-    out.u64(slot);
     out.u64(account.lamports());
     out.key(account.owner().as_array());
     out.u8(u8::from(account.executable()));
     out.u64(account.rent_epoch());
     out.bytes(account.data());
-    out.0
 }
 
-pub(crate) fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> {
-    let mut from = ByteReader::new(body);
-    let slot = from.u64("slot")?;
+/// Reads what [`append_account`] wrote.
+pub fn read_account_fields(from: &mut ByteReader<'_>) -> Result<Account, DecodeError> {
     let account = solana_account::Account {
         lamports: from.u64("lamports")?,
-        owner: pubkey(&mut from, "owner")?,
+        owner: pubkey(from, "owner")?,
         executable: from.bool("executable flag")?,
         rent_epoch: from.u64("rent epoch")?,
         data: from.bytes("data")?.to_vec(),
     };
-    from.end().map(|()| (slot, Account(AccountSharedData::from(account))))
+    Ok(Account(AccountSharedData::from(account)))
 }
 
 /// Encodes a block with its transactions, without its account writes.
-pub(crate) fn write_block(block: &Block) -> Vec<u8> {
+pub fn write_block(block: &Block) -> Vec<u8> {
     let mut out = ByteWriter::default();
     out.u64(block.id.slot);
     out.u64(block.id.version);
@@ -104,7 +87,8 @@ pub(crate) fn write_block(block: &Block) -> Vec<u8> {
     out.0
 }
 
-pub(crate) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
+/// Decodes a block. Fails if the bytes are invalid.
+pub fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
     let mut from = ByteReader::new(body);
     let id = BlockId { slot: from.u64("slot")?, version: from.u64("version")? };
     let mut block = Block {
@@ -145,7 +129,7 @@ pub(crate) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
 }
 
 /// Writes a transaction. The account keys are not written: they are the message's static keys and the loaded ones.
-fn write_executed(executed: &ExecutedTransaction, out: &mut ByteWriter) {
+pub(super) fn write_executed(executed: &ExecutedTransaction, out: &mut ByteWriter) {
     let ExecutedTransaction {
         slot: _,
         index,
@@ -166,7 +150,8 @@ fn write_executed(executed: &ExecutedTransaction, out: &mut ByteWriter) {
     write_meta(meta, out);
 }
 
-fn read_executed(
+/// Reads a transaction of the block in `slot`.
+pub(super) fn read_executed(
     slot: Slot,
     from: &mut ByteReader<'_>,
 ) -> Result<ExecutedTransaction, DecodeError> {
@@ -319,7 +304,7 @@ fn read_token_balance(from: &mut ByteReader<'_>) -> Result<TransactionTokenBalan
     })
 }
 
-fn write_reward(out: &mut ByteWriter, reward: &Reward) {
+pub(super) fn write_reward(out: &mut ByteWriter, reward: &Reward) {
     let Reward { pubkey, lamports, post_balance, reward_type, commission, commission_bps } = reward;
     out.str(pubkey);
     out.i64(*lamports);
@@ -337,7 +322,7 @@ fn write_reward(out: &mut ByteWriter, reward: &Reward) {
     out.option(*commission_bps, ByteWriter::u16);
 }
 
-fn read_reward(from: &mut ByteReader<'_>) -> Result<Reward, DecodeError> {
+pub(super) fn read_reward(from: &mut ByteReader<'_>) -> Result<Reward, DecodeError> {
     Ok(Reward {
         pubkey: from.str("rewarded account")?,
         lamports: from.i64("reward")?,
@@ -355,10 +340,10 @@ fn read_reward(from: &mut ByteReader<'_>) -> Result<Reward, DecodeError> {
     })
 }
 
-fn pubkey(from: &mut ByteReader<'_>, what: &'static str) -> Result<Pubkey, DecodeError> {
+pub(super) fn pubkey(from: &mut ByteReader<'_>, what: &'static str) -> Result<Pubkey, DecodeError> {
     from.key(what).map(Pubkey::new_from_array)
 }
 
-fn hash(from: &mut ByteReader<'_>, what: &'static str) -> Result<Hash, DecodeError> {
+pub(super) fn hash(from: &mut ByteReader<'_>, what: &'static str) -> Result<Hash, DecodeError> {
     from.key(what).map(Hash::new_from_array)
 }

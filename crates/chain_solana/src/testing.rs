@@ -1,9 +1,10 @@
-//! Random blocks. Every field of every record gets every possible form.
+//! Random blocks, for tests of all that stores or sends blocks. Feature `testing`.
+//!
+//! Every field of every record gets every possible form. The same seed gives the same blocks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chain_solana::{AccountWrite, BankHashComponents, Block, ExecutedTransaction};
 use ledger::{AddressId, BlockId, Slot};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -25,11 +26,13 @@ use solana_transaction_status::{
     TransactionTokenBalance,
 };
 
+use crate::{AccountWrite, BankHashComponents, Block, ExecutedTransaction};
+
 /// Few enough that accounts are often rewritten, closed and created again.
 const ACCOUNTS: u64 = 40;
 
-/// A ledger that grows by random blocks; the same blocks for the same seed.
-pub(super) struct RandomLedger {
+/// A ledger that grows by random blocks.
+pub struct RandomLedger {
     random: StdRng,
     slot: Slot,
     version: u64,
@@ -38,18 +41,20 @@ pub(super) struct RandomLedger {
 }
 
 impl RandomLedger {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Creates the ledger of a seed.
+    pub fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let version = random.random::<u64>() / 2;
         Self { random, slot: 0, version, blockhash: Hash::default(), transactions_max: 6 }
     }
 
-    pub(super) fn genesis_accounts(&mut self) -> BTreeMap<Pubkey, Arc<Account>> {
+    /// Returns accounts that the ledger may start with.
+    pub fn genesis_accounts(&mut self) -> BTreeMap<Pubkey, Arc<Account>> {
         (0..ACCOUNTS / 2).map(|account| (pubkey(account), self.account())).collect()
     }
 
     /// Returns the next block. The parent slot of the first one is 0.
-    pub(super) fn block(&mut self) -> Block {
+    pub fn block(&mut self) -> Block {
         let parent = BlockId { slot: self.slot, version: self.version };
         self.version += 1;
         // Some slots are skipped.
@@ -81,7 +86,7 @@ impl RandomLedger {
     }
 
     /// Makes the next block a child of `block`, an earlier one.
-    pub(super) fn go_back(&mut self, block: &Block) {
+    pub fn go_back(&mut self, block: &Block) {
         (self.slot, self.version) = (block.id.slot, block.id.version);
         self.blockhash = block.blockhash;
     }

@@ -8,11 +8,11 @@
 //! |           |                                 | block of an archive that the ledger jumped to                   |
 //!
 //! Bounds: 12 KiB a bank; 105 bytes for each vote account of an epoch.
-//! Not here: header and checksum of a row (`store`), their use by a restart (`stored_ledger`).
+//! A snapshot of a cluster has the same bytes in its manifest.
+//! Not here: header and checksum of a row (`store`), their use by a restart (`follow`).
 
 use lattice::{HardFork, LT_HASH_BYTES, LtHash};
 use ledger::Slot;
-use snapshot_solana::BankFields;
 use solana::{EpochStakes, EpochVoter};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
@@ -20,57 +20,68 @@ use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 use store::{ByteReader, ByteWriter, DecodeError};
 
+use crate::bank_fields::BankFields;
+
 /// The format of the rows. Raised when a row changes.
-pub(crate) const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 2;
 
 /// Number of the newest epochs with stored stakes: those that are published. Agave stores five.
-pub(crate) const EPOCHS_STORED: usize = 10;
+pub const EPOCHS_STORED: usize = 10;
 
 /// The constant properties of a chain.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ChainRow {
-    pub(crate) genesis_hash: Hash,
-    pub(crate) genesis_unix_timestamp: i64,
-    pub(crate) epoch_schedule: EpochSchedule,
-    pub(crate) ns_per_slot: u128,
-    pub(crate) lamports_per_signature: u64,
-    pub(crate) inflation: Inflation,
+pub struct ChainRow {
+    /// The hash of the genesis block, which names the cluster.
+    pub genesis_hash: Hash,
+    /// Seconds since 1970 of the genesis block.
+    pub genesis_unix_timestamp: i64,
+    /// The slots of each epoch.
+    pub epoch_schedule: EpochSchedule,
+    /// The nominal duration of a slot in nanoseconds.
+    pub ns_per_slot: u128,
+    /// The fee of a signature.
+    pub lamports_per_signature: u64,
+    /// The rates of inflation.
+    pub inflation: Inflation,
 }
 
 /// The properties of a bank that its block and its accounts do not have.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct BankRow {
+pub struct BankRow {
     /// The hashes that transactions may use, the oldest first.
-    pub(crate) blockhashes: Vec<Hash>,
+    pub blockhashes: Vec<Hash>,
     /// `None` if banks were not verified.
-    pub(crate) lattice: Option<LatticeRow>,
+    pub lattice: Option<LatticeRow>,
     /// The last jump of the ledger.
-    pub(crate) jump: Option<JumpRow>,
+    pub jump: Option<JumpRow>,
 }
 
 /// A jump of the ledger to the block of an archive. No block before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JumpRow {
+pub struct JumpRow {
     /// The slot of the block. Its transactions are unknown.
-    pub(crate) slot: Slot,
+    pub slot: Slot,
     /// The slot of the parent that its bank hash was computed with. Its block has the one that the ledger jumped from.
-    pub(crate) parent_slot: Slot,
+    pub parent_slot: Slot,
 }
 
 /// The inputs of the bank hash that the block does not have.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LatticeRow {
+pub struct LatticeRow {
     /// The sum over all accounts after the bank.
-    pub(crate) lt_hash: LtHash,
-    pub(crate) hard_forks: Vec<HardFork>,
+    pub lt_hash: LtHash,
+    /// The hard forks of the chain, which bank hashes cover.
+    pub hard_forks: Vec<HardFork>,
 }
 
-/// Why the row of a chain cannot be read.
-#[derive(Debug, PartialEq)]
-pub(crate) enum ChainRowError {
+/// The reason why the row of a chain cannot be read.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum ChainRowError {
     /// Another version of the program wrote the row.
+    #[error("format {0}, this version reads {FORMAT}")]
     Format(u32),
     /// The value that cannot be read.
+    #[error("cannot read its {0}")]
     Field(&'static str),
 }
 
@@ -81,8 +92,8 @@ impl From<DecodeError> for ChainRowError {
 }
 
 impl ChainRow {
-    /// The row of the chain of a bank.
-    pub(crate) fn new(genesis_hash: Hash, fields: &BankFields) -> Self {
+    /// Creates the row of the chain of a bank.
+    pub fn new(genesis_hash: Hash, fields: &BankFields) -> Self {
         Self {
             genesis_hash,
             genesis_unix_timestamp: fields.genesis_unix_timestamp,
@@ -93,7 +104,8 @@ impl ChainRow {
         }
     }
 
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    /// Encodes the row.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = ByteWriter::default();
         out.u32(FORMAT);
         out.key(self.genesis_hash.as_bytes());
@@ -114,7 +126,8 @@ impl ChainRow {
         out.0
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, ChainRowError> {
+    /// Decodes the row. Fails if its format is another one or its bytes are invalid.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ChainRowError> {
         let mut from = ByteReader::new(bytes);
         let format = from.u32("format")?;
         if format != FORMAT {
@@ -155,7 +168,8 @@ impl ChainRow {
 }
 
 impl BankRow {
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    /// Encodes the row.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = ByteWriter::default();
         out.list(&self.blockhashes, |out, hash| out.key(hash.as_bytes()));
         out.option(self.lattice.as_ref(), |out, lattice| {
@@ -172,7 +186,8 @@ impl BankRow {
         out.0
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// Decodes the row. Fails if its bytes are invalid.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = ByteReader::new(bytes);
         let blockhashes = from.list("blockhashes", hash)?;
         let lattice = from.option("sum over all accounts", read_lattice)?;
@@ -194,7 +209,8 @@ fn read_lattice(from: &mut ByteReader<'_>) -> Result<LatticeRow, DecodeError> {
     Ok(LatticeRow { lt_hash: LtHash::from_bytes(lt_hash), hard_forks })
 }
 
-pub(crate) fn write_epochs<'a>(epochs: impl Iterator<Item = &'a EpochStakes>) -> Vec<u8> {
+/// Encodes the stakes of epochs, the oldest first.
+pub fn write_epochs<'a>(epochs: impl Iterator<Item = &'a EpochStakes>) -> Vec<u8> {
     let mut out = ByteWriter::default();
     let epochs: Vec<&EpochStakes> = epochs.collect();
     out.list(&epochs, |out, stakes| {
@@ -210,7 +226,8 @@ pub(crate) fn write_epochs<'a>(epochs: impl Iterator<Item = &'a EpochStakes>) ->
     out.0
 }
 
-pub(crate) fn read_epochs(bytes: &[u8]) -> Result<Vec<EpochStakes>, DecodeError> {
+/// Decodes the stakes of epochs. Fails if the bytes are invalid.
+pub fn read_epochs(bytes: &[u8]) -> Result<Vec<EpochStakes>, DecodeError> {
     let mut from = ByteReader::new(bytes);
     let epochs = from.list("epochs", |from| {
         let epoch = from.u64("epoch")?;
