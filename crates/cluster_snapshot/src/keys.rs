@@ -6,7 +6,7 @@ use solana_hash::Hash;
 /// Directory of all snapshots.
 const ROOT: &str = "snap";
 /// Name of a manifest. It comes before the names of parts, so a list of one object finds it.
-pub(crate) const MANIFEST: &str = "manifest";
+const MANIFEST: &str = "manifest";
 /// Start of the names of parts.
 const PART: &str = "part-";
 

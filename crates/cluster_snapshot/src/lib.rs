@@ -3,10 +3,11 @@
 //! | object                                              | holds                                                       |
 //! |-----------------------------------------------------|-------------------------------------------------------------|
 //! | `snap/<cluster>/<slot>-<blockhash>/part-<digest>`   | the accounts of a range of addresses, in their order        |
-//! | `snap/<cluster>/<slot>-<blockhash>/manifest`        | written last: the bank, its place in the log, and each part |
+//! | `snap/<cluster>/<slot>-<blockhash>/manifest`        | written last: the bank, its position in the log, each part  |
 //!
 //! Shape: [`write_snapshot`] takes a finalized view. [`newest_snapshots`] lists manifests, [`load_manifest`] reads one, and
-//! [`load_snapshot_parts`] fills a ledger. [`remove_old_snapshots`] removes what nobody needs.
+//! [`load_snapshot_parts`] fills a ledger. [`remove_old_snapshots`] removes those that nobody needs. The final blocks of the
+//! chain are in the [`archive`].
 //! Invariant: a snapshot without a manifest does not exist. What was loaded has the digests, number of accounts, lamports
 //! and lattice sum of the manifest, or the object that has not is named and nothing is returned.
 //! Bounds: a writer holds [`WriteLimits::ids_max`] ids and three parts; a loader three parts for each of its threads.
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod address_order;
+pub mod archive;
 mod catalogue;
 mod error;
 mod fields;
