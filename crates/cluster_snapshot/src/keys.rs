@@ -59,8 +59,8 @@ impl SnapshotName {
         let name = names.next()?;
         names.next()?;
         let (slot, blockhash) = name.split_once('-')?;
-        let slot = slot.parse().ok().filter(|parsed| format!("{parsed:020}") == slot)?;
-        let blockhash = blockhash.parse().ok()?;
+        let slot = slot.parse::<Slot>().ok().filter(|parsed| format!("{parsed:020}") == slot)?;
+        let blockhash = blockhash.parse::<Hash>().ok()?;
         names.next().is_none().then_some(Self { cluster, slot, blockhash })
     }
 }

@@ -126,6 +126,11 @@ impl Manifest {
         out.0
     }
 
+    /// Returns the digest by which a record of the log names the manifest: BLAKE3 of all its bytes.
+    pub fn digest(&self) -> [u8; 32] {
+        *blake3::hash(&self.to_bytes()).as_bytes()
+    }
+
     /// Decodes a manifest and checks that its parts are disjoint and add up.
     ///
     /// # Errors

@@ -223,7 +223,7 @@ async fn put_manifest(
     let depot_error = |source: DepotError| SnapshotWriteError::Depot { slot, source };
     let found = depot.list(dir).await.map_err(depot_error)?;
     let is_there = |part: &&PartEntry| {
-        let at = found.binary_search_by(|object| object.key.as_str().cmp(&part.key));
+        let at = found.binary_search_by(|object| object.key.as_str().cmp(part.key.as_str()));
         at.is_ok_and(|at| found[at].bytes == part.bytes)
     };
     if let Some(part) = manifest.parts.iter().find(|part| !is_there(part)) {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fastrand::Rng;
+use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -140,14 +140,14 @@ impl ObjectStore for FaultyStore {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         if self.has(|faults| faults.unavailable) {
-            return stream::once(async { Err(failed("503")) }.boxed()).boxed();
+            return stream::once(async { Err(failed("503")) }).boxed();
         }
         self.inner.delete_stream(locations)
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         if self.has(|faults| faults.unavailable) {
-            return stream::once(async { Err(failed("503")) }.boxed()).boxed();
+            return stream::once(async { Err(failed("503")) }).boxed();
         }
         self.inner.list(prefix)
     }

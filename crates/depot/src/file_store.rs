@@ -92,7 +92,7 @@ impl FileStore {
     ) -> Result<(), Failure> {
         let path = self.root.join(key);
         let range = range.cloned();
-        let read = move || {
+        let read = move || -> Result<Received, Failure> {
             let mut file = File::open(&path).map_err(not_found)?;
             let metadata = file.metadata()?;
             if !metadata.is_file() {

@@ -35,12 +35,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Creates clients over hyper.
 pub(crate) struct HyperConnector {
-    pub(crate) tls: Arc<ClientConfig>,
+    /// The configuration, or why there is none. An endpoint without https needs none.
+    pub(crate) tls: Result<Arc<ClientConfig>, String>,
 }
 
 /// A client over hyper.
 struct HyperService {
-    tls: Arc<ClientConfig>,
+    tls: Result<Arc<ClientConfig>, String>,
     idle: Mutex<Vec<IdleConnection>>,
 }
 
@@ -54,7 +55,7 @@ struct IdleConnection {
 impl HttpConnector for HyperConnector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         let idle = Mutex::default();
-        Ok(HttpClient::new(HyperService { tls: Arc::clone(&self.tls), idle }))
+        Ok(HttpClient::new(HyperService { tls: self.tls.clone(), idle }))
     }
 }
 
@@ -137,7 +138,9 @@ impl HyperService {
         }
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|err| HttpError::new(HttpErrorKind::Unknown, err))?;
-        let tls = TlsConnector::from(Arc::clone(&self.tls)).connect(name, socket).await;
+        let config = self.tls.clone();
+        let config = config.map_err(|why| connect_error(std::io::Error::other(why)))?;
+        let tls = TlsConnector::from(config).connect(name, socket).await;
         start(tls.map_err(connect_error)?).await
     }
 }

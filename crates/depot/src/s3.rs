@@ -36,7 +36,7 @@ pub(crate) fn open(bucket: &str) -> Result<Arc<dyn ObjectStore>, String> {
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         // A list of keys in one request is an extension that some stores lack.
         .with_disable_bulk_delete(true)
-        .with_http_connector(HyperConnector { tls: tls::client_config()? });
+        .with_http_connector(HyperConnector { tls: tls::client_config() });
     let store = builder.build().map_err(|err| reason(&err))?;
     Ok(Arc::new(store))
 }

@@ -32,7 +32,7 @@ fn keys(found: &[ObjectInfo]) -> Vec<&str> {
 
 async fn check_contract(depot: &Depot) -> Result<(), DepotError> {
     depot.check().await?;
-    assert_eq!(depot.list("").await?, [], "a check leaves nothing");
+    assert!(depot.list("").await?.is_empty(), "a check leaves nothing");
     let long = body(1, 300_000);
     assert_eq!(depot.put_new("a/2", long.clone()).await?, Put::Created);
     assert_eq!(depot.put_new("a/2", long.clone()).await?, Put::Created, "it has this body");
@@ -56,10 +56,10 @@ async fn check_contract(depot: &Depot) -> Result<(), DepotError> {
     depot.put_new("../x", Bytes::new()).await.expect_err("it is not a key");
     assert_eq!(keys(&depot.list("").await?), ["a-b", "a/10", "a/2", "a/2-x/y"]);
     assert_eq!(keys(&depot.list("a").await?), ["a/10", "a/2", "a/2-x/y"]);
-    assert_eq!(depot.list("b/").await?, []);
+    assert!(depot.list("b/").await?.is_empty());
     assert_eq!(keys(&depot.list_after("a/", "a/10", 1).await?), ["a/2"]);
     assert_eq!(keys(&depot.list_after("a/", "a/2", 9).await?), ["a/2-x/y"]);
-    assert_eq!(depot.list_after("a", "a/3", 9).await?, []);
+    assert!(depot.list_after("a", "a/3", 9).await?.is_empty());
     let mut writer = depot.put_stream("s/1").await?;
     writer.write(long.slice(..9)).await?;
     writer.write(long.slice(9..)).await?;
