@@ -1,4 +1,4 @@
-//! Which snapshots exist, and the removal of those that nobody needs.
+//! The list of snapshots, and the removal of old ones.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub async fn newest_snapshots(
 ///
 /// # Errors
 ///
-/// Those of the store. What was removed stays removed.
+/// Those of the store. Some objects may have been removed.
 pub async fn remove_old_snapshots(
     depot: &Depot,
     cluster: &str,
@@ -66,7 +66,7 @@ pub async fn remove_old_snapshots(
             Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => continue,
             Err(SnapshotLoadError::Depot(err)) => return Err(err),
             Err(err) => {
-                // It does not count. A new one stays, for whoever looks for the cause.
+                // It does not count. A new one stays, so that its cause can be found.
                 tracing::warn!(%err, "a snapshot is damaged");
                 if is_full {
                     obsolete.insert(key.dir());

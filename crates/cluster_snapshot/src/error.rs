@@ -83,7 +83,7 @@ pub enum PartError {
     Compressor(String),
 }
 
-/// Why a snapshot was not written. What was written of it has no manifest.
+/// Why a snapshot was not written. Its parts may exist, its manifest does not.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotWriteError {
     /// The store failed.
@@ -143,7 +143,7 @@ pub enum SnapshotLoadError {
     Manifest {
         /// The manifest.
         key: String,
-        /// What is wrong.
+        /// The reason.
         source: ManifestError,
     },
     /// The manifest is not of the snapshot that its key names, or not the one that the log names.
@@ -151,9 +151,9 @@ pub enum SnapshotLoadError {
     Other {
         /// The manifest.
         key: String,
-        /// What differs: cluster, block or digest.
+        /// The value that differs: cluster, block or digest.
         what: &'static str,
-        /// What the manifest has.
+        /// The value of the manifest.
         found: String,
     },
     /// A part is damaged.
@@ -161,7 +161,7 @@ pub enum SnapshotLoadError {
     Part {
         /// The part.
         key: String,
-        /// What is wrong.
+        /// The reason.
         source: PartError,
     },
     /// The sums of all parts are not those of the manifest.

@@ -6,7 +6,7 @@
 //! | n          | the fields of [`Manifest`], in their order, little-endian |
 //! | 32         | BLAKE3 of all bytes before                              |
 //!
-//! Magic, version and digest are the same in every version, so a newer manifest is told from a damaged one.
+//! Magic, version and digest are the same in every version, so a newer manifest is distinguished from a damaged one.
 //! A later format adds [`ManifestSection`]s: a reader ignores unknown ones unless they are required.
 
 use chain_solana::wire::{BlockName, RecordDigest};

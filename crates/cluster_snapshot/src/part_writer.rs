@@ -26,7 +26,7 @@ pub(crate) const MAGIC: &[u8; 4] = b"HYSP";
 /// Unpacked bytes of a frame, after which it ends. An account of 10 MiB makes a longer one.
 pub(crate) const FRAME_BYTES: usize = 1 << 20;
 
-/// Fast, and most of what the highest level saves.
+/// The fastest level. Higher ones take several times longer and save little.
 const LEVEL: i32 = 1;
 
 /// Encodes one part.

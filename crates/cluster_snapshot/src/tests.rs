@@ -365,7 +365,7 @@ async fn old_snapshots_are_removed_and_needed_ones_stay() {
     let removed = remove(3, Some((1, 35))).await.expect("a store in memory");
     assert!(removed >= 8, "two objects of each of four snapshots: {removed}");
     assert_eq!(slots().await, [8, 7, 6, 3]);
-    // Parts without a manifest, older and newer than what is kept.
+    // Parts without a manifest, older and newer than the snapshots that stay.
     for slot in [2, 9] {
         let key = format!("snap/{CLUSTER}/{slot:020}-{}/part-x", Hash::default());
         depot.put_new(&key, Bytes::new()).await.expect("a store in memory");

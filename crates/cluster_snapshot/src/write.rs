@@ -1,4 +1,4 @@
-//! Writes a snapshot of a view while the ledger goes on.
+//! Writes a snapshot of a view while the ledger is written.
 //!
 //! Shape: a thread that may wait encodes one part after the other, and a task writes each to the store, at the rate of
 //! [`WriteLimits::bytes_per_second`]. The thread waits while two parts are on their way.
@@ -24,7 +24,7 @@ use crate::manifest::{Manifest, PartEntry};
 use crate::part_reader::PartReader;
 use crate::part_writer::{EncodedPart, PartWriter};
 
-/// What a snapshot says besides the accounts.
+/// The facts of a snapshot besides its accounts.
 #[derive(Clone, Debug)]
 pub struct SnapshotFacts {
     /// The cluster.
@@ -43,7 +43,7 @@ pub struct SnapshotFacts {
     pub made_at_ms: u64,
 }
 
-/// What writing a snapshot may cost.
+/// Limits of memory and CPU time of a write.
 #[derive(Clone, Debug)]
 pub struct WriteLimits {
     /// Bytes of a part before compression. Larger ones make the manifest shorter and loading less parallel.
@@ -153,7 +153,7 @@ fn encode_parts(
         }
     }
     if let Some(last) = part.finish(dir)? {
-        // If the receiver is gone, nobody waits for the result either.
+        // If the receiver is gone, the result is not needed either.
         send(last);
     }
     Ok(())

@@ -21,7 +21,7 @@ impl<'a> Attempts<'a> {
         Self { depot, operation, key, made: 0, began: Instant::now() }
     }
 
-    /// Makes an attempt with the time limit of a transfer of `bytes`. What it did after its time limit is unknown.
+    /// Makes an attempt with the time limit of a transfer of `bytes`. After a timeout it is unknown whether it was applied.
     pub(crate) async fn run<T>(
         &mut self,
         bytes: u64,

@@ -66,7 +66,7 @@ impl Received {
     }
 }
 
-/// What to list.
+/// The keys to list.
 #[derive(Clone, Copy)]
 pub(crate) struct Listing<'a> {
     /// The directory, without a slash at the end. It may be empty.

@@ -39,7 +39,7 @@ impl DepotConfig {
         self.request_timeout.saturating_add(transfer)
     }
 
-    /// Wait before retry `number`, the first of which is 1.
+    /// Returns the wait before a retry, which are counted from 1.
     pub(crate) fn backoff(&self, number: u32) -> Duration {
         let doubled = 2_u32.saturating_pow(number.saturating_sub(1).min(16));
         let longest = self.backoff.saturating_mul(doubled).min(self.backoff_max);

@@ -72,7 +72,7 @@ impl Inner {
 impl Depot {
     /// Opens the depot at a URL: `file:///directory`, `s3://bucket/prefix`, or `memory:`. The endpoint, region and
     /// credentials of S3 come from the environment (`AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID` and others). A
-    /// missing directory is created. No bucket is asked: see [`Self::check`].
+    /// missing directory is created. No request is sent: see [`Self::check`].
     ///
     /// # Errors
     ///
@@ -141,8 +141,8 @@ impl Depot {
         }
     }
 
-    /// Creates an object if there is none of this key, once or not at all. If the store says that it exists, or gives no
-    /// answer, the object is read back: an object with the same body counts as created.
+    /// Creates an object if there is none of this key, once or not at all. If the store says that it exists, or does not
+    /// respond, the object is read back: an object with the same body counts as created.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Depot {
             if !was_sent {
                 return Err(err);
             }
-            // The last attempt may have been applied although its answer is lost.
+            // The last attempt may have been applied although its response is lost.
             return match self.is_same(key, &body).await {
                 Ok(Some(true)) => Ok(Put::Created),
                 Ok(Some(false)) => Ok(Put::Exists),

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Why a request to a depot failed. `object` is the URL of the depot and the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DepotError {
-    /// There is no object of this key.
+    /// The object does not exist.
     #[error("{object}: does not exist")]
     NotFound {
         /// The object.
@@ -16,7 +16,7 @@ pub enum DepotError {
     TooLong {
         /// The object.
         object: String,
-        /// Its length.
+        /// The length of the object.
         bytes: u64,
         /// The limit of the caller.
         bytes_max: usize,
@@ -26,7 +26,7 @@ pub enum DepotError {
     Url {
         /// The URL without user and password.
         url: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The key is invalid.
@@ -35,7 +35,7 @@ pub enum DepotError {
         /// The key.
         key: String,
     },
-    /// The store replaced an object although it was told to create it only. It cannot hold a log or a snapshot.
+    /// The store replaced an object that a request had to create only. A log or a snapshot needs another store.
     #[error("{store}: replaced an object that had to be created only (If-None-Match: *)")]
     NotExclusive {
         /// The URL of the depot.
@@ -54,7 +54,7 @@ pub enum DepotError {
     Full {
         /// The object.
         object: String,
-        /// The answer of the store.
+        /// The error of the store.
         reason: String,
     },
     /// The last attempt failed.

@@ -1,6 +1,6 @@
-//! A store in memory that fails by seed, for tests: unavailable, silent, answers that are lost, conflicts, cut bodies.
+//! A store in memory that fails by seed, for tests: 503, silence, lost responses, conflicts, cut bodies.
 //!
-//! The same seed and the same requests in the same order have the same faults.
+//! Faults depend on the seed and on the order of requests only.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use parking_lot::Mutex;
 /// Probabilities of faults, each from 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// The store answers 503 and does nothing.
+    /// The store responds with 503 and does nothing.
     pub unavailable: f64,
-    /// The store does what it was told, and its answer is lost.
+    /// The store carries out the request, and its response is lost.
     pub lost_answer: f64,
-    /// The store never answers, and does nothing.
+    /// The store never responds, and does nothing.
     pub silent: f64,
-    /// The store answers 409 to a creation, and does nothing.
+    /// The store responds with 409 to a creation, and does nothing.
     pub conflict: f64,
     /// A body ends before its length, with an error or without.
     pub cut_body: f64,
@@ -65,13 +65,13 @@ impl FaultyStore {
         if self.has(|faults| faults.silent) {
             std::future::pending::<()>().await;
         }
-        if self.has(|faults| faults.unavailable) { Err(failed("503")) } else { Ok(()) }
+        if self.has(|faults| faults.unavailable) { Err(new_error("503")) } else { Ok(()) }
     }
 
     /// Fails after a request was carried out.
     fn answer<T>(&self, answer: T) -> Result<T> {
         if self.has(|faults| faults.lost_answer) {
-            Err(failed("the answer is lost"))
+            Err(new_error("the answer is lost"))
         } else {
             Ok(answer)
         }
@@ -84,14 +84,14 @@ impl FaultyStore {
             let at = self.random.lock().usize(0..=bytes.len().saturating_sub(1));
             chunks = vec![Ok(bytes.slice(..at))];
             if self.random.lock().bool() {
-                chunks.push(Err(failed("the connection was reset")));
+                chunks.push(Err(new_error("the connection was reset")));
             }
         }
         GetResultPayload::Stream(stream::iter(chunks).boxed())
     }
 }
 
-fn failed(reason: &str) -> Error {
+fn new_error(reason: &str) -> Error {
     Error::Generic { store: "faulty", source: reason.into() }
 }
 
@@ -140,14 +140,14 @@ impl ObjectStore for FaultyStore {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         if self.has(|faults| faults.unavailable) {
-            return stream::once(async { Err(failed("503")) }).boxed();
+            return stream::once(async { Err(new_error("503")) }).boxed();
         }
         self.inner.delete_stream(locations)
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         if self.has(|faults| faults.unavailable) {
-            return stream::once(async { Err(failed("503")) }).boxed();
+            return stream::once(async { Err(new_error("503")) }).boxed();
         }
         self.inner.list(prefix)
     }

@@ -41,7 +41,7 @@ pub(crate) struct UnfinishedFile {
 }
 
 impl FileStore {
-    /// Creates the directory if it is missing, and removes what a killed process has left.
+    /// Creates the directory if it is missing, and removes old files that a killed process has left.
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
         let unfinished = root.join(UNFINISHED_DIR);
         durable_file::create_dir_all(&unfinished)?;

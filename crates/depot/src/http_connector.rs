@@ -27,7 +27,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Idle connections that are kept.
+/// Maximum number of idle connections.
 const IDLE_MAX: usize = 32;
 
 /// Time limit of the TCP and TLS handshakes together.
@@ -145,7 +145,7 @@ impl HyperService {
     }
 }
 
-/// Starts HTTP/1.1 on a stream. A task drives the connection until it is closed or no longer kept.
+/// Starts HTTP/1.1 on a stream. A task drives the connection until it is closed or dropped from the idle ones.
 async fn start(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> Result<SendRequest<HttpRequestBody>, HttpError> {

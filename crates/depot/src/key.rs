@@ -8,7 +8,7 @@ use crate::redact::redact;
 /// Bytes of a key, with the depot's prefix. S3 allows 1,024.
 const KEY_BYTES_MAX: usize = 900;
 
-/// Where a depot is.
+/// The location of a depot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     /// A directory.

@@ -1,8 +1,8 @@
 //! Immutable objects by key, in a directory or in a bucket: created once, read by range, listed, deleted.
 //!
 //! Shape: a [`Depot`] is opened at a URL: `file:///directory`, `s3://bucket/prefix`, or `memory:` for tests. Each method
-//! retries temporary failures with backoff. [`Depot::put_new`] creates an object once or not at all, also if an answer
-//! is lost.
+//! retries temporary failures with backoff. [`Depot::put_new`] creates an object once or not at all, also if a
+//! response is lost.
 //! Bounds: [`DepotConfig`] limits attempts and the time of each; a read and a list have a limit of their own.
 //! Invariant: an error names the object by the depot's URL and its key, and no user, password or query.
 //! Not here: the content of objects, and their digests (`cluster_snapshot`, `log`).

@@ -13,8 +13,8 @@ use crate::{Depot, DepotError};
 /// Bytes of a part. S3 wants at least 5 MiB, and at most 10,000 parts: 80 GB.
 const PART_BYTES: usize = 8 << 20;
 
-/// An object that is being written. Dropped without [`Self::finish`], nothing can be read; a bucket may keep the parts until
-/// its lifecycle rule removes them ([`Self::abort`] does it at once).
+/// An object that is being written. If it is dropped without [`Self::finish`], no object exists, but a bucket may store
+/// the parts until its lifecycle rule removes them. [`Self::abort`] removes them at once.
 pub struct ObjectWriter {
     depot: Depot,
     key: String,
@@ -77,7 +77,7 @@ impl ObjectWriter {
         }
     }
 
-    /// Removes what was written.
+    /// Removes the unfinished object.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Text of other programs in our errors: shortened, and without the user and query of URLs.
 
-/// Characters of a reason. An answer of a store may be a page.
+/// Characters of a reason. A response of a store may be a page.
 const REASON_CHARS_MAX: usize = 400;
 
 /// Returns the text of an error and of its causes, shortened and redacted.

@@ -1,7 +1,7 @@
 //! A bucket of S3 or of a compatible store, configured by the environment.
 //!
 //! `AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` and the other
-//! variables of `object_store`. Without keys the metadata service of the machine is asked.
+//! variables of `object_store`. Without keys the machine's metadata service provides them.
 
 use std::sync::Arc;
 use std::time::Duration;

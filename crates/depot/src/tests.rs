@@ -10,7 +10,7 @@ use crate::faults::{Faults, FaultyStore};
 use crate::metrics::Operation;
 use crate::{Depot, DepotConfig, DepotError, ObjectInfo, ObjectStore, Put};
 
-/// Retries without waiting, and a store that is silent for long is given up soon.
+/// Retries without waiting, and a short timeout for a store that does not respond.
 fn config() -> DepotConfig {
     DepotConfig {
         request_timeout: Duration::from_millis(20),

@@ -23,12 +23,12 @@ pub enum ArchiveError {
     Version {
         /// The object.
         key: String,
-        /// Its version.
+        /// The version of the object.
         found: u16,
         /// The version that this program reads.
         known: u16,
     },
-    /// A block of an object is not what was archived.
+    /// A block of an object differs from the archived one.
     #[error("{key}: block {slot} is damaged: {what}")]
     Block {
         /// The object.
@@ -55,13 +55,13 @@ pub enum ArchiveError {
     Encode {
         /// The block.
         slot: Slot,
-        /// What failed.
+        /// The reason.
         reason: String,
     },
 }
 
 impl ArchiveError {
-    pub(super) fn damaged(key: &str) -> impl Fn(DecodeError) -> Self {
+    pub(super) fn decode_error(key: &str) -> impl Fn(DecodeError) -> Self {
         |err| Self::Damaged { key: key.to_owned(), what: err.what }
     }
 }

@@ -22,7 +22,7 @@ const END_MAGIC: &[u8; 4] = b"HYSF";
 pub(super) const END_BYTES: usize = 10;
 const DIGEST_BYTES: usize = 32;
 
-/// What an object has.
+/// The footer of an object: its range of slots, and its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveFooter {
     /// The cluster.
@@ -109,9 +109,9 @@ impl ArchiveFooter {
         let damaged = |what| ArchiveError::Damaged { key: key.clone(), what };
         let end = end.strip_suffix(END_MAGIC).ok_or_else(|| damaged("end"))?;
         let mut from = ByteReader::new(end);
-        let length = from.u32("end").map_err(ArchiveError::damaged(key))?;
-        let found = from.u16("end").map_err(ArchiveError::damaged(key))?;
-        from.end().map_err(ArchiveError::damaged(key))?;
+        let length = from.u32("end").map_err(ArchiveError::decode_error(key))?;
+        let found = from.u16("end").map_err(ArchiveError::decode_error(key))?;
+        from.end().map_err(ArchiveError::decode_error(key))?;
         if found != VERSION {
             return Err(ArchiveError::Version { key: key.clone(), found, known: VERSION });
         }
@@ -129,7 +129,7 @@ impl ArchiveFooter {
         if blake3::hash(body).as_bytes() != digest {
             return Err(damaged("digest of the footer"));
         }
-        let footer = Self::read(body).map_err(ArchiveError::damaged(key))?;
+        let footer = Self::read(body).map_err(ArchiveError::decode_error(key))?;
         let of_footer = (footer.cluster.as_str(), footer.epoch, footer.first, footer.last);
         if of_footer != (object.cluster.as_str(), object.epoch, object.first, object.last) {
             return Err(damaged("the footer is of another object"));

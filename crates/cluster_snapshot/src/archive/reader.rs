@@ -17,7 +17,7 @@ const END_READ_BYTES: u64 = 80_000;
 /// Bytes of a block before compression. A larger one is refused before memory is allocated.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
-/// What is wrong with an archive.
+/// A fault of an archive.
 #[derive(Debug)]
 pub enum ArchiveFault {
     /// No object covers these slots.
@@ -77,7 +77,7 @@ pub async fn read_block(
     decode(&object.key, archived, &packed).map(Some)
 }
 
-/// Reads all objects of an archive, from the one with `first` on, and returns what is wrong with it. `blocks` decides
+/// Reads all objects of an archive, from the one with `first` on, and returns its faults. `blocks` decides
 /// whether each block is read too.
 ///
 /// # Errors

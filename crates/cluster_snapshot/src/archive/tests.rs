@@ -161,7 +161,7 @@ async fn two_archivers_write_the_same_objects() {
     }
     assert_eq!(objects(&depot).await, objects(&alone).await);
     assert_eq!(first.disagreements() + second.disagreements(), 0);
-    // A third one whose source has other blocks adds nothing.
+    // An archiver with other blocks does not change the objects.
     let mut other = chain.clone();
     other[1].block_time ^= 1;
     let empty = memory();

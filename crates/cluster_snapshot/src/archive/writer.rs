@@ -17,7 +17,7 @@ use super::footer::{ArchiveFooter, ArchivedBlock, MAGIC, VERSION};
 use super::reader::read_footer;
 use super::{ARCHIVE_SLOTS, ArchiveObject, list_archive};
 
-/// zstd's default: an archive is written once and kept for years.
+/// zstd's default: an archive is written once and stored for years.
 const LEVEL: i32 = 3;
 
 /// Limits of an object.
@@ -40,7 +40,7 @@ pub struct ArchiveWriter {
     schedule: EpochSchedule,
     limits: ArchiveLimits,
     compressor: Compressor<'static>,
-    /// The first slot of the open range; `None` until the archive has begun.
+    /// The first slot of the open range; `None` while the archive is empty.
     first: Option<Slot>,
     /// The last block that was pushed.
     last_pushed: Option<Slot>,
@@ -94,7 +94,7 @@ impl ArchiveWriter {
         })
     }
 
-    /// The first slot that is not archived. `None` if the archive is empty: it begins with the next thousand slots.
+    /// The first slot that is not archived. `None` if the archive is empty: it starts with the next whole range.
     pub fn next_slot(&self) -> Option<Slot> {
         self.first
     }
@@ -113,7 +113,7 @@ impl ArchiveWriter {
     /// block can be pushed again.
     pub async fn push(&mut self, block: &Block) -> Result<Vec<ArchiveObject>, ArchiveError> {
         let slot = block.id.slot;
-        // An archive begins where all blocks of a range are known.
+        // An archive starts with a range whose blocks are all known.
         let aligned = slot.next_multiple_of(ARCHIVE_SLOTS);
         let first = *self.first.get_or_insert(aligned);
         let mut written = Vec::new();
