@@ -6,7 +6,7 @@ use depot::{Depot, DepotError};
 use ledger::Slot;
 
 use crate::error::SnapshotLoadError;
-use crate::keys::{ManifestKey, SnapshotName, cluster_dir, snapshot_dir};
+use crate::keys::{ManifestKey, cluster_dir};
 use crate::load::load_manifest;
 
 /// A name above all others in a directory: a key has no such character.
@@ -28,8 +28,8 @@ pub async fn newest_snapshots(
         // The first object of a complete snapshot is its manifest.
         let Some(object) = depot.list_after(&dir, &after, 1).await?.pop() else { break };
         found.extend(ManifestKey::parse(&object.key));
-        after = match SnapshotName::parse(&object.key) {
-            Some(it) => format!("{}/{AFTER_ALL}", snapshot_dir(cluster, it.slot, &it.blockhash)),
+        after = match ManifestKey::parse_object(&object.key) {
+            Some(snapshot) => format!("{}/{AFTER_ALL}", snapshot.dir()),
             None => object.key,
         };
     }
@@ -58,7 +58,7 @@ pub async fn remove_old_snapshots(
     for key in newest_snapshots(depot, cluster).await? {
         let is_full = intact >= keep;
         if is_full && is_needed_found {
-            obsolete.insert(key.dir());
+            obsolete.insert(key.dir().to_owned());
             continue;
         }
         let manifest = match load_manifest(depot, &key.key, None).await {
@@ -69,7 +69,7 @@ pub async fn remove_old_snapshots(
                 // It does not count. A new one stays, so that its cause can be found.
                 tracing::warn!(%err, "a snapshot is damaged");
                 if is_full {
-                    obsolete.insert(key.dir());
+                    obsolete.insert(key.dir().to_owned());
                 }
                 continue;
             }
@@ -78,21 +78,21 @@ pub async fn remove_old_snapshots(
         let is_needed = !is_needed_found && needed_from.is_some_and(|needed| position <= needed);
         is_needed_found |= is_needed;
         if !is_full || is_needed {
-            kept.insert(key.dir());
+            kept.insert(key.dir().to_owned());
             oldest_kept = Some(key.slot);
         } else {
-            obsolete.insert(key.dir());
+            obsolete.insert(key.dir().to_owned());
         }
         intact += 1;
     }
     let Some(oldest_kept) = oldest_kept else { return Ok(0) };
     let mut removed = 0;
     for object in depot.list(&cluster_dir(cluster)).await? {
-        let Some(name) = SnapshotName::parse(&object.key) else { continue };
-        let dir = snapshot_dir(cluster, name.slot, &name.blockhash);
+        let Some(snapshot) = ManifestKey::parse_object(&object.key) else { continue };
+        let dir = snapshot.dir();
         // Without a manifest: its writer was killed, or still writes while newer ones are complete already.
-        let is_abandoned = name.slot < oldest_kept && !kept.contains(&dir);
-        if obsolete.contains(&dir) || is_abandoned {
+        let is_abandoned = snapshot.slot < oldest_kept && !kept.contains(dir);
+        if obsolete.contains(dir) || is_abandoned {
             // The manifest is the first object of a directory, so half a snapshot is never loaded.
             depot.delete(&object.key).await?;
             removed += 1;

@@ -1,4 +1,4 @@
-//! Names of a snapshot's objects. A slot has 20 digits, so that the order of names is that of slots.
+//! Names of a snapshot's objects. Numbers have leading zeros, so that the order of names is that of slots.
 
 use ledger::Slot;
 use solana_hash::Hash;
@@ -10,7 +10,7 @@ const MANIFEST: &str = "manifest";
 /// Start of the names of parts.
 const PART: &str = "part-";
 
-/// The key of a manifest, and the block in its name.
+/// The key of a manifest, and the snapshot in its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestKey {
     /// The key of the object.
@@ -19,60 +19,46 @@ pub struct ManifestKey {
     pub cluster: String,
     /// The slot of the snapshot's block.
     pub slot: Slot,
+    /// The epoch of the log. The snapshot that opens an epoch may be of a block that has one in the epoch before.
+    pub epoch: u64,
     /// The blockhash of the snapshot's block.
     pub blockhash: Hash,
 }
 
 impl ManifestKey {
-    pub(crate) fn new(cluster: &str, slot: Slot, blockhash: Hash) -> Self {
-        let key = format!("{}/{MANIFEST}", snapshot_dir(cluster, slot, &blockhash));
-        Self { key, cluster: cluster.to_owned(), slot, blockhash }
+    pub(crate) fn new(cluster: &str, slot: Slot, epoch: u64, blockhash: Hash) -> Self {
+        let dir = format!("{}/{slot:020}-{epoch:010}-{blockhash}", cluster_dir(cluster));
+        let key = format!("{dir}/{MANIFEST}");
+        Self { key, cluster: cluster.to_owned(), slot, epoch, blockhash }
     }
 
     /// Parses the key of a manifest. Returns `None` for any other object.
     pub fn parse(key: &str) -> Option<Self> {
-        let name = SnapshotName::parse(key)?;
-        let parsed = Self::new(&name.cluster, name.slot, name.blockhash);
-        (parsed.key == key).then_some(parsed)
+        Self::parse_object(key).filter(|parsed| parsed.key == key)
+    }
+
+    /// Returns the key of the manifest that an object of a snapshot belongs to.
+    pub(crate) fn parse_object(key: &str) -> Option<Self> {
+        let (dir, _) = key.rsplit_once('/')?;
+        let mut names = dir.split('/').skip(1);
+        let cluster = names.next()?;
+        let mut values = names.next()?.split('-');
+        let slot = values.next()?.parse::<Slot>().ok()?;
+        let epoch = values.next()?.parse::<u64>().ok()?;
+        let blockhash = values.next()?.parse::<Hash>().ok()?;
+        let parsed = Self::new(cluster, slot, epoch, blockhash);
+        (parsed.dir() == dir).then_some(parsed)
     }
 
     /// The directory of the snapshot, without a slash at the end.
-    pub(crate) fn dir(&self) -> String {
-        snapshot_dir(&self.cluster, self.slot, &self.blockhash)
-    }
-}
-
-/// The snapshot that an object belongs to.
-pub(crate) struct SnapshotName {
-    pub(crate) cluster: String,
-    pub(crate) slot: Slot,
-    pub(crate) blockhash: Hash,
-}
-
-impl SnapshotName {
-    pub(crate) fn parse(key: &str) -> Option<Self> {
-        let mut names = key.split('/');
-        if names.next()? != ROOT {
-            return None;
-        }
-        let cluster = names.next()?.to_owned();
-        let name = names.next()?;
-        names.next()?;
-        let (slot, blockhash) = name.split_once('-')?;
-        let slot = slot.parse::<Slot>().ok().filter(|parsed| format!("{parsed:020}") == slot)?;
-        let blockhash = blockhash.parse::<Hash>().ok()?;
-        names.next().is_none().then_some(Self { cluster, slot, blockhash })
+    pub(crate) fn dir(&self) -> &str {
+        self.key.rsplit_once('/').map_or("", |(dir, _)| dir)
     }
 }
 
 /// Directory of a cluster's snapshots.
 pub(crate) fn cluster_dir(cluster: &str) -> String {
     format!("{ROOT}/{cluster}")
-}
-
-/// Directory of a snapshot.
-pub(crate) fn snapshot_dir(cluster: &str, slot: Slot, blockhash: &Hash) -> String {
-    format!("{ROOT}/{cluster}/{slot:020}-{blockhash}")
 }
 
 /// Key of a part. It is named by its content, so that writers with other limits do not meet.
@@ -86,12 +72,17 @@ mod tests {
 
     #[test]
     fn a_manifest_key_is_parsed_as_it_was_made() {
-        let key = ManifestKey::new("mainnet", 42, Hash::new_from_array([7; 32]));
+        let key = ManifestKey::new("mainnet", 42, 3, Hash::new_from_array([7; 32]));
         assert_eq!(ManifestKey::parse(&key.key), Some(key.clone()));
-        assert!(key.key.starts_with("snap/mainnet/00000000000000000042-"), "{}", key.key);
-        let part = part_key(&key.dir(), &[1; 32]);
+        let start = "snap/mainnet/00000000000000000042-0000000003-";
+        assert!(key.key.starts_with(start), "{}", key.key);
+        let part = part_key(key.dir(), &[1; 32]);
         assert!(MANIFEST < part.rsplit('/').next().unwrap_or_default());
-        for other in [part, key.dir(), format!("{}/x", key.key), key.key.replace("00042", "42")] {
+        assert_eq!(ManifestKey::parse_object(&part), Some(key.clone()));
+        let other_root = key.key.replace("snap/", "snaps/");
+        let dir = key.dir().to_owned();
+        let below = format!("{}/x", key.key);
+        for other in [part, dir, below, other_root, key.key.replace("00042", "42")] {
             assert_eq!(ManifestKey::parse(&other), None, "{other}");
         }
     }

@@ -1,9 +1,9 @@
 //! Snapshots of a cluster's ledger in an object store: written while the ledger is read, loaded in parallel.
 //!
-//! | object                                              | holds                                                       |
-//! |-----------------------------------------------------|-------------------------------------------------------------|
-//! | `snap/<cluster>/<slot>-<blockhash>/part-<digest>`   | the accounts of a range of addresses, in their order        |
-//! | `snap/<cluster>/<slot>-<blockhash>/manifest`        | written last: the bank, its position in the log, each part  |
+//! | object | holds |
+//! |--------|-------|
+//! | `snap/<cluster>/<slot>-<epoch>-<blockhash>/part-<digest>` | the accounts of a range of addresses, in order |
+//! | `snap/<cluster>/<slot>-<epoch>-<blockhash>/manifest` | written last: the bank, its position in the log, each part |
 //!
 //! Shape: [`write_snapshot`] takes a finalized view. [`newest_snapshots`] lists manifests, [`load_manifest`] reads one, and
 //! [`load_snapshot_parts`] fills a ledger. [`remove_old_snapshots`] removes old ones. The final blocks of the

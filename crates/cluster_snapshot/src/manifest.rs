@@ -100,7 +100,8 @@ impl Manifest {
     }
 
     pub(crate) fn manifest_key(&self) -> ManifestKey {
-        ManifestKey::new(&self.cluster, self.block.slot, self.fields.block.blockhash)
+        let blockhash = self.fields.block.blockhash;
+        ManifestKey::new(&self.cluster, self.block.slot, self.epoch, blockhash)
     }
 
     /// Encodes the manifest. The same manifest has the same bytes in every process.

@@ -227,6 +227,21 @@ async fn two_writers_of_a_block_make_one_snapshot_in_a_directory() {
 }
 
 #[tokio::test]
+async fn a_block_has_a_snapshot_in_each_epoch_of_the_log() {
+    let depot = memory();
+    let source = source(1, 5, 100);
+    let first = write(&depot, &source).await.expect("it is written");
+    let opening = SnapshotFacts { epoch: 2, position: 0, ..source.facts.clone() };
+    let second = write_snapshot(&depot, &source.view, opening, LIMITS).await;
+    let second = second.expect("it is written");
+    let keys = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory");
+    let keys: Vec<String> = keys.into_iter().map(|key| key.key).collect();
+    assert_eq!(keys, [second.key(), first.key()]);
+    let manifest = load_manifest(&depot, &second.key(), None).await.expect("it is intact");
+    assert_eq!([manifest.epoch, manifest.position], [2, 0]);
+}
+
+#[tokio::test]
 async fn a_snapshot_of_another_bank_is_not_written() {
     let depot = memory();
     let source = source(1, 5, 50);
@@ -324,7 +339,7 @@ async fn a_manifest_of_another_version_cluster_or_block_is_named() {
     put(&depot, &other_cluster, manifest.to_bytes().into()).await;
     let err = load_manifest(&depot, &other_cluster, None).await.expect_err("another cluster");
     assert!(err.to_string().contains("another cluster"), "{err}");
-    let other_block = manifest.key().replace("00005-", "00006-");
+    let other_block = manifest.key().replace("/00000000000000000005-", "/00000000000000000006-");
     put(&depot, &other_block, manifest.to_bytes().into()).await;
     let err = load_manifest(&depot, &other_block, None).await.expect_err("another block");
     assert!(err.to_string().contains("another block"), "{err}");
@@ -367,7 +382,7 @@ async fn old_snapshots_are_removed_and_needed_ones_stay() {
     assert_eq!(slots().await, [8, 7, 6, 3]);
     // Parts without a manifest, older and newer than the snapshots that stay.
     for slot in [2, 9] {
-        let key = format!("snap/{CLUSTER}/{slot:020}-{}/part-x", Hash::default());
+        let key = format!("snap/{CLUSTER}/{slot:020}-{:010}-{}/part-x", 1, Hash::default());
         depot.put_new(&key, Bytes::new()).await.expect("a store in memory");
     }
     assert_eq!(remove(3, Some((1, 35))).await, Ok(1));

@@ -78,7 +78,7 @@ pub async fn write_snapshot(
         return Err(SnapshotWriteError::Facts { slot, what: "slot" });
     }
     let mut manifest = new_manifest(facts);
-    let dir = manifest.manifest_key().dir();
+    let dir = manifest.manifest_key().dir().to_owned();
     let pace = Pace { began: Instant::now(), bytes_per_second: limits.bytes_per_second.max(1) };
     let (to_writer, mut encoded) = mpsc::channel(1);
     let encoder = {
