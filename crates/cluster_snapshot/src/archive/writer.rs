@@ -2,7 +2,7 @@
 //!
 //! Two writers do no harm: both write the same objects, and an object is created once. If an object exists with other
 //! content, because two sources disagree, it stays, and the writer continues after it.
-//! Memory: the compressed blocks of one object.
+//! Memory: the compressed blocks of one object, twice while it is written.
 
 use chain_solana::Block;
 use chain_solana::wire::codec;
