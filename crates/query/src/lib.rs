@@ -38,6 +38,7 @@ pub use ledger_writer::{Ledger, LedgerConfig, LedgerError, LedgerUsage, Retired}
 pub use page::{Cursor, Page, PageLimits, PageSearch, StaleCursor};
 pub use publish_wakers::PublishWakers;
 pub use rank_index::RankBounds;
+pub use scan::WrittenRecord;
 pub use state::{BlockError, UNROOTED_MAX};
 pub use top_records::RankedRecord;
 pub use view::{CommitmentViews, Reader, View};

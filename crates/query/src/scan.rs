@@ -5,9 +5,20 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, KeyKind, Record};
+use ledger::{Address, AddressId, KeyKind, Record, Slot};
 
 use crate::View;
+
+/// A record and the slot of the block that wrote it.
+#[derive(Clone, Debug)]
+pub struct WrittenRecord<R> {
+    /// The address of the record.
+    pub address: Address,
+    /// The slot of its last write. A ledger that was loaded in bulk has the slot of its root.
+    pub slot: Slot,
+    /// The record.
+    pub record: Arc<R>,
+}
 
 impl<R: Record, M> View<R, M> {
     /// Visits the next `visits_max` records that have all of `keys`, by id, from `first` on.
@@ -31,7 +42,27 @@ impl<R: Record, M> View<R, M> {
         ids.next()
     }
 
-    /// Returns the address of an id that [`Self::scan`] returned on this view.
+    /// Returns the ids from `first` on that may have a record in this block, in order.
+    pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> + use<'_, R, M> {
+        self.snapshot().ids_from(first)
+    }
+
+    /// Returns the records of `ids`, which this view returned, in their order, each with the slot of its last write. An id
+    /// without a record in this block is skipped. They are read in batches, as in [`Self::records`].
+    pub fn written_records<'a>(
+        &'a self,
+        ids: impl Iterator<Item = AddressId> + 'a,
+    ) -> impl Iterator<Item = WrittenRecord<R>> + 'a {
+        let found = self.read_batched(ids, |_| true);
+        found.filter_map(|(id, version)| {
+            let version = version?;
+            let slot = version.slot();
+            let (address, record) = self.resolve_record(id, &version)?;
+            Some(WrittenRecord { address, slot, record })
+        })
+    }
+
+    /// Returns the address of an id that [`Self::scan`] or [`Self::ids_from`] returned on this view.
     pub fn address(&self, id: AddressId) -> Option<Address> {
         self.published.addresses.address(id)
     }
@@ -87,6 +118,30 @@ mod tests {
                 assert_eq!(found, all);
                 assert_eq!(found.len(), usize::from(count));
             }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_written_record_has_the_slot_of_its_last_write() -> Result<(), LedgerError> {
+        let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), ROOT, Arc::new(()));
+        let change = |n, record| Change { address: Address::from([n; 32]), record };
+        let write = |n| change(n, Some(Arc::new(Owned)));
+        ledger.apply(ROOT, (0..100).map(write).collect(), Arc::new(()))?;
+        let block = BlockId { slot: 7, version: 1 };
+        ledger.open(block, ROOT, Arc::new(()))?;
+        ledger.apply(block, vec![write(5), change(6, None), write(200)], Arc::new(()))?;
+        ledger.complete(block, Arc::new(()))?;
+        ledger.set_tip(block)?;
+        ledger.confirm(block)?;
+        ledger.finalize(block)?;
+        ledger.publish();
+        let view = reader.view(Commitment::Finalized);
+        let found: Vec<_> = view.written_records(view.ids_from(AddressId(0))).collect();
+        assert_eq!(found.len(), 100);
+        for written in found {
+            let is_late = [5, 200].map(|n| Address::from([n; 32])).contains(&written.address);
+            assert_eq!(written.slot, if is_late { 7 } else { 0 }, "{:?}", written.address);
         }
         Ok(())
     }

@@ -20,6 +20,7 @@
 //! | downloaded snapshot archive           | `follow`          | `rename`              |
 //! | written snapshot archive              | `snapshot_solana` | `rename`              |
 //! | UTXO set of a Kaspa chain             | `follow_kaspa`    | `rename`              |
+//! | objects of a directory                | `depot`           | `sync_entry`          |
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};

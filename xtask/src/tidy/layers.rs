@@ -22,6 +22,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
         "tpu",
         "http_server",
         "http_client",
+        "depot",
     ],
     &[
         "localnet",
@@ -32,6 +33,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
         "loadgen",
         "websocket",
         "grpc_server",
+        "cluster_snapshot",
     ],
     &["jsonrpc", "loadgen_solana"],
     &["rpc_solana", "rpc_kaspa", "grpc", "rest", "snapshot_server"],
@@ -57,6 +59,7 @@ const CHAIN_CRATES: &[(&str, &[&str])] = &[
         &[
             "agave-precompiles",
             "chain_solana",
+            "cluster_snapshot",
             "feed",
             "follow",
             "grpc",
@@ -362,7 +365,7 @@ mod tests {
         let neutral = LAYERS.iter().take(LAST_NEUTRAL_LAYER + 1).copied().flatten().copied();
         let serving =
             ["query", "cpu_pool", "authentication", "http_server", "http_client", "response_cache"];
-        for name in neutral.chain(serving).chain(["jsonrpc", "rest", "loadgen"]) {
+        for name in neutral.chain(serving).chain(["depot", "jsonrpc", "rest", "loadgen"]) {
             assert_eq!(chain_of_crate(name), None, "{name}");
             for import in ["solana-pubkey", "kaspa-hashes"] {
                 assert_eq!(check_with(name, &[import]).len(), 1, "{name} imports {import}");

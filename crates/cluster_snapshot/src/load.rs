@@ -1,0 +1,164 @@
+//! Loads a snapshot into a new ledger: parts are fetched and decoded in parallel, and written by one thread.
+//!
+//! Memory: three parts for each thread, besides the ledger.
+
+use bytes::{Bytes, BytesMut};
+use chain_solana::BlockInfo;
+use depot::Depot;
+use futures_util::{StreamExt, stream};
+use lattice::LtHash;
+use query::{LedgerConfig, LedgerError};
+use snapshot_ledger::BulkLoader;
+use tokio::sync::mpsc;
+
+use crate::error::{ManifestError, SnapshotLoadError};
+use crate::keys::ManifestKey;
+use crate::manifest::{MANIFEST_BYTES_MAX, Manifest, PartEntry};
+use crate::part_reader::{PartReader, SnapshotAccount};
+
+/// Bytes of a request. After a cut, only the rest of it is requested again.
+const RANGE_BYTES: u64 = 16 << 20;
+
+/// Bytes of a part that is read at once.
+pub(crate) const PART_BYTES_MAX: usize = 1 << 30;
+
+/// Accounts that the ledger takes at once.
+const CHUNK_MAX: usize = 4_096;
+
+/// Reads a manifest. `digest` is that of a record in the log that names it: BLAKE3 of the whole object.
+///
+/// # Errors
+///
+/// The manifest is missing, damaged, of another version, or not the one that its key and `digest` name.
+pub async fn load_manifest(
+    depot: &Depot,
+    key: &str,
+    digest: Option<[u8; 32]>,
+) -> Result<Manifest, SnapshotLoadError> {
+    let bytes = depot.get(key, MANIFEST_BYTES_MAX).await?;
+    let other = |what, found| SnapshotLoadError::Other { key: key.to_owned(), what, found };
+    let invalid = |source| SnapshotLoadError::Manifest { key: key.to_owned(), source };
+    let manifest = Manifest::from_bytes(&bytes).map_err(invalid)?;
+    let found = blake3::hash(&bytes);
+    if digest.is_some_and(|digest| digest != *found.as_bytes()) {
+        return Err(other("digest", found.to_hex().to_string()));
+    }
+    match ManifestKey::parse(key) {
+        Some(named) if named.cluster != manifest.cluster => Err(other("cluster", manifest.cluster)),
+        Some(named) if named != manifest.manifest_key() => Err(other("block", manifest.key())),
+        Some(_) => Ok(manifest),
+        None => Err(invalid(ManifestError::Contradiction("key"))),
+    }
+}
+
+/// Loads the accounts of a snapshot into a new ledger, which is not published. `threads` parts are fetched and decoded
+/// at once. The loader has the sums of the manifest.
+///
+/// # Errors
+///
+/// A part is missing or damaged, the sums differ, or the ledger is full. The caller may take the snapshot before.
+pub async fn load_snapshot_parts(
+    depot: &Depot,
+    manifest: Manifest,
+    config: LedgerConfig,
+    threads: usize,
+) -> Result<(BulkLoader, Manifest), SnapshotLoadError> {
+    let key = manifest.key();
+    let info = manifest.fields.block_info().ok_or_else(|| SnapshotLoadError::Manifest {
+        key: key.clone(),
+        source: ManifestError::Contradiction("blockhashes"),
+    })?;
+    let (to_ledger, decoded) = mpsc::channel(1);
+    let writer = tokio::task::spawn_blocking(move || write_accounts(config, info, decoded));
+    let entries = manifest.parts.clone();
+    let parts = entries.into_iter().map(|entry| load_part(depot.clone(), entry));
+    let mut parts = stream::iter(parts).buffer_unordered(threads.max(1));
+    let mut sums = Sums { accounts: 0, lamports: 0, lt_hash: LtHash::EMPTY };
+    while let Some(part) = parts.next().await {
+        let LoadedPart { entry, part } = part?;
+        sums.accounts += entry.accounts;
+        sums.lamports += u128::from(entry.lamports);
+        sums.lt_hash.mix_in(&part.lt_hash);
+        if to_ledger.send(part.accounts).await.is_err() {
+            // The ledger refused accounts: its error is returned below.
+            break;
+        }
+    }
+    drop(to_ledger);
+    let written = writer.await.map_err(|err| SnapshotLoadError::Task(err.to_string()))?;
+    let mut loader = written?;
+    sums.check(&manifest, key)?;
+    loader.set_lamports(manifest.lamports);
+    loader.set_lt_hash(manifest.lt_hash.clone());
+    Ok((loader, manifest))
+}
+
+/// The sums over all parts.
+struct Sums {
+    accounts: u64,
+    lamports: u128,
+    lt_hash: LtHash,
+}
+
+impl Sums {
+    fn check(&self, manifest: &Manifest, key: String) -> Result<(), SnapshotLoadError> {
+        let what = if self.accounts != manifest.accounts {
+            "number of accounts"
+        } else if self.lamports != u128::from(manifest.lamports) {
+            "sum of lamports"
+        } else if self.lt_hash != manifest.lt_hash {
+            "lattice sum"
+        } else {
+            return Ok(());
+        };
+        Err(SnapshotLoadError::Sum { key, what })
+    }
+}
+
+/// Writes the accounts of each part into a new ledger.
+fn write_accounts(
+    config: LedgerConfig,
+    info: BlockInfo,
+    mut parts: mpsc::Receiver<Vec<SnapshotAccount>>,
+) -> Result<BulkLoader, LedgerError> {
+    let mut loader = BulkLoader::new(config, info);
+    while let Some(part) = parts.blocking_recv() {
+        let mut accounts = part.into_iter().map(|it| (it.pubkey, Some(it.account.0))).peekable();
+        while accounts.peek().is_some() {
+            loader.put(accounts.by_ref().take(CHUNK_MAX))?;
+        }
+    }
+    Ok(loader)
+}
+
+/// A part that was checked.
+struct LoadedPart {
+    entry: PartEntry,
+    part: PartReader,
+}
+
+/// Fetches, decodes and checks a part.
+async fn load_part(depot: Depot, entry: PartEntry) -> Result<LoadedPart, SnapshotLoadError> {
+    let body = fetch_part(&depot, &entry).await?;
+    let decoded = tokio::task::spawn_blocking(move || match PartReader::read(&body, &entry) {
+        Ok(part) => Ok(LoadedPart { entry, part }),
+        Err(source) => Err(SnapshotLoadError::Part { key: entry.key, source }),
+    });
+    decoded.await.map_err(|err| SnapshotLoadError::Task(err.to_string()))?
+}
+
+/// Fetches a part by ranges.
+async fn fetch_part(depot: &Depot, entry: &PartEntry) -> Result<Bytes, SnapshotLoadError> {
+    let length = entry.bytes;
+    if length <= RANGE_BYTES {
+        return Ok(depot.get(&entry.key, PART_BYTES_MAX).await?);
+    }
+    let mut body = BytesMut::new();
+    let mut at = 0;
+    while at < length {
+        let end = length.min(at + RANGE_BYTES);
+        body.extend_from_slice(&depot.get_range(&entry.key, at..end).await?);
+        at = end;
+    }
+    Ok(body.freeze())
+}

@@ -1,0 +1,257 @@
+//! The manifest of a snapshot: written last, it makes the snapshot exist.
+//!
+//! | bytes      | value                                                   |
+//! |------------|---------------------------------------------------------|
+//! | 4, 2       | magic `HYSM`, version                                   |
+//! | n          | the fields of [`Manifest`], in their order, little-endian |
+//! | 32         | BLAKE3 of all bytes before                              |
+//!
+//! Magic, version and digest are the same in every version, so a newer manifest is distinguished from a damaged one.
+//! A later format adds [`ManifestSection`]s: a reader ignores unknown ones unless they are required.
+
+use chain_solana::wire::{BlockName, RecordDigest};
+use lattice::{LT_HASH_BYTES, LtHash};
+use ledger::Address;
+use store::{ByteReader, ByteWriter, DecodeError};
+
+use crate::error::ManifestError;
+use crate::fields::ManifestFields;
+use crate::keys::ManifestKey;
+
+/// The version of manifests and parts.
+pub const SNAPSHOT_VERSION: u16 = 1;
+
+/// Bytes of a manifest. That of a billion accounts has about 4 MB.
+pub const MANIFEST_BYTES_MAX: usize = 256 << 20;
+
+const MAGIC: &[u8; 4] = b"HYSM";
+const DIGEST_BYTES: usize = 32;
+
+/// A snapshot of a ledger.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// The cluster, which names the log too.
+    pub cluster: String,
+    /// The epoch of the log.
+    pub epoch: u64,
+    /// Sequence of the last message of the block's record; reading continues after it. 0 for the snapshot that opens an
+    /// epoch.
+    pub position: u64,
+    /// The block, and the number of its record.
+    pub block: BlockName,
+    /// The digest of the block's record.
+    pub block_digest: RecordDigest,
+    /// The bank.
+    pub fields: ManifestFields,
+    /// Number of accounts.
+    pub accounts: u64,
+    /// Sum of the lamports of all accounts.
+    pub lamports: u64,
+    /// The sum over all accounts.
+    pub lt_hash: LtHash,
+    /// The parts, in the order of their addresses. No two overlap.
+    pub parts: Vec<PartEntry>,
+    /// The time in milliseconds since 1970.
+    pub made_at_ms: u64,
+    /// Further content, such as images and segments of a ledger on disk.
+    pub sections: Vec<ManifestSection>,
+}
+
+/// A part of a snapshot: the accounts of a range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartEntry {
+    /// The key of the object.
+    pub key: String,
+    /// The first address.
+    pub first: Address,
+    /// The last address.
+    pub last: Address,
+    /// Number of accounts.
+    pub accounts: u64,
+    /// Sum of the lamports of the accounts.
+    pub lamports: u64,
+    /// Length of the object.
+    pub bytes: u64,
+    /// Length of the object before compression.
+    pub unpacked_bytes: u64,
+    /// BLAKE3 of the uncompressed bytes. Those of zstd depend on its release.
+    pub digest: [u8; 32],
+    /// The checksum of the lattice hash over the accounts.
+    pub lattice: [u8; 32],
+}
+
+/// Further content of a manifest, for formats to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestSection {
+    /// The name, such as `image` or `segments`.
+    pub name: String,
+    /// The version of the content.
+    pub version: u16,
+    /// Whether a reader that does not know the section must refuse the snapshot.
+    pub is_required: bool,
+    /// The content.
+    pub content: Vec<u8>,
+}
+
+impl Manifest {
+    /// Returns the key of the manifest's object.
+    pub fn key(&self) -> String {
+        self.manifest_key().key
+    }
+
+    pub(crate) fn manifest_key(&self) -> ManifestKey {
+        let blockhash = self.fields.block.blockhash;
+        ManifestKey::new(&self.cluster, self.block.slot, self.epoch, blockhash)
+    }
+
+    /// Encodes the manifest. The same manifest has the same bytes in every process.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = ByteWriter::default();
+        out.0.extend(MAGIC);
+        out.u16(SNAPSHOT_VERSION);
+        out.str(&self.cluster);
+        out.u64(self.epoch);
+        out.u64(self.position);
+        out.u64(self.block.slot);
+        out.u64(self.block.number);
+        out.key(&self.block_digest.0);
+        self.fields.write(&mut out);
+        out.u64(self.accounts);
+        out.u64(self.lamports);
+        out.bytes(&self.lt_hash.to_bytes());
+        out.list(&self.parts, write_part);
+        out.u64(self.made_at_ms);
+        out.list(&self.sections, write_section);
+        let digest = blake3::hash(&out.0);
+        out.key(digest.as_bytes());
+        out.0
+    }
+
+    /// Returns the digest by which a record of the log names the manifest: BLAKE3 of all its bytes.
+    pub fn digest(&self) -> [u8; 32] {
+        *blake3::hash(&self.to_bytes()).as_bytes()
+    }
+
+    /// Decodes a manifest and checks that its parts are disjoint and add up.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are damaged, of another version, or contradict each other.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ManifestError> {
+        let body = bytes.strip_prefix(MAGIC).ok_or(ManifestError::Magic)?;
+        let (body, digest) =
+            body.split_last_chunk::<DIGEST_BYTES>().ok_or(ManifestError::Digest)?;
+        if blake3::hash(&bytes[..bytes.len() - DIGEST_BYTES]).as_bytes() != digest {
+            return Err(ManifestError::Digest);
+        }
+        let mut from = ByteReader::new(body);
+        let found = from.u16("version")?;
+        if found != SNAPSHOT_VERSION {
+            return Err(ManifestError::Version { found });
+        }
+        let manifest = Self {
+            cluster: from.str("cluster")?,
+            epoch: from.u64("epoch of the log")?,
+            position: from.u64("position in the log")?,
+            block: BlockName { slot: from.u64("slot")?, number: from.u64("record number")? },
+            block_digest: RecordDigest(from.key("digest of the block's record")?),
+            fields: ManifestFields::read(&mut from)?,
+            accounts: from.u64("number of accounts")?,
+            lamports: from.u64("lamports")?,
+            lt_hash: read_lt_hash(&mut from)?,
+            parts: from.list("parts", read_part)?,
+            made_at_ms: from.u64("time")?,
+            sections: from.list("sections", read_section)?,
+        };
+        from.end()?;
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    fn check(&self) -> Result<(), ManifestError> {
+        let contradiction = |what| Err(ManifestError::Contradiction(what));
+        if self.fields.block.id.slot != self.block.slot {
+            return contradiction("slot");
+        }
+        if self.fields.capitalization != self.lamports {
+            return contradiction("capitalization");
+        }
+        if self.fields.bank.lattice.as_ref().is_some_and(|row| row.lt_hash != self.lt_hash) {
+            return contradiction("sum over all accounts");
+        }
+        let is_ordered = self.parts.is_sorted_by(|part, next| part.last < next.first)
+            && self.parts.iter().all(|part| part.first <= part.last);
+        if !is_ordered {
+            return contradiction("order of parts");
+        }
+        let sum = |value: fn(&PartEntry) -> u64| {
+            self.parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(value(part)))
+        };
+        if sum(|part| part.accounts) != Some(self.accounts) {
+            return contradiction("number of accounts");
+        }
+        if sum(|part| part.lamports) != Some(self.lamports) {
+            return contradiction("lamports");
+        }
+        // No section is known yet.
+        match self.sections.iter().find(|section| section.is_required) {
+            Some(section) => Err(ManifestError::Section { name: section.name.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_part(out: &mut ByteWriter, part: &PartEntry) {
+    let PartEntry { key, first, last, accounts, lamports, bytes, unpacked_bytes, digest, lattice } =
+        part;
+    out.str(key);
+    out.bytes(first.as_bytes());
+    out.bytes(last.as_bytes());
+    for number in [accounts, lamports, bytes, unpacked_bytes] {
+        out.u64(*number);
+    }
+    out.key(digest);
+    out.key(lattice);
+}
+
+fn read_part(from: &mut ByteReader<'_>) -> Result<PartEntry, DecodeError> {
+    Ok(PartEntry {
+        key: from.str("key of a part")?,
+        first: read_address(from)?,
+        last: read_address(from)?,
+        accounts: from.u64("accounts of a part")?,
+        lamports: from.u64("lamports of a part")?,
+        bytes: from.u64("length of a part")?,
+        unpacked_bytes: from.u64("unpacked length of a part")?,
+        digest: from.key("digest of a part")?,
+        lattice: from.key("sum of a part")?,
+    })
+}
+
+fn read_address(from: &mut ByteReader<'_>) -> Result<Address, DecodeError> {
+    let what = "address of a part";
+    Address::try_from(from.bytes(what)?).map_err(|_| DecodeError { what })
+}
+
+fn write_section(out: &mut ByteWriter, section: &ManifestSection) {
+    out.str(&section.name);
+    out.u16(section.version);
+    out.u8(u8::from(section.is_required));
+    out.bytes(&section.content);
+}
+
+fn read_section(from: &mut ByteReader<'_>) -> Result<ManifestSection, DecodeError> {
+    Ok(ManifestSection {
+        name: from.str("name of a section")?,
+        version: from.u16("version of a section")?,
+        is_required: from.bool("flag of a section")?,
+        content: from.bytes("section")?.to_vec(),
+    })
+}
+
+fn read_lt_hash(from: &mut ByteReader<'_>) -> Result<LtHash, DecodeError> {
+    let what = "sum over all accounts";
+    let bytes: &[u8; LT_HASH_BYTES] =
+        from.bytes(what)?.try_into().map_err(|_| DecodeError { what })?;
+    Ok(LtHash::from_bytes(bytes))
+}

@@ -1,0 +1,255 @@
+//! A depot in a directory: an object is a file, which is synced before its name exists, and the name is synced after it.
+//!
+//! `object_store` has a store of files too. It does not sync them, so a power failure may lose an object that was
+//! reported as written.
+//! Cost: an object takes two syncs of the disk; a list visits all files.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use store::durable_file;
+use tempfile::NamedTempFile;
+
+use crate::ObjectInfo;
+use crate::backend::{Failure, Listing, Received};
+
+/// Directory of files that are being written. No key starts with a dot.
+const UNFINISHED_DIR: &str = ".unfinished";
+
+/// Age of an unfinished file that a killed process has left.
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Permissions of a file before the process' mask.
+const MODE: u32 = 0o666;
+
+/// A depot in a directory.
+pub(crate) struct FileStore {
+    root: Arc<Path>,
+}
+
+/// A file that has no name yet. Removed when it is dropped.
+pub(crate) struct UnfinishedFile {
+    target: PathBuf,
+    /// `None` while a write runs, and after one that failed.
+    file: Option<NamedTempFile>,
+}
+
+impl FileStore {
+    /// Creates the directory if it is missing, and removes old files that a killed process has left.
+    pub(crate) fn open(root: &Path) -> io::Result<Self> {
+        let unfinished = root.join(UNFINISHED_DIR);
+        durable_file::create_dir_all(&unfinished)?;
+        for entry in fs::read_dir(&unfinished)?.flatten() {
+            let age = entry.metadata().and_then(|it| it.modified()).ok();
+            let age = age.and_then(|modified| modified.elapsed().ok());
+            if age.is_some_and(|age| age > ABANDONED_AFTER) {
+                // If it cannot be removed, it takes space only.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(Self { root: root.into() })
+    }
+
+    pub(crate) async fn create(&self, key: &str, body: Bytes) -> Result<(), Failure> {
+        let target = self.root.join(key);
+        let root = Arc::clone(&self.root);
+        run_blocking(move || {
+            let mut file = new_file(&root)?;
+            file.write_all(&body)?;
+            file.as_file().sync_all()?;
+            create_parent(&target)?;
+            match file.persist_noclobber(&target) {
+                Ok(_) => Ok(durable_file::sync_entry(&target)?),
+                Err(err) if err.error.kind() == ErrorKind::AlreadyExists => {
+                    // The process that wrote it may have been killed before it synced the name.
+                    durable_file::sync_entry(&target)?;
+                    Err(Failure::Exists)
+                }
+                Err(err) => Err(err.error.into()),
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn start_upload(&self, key: &str) -> Result<UnfinishedFile, Failure> {
+        let target = self.root.join(key);
+        let root = Arc::clone(&self.root);
+        run_blocking(move || Ok(UnfinishedFile { target, file: Some(new_file(&root)?) })).await
+    }
+
+    pub(crate) async fn read(
+        &self,
+        key: &str,
+        range: Option<&Range<u64>>,
+        bytes_max: usize,
+        received: &mut Received,
+    ) -> Result<(), Failure> {
+        let path = self.root.join(key);
+        let range = range.cloned();
+        let read = move || -> Result<Received, Failure> {
+            let mut file = File::open(&path).map_err(not_found)?;
+            let metadata = file.metadata()?;
+            if !metadata.is_file() {
+                return Err(Failure::NotFound);
+            }
+            let range = range.unwrap_or(0..metadata.len());
+            if range.end > metadata.len() {
+                let reason = format!("has {} bytes, {range:?} was wanted", metadata.len());
+                return Err(Failure::Final(reason));
+            }
+            let mut found = Received::default();
+            found.set_expected(range.end - range.start, bytes_max)?;
+            file.seek(SeekFrom::Start(range.start))?;
+            file.take(range.end - range.start).read_to_end(&mut found.bytes)?;
+            Ok(found)
+        };
+        *received = run_blocking(read).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn list(&self, listing: Listing<'_>) -> Result<Vec<ObjectInfo>, Failure> {
+        let root = Arc::clone(&self.root);
+        let Listing { prefix, after, max } = listing;
+        let prefix = prefix.to_owned();
+        let after = after.to_owned();
+        run_blocking(move || {
+            let mut found = Vec::new();
+            list_dir(&root, &prefix, &after, &mut found)?;
+            found.sort_unstable_by(|a: &ObjectInfo, b| a.key.cmp(&b.key));
+            found.truncate(max);
+            Ok(found)
+        })
+        .await
+    }
+
+    pub(crate) async fn delete(&self, key: &str) -> Result<(), Failure> {
+        let path = self.root.join(key);
+        let root = Arc::clone(&self.root);
+        run_blocking(move || {
+            fs::remove_file(&path).map_err(not_found)?;
+            durable_file::sync_entry(&path)?;
+            // Its directories go with their last file. `create` makes them again if it needs them.
+            let parents = path.ancestors().skip(1).take_while(|dir| **dir != *root);
+            for dir in parents {
+                if fs::remove_dir(dir).is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl UnfinishedFile {
+    pub(crate) async fn write(&mut self, part: Bytes) -> Result<(), Failure> {
+        let mut file = self.take_file()?;
+        let written = run_blocking(move || {
+            file.write_all(&part)?;
+            Ok(file)
+        });
+        self.file = Some(written.await?);
+        Ok(())
+    }
+
+    /// Syncs the file and names it.
+    pub(crate) async fn publish(mut self) -> Result<(), Failure> {
+        let file = self.take_file()?;
+        let target = self.target;
+        run_blocking(move || {
+            file.as_file().sync_all()?;
+            create_parent(&target)?;
+            file.persist(&target).map_err(|err| err.error)?;
+            Ok(durable_file::sync_entry(&target)?)
+        })
+        .await
+    }
+
+    fn take_file(&mut self) -> Result<NamedTempFile, Failure> {
+        let failed = || Failure::Final("a write failed before".to_owned());
+        self.file.take().ok_or_else(failed)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(err: io::Error) -> Self {
+        match err.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full(err.to_string()),
+            _ => Self::Temporary(err.to_string()),
+        }
+    }
+}
+
+/// An error of a file that is read or removed.
+fn not_found(err: io::Error) -> Failure {
+    match err.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Failure::NotFound,
+        _ => err.into(),
+    }
+}
+
+fn new_file(root: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.permissions(Permissions::from_mode(MODE));
+    builder.tempfile_in(root.join(UNFINISHED_DIR))
+}
+
+fn create_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), durable_file::create_dir_all)
+}
+
+/// Appends the files of a directory and below, without order.
+fn list_dir(
+    root: &Path,
+    prefix: &str,
+    after: &str,
+    found: &mut Vec<ObjectInfo>,
+) -> Result<(), Failure> {
+    let entries = match fs::read_dir(root.join(prefix)) {
+        Ok(entries) => entries,
+        Err(err) => {
+            return match not_found(err) {
+                Failure::NotFound => Ok(()),
+                failure => Err(failure),
+            };
+        }
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        // Names that are not keys were not written by a depot.
+        let Some(name) = name.to_str().filter(|name| crate::key::check_key(name).is_ok()) else {
+            continue;
+        };
+        let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
+        if entry.file_type()?.is_dir() {
+            // All keys below start with it.
+            let below = format!("{key}/");
+            if below.as_str() > after || after.starts_with(&below) {
+                list_dir(root, &key, after, found)?;
+            }
+        } else if key.as_str() > after {
+            match entry.metadata() {
+                Ok(metadata) => found.push(ObjectInfo { key, bytes: metadata.len() }),
+                // It was deleted meanwhile.
+                Err(err) if err.kind() == ErrorKind::NotFound => {}
+                Err(err) => return Err(err.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs work that waits for the disk on a thread that may wait.
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|err| Err(Failure::Final(err.to_string())))
+}
