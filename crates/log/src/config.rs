@@ -1,12 +1,10 @@
-//! Configuration of a log, and the choice of an implementation by URL.
+//! Configuration of a log, for all implementations.
+//!
+//! Not here: the choice of an implementation (`open`).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LogError;
-use crate::log::LogSpace;
-use crate::memory::MemoryLogSpace;
-use crate::object_log::ObjectLogSpace;
 
 /// Maximum length of a cluster's name: it is part of the names of streams and directories.
 const CLUSTER_NAME_BYTES_MAX: usize = 64;
@@ -32,7 +30,7 @@ pub struct LogConfig {
 
 impl LogConfig {
     /// Returns an error if the cluster's name cannot be part of a stream's or directory's name.
-    fn check_cluster(&self) -> Result<(), LogError> {
+    pub(crate) fn check_cluster(&self) -> Result<(), LogError> {
         let name = &self.cluster;
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if !name.is_empty() && name.len() <= CLUSTER_NAME_BYTES_MAX && name.bytes().all(is_allowed)
@@ -46,22 +44,5 @@ impl LogConfig {
                 "cluster `{name}` is not a name of 1 to {CLUSTER_NAME_BYTES_MAX} letters, digits, `_` and `-`"
             ),
         ))
-    }
-}
-
-/// Opens the log at a URL. Creates no epoch.
-///
-/// Each call with `memory:` creates a log space of its own: writer and readers share the returned one.
-pub async fn open_log_space(config: &LogConfig) -> Result<Arc<dyn LogSpace>, LogError> {
-    config.check_cluster()?;
-    let scheme = config.url.split_once(':').map_or("", |(scheme, _)| scheme);
-    match scheme {
-        "memory" => Ok(Arc::new(MemoryLogSpace::with_config(config))),
-        "file" | "s3" => Ok(Arc::new(ObjectLogSpace::open(config).await?)),
-        _ => Err(LogError::with_reason(
-            config.url.as_str(),
-            "open the log",
-            "the URL does not begin with file: or s3:",
-        )),
     }
 }

@@ -3,14 +3,15 @@
 //! Not here: damage inside a record (the crates of the chains).
 
 use std::error::Error;
+use std::fmt::Display;
 
 /// An operation that failed, with the server or path and the attempted operation in its message.
 #[derive(Debug, thiserror::Error)]
-#[error("{location}: cannot {attempt}{}{reason}", if reason.is_empty() { "" } else { ": " })]
+#[error("{location}: cannot {problem}")]
 pub struct LogError {
     location: String,
-    attempt: String,
-    reason: String,
+    /// Verb with its object, and the reason if it is not `source`.
+    problem: String,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -22,26 +23,17 @@ impl LogError {
         attempt: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
-        Self {
-            location: location.into(),
-            attempt: attempt.into(),
-            reason: String::new(),
-            source: Some(source.into()),
-        }
+        Self { location: location.into(), problem: attempt.into(), source: Some(source.into()) }
     }
 
     /// Creates the error of an operation that failed for a reason in words.
     pub fn with_reason(
         location: impl Into<String>,
         attempt: impl Into<String>,
-        reason: impl Into<String>,
+        reason: impl Display,
     ) -> Self {
-        Self {
-            location: location.into(),
-            attempt: attempt.into(),
-            reason: reason.into(),
-            source: None,
-        }
+        let problem = format!("{}: {reason}", attempt.into());
+        Self { location: location.into(), problem, source: None }
     }
 }
 

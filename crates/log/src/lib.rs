@@ -12,11 +12,15 @@ mod error;
 mod log;
 pub mod memory;
 mod message;
+#[cfg(test)]
+mod model_tests;
 pub mod object_log;
+mod open;
 
-pub use crate::config::{LogConfig, open_log_space};
+pub use crate::config::LogConfig;
 pub use crate::error::{AppendError, LogError, ReadError};
 pub use crate::log::{Log, LogReader, LogSpace};
 pub use crate::message::{
     BATCH_MESSAGES_MAX, LogMessage, MESSAGE_BYTES_MAX, MessageKind, StoredMessage, Tail,
 };
+pub use crate::open::open_log_space;

@@ -22,11 +22,8 @@ pub trait Log: Send + Sync {
     ///
     /// [`BATCH_MESSAGES_MAX`]: crate::BATCH_MESSAGES_MAX
     /// [`MESSAGE_BYTES_MAX`]: crate::MESSAGE_BYTES_MAX
-    fn append(
-        &self,
-        after: u64,
-        batch: Vec<LogMessage>,
-    ) -> BoxFuture<'_, Result<u64, AppendError>>;
+    fn append(&self, after: u64, batch: Vec<LogMessage>)
+    -> BoxFuture<'_, Result<u64, AppendError>>;
 
     /// Returns the extent of the log and the last head of a record, as the leader of the log knows them.
     fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>>;
@@ -36,7 +33,7 @@ pub trait Log: Send + Sync {
     fn read(&self, after: u64) -> BoxFuture<'_, Result<Box<dyn LogReader>, LogError>>;
 
     /// Removes messages that the retention limits no longer cover, all of them before `needed_from`. Returns the number
-    /// of removed objects. Only the writer that leads calls this. A log that applies its limits by itself does nothing.
+    /// of removed objects. Only the leading writer calls this. Does nothing in a log whose server applies the limits.
     fn remove_old(&self, needed_from: u64) -> BoxFuture<'_, Result<usize, LogError>> {
         let _ = needed_from;
         Box::pin(std::future::ready(Ok(0)))
@@ -58,7 +55,7 @@ pub trait LogSpace: Send + Sync {
     /// Creates an epoch. Returns `false` if it exists already.
     fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
 
-    /// Opens an existing epoch.
+    /// Opens an epoch, or fails if it does not exist.
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;
 
     /// Returns the ways in which the log can lose acknowledged messages, one sentence each. Callers refuse such a log

@@ -14,7 +14,7 @@ pub const BATCH_MESSAGES_MAX: usize = 1_000;
 /// Maximum payload of a message in bytes: 240 KiB, below the 256 KiB that JetStream's Raft log writes at once.
 pub const MESSAGE_BYTES_MAX: usize = 245_760;
 
-/// A message that is appended.
+/// A message before it has a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogMessage {
     /// Whether the message begins a record.
@@ -38,7 +38,7 @@ impl LogMessage {
 /// Position of a message in its record. A head begins a record; the bodies that follow belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
-    /// First message of a record.
+    /// The first message of a record.
     Head,
     /// Message that continues the record of the head before it.
     Body,
@@ -51,13 +51,13 @@ pub struct StoredMessage {
     pub sequence: u64,
     /// Whether the message begins a record.
     pub kind: MessageKind,
-    /// Content as it was appended.
+    /// Content, byte for byte as it was appended.
     pub payload: Bytes,
     /// Number of messages after this one, as far as known.
     pub pending: u64,
 }
 
-/// Extent of a log.
+/// Extent of a log, with its last head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// Oldest sequence that can be read. 0 in an empty log.

@@ -30,6 +30,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
         "upstream_fork",
         "response_cache",
         "loadgen",
+        "log",
         "websocket",
         "grpc_server",
     ],
@@ -362,7 +363,7 @@ mod tests {
         let neutral = LAYERS.iter().take(LAST_NEUTRAL_LAYER + 1).copied().flatten().copied();
         let serving =
             ["query", "cpu_pool", "authentication", "http_server", "http_client", "response_cache"];
-        for name in neutral.chain(serving).chain(["jsonrpc", "rest", "loadgen"]) {
+        for name in neutral.chain(serving).chain(["jsonrpc", "rest", "loadgen", "log"]) {
             assert_eq!(chain_of_crate(name), None, "{name}");
             for import in ["solana-pubkey", "kaspa-hashes"] {
                 assert_eq!(check_with(name, &[import]).len(), 1, "{name} imports {import}");
