@@ -1,7 +1,7 @@
 //! The interface of a log: [`Log`] is one epoch, [`LogSpace`] is all epochs of one cluster.
 //!
-//! Invariant: an append at `after` succeeds only if `after` is the last sequence. So of several writers that all believe
-//! to lead, one succeeds at each position.
+//! Invariant: an append at `after` succeeds only if `after` is the last sequence. So of several writers that all
+//! believe to lead, one succeeds at each position.
 //! Not here: implementations (`memory`, `object_log`), leases and terms (the writers).
 
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The bytes of a batch as an object, and of the marker of an epoch. Version 1, little-endian.
 //!
 //! ```text
-//! batch     "HYLB" | version u16 | messages u16 | first u64 | created_at_ms u64 | append id [16] | crc u32 of the bytes before
+//! batch     "HYLB" | version u16 | messages u16 | first u64 | created_at_ms u64 | append id [16]
+//!           | crc u32 of the bytes before
 //! message   kind u8: 0 head, 1 body | length u32 | crc u32 | payload
 //! marker    "HYLE" | version u16 | instance [16] | crc u32 of the bytes before
 //! ```

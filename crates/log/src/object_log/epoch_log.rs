@@ -1,7 +1,7 @@
 //! One epoch as a log of objects: appending, finding the end, removing old batches.
 //!
-//! Create-if-absent is the fence. A batch is named by its first sequence, and batches never change. So all writers that
-//! know the end of the log try to create the same object, and one of them succeeds.
+//! Create-if-absent is the fence. A batch is named by its first sequence, and batches never change. So all writers
+//! that know the end of the log try to create the same object, and one of them succeeds.
 //!
 //! That argument needs a writer that does know the end. A writer that was stopped for hours could create an object whose
 //! predecessors were removed meanwhile. So an append lists the end first if the last list is older than

@@ -109,7 +109,7 @@ impl ObjectReader {
         })
     }
 
-    /// Makes one step towards more messages: a list, a batch, or a wait. Cancel safe: a step that is dropped is repeated.
+    /// Makes one step towards more messages: a list, a batch, or a wait. Cancel safe: a dropped step is repeated.
     async fn advance(&mut self) -> Result<(), ReadError> {
         if !self.is_located {
             return self.locate().await;
@@ -234,9 +234,7 @@ impl ObjectReader {
             return Err(ReadError::Gone);
         }
         let next = self.position + 1;
-        // The batch of the last delivered message is in this list.
-        let from = next.saturating_sub(BATCH_MESSAGES_MAX as u64);
-        let page = self.files.list_batches(from, LIST_PAGE).await?;
+        let page = self.list_around(next).await?;
         let Some(index) = page.batches.iter().rposition(|batch| batch.first <= next) else {
             return self.locate_outside(page.batches.first().copied()).await;
         };
@@ -263,6 +261,22 @@ impl ObjectReader {
         Ok(())
     }
 
+    /// Lists the batches around a sequence. The list has the batch of the message before it, and reaches the sequence if
+    /// the log does.
+    async fn list_around(&mut self, sequence: u64) -> Result<ListPage, LogError> {
+        let from = sequence.saturating_sub(BATCH_MESSAGES_MAX as u64);
+        let mut page = self.files.list_batches(from, LIST_PAGE).await?;
+        while let Some(newest) = page.batches.last()
+            && newest.first < sequence
+            && !page.is_last
+        {
+            let next_page = self.files.list_batches(newest.first + 1, LIST_PAGE).await?;
+            page.batches.extend(next_page.batches);
+            page.is_last = next_page.is_last;
+        }
+        Ok(page)
+    }
+
     /// Classifies a position without a batch near it. `after` is the first batch after the position.
     async fn locate_outside(&mut self, after: Option<ListedBatch>) -> Result<(), ReadError> {
         let wanted = self.position + 1;
@@ -273,7 +287,7 @@ impl ObjectReader {
             }
             (Some(_), Some(after)) => self.check_gap(after.first).await,
             (None, _) if self.position == 0 => {
-                self.is_listed_to_end = true;
+                self.accept_list(&[], true);
                 self.is_located = true;
                 Ok(())
             }

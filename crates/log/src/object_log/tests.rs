@@ -88,7 +88,7 @@ async fn read_from(log: &Arc<dyn Log>, after: u64) -> (Vec<u64>, Option<ReadErro
 
 #[test]
 fn a_reader_starts_anywhere() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         append_pairs(&log, 3).await;
         for after in 0..=6 {
@@ -103,7 +103,7 @@ fn a_reader_starts_anywhere() {
 
 #[test]
 fn a_reader_of_many_batches_counts_down_to_the_end() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         let pairs = LIST_PAGE as u64 + 20;
         append_pairs(&log, pairs).await;
@@ -120,8 +120,27 @@ fn a_reader_of_many_batches_counts_down_to_the_end() {
 }
 
 #[test]
+fn a_reader_starts_among_short_batches() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        let last = LIST_PAGE as u64 + 100;
+        for after in 0..last {
+            let batch = vec![LogMessage::head(Bytes::new())];
+            log.append(after, batch).await.expect("it is appended");
+        }
+        for after in [last - 1, last] {
+            let (sequences, error) = read_from(&log, after).await;
+            assert_eq!(sequences, (after + 1..=last).collect::<Vec<_>>());
+            assert!(error.is_none(), "{error:?}");
+        }
+        let (_, error) = read_from(&log, last + 1).await;
+        assert!(matches!(error, Some(ReadError::Gone)), "{error:?}");
+    });
+}
+
+#[test]
 fn an_append_of_the_same_process_wakes_a_reader_at_once() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let hour = Duration::from_secs(3_600);
         let space = space.with_poll_interval(hour, hour);
         let log = open_epoch(&space).await;
@@ -137,7 +156,7 @@ fn an_append_of_the_same_process_wakes_a_reader_at_once() {
 
 #[test]
 fn damage_is_named_by_key_and_offset() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         append_pairs(&log, 2).await;
         space.replace_batch(3, |bytes| *bytes.last_mut().expect("it has bytes") ^= 1).await;
@@ -154,7 +173,7 @@ fn damage_is_named_by_key_and_offset() {
 
 #[test]
 fn a_batch_of_another_place_is_damage() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         append_pairs(&log, 2).await;
         let files = space.open_files(EPOCH).await;
@@ -169,7 +188,7 @@ fn a_batch_of_another_place_is_damage() {
 
 #[test]
 fn a_missing_batch_is_named() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         append_pairs(&log, 3).await;
         space.open_files(EPOCH).await.delete_batch(3).await.expect("it is deleted");
@@ -183,7 +202,7 @@ fn a_missing_batch_is_named() {
 
 #[test]
 fn a_reader_notices_a_truncation() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         append_pairs(&log, 4).await;
         let mut reader = log.read(2).await.expect("it opens");
@@ -205,7 +224,7 @@ fn a_reader_notices_a_truncation() {
 
 #[test]
 fn needed_and_young_batches_stay() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         append_pairs(&log, 3).await;
         assert_eq!(log.remove_old(99).await.expect("nothing is removed"), 0);
@@ -227,7 +246,7 @@ fn needed_and_young_batches_stay() {
 
 #[test]
 fn a_replaced_epoch_is_another_log() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         append_pairs(&log, 2).await;
         let mut reader = log.read(4).await.expect("it opens");
@@ -247,7 +266,7 @@ fn a_replaced_epoch_is_another_log() {
 
 #[test]
 fn a_stopped_writer_creates_nothing_below_the_log() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let stopped = open_epoch(&space).await;
         append_pairs(&stopped, 1).await;
         let leader = space.open_epoch(EPOCH).await.expect("it opens");
@@ -266,7 +285,7 @@ fn a_stopped_writer_creates_nothing_below_the_log() {
 
 #[test]
 fn an_append_beyond_the_end_is_fenced() {
-    run_test(async |space| {
+    run_test(|space| async move {
         let log = open_epoch(&space).await;
         append_pairs(&log, 1).await;
         for after in [0, 1, 3] {
@@ -278,7 +297,7 @@ fn an_append_beyond_the_end_is_fenced() {
 
 #[test]
 fn the_newest_epoch_is_found_and_a_missing_one_is_named() {
-    run_test(async |space| {
+    run_test(|space| async move {
         assert_eq!(space.newest_epoch().await.expect("it is listed"), None);
         for epoch in [2, 10, 9] {
             assert!(space.create_epoch(epoch).await.expect("it is created"));
