@@ -2,8 +2,8 @@
 //!
 //! Needs no server. Writers are fenced by the name of the next object (`epoch_log`). Readers poll for it (`reader`).
 //! Cost in a bucket: one put for each append. A reader at the end sends up to 50 requests a second while batches
-//! arrive, and five while none does. Cost in a directory: a list visits all objects of the epoch, so positions are found by one
-//! list at the start, at each failure, and every thirty seconds by a writer.
+//! arrive, and five while none does. Cost in a directory: a list visits all objects of the epoch. A reader lists at its
+//! start, after a failure, and every three seconds without a batch; a writer lists every ten seconds.
 //! Bounds: the size and age limits of the configuration, when the leading writer calls `remove_old`.
 //! Not here: requests and their retries (`depot`).
 

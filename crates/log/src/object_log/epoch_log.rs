@@ -3,8 +3,8 @@
 //! Create-if-absent is the fence. A batch is named by its first sequence, and batches never change. So all writers
 //! that know the end of the log try to create the same object, and one of them succeeds.
 //!
-//! That argument needs a writer that does know the end. A writer that was stopped for hours could create an object whose
-//! predecessors were removed meanwhile. So an append lists the end first if the last list is older than
+//! That argument needs a writer that does know the end. A writer that was stopped for hours could create an object
+//! whose predecessors were removed meanwhile. So an append lists the end first if the last list is older than
 //! [`KNOWN_END_TIMEOUT`], and checks the object after its own if the creation itself took that long.
 
 use std::sync::Arc;

@@ -261,8 +261,8 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Lists the batches around a sequence. The list has the batch of the message before it, and reaches the sequence if
-    /// the log does.
+    /// Lists the batches around a sequence. The list has the batch of the message before it, and reaches the sequence
+    /// if the log does.
     async fn list_around(&mut self, sequence: u64) -> Result<ListPage, LogError> {
         let from = sequence.saturating_sub(BATCH_MESSAGES_MAX as u64);
         let mut page = self.files.list_batches(from, LIST_PAGE).await?;
