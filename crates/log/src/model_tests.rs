@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
+use depot::faults::FaultyStore;
 use depot::{Depot, DepotConfig};
 use fastrand::Rng;
 use futures_util::future::join_all;
@@ -37,13 +38,28 @@ const END_WAIT: Duration = Duration::from_secs(10);
 enum World {
     Memory(MemoryLogSpace),
     Objects(ObjectLogSpace),
+    FaultyObjects { space: ObjectLogSpace, store: Arc<FaultyStore> },
 }
 
 impl World {
     fn space(&self) -> &dyn LogSpace {
         match self {
             Self::Memory(space) => space,
-            Self::Objects(space) => space,
+            Self::Objects(space) | Self::FaultyObjects { space, .. } => space,
+        }
+    }
+
+    /// Starts the faults of a store. Those of the log in memory are there from the beginning.
+    fn start_faults(&self) {
+        if let Self::FaultyObjects { store, .. } = self {
+            store.set_faults(depot::faults::Faults {
+                unavailable: 0.1,
+                lost_answer: 0.1,
+                silent: 0.02,
+                conflict: 0.05,
+                cut_body: 0.05,
+                replaces: false,
+            });
         }
     }
 
@@ -56,14 +72,25 @@ impl World {
         match self {
             Self::Memory(space) => space.truncate_epoch(EPOCH, first),
             Self::Objects(space) => space.truncate_epoch(EPOCH, first).await,
+            Self::FaultyObjects { space, .. } => {
+                self.settle();
+                space.truncate_epoch(EPOCH, first).await;
+                self.start_faults();
+            }
         }
     }
 
     /// Ends all faults.
     fn settle(&self) {
-        if let Self::Memory(space) = self {
-            space.set_faults(Faults::default());
-            space.land_late_appends();
+        match self {
+            Self::Memory(space) => {
+                space.set_faults(Faults::default());
+                space.land_late_appends();
+            }
+            Self::Objects(_) => {}
+            Self::FaultyObjects { store, .. } => {
+                store.set_faults(depot::faults::Faults::default());
+            }
         }
     }
 }
@@ -113,8 +140,8 @@ impl Writer {
         assert!(tail.last >= self.position, "seed {seed}: the log became shorter");
         let mut reader = self.log.read(self.position).await.expect("the log can be read");
         while self.position < tail.last {
-            let read = timeout(END_WAIT, reader.next()).await;
-            let message = read.expect("the log has more messages").expect("no read fails");
+            // After a failure the writer is still unsure, and continues here with its next step.
+            let Ok(Ok(message)) = timeout(END_WAIT, reader.next()).await else { return };
             self.position += 1;
             assert_eq!(message.sequence, self.position, "seed {seed}");
             let part = ItemPart::decode(&message.payload);
@@ -170,13 +197,14 @@ struct Follower {
     position: u64,
     seen: BTreeMap<u64, LogMessage>,
     truncations: u32,
+    failures: u32,
 }
 
 impl Follower {
     async fn open(world: &World, seed: u64) -> Self {
         let log = world.open_log().await;
         let reader = log.read(0).await.expect("the log can be read");
-        Self { seed, log, reader, position: 0, seen: BTreeMap::new(), truncations: 0 }
+        Self { seed, log, reader, position: 0, seen: BTreeMap::new(), truncations: 0, failures: 0 }
     }
 
     /// Reads up to `max` messages. Stops after `wait` without any.
@@ -197,6 +225,7 @@ impl Follower {
                     self.reader = self.log.read(self.position).await.expect("it can be read");
                     self.truncations += 1;
                 }
+                Err(ReadError::Log(_)) => self.failures += 1,
                 Err(error) => panic!("seed {}: {error}", self.seed),
             }
         }
@@ -208,6 +237,7 @@ impl Follower {
 struct Outcome {
     unsure_appends: u32,
     truncations: u32,
+    failed_reads: u32,
 }
 
 /// Runs one schedule, and compares the log with the model.
@@ -231,6 +261,7 @@ async fn run_schedule(world: &World, seed: u64, outcome: &mut Outcome) {
     }
     let mut observer = Follower::open(world, seed).await;
     let mut followers = [Follower::open(world, seed).await, Follower::open(world, seed).await];
+    world.start_faults();
     for _ in 0..ROUNDS {
         if rng.bool() {
             join_all(writers.iter_mut().map(Writer::take_step)).await;
@@ -261,6 +292,7 @@ async fn run_schedule(world: &World, seed: u64, outcome: &mut Outcome) {
     for follower in &mut followers {
         follower.read_messages(usize::MAX, END_WAIT).await;
         outcome.truncations += follower.truncations;
+        outcome.failed_reads += follower.failures;
         assert_eq!(follower.position, observer.position, "seed {seed}");
         for (sequence, message) in &follower.seen {
             assert_eq!(Some(message), observer.seen.get(sequence), "seed {seed}: {sequence}");
@@ -350,6 +382,7 @@ fn a_log_in_memory_is_the_model_under_faults() {
         runtime.block_on(run_schedule(&world, seed, &mut outcome));
     }
     assert!(outcome.unsure_appends > 3_000 && outcome.truncations > 300, "{outcome:?}");
+    assert_eq!(outcome.failed_reads, 0);
 }
 
 #[test]
@@ -361,6 +394,28 @@ fn a_log_of_objects_is_the_model() {
         runtime.block_on(run_schedule(&world, seed, &mut outcome));
     }
     assert!(outcome.unsure_appends > 1_000 && outcome.truncations > 100, "{outcome:?}");
+    assert_eq!(outcome.failed_reads, 0);
+}
+
+#[test]
+fn a_log_of_objects_is_the_model_under_faults() {
+    let runtime = build_runtime();
+    let mut outcome = Outcome::default();
+    let config = DepotConfig {
+        request_timeout: Duration::from_secs(3),
+        retries_max: 1,
+        backoff: Duration::from_millis(5),
+        ..DepotConfig::default()
+    };
+    for seed in 0..500 {
+        let store = FaultyStore::new(seed, depot::faults::Faults::default());
+        let shared: Arc<FaultyStore> = Arc::clone(&store);
+        let depot = Depot::with_store(shared, "log", &config);
+        let space = ObjectLogSpace::with_depot(depot, &sample_config());
+        let world = World::FaultyObjects { space, store };
+        runtime.block_on(run_schedule(&world, seed, &mut outcome));
+    }
+    assert!(outcome.failed_reads > 100 && outcome.truncations > 50, "{outcome:?}");
 }
 
 #[test]
