@@ -18,7 +18,9 @@ use tokio::time::{advance, timeout};
 
 use crate::memory::{AppendFaults, Faults, MemoryLogSpace};
 use crate::object_log::ObjectLogSpace;
-use crate::{AppendError, Log, LogConfig, LogMessage, LogReader, LogSpace, MessageKind, ReadError};
+use crate::{
+    AppendError, Log, LogConfig, LogMessage, LogReader, LogSpace, MessageKind, ReadError, Tail,
+};
 
 const EPOCH: u64 = 3;
 
@@ -31,8 +33,8 @@ const ROUNDS: usize = 20;
 /// Wait of a reader in a round: a few polls.
 const ROUND_WAIT: Duration = Duration::from_millis(50);
 
-/// Wait after which a reader is at the end: longer than the polls after which it finds its position again.
-const END_WAIT: Duration = Duration::from_secs(10);
+/// Wait for a message that the log has: longer than a request that a store never answers.
+const MESSAGE_WAIT: Duration = Duration::from_secs(300);
 
 /// A log under test.
 enum World {
@@ -141,7 +143,7 @@ impl Writer {
         let mut reader = self.log.read(self.position).await.expect("the log can be read");
         while self.position < tail.last {
             // After a failure the writer is still unsure, and continues here with its next step.
-            let Ok(Ok(message)) = timeout(END_WAIT, reader.next()).await else { return };
+            let Ok(Ok(message)) = timeout(MESSAGE_WAIT, reader.next()).await else { return };
             self.position += 1;
             assert_eq!(message.sequence, self.position, "seed {seed}");
             let part = ItemPart::decode(&message.payload);
@@ -230,6 +232,16 @@ impl Follower {
             }
         }
     }
+
+    /// Reads to the end of the log, which is the sequence `last`.
+    async fn read_to(&mut self, last: u64) {
+        let mut steps = 0;
+        while self.position < last {
+            self.read_messages(1, MESSAGE_WAIT).await;
+            steps += 1;
+            assert!(steps < 10_000, "seed {}: no message {}", self.seed, self.position + 1);
+        }
+    }
 }
 
 /// Counts of events in schedules. A test checks that its faults do happen.
@@ -287,10 +299,11 @@ async fn run_schedule(world: &World, seed: u64, outcome: &mut Outcome) {
         steps += 1;
         assert!(steps < 1_000, "seed {seed}: the writers do not finish");
     }
-    observer.read_messages(usize::MAX, END_WAIT).await;
+    let tail = world.open_log().await.tail().await.expect("the log has a tail");
+    observer.read_to(tail.last).await;
     check_log(&observer, &writers);
     for follower in &mut followers {
-        follower.read_messages(usize::MAX, END_WAIT).await;
+        follower.read_to(tail.last).await;
         outcome.truncations += follower.truncations;
         outcome.failed_reads += follower.failures;
         assert_eq!(follower.position, observer.position, "seed {seed}");
@@ -298,7 +311,7 @@ async fn run_schedule(world: &World, seed: u64, outcome: &mut Outcome) {
             assert_eq!(Some(message), observer.seen.get(sequence), "seed {seed}: {sequence}");
         }
     }
-    check_tail(&observer, world).await;
+    check_tail(&observer, tail);
 }
 
 /// Checks that each item is in the log once, in order and as a whole, and that no confirmed message changed.
@@ -327,9 +340,8 @@ fn check_log(observer: &Follower, writers: &[Writer]) {
 }
 
 /// Checks the tail against the messages that an observer has read.
-async fn check_tail(observer: &Follower, world: &World) {
+fn check_tail(observer: &Follower, tail: Tail) {
     let seed = observer.seed;
-    let tail = world.open_log().await.tail().await.expect("the log has a tail");
     assert_eq!(tail.last, observer.position, "seed {seed}");
     assert!(tail.first >= 1 && tail.first <= tail.last, "seed {seed}: {tail:?}");
     let is_head = |message: &LogMessage| message.kind == MessageKind::Head;
@@ -455,7 +467,7 @@ fn two_writers_on_threads_share_a_directory() {
                 writer.take_step().await;
             }
             let messages: usize = (0..ITEMS).map(|item| encode_item(id, item).len()).sum();
-            observer.read_messages(2 * messages, END_WAIT).await;
+            observer.read_to(2 * messages as u64).await;
             (observer, writer)
         })
     };
