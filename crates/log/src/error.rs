@@ -1,0 +1,79 @@
+//! Errors of a log: one type for each operation, with one variant for each reaction of the caller.
+//!
+//! Not here: damage inside a record (the crates of the chains).
+
+use std::error::Error;
+use std::fmt::Display;
+
+/// An operation that failed, with the server or path and the attempted operation in its message.
+#[derive(Debug, thiserror::Error)]
+#[error("{location}: cannot {problem}")]
+pub struct LogError {
+    location: String,
+    /// Verb with its object, and the reason if it is not `source`.
+    problem: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl LogError {
+    /// Creates the error of an operation that another error stopped. `location` names the log or server, `attempt` is a
+    /// verb with its object: `append a batch`.
+    pub fn new(
+        location: impl Into<String>,
+        attempt: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self { location: location.into(), problem: attempt.into(), source: Some(source.into()) }
+    }
+
+    /// Creates the error of an operation that failed for a reason in words.
+    pub fn with_reason(
+        location: impl Into<String>,
+        attempt: impl Into<String>,
+        reason: impl Display,
+    ) -> Self {
+        let problem = format!("{}: {reason}", attempt.into());
+        Self { location: location.into(), problem, source: None }
+    }
+}
+
+/// Why a batch was not appended, or may not have been.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// The log does not end where the caller expected. Nothing of this batch was appended by this call. Read on, or ask
+    /// [`tail`](crate::Log::tail): the last messages may be another writer's, or an earlier append of the same caller
+    /// that landed late.
+    #[error("another writer appended: the log ends at message {last}")]
+    Fenced {
+        /// Newest sequence of the log, as far as known.
+        last: u64,
+    },
+    /// The log did not reply. The batch is in the log, or not, or will be later. Ask [`tail`](crate::Log::tail).
+    #[error("the log did not confirm an append")]
+    Unknown(#[source] LogError),
+    /// The log accepts no more messages: its disk is full or a limit is reached. Nothing of this batch is in the log.
+    #[error("the log is full")]
+    Full(#[source] LogError),
+    /// The batch is invalid: the message names value and limit. Nothing of it is in the log.
+    #[error("the log refused a batch")]
+    Refused(#[source] LogError),
+}
+
+/// Why a reader has no next message.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Messages were removed before they were read. Load a snapshot that the log still reaches.
+    #[error("message {wanted} was removed from the log, which begins at message {first}")]
+    Truncated {
+        /// The next sequence of the reader.
+        wanted: u64,
+        /// Oldest sequence that the log still has.
+        first: u64,
+    },
+    /// The log was deleted, created again, or restored from an older backup. Look for a newer epoch.
+    #[error("the log was deleted or replaced by another one")]
+    Gone,
+    /// The log cannot be read at this position, or not now.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}

@@ -1,0 +1,64 @@
+//! The interface of a log: [`Log`] is one epoch, [`LogSpace`] is all epochs of one cluster.
+//!
+//! Invariant: an append at `after` succeeds only if `after` is the last sequence. So of several writers that all
+//! believe to lead, one succeeds at each position.
+//! Not here: implementations (`memory`, `object_log`), leases and terms (the writers).
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::error::{AppendError, LogError, ReadError};
+use crate::message::{LogMessage, StoredMessage, Tail};
+
+/// A log of one epoch: messages that are appended in batches and never change.
+///
+/// The first message of an epoch has sequence 1. Position 0 is before the first message.
+pub trait Log: Send + Sync {
+    /// Appends a batch after the message `after`, as a whole or not at all. Returns the sequence of its last message.
+    ///
+    /// A batch holds whole records: its first message is a head. Limits: [`BATCH_MESSAGES_MAX`] messages of
+    /// [`MESSAGE_BYTES_MAX`] bytes.
+    ///
+    /// [`BATCH_MESSAGES_MAX`]: crate::BATCH_MESSAGES_MAX
+    /// [`MESSAGE_BYTES_MAX`]: crate::MESSAGE_BYTES_MAX
+    fn append(&self, after: u64, batch: Vec<LogMessage>)
+    -> BoxFuture<'_, Result<u64, AppendError>>;
+
+    /// Returns the extent of the log and the last head of a record, as the leader of the log knows them.
+    fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>>;
+
+    /// Reads the messages after `after`. The reader waits for more at the end. If the log ends before `after`, the
+    /// reader fails with [`ReadError::Gone`].
+    fn read(&self, after: u64) -> BoxFuture<'_, Result<Box<dyn LogReader>, LogError>>;
+
+    /// Removes messages that the retention limits no longer cover, all of them before `needed_from`. Returns the number
+    /// of removed objects. Only the leading writer calls this. Does nothing in a log whose server applies the limits.
+    fn remove_old(&self, needed_from: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        let _ = needed_from;
+        Box::pin(std::future::ready(Ok(0)))
+    }
+}
+
+/// Position of one reader in a log.
+pub trait LogReader: Send {
+    /// Returns the next message, or waits for it. Cancel safe. Fails with [`ReadError::Truncated`] if messages were
+    /// removed before they were read.
+    fn next(&mut self) -> BoxFuture<'_, Result<StoredMessage, ReadError>>;
+}
+
+/// All epochs of one cluster's log: `hydrant-<cluster>-<epoch>`.
+pub trait LogSpace: Send + Sync {
+    /// Returns the newest epoch, or `None` if no epoch was created yet.
+    fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>>;
+
+    /// Creates an epoch. Returns `false` if it exists already.
+    fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
+
+    /// Opens an epoch, or fails if it does not exist.
+    fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;
+
+    /// Returns the ways in which the log can lose acknowledged messages, one sentence each. Callers refuse such a log
+    /// unless their configuration allows it.
+    fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>>;
+}

@@ -1,0 +1,271 @@
+//! Operations on the epochs in memory, with their faults.
+//!
+//! One lock covers all epochs, so an operation is atomic. Each change notifies all readers.
+
+use std::collections::BTreeMap;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
+
+use super::faults::{AppendFate, FaultSchedule, Faults};
+use super::stream::Stream;
+use crate::error::{AppendError, LogError};
+use crate::message::{LogMessage, StoredMessage, Tail, check_batch};
+
+/// Maximum number of operations that pass before a late append is attempted.
+const LATE_OPERATIONS_MAX: usize = 8;
+
+/// The epochs, and the notification of their readers.
+#[derive(Debug)]
+pub(super) struct Space {
+    state: Mutex<SpaceState>,
+    changes: watch::Sender<()>,
+    /// Size of an epoch at which its oldest messages are removed.
+    bytes_max: u64,
+}
+
+/// Content of all epochs, and the schedule of faults.
+#[derive(Debug)]
+pub(super) struct SpaceState {
+    pub(super) schedule: FaultSchedule,
+    pub(super) streams: BTreeMap<u64, Stream>,
+    late_appends: Vec<LateAppend>,
+    streams_created: u64,
+}
+
+/// An append that its caller gave up.
+#[derive(Debug)]
+struct LateAppend {
+    epoch: u64,
+    after: u64,
+    batch: Vec<LogMessage>,
+    /// Operations that still pass before it is attempted.
+    operations: usize,
+}
+
+impl Space {
+    pub(super) fn new(faults: Faults, bytes_max: u64) -> Self {
+        let state = SpaceState {
+            schedule: FaultSchedule::new(faults),
+            streams: BTreeMap::new(),
+            late_appends: Vec::new(),
+            streams_created: 0,
+        };
+        Self { state: Mutex::new(state), changes: watch::Sender::new(()), bytes_max }
+    }
+
+    /// Starts to listen for changes.
+    pub(super) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    pub(super) fn set_faults(&self, faults: Faults) {
+        self.state.lock().schedule = FaultSchedule::new(faults);
+    }
+
+    pub(super) fn newest_epoch(&self) -> Option<u64> {
+        self.state.lock().streams.last_key_value().map(|(epoch, _)| *epoch)
+    }
+
+    pub(super) fn create_epoch(&self, epoch: u64) -> bool {
+        let mut state = self.state.lock();
+        let is_new = !state.streams.contains_key(&epoch);
+        if is_new {
+            state.create_stream(epoch);
+        }
+        is_new
+    }
+
+    pub(super) fn delete_epoch(&self, epoch: u64) {
+        self.state.lock().streams.remove(&epoch);
+        self.changes.send_replace(());
+    }
+
+    pub(super) fn recreate_epoch(&self, epoch: u64) {
+        self.state.lock().create_stream(epoch);
+        self.changes.send_replace(());
+    }
+
+    pub(super) fn restore_epoch(&self, epoch: u64, last: u64) {
+        let mut state = self.state.lock();
+        state.streams_created += 1;
+        let instance = state.streams_created;
+        if let Some(stream) = state.streams.get_mut(&epoch) {
+            stream.cut_after(last);
+            stream.instance = instance;
+        }
+        drop(state);
+        self.changes.send_replace(());
+    }
+
+    /// Changes the messages of an epoch, if it exists.
+    pub(super) fn change_stream(&self, epoch: u64, change: impl FnOnce(&mut Stream)) {
+        if let Some(stream) = self.state.lock().streams.get_mut(&epoch) {
+            change(stream);
+        }
+        self.changes.send_replace(());
+    }
+
+    /// Returns an error if the epoch does not exist. `attempt` is the operation that needs it.
+    pub(super) fn check_epoch(&self, epoch: u64, attempt: &str) -> Result<(), LogError> {
+        if self.state.lock().streams.contains_key(&epoch) {
+            return Ok(());
+        }
+        Err(describe_missing_epoch(epoch, attempt))
+    }
+
+    pub(super) fn stored_messages(&self, epoch: u64) -> Vec<StoredMessage> {
+        let state = self.state.lock();
+        let Some(stream) = state.streams.get(&epoch) else { return Vec::new() };
+        (stream.first()..=stream.last()).filter_map(|at| stream.stored_message(at)).collect()
+    }
+
+    pub(super) fn append(
+        &self,
+        epoch: u64,
+        after: u64,
+        batch: Vec<LogMessage>,
+    ) -> Result<u64, AppendError> {
+        check_batch(&name_epoch(epoch), &batch)?;
+        let mut state = self.start_operation(epoch);
+        let result = state.append_with_fault(epoch, after, batch);
+        state.remove_surplus(epoch, self.bytes_max);
+        drop(state);
+        self.changes.send_replace(());
+        result
+    }
+
+    pub(super) fn find_tail(&self, epoch: u64) -> Result<Tail, LogError> {
+        let mut state = self.start_operation(epoch);
+        let rate = state.schedule.faults().failed_tail;
+        if state.schedule.draw_fault(rate) {
+            return Err(LogError::with_reason(name_epoch(epoch), "find its end", "no response"));
+        }
+        let stream = state.streams.get(&epoch);
+        stream.map(Stream::tail).ok_or_else(|| describe_missing_epoch(epoch, "find its end"))
+    }
+
+    /// Locks the state after everything that happens before an operation: late appends land, and the log loses
+    /// messages.
+    pub(super) fn start_operation(&self, epoch: u64) -> MutexGuard<'_, SpaceState> {
+        let mut state = self.state.lock();
+        if state.advance(epoch) {
+            state.remove_surplus(epoch, self.bytes_max);
+            self.changes.send_replace(());
+        }
+        state
+    }
+
+    pub(super) fn land_late_appends(&self) {
+        let mut state = self.state.lock();
+        for late in std::mem::take(&mut state.late_appends) {
+            state.land(late);
+        }
+        drop(state);
+        self.changes.send_replace(());
+    }
+}
+
+impl SpaceState {
+    fn create_stream(&mut self, epoch: u64) {
+        self.streams_created += 1;
+        self.streams.insert(epoch, Stream::new(self.streams_created));
+    }
+
+    /// Lets one operation pass. Returns whether an epoch changed.
+    fn advance(&mut self, epoch: u64) -> bool {
+        let mut is_changed = false;
+        for late in &mut self.late_appends {
+            late.operations = late.operations.saturating_sub(1);
+        }
+        while let Some(index) = self.late_appends.iter().position(|late| late.operations == 0) {
+            let late = self.late_appends.remove(index);
+            self.land(late);
+            is_changed = true;
+        }
+        let rates = *self.schedule.faults();
+        if self.schedule.draw_fault(rates.recreation) && self.streams.contains_key(&epoch) {
+            self.create_stream(epoch);
+            is_changed = true;
+        }
+        if self.schedule.draw_fault(rates.truncation)
+            && let Some(stream) = self.streams.get_mut(&epoch)
+        {
+            let removed = self.schedule.draw_below(stream.len() / 2 + 1);
+            stream.truncate_before(stream.first() + removed as u64);
+            is_changed |= removed > 0;
+        }
+        is_changed
+    }
+
+    fn land(&mut self, late: LateAppend) {
+        if let Some(stream) = self.streams.get_mut(&late.epoch) {
+            stream.append(late.after, late.batch);
+        }
+    }
+
+    fn append_with_fault(
+        &mut self,
+        epoch: u64,
+        after: u64,
+        batch: Vec<LogMessage>,
+    ) -> Result<u64, AppendError> {
+        let name = name_epoch(epoch);
+        let unknown =
+            || AppendError::Unknown(LogError::with_reason(&name, "append a batch", "no response"));
+        let fate = self.schedule.draw_append_fate();
+        let Some(stream) = self.streams.get(&epoch) else {
+            return Err(AppendError::Unknown(describe_missing_epoch(epoch, "append a batch")));
+        };
+        match fate {
+            AppendFate::Lost => return Err(unknown()),
+            AppendFate::Fenced => return Err(AppendError::Fenced { last: stream.last() }),
+            AppendFate::Full => {
+                let error = LogError::with_reason(&name, "append a batch", "its disk is full");
+                return Err(AppendError::Full(error));
+            }
+            AppendFate::Late => {
+                self.defer(epoch, after, batch);
+                return Err(unknown());
+            }
+            AppendFate::Repeated => self.defer(epoch, after, batch.clone()),
+            AppendFate::Applied | AppendFate::Unconfirmed => {}
+        }
+        let Some(stream) = self.streams.get_mut(&epoch) else { return Err(unknown()) };
+        if !stream.append(after, batch) {
+            let last = stream.last();
+            return Err(AppendError::Fenced { last });
+        }
+        if fate == AppendFate::Unconfirmed { Err(unknown()) } else { Ok(stream.last()) }
+    }
+
+    /// Attempts an append some operations later.
+    fn defer(&mut self, epoch: u64, after: u64, batch: Vec<LogMessage>) {
+        let operations = self.schedule.draw_below(LATE_OPERATIONS_MAX) + 1;
+        self.late_appends.push(LateAppend { epoch, after, batch, operations });
+    }
+
+    /// Applies the limits of an epoch.
+    fn remove_surplus(&mut self, epoch: u64, bytes_max: u64) {
+        let messages_max = match self.schedule.faults().messages_max {
+            0 => usize::MAX,
+            max => max,
+        };
+        if let Some(stream) = self.streams.get_mut(&epoch) {
+            while stream.len() > 1
+                && (stream.len() > messages_max || stream.payload_bytes() > bytes_max)
+            {
+                stream.remove_oldest();
+            }
+        }
+    }
+}
+
+/// The name of an epoch in errors.
+pub(super) fn name_epoch(epoch: u64) -> String {
+    format!("epoch {epoch} of the log in memory")
+}
+
+fn describe_missing_epoch(epoch: u64, attempt: &str) -> LogError {
+    LogError::with_reason(name_epoch(epoch), attempt, "it does not exist")
+}

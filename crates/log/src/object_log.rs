@@ -1,0 +1,180 @@
+//! A log in a directory or bucket: one object for each batch, created if absent.
+//!
+//! Needs no server. Writers are fenced by the name of the next object (`epoch_log`). Readers poll for it (`reader`).
+//! Cost in a bucket: one put for each append. A reader at the end sends up to 50 requests a second while batches
+//! arrive, and five while none does. Cost in a directory: a list visits all objects of the epoch. A reader lists at its
+//! start, after a failure, and every three seconds without a batch; a writer lists every ten seconds.
+//! Bounds: the size and age limits of the configuration, when the leading writer calls `remove_old`.
+//! Not here: requests and their retries (`depot`).
+
+mod batch_object;
+mod epoch_files;
+mod epoch_log;
+mod keys;
+mod reader;
+mod retention;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use depot::{Depot, DepotConfig, DepotError, Put};
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+
+use self::batch_object::encode_marker;
+use self::epoch_files::{EpochFiles, LIST_PAGE};
+use self::epoch_log::EpochLog;
+use self::keys::{format_marker_dir, format_marker_key, parse_number};
+use self::reader::ReadSettings;
+use self::retention::Retention;
+use crate::config::LogConfig;
+use crate::error::LogError;
+use crate::log::{Log, LogSpace};
+
+/// Wait of a reader at the end of the log before its first poll, by default.
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(20);
+
+/// Longest wait of a reader between two polls, by default. A larger value costs fewer requests and adds lag.
+const POLL_INTERVAL_MAX: Duration = Duration::from_millis(200);
+
+/// All epochs of a log in a directory or bucket.
+#[derive(Debug)]
+pub struct ObjectLogSpace {
+    depot: Depot,
+    cluster: String,
+    retention: Retention,
+    read_settings: ReadSettings,
+    /// Open epochs, so that a reader is woken by the writer of the same process.
+    open_epochs: Mutex<BTreeMap<u64, Weak<EpochFiles>>>,
+}
+
+impl ObjectLogSpace {
+    /// Opens the depot of a configuration.
+    pub(crate) fn open(config: &LogConfig) -> Result<Self, LogError> {
+        let depot_config =
+            DepotConfig { request_timeout: config.request_timeout, ..DepotConfig::default() };
+        // The error of a depot names its URL without the password.
+        let depot = Depot::open(&config.url, &depot_config)
+            .map_err(|error| LogError::new(config.cluster.as_str(), "open the log", error))?;
+        Ok(Self::with_depot(depot, config))
+    }
+
+    /// Creates a log space in a depot. The URL of the configuration has no effect.
+    pub fn with_depot(depot: Depot, config: &LogConfig) -> Self {
+        Self {
+            depot,
+            cluster: config.cluster.clone(),
+            retention: Retention { bytes_max: config.max_bytes, age_max: config.max_age },
+            read_settings: ReadSettings {
+                poll_interval_min: POLL_INTERVAL_MIN,
+                poll_interval_max: POLL_INTERVAL_MAX,
+                in_flight_bytes: config.in_flight_bytes as u64,
+            },
+            open_epochs: Mutex::default(),
+        }
+    }
+
+    /// Sets the waits of readers at the end of the log: `min` at first, doubled with each poll up to `max`. Affects the
+    /// epochs that are opened afterwards.
+    #[must_use]
+    pub fn with_poll_interval(mut self, min: Duration, max: Duration) -> Self {
+        self.read_settings.poll_interval_min = min;
+        self.read_settings.poll_interval_max = max;
+        self
+    }
+
+    /// Deletes an epoch: first its marker, then its batches. Returns whether it existed.
+    pub async fn delete_epoch(&self, epoch: u64) -> Result<bool, LogError> {
+        let Some(files) = EpochFiles::open(&self.depot, &self.cluster, epoch).await? else {
+            return Ok(false);
+        };
+        let key = format_marker_key(&self.cluster, epoch);
+        let deleted = self.depot.delete(&key).await;
+        deleted.map_err(|error| LogError::new(self.name(), "delete an epoch", error))?;
+        for batch in files.list_all().await? {
+            files.delete_batch(batch.first).await?;
+        }
+        Ok(true)
+    }
+
+    /// Returns the name of the log in errors.
+    fn name(&self) -> String {
+        format!("{}/hydrant-{}", self.depot.name(), self.cluster)
+    }
+
+    async fn find_newest_epoch(&self) -> Result<Option<u64>, LogError> {
+        let dir = format_marker_dir(&self.cluster);
+        let mut after = String::new();
+        let mut newest = None;
+        loop {
+            let page = self.depot.list_after(&dir, &after, LIST_PAGE).await;
+            let page = page.map_err(|error| LogError::new(self.name(), "list epochs", error))?;
+            newest =
+                page.iter().filter_map(|object| parse_number(&object.key)).next_back().or(newest);
+            match page.last() {
+                Some(object) if page.len() == LIST_PAGE => after.clone_from(&object.key),
+                _ => return Ok(newest),
+            }
+        }
+    }
+
+    async fn create_marker(&self, epoch: u64) -> Result<bool, LogError> {
+        let key = format_marker_key(&self.cluster, epoch);
+        let marker = encode_marker(fastrand::u128(..).to_le_bytes());
+        match self.depot.put_new(&key, marker).await {
+            Ok(Put::Created) => Ok(true),
+            Ok(Put::Exists) => Ok(false),
+            Err(error) => Err(LogError::new(self.name(), format!("create epoch {epoch}"), error)),
+        }
+    }
+
+    async fn open_log(&self, epoch: u64) -> Result<Arc<dyn Log>, LogError> {
+        let files = EpochFiles::open(&self.depot, &self.cluster, epoch).await?;
+        let Some(files) = files else {
+            let attempt = format!("open epoch {epoch}");
+            return Err(LogError::with_reason(self.name(), attempt, "it does not exist"));
+        };
+        let files = self.share_files(epoch, files);
+        Ok(Arc::new(EpochLog::new(files, self.retention, self.read_settings)))
+    }
+
+    /// Returns the files of an epoch that is open in this process already, or else `files`.
+    fn share_files(&self, epoch: u64, files: EpochFiles) -> Arc<EpochFiles> {
+        let mut open = self.open_epochs.lock();
+        open.retain(|_, files| files.strong_count() > 0);
+        let opened = open.get(&epoch).and_then(Weak::upgrade);
+        if let Some(opened) = opened.filter(|opened| opened.instance() == files.instance()) {
+            return opened;
+        }
+        let files = Arc::new(files);
+        open.insert(epoch, Arc::downgrade(&files));
+        files
+    }
+}
+
+impl LogSpace for ObjectLogSpace {
+    fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+        Box::pin(self.find_newest_epoch())
+    }
+
+    fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        Box::pin(self.create_marker(epoch))
+    }
+
+    fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+        Box::pin(self.open_log(epoch))
+    }
+
+    fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {
+        Box::pin(async move {
+            match self.depot.check().await {
+                Ok(()) => Ok(Vec::new()),
+                Err(error @ DepotError::NotExclusive { .. }) => Ok(vec![error.to_string()]),
+                Err(error) => Err(LogError::new(self.name(), "check the store", error)),
+            }
+        })
+    }
+}

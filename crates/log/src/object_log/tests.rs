@@ -1,0 +1,310 @@
+//! Logs of objects: damage, replaced epochs, removed batches, writers with old knowledge.
+
+use bytes::Bytes;
+use tokio::runtime::Builder;
+use tokio::time::{Instant, advance, timeout};
+
+use super::*;
+use crate::{AppendError, LogMessage, LogReader, ReadError};
+
+const EPOCH: u64 = 1;
+
+impl ObjectLogSpace {
+    /// Removes the batches that end before `first`, whatever their age is.
+    pub(crate) async fn truncate_epoch(&self, epoch: u64, first: u64) {
+        let files = self.open_files(epoch).await;
+        let retention = Retention { bytes_max: 0, age_max: Duration::ZERO };
+        let removed = retention::remove_old(&files, retention, u64::MAX, first).await;
+        removed.expect("old batches are removed");
+    }
+
+    async fn open_files(&self, epoch: u64) -> EpochFiles {
+        let files = EpochFiles::open(&self.depot, &self.cluster, epoch).await;
+        files.expect("the marker is read").expect("the epoch exists")
+    }
+
+    /// Replaces the bytes of a batch.
+    async fn replace_batch(&self, first: u64, change: impl FnOnce(&mut Vec<u8>)) {
+        let files = self.open_files(EPOCH).await;
+        let key = files.batch_key(first);
+        let mut bytes = self.depot.get(&key, usize::MAX).await.expect("it exists").to_vec();
+        change(&mut bytes);
+        files.delete_batch(first).await.expect("it is deleted");
+        self.depot.put_new(&key, bytes.into()).await.expect("it is created");
+    }
+}
+
+/// Runs a test on a log in memory with a paused clock.
+fn run_test<F: Future<Output = ()>>(test: impl FnOnce(ObjectLogSpace) -> F) {
+    let config = LogConfig {
+        url: "memory:".to_owned(),
+        cluster: "test".to_owned(),
+        replicas: 1,
+        max_age: Duration::from_secs(3_600),
+        max_bytes: u64::MAX,
+        in_flight_bytes: 1 << 20,
+        request_timeout: Duration::from_secs(10),
+    };
+    let depot = Depot::open("memory:", &DepotConfig::default()).expect("it opens");
+    let space = ObjectLogSpace::with_depot(depot, &config);
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime starts").block_on(test(space));
+}
+
+async fn open_epoch(space: &ObjectLogSpace) -> Arc<dyn Log> {
+    space.create_epoch(EPOCH).await.expect("it is created");
+    space.open_epoch(EPOCH).await.expect("it opens")
+}
+
+/// Appends a batch of two messages.
+async fn append_pair(log: &Arc<dyn Log>, after: u64) -> Result<u64, AppendError> {
+    let head = LogMessage::head(Bytes::from(format!("head after {after}")));
+    let body = LogMessage::body(Bytes::from(format!("body after {after}")));
+    log.append(after, vec![head, body]).await
+}
+
+async fn append_pairs(log: &Arc<dyn Log>, count: u64) {
+    for pair in 0..count {
+        append_pair(log, 2 * pair).await.expect("it is appended");
+    }
+}
+
+/// Reads until the reader waits for a minute or fails.
+async fn read_to_end(reader: &mut dyn LogReader) -> (Vec<u64>, Option<ReadError>) {
+    let mut sequences = Vec::new();
+    loop {
+        match timeout(Duration::from_secs(60), reader.next()).await {
+            Err(_) => return (sequences, None),
+            Ok(Ok(message)) => sequences.push(message.sequence),
+            Ok(Err(error)) => return (sequences, Some(error)),
+        }
+    }
+}
+
+async fn read_from(log: &Arc<dyn Log>, after: u64) -> (Vec<u64>, Option<ReadError>) {
+    let mut reader = log.read(after).await.expect("it opens");
+    read_to_end(&mut *reader).await
+}
+
+#[test]
+fn a_reader_starts_anywhere() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        for after in 0..=6 {
+            let (sequences, error) = read_from(&log, after).await;
+            assert_eq!(sequences, (after + 1..=6).collect::<Vec<_>>());
+            assert!(error.is_none(), "{error:?}");
+        }
+        let (_, error) = read_from(&log, 7).await;
+        assert!(matches!(error, Some(ReadError::Gone)), "{error:?}");
+    });
+}
+
+#[test]
+fn a_reader_of_many_batches_counts_down_to_the_end() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        let pairs = LIST_PAGE as u64 + 20;
+        append_pairs(&log, pairs).await;
+        let other = ObjectLogSpace { open_epochs: Mutex::default(), ..space };
+        let log = other.open_epoch(EPOCH).await.expect("it opens");
+        let mut reader = log.read(0).await.expect("it opens");
+        for sequence in 1..=2 * pairs {
+            let message = reader.next().await.expect("it is read");
+            assert_eq!(message.sequence, sequence);
+            let is_end = sequence == 2 * pairs;
+            assert_eq!(message.pending == 0, is_end, "{sequence}: {}", message.pending);
+        }
+    });
+}
+
+#[test]
+fn a_reader_starts_among_short_batches() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        let last = LIST_PAGE as u64 + 100;
+        for after in 0..last {
+            let batch = vec![LogMessage::head(Bytes::new())];
+            log.append(after, batch).await.expect("it is appended");
+        }
+        for after in [last - 1, last] {
+            let (sequences, error) = read_from(&log, after).await;
+            assert_eq!(sequences, (after + 1..=last).collect::<Vec<_>>());
+            assert!(error.is_none(), "{error:?}");
+        }
+        let (_, error) = read_from(&log, last + 1).await;
+        assert!(matches!(error, Some(ReadError::Gone)), "{error:?}");
+    });
+}
+
+#[test]
+fn an_append_of_the_same_process_wakes_a_reader_at_once() {
+    run_test(|space| async move {
+        let hour = Duration::from_secs(3_600);
+        let space = space.with_poll_interval(hour, hour);
+        let log = open_epoch(&space).await;
+        let mut reader = log.read(0).await.expect("it opens");
+        let started_at = Instant::now();
+        let wait = async { reader.next().await.expect("it is read").sequence };
+        let append = async { append_pair(&log, 0).await.expect("it is appended") };
+        let (read, appended) = futures_util::future::join(wait, append).await;
+        assert_eq!([read, appended], [1, 2]);
+        assert!(started_at.elapsed() < hour);
+    });
+}
+
+#[test]
+fn damage_is_named_by_key_and_offset() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 2).await;
+        space.replace_batch(3, |bytes| *bytes.last_mut().expect("it has bytes") ^= 1).await;
+        let (sequences, error) = read_from(&log, 0).await;
+        assert_eq!(sequences, [1, 2]);
+        let error = error.expect("the second batch is damaged").to_string();
+        assert!(
+            error.contains("/00000000000000000003: cannot decode it: damaged at byte"),
+            "{error}"
+        );
+        log.tail().await.expect_err("the newest batch is damaged");
+    });
+}
+
+#[test]
+fn a_batch_of_another_place_is_damage() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 2).await;
+        let files = space.open_files(EPOCH).await;
+        let other = space.depot.get(&files.batch_key(1), usize::MAX).await.expect("it exists");
+        space.replace_batch(3, |bytes| *bytes = other.to_vec()).await;
+        let (sequences, error) = read_from(&log, 0).await;
+        assert_eq!(sequences, [1, 2]);
+        let error = error.expect("the second batch is damaged").to_string();
+        assert!(error.ends_with("begins at message 1, its name says 3"), "{error}");
+    });
+}
+
+#[test]
+fn a_missing_batch_is_named() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        space.open_files(EPOCH).await.delete_batch(3).await.expect("it is deleted");
+        for after in [0, 1, 2, 3] {
+            let (_, error) = read_from(&log, after).await;
+            let error = error.expect("the second batch is missing").to_string();
+            assert!(error.contains("although batch 5 does"), "{after}: {error}");
+        }
+    });
+}
+
+#[test]
+fn a_reader_notices_a_truncation() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 4).await;
+        let mut reader = log.read(2).await.expect("it opens");
+        assert_eq!(reader.next().await.expect("it is read").sequence, 3);
+        space.truncate_epoch(EPOCH, 7).await;
+        let (sequences, error) = read_to_end(&mut *reader).await;
+        // Batches that were requested in advance are still delivered.
+        assert!(
+            sequences.starts_with(&[4]) && error.is_none() || sequences == [4],
+            "{sequences:?}"
+        );
+        let (_, error) = read_from(&log, 1).await;
+        assert!(matches!(error, Some(ReadError::Truncated { wanted: 2, first: 7 })), "{error:?}");
+        let tail = log.tail().await.expect("it has a tail");
+        assert_eq!([tail.first, tail.last], [7, 8]);
+        assert_eq!(tail.head.expect("each batch has a head").payload, "head after 6");
+    });
+}
+
+#[test]
+fn needed_and_young_batches_stay() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        assert_eq!(log.remove_old(99).await.expect("nothing is removed"), 0);
+        let files = space.open_files(EPOCH).await;
+        let small = Retention { bytes_max: 0, age_max: Duration::from_secs(3_600) };
+        let now_ms = epoch_files::read_clock_ms();
+        let removed = retention::remove_old(&files, small, now_ms, 99).await;
+        assert_eq!(removed.expect("all are young"), 0);
+        let later_ms = now_ms + 30_000;
+        let removed = retention::remove_old(&files, small, later_ms, 4).await;
+        assert_eq!(removed.expect("the first is removed"), 1);
+        let removed = retention::remove_old(&files, small, later_ms, 99).await;
+        assert_eq!(removed.expect("all but the newest are removed"), 1);
+        let large = Retention { bytes_max: u64::MAX, age_max: Duration::from_secs(60) };
+        let removed = retention::remove_old(&files, large, u64::MAX, 99).await;
+        assert_eq!(removed.expect("the newest stays"), 0);
+    });
+}
+
+#[test]
+fn a_replaced_epoch_is_another_log() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 2).await;
+        let mut reader = log.read(4).await.expect("it opens");
+        assert!(timeout(Duration::from_secs(1), reader.next()).await.is_err(), "it waits");
+        assert!(space.delete_epoch(EPOCH).await.expect("it is deleted"));
+        assert!(!space.delete_epoch(EPOCH).await.expect("it is deleted already"));
+        let replaced = open_epoch(&space).await;
+        append_pairs(&replaced, 1).await;
+        let (sequences, error) = read_to_end(&mut *reader).await;
+        assert!(sequences.is_empty() && matches!(error, Some(ReadError::Gone)), "{error:?}");
+        advance(epoch_log::KNOWN_END_TIMEOUT).await;
+        let error = append_pair(&log, 4).await.expect_err("its epoch was deleted");
+        assert!(matches!(error, AppendError::Unknown(_)), "{error:?}");
+        assert_eq!(read_from(&replaced, 0).await.0, [1, 2]);
+    });
+}
+
+#[test]
+fn a_stopped_writer_creates_nothing_below_the_log() {
+    run_test(|space| async move {
+        let stopped = open_epoch(&space).await;
+        append_pairs(&stopped, 1).await;
+        let leader = space.open_epoch(EPOCH).await.expect("it opens");
+        for after in [2, 4, 6] {
+            append_pair(&leader, after).await.expect("it is appended");
+        }
+        advance(epoch_log::KNOWN_END_TIMEOUT).await;
+        space.truncate_epoch(EPOCH, 7).await;
+        let error = append_pair(&stopped, 2).await.expect_err("another writer leads");
+        assert!(matches!(error, AppendError::Fenced { last: 8 }), "{error:?}");
+        let files = space.open_files(EPOCH).await;
+        let listed = files.list_all().await.expect("it is listed");
+        assert_eq!(listed.iter().map(|batch| batch.first).collect::<Vec<_>>(), [7]);
+    });
+}
+
+#[test]
+fn an_append_beyond_the_end_is_fenced() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 1).await;
+        for after in [0, 1, 3] {
+            let error = append_pair(&log, after).await.expect_err("the log ends at 2");
+            assert!(matches!(error, AppendError::Fenced { last: 2 }), "{after}: {error:?}");
+        }
+    });
+}
+
+#[test]
+fn the_newest_epoch_is_found_and_a_missing_one_is_named() {
+    run_test(|space| async move {
+        assert_eq!(space.newest_epoch().await.expect("it is listed"), None);
+        for epoch in [2, 10, 9] {
+            assert!(space.create_epoch(epoch).await.expect("it is created"));
+        }
+        assert_eq!(space.newest_epoch().await.expect("it is listed"), Some(10));
+        let error = space.open_epoch(7).await.err().expect("it does not exist").to_string();
+        assert_eq!(error, "memory:/hydrant-test: cannot open epoch 7: it does not exist");
+        assert_eq!(space.durability_faults().await.expect("it is checked"), [""; 0]);
+    });
+}

@@ -1,0 +1,26 @@
+//! The choice of an implementation by the scheme of a URL.
+
+use std::sync::Arc;
+
+use crate::config::LogConfig;
+use crate::error::LogError;
+use crate::log::LogSpace;
+use crate::memory::MemoryLogSpace;
+use crate::object_log::ObjectLogSpace;
+
+/// Opens the log at a URL. Creates no epoch.
+///
+/// Each call with `memory:` creates a log space of its own: writer and readers share the returned one.
+pub async fn open_log_space(config: &LogConfig) -> Result<Arc<dyn LogSpace>, LogError> {
+    config.check_cluster()?;
+    let scheme = config.url.split_once(':').map_or("", |(scheme, _)| scheme);
+    match scheme {
+        "memory" => Ok(Arc::new(MemoryLogSpace::with_config(config))),
+        "file" | "s3" => Ok(Arc::new(ObjectLogSpace::open(config)?)),
+        _ => Err(LogError::with_reason(
+            config.url.as_str(),
+            "open the log",
+            "the URL does not begin with file: or s3:",
+        )),
+    }
+}
