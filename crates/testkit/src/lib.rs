@@ -21,6 +21,8 @@
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`). Checks of
 //! the OpenAPI document of each REST API are in [`openapi`] (feature `openapi`). Reading a streamed result is in
 //! [`streamed_result`] (feature `streamed-result`).
+//! A TCP proxy that holds, slows and cuts each direction is in [`tcp_proxy`] (feature `tcp-proxy`). Real nats-servers are
+//! in [`nats_servers`] (feature `nats-servers`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
@@ -49,6 +51,8 @@ pub mod kaspa_chain;
 #[cfg(feature = "kaspa-node")]
 pub mod kaspa_node;
 mod model;
+#[cfg(feature = "nats-servers")]
+pub mod nats_servers;
 #[cfg(feature = "scenario")]
 pub mod node;
 #[cfg(feature = "openapi")]
@@ -66,6 +70,8 @@ pub mod solana_node;
 #[cfg(feature = "streamed-result")]
 pub mod streamed_result;
 pub mod synthetic;
+#[cfg(feature = "tcp-proxy")]
+pub mod tcp_proxy;
 #[cfg(feature = "test-ledger")]
 pub mod test_ledger;
 mod test_record;
