@@ -6,7 +6,6 @@
 //! Bounds: [`eventually::TIMEOUT`](crate::eventually::TIMEOUT) for a start, 1 GB for a store.
 //! Not here: the program (`cargo xtask tools` builds it).
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -24,6 +23,11 @@ const PORTS: std::ops::Range<u16> = 11_000..30_000;
 const PORT_TRIES: usize = 1_000;
 /// Time limit of the response of a server that is paused.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The system account lets others ask for the settings of JetStream.
+const EXPORT: &str = r#"exports: [ { service: "$SYS.REQ.SERVER.PING.JSZ", response: stream } ]"#;
+const IMPORT: &str =
+    r#"imports: [ { service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.JSZ" } } ]"#;
 
 /// How the servers differ from safe ones.
 #[derive(Clone, Copy, Debug)]
@@ -182,14 +186,9 @@ impl NatsServer {
 
     fn config(&self, options: NatsOptions, routes: &[SocketAddr]) -> String {
         let sync = if options.syncs_always { "sync_interval: always" } else { "" };
-        let (export, import) = if options.exports_settings {
-            let subject = r#""$SYS.REQ.SERVER.PING.JSZ""#;
-            let export = format!("exports: [ {{ service: {subject}, response: stream }} ]");
-            let service = format!("{{ account: SYS, subject: {subject} }}");
-            (export, format!("imports: [ {{ service: {service} }} ]"))
-        } else {
-            (String::new(), String::new())
-        };
+        let exports_settings = options.exports_settings;
+        let export = if exports_settings { EXPORT } else { "" };
+        let import = if exports_settings { IMPORT } else { "" };
         let mut config = format!(
             r#"server_name: {name}
 listen: "{client}"
@@ -226,7 +225,7 @@ no_auth_user: test
             let cluster = format!(
                 "cluster {{\n  name: test\n  listen: \"{listen}\"\n  no_advertise: true\n  routes: [ {others} ]\n}}\n"
             );
-            config.write_str(&cluster).expect("written to memory");
+            config.push_str(&cluster);
         }
         config
     }
