@@ -6,8 +6,8 @@
 //! has requested; `request_timeout` for each request.
 //! Invariant: an append that got no reply is never reported as refused: the batch may be in the log, or still land. A
 //! server of 2.15 or later makes `sync_interval: always` affordable; batches need 2.12.1.
-//! Not here: names and settings of streams (`epoch_stream`), appends (`appender`), reading (`reader`), what the servers
-//! can lose (`durability`).
+//! Not here: names and settings of streams (`epoch_stream`), appends (`appender`), reading (`reader`), settings that lose
+//! messages (`durability`).
 
 mod appender;
 mod connection;
@@ -40,7 +40,7 @@ pub struct NatsLogSpace {
 }
 
 impl NatsLogSpace {
-    /// Connects to one of the servers of the URL. The client finds the other ones, and reconnects by itself.
+    /// Connects to one of the servers of the URL. The client reconnects to any of them automatically.
     ///
     /// Errors: no server accepts the connection, it is older than 2.12.1, or its `max_payload` is below a message.
     pub async fn open(config: &LogConfig) -> Result<Self, LogError> {

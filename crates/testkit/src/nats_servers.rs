@@ -24,12 +24,12 @@ const PORT_TRIES: usize = 1_000;
 /// Time limit of the response of a server that is paused.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The system account lets others ask for the settings of JetStream.
+/// Lets the account of the clients request the settings of JetStream from the system account.
 const EXPORT: &str = r#"exports: [ { service: "$SYS.REQ.SERVER.PING.JSZ", response: stream } ]"#;
 const IMPORT: &str =
     r#"imports: [ { service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.JSZ" } } ]"#;
 
-/// How the servers differ from safe ones.
+/// Number and settings of the servers.
 #[derive(Clone, Copy, Debug)]
 pub struct NatsOptions {
     /// Number of servers: 1, or 3 and more for a cluster.
@@ -137,7 +137,7 @@ impl NatsServers {
         self.servers[index].signal(Signal::STOP);
     }
 
-    /// Lets a paused server run.
+    /// Lets a paused server run again.
     pub fn resume(&self, index: usize) {
         self.servers[index].signal(Signal::CONT);
     }

@@ -1,8 +1,8 @@
-//! A TCP proxy between two addresses, whose directions can be held, slowed and cut.
+//! A TCP proxy between two addresses that holds, slows and cuts each direction.
 //!
 //! Shape: connections to [`TcpProxy::address`] are passed on to the server. The flow of each direction applies to all
 //! connections, to those that come later too. A partition holds: neither side notices anything but silence.
-//! Bounds: [`CHUNK_BYTES`] of a connection and direction wait in the proxy; the sockets hold what the system lets them.
+//! Bounds: [`CHUNK_BYTES`] of a connection and direction wait in the proxy, and more in the buffers of the sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ pub enum Direction {
     ToClient,
 }
 
-/// What happens to the bytes of a direction.
+/// Treatment of the bytes of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// They are passed on.
+    /// The bytes are passed on.
     Pass,
     /// They wait until the flow changes. Connections stay open.
     Hold,
     /// They are passed on at this rate, for each connection.
     Slow {
-        /// Bytes per second.
+        /// Rate in bytes per second.
         bytes_per_s: u32,
     },
     /// They are dropped, and their receiver reads the end of the stream.
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::eventually::eventually;
 
-    /// A server that counts what it reads and sends it back.
+    /// A server that counts the bytes that it reads, and sends them back.
     struct Echo {
         address: SocketAddr,
         read_bytes: Arc<AtomicUsize>,

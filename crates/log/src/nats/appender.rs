@@ -26,12 +26,12 @@ use crate::message::{LogMessage, check_batch};
 /// Appends batches to an epoch, one at a time.
 pub(super) struct Appender {
     epoch: Arc<Epoch>,
-    /// The subjects of replies begin with it.
+    /// The prefix of the subjects of replies.
     inbox: String,
     replies: Subscriber,
 }
 
-/// A batch that is sent.
+/// A batch in transit: its place in the log, and the names of its replies.
 struct OutgoingBatch {
     id: String,
     after: u64,
@@ -40,7 +40,7 @@ struct OutgoingBatch {
     reply_prefix: String,
 }
 
-/// A message with its place in a batch.
+/// A message and its position in a batch.
 struct OutgoingMessage {
     position: usize,
     message: LogMessage,
@@ -89,7 +89,11 @@ impl Appender {
     }
 
     /// Sends a message without waiting for its reply.
-    async fn send(&self, batch: &OutgoingBatch, outgoing: OutgoingMessage) -> Result<(), AppendError> {
+    async fn send(
+        &self,
+        batch: &OutgoingBatch,
+        outgoing: OutgoingMessage,
+    ) -> Result<(), AppendError> {
         if !self.epoch.connection.is_connected() {
             return Err(self.unknown("not connected"));
         }

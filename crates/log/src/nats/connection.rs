@@ -22,7 +22,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(2);
 const COMMANDS_MAX: usize = 128;
 /// Upper bound of the headers of one message.
 const HEADER_BYTES_MAX: usize = 512;
-/// The first version whose atomic batches are complete.
+/// The first version with complete atomic batches.
 const VERSION_MIN: (i64, i64, i64) = (2, 12, 1);
 
 /// A connection, with the settings that apply to each of its users.
@@ -105,7 +105,8 @@ impl Connection {
         let max_payload = self.client.max_payload();
         let needed = MESSAGE_BYTES_MAX + HEADER_BYTES_MAX;
         if max_payload < needed {
-            let reason = format!("max_payload is {max_payload}, a message has up to {needed} bytes");
+            let reason =
+                format!("max_payload is {max_payload}, a message has up to {needed} bytes");
             return Err(self.error_with_reason("use the server", reason));
         }
         Ok(())
@@ -119,7 +120,7 @@ fn parse_servers(urls: &str) -> Result<Vec<ServerAddr>, LogError> {
     servers.map_err(|err| LogError::new("NATS", "parse the URLs of the servers", err))
 }
 
-/// Returns hosts and ports.
+/// Returns hosts and ports without credentials.
 fn describe_servers(servers: &[ServerAddr]) -> String {
     let names = servers.iter().map(|server| format!("{}:{}", server.host(), server.port()));
     format!("NATS at {}", names.collect::<Vec<_>>().join(", "))

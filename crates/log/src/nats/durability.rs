@@ -1,9 +1,8 @@
-//! What the servers of a log can lose after they acknowledged it.
+//! Finds settings of the servers with which a log can lose acknowledged messages.
 //!
 //! Visible to every client: the replicas, storage and persistence mode of a stream. Whether a server syncs before it
 //! acknowledges (`sync_interval: always`) is only in the reply of the system account to `$SYS.REQ.SERVER.PING.JSZ`, so an
-//! operator exports that service to the account of the log. Without the export the setting is a fault, since nobody
-//! can tell.
+//! operator exports that service to the account of the log. Without the export the unknown setting is a fault.
 //! Not visible to any client: the disks. A disk that acknowledges a sync before it has the data, servers on one disk or
 //! without power protection can lose messages under any setting.
 //! Bounds: [`SETTINGS_WAIT`] for the replies of the servers.
@@ -83,7 +82,7 @@ fn find_replica_fault(what: &str, replicas: usize) -> Option<String> {
     (replicas < 2).then(|| format!("{what} is stored by one server: the loss of its disk loses it"))
 }
 
-/// What a server tells of its settings.
+/// The settings of a server that matter for durability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ServerSettings {
     syncs_always: bool,
@@ -143,7 +142,9 @@ fn find_sync_faults(servers: &BTreeMap<String, ServerSettings>) -> Vec<String> {
     }
     let lazy = servers.iter().filter(|(_, settings)| !settings.syncs_always);
     let mut faults: Vec<String> = lazy
-        .map(|(name, _)| format!("server {name} acknowledges messages before it syncs them: set {fix}"))
+        .map(|(name, _)| {
+            format!("server {name} acknowledges messages before it syncs them: set {fix}")
+        })
         .collect();
     let expected = count_servers(servers);
     if servers.len() < expected {
@@ -160,7 +161,8 @@ mod tests {
     use super::*;
 
     fn reply(name: &str, config: &str, meta: &str) -> (String, ServerSettings) {
-        let json = format!(r#"{{"server":{{"name":"{name}"}},"data":{{"config":{config}{meta}}}}}"#);
+        let json =
+            format!(r#"{{"server":{{"name":"{name}"}},"data":{{"config":{config}{meta}}}}}"#);
         parse_settings(json.as_bytes()).expect("a reply")
     }
 
@@ -169,7 +171,8 @@ mod tests {
         let meta = r#","meta_cluster":{"cluster_size":3}"#;
         let synced = r#"{"sync_interval":120000000000,"sync_always":true}"#;
         let lazy = r#"{"sync_interval":120000000000}"#;
-        let servers = [reply("a", synced, meta), reply("b", synced, meta), reply("c", synced, meta)];
+        let servers =
+            [reply("a", synced, meta), reply("b", synced, meta), reply("c", synced, meta)];
         assert_eq!(find_sync_faults(&BTreeMap::from(servers)), [""; 0]);
         let servers = [reply("a", synced, meta), reply("b", lazy, meta)];
         let faults = find_sync_faults(&BTreeMap::from(servers));

@@ -1,8 +1,8 @@
-//! An epoch's stream on the servers, told apart from a later stream of the same name.
+//! The stream of an epoch, distinguished from a later stream of the same name.
 //!
-//! Invariant: [`Epoch::stream_info`] never returns the settings or state of another stream: the time of its creation is
-//! compared. A stream that is restored from a backup keeps that time; its readers notice that it is shorter, and
-//! otherwise only digests tell.
+//! Invariant: [`Epoch::stream_info`] never returns the settings or state of another stream: it compares the time of
+//! creation. A stream that is restored from a backup has the same time. Readers detect it if it is shorter; otherwise
+//! only the digests of the records do.
 
 use async_nats::datetime::DateTime;
 use async_nats::jetstream::ErrorCode;
@@ -30,7 +30,7 @@ pub(super) enum EpochError {
 }
 
 impl Epoch {
-    /// Opens an existing stream.
+    /// Opens an existing stream, and remembers its time of creation.
     pub(super) async fn open(
         connection: Connection,
         stream: EpochStream,

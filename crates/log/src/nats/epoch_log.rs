@@ -1,7 +1,9 @@
-//! The log of one epoch: appends take turns, readers are independent.
+//! The log of one epoch: one append at a time, and any number of readers.
 //!
-//! Invariant: [`tail`](Log::tail) asks the stream's leader for both the extent and the last head. A direct get would be
-//! answered by any server, which may be behind.
+//! Invariant: [`tail`](Log::tail) reads both the extent and the last head from the stream's leader. Any server responds to a
+//! direct get, even one that is behind. The extent may end within a batch that the leader is storing; a request
+//! for a message waits for the rest of it. So an extent that is the same before and after that request ends with a
+//! whole batch.
 
 use std::sync::Arc;
 
@@ -19,10 +21,10 @@ use crate::log::{Log, LogReader};
 use crate::message::{LogMessage, MessageKind, StoredMessage, Tail};
 
 /// Number of tries to get an extent and a head that belong together, while another writer appends.
-const TAIL_TRIES: usize = 5;
+const TAIL_TRIES: usize = 10;
 const TAIL_ATTEMPT: &str = "read the end of the log";
 
-/// One epoch.
+/// An epoch with the connection of its only appender.
 pub(super) struct EpochLog {
     epoch: Arc<Epoch>,
     appender: Mutex<Appender>,
@@ -39,21 +41,21 @@ impl EpochLog {
     }
 
     async fn find_tail(&self) -> Result<Tail, LogError> {
+        let mut stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
         for _ in 0..TAIL_TRIES {
-            let stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
             let state = &stream.cached_info().state;
+            let first = state.first_sequence;
             let last = state.last_sequence;
             if state.messages == 0 {
                 return Ok(Tail { first: 0, last, head: None });
             }
-            let first = state.first_sequence;
             let head = self.find_last_head(&stream, last).await?;
-            // A head behind the extent was appended after the extent was read.
-            if head.as_ref().is_none_or(|head| head.sequence <= last) {
+            stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
+            if stream.cached_info().state.last_sequence == last {
                 return Ok(Tail { first, last, head });
             }
         }
-        let reason = format!("it moved on {TAIL_TRIES} times");
+        let reason = format!("it grew {TAIL_TRIES} times");
         Err(self.epoch.connection.error_with_reason(TAIL_ATTEMPT, reason))
     }
 

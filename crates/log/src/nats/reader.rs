@@ -1,9 +1,8 @@
 //! Reading an epoch: a pull consumer of its own, which any server of the stream may hold, in memory.
 //!
-//! A server begins a consumer at the first message that it has if the wanted one was removed, and says nothing about
-//! it. It also passes over messages that were removed before they were delivered. So each sequence is compared with the
-//! wanted one: after a gap the consumer is created again at the wanted message, and if the gap remains, the log is
-//! truncated.
+//! If the wanted message was removed, a server starts the consumer at its first message without an error. It also skips
+//! messages that are removed before they are delivered. So the reader compares each sequence with the wanted one. After a
+//! gap it creates the consumer again at the wanted message; if the gap remains, the log is truncated.
 //! Bounds: `in_flight_bytes` of messages that are requested and not returned. A consumer that is not read for
 //! [`INACTIVE_MAX`] is removed by the server, and created again by the next call.
 //! Invariant: every message that is returned has the sequence after the one before it, and the stream still was the one
@@ -32,9 +31,9 @@ const REQUEST_EXPIRY: Duration = Duration::from_secs(20);
 const HEARTBEAT: Duration = Duration::from_secs(3);
 /// Fewest messages of a request, so that small messages do not wait for one another.
 const REQUEST_MESSAGES_MIN: usize = 4;
-/// Most messages of a request.
+/// Most messages of a request: the bound for a large `in_flight_bytes`.
 const REQUEST_MESSAGES_MAX: usize = 1_000;
-/// Looks at a log that seems to end before the reader's position: its leader may still be applying its last messages.
+/// Number of checks of a log that seems to end before the reader's position: its leader may still be applying its last messages.
 const EXTENT_CHECKS: usize = 8;
 const EXTENT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// First and longest pause before a consumer is created again without a message in between.
@@ -51,7 +50,7 @@ pub(super) struct NatsReader {
     failures: u32,
 }
 
-/// A consumer at the wanted message. Its creation is kept if a caller stops waiting for a message.
+/// A consumer at the wanted message. Its creation continues after a caller has dropped the future of `next`.
 enum ConsumerState {
     Closed,
     Opening(BoxFuture<'static, Result<pull::Stream, ReadError>>),
@@ -85,7 +84,7 @@ impl NatsReader {
                 self.failures = 0;
                 return Ok(delivery.message);
             }
-            // Lost on the way, or removed from the log: a new consumer tells.
+            // Messages were lost in transit, or removed from the log. A new consumer finds out which.
             self.close_consumer();
             if delivery.is_first {
                 return Err(ReadError::Truncated { wanted: self.wanted, first: sequence });
@@ -211,13 +210,13 @@ fn describe_failure(epoch: &Epoch, wanted: u64, source: async_nats::Error) -> Lo
 enum Extent {
     /// It has the message, or ends right before it.
     Covers,
-    /// It begins after the message.
+    /// The log begins after the message, at this one.
     Begins(u64),
     /// It has neither the message nor the one before it, since it ends earlier.
     EndsBefore,
 }
 
-/// `first_sequence` of a log whose messages were all removed is the one after the last.
+/// Compares the extent with a position. If all messages were removed, `first_sequence` is `last_sequence + 1`.
 fn compare_extent(state: &State, wanted: u64) -> Extent {
     if state.last_sequence.saturating_add(1) < wanted {
         Extent::EndsBefore

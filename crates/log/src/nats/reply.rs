@@ -1,7 +1,6 @@
-//! Replies of a server to the messages of a batch, and what they say about the batch.
+//! Replies of a server to the messages of a batch, and their meaning for the batch.
 //!
-//! A server answers a staged message with an empty payload and the last one with the sequence that it got, or with an
-//! error. Codes are those of nats-server's `errors.json`.
+//! The reply to a staged message has an empty payload. The reply to the last message has its sequence, or an error. Codes are those of nats-server's `errors.json`.
 //! Invariant: only an error that the server finds before it proposes a batch to the other ones is `Fenced`, `Full` or
 //! `Refused`. All others are `Unknown`.
 
@@ -13,7 +12,7 @@ use async_nats::{Message, StatusCode};
 use super::connection::Connection;
 use crate::error::AppendError;
 
-/// What a failed append tried, for errors.
+/// The attempt in the errors of an append.
 pub(super) const ATTEMPT: &str = "append a batch";
 
 /// Disk, memory or account limits, which a server checks before it stages a message.
@@ -59,12 +58,14 @@ pub(super) fn read_reply(connection: &Connection, message: &Message) -> Result<R
     }
     match serde_json::from_slice::<Response<PublishAck>>(&message.payload) {
         Ok(Response::Ok(ack)) => Ok(Reply::Committed(ack.sequence)),
-        Ok(Response::Err { error }) => Err(match classify(error.error_code(), &error.to_string()) {
-            Refusal::Fenced { last } => AppendError::Fenced { last },
-            Refusal::Full => AppendError::Full(connection.error(ATTEMPT, error)),
-            Refusal::Refused => AppendError::Refused(connection.error(ATTEMPT, error)),
-            Refusal::Unknown => AppendError::Unknown(connection.error(ATTEMPT, error)),
-        }),
+        Ok(Response::Err { error }) => {
+            Err(match classify(error.error_code(), &error.to_string()) {
+                Refusal::Fenced { last } => AppendError::Fenced { last },
+                Refusal::Full => AppendError::Full(connection.error(ATTEMPT, error)),
+                Refusal::Refused => AppendError::Refused(connection.error(ATTEMPT, error)),
+                Refusal::Unknown => AppendError::Unknown(connection.error(ATTEMPT, error)),
+            })
+        }
         Err(err) => Err(AppendError::Unknown(connection.error(ATTEMPT, err))),
     }
 }

@@ -18,7 +18,7 @@ const LIMIT_BYTES_MIN: usize = 4 * MESSAGE_BYTES_MAX;
 pub(super) struct Window {
     limit_bytes: usize,
     in_flight_bytes: usize,
-    /// Spans of messages whose last one asked for an acknowledgement.
+    /// Spans of messages that each end with a request for an acknowledgement.
     requested: VecDeque<Span>,
     /// The messages after these spans.
     open: Span,
@@ -48,8 +48,8 @@ impl Window {
         self.in_flight_bytes + bytes <= self.limit_bytes
     }
 
-    /// Adds a message that is sent. Returns whether it asks for an acknowledgement: the first message does, because its
-    /// reply has the cause if the server accepts no batch, and the last one.
+    /// Adds a message. Returns whether it requests an acknowledgement. The first message does, because its reply has the
+    /// cause if the server accepts no batch, and so does the last one.
     pub(super) fn add(&mut self, position: usize, bytes: usize, is_last: bool) -> bool {
         self.in_flight_bytes += bytes;
         self.open.last = position;

@@ -6,7 +6,7 @@ use log::{Log, LogMessage, LogSpace};
 
 use crate::world::{World, append_surely, check_reader, record, stream_name, within};
 
-/// Bytes of a body.
+/// Length of the body messages.
 const BODY_BYTES: usize = 50_000;
 
 /// Returns the index of the server that leads the stream of epoch 1.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use log::{AppendError, Log, LogSpace};
+use log::{AppendError, LogSpace};
 use testkit::eventually::eventually;
 use testkit::tcp_proxy::{Direction, Flow, TcpProxy};
 
 use crate::world::{World, append_surely, check_reader, record, within};
 
-/// Longer than a reply takes on the slowest machine, and short for a test that waits for its end.
+/// Longer than a reply takes on the slowest machine, and shorter than the client takes to give a silent server up.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ async fn an_append_that_lands_late_fences_its_writer() {
     let url = format!("nats://{}", proxy.address());
     let space = world.connect(|config| {
         config.url = url;
-        config.request_timeout = Duration::from_millis(500);
+        config.request_timeout = REQUEST_TIMEOUT;
     });
     let log = space.await.open_epoch(1).await.expect("the stream");
     proxy.set_flow(Direction::ToServer, Flow::Hold);
@@ -78,10 +78,7 @@ async fn an_append_that_lands_late_fences_its_writer() {
     assert!(matches!(append, Err(AppendError::Unknown(_))), "{append:?}");
     assert_eq!(direct.tail().await.expect("a tail").last, 0);
     proxy.set_flows(Flow::Pass);
-    within(async {
-        while direct.tail().await.expect("a tail").last != 4 {}
-    })
-    .await;
+    within(async { while direct.tail().await.expect("a tail").last != 4 {} }).await;
     match direct.append(0, record(2, 3, 100)).await {
         Err(AppendError::Fenced { last: 4 }) => {}
         other => panic!("{other:?}"),

@@ -5,9 +5,9 @@
 //! Bounds: a minute for each wait.
 
 mod cluster;
+mod faults;
 #[path = "../../../../xtask/src/foreign_programs.rs"]
 mod foreign_programs;
-mod faults;
 mod retention;
 mod single_server;
 mod world;

@@ -1,6 +1,6 @@
-//! Logs that lost what a reader wants: truncated, deleted, created again.
+//! Logs without the message that a reader wants: truncated, deleted, created again.
 
-use log::{Log, LogSpace, ReadError};
+use log::{LogSpace, ReadError};
 
 use crate::world::{World, check_records, read_end, read_message, record, stream_name};
 
@@ -19,7 +19,7 @@ async fn a_reader_behind_the_first_message_is_told_where_the_log_begins() {
     }
     let tail = log.tail().await.expect("a tail");
     assert!(tail.first > 5 && tail.last == last, "{tail:?}");
-    // The new one asks for a removed message. The old one may have been sent some of them before.
+    // The new reader requests a removed message. The old one had requests open while the messages were appended.
     let mut behind = log.read(0).await.expect("a reader");
     match behind.next().await {
         Err(ReadError::Truncated { wanted: 1, first }) => assert_eq!(first, tail.first),

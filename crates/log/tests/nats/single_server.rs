@@ -64,11 +64,13 @@ async fn only_one_writer_appends_at_a_position() {
         }
     }
     assert_eq!(second.append(3, record(2, 1, 100)).await.expect("appended"), 5);
-    let both = |log: Arc<dyn Log>, number| async move { log.append(5, record(number, 3, 100)).await };
+    let both =
+        |log: Arc<dyn Log>, number| async move { log.append(5, record(number, 3, 100)).await };
     let results = tokio::join!(both(first.clone(), 3), both(second, 4));
     let results = [results.0, results.1];
     assert_eq!(results.iter().filter(|result| matches!(result, Ok(9))).count(), 1, "{results:?}");
-    let is_fenced = |result: &&Result<u64, _>| matches!(result, Err(AppendError::Fenced { last: 9 }));
+    let is_fenced =
+        |result: &&Result<u64, _>| matches!(result, Err(AppendError::Fenced { last: 9 }));
     assert_eq!(results.iter().filter(is_fenced).count(), 1, "{results:?}");
     assert_eq!(first.tail().await.expect("a tail").last, 9);
 }

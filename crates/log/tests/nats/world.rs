@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use log::nats::NatsLogSpace;
-use log::{
-    AppendError, Log, LogConfig, LogMessage, LogReader, LogSpace, ReadError, StoredMessage,
-};
+use log::{AppendError, Log, LogConfig, LogMessage, LogReader, LogSpace, ReadError, StoredMessage};
 use testkit::eventually::TIMEOUT;
 use testkit::nats_servers::{NatsOptions, NatsServers};
 use tokio::time::timeout;
@@ -38,7 +36,7 @@ impl World {
             cluster: CLUSTER.to_owned(),
             replicas,
             max_age: Duration::from_secs(3_600),
-            max_bytes: 256 << 20,
+            max_bytes: 128 << 20,
             in_flight_bytes: 4 << 20,
             request_timeout: Duration::from_secs(5),
         };
@@ -133,7 +131,8 @@ async fn read_surely(reader: &mut dyn LogReader) -> StoredMessage {
     }
 }
 
-/// Appends a record as the only writer does: without a reply it asks for the end of the log, and appends again.
+/// Appends a record as the only writer does: without a reply it reads the end of the log, and appends again if the
+/// record is not there.
 pub(crate) async fn append_surely(log: &dyn Log, after: u64, batch: &[LogMessage]) -> u64 {
     let expected = after + batch.len() as u64;
     let appending = async {
