@@ -2,8 +2,8 @@
 //!
 //! Shape: one function over the programs' names, which the reasons of ignored tests name too. `xtask` finds out with it
 //! which of these tests can run; the tests of `hydrant` include this file, and find the program itself.
-//! Input: the lists of Solana's command-line tools and of Go programs, which `cargo xtask tools` builds into the directory
-//! `HYDRANT_TOOLS` or `~/.cache/hydrant-tools`; for the other programs, `PATH`.
+//! Input: the lists of Solana's command-line tools and of Go programs, which `cargo xtask tools` builds into the
+//! directory `HYDRANT_TOOLS` or `~/.cache/hydrant-tools`; for the other programs, `PATH`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_of_a_go_program_has_its_name() {
+    fn a_go_program_has_a_directory_of_its_name() {
         let tools = go_tools().expect("a list");
         let nats = tools.iter().find(|tool| tool.program == "nats-server").expect("nats-server");
         assert_eq!(

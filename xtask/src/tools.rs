@@ -1,9 +1,9 @@
 //! `tools`: the command-line tools of Solana's users and programs of Go, built once for the tests that run them.
 //!
-//! Input: `clients/tools.txt`: package, version, program; `clients/go_tools.txt`: module, version, program. Output: each
-//! program in `<package>-<version>/bin` of the directory `HYDRANT_TOOLS`, or of `~/.cache/hydrant-tools`; the programs of
-//! Go in `<program>-<version>/bin`. So a new version is built next to the one before, and no checkout of the repository
-//! builds it again. Without Go, its programs are named and left out.
+//! Input: `clients/tools.txt`: package, version, program; `clients/go_tools.txt`: module, version, program. Output:
+//! each program in `<package>-<version>/bin` of the directory `HYDRANT_TOOLS`, or of `~/.cache/hydrant-tools`; the
+//! programs of Go in `<program>-<version>/bin`. So a new version is built next to the one before, and no checkout of
+//! the repository builds it again. Without Go, its programs are named and left out.
 //! With `--rivals` the programs of `clients/rivals.txt` instead, which benchmarks compare with ours (`rivals::build`).
 //! Not here: the flows, which are tests of `hydrant` (`tests/it/tools.rs`) and `log` (`tests/nats`). CI builds none of
 //! them: it runs the flows of the existing programs, and names the others.

@@ -6,8 +6,8 @@
 //! has requested; `request_timeout` for each request.
 //! Invariant: an append that got no reply is never reported as refused: the batch may be in the log, or still land. A
 //! server of 2.15 or later makes `sync_interval: always` affordable; batches need 2.12.1.
-//! Not here: names and settings of streams (`epoch_stream`), appends (`appender`), reading (`reader`), settings that lose
-//! messages (`durability`).
+//! Not here: names and settings of streams (`epoch_stream`), appends (`appender`), reading (`reader`), settings that
+//! lose messages (`durability`).
 
 mod appender;
 mod connection;

@@ -1,8 +1,8 @@
 //! Finds settings of the servers with which a log can lose acknowledged messages.
 //!
 //! Visible to every client: the replicas, storage and persistence mode of a stream. Whether a server syncs before it
-//! acknowledges (`sync_interval: always`) is only in the reply of the system account to `$SYS.REQ.SERVER.PING.JSZ`, so an
-//! operator exports that service to the account of the log. Without the export the unknown setting is a fault.
+//! acknowledges (`sync_interval: always`) is only in the reply of the system account to `$SYS.REQ.SERVER.PING.JSZ`, so
+//! an operator exports that service to the account of the log. Without the export the unknown setting is a fault.
 //! Not visible to any client: the disks. A disk that acknowledges a sync before it has the data, servers on one disk or
 //! without power protection can lose messages under any setting.
 //! Bounds: [`SETTINGS_WAIT`] for the replies of the servers.

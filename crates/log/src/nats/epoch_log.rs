@@ -1,7 +1,7 @@
 //! The log of one epoch: one append at a time, and any number of readers.
 //!
-//! Invariant: [`tail`](Log::tail) reads both the extent and the last head from the stream's leader. Any server responds to a
-//! direct get, even one that is behind. The extent may end within a batch that the leader is storing; a request
+//! Invariant: [`tail`](Log::tail) reads both the extent and the last head from the stream's leader. Any server responds
+//! to a direct get, even one that is behind. The extent may end within a batch that the leader is storing; a request
 //! for a message waits for the rest of it. So an extent that is the same before and after that request ends with a
 //! whole batch.
 

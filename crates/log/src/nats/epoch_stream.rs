@@ -1,7 +1,7 @@
 //! Names and settings of the stream of an epoch.
 //!
-//! The stream `hydrant-<cluster>-<epoch>` has two subjects, `<stream>.head` and `<stream>.body`: the subject of a message
-//! is its kind.
+//! The stream `hydrant-<cluster>-<epoch>` has two subjects, `<stream>.head` and `<stream>.body`: the subject of a
+//! message is its kind.
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_epoch_of_a_name_is_parsed() {
+    fn an_epoch_is_parsed_from_the_name() {
         let stream = EpochStream::new("main-net", 12);
         assert_eq!(parse_epoch("main-net", &stream.name), Some(12));
         assert_eq!(parse_epoch("main", &stream.name), None);

@@ -1,8 +1,8 @@
 //! Reading an epoch: a pull consumer of its own, which any server of the stream may hold, in memory.
 //!
 //! If the wanted message was removed, a server starts the consumer at its first message without an error. It also skips
-//! messages that are removed before they are delivered. So the reader compares each sequence with the wanted one. After a
-//! gap it creates the consumer again at the wanted message; if the gap remains, the log is truncated.
+//! messages that are removed before they are delivered. So the reader compares each sequence with the wanted one. After
+//! a gap it creates the consumer again at the wanted message; if the gap remains, the log is truncated.
 //! Bounds: `in_flight_bytes` of messages that are requested and not returned. A consumer that is not read for
 //! [`INACTIVE_MAX`] is removed by the server, and created again by the next call.
 //! Invariant: every message that is returned has the sequence after the one before it, and the stream still was the one
@@ -33,7 +33,8 @@ const HEARTBEAT: Duration = Duration::from_secs(3);
 const REQUEST_MESSAGES_MIN: usize = 4;
 /// Most messages of a request: the bound for a large `in_flight_bytes`.
 const REQUEST_MESSAGES_MAX: usize = 1_000;
-/// Number of checks of a log that seems to end before the reader's position: its leader may still be applying its last messages.
+/// Number of checks of a log that seems to end before the reader's position: its leader may still be applying its last
+/// messages.
 const EXTENT_CHECKS: usize = 8;
 const EXTENT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// First and longest pause before a consumer is created again without a message in between.

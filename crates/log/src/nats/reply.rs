@@ -1,6 +1,7 @@
 //! Replies of a server to the messages of a batch, and their meaning for the batch.
 //!
-//! The reply to a staged message has an empty payload. The reply to the last message has its sequence, or an error. Codes are those of nats-server's `errors.json`.
+//! The reply to a staged message has an empty payload. The reply to the last message has its sequence, or an error.
+//! Codes are those of nats-server's `errors.json`.
 //! Invariant: only an error that the server finds before it proposes a batch to the other ones is `Fenced`, `Full` or
 //! `Refused`. All others are `Unknown`.
 
@@ -125,15 +126,15 @@ mod tests {
             (503, 10008, "JetStream system temporarily unavailable", Refusal::Unknown),
         ];
         for (code, err_code, description, expected) in cases {
-            let json = format!(
-                r#"{{"error":{{"code":{code},"err_code":{err_code},"description":"{description}"}},"stream":"s","seq":0}}"#
-            );
+            let error =
+                format!(r#"{{"code":{code},"err_code":{err_code},"description":"{description}"}}"#);
+            let json = format!(r#"{{"error":{error},"stream":"s","seq":0}}"#);
             assert_eq!(classify_json(&json), expected, "{json}");
         }
     }
 
     #[test]
-    fn the_sequence_of_a_committed_batch_is_read() {
+    fn a_committed_batch_has_a_sequence() {
         let json = r#"{"stream":"s","seq":42,"batch":"b","count":3}"#;
         let reply = serde_json::from_str::<Response<PublishAck>>(json).expect("a reply");
         assert!(matches!(reply, Response::Ok(ack) if ack.sequence == 42));

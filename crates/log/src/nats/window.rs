@@ -1,7 +1,7 @@
 //! Flow control of a batch: which messages ask for an acknowledgement, and when the next one may be sent.
 //!
-//! A server acknowledges the messages of a batch that it has staged only if they have a reply subject. It stages a batch
-//! in memory, and drops messages above a limit, so the sender bounds the bytes that no server has confirmed.
+//! A server acknowledges the messages of a batch that it has staged only if they have a reply subject. It stages a
+//! batch in memory, and drops messages above a limit, so the sender bounds the bytes that no server has confirmed.
 //! Invariant: if there is no room for a message, an acknowledgement is outstanding.
 
 use std::collections::VecDeque;
@@ -48,8 +48,8 @@ impl Window {
         self.in_flight_bytes + bytes <= self.limit_bytes
     }
 
-    /// Adds a message. Returns whether it requests an acknowledgement. The first message does, because its reply has the
-    /// cause if the server accepts no batch, and so does the last one.
+    /// Adds a message. Returns whether it requests an acknowledgement. The first message does, because its reply has
+    /// the cause if the server accepts no batch, and so does the last one.
     pub(super) fn add(&mut self, position: usize, bytes: usize, is_last: bool) -> bool {
         self.in_flight_bytes += bytes;
         self.open.last = position;

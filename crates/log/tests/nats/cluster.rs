@@ -36,7 +36,7 @@ async fn append_all(log: &dyn Log, after: u64, records: &[Vec<LogMessage>]) -> u
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs nats-server"]
-async fn a_cluster_survives_the_loss_of_its_leader_and_of_two_servers() {
+async fn a_cluster_survives_its_leader_and_then_two_servers() {
     let mut world = World::start(3).await;
     let space = world.connect(|_| {}).await;
     assert!(space.create_epoch(1).await.expect("a stream"));

@@ -6,7 +6,7 @@ use crate::world::{World, check_records, read_end, read_message, record, stream_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs nats-server"]
-async fn a_reader_behind_the_first_message_is_told_where_the_log_begins() {
+async fn a_reader_before_the_first_message_is_truncated() {
     let world = World::start(1).await;
     let space = world.connect(|config| config.max_bytes = 1 << 20).await;
     space.create_epoch(1).await.expect("a stream");

@@ -1,6 +1,5 @@
 //! Servers, a log space on them, and records that name themselves.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
