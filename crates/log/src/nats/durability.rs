@@ -115,9 +115,12 @@ async fn read_server_settings(
     Ok(servers)
 }
 
-/// Parses the reply of a server: its name and settings.
+/// Parses the reply of a server: its name and settings. `None` without JetStream: the server stores nothing.
 fn parse_settings(reply: &[u8]) -> Option<(String, ServerSettings)> {
     let reply = serde_json::from_slice::<Value>(reply).ok()?;
+    if reply.pointer("/data/disabled").and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
     let name = reply.pointer("/server/name")?.as_str()?.to_owned();
     let syncs_always = reply.pointer("/data/config/sync_always").and_then(Value::as_bool);
     let cluster_size = reply.pointer("/data/meta_cluster/cluster_size").and_then(Value::as_u64);
@@ -180,6 +183,8 @@ mod tests {
         assert!(faults[1].starts_with("only 2 of 3 servers"), "{faults:?}");
         let alone = BTreeMap::from([reply("a", synced, "")]);
         assert_eq!(find_sync_faults(&alone), [""; 0]);
+        let disabled = br#"{"server":{"name":"d"},"data":{"disabled":true,"config":{}}}"#;
+        assert_eq!(parse_settings(disabled), None);
         let faults = find_sync_faults(&BTreeMap::new());
         assert!(faults[0].contains(SETTINGS_SUBJECT), "{faults:?}");
     }
