@@ -5,6 +5,7 @@
 //! Not here: requests to JetStream (`async_nats`).
 
 use std::error::Error;
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -88,7 +89,7 @@ impl Connection {
     pub(super) fn error_with_reason(
         &self,
         attempt: impl Into<String>,
-        reason: impl Into<String>,
+        reason: impl Display,
     ) -> LogError {
         LogError::with_reason(self.location.as_str(), attempt, reason)
     }
