@@ -2,8 +2,8 @@
 //!
 //! Shape: one function over the programs' names, which the reasons of ignored tests name too. `xtask` finds out with it
 //! which of these tests can run; the tests of `hydrant` include this file, and find the program itself.
-//! Input: the list of Solana's command-line tools, which `cargo xtask tools` builds into the directory `HYDRANT_TOOLS`
-//! or `~/.cache/hydrant-tools`; for the other programs, `PATH`.
+//! Input: the lists of Solana's command-line tools and of Go programs, which `cargo xtask tools` builds into the
+//! directory `HYDRANT_TOOLS` or `~/.cache/hydrant-tools`; for the other programs, `PATH`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use anyhow::{Context, Result, bail};
 
 /// The tools: package, version and program.
 const TOOLS: &str = include_str!("../../clients/tools.txt");
+/// The programs of Go modules: module, version and program.
+const GO_TOOLS: &str = include_str!("../../clients/go_tools.txt");
 /// The environment variable that overrides the directory of the tools.
 const TOOLS_DIR: &str = "HYDRANT_TOOLS";
 /// The directory of the tools below the user's home.
@@ -33,9 +35,11 @@ pub(crate) struct Tool {
 }
 
 impl Tool {
-    /// Returns the directory that `cargo install` gets.
+    /// Returns the directory that `cargo install` or `go install` gets.
     pub(crate) fn root(&self, dir: &Path) -> PathBuf {
-        dir.join(format!("{}-{}", self.package, self.version))
+        // The name of a Go module is a path.
+        let name = if self.package.contains('/') { self.program } else { self.package };
+        dir.join(format!("{name}-{}", self.version))
     }
 
     /// Returns the program in the directory of the tools, built or not.
@@ -50,7 +54,7 @@ impl Tool {
 pub(crate) fn find_program(name: &str) -> Result<Option<PathBuf>> {
     match name {
         "chromium" => Ok(find_browser()),
-        "go" => find_go(),
+        "go" => find_go(GO_MINOR_MIN),
         "kaspad" => Ok(find_kaspad()),
         program => find_tool(program),
     }
@@ -59,6 +63,11 @@ pub(crate) fn find_program(name: &str) -> Result<Option<PathBuf>> {
 /// Reads the list of tools in `clients/tools.txt`.
 pub(crate) fn tools() -> Result<Vec<Tool>> {
     parse_tools(TOOLS).context("clients/tools.txt")
+}
+
+/// Reads the list of programs of Go modules in `clients/go_tools.txt`.
+pub(crate) fn go_tools() -> Result<Vec<Tool>> {
+    parse_tools(GO_TOOLS).context("clients/go_tools.txt")
 }
 
 /// Parses a list of programs: package, version and program on a line.
@@ -85,7 +94,7 @@ pub(crate) fn tools_dir() -> Result<PathBuf> {
 }
 
 fn find_tool(program: &str) -> Result<Option<PathBuf>> {
-    let tools = tools()?;
+    let tools = [tools()?, go_tools()?].concat();
     let tool = tools.iter().find(|tool| tool.program == program);
     let tool = tool.with_context(|| format!("no test runs a program {program}"))?;
     let file = tool.file(&tools_dir()?);
@@ -105,15 +114,15 @@ fn find_kaspad() -> Option<PathBuf> {
     std::env::var_os(KASPAD).map(PathBuf::from).filter(|file| file.is_file())
 }
 
-/// Returns the command of a Go that is new enough.
-fn find_go() -> Result<Option<PathBuf>> {
+/// Returns the command of a Go 1 with at least this minor version.
+pub(crate) fn find_go(minor_min: u32) -> Result<Option<PathBuf>> {
     for go in ["go", "/usr/local/go/bin/go"] {
         let output = match Command::new(go).arg("version").output() {
             Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
             output => output.with_context(|| format!("{go} version"))?,
         };
         let version = String::from_utf8_lossy(&output.stdout).into_owned();
-        if parse_go_minor(&version).is_some_and(|minor| minor >= GO_MINOR_MIN) {
+        if parse_go_minor(&version).is_some_and(|minor| minor >= minor_min) {
             return Ok(Some(PathBuf::from(go)));
         }
     }
@@ -150,8 +159,19 @@ mod tests {
     }
 
     #[test]
+    fn a_go_program_has_a_directory_of_its_name() {
+        let tools = go_tools().expect("a list");
+        let nats = tools.iter().find(|tool| tool.program == "nats-server").expect("nats-server");
+        assert_eq!(
+            nats.file(Path::new("/t")),
+            Path::new(&format!("/t/nats-server-{}/bin/nats-server", nats.version))
+        );
+    }
+
+    #[test]
     fn a_program_that_no_test_runs_is_an_error() {
         assert!(find_program("solana").is_ok());
+        assert!(find_program("nats-server").is_ok());
         assert!(find_program("solano").is_err());
     }
 }

@@ -22,6 +22,8 @@
 //! the OpenAPI document of each REST API are in [`openapi`] (feature `openapi`). Reading a streamed result is in
 //! [`streamed_result`] (feature `streamed-result`). Settings of WebSocket sessions are in [`session_config`] (feature
 //! `session-config`).
+//! A TCP proxy that holds, slows and cuts each direction is in [`tcp_proxy`] (feature `tcp-proxy`). Real nats-servers are
+//! in [`nats_servers`] (feature `nats-servers`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
@@ -52,6 +54,8 @@ pub mod kaspa_golden;
 #[cfg(feature = "kaspa-node")]
 pub mod kaspa_node;
 mod model;
+#[cfg(feature = "nats-servers")]
+pub mod nats_servers;
 #[cfg(feature = "scenario")]
 pub mod node;
 #[cfg(feature = "openapi")]
@@ -71,6 +75,8 @@ pub mod solana_node;
 #[cfg(feature = "streamed-result")]
 pub mod streamed_result;
 pub mod synthetic;
+#[cfg(feature = "tcp-proxy")]
+pub mod tcp_proxy;
 #[cfg(feature = "test-ledger")]
 pub mod test_ledger;
 mod test_record;

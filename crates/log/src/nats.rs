@@ -1,0 +1,106 @@
+//! A log in NATS JetStream: one stream for each epoch, one atomic batch for each append.
+//!
+//! Input: the URLs of the servers of one cluster, `nats://a:4222,nats://b:4222`. Output: see [`Log`](crate::Log). The
+//! fence is the header `Nats-Expected-Last-Sequence` of a batch's first message.
+//! Bounds: `in_flight_bytes` for the messages of an append that no server confirmed, and for the messages that a reader
+//! has requested; `request_timeout` for each request.
+//! Invariant: an append that got no reply is never reported as refused: the batch may be in the log, or still land. A
+//! server of 2.15 or later makes `sync_interval: always` affordable; batches need 2.12.1.
+//! Not here: names and settings of streams (`epoch_stream`), appends (`appender`), reading (`reader`), settings that
+//! lose messages (`durability`).
+
+mod appender;
+mod connection;
+mod durability;
+mod epoch;
+mod epoch_log;
+mod epoch_stream;
+mod reader;
+mod reply;
+mod window;
+
+use std::sync::Arc;
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
+use futures_util::TryStreamExt;
+use futures_util::future::BoxFuture;
+
+use self::connection::Connection;
+use self::epoch_log::EpochLog;
+use self::epoch_stream::{EpochStream, parse_epoch};
+use crate::config::LogConfig;
+use crate::error::LogError;
+use crate::log::{Log, LogSpace};
+
+/// All epochs of one cluster's log on the servers that it is connected to.
+pub struct NatsLogSpace {
+    connection: Connection,
+    config: LogConfig,
+}
+
+impl NatsLogSpace {
+    /// Connects to one of the servers of the URL. The client reconnects to any of them automatically.
+    ///
+    /// Errors: no server accepts the connection, it is older than 2.12.1, or its `max_payload` is below a message.
+    pub async fn open(config: &LogConfig) -> Result<Self, LogError> {
+        Ok(Self { connection: Connection::open(config).await?, config: config.clone() })
+    }
+
+    async fn find_newest_epoch(&self) -> Result<Option<u64>, LogError> {
+        let names = self.connection.context.stream_names();
+        let names = names.try_collect::<Vec<String>>().await;
+        let names = names.map_err(|err| self.connection.error("list the streams", err))?;
+        Ok(names.iter().filter_map(|name| parse_epoch(&self.config.cluster, name)).max())
+    }
+
+    async fn create_stream(&self, epoch: u64) -> Result<bool, LogError> {
+        let stream = EpochStream::new(&self.config.cluster, epoch);
+        // A server accepts the creation of an existing stream with equal settings. The id makes the settings of each
+        // creation differ, so that one of several creators succeeds.
+        let creation_id = self.connection.new_id();
+        let settings = stream.settings(&self.config, &creation_id);
+        match self.connection.context.create_stream(settings).await {
+            Ok(_) => Ok(true),
+            Err(err) if is_name_taken(&err) => Ok(false),
+            Err(err) => Err(self.connection.error(format!("create stream {}", stream.name), err)),
+        }
+    }
+
+    async fn open_stream(&self, epoch: u64) -> Result<Arc<dyn Log>, LogError> {
+        let stream = EpochStream::new(&self.config.cluster, epoch);
+        Ok(Arc::new(EpochLog::open(self.connection.clone(), stream).await?))
+    }
+
+    async fn find_durability_faults(&self) -> Result<Vec<String>, LogError> {
+        let newest = self.find_newest_epoch().await?;
+        let stream = newest.map(|epoch| EpochStream::new(&self.config.cluster, epoch));
+        durability::find_faults(&self.connection, self.config.replicas, stream.as_ref()).await
+    }
+}
+
+impl LogSpace for NatsLogSpace {
+    fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+        Box::pin(self.find_newest_epoch())
+    }
+
+    fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        Box::pin(self.create_stream(epoch))
+    }
+
+    fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+        Box::pin(self.open_stream(epoch))
+    }
+
+    fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {
+        Box::pin(self.find_durability_faults())
+    }
+}
+
+/// Returns whether a stream of the name exists with other settings.
+fn is_name_taken(err: &CreateStreamError) -> bool {
+    match err.kind() {
+        CreateStreamErrorKind::JetStream(err) => err.error_code() == ErrorCode::STREAM_NAME_EXIST,
+        _ => false,
+    }
+}

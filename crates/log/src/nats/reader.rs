@@ -1,0 +1,283 @@
+//! Reading an epoch: a pull consumer of its own, which any server of the stream may hold, in memory.
+//!
+//! If the wanted message was removed, a server starts the consumer at its first message without an error. It also skips
+//! messages that are removed before they are delivered. So the reader compares each sequence with the wanted one. After
+//! a gap it creates the consumer again at the wanted message; if the gap remains, the log is truncated.
+//! Bounds: `in_flight_bytes` of messages that are requested and not returned. A consumer that is not read for
+//! [`INACTIVE_MAX`] is removed by the server, and created again by the next call.
+//! Invariant: every message that is returned has the sequence after the one before it, and the stream still was the one
+//! of the epoch after the consumer was created.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind, State};
+use async_nats::jetstream::{ErrorCode, Message};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use tokio::time::sleep;
+
+use super::epoch::Epoch;
+use crate::error::{LogError, ReadError};
+use crate::log::LogReader;
+use crate::message::{MESSAGE_BYTES_MAX, StoredMessage};
+
+/// Time after which a server removes a consumer without requests.
+const INACTIVE_MAX: Duration = Duration::from_secs(60);
+/// Time after which a request for messages is repeated.
+const REQUEST_EXPIRY: Duration = Duration::from_secs(20);
+/// Interval at which the server says that a quiet consumer exists. Two missing ones are an error.
+const HEARTBEAT: Duration = Duration::from_secs(3);
+/// Fewest messages of a request, so that small messages do not wait for one another.
+const REQUEST_MESSAGES_MIN: usize = 4;
+/// Most messages of a request: the bound for a large `in_flight_bytes`.
+const REQUEST_MESSAGES_MAX: usize = 1_000;
+/// Number of checks of a log that seems to end before the reader's position: its leader may still be applying its last
+/// messages.
+const EXTENT_CHECKS: usize = 8;
+const EXTENT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// First and longest pause before a consumer is created again without a message in between.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Position of a reader in an epoch.
+pub(super) struct NatsReader {
+    epoch: Arc<Epoch>,
+    /// Sequence of the next message.
+    wanted: u64,
+    consumer: ConsumerState,
+    /// Consumers that ended, or could not be created, since the last message.
+    failures: u32,
+}
+
+/// A consumer at the wanted message. Its creation continues after a caller has dropped the future of `next`.
+enum ConsumerState {
+    Closed,
+    Opening(BoxFuture<'static, Result<pull::Stream, ReadError>>),
+    Open(Box<pull::Stream>),
+}
+
+/// A message as a consumer delivered it.
+struct Delivery {
+    message: StoredMessage,
+    /// Whether the consumer had delivered nothing before.
+    is_first: bool,
+}
+
+impl NatsReader {
+    pub(super) fn new(epoch: Arc<Epoch>, after: u64) -> Self {
+        let wanted = after.saturating_add(1);
+        Self { epoch, wanted, consumer: ConsumerState::Closed, failures: 0 }
+    }
+
+    async fn read_next(&mut self) -> Result<StoredMessage, ReadError> {
+        loop {
+            let received = self.receive().await?;
+            let delivery = read_delivery(&self.epoch, &received)?;
+            let sequence = delivery.message.sequence;
+            // The consumer's server may have been behind when it was created.
+            if sequence < self.wanted {
+                continue;
+            }
+            if sequence == self.wanted {
+                self.wanted += 1;
+                self.failures = 0;
+                return Ok(delivery.message);
+            }
+            // Messages were lost in transit, or removed from the log. A new consumer finds out which.
+            self.close_consumer();
+            if delivery.is_first {
+                return Err(ReadError::Truncated { wanted: self.wanted, first: sequence });
+            }
+        }
+    }
+
+    /// Waits for the next message of the consumer, which is created again when it ends.
+    async fn receive(&mut self) -> Result<Message, ReadError> {
+        loop {
+            match &mut self.consumer {
+                ConsumerState::Closed => {
+                    let epoch = Arc::clone(&self.epoch);
+                    let opening = open_after_pause(epoch, self.wanted, self.failures);
+                    self.consumer = ConsumerState::Opening(Box::pin(opening));
+                }
+                ConsumerState::Opening(opening) => match opening.await {
+                    Ok(messages) => self.consumer = ConsumerState::Open(Box::new(messages)),
+                    Err(err) => {
+                        self.close_consumer();
+                        return Err(err);
+                    }
+                },
+                ConsumerState::Open(messages) => match messages.next().await {
+                    Some(Ok(message)) => return Ok(message),
+                    Some(Err(err)) => {
+                        let stream = &self.epoch.stream.name;
+                        tracing::debug!(%stream, %err, "a reader's consumer is created again");
+                        self.close_consumer();
+                    }
+                    None => self.close_consumer(),
+                },
+            }
+        }
+    }
+
+    fn close_consumer(&mut self) {
+        self.consumer = ConsumerState::Closed;
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+impl LogReader for NatsReader {
+    fn next(&mut self) -> BoxFuture<'_, Result<StoredMessage, ReadError>> {
+        Box::pin(self.read_next())
+    }
+}
+
+/// Creates a consumer at the message `wanted`, after a pause that grows with the number of failures before.
+async fn open_after_pause(
+    epoch: Arc<Epoch>,
+    wanted: u64,
+    failures: u32,
+) -> Result<pull::Stream, ReadError> {
+    if failures > 0 {
+        sleep(pause_after(failures)).await;
+    }
+    let error = |err| describe_failure(&epoch, wanted, err);
+    let context = &epoch.connection.context;
+    let settings = consumer_settings(wanted);
+    let consumer = context.create_consumer_on_stream(settings, epoch.stream.name.as_str()).await;
+    let consumer = match consumer {
+        Ok(consumer) => consumer,
+        Err(err) if is_stream_missing(&err) => return Err(ReadError::Gone),
+        Err(err) => return Err(error(err.into()).into()),
+    };
+    // After the creation: the stream may be another one since the last look at it.
+    check_extent(&epoch, wanted).await?;
+    let messages = consumer
+        .stream()
+        .max_messages_per_batch(count_requested(epoch.connection.in_flight_bytes))
+        .expires(REQUEST_EXPIRY)
+        .heartbeat(HEARTBEAT)
+        .messages()
+        .await;
+    Ok(messages.map_err(|err| error(err.into()))?)
+}
+
+fn consumer_settings(wanted: u64) -> pull::Config {
+    pull::Config {
+        deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: wanted },
+        ack_policy: AckPolicy::None,
+        inactive_threshold: INACTIVE_MAX,
+        memory_storage: true,
+        num_replicas: 1,
+        ..pull::Config::default()
+    }
+}
+
+/// Returns an error unless the log has the message `wanted`, or ends right before it.
+async fn check_extent(epoch: &Epoch, wanted: u64) -> Result<(), ReadError> {
+    for _ in 0..EXTENT_CHECKS {
+        let stream = epoch.stream_info("read the log").await?;
+        match compare_extent(&stream.cached_info().state, wanted) {
+            Extent::Covers => return Ok(()),
+            Extent::Begins(first) => return Err(ReadError::Truncated { wanted, first }),
+            Extent::EndsBefore => sleep(EXTENT_CHECK_INTERVAL).await,
+        }
+    }
+    Err(ReadError::Gone)
+}
+
+fn read_delivery(epoch: &Epoch, message: &Message) -> Result<Delivery, LogError> {
+    let attempt = "read the log";
+    let info = message.info().map_err(|err| epoch.connection.error(attempt, err))?;
+    let sequence = info.stream_sequence;
+    let kind = epoch.stream.find_kind(&message.subject).ok_or_else(|| {
+        let reason = format!("message {sequence} has subject {}", message.subject);
+        epoch.connection.error_with_reason(attempt, reason)
+    })?;
+    let payload = message.payload.clone();
+    let message = StoredMessage { sequence, kind, payload, pending: info.pending };
+    Ok(Delivery { message, is_first: info.consumer_sequence == 1 })
+}
+
+fn describe_failure(epoch: &Epoch, wanted: u64, source: async_nats::Error) -> LogError {
+    let attempt = format!("read message {wanted} of {}", epoch.stream.name);
+    epoch.connection.error(attempt, source)
+}
+
+/// The extent of a log, seen from a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// It has the message, or ends right before it.
+    Covers,
+    /// The log begins after the message, at this one.
+    Begins(u64),
+    /// It has neither the message nor the one before it, since it ends earlier.
+    EndsBefore,
+}
+
+/// Compares the extent with a position. If all messages were removed, `first_sequence` is `last_sequence + 1`.
+fn compare_extent(state: &State, wanted: u64) -> Extent {
+    if state.last_sequence.saturating_add(1) < wanted {
+        Extent::EndsBefore
+    } else if state.first_sequence > wanted {
+        Extent::Begins(state.first_sequence)
+    } else {
+        Extent::Covers
+    }
+}
+
+/// Messages of one request. The client requests the next ones when half of them are there, so up to one and a half
+/// requests are in transit.
+fn count_requested(in_flight_bytes: usize) -> usize {
+    (in_flight_bytes / 3 * 2 / MESSAGE_BYTES_MAX).clamp(REQUEST_MESSAGES_MIN, REQUEST_MESSAGES_MAX)
+}
+
+fn pause_after(failures: u32) -> Duration {
+    PAUSE_MIN.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(PAUSE_MAX)
+}
+
+fn is_stream_missing(err: &ConsumerError) -> bool {
+    match err.kind() {
+        ConsumerErrorKind::JetStream(err) => err.error_code() == ErrorCode::STREAM_NOT_FOUND,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_stays_within_the_memory_for_messages() {
+        assert_eq!(count_requested(4 << 20), 11);
+        assert_eq!(count_requested(0), REQUEST_MESSAGES_MIN);
+        assert_eq!(count_requested(usize::MAX), REQUEST_MESSAGES_MAX);
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_limit() {
+        let pauses = [1, 2, 3, 10, u32::MAX].map(|failures| pause_after(failures).as_millis());
+        assert_eq!(pauses, [100, 200, 400, 2_000, 2_000]);
+    }
+
+    #[test]
+    fn an_extent_is_compared_with_a_position() {
+        let state = |first: u64, last: u64| {
+            let json = format!(
+                r#"{{"messages":1,"bytes":1,"first_seq":{first},"first_ts":"2026-01-01T00:00:00Z",
+                "last_seq":{last},"last_ts":"2026-01-01T00:00:00Z","consumer_count":0}}"#
+            );
+            serde_json::from_str::<State>(&json).expect("a state")
+        };
+        // Empty logs: new, and with all messages removed.
+        assert_eq!(compare_extent(&state(0, 0), 1), Extent::Covers);
+        assert_eq!(compare_extent(&state(10, 9), 10), Extent::Covers);
+        assert_eq!(compare_extent(&state(10, 9), 9), Extent::Begins(10));
+        assert_eq!(compare_extent(&state(5, 9), 5), Extent::Covers);
+        assert_eq!(compare_extent(&state(5, 9), 4), Extent::Begins(5));
+        assert_eq!(compare_extent(&state(5, 9), 10), Extent::Covers);
+        assert_eq!(compare_extent(&state(5, 9), 11), Extent::EndsBefore);
+    }
+}
