@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::wire::RecordDigest;
 use futures_util::future::BoxFuture;
 use log::{AppendError, Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
 use tokio::sync::{mpsc, oneshot};
@@ -227,7 +226,10 @@ impl Running {
         Box::pin(async move {
             let checked = match check_durability(&*space, allow_lazy_sync).await {
                 Ok(()) => snapshots.genesis_hash().await.map_err(|err| lines.report(&err)),
-                Err(err) => Err(lines.report(&err)),
+                Err(err) => {
+                    lines.report(&err);
+                    Err(())
+                }
             };
             Finished::Outcome(Outcome::ChainChecked(checked))
         })
@@ -245,8 +247,9 @@ impl Running {
     }
 
     fn write_snapshot(&self, request: SnapshotRequest, now: Now) -> BoxFuture<'static, Finished> {
-        let SnapshotRequest { epoch, block, number, block_digest: RecordDigest(_) } = request;
-        tracing::info!(epoch, slot = block.slot, number, "a snapshot for a new epoch of the log is written");
+        let SnapshotRequest { epoch, block, .. } = request;
+        let slot = block.slot;
+        tracing::info!(epoch, slot, "a snapshot for a new epoch of the log is being written");
         let written = self.driver.snapshots.write(request, now.unix_ms);
         let lines = self.lines.clone();
         Box::pin(async move {

@@ -23,7 +23,7 @@ use crate::status::IngestStatus;
 /// Encoded events between the thread and the task. The task takes them at once.
 const OWN_EVENTS_MAX: usize = 64;
 
-/// A running ingester. Dropping it leaves it running until the sink is dropped.
+/// A running ingester. Dropping it ends the ingester as [`Self::stop`] does, without waiting for that.
 pub struct Ingest {
     status: Arc<IngestStatus>,
     end: oneshot::Sender<()>,

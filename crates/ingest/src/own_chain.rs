@@ -16,6 +16,9 @@ use ledger::{BlockId, Slot};
 
 use crate::log_chain::BlockKey;
 
+/// Roots whose revert is noticed. A localnet keeps fewer blocks that it can go back to.
+const ROOTED_MAX: usize = 1_024;
+
 /// The content of an own block, or the reason why it has no record.
 pub(crate) type BlockContent = Result<Arc<EncodedBlock>, Arc<str>>;
 
@@ -125,6 +128,8 @@ pub(crate) struct OwnChain {
     next_number: ItemNumber,
     root: BlockId,
     root_key: BlockKey,
+    /// The newest roots, the oldest first.
+    rooted: VecDeque<BlockKey>,
     confirmed: Option<BlockKey>,
     tip: Option<BlockKey>,
     /// Whether all blocks above the root are known.
@@ -150,6 +155,7 @@ impl OwnChain {
             next_number: 1,
             root,
             root_key,
+            rooted: VecDeque::from([root_key]),
             confirmed: None,
             tip: None,
             is_complete,
@@ -330,6 +336,9 @@ impl OwnChain {
         }
         self.root = id;
         self.root_key = key;
+        self.rooted.push_back(key);
+        let excess = self.rooted.len().saturating_sub(ROOTED_MAX);
+        self.rooted.drain(..excess);
         self.keys.retain(|id, _| id.slot >= key.slot);
         self.keys.insert(id, key);
         self.push(key, ItemKind::Rooted, now);
@@ -337,7 +346,7 @@ impl OwnChain {
     }
 
     fn revert(&mut self, key: BlockKey, reason: RevertReason, now: Duration) {
-        if key.slot <= self.root_key.slot {
+        if self.rooted.contains(&key) {
             // A localnet does so on request only.
             self.reset();
             self.has_left_root = true;

@@ -3,6 +3,7 @@
 //! Invariant: nothing is appended before the log is read up to every message that is known to exist.
 //! Not here: the choice of blocks and marks (`catch_up`), a new epoch (`opening`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{Action, AppendFailure, Notice, Now, Phase, Plan, RETRY_DELAY, ReadFa
 use crate::batch::{Batch, BatchBuilder, BatchError};
 use crate::catch_up;
 use crate::log_chain::{BlockKey, LogChain};
-use crate::own_chain::{ItemKind, OwnChain};
+use crate::own_chain::{ItemKind, ItemNumber, OwnChain};
 use crate::record_stream::{RecordStream, StreamError};
 
 /// Time in which a reader gets messages that exist. Afterwards it is opened again.
@@ -33,6 +34,8 @@ pub(super) struct Following {
     has_reader: bool,
     /// Whether the extent of the log is unknown after an append without a reply.
     needs_tail: bool,
+    /// Position at which the extent was asked for. Others may append before the reply is handled.
+    tail_asked_at: u64,
     /// Sequence of the newest message that is known to exist.
     known_last: u64,
     /// Time of the last message, or of the step that expects one.
@@ -55,6 +58,7 @@ impl Following {
             stream,
             has_reader: true,
             needs_tail: false,
+            tail_asked_at: 0,
             read_since: now,
             advanced_at: now,
             searched_at: now,
@@ -75,17 +79,17 @@ impl Following {
 
     pub(super) fn note_tail(&mut self, last: u64, now: Duration) {
         self.needs_tail = false;
-        self.expect(last, now);
+        self.known_last = self.chain.position().max(last);
+        self.read_since = now;
+    }
+
+    /// Whether the log ends before messages that it has confirmed.
+    pub(super) fn is_longer_than(&self, last: u64) -> bool {
+        last < self.tail_asked_at
     }
 
     pub(super) fn note_reader(&mut self, now: Duration) {
         self.has_reader = true;
-        self.read_since = now;
-    }
-
-    /// Expects messages up to a sequence.
-    fn expect(&mut self, last: u64, now: Duration) {
-        self.known_last = self.known_last.max(last);
         self.read_since = now;
     }
 
@@ -152,6 +156,7 @@ impl Plan {
             return Action::Read(following.chain.position());
         }
         if following.needs_tail {
+            following.tail_asked_at = following.chain.position();
             return Action::AskTail;
         }
         let search_at = following.searched_at + EPOCH_INTERVAL;
@@ -206,7 +211,7 @@ impl Plan {
                 return Some(Action::Append(batch));
             }
             Ok(batch) => {
-                let done = batch.items;
+                let done: BTreeSet<ItemNumber> = batch.items.into_iter().collect();
                 self.own.remove_items(|item, _| done.contains(&item.number));
             }
             Err(err) => {
@@ -229,9 +234,8 @@ impl Plan {
         let Some(batch) = following.append.take() else { return };
         match result {
             Ok(last) if last == batch.chain.position() => self.commit(batch, now),
-            Ok(last) => {
+            Ok(_) => {
                 following.needs_tail = true;
-                following.expect(last, now.elapsed);
                 self.own.remove_tips();
             }
             Err(failure) => self.handle_append_failure(failure, &batch, now),
@@ -249,8 +253,8 @@ impl Plan {
         following.records_max = RECORDS_MAX;
         self.counters.blocks += batch.blocks.len() as u64;
         self.counters.records += batch.records as u64;
-        let done = batch.items;
-        self.own.remove_items(|item, _| done.binary_search(&item.number).is_ok());
+        let done: BTreeSet<ItemNumber> = batch.items.into_iter().collect();
+        self.own.remove_items(|item, _| done.contains(&item.number));
         self.note_numbers();
         if !was_leader {
             self.note_leader();
@@ -263,10 +267,10 @@ impl Plan {
         self.own.remove_tips();
         let Phase::Following(following) = &mut self.phase else { return };
         match failure {
-            AppendFailure::Fenced { last } => {
+            // The tail says how far to read: the log may count messages that it lost.
+            AppendFailure::Fenced { .. } => {
                 self.counters.fenced += 1;
                 following.needs_tail = true;
-                following.expect(last, now.elapsed);
             }
             AppendFailure::Unknown => {
                 self.counters.unknown += 1;

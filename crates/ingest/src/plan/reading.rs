@@ -59,6 +59,12 @@ impl Plan {
                 }
                 self.phase = Phase::Learning(Learning::new(epoch, tail, FIRST_WINDOW));
             }
+            // Confirmed messages are gone: the log was made anew, or restored from an older backup.
+            Phase::Following(following) if following.is_longer_than(tail.last) => {
+                let epoch = following.epoch;
+                self.note_read_failure(ReadFailure::Gone);
+                self.replace_epoch(epoch, "the log was replaced by an older one".into(), now);
+            }
             Phase::Following(following) => following.note_tail(tail.last, now.elapsed),
             Phase::Opening(_) => self.end_first_tail(tail.last),
             _ => {}
