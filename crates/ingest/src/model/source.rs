@@ -26,6 +26,11 @@ pub(super) fn key(slot: Slot, is_fork: bool) -> BlockKey {
     BlockKey { slot, blockhash: Hash::new_from_array(bytes) }
 }
 
+/// Whether a block is beside the chain.
+pub(super) fn is_fork(blockhash: &Hash) -> bool {
+    blockhash.as_bytes()[31] == 1
+}
+
 /// Whether some ledgers see another block at this slot.
 fn has_fork(slot: Slot) -> bool {
     slot % 3 == 0

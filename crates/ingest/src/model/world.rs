@@ -122,6 +122,11 @@ impl World {
         panic!("seed {}: the log lacks items", self.config.seed);
     }
 
+    /// Returns the newest epoch of the log.
+    pub(super) fn newest_epoch(&self) -> Option<u64> {
+        ready(self.space.newest_epoch()).ok().flatten()
+    }
+
     fn advance_clock(&mut self) {
         let ms = if self.rng.u8(..100) == 0 { 4_000 } else { self.rng.u64(..60) };
         self.now += Duration::from_millis(ms);
