@@ -93,9 +93,7 @@ pub fn run() -> anyhow::Result<()> {
         }
         Command::Surfpool(args) => run_surfpool(args, signals),
         Command::Follow(flags) => follow::run(*flags, signals.for_node(Ignorable::Hangup)?),
-        Command::Ingest(flags) => {
-            follow::run_ingest(*flags, signals.for_node(Ignorable::Hangup)?)
-        }
+        Command::Ingest(flags) => follow::run_ingest(*flags, signals.for_node(Ignorable::Hangup)?),
         Command::FollowKaspa(flags) => {
             follow_kaspa::run(*flags, signals.for_node(Ignorable::Hangup)?)
         }

@@ -40,9 +40,7 @@ pub(crate) fn is_done(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
             Some(number) => log.confirmed().is_some_and(|it| log.descends(it, number)),
             None => is_below_root || own.find(&item.key).is_none(),
         },
-        ItemKind::Rooted => {
-            is_below_root || (found.is_none() && own.find(&item.key).is_none())
-        }
+        ItemKind::Rooted => is_below_root || (found.is_none() && own.find(&item.key).is_none()),
         ItemKind::Reverted(_) => found.is_none(),
     }
 }

@@ -134,9 +134,7 @@ async fn wait_for(operation: &mut Option<BoxFuture<'static, Finished>>) -> Finis
     finished
 }
 
-async fn next_message(
-    reader: &mut Option<Box<dyn LogReader>>,
-) -> Result<StoredMessage, ReadError> {
+async fn next_message(reader: &mut Option<Box<dyn LogReader>>) -> Result<StoredMessage, ReadError> {
     match reader {
         Some(reader) => reader.next().await,
         None => std::future::pending().await,
@@ -202,10 +200,7 @@ impl Running {
     }
 
     /// Runs an operation on the open log. The plan asks for none before it is open.
-    fn with_log<F>(
-        &self,
-        operation: impl FnOnce(Arc<dyn Log>) -> F,
-    ) -> BoxFuture<'static, Finished>
+    fn with_log<F>(&self, operation: impl FnOnce(Arc<dyn Log>) -> F) -> BoxFuture<'static, Finished>
     where
         F: Future<Output = Outcome> + Send + 'static,
     {

@@ -173,8 +173,9 @@ impl LogChain {
 
     /// Returns the blocks above the root that do not lie on the chain through `number`, the newest first.
     pub(crate) fn blocks_beside(&self, number: u64) -> Vec<u64> {
-        let is_beside =
-            |at: &u64| Some(*at) != self.root && !self.descends(*at, number) && !self.descends(number, *at);
+        let is_beside = |at: &u64| {
+            Some(*at) != self.root && !self.descends(*at, number) && !self.descends(number, *at)
+        };
         self.blocks.keys().rev().copied().filter(is_beside).collect()
     }
 

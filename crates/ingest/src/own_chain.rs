@@ -322,8 +322,7 @@ impl OwnChain {
         self.bytes += block.bytes();
         self.keys.insert(id, key);
         // The same block is back before the log was told that it was gone.
-        self.items
-            .retain(|item| item.key != key || !matches!(item.kind, ItemKind::Reverted(_)));
+        self.items.retain(|item| item.key != key || !matches!(item.kind, ItemKind::Reverted(_)));
         self.blocks.insert(self.next_number, block);
         self.push(key, ItemKind::Block, received);
     }
@@ -391,7 +390,8 @@ impl OwnChain {
 
     /// Removes the blocks at and below the root that are not queued.
     fn prune(&mut self) {
-        let retained_above = self.pinned.map_or(self.root_key.slot, |slot| slot.min(self.root_key.slot));
+        let retained_above =
+            self.pinned.map_or(self.root_key.slot, |slot| slot.min(self.root_key.slot));
         let is_block = |item: &&Item| item.kind == ItemKind::Block;
         let queued: BTreeSet<ItemNumber> =
             self.items.iter().filter(is_block).map(|item| item.number).collect();

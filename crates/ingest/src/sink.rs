@@ -5,7 +5,9 @@
 //! Not queued: opened blocks, writes of accounts, executed transactions and votes. A log has whole blocks: their frozen
 //! form has the transactions and the last write of each account, and replicas read the votes from these.
 
-use chain_solana::{EventBounds, EventReceiver, EventSender, EventSink, LedgerEvent, event_channel};
+use chain_solana::{
+    EventBounds, EventReceiver, EventSender, EventSink, LedgerEvent, event_channel,
+};
 
 /// Queued events: a slot has about five.
 const EVENTS_MAX: usize = 1 << 16;

@@ -94,8 +94,7 @@ mod tests {
             let err = ClusterLogConfig::from_flags(&flags).expect_err("it is refused").to_string();
             assert!(err.contains(expected), "{err}");
         }
-        let both =
-            ClusterLogFlags { log_url: url(), depot: url(), ..ClusterLogFlags::default() };
+        let both = ClusterLogFlags { log_url: url(), depot: url(), ..ClusterLogFlags::default() };
         let config = ClusterLogConfig::from_flags(&both).expect("valid settings");
         assert_eq!(config.map(|config| config.cluster), Some("local".to_owned()));
         let none = ClusterLogConfig::from_flags(&ClusterLogFlags::default());

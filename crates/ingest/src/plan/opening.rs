@@ -146,7 +146,8 @@ impl Plan {
                 .map_or_else(|| unlogged_block_digest(key.slot, &key.blockhash), |it| it.record),
         };
         opening.step = OpeningStep::Writing(Some(request));
-        let notice = Notice::OpensEpoch { epoch: opening.epoch, reason: Arc::clone(&opening.reason) };
+        let notice =
+            Notice::OpensEpoch { epoch: opening.epoch, reason: Arc::clone(&opening.reason) };
         self.notices.push(notice);
         self.own.pin_root();
         Action::WriteSnapshot(request)

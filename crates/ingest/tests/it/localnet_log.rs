@@ -106,8 +106,7 @@ fn start_ingest(localnet: &Localnet, space: &MemoryLogSpace) -> (Ingest, Box<dyn
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_ledger_is_read_back_from_its_log() {
-    let config =
-        localnet::Config { slot_ms: 10, finalize_after: 3, ..localnet::Config::default() };
+    let config = localnet::Config { slot_ms: 10, finalize_after: 3, ..localnet::Config::default() };
     let localnet = localnet::open(&config).expect("the ledger opens");
     let space = MemoryLogSpace::new();
     let (ingest, sink) = start_ingest(&localnet, &space);

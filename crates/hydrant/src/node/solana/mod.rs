@@ -30,7 +30,7 @@ use self::grpc_part::GrpcPart;
 use self::ledger::{LedgerHandles, LedgerProducer, OpenedLedger, archive_dir};
 use self::pubsub_part::{PubSubPart, RestPart};
 use crate::api_key_file::ApiKeyFile;
-use crate::cluster_log::{self, LoggedChain, LedgerIngester, OpenedLog};
+use crate::cluster_log::{self, LedgerIngester, LoggedChain, OpenedLog};
 use crate::faucet_server::FaucetServer;
 use crate::grpc_setup;
 use crate::node::composed::ComposedNode;
