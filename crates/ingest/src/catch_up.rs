@@ -3,7 +3,7 @@
 //! Shape: items are taken in the order of their events, and each is compared with the log as the batch will leave it. So
 //! the same code appends a new block, and everything that the log lacks after a takeover.
 //! Invariant: a mark follows its block. The root is confirmed or an ancestor of the confirmed block, and that one an
-//! ancestor of the tip, or the tip. A root follows that of its parent, and the removal of the blocks beside it.
+//! ancestor of the tip, or the tip. A root comes after the root of its parent and the removal of the blocks on other forks.
 //! Not here: who leads (`plan`).
 
 use std::sync::Arc;
@@ -159,7 +159,7 @@ fn confirm(builder: &mut BatchBuilder, number: u64) {
 fn set_root(builder: &mut BatchBuilder, number: u64) -> Progress {
     let Some(path) = builder.chain().path_from_root(number) else { return Progress::Blocked };
     for root in path {
-        let abandoned = builder.chain().blocks_beside(root);
+        let abandoned = builder.chain().blocks_on_other_forks(root);
         builder.add_reverts(&abandoned, &RevertReason::Abandoned);
         let log = builder.chain();
         if !log.confirmed().is_some_and(|it| log.descends(it, root)) {

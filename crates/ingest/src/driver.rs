@@ -194,12 +194,12 @@ impl Running {
             }),
             Action::Append(batch) => self.append(batch),
             Action::WriteSnapshot(request) => self.write_snapshot(request, now),
-            // They are no operations.
+            // These are not operations of a task.
             Action::Wait(_) | Action::Stop | Action::Read(_) => Box::pin(std::future::pending()),
         }
     }
 
-    /// Runs an operation on the open log. The plan asks for none before it is open.
+    /// Runs an operation on the open log. The plan starts none before it is open.
     fn with_log<F>(&self, operation: impl FnOnce(Arc<dyn Log>) -> F) -> BoxFuture<'static, Finished>
     where
         F: Future<Output = Outcome> + Send + 'static,

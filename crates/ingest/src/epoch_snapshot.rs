@@ -1,6 +1,6 @@
 //! The snapshot that a new epoch starts with, and the chain of the newest one.
 //!
-//! Output: a manifest in the store of the cluster. Cost: one pass over all accounts, which holds the writer up nowhere.
+//! Output: a manifest in the store of the cluster. Cost: one pass over all accounts. The ledger's writer does not wait.
 //! Not here: snapshots of running epochs. Replicas write those.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::plan::{SnapshotRequest, WrittenSnapshot};
 /// Nanoseconds of a slot of a ledger that makes a block for each transaction.
 const NS_PER_SLOT_DEFAULT: u128 = 400_000_000;
 
-/// Why there is no snapshot.
+/// Why a snapshot was not written or not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EpochSnapshotError {
     /// The view has moved on. It is tried again with the next root.

@@ -172,11 +172,11 @@ impl LogChain {
     }
 
     /// Returns the blocks above the root that do not lie on the chain through `number`, the newest first.
-    pub(crate) fn blocks_beside(&self, number: u64) -> Vec<u64> {
-        let is_beside = |at: &u64| {
+    pub(crate) fn blocks_on_other_forks(&self, number: u64) -> Vec<u64> {
+        let is_other = |at: &u64| {
             Some(*at) != self.root && !self.descends(*at, number) && !self.descends(number, *at)
         };
-        self.blocks.keys().rev().copied().filter(is_beside).collect()
+        self.blocks.keys().rev().copied().filter(is_other).collect()
     }
 
     /// Returns a block and its descendants, the newest first.

@@ -4,7 +4,7 @@
 //! root, which a new epoch needs again.
 //! Bounds: the bytes of encoded blocks. Above them final blocks are dropped, and then everything: the log then has a gap,
 //! which only a new epoch closes.
-//! Not here: what the log has (`log_chain`), which items it lacks (`plan`).
+//! Not here: the content of the log (`log_chain`), the choice of items to append (`catch_up`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use ledger::{BlockId, Slot};
 
 use crate::log_chain::BlockKey;
 
-/// Roots whose revert is noticed. A localnet keeps fewer blocks that it can go back to.
+/// Number of roots of which a revert is detected. A localnet can go back to fewer blocks.
 const ROOTED_MAX: usize = 1_024;
 
 /// The content of an own block, or the reason why it has no record.
@@ -238,7 +238,7 @@ impl OwnChain {
         self.enforce_bound();
     }
 
-    /// Removes items that the log has or does not need, and then the blocks that nothing needs any more.
+    /// Removes items that the log has or does not need, and then the blocks that are no longer needed.
     pub(crate) fn remove_items(&mut self, is_done: impl Fn(&Item, &Self) -> bool) {
         let items = std::mem::take(&mut self.items);
         let remaining = items.into_iter().filter(|item| !is_done(item, self)).collect();
@@ -246,7 +246,8 @@ impl OwnChain {
         self.prune();
     }
 
-    /// Removes the moves of the tip, of which some may be in the log. The newest one is appended after the other items.
+    /// Removes the queued moves of the tip, because some may be in the log. The newest tip is appended after the other
+    /// items.
     pub(crate) fn remove_tips(&mut self) {
         self.items.retain(|item| item.kind != ItemKind::TipMoved);
     }
@@ -259,7 +260,7 @@ impl OwnChain {
         }
     }
 
-    /// Notes that the log begins with the root that the ledger went back to.
+    /// Ends [`Self::has_left_root`]: the new epoch starts from the root that the ledger went back to.
     pub(crate) fn forget_left_root(&mut self) {
         self.has_left_root = false;
     }
@@ -280,7 +281,7 @@ impl OwnChain {
         self.prune();
     }
 
-    /// Makes the queue anew from the known blocks, for an epoch that may have none of them.
+    /// Rebuilds the queue from the retained blocks, for an epoch that may lack all of them.
     pub(crate) fn requeue(&mut self) {
         let is_revert = |item: &&Item| matches!(item.kind, ItemKind::Reverted(_));
         let is_mark = |item: &&Item| matches!(item.kind, ItemKind::Confirmed | ItemKind::Rooted);
@@ -321,7 +322,7 @@ impl OwnChain {
             OwnBlock { key, parent, content, is_reverted: false, is_rooted: false, received };
         self.bytes += block.bytes();
         self.keys.insert(id, key);
-        // The same block is back before the log was told that it was gone.
+        // If the ledger makes the same block again before its removal is logged, the log keeps it.
         self.items.retain(|item| item.key != key || !matches!(item.kind, ItemKind::Reverted(_)));
         self.blocks.insert(self.next_number, block);
         self.push(key, ItemKind::Block, received);

@@ -1,9 +1,9 @@
-//! The decisions of an ingester: what it does next, given its own events and the records of the log.
+//! The decisions of an ingester: the next action, given the events of its ledger and the records of the log.
 //!
 //! Shape: [`Plan::handle`] takes an input, [`Plan::next_action`] returns the next action. At most one action is under way;
 //! messages of the log and own events arrive meanwhile.
-//! Invariant: what the log has is only known from its messages and from confirmed appends. After an append without a reply
-//! the tail is asked for and read up to, so nothing is appended twice.
+//! Invariant: only messages of the log and confirmed appends say which records the log has. After an append without a
+//! reply, the plan requests the tail and reads up to it, so nothing is appended twice.
 //! Invariant: the fence decides who appends. A lease only spares appends that would fail.
 //! Not here: I/O, tasks and the clock (`driver`). Time is an argument.
 
@@ -203,7 +203,7 @@ enum Phase {
     Following(Following),
     /// A new epoch is made.
     Opening(Opening),
-    /// Nothing is appended any more.
+    /// The ingester appends no more records.
     Stopped,
 }
 

@@ -1,7 +1,6 @@
 //! The metrics of an ingester.
 //!
-//! The names that begin with `hydrant_log_` mean the same as those of a replica: the position, what is left to do, faults
-//! of the log.
+//! Names that begin with `hydrant_log_` have the same meaning in a replica: position, backlog, faults of the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What must be true of every log that ingesters have written.
+//! Checks of a log that ingesters have written.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -18,7 +18,7 @@ pub(super) const SLOTS: Slot = 40;
 /// Slots from a block to its root.
 const ROOT_DISTANCE: Slot = 4;
 
-/// Returns the name of the block of a slot on the chain, or of the fork beside it.
+/// Returns the name of the block of a slot: on the chain, or on a fork of one block.
 pub(super) fn key(slot: Slot, is_fork: bool) -> BlockKey {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&slot.to_le_bytes());
@@ -26,7 +26,7 @@ pub(super) fn key(slot: Slot, is_fork: bool) -> BlockKey {
     BlockKey { slot, blockhash: Hash::new_from_array(bytes) }
 }
 
-/// Whether a block is beside the chain.
+/// Whether a block is on a fork.
 pub(super) fn is_fork(blockhash: &Hash) -> bool {
     blockhash.as_bytes()[31] == 1
 }

@@ -1,4 +1,4 @@
-//! A followed log: who leads, what is appended next, and what the outcome of an append means.
+//! A followed log: its leader, the next append, and the reactions to the outcome of an append.
 //!
 //! Invariant: nothing is appended before the log is read up to every message that is known to exist.
 //! Not here: the choice of blocks and marks (`catch_up`), a new epoch (`opening`).
@@ -34,7 +34,7 @@ pub(super) struct Following {
     has_reader: bool,
     /// Whether the extent of the log is unknown after an append without a reply.
     needs_tail: bool,
-    /// Position at which the extent was asked for. Others may append before the reply is handled.
+    /// Position at the time of the request for the extent. Others may append before the reply is handled.
     tail_asked_at: u64,
     /// Sequence of the newest message that is known to exist.
     known_last: u64,
@@ -104,13 +104,13 @@ impl Following {
     }
 }
 
-/// What an ingester does about the items that the log lacks.
+/// The duty of an ingester while the log lacks items.
 enum Duty {
     /// It waits for the leader, until this time at most.
     Wait(Duration),
-    /// It leads, and appends.
+    /// The ingester leads, and appends.
     Append(WriterId),
-    /// It begins a term.
+    /// The ingester starts a term.
     TakeOver(WriterId),
 }
 
@@ -263,7 +263,7 @@ impl Plan {
     }
 
     fn handle_append_failure(&mut self, failure: AppendFailure, batch: &Batch, now: Now) {
-        // The batch may be in the log. Moves of the tip cannot be told from later ones; the newest one is appended again.
+        // The batch may be in the log. Two moves to one tip look alike, so only the newest tip is compared with the log's.
         self.own.remove_tips();
         let Phase::Following(following) = &mut self.phase else { return };
         match failure {

@@ -34,7 +34,7 @@ pub(super) struct Opening {
     step: OpeningStep,
     /// Whether the epoch exists and is empty.
     exists: bool,
-    /// The epoch before, from a block of which the new one continues.
+    /// The previous epoch, if it was followed. The new one continues from a block of it.
     earlier: Option<LogChain>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Opening {
 enum OpeningStep {
     /// Another ingester may open it before this time.
     Waiting { until: Duration },
-    /// The newest epoch, or the tail of an empty one, is asked for.
+    /// The newest epoch, or the tail of an empty one, is requested.
     Looking,
     /// The snapshot is written.
     Writing(Option<SnapshotRequest>),
@@ -52,7 +52,7 @@ enum OpeningStep {
     Opening(OpenedSnapshot),
     /// The first record is appended.
     Appending(Batch),
-    /// The extent of the epoch is asked for, after an append without a reply.
+    /// The extent of the epoch is requested, after an append without a reply.
     Checking(Batch),
 }
 

@@ -1,4 +1,4 @@
-//! What an ingester learns of a log at its start: the blocks from the root on.
+//! Reading a log at the start of an ingester: the blocks from the root on.
 //!
 //! Shape: the end of the log is read in windows that become larger until one has the record of the last rooted block. All
 //! blocks above the root come after it. Most windows are a few hundred messages, however long the log is.
@@ -59,7 +59,7 @@ impl Plan {
                 }
                 self.phase = Phase::Learning(Learning::new(epoch, tail, FIRST_WINDOW));
             }
-            // Confirmed messages are gone: the log was made anew, or restored from an older backup.
+            // Confirmed messages are gone: the log was created again, or restored from an older backup.
             Phase::Following(following) if following.is_longer_than(tail.last) => {
                 let epoch = following.epoch;
                 self.note_read_failure(ReadFailure::Gone);
