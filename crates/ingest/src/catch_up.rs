@@ -1,9 +1,11 @@
-//! The next append of a leader: own blocks that the log lacks, in the order of parents, and the marks that follow them.
+//! The next append of a leader: own blocks that the log lacks, in the order of parents, and the marks that follow
+//! them.
 //!
-//! Shape: items are taken in the order of their events, and each is compared with the log as the batch will leave it. So
-//! the same code appends a new block, and everything that the log lacks after a takeover.
+//! Shape: items are taken in the order of their events, and each is compared with the log as the batch will leave it.
+//! So the same code appends a new block, and everything that the log lacks after a takeover.
 //! Invariant: a mark follows its block. The root is confirmed or an ancestor of the confirmed block, and that one an
-//! ancestor of the tip, or the tip. A root comes after the root of its parent and the removal of the blocks on other forks.
+//! ancestor of the tip, or the tip. A root comes after the root of its parent and the removal of the blocks on other
+//! forks.
 //! Not here: who leads (`plan`).
 
 use std::sync::Arc;
@@ -41,7 +43,7 @@ pub(crate) fn is_done(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
             None => is_below_root || own.find(&item.key).is_none(),
         },
         ItemKind::Rooted => is_below_root || (found.is_none() && own.find(&item.key).is_none()),
-        ItemKind::Reverted(_) => found.is_none(),
+        ItemKind::Reverted(_) => found.is_none() || is_below_root,
     }
 }
 

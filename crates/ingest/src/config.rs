@@ -11,8 +11,8 @@ use log::{LogError, LogSpace};
 pub struct IngestConfig {
     /// The name of the cluster, as in the log and in the store of snapshots.
     pub cluster: String,
-    /// Time without an append after which another ingester takes over. A smaller value shortens the gap after a failure,
-    /// and takes over from a leader that only pauses.
+    /// Time without an append after which another ingester takes over. A smaller value shortens the gap after a
+    /// failure, and takes over from a leader that only pauses.
     pub lease: Duration,
     /// Maximum estimated bytes of queued events, and of encoded blocks that wait for the log.
     pub queue_bytes_max: usize,

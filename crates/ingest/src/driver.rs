@@ -1,7 +1,7 @@
 //! The task that runs the plan: it reads the log all the time, and has one other operation under way.
 //!
-//! Shape: [`Driver::run`] waits for own events, messages, the outcome of the operation and the plan's time. Each goes into
-//! the plan, and the plan's next action is started.
+//! Shape: [`Driver::run`] waits for own events, messages, the outcome of the operation and the plan's time. Each goes
+//! into the plan, and the plan's next action is started.
 //! Not here: decisions (`plan`).
 
 use std::pin::pin;
@@ -73,8 +73,8 @@ enum Step {
 }
 
 impl Driver {
-    /// Runs until the ledger has ended and everything is appended, until the drain that follows `end` is over, or until
-    /// this ingester cannot serve the log.
+    /// Runs until the ledger has ended and everything is appended, until the drain that follows `end` is over, or
+    /// until this ingester cannot serve the log.
     pub(crate) async fn run(self, mut own: mpsc::Receiver<OwnEvent>, end: oneshot::Receiver<()>) {
         let now = Instant::now();
         let mut running = Running {
@@ -192,7 +192,7 @@ impl Running {
                 let tail = log.tail().await.map_err(|err| lines.report(&err));
                 Outcome::TailRead(tail)
             }),
-            Action::Append(batch) => self.append(batch),
+            Action::Append(batch) => self.append(*batch),
             Action::WriteSnapshot(request) => self.write_snapshot(request, now),
             // These are not operations of a task.
             Action::Wait(_) | Action::Stop | Action::Read(_) => Box::pin(std::future::pending()),

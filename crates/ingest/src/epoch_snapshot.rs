@@ -1,6 +1,7 @@
 //! The snapshot that a new epoch starts with, and the chain of the newest one.
 //!
-//! Output: a manifest in the store of the cluster. Cost: one pass over all accounts. The ledger's writer does not wait.
+//! Output: a manifest in the store of the cluster. Cost: one pass over all accounts. The ledger's writer does not
+//! wait.
 //! Not here: snapshots of running epochs. Replicas write those.
 
 use std::sync::Arc;

@@ -31,8 +31,8 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    /// Starts an ingester for the ledger of `reader`, whose events go to the sink. Call it before the ledger starts, in
-    /// an async runtime. The log may be down.
+    /// Starts an ingester for the ledger of `reader`, whose events go to the sink. Call it before the ledger starts,
+    /// in an async runtime. The log may be down.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The chain of blocks as the log has it: the result of its records up to a position.
 //!
-//! Input: heads of records in the order of the log, of this ingester or of another. Output: which blocks and marks the log
-//! has, who leads, and the link of the next record.
+//! Input: heads of records in the order of the log, of this ingester or of another. Output: which blocks and marks the
+//! log has, who leads, and the link of the next record.
 //! Invariant: each record continues the chain of digests, and only a term or the first record of an epoch changes the
 //! writer. A head that does not is [`Damage`].
 //! Bounds: the blocks from the root on, and the names of [`ROOTED_MAX`] older ones.
@@ -37,8 +37,8 @@ pub(crate) struct LogBlock {
     pub(crate) record: RecordDigest,
     /// `None` for the block of a snapshot.
     pub(crate) digests: Option<BlockDigests>,
-    /// Sequence of its record's last message.
-    pub(crate) sequence: u64,
+    /// Sequence of its record's head.
+    pub(crate) head_sequence: u64,
 }
 
 /// The last record that was applied.
@@ -158,7 +158,8 @@ impl LogChain {
         at == ancestor && self.blocks.contains_key(&ancestor)
     }
 
-    /// Returns the blocks from above the root to `number`, the oldest first. `None` if it does not descend from the root.
+    /// Returns the blocks from above the root to `number`, the oldest first. `None` if it does not descend from the
+    /// root.
     pub(crate) fn path_from_root(&self, number: u64) -> Option<Vec<u64>> {
         let root = self.root?;
         if !self.descends(number, root) {
@@ -194,7 +195,7 @@ impl LogChain {
     /// Returns the sequence before the oldest message that an ingester needs at its start.
     pub(crate) fn needed_after(&self) -> u64 {
         let root = self.root.and_then(|root| self.blocks.get(&root));
-        root.map_or(0, |block| block.sequence.saturating_sub(1))
+        root.map_or(0, |block| block.head_sequence.saturating_sub(1))
     }
 
     /// Whether the records so far include that of the root, so that all blocks above it are known.
@@ -213,7 +214,7 @@ impl LogChain {
                     parent: parent.number,
                     record: head.digest,
                     digests: Some(*digests),
-                    sequence,
+                    head_sequence: sequence - u64::from(head.body_messages),
                 };
                 // After a revert of its parent, a block is of a fork that ended.
                 if self.root.is_none() || self.blocks.contains_key(&parent.number) {
@@ -298,7 +299,7 @@ impl LogChain {
             parent: block.number,
             record,
             digests: None,
-            sequence,
+            head_sequence: sequence,
         };
         self.blocks.insert(block.number, root);
         let number = Some(block.number);

@@ -1,9 +1,10 @@
-//! The blocks of this ingester's own ledger that the log may lack, and the marks that follow them, in the order of events.
+//! The blocks of this ingester's own ledger that the log may lack, and the marks that follow them, in the order of
+//! events.
 //!
 //! Input: own events. Output: the queue of items that the log has to get, and the content of the blocks above the own
 //! root, which a new epoch needs again.
-//! Bounds: the bytes of encoded blocks. Above them final blocks are dropped, and then everything: the log then has a gap,
-//! which only a new epoch closes.
+//! Bounds: the bytes of encoded blocks. Above them final blocks are dropped, and then everything: the log then has a
+//! gap, which only a new epoch closes.
 //! Not here: the content of the log (`log_chain`), the choice of items to append (`catch_up`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -144,8 +145,8 @@ pub(crate) struct OwnChain {
 }
 
 impl OwnChain {
-    /// Creates the chain of a ledger that has not sent an event. It holds at most `bytes_max` bytes of encoded blocks, or
-    /// one block.
+    /// Creates the chain of a ledger that has not sent an event. It holds at most `bytes_max` bytes of encoded blocks,
+    /// or one block.
     pub(crate) fn new(start: OwnStart, bytes_max: usize) -> Self {
         let OwnStart { root, root_key, is_complete } = start;
         Self {
@@ -281,28 +282,32 @@ impl OwnChain {
         self.prune();
     }
 
-    /// Rebuilds the queue from the retained blocks, for an epoch that may lack all of them.
+    /// Rebuilds the queue from the retained blocks, for an epoch that may lack all of them. Items that were queued keep
+    /// their order; marks that an earlier epoch has got follow.
     pub(crate) fn requeue(&mut self) {
-        let is_revert = |item: &&Item| matches!(item.kind, ItemKind::Reverted(_));
-        let is_mark = |item: &&Item| matches!(item.kind, ItemKind::Confirmed | ItemKind::Rooted);
-        let reverts: Vec<Item> = self.items.iter().filter(is_revert).cloned().collect();
-        let marks: Vec<Item> = self.items.iter().filter(is_mark).cloned().collect();
+        let is_mark = |item: &&Item| !matches!(item.kind, ItemKind::Block | ItemKind::TipMoved);
         let alive = self.blocks.iter().filter(|(_, block)| !block.is_reverted);
         let blocks = alive.clone().map(|(number, block)| block.item(*number, ItemKind::Block));
-        let mut items: VecDeque<Item> = blocks.chain(reverts).collect();
-        let rooted: Vec<OwnBlock> =
-            alive.filter(|(_, block)| block.is_rooted).map(|(_, block)| block.clone()).collect();
-        for block in rooted {
-            let number = self.take_number();
-            items.push_back(block.item(number, ItemKind::Rooted));
+        let marks = self.items.iter().filter(is_mark).cloned();
+        let mut items: Vec<Item> = blocks.chain(marks).collect();
+        items.sort_by_key(|item| item.number);
+        let has_item = |key, kind| items.iter().any(|item| item.key == key && item.kind == kind);
+        let mut logged: Vec<Item> = Vec::new();
+        for (number, block) in alive {
+            if block.is_rooted && !has_item(block.key, ItemKind::Rooted) {
+                logged.push(block.item(*number, ItemKind::Rooted));
+            }
         }
-        items.extend(marks);
-        let confirmed = self.confirmed.and_then(|key| self.find(&key)).cloned();
-        if let Some(block) = confirmed {
-            let number = self.take_number();
-            items.push_back(block.item(number, ItemKind::Confirmed));
+        if let Some(block) = self.confirmed.and_then(|key| self.find(&key))
+            && !has_item(block.key, ItemKind::Confirmed)
+        {
+            logged.push(block.item(0, ItemKind::Confirmed));
         }
-        self.items = items;
+        for item in logged {
+            let number = self.take_number();
+            items.push(Item { number, ..item });
+        }
+        self.items = items.into();
     }
 
     fn take_number(&mut self) -> ItemNumber {

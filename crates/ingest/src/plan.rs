@@ -1,7 +1,7 @@
 //! The decisions of an ingester: the next action, given the events of its ledger and the records of the log.
 //!
-//! Shape: [`Plan::handle`] takes an input, [`Plan::next_action`] returns the next action. At most one action is under way;
-//! messages of the log and own events arrive meanwhile.
+//! Shape: [`Plan::handle`] takes an input, [`Plan::next_action`] returns the next action. At most one action is under
+//! way; messages of the log and own events arrive meanwhile.
 //! Invariant: only messages of the log and confirmed appends say which records the log has. After an append without a
 //! reply, the plan requests the tail and reads up to it, so nothing is appended twice.
 //! Invariant: the fence decides who appends. A lease only spares appends that would fail.
@@ -69,7 +69,7 @@ pub(crate) enum Action {
     /// Read the log after this message. Replaces an earlier reader.
     Read(u64),
     /// Append a batch.
-    Append(Batch),
+    Append(Box<Batch>),
     /// Write a snapshot of the final view, which must be of this block.
     WriteSnapshot(SnapshotRequest),
     /// Create an epoch.
@@ -198,11 +198,11 @@ enum Phase {
     /// The extent of the epoch is not known.
     Measuring { epoch: u64 },
     /// The blocks above the log's root are read.
-    Learning(Learning),
+    Learning(Box<Learning>),
     /// The log is followed, and appended to if this ingester leads.
-    Following(Following),
+    Following(Box<Following>),
     /// A new epoch is made.
-    Opening(Opening),
+    Opening(Box<Opening>),
     /// The ingester appends no more records.
     Stopped,
 }

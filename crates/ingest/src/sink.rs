@@ -1,9 +1,9 @@
 //! The sink for the events of the ledger's one writer.
 //!
-//! Bounds: [`EVENTS_MAX`] events and the bytes of the settings. An event beyond them is dropped, and the log then gets a
-//! new epoch.
-//! Not queued: opened blocks, writes of accounts, executed transactions and votes. A log has whole blocks: their frozen
-//! form has the transactions and the last write of each account, and replicas read the votes from these.
+//! Bounds: [`EVENTS_MAX`] events and the bytes of the settings. An event beyond them is dropped, and the log then gets
+//! a new epoch.
+//! Not queued: opened blocks, writes of accounts, executed transactions and votes. A log has whole blocks: their
+//! frozen form has the transactions and the last write of each account, and replicas read the votes from these.
 
 use chain_solana::{
     EventBounds, EventReceiver, EventSender, EventSink, LedgerEvent, event_channel,

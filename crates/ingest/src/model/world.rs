@@ -117,7 +117,7 @@ impl World {
         for ingester in &mut self.ingesters {
             let items: Vec<_> = ingester.plan.own().items().cloned().collect();
             let notices = ingester.plan.take_notices();
-            eprintln_state(&format!("{:?} {items:?} {notices:?}", ingester.plan.followed()));
+            print_state(&format!("{:?} {items:?} {notices:?}", ingester.plan.followed()));
         }
         panic!("seed {}: the log lacks items", self.config.seed);
     }
@@ -139,7 +139,8 @@ impl World {
     /// Replaces an ingester by a new process, whose ledger starts from its root.
     fn restart(&mut self, at: usize) {
         let root = self.ingesters[at].source.root().slot;
-        self.ingesters[at] = self.new_ingester(root);
+        let ingester = self.new_ingester(root);
+        self.ingesters[at] = ingester;
     }
 
     fn send_event(&mut self, at: usize) {
@@ -237,6 +238,6 @@ impl World {
 }
 
 #[expect(clippy::print_stderr, reason = "the state of a test that has failed")]
-fn eprintln_state(state: &str) {
+fn print_state(state: &str) {
     eprintln!("{state}");
 }

@@ -122,7 +122,7 @@ impl Plan {
         }
         let epoch = following.epoch;
         let keys: Vec<BlockKey> = self.own.items().map(|item| item.key).collect();
-        self.phase = Phase::Following(following);
+        self.phase = Phase::Following(Box::new(following));
         self.note_numbers();
         self.notices.push(Notice::Epoch(epoch));
         self.note_leader();
@@ -208,7 +208,7 @@ impl Plan {
         match make_batch(builder, term, &self.own) {
             Ok(batch) if !batch.messages.is_empty() => {
                 following.append = Some(batch.clone());
-                return Some(Action::Append(batch));
+                return Some(Action::Append(Box::new(batch)));
             }
             Ok(batch) => {
                 let done: BTreeSet<ItemNumber> = batch.items.into_iter().collect();
@@ -247,7 +247,10 @@ impl Plan {
         let Phase::Following(following) = &mut self.phase else { return };
         let was_leader =
             following.chain.writer().is_some_and(|it| it.ingester == self.config.ingester);
-        following.chain = batch.chain;
+        // The reader may be ahead of the reply.
+        if following.chain.position() < batch.chain.position() {
+            following.chain = batch.chain;
+        }
         following.known_last = following.known_last.max(following.chain.position());
         following.advanced_at = now.elapsed;
         following.records_max = RECORDS_MAX;
@@ -263,7 +266,8 @@ impl Plan {
     }
 
     fn handle_append_failure(&mut self, failure: AppendFailure, batch: &Batch, now: Now) {
-        // The batch may be in the log. Two moves to one tip look alike, so only the newest tip is compared with the log's.
+        // The batch may be in the log. Two moves to one tip look alike, so only the newest tip is compared with the
+        // log's.
         self.own.remove_tips();
         let Phase::Following(following) = &mut self.phase else { return };
         match failure {

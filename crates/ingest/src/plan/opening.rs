@@ -1,7 +1,7 @@
 //! A new epoch: a snapshot of the own final view, then the first record, which names it.
 //!
-//! Shape: wait, look for an epoch of another ingester, write the snapshot, create the epoch, append the first record. The
-//! fence of the first append decides between two ingesters that open the same epoch.
+//! Shape: wait, look for an epoch of another ingester, write the snapshot, create the epoch, append the first record.
+//! The fence of the first append decides between two ingesters that open the same epoch.
 //! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
 //! Not here: the snapshot itself (`epoch_snapshot`).
 
@@ -21,8 +21,8 @@ use super::{
 use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
 
-/// Numbers of records below this many bits are those of one epoch. So numbers rise even if the last one of an epoch that
-/// is lost is not known.
+/// Numbers of records below this many bits are those of one epoch. So numbers rise even if the last one of an epoch
+/// that is lost is not known.
 const EPOCH_NUMBER_BITS: u32 = 40;
 /// Leases in which another ingester may open the epoch.
 const WAIT_LEASES: u32 = 4;
@@ -90,7 +90,8 @@ impl Plan {
             Phase::Following(following) => Some(following.chain),
             _ => None,
         };
-        self.phase = Phase::Opening(Opening { epoch, reason, step, exists, earlier });
+        let opening = Opening { epoch, reason, step, exists, earlier };
+        self.phase = Phase::Opening(Box::new(opening));
     }
 
     pub(super) fn next_opening_action(&mut self, now: Now) -> Action {
@@ -108,7 +109,7 @@ impl Plan {
             OpeningStep::Writing(_) => self.start_snapshot(now),
             OpeningStep::Creating(_) => Action::CreateEpoch(opening.epoch),
             OpeningStep::Opening(_) => Action::OpenEpoch(opening.epoch),
-            OpeningStep::Appending(batch) => Action::Append(batch.clone()),
+            OpeningStep::Appending(batch) => Action::Append(Box::new(batch.clone())),
             OpeningStep::Checking(_) => Action::AskTail,
         }
     }
@@ -200,8 +201,8 @@ impl Plan {
         }
     }
 
-    /// The first record, which is the start of a term as well. It is made once: an append without a reply is repeated as
-    /// it was.
+    /// The first record, which is the start of a term as well. It is made once: an append without a reply is repeated
+    /// as it was.
     fn first_batch(&self, snapshot: &OpenedSnapshot, now: Now) -> Result<Batch, BatchError> {
         let record = first_record(snapshot, self.last_term + 1, self.config.ingester, now);
         let encoded = encode_snapshot(&record);

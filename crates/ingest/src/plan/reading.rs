@@ -1,7 +1,7 @@
 //! Reading a log at the start of an ingester: the blocks from the root on.
 //!
-//! Shape: the end of the log is read in windows that become larger until one has the record of the last rooted block. All
-//! blocks above the root come after it. Most windows are a few hundred messages, however long the log is.
+//! Shape: the end of the log is read in windows that become larger until one has the record of the last rooted block.
+//! All blocks above the root come after it. Most windows are a few hundred messages, however long the log is.
 //! Not here: the log from there on (`following`).
 
 use log::{StoredMessage, Tail};
@@ -57,7 +57,8 @@ impl Plan {
                 if tail.last == 0 {
                     return self.await_first_record(epoch, now);
                 }
-                self.phase = Phase::Learning(Learning::new(epoch, tail, FIRST_WINDOW));
+                let learning = Learning::new(epoch, tail, FIRST_WINDOW);
+                self.phase = Phase::Learning(Box::new(learning));
             }
             // Confirmed messages are gone: the log was created again, or restored from an older backup.
             Phase::Following(following) if following.is_longer_than(tail.last) => {
@@ -159,6 +160,7 @@ impl Plan {
             return self.replace_epoch(epoch, "the log begins above its root".into(), now);
         }
         let window = learning.window * WINDOW_FACTOR;
-        self.phase = Phase::Learning(Learning::new(epoch, learning.tail.clone(), window));
+        let learning = Learning::new(epoch, learning.tail.clone(), window);
+        self.phase = Phase::Learning(Box::new(learning));
     }
 }
