@@ -6,7 +6,7 @@
 //! `HYDRANT_INGEST_SEEDS` sets the number of seeds.
 
 mod check;
-mod source;
+pub(crate) mod source;
 mod world;
 
 use log::memory::{AppendFaults, Faults, ReadFaults};

@@ -10,6 +10,8 @@
 mod following;
 mod opening;
 mod reading;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,7 +19,7 @@ pub(super) const SLOTS: Slot = 40;
 const ROOT_DISTANCE: Slot = 4;
 
 /// Returns the name of the block of a slot: on the chain, or on a fork of one block.
-pub(super) fn key(slot: Slot, is_fork: bool) -> BlockKey {
+pub(crate) fn key(slot: Slot, is_fork: bool) -> BlockKey {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&slot.to_le_bytes());
     bytes[31] = u8::from(is_fork);
@@ -37,7 +37,7 @@ fn has_fork(slot: Slot) -> bool {
 }
 
 /// The content of each block, encoded once for all seeds.
-fn content(slot: Slot, is_fork: bool) -> Arc<EncodedBlock> {
+pub(crate) fn content(slot: Slot, is_fork: bool) -> Arc<EncodedBlock> {
     static ALL: OnceLock<Vec<[Arc<EncodedBlock>; 2]>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         (0..=SLOTS).map(|slot| [false, true].map(|fork| Arc::new(encode(slot, fork)))).collect()
