@@ -54,6 +54,10 @@ fn is_below_root(key: &BlockKey, log: &LogChain) -> bool {
 
 /// Adds the items that the log lacks, as far as they fit.
 pub(crate) fn add_items(builder: &mut BatchBuilder, own: &OwnChain) -> Result<(), BatchError> {
+    if own.has_left_root() {
+        // Its blocks continue from a root that the log cannot go back to.
+        return Ok(());
+    }
     let mut is_everything_done = true;
     for item in own.items() {
         if !builder.has_space() {

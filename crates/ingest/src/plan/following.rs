@@ -121,7 +121,8 @@ impl Plan {
             return self.stop_on_other_chain(root);
         }
         let epoch = following.epoch;
-        let keys: Vec<BlockKey> = self.own.items().map(|item| item.key).collect();
+        let blocks = self.own.items().filter(|item| item.kind == ItemKind::Block);
+        let keys: Vec<BlockKey> = blocks.map(|item| item.key).collect();
         self.phase = Phase::Following(Box::new(following));
         self.note_numbers();
         self.notices.push(Notice::Epoch(epoch));

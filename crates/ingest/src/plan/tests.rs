@@ -183,7 +183,8 @@ fn a_ledger_that_goes_back_below_its_root_gets_a_new_epoch() {
 
 #[test]
 fn dropped_blocks_open_a_new_epoch() {
-    let mut plan = plan(1);
+    let bytes = content(1, false).bytes();
+    let mut plan = plan(bytes * 5 / 2);
     lead(&mut plan);
     for slot in 1..=3 {
         plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
