@@ -44,6 +44,8 @@ struct Ingester {
     source: Source,
     log: Option<Arc<dyn Log>>,
     reader: Option<Box<dyn LogReader>>,
+    /// A reader whose outcome has not arrived.
+    opened: Option<Box<dyn LogReader>>,
     /// An outcome that has not arrived.
     outcome: Option<Outcome>,
 }
@@ -80,7 +82,7 @@ impl World {
         };
         self.next_id = self.next_id.wrapping_add(1);
         let plan = Plan::new(config, source.start());
-        Ingester { plan, source, log: None, reader: None, outcome: None }
+        Ingester { plan, source, log: None, reader: None, opened: None, outcome: None }
     }
 
     /// Runs with faults.
@@ -205,7 +207,7 @@ impl World {
                 let log = log.expect("the log is open");
                 ingester.reader = None;
                 let opened = ready(log.read(after)).map_err(drop);
-                Some(Outcome::ReaderOpened(opened.map(|it| ingester.reader = Some(it))))
+                Some(Outcome::ReaderOpened(opened.map(|it| ingester.opened = Some(it))))
             }
             Action::Append(batch) => {
                 let log = log.expect("the log is open");
@@ -232,6 +234,9 @@ impl World {
         let now = self.now();
         let ingester = &mut self.ingesters[at];
         if let Some(outcome) = ingester.outcome.take() {
+            if let Outcome::ReaderOpened(Ok(())) = outcome {
+                ingester.reader = ingester.opened.take();
+            }
             ingester.plan.handle(Input::Done(outcome), now);
         }
     }

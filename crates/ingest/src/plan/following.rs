@@ -302,6 +302,10 @@ impl Plan {
     /// Takes a message of the followed log.
     pub(super) fn follow(&mut self, message: &StoredMessage, now: Now) {
         let Phase::Following(following) = &mut self.phase else { return };
+        if !following.has_reader {
+            // The reader that is about to be replaced may be ahead.
+            return;
+        }
         following.read_since = now.elapsed;
         following.known_last = following.known_last.max(message.sequence + message.pending);
         let known = following.chain.position();

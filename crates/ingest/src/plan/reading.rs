@@ -112,6 +112,9 @@ impl Plan {
 
     fn learn(&mut self, message: &StoredMessage, now: Now) {
         let Phase::Learning(learning) = &mut self.phase else { return };
+        if !learning.is_reading {
+            return;
+        }
         let known = learning.chain.position();
         let applied = match learning.stream.push(message, known) {
             Ok(Some(record)) => {
