@@ -256,10 +256,11 @@ impl Running {
     fn start_reader(&mut self, after: u64) {
         // The old one may have messages that the plan has seen, or no longer wants.
         self.reader = None;
-        self.operation = Some(match self.log.clone() {
+        let opening: BoxFuture<'static, Finished> = match self.log.clone() {
             Some(log) => Box::pin(async move { Finished::Reader(log.read(after).await) }),
-            None => self.with_log(|_| std::future::ready(Outcome::ReaderOpened(Err(())))),
-        });
+            None => Box::pin(std::future::ready(Finished::Outcome(Outcome::ReaderOpened(Err(()))))),
+        };
+        self.operation = Some(opening);
     }
 
     fn finish(&mut self, finished: Finished) {

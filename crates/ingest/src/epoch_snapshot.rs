@@ -115,10 +115,11 @@ impl StoredSnapshots {
             made_at_ms: unix_ms,
         };
         let manifest = write_snapshot(&self.depot, view, facts, WriteLimits::default()).await?;
-        let bytes = manifest.to_bytes();
         Ok(WrittenSnapshot {
+            number: manifest.block.number,
+            block_digest: manifest.block_digest,
             manifest_key: manifest.key(),
-            manifest_digest: *blake3::hash(&bytes).as_bytes(),
+            manifest_digest: manifest.digest(),
         })
     }
 

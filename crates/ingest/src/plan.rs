@@ -95,6 +95,9 @@ pub(crate) struct SnapshotRequest {
 /// A snapshot that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenSnapshot {
+    /// Number and digest as in the request, unless another ingester wrote a snapshot of this block first.
+    pub(crate) number: u64,
+    pub(crate) block_digest: RecordDigest,
     pub(crate) manifest_key: String,
     pub(crate) manifest_digest: [u8; 32],
 }

@@ -222,6 +222,8 @@ impl World {
             Action::WriteSnapshot(request) => {
                 let is_root = request.block == ingester.source.root();
                 let written = is_root.then(|| WrittenSnapshot {
+                    number: request.number,
+                    block_digest: request.block_digest,
                     manifest_key: format!("{}", request.block.slot),
                     manifest_digest: [0; 32],
                 });

@@ -285,13 +285,14 @@ fn first_record(
     now: Now,
 ) -> SnapshotRecord {
     let OpenedSnapshot { request, written } = snapshot;
-    let SnapshotRequest { block, number, block_digest, .. } = *request;
+    let WrittenSnapshot { number, block_digest, manifest_key, manifest_digest } = written.clone();
+    let block = request.block;
     SnapshotRecord {
         link: RecordLink { number: number + 1, previous: block_digest },
         writer: WriterId { term, ingester },
         made_at_ms: now.unix_ms,
-        manifest_key: written.manifest_key.clone(),
-        manifest_digest: written.manifest_digest,
+        manifest_key,
+        manifest_digest,
         block: BlockName { slot: block.slot, number },
         block_digest,
     }
