@@ -28,6 +28,5 @@ mod status;
 
 pub use config::{ChainFacts, IngestConfig, IngestError, check_durability};
 pub use ingest::Ingest;
-pub use log_chain::Damage;
 pub use plan::unlogged_block_digest;
 pub use sink::IngestSink;

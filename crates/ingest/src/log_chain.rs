@@ -51,13 +51,13 @@ struct LastRecord {
 /// A record that does not continue the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of record {number} at message {sequence} does not continue the log")]
-pub struct Damage {
+pub(crate) struct Damage {
     /// The part of the head: `number`, `previous`, `term`, `message`, `head` or `digest`.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// Number of the record, or of the one before it if its head cannot be read.
-    pub number: u64,
+    pub(crate) number: u64,
     /// Sequence of the message.
-    pub sequence: u64,
+    pub(crate) sequence: u64,
 }
 
 /// The state of the log at a position.
