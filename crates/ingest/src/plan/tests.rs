@@ -113,7 +113,8 @@ fn a_log_of_another_chain_is_refused_by_name() {
     let other = Hash::new_from_array([5; 32]);
     plan.handle(Input::Done(Outcome::ChainChecked(Ok(Some(other)))), NOW);
     assert!(matches!(plan.next_action(NOW), Action::Stop));
-    let [Notice::Stopped(reason)] = &plan.take_notices()[..] else { panic!("one notice") };
+    let notices = plan.take_notices();
+    let [Notice::Stopped(reason)] = &notices[..] else { panic!("{notices:?}") };
     assert!(reason.contains(&other.to_string()) && reason.contains("--log-cluster"), "{reason}");
 }
 
