@@ -40,6 +40,12 @@ impl Learning {
         }
     }
 
+    /// Reads again from the last whole record on.
+    fn reopen_reader(&mut self) {
+        self.is_reading = false;
+        self.stream = RecordStream::after_record(self.chain.position());
+    }
+
     pub(super) fn next_action(&self) -> Action {
         match self.is_reading {
             true => Action::Wait(None),
@@ -118,6 +124,7 @@ impl Plan {
         let known = learning.chain.position();
         let applied = match learning.stream.push(message, known) {
             Ok(Some(record)) => {
+                self.damages = 0;
                 learning.chain.apply(&record.head, record.sequence).map_err(StreamError::Damage)
             }
             Ok(None) => Ok(()),
@@ -143,6 +150,7 @@ impl Plan {
         }
         match &mut self.phase {
             Phase::Following(following) => following.reopen_reader(),
+            Phase::Learning(learning) if learning.chain.position() > 0 => learning.reopen_reader(),
             _ => self.phase = Phase::Measuring { epoch },
         }
         self.delay(now);
