@@ -124,8 +124,11 @@ impl Plan {
         let known = learning.chain.position();
         let applied = match learning.stream.push(message, known) {
             Ok(Some(record)) => {
-                self.damages = 0;
-                learning.chain.apply(&record.head, record.sequence).map_err(StreamError::Damage)
+                let applied = learning.chain.apply(&record.head, record.sequence);
+                if applied.is_ok() {
+                    self.damages = 0;
+                }
+                applied.map_err(StreamError::Damage)
             }
             Ok(None) => Ok(()),
             Err(err) => Err(err),
