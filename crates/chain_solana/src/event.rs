@@ -9,7 +9,7 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-use crate::{Block, BlockFooter, ExecutedTransaction};
+use crate::{Block, BlockFooter, BlockInfo, ExecutedTransaction};
 
 /// A ledger event. The one writer sends it, in the order in which changes became visible: a reader that gets an event
 /// sees at least that state.
@@ -49,6 +49,8 @@ pub enum LedgerEvent {
     Frozen {
         /// The complete block with its transactions and writes.
         block: Arc<Block>,
+        /// The properties of the block, as its views have them.
+        info: Arc<BlockInfo>,
         /// The time of the event in milliseconds since 1970.
         timestamp_ms: u64,
     },
@@ -83,6 +85,8 @@ pub enum LedgerEvent {
     Jumped {
         /// The block. Its parent is the newest block that is known, not its parent on the chain.
         block: Arc<Block>,
+        /// The properties of the block, as its views have them.
+        info: Arc<BlockInfo>,
     },
     /// A frozen block is removed. Its descendants were reverted before it, and the tip moves after
     /// it. A localnet reverts blocks on request only ([`crate::ForkControl`]), and then also those that it reported as
@@ -108,7 +112,7 @@ impl LedgerEvent {
             }
             Self::Executed(all) => to_usize(all.iter().map(|executed| executed.bytes()).sum()),
             Self::BlockFooter { footer, .. } => footer.bytes(),
-            Self::Frozen { block, .. } | Self::Jumped { block } => to_usize(block.bytes()),
+            Self::Frozen { block, .. } | Self::Jumped { block, .. } => to_usize(block.bytes()),
             Self::BankCreated { .. }
             | Self::TipMoved { .. }
             | Self::Confirmed { .. }

@@ -307,7 +307,7 @@ impl Publisher {
                 self.forget_below(block.id);
             }
             LedgerEvent::Reverted { block, reason, .. } => self.revert(block, reason),
-            LedgerEvent::Jumped { block } => self.jump(block),
+            LedgerEvent::Jumped { block, .. } => self.jump(block),
             LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_) => {}
         }
     }

@@ -19,6 +19,7 @@ use crate::node::NodeFlags;
 use crate::serving_options::DRAIN_SECONDS_MAX;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+const YEAR_S: u64 = 365 * 24 * 60 * 60;
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 /// Threads: many times the cores of any machine. Each needs a stack, and some need a VM.
 const THREADS_MAX: u64 = 1_024;
@@ -28,6 +29,7 @@ const CONNECTIONS_MAX: u64 = 1_000_000;
 const MIN_SLOT_WAIT_MS_MAX: u64 = 30_000;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
+const PIB: u64 = 1 << 50;
 const MILLION: u64 = 1_000_000;
 const BILLION: u64 = 1_000_000_000;
 /// Runs of `hydrant bench`. Each keeps three histograms for each stream, about a megabyte.
@@ -90,7 +92,8 @@ fn count(name: &'static str, value: Option<usize>, range: RangeInclusive<u64>) -
 /// The flags of every node that are set, or the keys of the same names in the file.
 pub(crate) fn node(flags: &NodeFlags) -> Vec<Setting> {
     let NodeFlags { history, listen, grpc, quic, serving, threads, requests, queue, .. } = flags;
-    let NodeFlags { bounds, output, .. } = flags;
+    let NodeFlags { bounds, cluster_log, output, .. } = flags;
+    let log_replicas = cluster_log.log_replicas.map(u64::from);
     let rpc_port = listen.rpc_port.map(u64::from);
     let body_bytes = requests.rpc_max_request_body_size.map(|bytes| bytes as u64);
     let addresses = bounds.max_addresses.map(u64::from);
@@ -113,6 +116,9 @@ pub(crate) fn node(flags: &NodeFlags) -> Vec<Setting> {
         count("--connections-max", bounds.connections_max, 1..=CONNECTIONS_MAX),
         flag("--max-addresses", addresses, 1..=4 * BILLION, ""),
         count("--max-tracked-addresses", bounds.max_tracked_addresses, 1..=BILLION),
+        flag("--log-replicas", log_replicas, 1..=5, ", as in NATS"),
+        flag("--log-max-age", cluster_log.log_max_age, 60..=YEAR_S, ", a year"),
+        flag("--log-max-bytes", cluster_log.log_max_bytes, 1 << 20..=PIB, ", a pebibyte"),
         flag("--slow-request-ms", output.slow_request_ms, 0..=DAY_MS, ", a day"),
     ]
     .into_iter()

@@ -51,6 +51,10 @@ pub(crate) enum Command {
     /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
     /// its slot on.
     Follow(Box<FollowFlags>),
+    /// Follow a Solana chain and append its blocks to a replicated log, for replicas.
+    ///
+    /// Runs `follow` with --log-url. Several may append to one log: one leads, and another takes over.
+    Ingest(Box<FollowFlags>),
     /// Follow a Kaspa node, verify its UTXO sets, and serve wRPC and gRPC.
     ///
     /// The UTXO set of each chain block is compared with the commitment in its header. UTXOs, balances and

@@ -13,6 +13,7 @@ mod banner;
 mod bench;
 mod bounds;
 mod clone;
+mod cluster_log;
 mod command_line;
 mod config_file;
 mod config_tables;
@@ -92,6 +93,7 @@ pub fn run() -> anyhow::Result<()> {
         }
         Command::Surfpool(args) => run_surfpool(args, signals),
         Command::Follow(flags) => follow::run(*flags, signals.for_node(Ignorable::Hangup)?),
+        Command::Ingest(flags) => follow::run_ingest(*flags, signals.for_node(Ignorable::Hangup)?),
         Command::FollowKaspa(flags) => {
             follow_kaspa::run(*flags, signals.for_node(Ignorable::Hangup)?)
         }

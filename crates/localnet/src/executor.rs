@@ -614,9 +614,10 @@ impl Executor {
     }
 
     /// Sends the event of a block whose writes have ended.
-    pub(crate) fn emit_frozen(&mut self, block: &Arc<Block>) {
+    pub(crate) fn emit_frozen(&mut self, block: &Arc<Block>, bank: BlockInfo) {
         let timestamp_ms = unix_time().as_millis() as u64;
-        self.emit(&LedgerEvent::Frozen { block: Arc::clone(block), timestamp_ms });
+        let info = Arc::new(bank);
+        self.emit(&LedgerEvent::Frozen { block: Arc::clone(block), info, timestamp_ms });
     }
 
     /// Ends the open block: stores it, confirms it, then sends its event.
@@ -637,12 +638,12 @@ impl Executor {
         self.prune_store(block.id.slot);
         self.checkpoints.push(Checkpoint {
             block: Arc::clone(&block),
-            bank,
+            bank: bank.clone(),
             lt_hash: self.accounts_sum.lt_hash().clone(),
             tower: self.tower.clone(),
             voters: Arc::clone(self.epochs.voters()),
         });
-        self.emit_frozen(&block);
+        self.emit_frozen(&block, bank);
         let id = block.id;
         let timestamp_ms = unix_time().as_millis() as u64;
         self.emit(&LedgerEvent::TipMoved { block: id });

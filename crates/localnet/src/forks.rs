@@ -218,9 +218,9 @@ impl Executor {
     /// Goes back to the block of a checkpoint, and returns the left blocks, the oldest first. No block is open after
     /// it.
     fn leave_blocks(&mut self, index: usize, why: &str) -> Result<Vec<Arc<Block>>, ExecutorError> {
-        let (open, _) = self.close_block()?;
+        let (open, bank) = self.close_block()?;
         let open = Arc::new(open);
-        self.emit_frozen(&open);
+        self.emit_frozen(&open, bank);
         let mut left = self.checkpoints.take_above(index);
         left.push(open);
         let base = self.checkpoints.newest();

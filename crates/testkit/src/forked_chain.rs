@@ -292,7 +292,9 @@ impl ForkedChain {
         let gone: Vec<_> =
             gone.into_iter().filter(|block| !self.unsent_frozen.remove(&block.id)).collect();
         for id in std::mem::take(&mut self.unsent_frozen) {
-            self.send(&LedgerEvent::Frozen { block: Arc::clone(&self.frozen[&id]), timestamp_ms });
+            let block = Arc::clone(&self.frozen[&id]);
+            let info = info(block.id, block.parent, true);
+            self.send(&LedgerEvent::Frozen { block, info, timestamp_ms });
         }
         for block in gone.into_iter().rev() {
             let reason = match self.dropped.remove(&block.id) {

@@ -241,8 +241,9 @@ impl TestLedger {
         self.complete_tip(block.blockhash);
         self.ledger.publish();
         self.unrooted.push_back(Arc::clone(&block));
-        let frozen = LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms: FROZEN_MS };
-        self.send(&frozen);
+        let info = self.tip_info();
+        let timestamp_ms = FROZEN_MS;
+        self.send(&LedgerEvent::Frozen { block: Arc::clone(&block), info, timestamp_ms });
         self.send(&LedgerEvent::TipMoved { block: block.id });
         block
     }
@@ -291,7 +292,8 @@ impl TestLedger {
         self.ledger.confirm(block.id).expect("it is complete");
         self.ledger.finalize(block.id).expect("it is confirmed");
         self.ledger.publish();
-        self.send(&LedgerEvent::Jumped { block: Arc::clone(&block) });
+        let info = self.tip_info();
+        self.send(&LedgerEvent::Jumped { block: Arc::clone(&block), info });
         self.send(&LedgerEvent::TipMoved { block: block.id });
         let confirmed = Arc::clone(&block);
         self.send(&LedgerEvent::Confirmed { block: confirmed, timestamp_ms: FROZEN_MS });

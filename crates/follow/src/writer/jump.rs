@@ -113,10 +113,14 @@ impl Writer {
         let slot = to.slot;
         let accounts = block.writes.len();
         tracing::warn!(slot, from = from.slot, accounts, "the ledger jumped to an archive's slot");
-        let frozen =
-            Frozen { block: Arc::clone(&block), info, is_executed: true, is_confirmed: false };
+        let frozen = Frozen {
+            block: Arc::clone(&block),
+            info: Arc::clone(&info),
+            is_executed: true,
+            is_confirmed: false,
+        };
         self.banks.insert(to, frozen);
-        self.output.unsent.push(LedgerEvent::Jumped { block });
+        self.output.unsent.push(LedgerEvent::Jumped { block, info });
         // Before a view shows the block.
         self.status.unproven_jump.store(slot, Ordering::Relaxed);
         self.publish();

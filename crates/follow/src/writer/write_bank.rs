@@ -121,7 +121,11 @@ impl Writer {
         if let Some(footer) = facts.footer {
             self.output.unsent.push(LedgerEvent::BlockFooter { block: id, footer });
         }
-        self.output.unsent.push(LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
+        self.output.unsent.push(LedgerEvent::Frozen {
+            block: Arc::clone(&block),
+            info: Arc::clone(&info),
+            timestamp_ms,
+        });
         if let Some(known) = self.history.prepared_len(id, bank.parent) {
             self.history.prepare(id, block.transactions.iter().skip(known));
         }

@@ -43,7 +43,7 @@ impl EventSink for Words {
             LedgerEvent::Rooted { block, .. } => format!("rooted {}", block.id.slot),
             LedgerEvent::Reverted { block, .. } => format!("reverted {}", block.id.slot),
             LedgerEvent::AccountsWritten { block, .. } => format!("written {}", block.slot),
-            LedgerEvent::Jumped { block } => {
+            LedgerEvent::Jumped { block, .. } => {
                 format!("jumped {} on {}", block.id.slot, block.parent.slot)
             }
             LedgerEvent::Voted(_) => "voted".to_owned(),

@@ -217,14 +217,16 @@ impl ScriptedLedger {
         let entries = std::mem::take(&mut self.entries);
         let block = new_block(id, parent, transactions, entries);
         self.blocks.insert(id, Arc::clone(&block));
-        self.send(&LedgerEvent::Frozen { block, timestamp_ms: 0 });
+        let info = Arc::new(block_info(id.slot));
+        self.send(&LedgerEvent::Frozen { block, info, timestamp_ms: 0 });
     }
 
     /// The ledger jumps from the block of one slot to that of another.
     pub(crate) fn jump(&mut self, to: Slot, from: Slot) {
         let block = new_block(block_id(to), block_id(from), Vec::new(), Vec::new());
         self.blocks.insert(block.id, Arc::clone(&block));
-        self.send(&LedgerEvent::Jumped { block });
+        let info = Arc::new(block_info(to));
+        self.send(&LedgerEvent::Jumped { block, info });
         self.confirm(block_id(to));
         self.root(block_id(to));
     }

@@ -4,7 +4,7 @@ pub(crate) mod config;
 pub(crate) mod flags;
 mod producer;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 pub use config::FollowConfig;
 pub use producer::FollowProducer;
@@ -18,9 +18,24 @@ use crate::start_signals::StartSignals;
 
 /// Follows the chain until a signal ends it.
 pub(crate) fn run(flags: FollowFlags, signals: StartSignals) -> Result<()> {
+    run_with_file(&config::with_file(flags)?, signals)
+}
+
+/// Follows the chain for a replicated log, until a signal ends it.
+pub(crate) fn run_ingest(flags: FollowFlags, signals: StartSignals) -> Result<()> {
+    let flags = config::with_file(flags)?;
+    ensure!(
+        flags.node.cluster_log.log_url.is_some(),
+        "--log-url is required: the log that the blocks are appended to"
+    );
+    run_with_file(&flags, signals)
+}
+
+/// Follows the chain of flags that were merged with the file.
+fn run_with_file(flags: &FollowFlags, signals: StartSignals) -> Result<()> {
     let started = now();
     let check = flags.config.check;
-    let FollowSettings { node, chain } = FollowSettings::from_flags(&config::with_file(flags)?)?;
+    let FollowSettings { node, chain } = FollowSettings::from_flags(flags)?;
     if check {
         chain.check(&node)?;
         print_line("settings are valid");

@@ -14,6 +14,7 @@ use query::LedgerConfig;
 use crate::announced::Announced;
 use crate::api_key_file::ApiKeyFile;
 use crate::bounds;
+use crate::cluster_log::ClusterLogConfig;
 use crate::grpc_setup;
 use crate::index_flags;
 use crate::log_format::LogFormat;
@@ -65,6 +66,8 @@ pub struct NodeConfig {
     pub(crate) history: HistorySettings,
     pub(crate) queue_max: usize,
     pub(crate) cache_bytes_max: u64,
+    /// `None`: the blocks are not appended to a replicated log.
+    pub(crate) cluster_log: Option<ClusterLogConfig>,
     pub(crate) quiet: bool,
     pub(crate) log: bool,
     pub(crate) log_format: LogFormat,
@@ -115,6 +118,7 @@ impl Default for NodeConfig {
             history: HistorySettings::default(),
             queue_max: localnet::QUEUE_MAX_DEFAULT,
             cache_bytes_max: CACHE_BYTES_MAX_DEFAULT,
+            cluster_log: None,
             quiet: true,
             log: false,
             log_format: LogFormat::default(),
@@ -187,6 +191,7 @@ impl NodeConfig {
             history: HistorySettings::from_flags(&flags.history),
             queue_max: flags.queue.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT),
             cache_bytes_max: flags.bounds.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
+            cluster_log: ClusterLogConfig::from_flags(&flags.cluster_log)?,
             quiet: flags.output.quiet,
             log: flags.output.log,
             log_format: flags.output.log_format.unwrap_or_default(),

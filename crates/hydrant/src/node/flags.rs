@@ -50,6 +50,8 @@ pub(crate) struct NodeFlags {
     #[command(flatten)]
     pub(crate) bounds: BoundFlags,
     #[command(flatten)]
+    pub(crate) cluster_log: ClusterLogFlags,
+    #[command(flatten)]
     pub(crate) output: OutputFlags,
 }
 
@@ -327,6 +329,39 @@ pub(crate) struct BoundFlags {
     pub(crate) max_tracked_addresses: Option<usize>,
 }
 
+/// The replicated log of a cluster, and its store of snapshots.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[command(group = file_or("log_source", "log_url"), group = file_or("depot_source", "depot"))]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct ClusterLogFlags {
+    /// Append the blocks to the replicated log at this URL, for replicas: nats://HOST:PORT[,nats://HOST:PORT],
+    /// file:///DIR or s3://BUCKET/PREFIX.
+    #[arg(long, value_name = "URL", requires = "depot_source", help_heading = "Replicated log")]
+    pub(crate) log_url: Option<String>,
+    /// Store the snapshots that the log starts with in this directory or bucket: file:///DIR or
+    /// s3://BUCKET/PREFIX.
+    #[arg(long, value_name = "URL", requires = "log_source", help_heading = "Replicated log")]
+    pub(crate) depot: Option<String>,
+    /// Use this name of the cluster in the log and the depot: letters, digits, _ and - [default: local].
+    #[arg(long, value_name = "NAME", requires = "log_source", help_heading = "Replicated log")]
+    pub(crate) log_cluster: Option<String>,
+    /// Let NATS store the log on this many servers [default: 3].
+    #[arg(long, value_name = "COUNT", requires = "log_source", help_heading = "Replicated log")]
+    pub(crate) log_replicas: Option<u16>,
+    /// Retain messages of the log for this many seconds [default: 21600].
+    #[arg(long, value_name = "SECONDS", requires = "log_source", help_heading = "Replicated log")]
+    pub(crate) log_max_age: Option<u64>,
+    /// Retain at most this many bytes of the log, which NATS reserves [default: 68719476736].
+    #[arg(long, value_name = "BYTES", requires = "log_source", help_heading = "Replicated log")]
+    pub(crate) log_max_bytes: Option<u64>,
+    /// Use a log that may lose acknowledged data, such as NATS without `sync_interval: always`.
+    #[arg(long, requires = "log_source", help_heading = "Replicated log")]
+    pub(crate) log_allow_lazy_sync: bool,
+    /// Log the entries of blocks, which a followed source must send.
+    #[arg(long, requires = "log_source", help_heading = "Replicated log")]
+    pub(crate) log_entries: bool,
+}
+
 /// The output of a node: its lines, its log, its traces.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
@@ -383,6 +418,7 @@ impl NodeFlags {
             requests: file.part()?,
             queue: file.part()?,
             bounds: file.part()?,
+            cluster_log: file.part()?,
             output: file.part()?,
         })
     }
@@ -391,7 +427,7 @@ impl NodeFlags {
 merge_by_field! {
     NodeFlags {
         tables, ledger, history, indices, listen, grpc, keys, console, quic, serving, threads, requests,
-        queue, bounds, output,
+        queue, bounds, cluster_log, output,
     }
 }
 merge_by_field!(ConfigFlags { config, check });
@@ -413,6 +449,11 @@ merge_by_field!(QueueFlags { queue_max });
 merge_by_field! {
     BoundFlags {
         heavy_max, cache_bytes_max, connections_max, max_addresses, max_tracked_addresses,
+    }
+}
+merge_by_field! {
+    ClusterLogFlags {
+        log_url, depot, log_cluster, log_replicas, log_max_age, log_max_bytes, log_allow_lazy_sync, log_entries,
     }
 }
 merge_by_field!(OutputFlags { quiet, log, log_format, slow_request_ms, otlp_endpoint });

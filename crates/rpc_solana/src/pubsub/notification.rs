@@ -191,7 +191,7 @@ pub(super) fn slot_updates(event: &LedgerEvent) -> Vec<SlotUpdate> {
             let timestamp = *timestamp_ms;
             vec![SlotUpdate::CreatedBank { slot, parent, timestamp }]
         }
-        LedgerEvent::Frozen { block, timestamp_ms } => {
+        LedgerEvent::Frozen { block, timestamp_ms, .. } => {
             let slot = block.id.slot;
             let timestamp = *timestamp_ms;
             vec![

@@ -103,7 +103,7 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
             }
         }
         // Subscribers get what changed between the two blocks, as writes of this one.
-        LedgerEvent::Jumped { block } => {
+        LedgerEvent::Jumped { block, .. } => {
             let slot = block.id.slot;
             let parent = block.parent.slot;
             batch.broadcast(SubscriptionKind::Slot, &notification::slot(slot, parent, parent));

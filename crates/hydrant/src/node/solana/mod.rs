@@ -30,6 +30,7 @@ use self::grpc_part::GrpcPart;
 use self::ledger::{LedgerHandles, LedgerProducer, OpenedLedger, archive_dir};
 use self::pubsub_part::{PubSubPart, RestPart};
 use crate::api_key_file::ApiKeyFile;
+use crate::cluster_log::{self, LedgerIngester, LoggedChain, OpenedLog};
 use crate::faucet_server::FaucetServer;
 use crate::grpc_setup;
 use crate::node::composed::ComposedNode;
@@ -49,6 +50,7 @@ pub(crate) struct SolanaProducer(Box<dyn LedgerProducer>);
 struct OpenedSolana {
     bound: BoundListeners,
     ledger: Box<dyn OpenedLedger>,
+    log: Option<OpenedLog>,
 }
 
 /// The server of requests of a ledger, and the values that it shares with the parts.
@@ -82,8 +84,11 @@ impl NodeProducer for SolanaProducer {
     fn open(self: Box<Self>, context: &OpenContext<'_>) -> Result<Box<dyn OpenedNode>> {
         let config = context.config;
         let bound = bind(config.bind_address, config.rpc_ports, config.grpc_port)?;
+        // Before the ledger: a wrong log must not cost hours.
+        let log = config.cluster_log.as_ref().map(cluster_log::open);
+        let log = log.map(|log| context.runtime.block_on(log)).transpose()?;
         let Self(producer) = *self;
-        Ok(Box::new(OpenedSolana { bound, ledger: producer.open(context)? }))
+        Ok(Box::new(OpenedSolana { bound, ledger: producer.open(context)?, log }))
     }
 }
 
@@ -93,7 +98,7 @@ impl OpenedNode for OpenedSolana {
         config: &NodeConfig,
         process_start: Option<Instant>,
     ) -> Result<ComposedNode> {
-        let Self { mut bound, mut ledger } = *self;
+        let Self { mut bound, mut ledger, log } = *self;
         let output = process_start.map(|started| ledger.front_end(config, started));
         let mut addresses = addresses(config, &bound)?;
         let mut handles = ledger.handles(config)?;
@@ -116,6 +121,8 @@ impl OpenedNode for OpenedSolana {
             &mut event_parts,
             &mut addresses,
         )?;
+        let logged = log.map(|log| start_log(config, log, &handles, &composed, &mut event_parts));
+        let logged = logged.transpose()?;
         let EventParts { mut parts, sinks, pubsub, http_api } = event_parts;
         if let Some(faucet) = handles.bound_faucet.take() {
             let faucet = FaucetServer::start(faucet).context("start the faucet")?;
@@ -139,10 +146,15 @@ impl OpenedNode for OpenedSolana {
             let server = Arc::clone(&server);
             Box::new(ServerFrontEnd { output, server, pubsub }) as Box<dyn FrontEnd>
         });
+        let ledger = ledger.start(sinks)?;
+        let ledger = match logged {
+            Some(logged) => logged.attach(ledger),
+            None => ledger,
+        };
         Ok(ComposedNode {
             context,
             parts,
-            ledger: ledger.start(sinks)?,
+            ledger,
             ledger_tasks: handles.tasks,
             measured_ledger: server,
             http_servers: vec![Box::pin(http_server)],
@@ -197,6 +209,26 @@ fn start_grpc(
     event_parts.parts.add(grpc);
     event_parts.sinks.push(Box::new(sink));
     Ok(Some(key_closer))
+}
+
+/// Starts the ingester of the replicated log, which stops after the ledger.
+fn start_log(
+    config: &NodeConfig,
+    log: OpenedLog,
+    handles: &LedgerHandles,
+    composed: &ComposedServer,
+    event_parts: &mut EventParts,
+) -> Result<LedgerIngester> {
+    let chain = LoggedChain {
+        reader: handles.reader.clone(),
+        history: Arc::clone(&handles.history),
+        info: Arc::clone(&composed.info),
+        cluster: Arc::clone(&composed.server.api.cluster),
+    };
+    let (logged, sink) = LedgerIngester::start(log, chain, config.serving.drain)?;
+    logged.add_metrics(&composed.server.context.metrics);
+    event_parts.sinks.push(sink);
+    Ok(logged)
 }
 
 /// Closes the WebSockets and the streams of keys.

@@ -189,7 +189,9 @@ impl Node {
     /// Sends the events of a block that is frozen, becomes the tip and is confirmed at once.
     pub(crate) fn send_confirmed(&mut self, block: Arc<Block>) {
         let id = block.id;
-        self.send_event(&LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms: 2 });
+        let info = Arc::new(block_info(id.slot));
+        let frozen = LedgerEvent::Frozen { block: Arc::clone(&block), info, timestamp_ms: 2 };
+        self.send_event(&frozen);
         self.send_event(&LedgerEvent::TipMoved { block: id });
         self.send_event(&LedgerEvent::Confirmed { block, timestamp_ms: 2 });
     }

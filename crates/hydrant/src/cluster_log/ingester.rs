@@ -1,0 +1,125 @@
+//! The ingester of a node: opened before the ledger, started with it, stopped after it.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use chain_solana::EventSink;
+use depot::{Depot, DepotConfig};
+use ingest::{ChainFacts, Ingest, IngestConfig, check_durability};
+use jsonrpc::{Health, Metrics};
+use log::{LogConfig, LogSpace, open_log_space};
+use tokio::runtime::Handle;
+
+use super::{ClusterLogConfig, LoggedChain};
+use crate::node::composed::RunningLedger;
+
+/// Bytes in transit to and from the log.
+const IN_FLIGHT_BYTES: usize = 4 << 20;
+/// Time limit of one request to the log: two elections of a NATS server take up to 9 s each.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A log and its store of snapshots.
+pub(crate) struct OpenedLog {
+    space: Arc<dyn LogSpace>,
+    depot: Depot,
+    config: IngestConfig,
+}
+
+/// Opens the log and the store of snapshots, and refuses a log that may lose acknowledged data.
+pub(crate) async fn open(config: &ClusterLogConfig) -> Result<OpenedLog> {
+    let ClusterLogConfig {
+        url,
+        depot_url,
+        cluster,
+        replicas,
+        max_age,
+        max_bytes,
+        allow_lazy_sync,
+        has_entries,
+    } = config.clone();
+    let log = LogConfig {
+        url,
+        cluster: cluster.clone(),
+        replicas,
+        max_age,
+        max_bytes,
+        in_flight_bytes: IN_FLIGHT_BYTES,
+        request_timeout: REQUEST_TIMEOUT,
+    };
+    let space = open_log_space(&log).await.context("--log-url")?;
+    check_durability(&*space, allow_lazy_sync).await.context("--log-url")?;
+    let depot = Depot::open(&depot_url, &DepotConfig::default()).context("--depot")?;
+    depot.check().await.context("--depot")?;
+    let config = IngestConfig::new(cluster, random_id()?);
+    let config = IngestConfig { allow_lazy_sync, has_entries, ..config };
+    Ok(OpenedLog { space, depot, config })
+}
+
+/// Returns the id of this process. Two processes with one id would both believe to lead.
+fn random_id() -> Result<[u8; 16]> {
+    let mut id = [0; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut id));
+    read.context("read random bytes from /dev/urandom")?;
+    Ok(id)
+}
+
+/// A running ingester whose ledger has not started.
+pub(crate) struct LedgerIngester {
+    ingest: Ingest,
+    depot: Depot,
+}
+
+impl LedgerIngester {
+    /// Starts the ingester. The ledger's events go to the sink. `drain` limits the last appends.
+    pub(crate) fn start(
+        log: OpenedLog,
+        chain: LoggedChain,
+        drain: Duration,
+    ) -> Result<(Self, Box<dyn EventSink>)> {
+        let OpenedLog { space, depot, config } = log;
+        let LoggedChain { reader, history, info, cluster } = chain;
+        let facts = ChainFacts { info, cluster, history };
+        let config = IngestConfig { drain, ..config };
+        let started = Ingest::start(config, space, depot.clone(), reader, facts);
+        let (ingest, sink) = started.context("start the ingester")?;
+        Ok((Self { ingest, depot }, Box::new(sink)))
+    }
+
+    /// Adds the metrics of the ingester and of the store.
+    pub(crate) fn add_metrics(&self, metrics: &Metrics) {
+        metrics.add(self.ingest.metrics());
+        metrics.add(self.depot.metrics());
+    }
+
+    /// Returns the started ledger, which stops the ingester after itself.
+    pub(crate) fn attach(self, ledger: Box<dyn RunningLedger>) -> Box<dyn RunningLedger> {
+        Box::new(LoggedLedger { ledger, ingest: self.ingest })
+    }
+}
+
+/// A running ledger with an ingester.
+struct LoggedLedger {
+    ledger: Box<dyn RunningLedger>,
+    ingest: Ingest,
+}
+
+impl RunningLedger for LoggedLedger {
+    fn is_finished(&self) -> bool {
+        self.ledger.is_finished()
+    }
+
+    fn poll_health(&mut self, health: &Health) -> bool {
+        self.ledger.poll_health(health)
+    }
+
+    /// Stops the ledger, whose last events are then queued, and waits until the log has them.
+    fn stop(self: Box<Self>) -> Result<()> {
+        let Self { ledger, ingest } = *self;
+        let stopped = ledger.stop();
+        Handle::current().block_on(ingest.stop());
+        stopped
+    }
+}

@@ -1,0 +1,103 @@
+//! The replicated log that the blocks of a Solana ledger are appended to: its settings, its start and its end.
+//!
+//! Shape: [`ClusterLogConfig`] are the settings, checked. [`open`] opens the log and the store of snapshots before the
+//! ledger. [`LedgerIngester`] is the ingester, which stops after the ledger, so that the log gets its last block.
+//! Invariant: a log that is down while the node runs does not affect its health. Metrics and the log lines report it.
+//! Without the feature `cluster` there are the settings only, and a node with a log is refused.
+//! Not here: the ingester (`ingest`).
+
+#[cfg(feature = "cluster")]
+mod ingester;
+#[cfg(not(feature = "cluster"))]
+mod without;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use chain_solana::{Cluster, ClusterInfo, History, Reader};
+
+#[cfg(feature = "cluster")]
+pub(crate) use self::ingester::{LedgerIngester, OpenedLog, open};
+#[cfg(not(feature = "cluster"))]
+pub(crate) use self::without::{LedgerIngester, OpenedLog, open};
+use crate::node::flags::ClusterLogFlags;
+
+/// The name of a cluster without `--log-cluster`.
+const CLUSTER_DEFAULT: &str = "local";
+/// Servers that store the log of NATS: one may fail.
+const REPLICAS_DEFAULT: u16 = 3;
+/// Seconds of retention: several times the time in which a replica loads a snapshot.
+const MAX_AGE_S_DEFAULT: u64 = 6 * 60 * 60;
+/// Bytes of retention. NATS reserves them.
+const MAX_BYTES_DEFAULT: u64 = 64 << 30;
+
+/// The settings of a replicated log.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a node with a log is refused"))]
+pub(crate) struct ClusterLogConfig {
+    pub(crate) url: String,
+    pub(crate) depot_url: String,
+    pub(crate) cluster: String,
+    pub(crate) replicas: u8,
+    pub(crate) max_age: Duration,
+    pub(crate) max_bytes: u64,
+    pub(crate) allow_lazy_sync: bool,
+    pub(crate) has_entries: bool,
+}
+
+/// The ledger whose blocks are logged.
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a node with a log is refused"))]
+pub(crate) struct LoggedChain {
+    pub(crate) reader: Reader,
+    pub(crate) history: Arc<History>,
+    pub(crate) info: Arc<ClusterInfo>,
+    pub(crate) cluster: Arc<dyn Cluster>,
+}
+
+impl ClusterLogConfig {
+    /// Settings from flags that were merged with the file. `None` without `--log-url`.
+    pub(crate) fn from_flags(flags: &ClusterLogFlags) -> Result<Option<Self>> {
+        let Some(url) = flags.log_url.clone() else {
+            ensure!(flags.depot.is_none(), "--depot requires --log-url");
+            return Ok(None);
+        };
+        let depot_url = flags.depot.clone();
+        let depot_url = depot_url.context("--log-url requires --depot: the store of snapshots")?;
+        let replicas = flags.log_replicas.unwrap_or(REPLICAS_DEFAULT);
+        Ok(Some(Self {
+            url,
+            depot_url,
+            cluster: flags.log_cluster.clone().unwrap_or_else(|| CLUSTER_DEFAULT.to_owned()),
+            replicas: u8::try_from(replicas).context("--log-replicas")?,
+            max_age: Duration::from_secs(flags.log_max_age.unwrap_or(MAX_AGE_S_DEFAULT)),
+            max_bytes: flags.log_max_bytes.unwrap_or(MAX_BYTES_DEFAULT),
+            allow_lazy_sync: flags.log_allow_lazy_sync,
+            has_entries: flags.log_entries,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_requires_a_depot_and_a_depot_a_log() {
+        let url = || Some("file:///log".to_owned());
+        let without_depot = ClusterLogFlags { log_url: url(), ..ClusterLogFlags::default() };
+        let without_log = ClusterLogFlags { depot: url(), ..ClusterLogFlags::default() };
+        for (flags, expected) in [
+            (without_depot, "--log-url requires --depot"),
+            (without_log, "--depot requires --log-url"),
+        ] {
+            let err = ClusterLogConfig::from_flags(&flags).expect_err("it is refused").to_string();
+            assert!(err.contains(expected), "{err}");
+        }
+        let both = ClusterLogFlags { log_url: url(), depot: url(), ..ClusterLogFlags::default() };
+        let config = ClusterLogConfig::from_flags(&both).expect("valid settings");
+        assert_eq!(config.map(|config| config.cluster), Some("local".to_owned()));
+        let none = ClusterLogConfig::from_flags(&ClusterLogFlags::default());
+        assert!(none.expect("valid settings").is_none());
+    }
+}

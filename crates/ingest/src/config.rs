@@ -1,0 +1,86 @@
+//! The settings of an ingester, and the check of its log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::{Cluster, ClusterInfo, History};
+use log::{LogError, LogSpace};
+
+/// Settings of an ingester.
+#[derive(Clone, Debug)]
+pub struct IngestConfig {
+    /// The name of the cluster, as in the log and in the store of snapshots.
+    pub cluster: String,
+    /// Time without an append after which another ingester takes over. A smaller value shortens the gap after a
+    /// failure, and takes over from a leader that only pauses.
+    pub lease: Duration,
+    /// Maximum estimated bytes of queued events, and of encoded blocks that wait for the log.
+    pub queue_bytes_max: usize,
+    /// The random id of this process.
+    pub ingester: [u8; 16],
+    /// Whether a log is used that may lose acknowledged messages.
+    pub allow_lazy_sync: bool,
+    /// Whether blocks are logged with their entries, which the ledger then has to request.
+    pub has_entries: bool,
+    /// Time limit of the last appends after the ledger has ended.
+    pub drain: Duration,
+}
+
+impl IngestConfig {
+    /// Returns the default settings of an ingester.
+    pub fn new(cluster: impl Into<String>, ingester: [u8; 16]) -> Self {
+        Self {
+            cluster: cluster.into(),
+            lease: Duration::from_secs(3),
+            queue_bytes_max: 1 << 30,
+            ingester,
+            allow_lazy_sync: false,
+            has_entries: false,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The properties of the ledger's chain that snapshots have.
+#[derive(Clone)]
+pub struct ChainFacts {
+    /// Properties that never change.
+    pub info: Arc<ClusterInfo>,
+    /// Stakes and inflation.
+    pub cluster: Arc<dyn Cluster>,
+    /// The blocks of the ledger.
+    pub history: Arc<History>,
+}
+
+/// Why an ingester cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IngestError {
+    /// The thread that encodes blocks cannot start.
+    #[error("cannot start the thread that encodes blocks")]
+    Thread(#[source] std::io::Error),
+    /// The log does not say how it stores messages.
+    #[error("cannot check how the log stores messages")]
+    Log(#[from] LogError),
+    /// The log may lose messages that it has acknowledged. Change its settings, or allow it.
+    #[error(
+        "the log may lose acknowledged data: {}; --log-allow-lazy-sync accepts that", .faults.join("; ")
+    )]
+    LazySync {
+        /// The reasons.
+        faults: Vec<String>,
+    },
+}
+
+/// Refuses a log that may lose acknowledged messages, unless that is allowed.
+///
+/// # Errors
+///
+/// The log may lose messages, or does not respond.
+pub async fn check_durability(space: &dyn LogSpace, is_allowed: bool) -> Result<(), IngestError> {
+    if is_allowed {
+        return Ok(());
+    }
+    let faults = space.durability_faults().await?;
+    if faults.is_empty() { Ok(()) } else { Err(IngestError::LazySync { faults }) }
+}

@@ -1,0 +1,436 @@
+//! The task that runs the plan: it reads the log all the time, and has one other operation under way.
+//!
+//! Shape: [`Driver::run`] waits for own events, messages, the outcome of the operation and the plan's time. Each goes
+//! into the plan, and the plan's next action is started.
+//! Not here: decisions (`plan`).
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use log::{AppendError, Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use crate::batch::Batch;
+use crate::config::check_durability;
+use crate::epoch_snapshot::EpochSnapshots;
+use crate::own_chain::OwnEvent;
+use crate::plan::{
+    Action, AppendFailure, Input, Notice, Now, Outcome, Plan, ReadFailure, SnapshotRequest,
+};
+use crate::status::{IngestStatus, StatusValues};
+
+/// Own events that are handled before the next operation is planned.
+const EVENTS_AT_ONCE: usize = 64;
+/// Interval at which the leader removes old messages, if the log does not do so itself.
+const REMOVAL_INTERVAL: Duration = Duration::from_secs(60);
+/// Interval of lines about an error that repeats.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Runs a plan.
+pub(crate) struct Driver {
+    pub(crate) plan: Plan,
+    pub(crate) space: Arc<dyn LogSpace>,
+    pub(crate) snapshots: Arc<dyn EpochSnapshots>,
+    pub(crate) status: Arc<IngestStatus>,
+    pub(crate) allow_lazy_sync: bool,
+    /// Time limit of the last appends.
+    pub(crate) drain: Duration,
+    /// The time in milliseconds since 1970.
+    pub(crate) unix_ms: fn() -> u64,
+}
+
+/// The result of an operation. Its handles are the driver's.
+enum Finished {
+    Outcome(Outcome),
+    Log(Result<Arc<dyn Log>, LogError>),
+    Reader(Result<Box<dyn LogReader>, LogError>),
+}
+
+/// The operations of a driver, and its position in time.
+struct Running {
+    driver: Driver,
+    started_at: Instant,
+    operation: Option<BoxFuture<'static, Finished>>,
+    log: Option<Arc<dyn Log>>,
+    reader: Option<Box<dyn LogReader>>,
+    removal: Option<JoinHandle<()>>,
+    removed_at: Instant,
+    is_stopped: bool,
+    lines: ErrorLines,
+}
+
+/// An input of the task.
+enum Step {
+    Own(Option<OwnEvent>),
+    Finished(Finished),
+    Message(Result<StoredMessage, ReadError>),
+    Time,
+    End,
+}
+
+impl Driver {
+    /// Runs until the ledger has ended and everything is appended, until the drain that follows `end` is over, or
+    /// until this ingester cannot serve the log.
+    pub(crate) async fn run(self, mut own: mpsc::Receiver<OwnEvent>, end: oneshot::Receiver<()>) {
+        let now = Instant::now();
+        let mut running = Running {
+            driver: self,
+            started_at: now,
+            operation: None,
+            log: None,
+            reader: None,
+            removal: None,
+            removed_at: now,
+            is_stopped: false,
+            lines: ErrorLines::default(),
+        };
+        let mut end = pin!(end);
+        let mut drain_until: Option<Instant> = None;
+        let mut has_ledger = true;
+        loop {
+            let wait_until = running.start_next();
+            running.report();
+            let is_drained = !has_ledger && running.driver.plan.is_drained();
+            if is_drained || running.is_stopped {
+                break;
+            }
+            let step = tokio::select! {
+                event = own.recv(), if has_ledger => Step::Own(event),
+                finished = wait_for(&mut running.operation), if running.operation.is_some() => {
+                    Step::Finished(finished)
+                }
+                message = next_message(&mut running.reader), if running.reader.is_some() => {
+                    Step::Message(message)
+                }
+                () = wait_for_time(wait_until) => Step::Time,
+                () = wait_for_time(drain_until) => break,
+                _ = &mut end, if drain_until.is_none() => Step::End,
+            };
+            match step {
+                Step::Own(Some(event)) => running.handle_own(event, &mut own),
+                Step::Own(None) => has_ledger = false,
+                Step::Finished(finished) => running.finish(finished),
+                Step::Message(message) => running.handle_message(message),
+                Step::Time => {}
+                Step::End => drain_until = Some(Instant::now() + running.driver.drain),
+            }
+        }
+        running.report();
+        running.log_end();
+    }
+}
+
+/// Waits for the operation, and removes it.
+async fn wait_for(operation: &mut Option<BoxFuture<'static, Finished>>) -> Finished {
+    let finished = match operation {
+        Some(running) => running.await,
+        None => std::future::pending().await,
+    };
+    *operation = None;
+    finished
+}
+
+async fn next_message(reader: &mut Option<Box<dyn LogReader>>) -> Result<StoredMessage, ReadError> {
+    match reader {
+        Some(reader) => reader.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_for_time(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Running {
+    fn now(&self) -> Now {
+        Now { elapsed: self.started_at.elapsed(), unix_ms: (self.driver.unix_ms)() }
+    }
+
+    /// Starts the next operation, if none is under way. Returns the time at which the plan has another one.
+    fn start_next(&mut self) -> Option<Instant> {
+        if self.operation.is_some() {
+            return None;
+        }
+        let now = self.now();
+        let action = self.driver.plan.next_action(now);
+        self.log_notices();
+        match action {
+            Action::Wait(None) => return None,
+            Action::Wait(Some(until)) => return self.started_at.checked_add(until),
+            Action::Stop => self.is_stopped = true,
+            Action::Read(after) => self.start_reader(after),
+            other => self.operation = Some(self.operation(other, now)),
+        }
+        None
+    }
+
+    fn operation(&self, action: Action, now: Now) -> BoxFuture<'static, Finished> {
+        let space = Arc::clone(&self.driver.space);
+        let lines = self.lines.clone();
+        match action {
+            Action::CheckChain => self.check_chain(),
+            Action::FindEpoch => Box::pin(async move {
+                let found = space.newest_epoch().await.map_err(|err| lines.report(&err));
+                Finished::Outcome(Outcome::EpochFound(found))
+            }),
+            Action::OpenEpoch(epoch) => {
+                Box::pin(async move { Finished::Log(space.open_epoch(epoch).await) })
+            }
+            Action::CreateEpoch(epoch) => Box::pin(async move {
+                let created = space.create_epoch(epoch).await.map(drop);
+                let created = created.map_err(|err| lines.report(&err));
+                Finished::Outcome(Outcome::EpochCreated(created))
+            }),
+            Action::AskTail => self.with_log(|log| async move {
+                let tail = log.tail().await.map_err(|err| lines.report(&err));
+                Outcome::TailRead(tail)
+            }),
+            Action::Append(batch) => self.append(*batch),
+            Action::WriteSnapshot(request) => self.write_snapshot(request, now),
+            // These are not operations of a task.
+            Action::Wait(_) | Action::Stop | Action::Read(_) => Box::pin(std::future::pending()),
+        }
+    }
+
+    /// Runs an operation on the open log. The plan starts none before it is open.
+    fn with_log<F>(&self, operation: impl FnOnce(Arc<dyn Log>) -> F) -> BoxFuture<'static, Finished>
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        match self.log.clone() {
+            Some(log) => {
+                let outcome = operation(log);
+                Box::pin(async move { Finished::Outcome(outcome.await) })
+            }
+            None => Box::pin(std::future::ready(Finished::Outcome(Outcome::EpochOpened(Err(()))))),
+        }
+    }
+
+    fn check_chain(&self) -> BoxFuture<'static, Finished> {
+        let space = Arc::clone(&self.driver.space);
+        let snapshots = Arc::clone(&self.driver.snapshots);
+        let allow_lazy_sync = self.driver.allow_lazy_sync;
+        let lines = self.lines.clone();
+        Box::pin(async move {
+            let checked = match check_durability(&*space, allow_lazy_sync).await {
+                Ok(()) => snapshots.genesis_hash().await.map_err(|err| lines.report(&err)),
+                Err(err) => {
+                    lines.report(&err);
+                    Err(())
+                }
+            };
+            Finished::Outcome(Outcome::ChainChecked(checked))
+        })
+    }
+
+    fn append(&self, batch: Batch) -> BoxFuture<'static, Finished> {
+        let status = Arc::clone(&self.driver.status);
+        let lines = self.lines.clone();
+        self.with_log(|log| async move {
+            let started_at = Instant::now();
+            let appended = log.append(batch.after, batch.messages).await;
+            status.record_append(started_at.elapsed());
+            Outcome::Appended(appended.map_err(|err| append_failure(err, &lines)))
+        })
+    }
+
+    fn write_snapshot(&self, request: SnapshotRequest, now: Now) -> BoxFuture<'static, Finished> {
+        let SnapshotRequest { epoch, block, .. } = request;
+        let slot = block.slot;
+        tracing::info!(epoch, slot, "a snapshot for a new epoch of the log is being written");
+        let written = self.driver.snapshots.write(request, now.unix_ms);
+        let lines = self.lines.clone();
+        Box::pin(async move {
+            let written = written.await.map_err(|err| lines.report(&err));
+            Finished::Outcome(Outcome::SnapshotWritten(written))
+        })
+    }
+
+    fn start_reader(&mut self, after: u64) {
+        // The old one may have messages that the plan has seen, or no longer wants.
+        self.reader = None;
+        let opening: BoxFuture<'static, Finished> = match self.log.clone() {
+            Some(log) => Box::pin(async move { Finished::Reader(log.read(after).await) }),
+            None => Box::pin(std::future::ready(Finished::Outcome(Outcome::ReaderOpened(Err(()))))),
+        };
+        self.operation = Some(opening);
+    }
+
+    fn finish(&mut self, finished: Finished) {
+        let lines = self.lines.clone();
+        let outcome = match finished {
+            Finished::Outcome(outcome) => outcome,
+            Finished::Log(opened) => {
+                self.reader = None;
+                let opened = opened.map_err(|err| lines.report(&err));
+                Outcome::EpochOpened(opened.map(|log| self.log = Some(log)))
+            }
+            Finished::Reader(opened) => {
+                let opened = opened.map_err(|err| lines.report(&err));
+                Outcome::ReaderOpened(opened.map(|reader| self.reader = Some(reader)))
+            }
+        };
+        let now = self.now();
+        self.driver.plan.handle(Input::Done(outcome), now);
+    }
+
+    fn handle_own(&mut self, first: OwnEvent, own: &mut mpsc::Receiver<OwnEvent>) {
+        let now = self.now();
+        self.driver.plan.handle(Input::Own(first), now);
+        for _ in 1..EVENTS_AT_ONCE {
+            let Ok(event) = own.try_recv() else { return };
+            self.driver.plan.handle(Input::Own(event), now);
+        }
+    }
+
+    fn handle_message(&mut self, message: Result<StoredMessage, ReadError>) {
+        let now = self.now();
+        let input = match message {
+            Ok(message) => Input::Message(message),
+            Err(err) => {
+                self.reader = None;
+                self.lines.report(&err);
+                Input::ReadFailed(match err {
+                    ReadError::Truncated { .. } => ReadFailure::Truncated,
+                    ReadError::Gone => ReadFailure::Gone,
+                    ReadError::Log(_) => ReadFailure::Failed,
+                })
+            }
+        };
+        self.driver.plan.handle(input, now);
+    }
+
+    /// Updates the metrics, and removes old messages now and then.
+    fn report(&mut self) {
+        let now = self.now();
+        let plan = &self.driver.plan;
+        let log = plan.followed();
+        let own = plan.own();
+        let oldest = own.items().next().map(|item| item.received);
+        self.driver.status.set(StatusValues {
+            log,
+            counters: plan.counters(),
+            items: own.items().count() as u64,
+            lag: oldest.map_or(Duration::ZERO, |oldest| now.elapsed.saturating_sub(oldest)),
+            bytes: own.bytes() as u64,
+            dropped_blocks: own.dropped_blocks(),
+            is_stopped: self.is_stopped,
+        });
+        if let Some(followed) = log.filter(|log| log.is_leader) {
+            self.remove_old(followed.needed_after + 1);
+        }
+    }
+
+    fn remove_old(&mut self, needed_from: u64) {
+        let is_running = self.removal.as_ref().is_some_and(|removal| !removal.is_finished());
+        let (false, Some(log)) = (is_running, self.log.clone()) else { return };
+        let now = Instant::now();
+        if now < self.removed_at + REMOVAL_INTERVAL {
+            return;
+        }
+        self.removed_at = now;
+        let lines = self.lines.clone();
+        self.removal = Some(tokio::spawn(async move {
+            match log.remove_old(needed_from).await {
+                Ok(0) => {}
+                Ok(removed) => tracing::debug!(removed, "old objects of the log were removed"),
+                Err(err) => lines.report(&err),
+            }
+        }));
+    }
+
+    fn log_notices(&mut self) {
+        for notice in self.driver.plan.take_notices() {
+            log_notice(&notice);
+        }
+    }
+
+    fn log_end(&mut self) {
+        self.log_notices();
+        if let Some(removal) = &self.removal {
+            removal.abort();
+        }
+        let items = self.driver.plan.own().items().count();
+        if items > 0 && !self.is_stopped {
+            tracing::warn!(items, "the log lacks blocks or marks of this ledger at its end");
+        }
+    }
+}
+
+fn append_failure(err: AppendError, lines: &ErrorLines) -> AppendFailure {
+    match err {
+        // The usual end of a leadership.
+        AppendError::Fenced { last } => AppendFailure::Fenced { last },
+        AppendError::Unknown(err) => {
+            lines.report(&err);
+            AppendFailure::Unknown
+        }
+        AppendError::Full(err) => {
+            lines.report(&err);
+            AppendFailure::Full
+        }
+        AppendError::Refused(err) => {
+            lines.report(&err);
+            AppendFailure::Refused(err.to_string())
+        }
+    }
+}
+
+fn log_notice(notice: &Notice) {
+    match notice {
+        Notice::Leads { epoch, term } => {
+            tracing::info!(epoch, term, "this ingester appends to the log");
+        }
+        Notice::Follows { epoch, term } => {
+            tracing::info!(epoch, term, "another ingester appends to the log");
+        }
+        Notice::OpensEpoch { epoch, reason } => {
+            tracing::warn!(epoch, %reason, "the log gets a new epoch");
+        }
+        Notice::Epoch(epoch) => tracing::info!(epoch, "the log is followed"),
+        Notice::Disagrees { slot, what } => {
+            tracing::error!(slot, what, "a block of the log differs from that of this ledger");
+        }
+        Notice::Damaged(damage) => tracing::error!(%damage, "the log is damaged"),
+        Notice::LostLog(failure) => tracing::error!(?failure, "messages of the log are gone"),
+        Notice::RefusedBatch(reason) => tracing::error!(reason, "the log refused an append"),
+        Notice::Full => tracing::warn!("the log takes no more messages"),
+        Notice::Stopped(reason) => tracing::error!(reason, "nothing more is appended to the log"),
+    }
+}
+
+/// Logs errors that repeat now and then only.
+#[derive(Clone, Default)]
+struct ErrorLines(Arc<parking_lot::Mutex<Option<LoggedError>>>);
+
+struct LoggedError {
+    text: String,
+    at: Instant,
+}
+
+impl ErrorLines {
+    fn report(&self, err: &dyn std::error::Error) {
+        let text = describe(err);
+        let now = Instant::now();
+        let mut last = self.0.lock();
+        let is_repeated =
+            last.as_ref().is_some_and(|it| it.text == text && now < it.at + LINE_INTERVAL);
+        if !is_repeated {
+            tracing::warn!(err = text, "the log does not work; it is tried again");
+            *last = Some(LoggedError { text, at: now });
+        }
+    }
+}
+
+/// The message of an error with those of its causes.
+fn describe(err: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(err), |err| err.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

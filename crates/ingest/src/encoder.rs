@@ -1,0 +1,124 @@
+//! The thread that encodes blocks, so that neither the ledger's writer nor the task of the log does.
+//!
+//! Input: events of the sink. Output: own events with encoded blocks, in the same order, over a bounded channel.
+//! Bounds: footers and names of the blocks above the root.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chain_solana::wire::{BlockSource, EncodedBlock};
+use chain_solana::{Block, BlockFooter, BlockInfo, EventReceiver, LedgerEvent, Received};
+use ledger::{BlockId, Slot};
+use solana_hash::Hash;
+use tokio::sync::mpsc::Sender;
+
+use crate::log_chain::BlockKey;
+use crate::own_chain::{FrozenBlock, OwnEvent};
+use crate::status::IngestStatus;
+
+/// Encodes the blocks of a ledger.
+pub(crate) struct Encoder {
+    pub(crate) events: EventReceiver,
+    pub(crate) output: Sender<OwnEvent>,
+    pub(crate) status: Arc<IngestStatus>,
+    /// The time in milliseconds since 1970.
+    pub(crate) unix_ms: fn() -> u64,
+}
+
+/// The facts of blocks that events refer to.
+#[derive(Default)]
+struct KnownBlocks {
+    /// Footers of blocks that are not frozen.
+    footers: HashMap<BlockId, Arc<BlockFooter>>,
+    blockhashes: HashMap<BlockId, Hash>,
+}
+
+impl Encoder {
+    /// Encodes blocks until the ledger has ended, or the task.
+    pub(crate) fn run(mut self) {
+        let mut known = KnownBlocks::default();
+        while let Some(received) = self.events.recv() {
+            let event = match received {
+                Received::Event { event, .. } => self.convert(&event, &mut known),
+                Received::Lost(_) => {
+                    self.status.count_lost_events();
+                    Some(OwnEvent::Lost)
+                }
+            };
+            if let Some(event) = event
+                && self.output.blocking_send(event).is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Returns the own event, or `None` if the log needs none.
+    fn convert(&self, event: &LedgerEvent, known: &mut KnownBlocks) -> Option<OwnEvent> {
+        Some(match event {
+            LedgerEvent::BlockFooter { block, footer } => {
+                known.footers.insert(*block, Arc::clone(footer));
+                return None;
+            }
+            LedgerEvent::Frozen { block, info, .. } => {
+                OwnEvent::Frozen(self.freeze(block, info, known, false))
+            }
+            LedgerEvent::Jumped { block, info } => {
+                OwnEvent::Frozen(self.freeze(block, info, known, true))
+            }
+            LedgerEvent::TipMoved { block } => OwnEvent::TipMoved(*block),
+            LedgerEvent::Confirmed { block, .. } => OwnEvent::Confirmed(key(block)),
+            LedgerEvent::Rooted { block, .. } => {
+                known.forget_below(block.id.slot);
+                OwnEvent::Rooted { id: block.id, key: key(block) }
+            }
+            LedgerEvent::Reverted { block, reason, .. } => {
+                OwnEvent::Reverted { key: key(block), reason: reason.clone() }
+            }
+            // The sink does not queue them.
+            LedgerEvent::BankCreated { .. }
+            | LedgerEvent::AccountsWritten { .. }
+            | LedgerEvent::Executed(_)
+            | LedgerEvent::Voted(_) => return None,
+        })
+    }
+
+    fn freeze(
+        &self,
+        block: &Block,
+        info: &BlockInfo,
+        known: &mut KnownBlocks,
+        is_jump: bool,
+    ) -> FrozenBlock {
+        let footer = known.footers.remove(&block.id);
+        let parent = known.blockhashes.get(&block.parent).copied();
+        let parent_blockhash = parent.unwrap_or(block.previous_blockhash);
+        known.blockhashes.insert(block.id, block.blockhash);
+        let source = BlockSource {
+            block,
+            parent_blockhash,
+            capitalization: info.capitalization,
+            clock_time: info.unix_timestamp,
+            is_jump,
+            footer: footer.as_ref(),
+            made_at_ms: (self.unix_ms)(),
+        };
+        let content = EncodedBlock::new(&source).map(Arc::new).map_err(|err| {
+            tracing::error!(slot = block.id.slot, %err, "a block cannot be logged");
+            Arc::from(err.to_string())
+        });
+        let parent = BlockKey { slot: block.parent.slot, blockhash: parent_blockhash };
+        FrozenBlock { id: block.id, key: key(block), parent, content }
+    }
+}
+
+impl KnownBlocks {
+    fn forget_below(&mut self, root: Slot) {
+        self.footers.retain(|block, _| block.slot > root);
+        self.blockhashes.retain(|block, _| block.slot >= root);
+    }
+}
+
+fn key(block: &Block) -> BlockKey {
+    BlockKey { slot: block.id.slot, blockhash: block.blockhash }
+}

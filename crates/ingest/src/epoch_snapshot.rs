@@ -1,0 +1,200 @@
+//! The snapshot that a new epoch starts with, and the chain of the newest one.
+//!
+//! Output: a manifest in the store of the cluster. Cost: one pass over all accounts. The ledger's writer does not
+//! wait.
+//! Not here: snapshots of running epochs. Replicas write those.
+
+use std::sync::Arc;
+
+use chain_solana::wire::BlockName;
+use chain_solana::{Block, BlockInfo, Reader, View, VoteStakes};
+use cluster_snapshot::{
+    ManifestFields, SnapshotFacts, SnapshotLoadError, SnapshotWriteError, WriteLimits,
+    load_manifest, newest_snapshots, write_snapshot,
+};
+use depot::{Depot, DepotError};
+use futures_util::future::BoxFuture;
+use ledger::{Address, BlockId, Commitment, Slot};
+use snapshot_solana::stored_rows::{BankRow, ChainRow};
+use solana::{EpochStakes, EpochVoter};
+use solana_account::ReadableAccount;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_vote_interface::state::VoteStateV4;
+
+use crate::config::ChainFacts;
+use crate::plan::{SnapshotRequest, WrittenSnapshot};
+
+/// Nanoseconds of a slot of a ledger that makes a block for each transaction.
+const NS_PER_SLOT_DEFAULT: u128 = 400_000_000;
+
+/// Why a snapshot was not written or not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EpochSnapshotError {
+    /// The view has moved on. It is tried again with the next root.
+    #[error("the final view is of slot {found}, and slot {requested} was requested")]
+    Moved { requested: Slot, found: Slot },
+    #[error(transparent)]
+    Write(#[from] SnapshotWriteError),
+    #[error(transparent)]
+    Depot(#[from] DepotError),
+    #[error(transparent)]
+    Load(#[from] SnapshotLoadError),
+}
+
+/// The snapshots of a cluster.
+pub(crate) trait EpochSnapshots: Send + Sync {
+    /// Returns the genesis hash of the newest snapshot, or `None` if the store has none.
+    fn genesis_hash(&self) -> BoxFuture<'static, Result<Option<Hash>, EpochSnapshotError>>;
+
+    /// Writes a snapshot of the final view. Fails if that is not of the requested block.
+    fn write(
+        &self,
+        request: SnapshotRequest,
+        unix_ms: u64,
+    ) -> BoxFuture<'static, Result<WrittenSnapshot, EpochSnapshotError>>;
+}
+
+/// Snapshots of a ledger in a store.
+#[derive(Clone)]
+pub(crate) struct StoredSnapshots {
+    pub(crate) cluster: String,
+    pub(crate) depot: Depot,
+    pub(crate) reader: Reader,
+    pub(crate) chain: ChainFacts,
+}
+
+impl EpochSnapshots for StoredSnapshots {
+    fn genesis_hash(&self) -> BoxFuture<'static, Result<Option<Hash>, EpochSnapshotError>> {
+        let this = self.clone();
+        Box::pin(async move {
+            for found in newest_snapshots(&this.depot, &this.cluster).await? {
+                match load_manifest(&this.depot, &found.key, None).await {
+                    Ok(manifest) => return Ok(Some(manifest.fields.chain.genesis_hash)),
+                    Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => {}
+                    Err(SnapshotLoadError::Depot(err)) => return Err(err.into()),
+                    Err(err) => tracing::warn!(%err, "a snapshot is damaged"),
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn write(
+        &self,
+        request: SnapshotRequest,
+        unix_ms: u64,
+    ) -> BoxFuture<'static, Result<WrittenSnapshot, EpochSnapshotError>> {
+        let this = self.clone();
+        // Taken at once: the plan retains the blocks above it from now on.
+        let view = self.reader.view(Commitment::Finalized);
+        Box::pin(async move { this.write_view(&view, request, unix_ms).await })
+    }
+}
+
+impl StoredSnapshots {
+    async fn write_view(
+        &self,
+        view: &View,
+        request: SnapshotRequest,
+        unix_ms: u64,
+    ) -> Result<WrittenSnapshot, EpochSnapshotError> {
+        let SnapshotRequest { epoch, block, number, block_digest } = request;
+        let found = view.block();
+        if found != block {
+            let requested = block.slot;
+            return Err(EpochSnapshotError::Moved { requested, found: found.slot });
+        }
+        let facts = SnapshotFacts {
+            cluster: self.cluster.clone(),
+            epoch,
+            position: 0,
+            block: BlockName { slot: block.slot, number },
+            block_digest,
+            fields: self.fields(view, number),
+            made_at_ms: unix_ms,
+        };
+        let manifest = write_snapshot(&self.depot, view, facts, WriteLimits::default()).await?;
+        Ok(WrittenSnapshot {
+            number: manifest.block.number,
+            block_digest: manifest.block_digest,
+            manifest_key: manifest.key(),
+            manifest_digest: manifest.digest(),
+        })
+    }
+
+    fn fields(&self, view: &View, number: u64) -> ManifestFields {
+        let meta = view.meta();
+        let info = &self.chain.info;
+        let epoch = info.epoch_schedule.get_epoch(meta.block.slot);
+        let inflation = self.chain.cluster.inflation();
+        let ns_per_slot = match info.slot_ms {
+            0 => NS_PER_SLOT_DEFAULT,
+            ms => u128::from(ms) * 1_000_000,
+        };
+        ManifestFields {
+            chain: ChainRow {
+                genesis_hash: info.genesis_hash,
+                genesis_unix_timestamp: info.genesis_unix_timestamp,
+                epoch_schedule: info.epoch_schedule.clone(),
+                ns_per_slot,
+                lamports_per_signature: info.lamports_per_signature,
+                inflation: inflation.map_or_else(Default::default, |it| *it.inflation()),
+            },
+            bank: BankRow {
+                blockhashes: meta.blockhashes.iter().copied().collect(),
+                // The sum over all accounts is computed from them.
+                lattice: None,
+                jump: None,
+            },
+            epochs: [epoch, epoch + 1].map(|epoch| self.epoch_stakes(view, epoch)).into(),
+            block: self.block(meta, number),
+            unix_timestamp: meta.unix_timestamp,
+            capitalization: meta.capitalization,
+        }
+    }
+
+    /// The block of a view, with the number of its record.
+    fn block(&self, meta: &BlockInfo, number: u64) -> Block {
+        let history = self.chain.history.snapshot();
+        let stored = history.block(meta.block.slot, Commitment::Finalized);
+        let previous = meta.blockhashes.iter().nth_back(1).copied().unwrap_or_default();
+        Block {
+            id: BlockId { slot: meta.block.slot, version: number },
+            parent: BlockId { slot: meta.parent.slot, version: 0 },
+            block_height: meta.block_height,
+            blockhash: meta.last_blockhash(),
+            previous_blockhash: stored.map_or(previous, |block| block.previous_blockhash),
+            bank_hash: meta.bank_hash,
+            hash_components: meta.hash_components,
+            block_time: stored.map_or(meta.unix_timestamp, |block| block.block_time),
+            transaction_count: meta.transaction_count,
+            transactions: Vec::new(),
+            rewards: Vec::new(),
+            reward_partitions: stored.and_then(|block| block.reward_partitions),
+            entries: Vec::new(),
+            writes: Vec::new(),
+        }
+    }
+
+    /// The stakes of an epoch, with the identities and voters that the vote accounts name now.
+    fn epoch_stakes(&self, view: &View, epoch: u64) -> EpochStakes {
+        let cluster = &self.chain.cluster;
+        let stakes = cluster.voters(epoch).or_else(|| cluster.stakes(view));
+        let stakes: Arc<VoteStakes> = stakes.unwrap_or_default();
+        let voter = |(vote_account, stake): (&Pubkey, &u64)| {
+            let account = view.record(&Address::from(vote_account.to_bytes()))?;
+            let state = VoteStateV4::deserialize(account.0.data(), vote_account).ok()?;
+            Some(EpochVoter {
+                vote_account: *vote_account,
+                node: state.node_pubkey,
+                authorized_voter: state.authorized_voters.get_authorized_voter(epoch),
+                stake: *stake,
+            })
+        };
+        let staked = stakes.0.iter().filter(|(_, stake)| **stake > 0);
+        let mut voters: Vec<EpochVoter> = staked.filter_map(voter).collect();
+        voters.sort_unstable_by_key(|voter| voter.vote_account);
+        EpochStakes { epoch, voters }
+    }
+}

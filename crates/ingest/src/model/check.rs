@@ -1,0 +1,154 @@
+//! Checks of a log that ingesters have written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chain_solana::wire::{
+    BlockName, Mark, Record, RecordDigest, RecordLink, RecordReader, WriterId,
+};
+use ledger::Slot;
+use log::MessageKind;
+use solana_hash::Hash;
+
+use super::source::{SLOTS, is_fork, key};
+use super::world::World;
+
+/// The last slot whose block becomes the root.
+const LAST_ROOT: Slot = SLOTS - 4;
+
+/// The records of an epoch so far.
+#[derive(Default)]
+struct Replay {
+    last: Option<(RecordLink, RecordDigest)>,
+    writer: Option<WriterId>,
+    /// Blocks by number: name and parent.
+    blocks: BTreeMap<u64, LoggedBlock>,
+    keys: BTreeSet<(Slot, Hash)>,
+    first_root: Option<BlockName>,
+    tip: u64,
+    confirmed: u64,
+    root: u64,
+    confirmed_once: BTreeSet<u64>,
+    ended: BTreeSet<u64>,
+}
+
+struct LoggedBlock {
+    slot: Slot,
+    parent: u64,
+}
+
+/// Checks all epochs of a world, and that the newest one has the whole chain.
+pub(super) fn check_world(world: &World) {
+    let seed = world.config.seed;
+    let last = world.newest_epoch().unwrap_or_else(|| panic!("seed {seed}: there is no log"));
+    (0..last).for_each(|epoch| drop(check_epoch(world, epoch)));
+    let newest = check_epoch(world, last);
+    let first = newest.first_root.expect("the first record is of a snapshot").slot;
+    for slot in first + 1..=SLOTS {
+        let key = key(slot, false);
+        assert!(newest.keys.contains(&(slot, key.blockhash)), "seed {seed}: slot {slot}");
+    }
+    let root = &newest.blocks[&newest.root];
+    assert_eq!(root.slot, LAST_ROOT.max(first), "seed {seed}");
+    assert_eq!(newest.blocks[&newest.confirmed].slot, SLOTS, "seed {seed}");
+    assert_eq!(newest.blocks[&newest.tip].slot, SLOTS, "seed {seed}");
+}
+
+fn check_epoch(world: &World, epoch: u64) -> Replay {
+    let seed = world.config.seed;
+    let mut reader = RecordReader::new();
+    let mut replay = Replay::default();
+    for message in world.space.stored_messages(epoch) {
+        let is_head = message.kind == MessageKind::Head;
+        let read = reader.push(is_head, message.payload);
+        let read = read.unwrap_or_else(|err| panic!("seed {seed}: epoch {epoch}: {err}"));
+        if let Some((record, digest)) = read {
+            replay.apply(&record, digest, &format!("seed {seed}: epoch {epoch}: {record:?}"));
+        }
+    }
+    replay
+}
+
+impl Replay {
+    fn apply(&mut self, record: &Record, digest: RecordDigest, at: &str) {
+        let link = record.link();
+        if let Some((last, last_digest)) = self.last {
+            assert_eq!(link.number, last.number + 1, "{at}");
+            assert_eq!(link.previous, last_digest, "{at}");
+        }
+        self.last = Some((link, digest));
+        let writer = record.writer();
+        let term = self.writer.map_or(writer.term, |writer| writer.term);
+        match record {
+            Record::Term(_) => assert_eq!(writer.term, term + 1, "{at}"),
+            _ => assert!(self.writer.is_none_or(|it| it == writer), "{at}"),
+        }
+        self.writer = Some(writer);
+        match record {
+            Record::Block(block) => {
+                let name = block.block.id;
+                assert_eq!(name.version, link.number, "{at}");
+                let parent = &self.blocks[&block.parent_number];
+                assert!(parent.slot < name.slot, "{at}");
+                let is_root = self.root == block.parent_number;
+                assert!(is_root || !self.ended.contains(&block.parent_number), "{at}");
+                let key = (name.slot, block.block.blockhash);
+                // A fork that one ledger has left may still exist for the next leader.
+                assert!(self.keys.insert(key) || is_fork(&key.1), "{at}: twice");
+                let logged = LoggedBlock { slot: name.slot, parent: block.parent_number };
+                self.blocks.insert(link.number, logged);
+            }
+            Record::Marks(marks) => {
+                marks.marks.iter().for_each(|mark| self.apply_mark(mark, at));
+                assert!(self.descends(self.confirmed, self.root), "{at}");
+                assert!(self.descends(self.tip, self.confirmed), "{at}");
+            }
+            Record::Snapshot(snapshot) => {
+                assert!(self.first_root.is_none(), "{at}");
+                let number = snapshot.block.number;
+                assert_eq!(link.number, number + 1, "{at}");
+                self.first_root = Some(snapshot.block);
+                let root = LoggedBlock { slot: snapshot.block.slot, parent: number };
+                self.blocks.insert(number, root);
+                self.tip = number;
+                self.confirmed = number;
+                self.root = number;
+            }
+            Record::Term(_) => {}
+        }
+    }
+
+    fn apply_mark(&mut self, mark: &Mark, at: &str) {
+        match mark {
+            Mark::TipMoved(block) => {
+                assert_ne!(self.tip, block.number, "{at}");
+                self.tip = block.number;
+            }
+            Mark::Confirmed(block) => {
+                assert!(self.confirmed_once.insert(block.number), "{at}: twice");
+                self.confirmed = block.number;
+            }
+            Mark::Rooted(block) => {
+                assert!(self.ended.insert(block.number), "{at}: twice");
+                assert_eq!(self.blocks[&block.number].parent, self.root, "{at}: out of order");
+                self.root = block.number;
+            }
+            Mark::Reverted { block, .. } => {
+                assert!(self.ended.insert(block.number), "{at}: twice");
+                let parent = self.blocks[&block.number].parent;
+                for tip in [&mut self.tip, &mut self.confirmed] {
+                    if *tip == block.number {
+                        *tip = parent;
+                    }
+                }
+            }
+        }
+    }
+
+    fn descends(&self, descendant: u64, ancestor: u64) -> bool {
+        let mut at = descendant;
+        while at > ancestor {
+            at = self.blocks[&at].parent;
+        }
+        at == ancestor
+    }
+}

@@ -1,0 +1,250 @@
+//! Ingesters over one log, in one thread, with a clock of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use log::memory::{Faults, MemoryLogSpace};
+use log::{AppendError, Log, LogReader, LogSpace, ReadError};
+use solana_hash::Hash;
+
+use super::source::Source;
+use crate::plan::{
+    Action, AppendFailure, Input, Now, Outcome, Plan, PlanConfig, ReadFailure, WrittenSnapshot,
+};
+
+const LEASE: Duration = Duration::from_secs(3);
+/// Steps with faults.
+const STEPS: usize = 1_500;
+/// Steps after which the log must have everything.
+const SETTLE_STEPS: usize = 20_000;
+
+pub(super) struct WorldConfig {
+    pub(super) seed: u64,
+    pub(super) ingesters: usize,
+    pub(super) faults: Faults,
+    pub(super) has_restarts: bool,
+}
+
+/// Ingesters over one log.
+pub(super) struct World {
+    pub(super) config: WorldConfig,
+    pub(super) space: MemoryLogSpace,
+    ingesters: Vec<Ingester>,
+    now: Duration,
+    rng: Rng,
+    next_id: u8,
+}
+
+/// An ingester with its operation and its ledger.
+struct Ingester {
+    plan: Plan,
+    source: Source,
+    log: Option<Arc<dyn Log>>,
+    reader: Option<Box<dyn LogReader>>,
+    /// A reader whose outcome has not arrived.
+    opened: Option<Box<dyn LogReader>>,
+    /// An outcome that has not arrived.
+    outcome: Option<Outcome>,
+}
+
+/// Returns the result of an operation of a log in memory, which never waits.
+fn ready<T>(operation: BoxFuture<'_, T>) -> T {
+    operation.now_or_never().expect("a log in memory does not wait")
+}
+
+impl World {
+    pub(super) fn new(config: WorldConfig) -> Self {
+        let mut world = Self {
+            space: MemoryLogSpace::with_faults(config.faults),
+            ingesters: Vec::new(),
+            now: Duration::ZERO,
+            rng: Rng::with_seed(config.seed),
+            next_id: 1,
+            config,
+        };
+        for _ in 0..world.config.ingesters {
+            let ingester = world.new_ingester(0);
+            world.ingesters.push(ingester);
+        }
+        world
+    }
+
+    fn new_ingester(&mut self, root: u64) -> Ingester {
+        let source = Source::new(root);
+        let config = PlanConfig {
+            ingester: [self.next_id; 16],
+            lease: LEASE,
+            genesis_hash: Hash::default(),
+            queue_bytes_max: 1 << 30,
+        };
+        self.next_id = self.next_id.wrapping_add(1);
+        let plan = Plan::new(config, source.start());
+        Ingester { plan, source, log: None, reader: None, opened: None, outcome: None }
+    }
+
+    /// Runs with faults.
+    pub(super) fn run(&mut self) {
+        for _ in 0..STEPS {
+            self.advance_clock();
+            let at = self.rng.usize(..self.ingesters.len());
+            match self.rng.u32(..100) {
+                0 if self.config.has_restarts && self.rng.u8(..4) == 0 => self.restart(at),
+                0..15 => self.send_event(at),
+                15..50 => self.read(at),
+                50..75 => self.start_operation(at),
+                _ => self.end_operation(at),
+            }
+        }
+    }
+
+    /// Runs without faults until the log has everything.
+    pub(super) fn settle(&mut self) {
+        self.space.set_faults(Faults { seed: self.config.seed, ..Faults::default() });
+        self.space.land_late_appends();
+        for step in 0..SETTLE_STEPS {
+            self.now += Duration::from_millis(50);
+            for at in 0..self.ingesters.len() {
+                self.send_event(at);
+                (0..4).for_each(|_| self.read(at));
+                self.start_operation(at);
+                self.end_operation(at);
+            }
+            if step > 200 && self.ingesters.iter().all(|it| it.plan.is_drained()) {
+                return;
+            }
+        }
+        for ingester in &mut self.ingesters {
+            let items: Vec<_> = ingester.plan.own().items().cloned().collect();
+            let notices = ingester.plan.take_notices();
+            print_state(&format!("{:?} {items:?} {notices:?}", ingester.plan.followed()));
+        }
+        panic!("seed {}: the log lacks items", self.config.seed);
+    }
+
+    /// Returns the newest epoch of the log.
+    pub(super) fn newest_epoch(&self) -> Option<u64> {
+        ready(self.space.newest_epoch()).ok().flatten()
+    }
+
+    fn advance_clock(&mut self) {
+        let ms = if self.rng.u8(..100) == 0 { 4_000 } else { self.rng.u64(..60) };
+        self.now += Duration::from_millis(ms);
+    }
+
+    fn now(&self) -> Now {
+        Now { elapsed: self.now, unix_ms: self.now.as_millis() as u64 }
+    }
+
+    /// Replaces an ingester by a new process, whose ledger starts from its root.
+    fn restart(&mut self, at: usize) {
+        let root = self.ingesters[at].source.root().slot;
+        let ingester = self.new_ingester(root);
+        self.ingesters[at] = ingester;
+    }
+
+    fn send_event(&mut self, at: usize) {
+        let now = self.now();
+        let ingester = &mut self.ingesters[at];
+        if let Some(event) = ingester.source.next(&mut self.rng) {
+            ingester.plan.handle(Input::Own(event), now);
+        }
+    }
+
+    fn read(&mut self, at: usize) {
+        let now = self.now();
+        let ingester = &mut self.ingesters[at];
+        let Some(reader) = &mut ingester.reader else { return };
+        let Some(read) = reader.next().now_or_never() else { return };
+        let input = match read {
+            Ok(message) => Input::Message(message),
+            Err(err) => {
+                ingester.reader = None;
+                Input::ReadFailed(match err {
+                    ReadError::Truncated { .. } => ReadFailure::Truncated,
+                    ReadError::Gone => ReadFailure::Gone,
+                    ReadError::Log(_) => ReadFailure::Failed,
+                })
+            }
+        };
+        ingester.plan.handle(input, now);
+    }
+
+    /// Does the next operation. Its outcome arrives later.
+    fn start_operation(&mut self, at: usize) {
+        let now = self.now();
+        let space = self.space.clone();
+        let seed = self.config.seed;
+        let ingester = &mut self.ingesters[at];
+        if ingester.outcome.is_some() {
+            return;
+        }
+        let action = ingester.plan.next_action(now);
+        let log = ingester.log.clone();
+        ingester.outcome = match action {
+            Action::Wait(_) => None,
+            Action::Stop => panic!("seed {seed}: {:?}", ingester.plan.take_notices()),
+            Action::CheckChain => Some(Outcome::ChainChecked(Ok(None))),
+            Action::FindEpoch => {
+                Some(Outcome::EpochFound(ready(space.newest_epoch()).map_err(drop)))
+            }
+            Action::OpenEpoch(epoch) => {
+                let opened = ready(space.open_epoch(epoch)).map_err(drop);
+                ingester.reader = None;
+                Some(Outcome::EpochOpened(opened.map(|log| ingester.log = Some(log))))
+            }
+            Action::CreateEpoch(epoch) => {
+                let created = ready(space.create_epoch(epoch)).map(drop).map_err(drop);
+                Some(Outcome::EpochCreated(created))
+            }
+            Action::AskTail => {
+                let log = log.expect("the log is open");
+                Some(Outcome::TailRead(ready(log.tail()).map_err(drop)))
+            }
+            Action::Read(after) => {
+                let log = log.expect("the log is open");
+                ingester.reader = None;
+                let opened = ready(log.read(after)).map_err(drop);
+                Some(Outcome::ReaderOpened(opened.map(|it| ingester.opened = Some(it))))
+            }
+            Action::Append(batch) => {
+                let log = log.expect("the log is open");
+                let appended = ready(log.append(batch.after, batch.messages));
+                Some(Outcome::Appended(appended.map_err(|err| match err {
+                    AppendError::Fenced { last } => AppendFailure::Fenced { last },
+                    AppendError::Unknown(_) => AppendFailure::Unknown,
+                    AppendError::Full(_) => AppendFailure::Full,
+                    AppendError::Refused(err) => panic!("seed {seed}: {err}"),
+                })))
+            }
+            Action::WriteSnapshot(request) => {
+                let is_root = request.block == ingester.source.root();
+                let written = is_root.then(|| WrittenSnapshot {
+                    number: request.number,
+                    block_digest: request.block_digest,
+                    manifest_key: format!("{}", request.block.slot),
+                    manifest_digest: [0; 32],
+                });
+                Some(Outcome::SnapshotWritten(written.ok_or(())))
+            }
+        };
+    }
+
+    fn end_operation(&mut self, at: usize) {
+        let now = self.now();
+        let ingester = &mut self.ingesters[at];
+        if let Some(outcome) = ingester.outcome.take() {
+            if let Outcome::ReaderOpened(Ok(())) = outcome {
+                ingester.reader = ingester.opened.take();
+            }
+            ingester.plan.handle(Input::Done(outcome), now);
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the state of a test that has failed")]
+fn print_state(state: &str) {
+    eprintln!("{state}");
+}

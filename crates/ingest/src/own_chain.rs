@@ -1,0 +1,416 @@
+//! The blocks of this ingester's own ledger that the log may lack, and the marks that follow them, in the order of
+//! events.
+//!
+//! Input: own events. Output: the queue of items that the log has to get, and the content of the blocks above the own
+//! root, which a new epoch needs again.
+//! Bounds: the bytes of encoded blocks. Above them final blocks are dropped, and then everything: the log then has a
+//! gap, which only a new epoch closes.
+//! Not here: the content of the log (`log_chain`), the choice of items to append (`catch_up`).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::RevertReason;
+use chain_solana::wire::{BlockDigests, EncodedBlock};
+use ledger::{BlockId, Slot};
+
+use crate::log_chain::BlockKey;
+
+/// Number of roots of which a revert is detected. A localnet can go back to fewer blocks.
+const ROOTED_MAX: usize = 1_024;
+
+/// The content of an own block, or the reason why it has no record.
+pub(crate) type BlockContent = Result<Arc<EncodedBlock>, Arc<str>>;
+
+/// An event of the own ledger.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnEvent {
+    /// A block is complete.
+    Frozen(FrozenBlock),
+    /// A block is the processed tip.
+    TipMoved(BlockId),
+    /// A block is confirmed.
+    Confirmed(BlockKey),
+    /// A block is the root.
+    Rooted {
+        /// The block in this process.
+        id: BlockId,
+        /// The block at every ingester.
+        key: BlockKey,
+    },
+    /// A block is removed.
+    Reverted {
+        /// The removed block.
+        key: BlockKey,
+        /// The reason of the removal.
+        reason: RevertReason,
+    },
+    /// Events were lost before they could be encoded.
+    Lost,
+}
+
+/// A complete block of the own ledger.
+#[derive(Clone, Debug)]
+pub(crate) struct FrozenBlock {
+    pub(crate) id: BlockId,
+    pub(crate) key: BlockKey,
+    pub(crate) parent: BlockKey,
+    pub(crate) content: BlockContent,
+}
+
+/// The state of the own ledger at its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnStart {
+    pub(crate) root: BlockId,
+    pub(crate) root_key: BlockKey,
+    /// Whether no block above the root exists yet. Otherwise their content is unknown.
+    pub(crate) is_complete: bool,
+}
+
+/// An entry of the queue, by the number of its arrival.
+pub(crate) type ItemNumber = u64;
+
+/// A block or a mark that the log has to get.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) number: ItemNumber,
+    pub(crate) key: BlockKey,
+    pub(crate) kind: ItemKind,
+    /// The time at which it arrived.
+    pub(crate) received: Duration,
+}
+
+/// The kind of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ItemKind {
+    /// The block itself. Its content has the number of the item.
+    Block,
+    TipMoved,
+    Confirmed,
+    Rooted,
+    Reverted(RevertReason),
+}
+
+/// An own block from its arrival until the root has passed it and the log has it.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnBlock {
+    pub(crate) key: BlockKey,
+    pub(crate) parent: BlockKey,
+    pub(crate) content: BlockContent,
+    is_reverted: bool,
+    is_rooted: bool,
+    received: Duration,
+}
+
+impl OwnBlock {
+    /// Whether the block was removed from the own ledger.
+    pub(crate) fn is_reverted(&self) -> bool {
+        self.is_reverted
+    }
+
+    /// Returns the digests of the content, if it could be encoded.
+    pub(crate) fn digests(&self) -> Option<BlockDigests> {
+        self.content.as_ref().ok().map(|content| content.digests())
+    }
+
+    fn bytes(&self) -> usize {
+        self.content.as_ref().map_or(0, |content| content.bytes())
+    }
+}
+
+/// The own blocks, their marks, and the queue of those that the log has to get.
+pub(crate) struct OwnChain {
+    /// By the number of their items.
+    blocks: BTreeMap<ItemNumber, OwnBlock>,
+    /// Names of the blocks above, and of the root.
+    keys: HashMap<BlockId, BlockKey>,
+    items: VecDeque<Item>,
+    next_number: ItemNumber,
+    root: BlockId,
+    root_key: BlockKey,
+    /// The newest roots, the oldest first.
+    rooted: VecDeque<BlockKey>,
+    confirmed: Option<BlockKey>,
+    tip: Option<BlockKey>,
+    /// Whether all blocks above the root are known.
+    is_complete: bool,
+    /// Whether a block was reverted that was the root before. The log cannot take it back.
+    has_left_root: bool,
+    /// Blocks above this slot are retained, because a snapshot of its block is being written.
+    pinned: Option<Slot>,
+    bytes: usize,
+    bytes_max: usize,
+    dropped_blocks: u64,
+}
+
+impl OwnChain {
+    /// Creates the chain of a ledger that has not sent an event. It holds at most `bytes_max` bytes of encoded blocks,
+    /// or one block.
+    pub(crate) fn new(start: OwnStart, bytes_max: usize) -> Self {
+        let OwnStart { root, root_key, is_complete } = start;
+        Self {
+            blocks: BTreeMap::new(),
+            keys: HashMap::from([(root, root_key)]),
+            items: VecDeque::new(),
+            next_number: 1,
+            root,
+            root_key,
+            rooted: VecDeque::from([root_key]),
+            confirmed: None,
+            tip: None,
+            is_complete,
+            has_left_root: false,
+            pinned: None,
+            bytes: 0,
+            bytes_max,
+            dropped_blocks: 0,
+        }
+    }
+
+    /// Returns the queued items in the order of their events.
+    pub(crate) fn items(&self) -> impl DoubleEndedIterator<Item = &Item> {
+        self.items.iter()
+    }
+
+    /// Returns the content of a block by the number of its item.
+    pub(crate) fn block(&self, number: ItemNumber) -> Option<&OwnBlock> {
+        self.blocks.get(&number)
+    }
+
+    /// Returns the newest own block of this name that is not reverted.
+    pub(crate) fn find(&self, key: &BlockKey) -> Option<&OwnBlock> {
+        self.blocks.values().rev().find(|block| block.key == *key && !block.is_reverted)
+    }
+
+    /// Returns the processed tip, if it is known.
+    pub(crate) fn tip(&self) -> Option<BlockKey> {
+        self.tip
+    }
+
+    /// Returns the root of the own ledger.
+    pub(crate) fn root(&self) -> BlockId {
+        self.root
+    }
+
+    /// Returns the name of the root.
+    pub(crate) fn root_key(&self) -> BlockKey {
+        self.root_key
+    }
+
+    /// Whether a snapshot of the root and the known blocks are the whole chain.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Whether the ledger reverted a block that had been its root.
+    pub(crate) fn has_left_root(&self) -> bool {
+        self.has_left_root
+    }
+
+    /// Returns the bytes of the encoded blocks.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the number of blocks that were dropped before the log had them.
+    pub(crate) fn dropped_blocks(&self) -> u64 {
+        self.dropped_blocks
+    }
+
+    /// Takes an event. Moves of the tip are queued for a leader only; a follower needs the newest one.
+    pub(crate) fn handle(&mut self, event: OwnEvent, is_leader: bool, now: Duration) {
+        match event {
+            OwnEvent::Frozen(block) => self.add_block(block, now),
+            OwnEvent::TipMoved(id) => {
+                self.tip = self.keys.get(&id).copied();
+                if let Some(key) = self.tip.filter(|_| is_leader) {
+                    self.push(key, ItemKind::TipMoved, now);
+                }
+            }
+            OwnEvent::Confirmed(key) => {
+                self.confirmed = Some(key);
+                self.push(key, ItemKind::Confirmed, now);
+            }
+            OwnEvent::Rooted { id, key } => self.set_root(id, key, now),
+            OwnEvent::Reverted { key, reason } => self.revert(key, reason, now),
+            OwnEvent::Lost => self.reset(),
+        }
+        self.enforce_bound();
+    }
+
+    /// Removes items that the log has or does not need, and then the blocks that are no longer needed.
+    pub(crate) fn remove_items(&mut self, is_done: impl Fn(&Item, &Self) -> bool) {
+        let items = std::mem::take(&mut self.items);
+        let remaining = items.into_iter().filter(|item| !is_done(item, self)).collect();
+        self.items = remaining;
+        self.prune();
+    }
+
+    /// Removes the queued moves of the tip, because some may be in the log. The newest tip is appended after the other
+    /// items.
+    pub(crate) fn remove_tips(&mut self) {
+        self.items.retain(|item| item.kind != ItemKind::TipMoved);
+    }
+
+    /// Marks the content of a block as not loggable: the log refused it.
+    pub(crate) fn refuse_content(&mut self, number: ItemNumber, reason: Arc<str>) {
+        if let Some(block) = self.blocks.get_mut(&number) {
+            self.bytes -= block.bytes();
+            block.content = Err(reason);
+        }
+    }
+
+    /// Ends [`Self::has_left_root`]: the new epoch starts from the root that the ledger went back to.
+    pub(crate) fn forget_left_root(&mut self) {
+        self.has_left_root = false;
+    }
+
+    /// Retains all blocks above the root until [`Self::unpin`].
+    pub(crate) fn pin_root(&mut self) {
+        self.pinned = Some(self.root_key.slot);
+    }
+
+    /// Whether the blocks above the pinned root are still retained.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned.is_some()
+    }
+
+    /// Ends the retention of [`Self::pin_root`].
+    pub(crate) fn unpin(&mut self) {
+        self.pinned = None;
+        self.prune();
+    }
+
+    /// Rebuilds the queue from the retained blocks, for an epoch that may lack all of them. Items that were queued keep
+    /// their order; marks that an earlier epoch has got follow.
+    pub(crate) fn requeue(&mut self) {
+        let is_mark = |item: &&Item| !matches!(item.kind, ItemKind::Block | ItemKind::TipMoved);
+        let alive = self.blocks.iter().filter(|(_, block)| !block.is_reverted);
+        let blocks = alive.clone().map(|(number, block)| block.item(*number, ItemKind::Block));
+        let marks = self.items.iter().filter(is_mark).cloned();
+        let mut items: Vec<Item> = blocks.chain(marks).collect();
+        items.sort_by_key(|item| item.number);
+        let has_item = |key, kind| items.iter().any(|item| item.key == key && item.kind == kind);
+        let mut logged: Vec<Item> = Vec::new();
+        for (number, block) in alive {
+            if block.is_rooted && !has_item(block.key, ItemKind::Rooted) {
+                logged.push(block.item(*number, ItemKind::Rooted));
+            }
+        }
+        if let Some(block) = self.confirmed.and_then(|key| self.find(&key))
+            && !has_item(block.key, ItemKind::Confirmed)
+        {
+            logged.push(block.item(0, ItemKind::Confirmed));
+        }
+        for item in logged {
+            let number = self.take_number();
+            items.push(Item { number, ..item });
+        }
+        self.items = items.into();
+    }
+
+    fn take_number(&mut self) -> ItemNumber {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    fn push(&mut self, key: BlockKey, kind: ItemKind, received: Duration) {
+        let number = self.take_number();
+        self.items.push_back(Item { number, key, kind, received });
+    }
+
+    fn add_block(&mut self, frozen: FrozenBlock, received: Duration) {
+        let FrozenBlock { id, key, parent, content } = frozen;
+        let block =
+            OwnBlock { key, parent, content, is_reverted: false, is_rooted: false, received };
+        self.bytes += block.bytes();
+        self.keys.insert(id, key);
+        // If the ledger makes the same block again before its removal is logged, the log keeps it.
+        self.items.retain(|item| item.key != key || !matches!(item.kind, ItemKind::Reverted(_)));
+        self.blocks.insert(self.next_number, block);
+        self.push(key, ItemKind::Block, received);
+    }
+
+    fn set_root(&mut self, id: BlockId, key: BlockKey, now: Duration) {
+        let root = self.blocks.values_mut().rev().find(|block| block.key == key);
+        self.is_complete |= root.is_some();
+        if let Some(block) = root {
+            block.is_rooted = true;
+        }
+        self.root = id;
+        self.root_key = key;
+        self.rooted.push_back(key);
+        let excess = self.rooted.len().saturating_sub(ROOTED_MAX);
+        self.rooted.drain(..excess);
+        self.keys.retain(|id, _| id.slot >= key.slot);
+        self.keys.insert(id, key);
+        self.push(key, ItemKind::Rooted, now);
+        self.prune();
+    }
+
+    fn revert(&mut self, key: BlockKey, reason: RevertReason, now: Duration) {
+        if self.rooted.contains(&key) {
+            // A localnet does so on request only.
+            self.reset();
+            self.has_left_root = true;
+            return;
+        }
+        let block = self.blocks.values_mut().rev().find(|block| block.key == key);
+        if let Some(block) = block {
+            block.is_reverted = true;
+        }
+        for tip in [&mut self.tip, &mut self.confirmed] {
+            if *tip == Some(key) {
+                *tip = None;
+            }
+        }
+        self.push(key, ItemKind::Reverted(reason), now);
+    }
+
+    /// Drops everything. The chain is complete again with the next root among the blocks that follow.
+    fn reset(&mut self) {
+        let blocks = std::mem::take(&mut self.blocks);
+        self.dropped_blocks += blocks.len() as u64;
+        self.items.clear();
+        self.bytes = 0;
+        self.is_complete = false;
+        self.pinned = None;
+    }
+
+    fn enforce_bound(&mut self) {
+        if self.bytes <= self.bytes_max || self.blocks.len() <= 1 {
+            return;
+        }
+        let root = self.root_key.slot;
+        let before = self.blocks.len();
+        self.pinned = None;
+        self.items.retain(|item| item.key.slot > root);
+        self.prune();
+        self.dropped_blocks += (before - self.blocks.len()) as u64;
+        if self.bytes > self.bytes_max && self.blocks.len() > 1 {
+            self.reset();
+        }
+    }
+
+    /// Removes the blocks at and below the root that are not queued.
+    fn prune(&mut self) {
+        let retained_above =
+            self.pinned.map_or(self.root_key.slot, |slot| slot.min(self.root_key.slot));
+        let is_block = |item: &&Item| item.kind == ItemKind::Block;
+        let queued: BTreeSet<ItemNumber> =
+            self.items.iter().filter(is_block).map(|item| item.number).collect();
+        self.blocks.retain(|number, block| {
+            let is_ended = block.key.slot <= retained_above || block.is_reverted;
+            !is_ended || queued.contains(number)
+        });
+        self.bytes = self.blocks.values().map(OwnBlock::bytes).sum();
+    }
+}
+
+impl OwnBlock {
+    fn item(&self, number: ItemNumber, kind: ItemKind) -> Item {
+        Item { number, key: self.key, kind, received: self.received }
+    }
+}

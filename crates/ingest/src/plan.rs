@@ -1,0 +1,451 @@
+//! The decisions of an ingester: the next action, given the events of its ledger and the records of the log.
+//!
+//! Shape: [`Plan::handle`] takes an input, [`Plan::next_action`] returns the next action. At most one action is under
+//! way; messages of the log and own events arrive meanwhile.
+//! Invariant: only messages of the log and confirmed appends say which records the log has. After an append without a
+//! reply, the plan requests the tail and reads up to it, so nothing is appended twice.
+//! Invariant: the fence decides who appends. A lease only spares appends that would fail.
+//! Not here: I/O, tasks and the clock (`driver`). Time is an argument.
+
+mod following;
+mod opening;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::wire::RecordDigest;
+use ledger::{BlockId, Slot};
+use log::{StoredMessage, Tail};
+use solana_hash::Hash;
+
+use self::following::Following;
+use self::opening::Opening;
+use self::reading::Learning;
+use crate::batch::Batch;
+use crate::log_chain::Damage;
+use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
+
+/// Times that a damaged record is read again: another server may have it undamaged.
+const DAMAGES_MAX: u32 = 3;
+/// Delay before a failed operation is tried again.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+
+/// The time of a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Now {
+    /// Monotonic, from any origin.
+    pub(crate) elapsed: Duration,
+    /// Milliseconds since 1970, which records state.
+    pub(crate) unix_ms: u64,
+}
+
+/// The settings of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct PlanConfig {
+    /// The random id of this process.
+    pub(crate) ingester: [u8; 16],
+    /// Time without an append after which another ingester takes over.
+    pub(crate) lease: Duration,
+    /// The genesis hash of the own chain.
+    pub(crate) genesis_hash: Hash,
+    /// Bytes of encoded blocks that wait for the log.
+    pub(crate) queue_bytes_max: usize,
+}
+
+/// An operation on the log or on the store of snapshots.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// Nothing to do before an input, or before this time.
+    Wait(Option<Duration>),
+    /// Ask for the genesis hash of the newest snapshot.
+    CheckChain,
+    /// Ask for the newest epoch.
+    FindEpoch,
+    /// Open an existing epoch, which later actions are about.
+    OpenEpoch(u64),
+    /// Ask for the extent of the log.
+    AskTail,
+    /// Read the log after this message. Replaces an earlier reader.
+    Read(u64),
+    /// Append a batch.
+    Append(Box<Batch>),
+    /// Write a snapshot of the final view, which must be of this block.
+    WriteSnapshot(SnapshotRequest),
+    /// Create an epoch.
+    CreateEpoch(u64),
+    /// Append nothing more: this ingester cannot serve this log.
+    Stop,
+}
+
+/// A snapshot that a new epoch starts with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SnapshotRequest {
+    pub(crate) epoch: u64,
+    /// The block in this process.
+    pub(crate) block: BlockId,
+    /// The number that the block has in the new epoch.
+    pub(crate) number: u64,
+    /// The digest of its record.
+    pub(crate) block_digest: RecordDigest,
+}
+
+/// A snapshot that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenSnapshot {
+    /// Number and digest as in the request, unless another ingester wrote a snapshot of this block first.
+    pub(crate) number: u64,
+    pub(crate) block_digest: RecordDigest,
+    pub(crate) manifest_key: String,
+    pub(crate) manifest_digest: [u8; 32],
+}
+
+/// The outcome of an action. It is `Err(())` if the operation failed; the driver has logged the reason.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// The genesis hash of the newest snapshot, if there is one.
+    ChainChecked(Result<Option<Hash>, ()>),
+    EpochFound(Result<Option<u64>, ()>),
+    EpochOpened(Result<(), ()>),
+    TailRead(Result<Tail, ()>),
+    ReaderOpened(Result<(), ()>),
+    /// The sequence of the last message.
+    Appended(Result<u64, AppendFailure>),
+    SnapshotWritten(Result<WrittenSnapshot, ()>),
+    EpochCreated(Result<(), ()>),
+}
+
+/// Why an append failed, as far as the plan reacts to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AppendFailure {
+    Fenced { last: u64 },
+    Unknown,
+    Full,
+    Refused(String),
+}
+
+/// Why a reader ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFailure {
+    /// Messages were removed before they were read.
+    Truncated,
+    /// The log was deleted or replaced.
+    Gone,
+    /// It may work again.
+    Failed,
+}
+
+/// An input of the plan.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    Own(OwnEvent),
+    Message(StoredMessage),
+    ReadFailed(ReadFailure),
+    Done(Outcome),
+}
+
+/// A change that an operator wants to know of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// This ingester leads.
+    Leads { epoch: u64, term: u64 },
+    /// Another ingester leads.
+    Follows { epoch: u64, term: u64 },
+    /// The log ends, and a new epoch follows.
+    OpensEpoch { epoch: u64, reason: Arc<str> },
+    /// The epoch that is followed from now on.
+    Epoch(u64),
+    /// The own block differs from that of the log.
+    Disagrees { slot: Slot, what: &'static str },
+    /// A record does not continue the log.
+    Damaged(Damage),
+    /// Messages that the reader needs are gone.
+    LostLog(ReadFailure),
+    /// A batch was refused.
+    RefusedBatch(String),
+    /// The log takes no more messages for now.
+    Full,
+    /// This ingester appends nothing more.
+    Stopped(String),
+}
+
+/// Counters of a plan since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PlanCounters {
+    pub(crate) blocks: u64,
+    pub(crate) records: u64,
+    pub(crate) fenced: u64,
+    pub(crate) unknown: u64,
+    pub(crate) full: u64,
+    pub(crate) refused: u64,
+    pub(crate) truncated: u64,
+    pub(crate) gone: u64,
+    /// Records that did not continue the log, by [`DAMAGE_KINDS`].
+    pub(crate) damages: [u64; DAMAGE_KINDS.len()],
+    pub(crate) state_disagreements: u64,
+    pub(crate) rest_disagreements: u64,
+    pub(crate) epochs_opened: u64,
+}
+
+/// The parts of records that [`Damage`] names.
+pub(crate) const DAMAGE_KINDS: [&str; 5] = ["number", "previous", "term", "message", "head"];
+
+/// The step that an ingester has reached.
+enum Phase {
+    /// The chain of the newest snapshot is not compared yet.
+    Unchecked,
+    /// The newest epoch is not known.
+    Seeking,
+    /// The newest epoch is not open.
+    Connecting { epoch: u64 },
+    /// The extent of the epoch is not known.
+    Measuring { epoch: u64 },
+    /// The blocks above the log's root are read.
+    Learning(Box<Learning>),
+    /// The log is followed, and appended to if this ingester leads.
+    Following(Box<Following>),
+    /// A new epoch is made.
+    Opening(Box<Opening>),
+    /// The ingester appends no more records.
+    Stopped,
+}
+
+/// The decisions of an ingester.
+pub(crate) struct Plan {
+    config: PlanConfig,
+    own: OwnChain,
+    phase: Phase,
+    is_busy: bool,
+    /// Time before which no operation is tried.
+    retry_at: Duration,
+    /// The highest number of a record in any epoch.
+    last_number: u64,
+    /// The highest term in any epoch.
+    last_term: u64,
+    /// Damaged records since the last whole one.
+    damages: u32,
+    counters: PlanCounters,
+    notices: Vec<Notice>,
+}
+
+impl Plan {
+    /// Creates the plan of an ingester whose ledger starts here.
+    pub(crate) fn new(config: PlanConfig, start: OwnStart) -> Self {
+        let own = OwnChain::new(start, config.queue_bytes_max);
+        Self {
+            config,
+            own,
+            phase: Phase::Unchecked,
+            is_busy: false,
+            retry_at: Duration::ZERO,
+            last_number: 0,
+            last_term: 0,
+            damages: 0,
+            counters: PlanCounters::default(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// Takes an input.
+    pub(crate) fn handle(&mut self, input: Input, now: Now) {
+        match input {
+            Input::Own(event) => self.handle_own(event, now),
+            Input::Message(message) => self.handle_message(&message, now),
+            Input::ReadFailed(failure) => self.handle_read_failure(failure, now),
+            Input::Done(outcome) => {
+                self.is_busy = false;
+                self.handle_outcome(outcome, now);
+            }
+        }
+    }
+
+    /// Returns the next action. Its outcome is an input, unless it is to wait or to stop.
+    pub(crate) fn next_action(&mut self, now: Now) -> Action {
+        if self.is_busy {
+            return Action::Wait(None);
+        }
+        if matches!(self.phase, Phase::Stopped) {
+            return Action::Stop;
+        }
+        if now.elapsed < self.retry_at {
+            return Action::Wait(Some(self.retry_at));
+        }
+        let action = match &self.phase {
+            Phase::Unchecked => Action::CheckChain,
+            Phase::Seeking => Action::FindEpoch,
+            Phase::Connecting { epoch } => Action::OpenEpoch(*epoch),
+            Phase::Measuring { .. } => Action::AskTail,
+            Phase::Learning(learning) => learning.next_action(),
+            Phase::Following(_) => self.next_following_action(now),
+            Phase::Opening(_) => self.next_opening_action(now),
+            Phase::Stopped => Action::Stop,
+        };
+        self.is_busy = !matches!(action, Action::Wait(_) | Action::Stop);
+        action
+    }
+
+    /// Returns the changes since the last call.
+    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Returns the counters.
+    pub(crate) fn counters(&self) -> PlanCounters {
+        self.counters
+    }
+
+    /// Returns the own blocks and marks.
+    pub(crate) fn own(&self) -> &OwnChain {
+        &self.own
+    }
+
+    /// Returns the state of the followed log.
+    pub(crate) fn followed(&self) -> Option<FollowedLog> {
+        let Phase::Following(following) = &self.phase else { return None };
+        Some(FollowedLog {
+            epoch: following.epoch,
+            term: following.chain.term(),
+            is_leader: self.is_leader(),
+            position: following.chain.position(),
+            needed_after: following.chain.needed_after(),
+        })
+    }
+
+    /// Whether nothing is left that this ingester would append if it led.
+    pub(crate) fn is_drained(&self) -> bool {
+        match &self.phase {
+            Phase::Following(_) => !self.is_busy && self.own.items().next().is_none(),
+            Phase::Stopped => true,
+            _ => false,
+        }
+    }
+
+    fn handle_outcome(&mut self, outcome: Outcome, now: Now) {
+        match outcome {
+            Outcome::ChainChecked(result) => self.end_check(result, now),
+            Outcome::EpochFound(result) => self.end_search(result, now),
+            Outcome::EpochOpened(result) => self.end_connection(result, now),
+            Outcome::TailRead(result) => self.end_measurement(result, now),
+            Outcome::ReaderOpened(result) => self.end_reader_opening(result, now),
+            Outcome::Appended(result) => self.end_append(result, now),
+            Outcome::SnapshotWritten(result) => self.end_snapshot(result, now),
+            Outcome::EpochCreated(result) => self.end_creation(result, now),
+        }
+    }
+
+    fn handle_own(&mut self, event: OwnEvent, now: Now) {
+        if matches!(self.phase, Phase::Stopped) {
+            return;
+        }
+        let is_leader = self.is_leader();
+        let frozen = match &event {
+            OwnEvent::Frozen(block) => Some(block.key),
+            _ => None,
+        };
+        self.own.handle(event, is_leader, now.elapsed);
+        if let Some(key) = frozen {
+            self.compare_with_log(&key);
+        }
+        self.remove_done_items();
+    }
+
+    fn end_check(&mut self, result: Result<Option<Hash>, ()>, now: Now) {
+        let own = self.config.genesis_hash;
+        match result {
+            Ok(Some(found)) if found != own => self.stop(format!(
+                "the log is of the chain with the genesis hash {found}, and this node's has {own}: \
+                 choose another --log-cluster"
+            )),
+            Ok(_) => self.phase = Phase::Seeking,
+            Err(()) => self.delay(now),
+        }
+    }
+
+    fn end_search(&mut self, result: Result<Option<u64>, ()>, now: Now) {
+        let Ok(newest) = result else { return self.delay(now) };
+        match &mut self.phase {
+            Phase::Following(following) => {
+                following.note_search(now.elapsed);
+                if newest.is_none_or(|newest| newest <= following.epoch) {
+                    return;
+                }
+            }
+            Phase::Opening(_) => return self.end_opening_search(newest),
+            _ => {}
+        }
+        match newest {
+            Some(epoch) => self.connect(epoch),
+            None => self.open_epoch(0, "the cluster has no log yet".into()),
+        }
+    }
+
+    fn end_connection(&mut self, result: Result<(), ()>, now: Now) {
+        match (&self.phase, result) {
+            (Phase::Opening(_), result) => self.end_opened_epoch(result, now),
+            (Phase::Connecting { epoch }, Ok(())) => {
+                self.phase = Phase::Measuring { epoch: *epoch };
+            }
+            // It may have been removed since.
+            _ => {
+                self.phase = Phase::Seeking;
+                self.delay(now);
+            }
+        }
+    }
+
+    /// Follows another epoch. The log of the current one is forgotten, its numbers and terms are not.
+    fn connect(&mut self, epoch: u64) {
+        self.note_numbers();
+        self.own.unpin();
+        self.phase = Phase::Connecting { epoch };
+    }
+
+    /// Appends nothing more.
+    fn stop(&mut self, reason: String) {
+        self.phase = Phase::Stopped;
+        self.notices.push(Notice::Stopped(reason));
+    }
+
+    fn delay(&mut self, now: Now) {
+        self.retry_at = now.elapsed + RETRY_DELAY;
+    }
+
+    fn note_damage(&mut self, damage: Damage) {
+        if let Some(kind) = DAMAGE_KINDS.iter().position(|kind| *kind == damage.what) {
+            self.counters.damages[kind] += 1;
+        }
+        self.notices.push(Notice::Damaged(damage));
+    }
+
+    fn note_read_failure(&mut self, failure: ReadFailure) {
+        match failure {
+            ReadFailure::Truncated => self.counters.truncated += 1,
+            ReadFailure::Gone => self.counters.gone += 1,
+            ReadFailure::Failed => return,
+        }
+        self.notices.push(Notice::LostLog(failure));
+    }
+}
+
+/// The log that is followed, for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FollowedLog {
+    pub(crate) epoch: u64,
+    pub(crate) term: u64,
+    pub(crate) is_leader: bool,
+    /// Sequence of the last message that is known.
+    pub(crate) position: u64,
+    /// Sequence before the oldest message that an ingester needs at its start.
+    pub(crate) needed_after: u64,
+}
+
+/// The digest of the record of a block that no log has. A first epoch continues from it.
+pub fn unlogged_block_digest(slot: Slot, blockhash: &Hash) -> RecordDigest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"hydrant unlogged block");
+    hasher.update(&slot.to_le_bytes());
+    hasher.update(blockhash.as_bytes());
+    RecordDigest(*hasher.finalize().as_bytes())
+}

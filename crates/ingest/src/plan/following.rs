@@ -1,0 +1,427 @@
+//! A followed log: its leader, the next append, and the reactions to the outcome of an append.
+//!
+//! Invariant: nothing is appended before the log is read up to every message that is known to exist.
+//! Not here: the choice of blocks and marks (`catch_up`), a new epoch (`opening`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::wire::{RecordHead, RecordKind, WriterId};
+use log::StoredMessage;
+
+use super::{Action, AppendFailure, Notice, Now, Phase, Plan, RETRY_DELAY, ReadFailure};
+use crate::batch::{Batch, BatchBuilder, BatchError};
+use crate::catch_up;
+use crate::log_chain::{BlockKey, LogChain};
+use crate::own_chain::{ItemKind, ItemNumber, OwnChain};
+use crate::record_stream::{RecordStream, StreamError};
+
+/// Time in which a reader gets messages that exist. Afterwards it is opened again.
+const READ_TIME_MAX: Duration = Duration::from_secs(5);
+/// Interval at which an ingester looks for a newer epoch.
+const EPOCH_INTERVAL: Duration = Duration::from_secs(5);
+/// Leases after which an ingester whose blocks do not continue the log opens a new epoch.
+const GAP_LEASES: u32 = 4;
+/// Records of an append, unless a batch was refused.
+const RECORDS_MAX: usize = 256;
+
+/// A followed log.
+pub(super) struct Following {
+    pub(super) epoch: u64,
+    pub(super) chain: LogChain,
+    stream: RecordStream,
+    has_reader: bool,
+    /// Whether the extent of the log is unknown after an append without a reply.
+    needs_tail: bool,
+    /// Position at the time of the request for the extent. Others may append before the reply is handled.
+    tail_asked_at: u64,
+    /// Sequence of the newest message that is known to exist.
+    known_last: u64,
+    /// Time of the last message, or of the step that expects one.
+    read_since: Duration,
+    /// Time at which the log got its newest record.
+    advanced_at: Duration,
+    searched_at: Duration,
+    records_max: usize,
+    /// The batch that is being appended.
+    append: Option<Batch>,
+}
+
+impl Following {
+    /// Follows a log that was read so far.
+    pub(super) fn new(epoch: u64, chain: LogChain, stream: RecordStream, now: Duration) -> Self {
+        Self {
+            epoch,
+            known_last: chain.position(),
+            chain,
+            stream,
+            has_reader: true,
+            needs_tail: false,
+            tail_asked_at: 0,
+            read_since: now,
+            advanced_at: now,
+            searched_at: now,
+            records_max: RECORDS_MAX,
+            append: None,
+        }
+    }
+
+    /// Follows a log whose first record this ingester has appended.
+    pub(super) fn from_first_record(epoch: u64, chain: LogChain, now: Duration) -> Self {
+        let stream = RecordStream::after_record(chain.position());
+        Self { has_reader: false, ..Self::new(epoch, chain, stream, now) }
+    }
+
+    pub(super) fn note_search(&mut self, now: Duration) {
+        self.searched_at = now;
+    }
+
+    pub(super) fn note_tail(&mut self, last: u64, now: Duration) {
+        self.needs_tail = false;
+        self.known_last = self.chain.position().max(last);
+        self.read_since = now;
+    }
+
+    /// Whether the log ends before messages that it has confirmed.
+    pub(super) fn is_longer_than(&self, last: u64) -> bool {
+        last < self.tail_asked_at
+    }
+
+    pub(super) fn note_reader(&mut self, now: Duration) {
+        self.has_reader = true;
+        self.read_since = now;
+    }
+
+    /// Reads again from the last whole record on.
+    pub(super) fn reopen_reader(&mut self) {
+        self.has_reader = false;
+        self.stream = RecordStream::after_record(self.chain.position());
+    }
+
+    fn is_behind(&self) -> bool {
+        self.chain.position() < self.known_last
+    }
+}
+
+/// The duty of an ingester while the log lacks items.
+enum Duty {
+    /// It waits for the leader, until this time at most.
+    Wait(Duration),
+    /// The ingester leads, and appends.
+    Append(WriterId),
+    /// The ingester starts a term.
+    TakeOver(WriterId),
+}
+
+impl Plan {
+    pub(super) fn start_following(&mut self, following: Following) {
+        let root = self.own.root_key();
+        if following.chain.contradicts(&root) && !self.own.has_left_root() {
+            return self.stop_on_other_chain(root);
+        }
+        let epoch = following.epoch;
+        let blocks = self.own.items().filter(|item| item.kind == ItemKind::Block);
+        let keys: Vec<BlockKey> = blocks.map(|item| item.key).collect();
+        self.phase = Phase::Following(Box::new(following));
+        self.note_numbers();
+        self.notices.push(Notice::Epoch(epoch));
+        self.note_leader();
+        keys.iter().for_each(|key| self.compare_with_log(key));
+        // This epoch may lack blocks that an earlier one had.
+        self.own.requeue();
+        self.remove_done_items();
+    }
+
+    pub(super) fn is_leader(&self) -> bool {
+        let Phase::Following(following) = &self.phase else { return false };
+        following.chain.writer().is_some_and(|writer| writer.ingester == self.config.ingester)
+    }
+
+    /// Remembers the highest number and term, which a new epoch continues.
+    pub(super) fn note_numbers(&mut self) {
+        if let Phase::Following(following) = &self.phase {
+            self.last_number = self.last_number.max(following.chain.last_number());
+            self.last_term = self.last_term.max(following.chain.term());
+        }
+    }
+
+    pub(super) fn next_following_action(&mut self, now: Now) -> Action {
+        let Phase::Following(following) = &mut self.phase else { return Action::Wait(None) };
+        if following.is_behind() && now.elapsed >= following.read_since + READ_TIME_MAX {
+            following.read_since = now.elapsed;
+            following.reopen_reader();
+            following.needs_tail = true;
+        }
+        if !following.has_reader {
+            return Action::Read(following.chain.position());
+        }
+        if following.needs_tail {
+            following.tail_asked_at = following.chain.position();
+            return Action::AskTail;
+        }
+        let search_at = following.searched_at + EPOCH_INTERVAL;
+        if now.elapsed >= search_at {
+            return Action::FindEpoch;
+        }
+        if following.is_behind() {
+            return Action::Wait(Some(search_at.min(following.read_since + READ_TIME_MAX)));
+        }
+        let action = match self.find_duty(now) {
+            Duty::Wait(until) => return Action::Wait(Some(until.min(search_at))),
+            Duty::Append(writer) => self.plan_append(writer, None, now),
+            Duty::TakeOver(writer) => {
+                let reason = format!("no append for {:?}", self.config.lease);
+                self.plan_append(writer, Some(reason), now)
+            }
+        };
+        action.unwrap_or(Action::Wait(Some(search_at)))
+    }
+
+    /// Whether this ingester appends, and in which term.
+    fn find_duty(&self, now: Now) -> Duty {
+        let never = Duty::Wait(Duration::MAX);
+        let Phase::Following(following) = &self.phase else { return never };
+        let ingester = self.config.ingester;
+        if self.is_leader() {
+            return Duty::Append(WriterId { term: following.chain.term(), ingester });
+        }
+        let lacking = self.own.items().filter(|item| item.kind != ItemKind::TipMoved);
+        let Some(since) = lacking.map(|item| item.received).min() else { return never };
+        let has_gap = catch_up::find_gap(&self.own, &following.chain).is_some();
+        let leases = if has_gap { GAP_LEASES } else { 1 };
+        let due = since.max(following.advanced_at) + self.config.lease * leases;
+        if now.elapsed < due {
+            return Duty::Wait(due);
+        }
+        Duty::TakeOver(WriterId { term: following.chain.term() + 1, ingester })
+    }
+
+    /// Makes the next batch. A leader with nothing that it could append may have a gap, which a new epoch closes.
+    fn plan_append(&mut self, writer: WriterId, term: Option<String>, now: Now) -> Option<Action> {
+        let Phase::Following(following) = &mut self.phase else { return None };
+        let has_term = term.is_some();
+        if !has_term && self.own.items().next().is_none() && self.own.tip().is_none() {
+            return None;
+        }
+        let log = &following.chain;
+        let builder = BatchBuilder::new(log, writer, now.unix_ms, following.records_max);
+        match make_batch(builder, term, &self.own) {
+            Ok(batch) if !batch.messages.is_empty() => {
+                following.append = Some(batch.clone());
+                return Some(Action::Append(Box::new(batch)));
+            }
+            Ok(batch) => {
+                let done: BTreeSet<ItemNumber> = batch.items.into_iter().collect();
+                self.own.remove_items(|item, _| done.contains(&item.number));
+            }
+            Err(err) => {
+                self.stop(format!("a batch cannot be made: {err}"));
+                return Some(Action::Stop);
+            }
+        }
+        let Phase::Following(following) = &self.phase else { return None };
+        let gap = catch_up::find_gap(&self.own, &following.chain)?;
+        let epoch = following.epoch;
+        self.open_epoch(epoch + 1, gap);
+        Some(self.next_opening_action(now))
+    }
+
+    pub(super) fn end_append(&mut self, result: Result<u64, AppendFailure>, now: Now) {
+        if let Phase::Opening(_) = self.phase {
+            return self.end_first_append(result, now);
+        }
+        let Phase::Following(following) = &mut self.phase else { return };
+        let Some(batch) = following.append.take() else { return };
+        match result {
+            Ok(last) if last == batch.chain.position() => self.commit(batch, now),
+            Ok(_) => {
+                following.needs_tail = true;
+                self.own.remove_tips();
+            }
+            Err(failure) => self.handle_append_failure(failure, &batch, now),
+        }
+    }
+
+    /// The log has the batch.
+    fn commit(&mut self, batch: Batch, now: Now) {
+        let Phase::Following(following) = &mut self.phase else { return };
+        let was_leader =
+            following.chain.writer().is_some_and(|it| it.ingester == self.config.ingester);
+        // The reader may be ahead of the reply.
+        if following.chain.position() < batch.chain.position() {
+            following.chain = batch.chain;
+        }
+        following.known_last = following.known_last.max(following.chain.position());
+        following.advanced_at = now.elapsed;
+        following.records_max = RECORDS_MAX;
+        self.counters.blocks += batch.blocks.len() as u64;
+        self.counters.records += batch.records as u64;
+        let done: BTreeSet<ItemNumber> = batch.items.into_iter().collect();
+        self.own.remove_items(|item, _| done.contains(&item.number));
+        self.note_numbers();
+        if !was_leader {
+            self.note_leader();
+        }
+        self.remove_done_items();
+    }
+
+    fn handle_append_failure(&mut self, failure: AppendFailure, batch: &Batch, now: Now) {
+        // The batch may be in the log. Two moves to one tip look alike, so only the newest tip is compared with the
+        // log's.
+        self.own.remove_tips();
+        let Phase::Following(following) = &mut self.phase else { return };
+        match failure {
+            // The tail says how far to read: the log may count messages that it lost.
+            AppendFailure::Fenced { .. } => {
+                self.counters.fenced += 1;
+                following.needs_tail = true;
+            }
+            AppendFailure::Unknown => {
+                self.counters.unknown += 1;
+                following.needs_tail = true;
+                self.retry_at = now.elapsed + RETRY_DELAY;
+            }
+            AppendFailure::Full => {
+                self.counters.full += 1;
+                self.notices.push(Notice::Full);
+                self.retry_at = now.elapsed + RETRY_DELAY;
+            }
+            AppendFailure::Refused(reason) => {
+                self.counters.refused += 1;
+                following.records_max = 1;
+                if let ([number], 1) = (&batch.blocks[..], batch.records) {
+                    self.own.refuse_content(*number, Arc::from(reason.as_str()));
+                }
+                self.notices.push(Notice::RefusedBatch(reason));
+                self.retry_at = now.elapsed + RETRY_DELAY;
+            }
+        }
+    }
+
+    /// Takes a message of the followed log.
+    pub(super) fn follow(&mut self, message: &StoredMessage, now: Now) {
+        let Phase::Following(following) = &mut self.phase else { return };
+        if !following.has_reader {
+            // The reader that is about to be replaced may be ahead.
+            return;
+        }
+        following.read_since = now.elapsed;
+        following.known_last = following.known_last.max(message.sequence + message.pending);
+        let known = following.chain.position();
+        let record = match following.stream.push(message, known) {
+            Ok(Some(record)) => record,
+            Ok(None) => return,
+            Err(StreamError::Version(err)) => return self.stop(err.to_string()),
+            Err(StreamError::Damage(damage)) => {
+                let epoch = following.epoch;
+                return self.handle_damage(epoch, damage, now);
+            }
+        };
+        let writer = following.chain.writer();
+        if let Err(damage) = following.chain.apply(&record.head, record.sequence) {
+            let epoch = following.epoch;
+            return self.handle_damage(epoch, damage, now);
+        }
+        following.advanced_at = now.elapsed;
+        let is_new_writer = writer != following.chain.writer();
+        self.damages = 0;
+        if is_new_writer {
+            self.note_leader();
+        }
+        self.note_numbers();
+        self.compare_record(&record.head);
+        self.remove_done_items();
+    }
+
+    pub(super) fn lose_reader(&mut self, failure: ReadFailure, now: Now) {
+        self.note_read_failure(failure);
+        self.note_numbers();
+        let Phase::Following(following) = &mut self.phase else { return };
+        following.reopen_reader();
+        following.needs_tail = true;
+        let epoch = following.epoch;
+        match failure {
+            ReadFailure::Failed => self.delay(now),
+            // All that is missing was final: the end of the log has the rest.
+            ReadFailure::Truncated => {
+                self.phase = Phase::Measuring { epoch };
+                self.delay(now);
+            }
+            ReadFailure::Gone => self.replace_epoch(epoch, "the log was deleted".into(), now),
+        }
+    }
+
+    fn note_leader(&mut self) {
+        let is_leader = self.is_leader();
+        let Phase::Following(following) = &self.phase else { return };
+        let epoch = following.epoch;
+        let term = following.chain.term();
+        if !is_leader {
+            self.own.remove_tips();
+        }
+        self.notices.push(match is_leader {
+            true => Notice::Leads { epoch, term },
+            false => Notice::Follows { epoch, term },
+        });
+    }
+
+    /// Removes the items that the log has. Stops if the log has another final chain.
+    pub(super) fn remove_done_items(&mut self) {
+        let Phase::Following(following) = &self.phase else { return };
+        let log = &following.chain;
+        let other = self.own.items().find(|item| {
+            item.kind == ItemKind::Rooted && !self.own.has_left_root() && log.contradicts(&item.key)
+        });
+        if let Some(item) = other {
+            return self.stop_on_other_chain(item.key);
+        }
+        self.own.remove_items(|item, own| catch_up::is_done(item, own, log));
+    }
+
+    fn stop_on_other_chain(&mut self, key: BlockKey) {
+        let BlockKey { slot, blockhash } = key;
+        self.stop(format!(
+            "the log has another final block at slot {slot} than this node, whose block is {blockhash}: \
+             it is of another chain, or one of the two sources is wrong"
+        ));
+    }
+
+    /// Compares the block of a record with the own one, if there is one.
+    fn compare_record(&mut self, head: &RecordHead) {
+        if let RecordKind::Block { name, blockhash, .. } = head.kind {
+            self.compare_with_log(&BlockKey { slot: name.slot, blockhash });
+        }
+    }
+
+    /// Compares the own block of this name with that of the log, if both have it.
+    pub(super) fn compare_with_log(&mut self, key: &BlockKey) {
+        let Phase::Following(following) = &self.phase else { return };
+        let in_log = following.chain.find(key).and_then(|number| following.chain.block(number));
+        let in_log = in_log.and_then(|block| block.digests);
+        let own = self.own.find(key).and_then(|block| block.digests());
+        let (Some(in_log), Some(own)) = (in_log, own) else { return };
+        let slot = key.slot;
+        if in_log.state != own.state {
+            self.counters.state_disagreements += 1;
+            self.notices.push(Notice::Disagrees { slot, what: "state" });
+        }
+        if in_log.rest != own.rest {
+            self.counters.rest_disagreements += 1;
+            self.notices.push(Notice::Disagrees { slot, what: "rest" });
+        }
+    }
+}
+
+/// Fills a batch: the start of a term, if it has one, and then the own items.
+fn make_batch(
+    mut builder: BatchBuilder,
+    term: Option<String>,
+    own: &OwnChain,
+) -> Result<Batch, BatchError> {
+    if let Some(reason) = term {
+        builder.add_term(reason)?;
+    }
+    catch_up::add_items(&mut builder, own)?;
+    builder.finish()
+}

@@ -1,0 +1,299 @@
+//! A new epoch: a snapshot of the own final view, then the first record, which names it.
+//!
+//! Shape: wait, look for an epoch of another ingester, write the snapshot, create the epoch, append the first record.
+//! The fence of the first append decides between two ingesters that open the same epoch.
+//! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
+//! Not here: the snapshot itself (`epoch_snapshot`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::wire::{
+    BlockName, RecordLink, SnapshotRecord, WriterId, encode_snapshot, read_head,
+};
+use log::LogMessage;
+
+use super::following::Following;
+use super::{
+    Action, AppendFailure, Notice, Now, Phase, Plan, RETRY_DELAY, SnapshotRequest, WrittenSnapshot,
+    unlogged_block_digest,
+};
+use crate::batch::{Batch, BatchError};
+use crate::log_chain::LogChain;
+
+/// Numbers of records below this many bits are those of one epoch. So numbers rise even if the last one of an epoch
+/// that is lost is not known.
+const EPOCH_NUMBER_BITS: u32 = 40;
+/// Leases in which another ingester may open the epoch.
+const WAIT_LEASES: u32 = 4;
+
+/// An epoch that is being made.
+pub(super) struct Opening {
+    epoch: u64,
+    reason: Arc<str>,
+    step: OpeningStep,
+    /// Whether the epoch exists and is empty.
+    exists: bool,
+    /// The previous epoch, if it was followed. The new one continues from a block of it.
+    earlier: Option<LogChain>,
+}
+
+/// The next step of an opening.
+enum OpeningStep {
+    /// Another ingester may open it before this time.
+    Waiting { until: Duration },
+    /// The newest epoch, or the tail of an empty one, is requested.
+    Looking,
+    /// The snapshot is written.
+    Writing(Option<SnapshotRequest>),
+    /// The epoch is created.
+    Creating(OpenedSnapshot),
+    /// The epoch is opened.
+    Opening(OpenedSnapshot),
+    /// The first record is appended.
+    Appending(Batch),
+    /// The extent of the epoch is requested, after an append without a reply.
+    Checking(Batch),
+}
+
+/// A snapshot that the first record names.
+#[derive(Clone, Debug)]
+struct OpenedSnapshot {
+    request: SnapshotRequest,
+    written: WrittenSnapshot,
+}
+
+impl Plan {
+    /// Opens an epoch without delay.
+    pub(super) fn open_epoch(&mut self, epoch: u64, reason: Arc<str>) {
+        self.start_opening(epoch, reason, OpeningStep::Looking, false);
+    }
+
+    /// Opens an epoch after one that cannot be read. If another ingester leads, it gets the time to do so.
+    pub(super) fn replace_epoch(&mut self, epoch: u64, reason: Arc<str>, now: Now) {
+        let wait = if self.is_leader() { Duration::ZERO } else { self.config.lease * WAIT_LEASES };
+        let until = now.elapsed + wait;
+        self.start_opening(epoch + 1, reason, OpeningStep::Waiting { until }, false);
+    }
+
+    /// Waits for the first record of an epoch that another ingester has created, and appends it otherwise.
+    pub(super) fn await_first_record(&mut self, epoch: u64, now: Now) {
+        let until = now.elapsed + self.config.lease * WAIT_LEASES;
+        let reason = "the epoch has no records".into();
+        self.start_opening(epoch, reason, OpeningStep::Waiting { until }, true);
+    }
+
+    fn start_opening(&mut self, epoch: u64, reason: Arc<str>, step: OpeningStep, exists: bool) {
+        self.note_numbers();
+        let phase = std::mem::replace(&mut self.phase, Phase::Seeking);
+        let earlier = match phase {
+            Phase::Following(following) => Some(following.chain),
+            _ => None,
+        };
+        let opening = Opening { epoch, reason, step, exists, earlier };
+        self.phase = Phase::Opening(Box::new(opening));
+    }
+
+    pub(super) fn next_opening_action(&mut self, now: Now) -> Action {
+        let Phase::Opening(opening) = &mut self.phase else { return Action::Wait(None) };
+        if let OpeningStep::Waiting { until } = opening.step {
+            if now.elapsed < until {
+                return Action::Wait(Some(until));
+            }
+            opening.step = OpeningStep::Looking;
+        }
+        match &opening.step {
+            OpeningStep::Waiting { until } => Action::Wait(Some(*until)),
+            OpeningStep::Looking if opening.exists => Action::AskTail,
+            OpeningStep::Looking => Action::FindEpoch,
+            OpeningStep::Writing(_) => self.start_snapshot(now),
+            OpeningStep::Creating(_) => Action::CreateEpoch(opening.epoch),
+            OpeningStep::Opening(_) => Action::OpenEpoch(opening.epoch),
+            OpeningStep::Appending(batch) => Action::Append(Box::new(batch.clone())),
+            OpeningStep::Checking(_) => Action::AskTail,
+        }
+    }
+
+    /// Ends the search of [`OpeningStep::Looking`]. `newest` is an epoch of another ingester.
+    pub(super) fn end_opening_search(&mut self, newest: Option<u64>) {
+        let Phase::Opening(opening) = &mut self.phase else { return };
+        if !matches!(opening.step, OpeningStep::Looking) || opening.exists {
+            return;
+        }
+        match newest.filter(|newest| *newest >= opening.epoch) {
+            Some(newest) => self.connect(newest),
+            None => self.expect_snapshot(),
+        }
+    }
+
+    fn expect_snapshot(&mut self) {
+        let Phase::Opening(opening) = &mut self.phase else { return };
+        opening.step = OpeningStep::Writing(None);
+    }
+
+    /// Requests a snapshot of the own root, once all blocks above it are known.
+    fn start_snapshot(&mut self, now: Now) -> Action {
+        if !self.own.is_complete() {
+            return Action::Wait(Some(now.elapsed + RETRY_DELAY));
+        }
+        let key = self.own.root_key();
+        let Phase::Opening(opening) = &mut self.phase else { return Action::Wait(None) };
+        let earlier = opening.earlier.as_ref().and_then(|log| log.block(log.find(&key)?));
+        let request = SnapshotRequest {
+            epoch: opening.epoch,
+            block: self.own.root(),
+            number: self.last_number.max(opening.epoch << EPOCH_NUMBER_BITS),
+            block_digest: earlier
+                .map_or_else(|| unlogged_block_digest(key.slot, &key.blockhash), |it| it.record),
+        };
+        opening.step = OpeningStep::Writing(Some(request));
+        let notice =
+            Notice::OpensEpoch { epoch: opening.epoch, reason: Arc::clone(&opening.reason) };
+        self.notices.push(notice);
+        self.own.pin_root();
+        Action::WriteSnapshot(request)
+    }
+
+    pub(super) fn end_snapshot(&mut self, result: Result<WrittenSnapshot, ()>, now: Now) {
+        let is_retained = self.own.is_pinned();
+        let Phase::Opening(opening) = &mut self.phase else { return self.own.unpin() };
+        let OpeningStep::Writing(Some(request)) = &opening.step else { return };
+        match result {
+            Ok(written) if is_retained => {
+                let snapshot = OpenedSnapshot { request: *request, written };
+                opening.step = match opening.exists {
+                    true => OpeningStep::Opening(snapshot),
+                    false => OpeningStep::Creating(snapshot),
+                };
+            }
+            // The view is of another block, the store failed, or blocks were dropped meanwhile.
+            _ => {
+                self.own.unpin();
+                self.expect_snapshot();
+                self.delay(now);
+            }
+        }
+    }
+
+    pub(super) fn end_creation(&mut self, result: Result<(), ()>, now: Now) {
+        let Phase::Opening(opening) = &mut self.phase else { return };
+        let OpeningStep::Creating(snapshot) = &opening.step else { return };
+        match result {
+            Ok(()) => opening.step = OpeningStep::Opening(snapshot.clone()),
+            Err(()) => self.delay(now),
+        }
+    }
+
+    pub(super) fn end_opened_epoch(&mut self, result: Result<(), ()>, now: Now) {
+        let Phase::Opening(opening) = &mut self.phase else { return };
+        let OpeningStep::Opening(snapshot) = &opening.step else { return };
+        if result.is_err() {
+            return self.delay(now);
+        }
+        let snapshot = snapshot.clone();
+        let batch = self.first_batch(&snapshot, now);
+        match (batch, &mut self.phase) {
+            (Ok(batch), Phase::Opening(opening)) => opening.step = OpeningStep::Appending(batch),
+            (Err(err), _) => {
+                self.stop(format!("the first record of an epoch cannot be made: {err}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// The first record, which is the start of a term as well. It is made once: an append without a reply is repeated
+    /// as it was.
+    fn first_batch(&self, snapshot: &OpenedSnapshot, now: Now) -> Result<Batch, BatchError> {
+        let record = first_record(snapshot, self.last_term + 1, self.config.ingester, now);
+        let encoded = encode_snapshot(&record);
+        let mut chain = LogChain::default();
+        chain.apply(&read_head(&encoded.head)?, 1)?;
+        Ok(Batch {
+            after: 0,
+            messages: vec![LogMessage::head(encoded.head)],
+            chain,
+            items: Vec::new(),
+            blocks: Vec::new(),
+            records: 1,
+        })
+    }
+
+    pub(super) fn end_first_append(&mut self, result: Result<u64, AppendFailure>, now: Now) {
+        let Phase::Opening(opening) = &mut self.phase else { return };
+        let OpeningStep::Appending(batch) = &opening.step else { return };
+        let epoch = opening.epoch;
+        let batch = batch.clone();
+        match result {
+            Ok(1) => self.end_opening(epoch, batch, now),
+            // Whoever the first record is of.
+            Ok(_) => self.connect(epoch),
+            Err(AppendFailure::Fenced { .. }) => {
+                self.counters.fenced += 1;
+                self.connect(epoch);
+            }
+            Err(AppendFailure::Unknown) => {
+                self.counters.unknown += 1;
+                opening.step = OpeningStep::Checking(batch);
+                self.delay(now);
+            }
+            Err(AppendFailure::Full) => {
+                self.counters.full += 1;
+                self.notices.push(Notice::Full);
+                self.delay(now);
+            }
+            Err(AppendFailure::Refused(reason)) => {
+                self.counters.refused += 1;
+                self.notices.push(Notice::RefusedBatch(reason));
+                self.delay(now);
+            }
+        }
+    }
+
+    /// The log has its first record, which this ingester appended.
+    fn end_opening(&mut self, epoch: u64, batch: Batch, now: Now) {
+        self.counters.epochs_opened += 1;
+        self.counters.records += 1;
+        let following = Following::from_first_record(epoch, batch.chain, now.elapsed);
+        self.own.requeue();
+        self.own.unpin();
+        self.own.forget_left_root();
+        self.start_following(following);
+    }
+
+    /// Ends a request for the extent of an epoch that may be empty.
+    pub(super) fn end_first_tail(&mut self, last: u64) {
+        let Phase::Opening(opening) = &mut self.phase else { return };
+        let epoch = opening.epoch;
+        let is_expected = match &opening.step {
+            OpeningStep::Checking(_) => true,
+            OpeningStep::Looking => opening.exists,
+            _ => false,
+        };
+        match &opening.step {
+            _ if !is_expected => {}
+            _ if last > 0 => self.connect(epoch),
+            OpeningStep::Checking(batch) => opening.step = OpeningStep::Appending(batch.clone()),
+            _ => self.expect_snapshot(),
+        }
+    }
+}
+
+fn first_record(
+    snapshot: &OpenedSnapshot,
+    term: u64,
+    ingester: [u8; 16],
+    now: Now,
+) -> SnapshotRecord {
+    let OpenedSnapshot { request, written } = snapshot;
+    let WrittenSnapshot { number, block_digest, manifest_key, manifest_digest } = written.clone();
+    let block = request.block;
+    SnapshotRecord {
+        link: RecordLink { number: number + 1, previous: block_digest },
+        writer: WriterId { term, ingester },
+        made_at_ms: now.unix_ms,
+        manifest_key,
+        manifest_digest,
+        block: BlockName { slot: block.slot, number },
+        block_digest,
+    }
+}

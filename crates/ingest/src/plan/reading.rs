@@ -1,0 +1,180 @@
+//! Reading a log at the start of an ingester: the blocks from the root on.
+//!
+//! Shape: the end of the log is read in windows that become larger until one has the record of the last rooted block.
+//! All blocks above the root come after it. Most windows are a few hundred messages, however long the log is.
+//! Not here: the log from there on (`following`).
+
+use log::{StoredMessage, Tail};
+
+use super::following::Following;
+use super::{Action, DAMAGES_MAX, Now, Phase, Plan, ReadFailure};
+use crate::log_chain::{Damage, LogChain};
+use crate::record_stream::{RecordStream, StreamError};
+
+/// Messages of the first window: some hundred small blocks. A larger value reads more at each start.
+const FIRST_WINDOW: u64 = 512;
+/// Growth of a window that was too small.
+const WINDOW_FACTOR: u64 = 8;
+
+/// A log whose end is being read.
+pub(super) struct Learning {
+    epoch: u64,
+    tail: Tail,
+    window: u64,
+    chain: LogChain,
+    stream: RecordStream,
+    /// `false` before the reader is open.
+    is_reading: bool,
+}
+
+impl Learning {
+    fn new(epoch: u64, tail: Tail, window: u64) -> Self {
+        let start = tail.last.saturating_sub(window).max(tail.first.saturating_sub(1));
+        Self {
+            epoch,
+            tail,
+            window,
+            chain: LogChain::default(),
+            stream: RecordStream::after_message(start),
+            is_reading: false,
+        }
+    }
+
+    /// Reads again from the last whole record on.
+    fn reopen_reader(&mut self) {
+        self.is_reading = false;
+        self.stream = RecordStream::after_record(self.chain.position());
+    }
+
+    pub(super) fn next_action(&self) -> Action {
+        match self.is_reading {
+            true => Action::Wait(None),
+            false => Action::Read(self.stream.position()),
+        }
+    }
+}
+
+impl Plan {
+    pub(super) fn end_measurement(&mut self, result: Result<Tail, ()>, now: Now) {
+        let Ok(tail) = result else { return self.delay(now) };
+        match &mut self.phase {
+            Phase::Measuring { epoch } => {
+                let epoch = *epoch;
+                if tail.last == 0 {
+                    return self.await_first_record(epoch, now);
+                }
+                let learning = Learning::new(epoch, tail, FIRST_WINDOW);
+                self.phase = Phase::Learning(Box::new(learning));
+            }
+            // Confirmed messages are gone: the log was created again, or restored from an older backup.
+            Phase::Following(following) if following.is_longer_than(tail.last) => {
+                let epoch = following.epoch;
+                self.note_read_failure(ReadFailure::Gone);
+                self.replace_epoch(epoch, "the log was replaced by an older one".into(), now);
+            }
+            Phase::Following(following) => following.note_tail(tail.last, now.elapsed),
+            Phase::Opening(_) => self.end_first_tail(tail.last),
+            _ => {}
+        }
+    }
+
+    pub(super) fn end_reader_opening(&mut self, result: Result<(), ()>, now: Now) {
+        match (&mut self.phase, result) {
+            (Phase::Learning(learning), Ok(())) => learning.is_reading = true,
+            (Phase::Following(following), Ok(())) => following.note_reader(now.elapsed),
+            (Phase::Learning(learning), Err(())) => {
+                self.phase = Phase::Measuring { epoch: learning.epoch };
+                self.delay(now);
+            }
+            (_, Ok(())) => {}
+            (_, Err(())) => self.delay(now),
+        }
+    }
+
+    pub(super) fn handle_message(&mut self, message: &StoredMessage, now: Now) {
+        match self.phase {
+            Phase::Learning(_) => self.learn(message, now),
+            Phase::Following(_) => self.follow(message, now),
+            _ => {}
+        }
+    }
+
+    pub(super) fn handle_read_failure(&mut self, failure: ReadFailure, now: Now) {
+        match &mut self.phase {
+            Phase::Learning(learning) => {
+                let epoch = learning.epoch;
+                self.note_read_failure(failure);
+                // The log may have lost its oldest messages meanwhile, or may be replaced by another epoch.
+                self.phase = match failure {
+                    ReadFailure::Gone => Phase::Seeking,
+                    ReadFailure::Truncated | ReadFailure::Failed => Phase::Measuring { epoch },
+                };
+                self.delay(now);
+            }
+            Phase::Following(_) => self.lose_reader(failure, now),
+            _ => {}
+        }
+    }
+
+    fn learn(&mut self, message: &StoredMessage, now: Now) {
+        let Phase::Learning(learning) = &mut self.phase else { return };
+        if !learning.is_reading {
+            return;
+        }
+        let known = learning.chain.position();
+        let applied = match learning.stream.push(message, known) {
+            Ok(Some(record)) => {
+                let applied = learning.chain.apply(&record.head, record.sequence);
+                if applied.is_ok() {
+                    self.damages = 0;
+                }
+                applied.map_err(StreamError::Damage)
+            }
+            Ok(None) => Ok(()),
+            Err(err) => Err(err),
+        };
+        match applied {
+            Ok(()) if learning.stream.position() >= learning.tail.last => self.end_window(now),
+            Ok(()) => {}
+            Err(StreamError::Version(err)) => self.stop(err.to_string()),
+            Err(StreamError::Damage(damage)) => {
+                let epoch = learning.epoch;
+                self.handle_damage(epoch, damage, now);
+            }
+        }
+    }
+
+    /// Reads a damaged record again. After several times the log is replaced.
+    pub(super) fn handle_damage(&mut self, epoch: u64, damage: Damage, now: Now) {
+        self.note_damage(damage);
+        self.damages += 1;
+        if self.damages > DAMAGES_MAX {
+            return self.replace_epoch(epoch, "a record of the log is damaged".into(), now);
+        }
+        match &mut self.phase {
+            Phase::Following(following) => following.reopen_reader(),
+            Phase::Learning(learning) if learning.chain.position() > 0 => learning.reopen_reader(),
+            _ => self.phase = Phase::Measuring { epoch },
+        }
+        self.delay(now);
+    }
+
+    /// Follows the log if the window has its root, or reads a larger one.
+    fn end_window(&mut self, now: Now) {
+        let Phase::Learning(learning) = &mut self.phase else { return };
+        let epoch = learning.epoch;
+        if learning.chain.has_root() {
+            let chain = std::mem::take(&mut learning.chain);
+            let stream = learning.stream.clone();
+            self.damages = 0;
+            return self.start_following(Following::new(epoch, chain, stream, now.elapsed));
+        }
+        let is_whole = learning.tail.last.saturating_sub(learning.window) < learning.tail.first;
+        if is_whole {
+            return self.replace_epoch(epoch, "the log begins above its root".into(), now);
+        }
+        let window = learning.window * WINDOW_FACTOR;
+        let learning = Learning::new(epoch, learning.tail.clone(), window);
+        self.phase = Phase::Learning(Box::new(learning));
+    }
+}

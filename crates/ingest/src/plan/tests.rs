@@ -1,0 +1,215 @@
+//! Decisions of one ingester, with a log that the test writes by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::RevertReason;
+use chain_solana::wire::{
+    BlockName, BlockSource, EncodedBlock, RecordDigest, RecordLink, SnapshotRecord, WriterId,
+    encode_snapshot,
+};
+use ledger::{BlockId, Slot};
+use log::{LogMessage, StoredMessage, Tail};
+use solana_hash::Hash;
+use testkit::test_ledger::{block_info, empty_block};
+
+use super::{Action, Input, Notice, Now, Outcome, Plan, PlanConfig, WrittenSnapshot};
+use crate::model::source::{content, key};
+use crate::own_chain::{BlockContent, FrozenBlock, OwnEvent, OwnStart};
+
+const LEASE: Duration = Duration::from_secs(3);
+const NOW: Now = Now { elapsed: Duration::ZERO, unix_ms: 1 };
+const OTHER: WriterId = WriterId { term: 7, ingester: [9; 16] };
+
+fn id(slot: Slot) -> BlockId {
+    BlockId { slot, version: 1 }
+}
+
+fn plan(queue_bytes_max: usize) -> Plan {
+    let config = PlanConfig {
+        ingester: [1; 16],
+        lease: LEASE,
+        genesis_hash: Hash::default(),
+        queue_bytes_max,
+    };
+    Plan::new(config, OwnStart { root: id(0), root_key: key(0, false), is_complete: true })
+}
+
+fn frozen(slot: Slot, content: BlockContent) -> Input {
+    let parent = key(slot - 1, false);
+    let block = FrozenBlock { id: id(slot), key: key(slot, false), parent, content };
+    Input::Own(OwnEvent::Frozen(block))
+}
+
+/// Opens the first epoch, which this ingester then leads.
+fn lead(plan: &mut Plan) {
+    loop {
+        let outcome = match plan.next_action(NOW) {
+            Action::CheckChain => Outcome::ChainChecked(Ok(None)),
+            Action::FindEpoch => Outcome::EpochFound(Ok(None)),
+            Action::WriteSnapshot(request) => Outcome::SnapshotWritten(Ok(WrittenSnapshot {
+                number: request.number,
+                block_digest: request.block_digest,
+                manifest_key: "manifest".to_owned(),
+                manifest_digest: [0; 32],
+            })),
+            Action::CreateEpoch(0) => Outcome::EpochCreated(Ok(())),
+            Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
+            Action::Append(batch) => Outcome::Appended(Ok(batch.chain.position())),
+            Action::Read(1) => {
+                plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), NOW);
+                return;
+            }
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), NOW);
+    }
+}
+
+/// Follows an epoch of another ingester with these messages.
+fn follow(plan: &mut Plan, messages: &[LogMessage]) {
+    let last = messages.len() as u64;
+    loop {
+        let outcome = match plan.next_action(NOW) {
+            Action::CheckChain => Outcome::ChainChecked(Ok(None)),
+            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
+            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last, head: None })),
+            Action::Read(0) => Outcome::ReaderOpened(Ok(())),
+            Action::Wait(_) => break,
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), NOW);
+    }
+    for (sequence, message) in (1..).zip(messages) {
+        let LogMessage { kind, payload } = message.clone();
+        let message = StoredMessage { sequence, kind, payload, pending: last - sequence };
+        plan.handle(Input::Message(message), NOW);
+    }
+}
+
+/// The messages of an epoch with one block of slot 1 on the block of slot 0.
+fn epoch_with(block: &EncodedBlock) -> Vec<LogMessage> {
+    let block_digest = RecordDigest([3; 32]);
+    let snapshot = encode_snapshot(&SnapshotRecord {
+        link: RecordLink { number: 6, previous: block_digest },
+        writer: OTHER,
+        made_at_ms: 1,
+        manifest_key: "manifest".to_owned(),
+        manifest_digest: [0; 32],
+        block: BlockName { slot: 0, number: 5 },
+        block_digest,
+    });
+    let link = RecordLink { number: 7, previous: snapshot.digest() };
+    let block = block.to_record(link, OTHER, 5);
+    let heads = [snapshot.head, block.head].map(LogMessage::head);
+    heads.into_iter().chain(block.bodies.into_iter().map(LogMessage::body)).collect()
+}
+
+#[test]
+fn a_log_of_another_chain_is_refused_by_name() {
+    let mut plan = plan(usize::MAX);
+    assert!(matches!(plan.next_action(NOW), Action::CheckChain));
+    let other = Hash::new_from_array([5; 32]);
+    plan.handle(Input::Done(Outcome::ChainChecked(Ok(Some(other)))), NOW);
+    assert!(matches!(plan.next_action(NOW), Action::Stop));
+    let notices = plan.take_notices();
+    let [Notice::Stopped(reason)] = &notices[..] else { panic!("{notices:?}") };
+    assert!(reason.contains(&other.to_string()) && reason.contains("--log-cluster"), "{reason}");
+}
+
+#[test]
+fn a_block_that_differs_is_reported_with_its_slot() {
+    let info = block_info(1);
+    let block = chain_solana::Block {
+        blockhash: key(1, false).blockhash,
+        previous_blockhash: key(0, false).blockhash,
+        bank_hash: Hash::new_from_array([8; 32]),
+        block_time: 99,
+        ..empty_block(id(1), id(0))
+    };
+    let other = EncodedBlock::new(&BlockSource::new(&block, &info, 1)).expect("a record");
+    for is_own_first in [false, true] {
+        let mut plan = plan(usize::MAX);
+        let own = frozen(1, Ok(content(1, false)));
+        if is_own_first {
+            plan.handle(own.clone(), NOW);
+            follow(&mut plan, &epoch_with(&other));
+        } else {
+            follow(&mut plan, &epoch_with(&other));
+            plan.handle(own, NOW);
+        }
+        let counters = plan.counters();
+        assert_eq!((counters.state_disagreements, counters.rest_disagreements), (1, 1));
+        let notices = plan.take_notices();
+        for what in ["state", "rest"] {
+            assert!(notices.contains(&Notice::Disagrees { slot: 1, what }), "{notices:?}");
+        }
+    }
+}
+
+#[test]
+fn a_follower_takes_over_after_the_lease_and_not_before() {
+    let mut plan = plan(usize::MAX);
+    follow(&mut plan, &epoch_with(&content(1, false)));
+    plan.handle(frozen(1, Ok(content(1, false))), NOW);
+    plan.handle(frozen(2, Ok(content(2, false))), NOW);
+    assert!(matches!(plan.next_action(NOW), Action::Wait(Some(until)) if until == LEASE));
+    let later = Now { elapsed: LEASE, unix_ms: 2 };
+    let Action::Append(batch) = plan.next_action(later) else { panic!("it takes over") };
+    // A term and the block that the log lacks.
+    assert_eq!((batch.records, batch.blocks.len()), (2, 1));
+    assert_eq!(batch.chain.term(), OTHER.term + 1);
+}
+
+#[test]
+fn a_block_without_a_record_opens_a_new_epoch() {
+    let mut plan = plan(usize::MAX);
+    lead(&mut plan);
+    plan.handle(frozen(1, Err(Arc::from("too large"))), NOW);
+    plan.handle(Input::Own(OwnEvent::TipMoved(id(1))), NOW);
+    opens_an_epoch(&mut plan, "too large");
+}
+
+#[test]
+fn a_ledger_that_goes_back_below_its_root_gets_a_new_epoch() {
+    let mut plan = plan(usize::MAX);
+    lead(&mut plan);
+    plan.handle(frozen(1, Ok(content(1, false))), NOW);
+    plan.handle(Input::Own(OwnEvent::Rooted { id: id(1), key: key(1, false) }), NOW);
+    let reason = RevertReason::Dead { error: "on request".to_owned() };
+    plan.handle(Input::Own(OwnEvent::Reverted { key: key(1, false), reason }), NOW);
+    // A new block shows that the ledger goes on.
+    plan.handle(frozen(1, Ok(content(1, true))), NOW);
+    opens_an_epoch(&mut plan, "reverted a final block");
+}
+
+#[test]
+fn dropped_blocks_open_a_new_epoch() {
+    let bytes = content(1, false).bytes();
+    let mut plan = plan(bytes * 5 / 2);
+    lead(&mut plan);
+    for slot in 1..=3 {
+        plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
+    }
+    plan.handle(Input::Own(OwnEvent::TipMoved(id(3))), NOW);
+    assert!(plan.own().dropped_blocks() > 0);
+    opens_an_epoch(&mut plan, "is missing");
+}
+
+/// The next action looks for a newer epoch, and a snapshot of the next root follows.
+fn opens_an_epoch(plan: &mut Plan, expected: &str) {
+    assert!(matches!(plan.next_action(NOW), Action::FindEpoch));
+    plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), NOW);
+    let root = OwnEvent::Rooted { id: id(4), key: key(4, false) };
+    plan.handle(frozen(4, Ok(content(4, false))), NOW);
+    plan.handle(Input::Own(root), NOW);
+    let Action::WriteSnapshot(request) = plan.next_action(NOW) else { panic!("a snapshot") };
+    assert_eq!((request.epoch, request.block), (1, id(4)));
+    let notices = plan.take_notices();
+    let is_expected = |notice: &Notice| match notice {
+        Notice::OpensEpoch { epoch: 1, reason } => reason.contains(expected),
+        _ => false,
+    };
+    assert!(notices.iter().any(is_expected), "{notices:?}");
+}

@@ -1,0 +1,142 @@
+//! The metrics of an ingester.
+//!
+//! Names that begin with `hydrant_log_` have the same meaning in a replica: position, backlog, faults of the log.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{BucketBounds, Collector, Exposition, Histograms, MetricKind};
+use parking_lot::Mutex;
+
+use crate::plan::{DAMAGE_KINDS, FollowedLog, PlanCounters};
+
+/// The values of an ingester, for its metrics.
+pub(crate) struct IngestStatus {
+    values: Mutex<StatusValues>,
+    appends: Histograms,
+    lost_events: AtomicU64,
+}
+
+/// The values that the task reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StatusValues {
+    /// `None` while no log is followed.
+    pub(crate) log: Option<FollowedLog>,
+    pub(crate) counters: PlanCounters,
+    /// Blocks and marks that the log lacks.
+    pub(crate) items: u64,
+    /// The age of the oldest of them.
+    pub(crate) lag: Duration,
+    /// Bytes of encoded blocks.
+    pub(crate) bytes: u64,
+    pub(crate) dropped_blocks: u64,
+    /// Whether this ingester appends nothing more.
+    pub(crate) is_stopped: bool,
+}
+
+impl Default for IngestStatus {
+    fn default() -> Self {
+        Self {
+            values: Mutex::default(),
+            appends: Histograms::new(1, BucketBounds::LOG_LINEAR),
+            lost_events: AtomicU64::new(0),
+        }
+    }
+}
+
+impl IngestStatus {
+    pub(crate) fn set(&self, values: StatusValues) {
+        *self.values.lock() = values;
+    }
+
+    /// Counts an append with its time, whatever its outcome.
+    pub(crate) fn record_append(&self, took: Duration) {
+        self.appends.record(0, took);
+    }
+
+    /// Counts a loss of events before they were encoded.
+    pub(crate) fn count_lost_events(&self) {
+        self.lost_events.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Collector for IngestStatus {
+    fn write(&self, to: &mut Exposition) {
+        let values = *self.values.lock();
+        write_log(to, &values);
+        let help = "Time of an append until the log has confirmed or refused it.";
+        let mut family = to.family("hydrant_log_append_seconds", MetricKind::Histogram, help);
+        family.histogram(&[], &self.appends.histogram(0));
+        write_faults(to, &values.counters);
+        write_ingest(to, &values);
+        let help = "Times that events of the ledger were lost because the queue was full.";
+        let lost = self.lost_events.load(Ordering::Relaxed);
+        to.single("hydrant_ingest_event_losses_total", MetricKind::Counter, help, lost);
+    }
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("ingest_blocks", self.values.lock().bytes)]
+    }
+}
+
+fn write_log(to: &mut Exposition, values: &StatusValues) {
+    let position = values.log.map_or(0, |log| log.position);
+    let help = "Sequence of the newest message of the log that is known.";
+    to.single("hydrant_log_position", MetricKind::Gauge, help, position);
+    let help = "Blocks and marks of the ledger that the log lacks.";
+    to.single("hydrant_log_pending", MetricKind::Gauge, help, values.items);
+    let help = "Age of the oldest block or mark that the log lacks.";
+    let lag = values.lag.as_secs_f64();
+    to.single("hydrant_log_lag_seconds", MetricKind::Gauge, help, lag);
+}
+
+fn write_faults(to: &mut Exposition, counters: &PlanCounters) {
+    let PlanCounters { fenced, unknown, full, refused, truncated, gone, damages, .. } = *counters;
+    for (name, count, help) in [
+        ("hydrant_log_fenced_total", fenced, "Appends that another writer was ahead of."),
+        ("hydrant_log_unknown_total", unknown, "Appends without a reply."),
+        ("hydrant_log_full_total", full, "Appends that a full log refused."),
+        ("hydrant_log_refused_total", refused, "Appends that the log refused as invalid."),
+    ] {
+        to.single(name, MetricKind::Counter, help, count);
+    }
+    let help = "Records that do not continue the log, and losses of messages, by kind.";
+    let mut family = to.family("hydrant_log_broken_total", MetricKind::Counter, help);
+    let losses = [("truncated", truncated), ("gone", gone)];
+    for (what, count) in DAMAGE_KINDS.into_iter().zip(damages).chain(losses) {
+        family.put(&[("what", what)], count);
+    }
+}
+
+fn write_ingest(to: &mut Exposition, values: &StatusValues) {
+    let log = values.log;
+    let leader = u8::from(log.is_some_and(|log| log.is_leader));
+    let counters = values.counters;
+    let help = "1 if this ingester appends to the log, 0 if another one does.";
+    to.single("hydrant_ingest_leader", MetricKind::Gauge, help, leader);
+    let help = "1 if the ingester follows a log, 0 if the log is down or being opened.";
+    to.single("hydrant_ingest_connected", MetricKind::Gauge, help, u8::from(log.is_some()));
+    let help = "1 if the ingester has stopped, because the log is not that of its chain.";
+    to.single("hydrant_ingest_stopped", MetricKind::Gauge, help, u8::from(values.is_stopped));
+    let help = "The newest term of the log.";
+    let term = log.map_or(0, |log| log.term);
+    to.single("hydrant_ingest_term", MetricKind::Gauge, help, term);
+    let help = "The epoch of the log.";
+    let epoch = log.map_or(0, |log| log.epoch);
+    to.single("hydrant_ingest_epoch", MetricKind::Gauge, help, epoch);
+    let help = "Epochs that this ingester has opened.";
+    let opened = counters.epochs_opened;
+    to.single("hydrant_ingest_epochs_opened_total", MetricKind::Counter, help, opened);
+    let help = "Blocks that this ingester has appended.";
+    to.single("hydrant_ingest_blocks_total", MetricKind::Counter, help, counters.blocks);
+    let help = "Records that this ingester has appended.";
+    to.single("hydrant_ingest_records_total", MetricKind::Counter, help, counters.records);
+    let help = "Blocks that were dropped before the log had them, because the queue was full.";
+    let dropped = values.dropped_blocks;
+    to.single("hydrant_ingest_dropped_blocks_total", MetricKind::Counter, help, dropped);
+    let help = "Blocks of the log that differ from those of this ledger: in the accounts and the bank's \
+                facts (state), or in results, rewards and entries only (rest).";
+    let mut family = to.family("hydrant_ingest_disagreements_total", MetricKind::Counter, help);
+    family.put(&[("what", "state")], counters.state_disagreements);
+    family.put(&[("what", "rest")], counters.rest_disagreements);
+}

@@ -1,0 +1,3 @@
+//! Integration tests of an ingester: a local ledger and its log.
+
+mod localnet_log;
