@@ -132,6 +132,11 @@ impl PreparedBank {
         })
     }
 
+    /// Returns the block on which the bank is built.
+    pub fn parent(&self) -> BlockId {
+        self.parent
+    }
+
     /// Accounts that will be written: their states in the parent are removed from the sum.
     pub(crate) fn replace(
         &mut self,
