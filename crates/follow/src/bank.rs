@@ -1,4 +1,4 @@
-//! What every writer of a chain that others produce needs: this crate's own, and that of replicas (`replica`).
+//! Parts of a writer that writes the banks of another producer: of this crate's writer, and of a replica's (`replica`).
 //!
 //! Shape: [`PreparedBank`] writes the accounts of a bank into a block that no tip leads to, and sums their changes.
 //! [`ClusterTracker`] follows stakes, leaders and features from bank to bank. [`ArchiveChanges`] compares a complete

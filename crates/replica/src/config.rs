@@ -6,7 +6,7 @@ use std::time::Duration;
 use chain_solana::HistoryLimits;
 use query::LedgerConfig;
 
-/// Configuration of a replica: what it loads, and its bounds.
+/// Configuration of a replica: its sources and its bounds.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Name of the cluster: of its log, and of its snapshots in the object store.

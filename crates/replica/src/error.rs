@@ -35,15 +35,6 @@ pub enum ReplicaError {
         /// Why each snapshot that exists is not used.
         reasons: String,
     },
-    /// A snapshot cannot be read.
-    #[error("snapshot {key}")]
-    Snapshot {
-        /// Key of its manifest.
-        key: String,
-        /// The reason.
-        #[source]
-        err: SnapshotFault,
-    },
     /// The state refused a block: it is full, or the order of blocks is wrong, which is our bug.
     #[error("the state refused block {block:?}")]
     Ledger {

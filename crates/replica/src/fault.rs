@@ -1,11 +1,11 @@
-//! What can be wrong with a log, by name.
+//! The faults of a log, by name.
 
 use chain_solana::wire::{RecordDigest, WireError};
 use ledger::{BlockId, Slot};
 use log::LogError;
 use solana_hash::Hash;
 
-/// What is wrong with the log, or with a record in it. Nothing of such a record is shown.
+/// A fault of the log, or of a record in it. Nothing of such a record is shown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -93,7 +93,7 @@ pub enum Fault {
     Term {
         /// Number of the record.
         number: u64,
-        /// Its term.
+        /// Term of the record.
         found: u64,
         /// The highest term before it.
         known: u64,
@@ -261,7 +261,7 @@ impl Fault {
     }
 
     /// Whether another server of the log may have the right messages.
-    pub(crate) fn is_of_reading(&self) -> bool {
+    pub(crate) fn is_read_fault(&self) -> bool {
         matches!(
             self,
             Self::Missing { .. }

@@ -31,7 +31,7 @@ pub(crate) enum Input {
     State(oneshot::Sender<ConfirmedState>),
     Jump(Box<Jump>),
     Rebase(Rebase),
-    /// Requests the state at the root. There is no reply while tips are not published.
+    /// Requests the state at the root. The writer does not reply while tips are not published.
     Root(oneshot::Sender<RootState>),
     Stop,
 }

@@ -40,7 +40,7 @@ pub(crate) struct LogFollower {
     pub(crate) faults: mpsc::Receiver<Fault>,
     pub(crate) at: LogPosition,
     pub(crate) recent: RecentBlocks,
-    /// Attempts to read again what was damaged, since the last good record.
+    /// Attempts to read a damaged record again, since the last good record.
     pub(crate) rereads: u32,
     pub(crate) copies: SnapshotCopies,
 }

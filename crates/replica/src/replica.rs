@@ -81,7 +81,7 @@ impl Replica {
         let epoch = sources.space.newest_epoch().await?;
         let epoch = epoch.ok_or_else(|| ReplicaError::NoLog { cluster: cluster.clone() })?;
         let log = sources.space.open_epoch(epoch).await?;
-        let extent = LogExtent::new(epoch, &*log).await?;
+        let extent = LogExtent::new(epoch, &*log, config.idle_check_every).await?;
         let found = sources.find_usable(&cluster, &extent, None).await;
         let mut reasons = found.reasons_text();
         let started = now();

@@ -42,8 +42,8 @@ pub(crate) enum SnapshotBankError {
 }
 
 impl SnapshotBank {
-    /// The bank of a manifest. Its version is the number of its record in the log.
-    pub(crate) fn new(manifest: &Manifest) -> Result<Self, SnapshotBankError> {
+    /// The bank of a manifest, whose block has this place in the log. Its version is the number of the record.
+    pub(crate) fn new(manifest: &Manifest, place: RecordPlace) -> Result<Self, SnapshotBankError> {
         let fields = &manifest.fields;
         let info = fields.block_info().ok_or(SnapshotBankError::NoBlockhash)?;
         let lattice = fields.bank.lattice.as_ref().filter(|_| fields.block.has_bank_hash());
@@ -54,13 +54,7 @@ impl SnapshotBank {
         if computed != recorded {
             return Err(SnapshotBankError::Sum { computed, recorded });
         }
-        let id = BlockId { slot: manifest.block.slot, version: manifest.block.number };
-        let place = RecordPlace {
-            epoch: manifest.epoch,
-            sequence: manifest.position,
-            number: manifest.block.number,
-            digest: manifest.block_digest,
-        };
+        let id = BlockId { slot: manifest.block.slot, version: place.number };
         Ok(Self {
             block: Arc::new(Block { id, ..fields.block.clone() }),
             info: Arc::new(BlockInfo { block: id, ..info }),

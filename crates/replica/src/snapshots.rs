@@ -6,6 +6,7 @@
 //! Not here: writing snapshots (`snapshot_task`), the copy (`snapshot_cache`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chain_solana::{Reader, View};
 use cluster_snapshot::{Manifest, PartEntry, PartReader, load_manifest, load_snapshot_parts};
@@ -14,19 +15,21 @@ use follow::bank::{AccountAfter, ArchiveChanges};
 use futures_util::{StreamExt, stream};
 use lattice::LtHash;
 use ledger::Slot;
-use log::{Log, LogSpace, Tail};
+use log::{Log, LogError, LogSpace, Tail};
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::AccountSink;
 
 use crate::config::ReplicaConfig;
 use crate::error::SnapshotFault;
+use crate::first_record::FirstRecord;
+use crate::log_position::RecordPlace;
 use crate::snapshot_bank::SnapshotBank;
 use crate::status::{ReplicaStatus, error_text};
 
 /// Number of the newest snapshots that are tried.
 const TRIED_MAX: usize = 8;
 
-/// Where a replica gets its data from.
+/// The sources of a replica: the log and the object store.
 #[derive(Clone)]
 pub(crate) struct SnapshotSources {
     pub(crate) space: Arc<dyn LogSpace>,
@@ -46,21 +49,36 @@ pub(crate) struct UsableSnapshot {
 
 /// The extent of the log that a snapshot must fit to.
 pub(crate) struct LogExtent {
-    pub(crate) epoch: u64,
-    pub(crate) tail: Tail,
+    epoch: u64,
+    tail: Tail,
+    first: Option<FirstRecord>,
 }
 
 impl LogExtent {
-    pub(crate) async fn new(epoch: u64, log: &dyn Log) -> Result<Self, log::LogError> {
-        Ok(Self { epoch, tail: log.tail().await? })
+    pub(crate) async fn new(
+        epoch: u64,
+        log: &dyn Log,
+        timeout: Duration,
+    ) -> Result<Self, LogError> {
+        let tail = log.tail().await?;
+        let first = FirstRecord::read(log, &tail, timeout).await?;
+        Ok(Self { epoch, tail, first })
     }
 
-    /// Why the log cannot be read on from a snapshot.
-    fn check(&self, manifest: &Manifest) -> Result<(), String> {
+    /// Finds the place in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
+    /// snapshot that was made in the epoch before.
+    fn find_place(&self, manifest: &Manifest) -> Result<RecordPlace, String> {
+        let epoch = self.epoch;
+        if let Some(FirstRecord { record, .. }) = &self.first
+            && record.manifest_key == manifest.key()
+        {
+            let number = record.block.number;
+            return Ok(RecordPlace { epoch, sequence: 0, number, digest: record.block_digest });
+        }
         let position = manifest.position;
         let Tail { first, last, .. } = self.tail;
-        if manifest.epoch != self.epoch {
-            return Err(format!("it is of epoch {}, the log is at {}", manifest.epoch, self.epoch));
+        if manifest.epoch != epoch {
+            return Err(format!("it is of epoch {}, the log is at {epoch}", manifest.epoch));
         }
         if position > last {
             return Err(format!("it is of message {position}, and the log ends at {last}"));
@@ -68,7 +86,8 @@ impl LogExtent {
         if first > position + 1 {
             return Err(format!("it is of message {position}, and the log begins at {first}"));
         }
-        Ok(())
+        let number = manifest.block.number;
+        Ok(RecordPlace { epoch, sequence: position, number, digest: manifest.block_digest })
     }
 }
 
@@ -99,8 +118,9 @@ impl SnapshotSources {
                 }
                 let usable = match load_manifest(store, &key.key, None).await {
                     Err(err) => Err(error_text(&err)),
-                    Ok(manifest) => extent.check(&manifest).and_then(|()| {
-                        let bank = SnapshotBank::new(&manifest).map_err(|err| err.to_string())?;
+                    Ok(manifest) => extent.find_place(&manifest).and_then(|place| {
+                        let bank = SnapshotBank::new(&manifest, place);
+                        let bank = bank.map_err(|err| err.to_string())?;
                         let depot = store.clone();
                         Ok(UsableSnapshot { manifest, bank, depot, is_cached })
                     }),

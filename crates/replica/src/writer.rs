@@ -206,7 +206,7 @@ impl Writer {
         }
     }
 
-    /// Ignores the log from here on. What was applied before is shown.
+    /// Ignores the log from here on. Records that were applied before are shown.
     fn halt(&mut self, fault: Fault) {
         tracing::error!(what = fault.name(), "the log is wrong: {fault}");
         self.is_halted = true;

@@ -5,13 +5,13 @@
 //! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found.
 //! Not here: the jump itself (`writer/jump.rs`).
 
-use chain_solana::wire::{Record, RecordReader};
 use ledger::Commitment;
-use log::{Log, MessageKind};
+use log::Log;
 
 use super::LogFollower;
 use crate::clock::now;
 use crate::fault::Fault;
+use crate::first_record::FirstRecord;
 use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
 use crate::log_position::{LogPosition, RecentBlocks, RecordPlace};
 use crate::record_chain::RecordChain;
@@ -45,7 +45,7 @@ impl LogFollower {
             tokio::time::sleep(self.config.retry_every).await;
             return Ok(());
         }
-        if fault.is_of_reading() && self.rereads < REREADS_MAX {
+        if fault.is_read_fault() && self.rereads < REREADS_MAX {
             self.rereads += 1;
             return Ok(());
         }
@@ -63,7 +63,7 @@ impl LogFollower {
                     self.status.show_fault(&fault);
                     *self.status.recovery.lock() = Some(text);
                     tokio::time::sleep(self.config.retry_every).await;
-                    if fault.is_of_reading() {
+                    if fault.is_read_fault() {
                         // The log may have been repaired.
                         return Ok(());
                     }
@@ -88,7 +88,9 @@ impl LogFollower {
             return Ok(());
         }
         let confirmed = self.reader.view(Commitment::Confirmed).block().slot;
-        let extent = LogExtent::new(epoch, &*log).await.map_err(|err| reason(&err))?;
+        let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every)
+            .await
+            .map_err(|err| reason(&err))?;
         let found = self.sources.find_usable(&self.config.cluster, &extent, Some(confirmed)).await;
         let mut reasons = found.reasons_text();
         for snapshot in found.usable {
@@ -112,35 +114,13 @@ impl LogFollower {
     /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has.
     async fn continue_in(&mut self, epoch: u64, log: &dyn Log) -> Result<bool, RecoverError> {
         let tail = log.tail().await.map_err(|err| reason(&err))?;
-        if tail.first != 1 {
-            return Ok(false);
-        }
-        let mut reader = log.read(0).await.map_err(|err| reason(&err))?;
-        let mut records = RecordReader::new();
-        let mut sequence = 0;
-        let first = loop {
-            let message = tokio::time::timeout(self.config.idle_check_every, reader.next()).await;
-            let Ok(message) = message else { return Ok(false) };
-            let message = message.map_err(|err| reason(&err))?;
-            if message.sequence <= sequence {
-                continue;
-            }
-            sequence = message.sequence;
-            let is_head = matches!(message.kind, MessageKind::Head);
-            let pushed = records.push(is_head, message.payload).map_err(|err| reason(&err))?;
-            if let Some(first) = pushed {
-                break first;
-            }
-        };
-        let (Record::Snapshot(record), digest) = first else { return Ok(false) };
-        let number = record.block.number;
-        let is_next = record.link.number == number.saturating_add(1);
+        let first = FirstRecord::read(log, &tail, self.config.idle_check_every).await;
+        let Some(first) = first.map_err(|err| reason(&err))? else { return Ok(false) };
+        let FirstRecord { record, digest, sequence } = first;
         let Some(known) = self.recent.find(record.block.slot, &record.block_digest) else {
             return Ok(false);
         };
-        if !is_next {
-            return Ok(false);
-        }
+        let number = record.block.number;
         let place = RecordPlace { epoch, sequence: 0, number, digest: record.block_digest };
         let rebase = |done| Input::Rebase(Rebase { known, place, done });
         if !self.inputs.request(rebase).await?.unwrap_or(false) {

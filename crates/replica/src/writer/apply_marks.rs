@@ -1,8 +1,8 @@
 //! Marks of the log move the tips, in history, then in the state, and then their events are sent.
 //!
 //! Input: the marks of one record, in order. Output: tips, roots and removed blocks, and their events.
-//! Marks of blocks that are not here are passed over, and so are those that say what is known. After a takeover an
-//! ingester may repeat marks.
+//! Marks of blocks that are not here are passed over, and so are repeated ones: after a takeover an ingester may repeat
+//! marks.
 //! Invariant: a root is confirmed, and each block that it removes is reported as reverted before.
 
 use std::collections::BTreeSet;
