@@ -1,7 +1,5 @@
 //! States, their reasons, and the counters of faults.
 
-use std::sync::atomic::Ordering;
-
 use super::*;
 
 fn status() -> ReplicaStatus {

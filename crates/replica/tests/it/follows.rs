@@ -23,6 +23,7 @@ async fn three_replicas_of_a_forked_chain_are_equal_to_its_model() {
         replicas.push(start_new(&log).await);
         let mut events = Vec::new();
         for replica in replicas {
+            replica.wait_for_end(&log).await;
             replica.wait_for(&chain).await;
             replica.check(&chain, 0);
             assert_eq!(replica.status.last_fault(), None, "seed {seed}");

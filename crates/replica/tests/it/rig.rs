@@ -122,6 +122,13 @@ impl RunningReplica {
         eventually(|| shown() == slots, describe).await;
     }
 
+    /// Waits until the replica has read the log.
+    pub async fn wait_for_end(&self, log: &SourceLog) {
+        let end = (log.epoch, log.sequence);
+        let describe = || format!("{end:?}, read: {:?}", self.status.position());
+        eventually(|| self.status.position() == end, describe).await;
+    }
+
     /// Compares state and history with a chain. History begins after the block `start`.
     pub fn check(&self, chain: &SourceChain, start: usize) {
         for (level, block) in [
