@@ -134,3 +134,36 @@ impl InputSender {
         (self.permits_max as usize).saturating_sub(free) * PERMIT_BYTES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn marks() -> Input {
+        Input::Marks { marks: Vec::new(), made_at_ms: 0 }
+    }
+
+    #[tokio::test]
+    async fn an_input_above_the_bound_waits_for_an_empty_queue() {
+        let (inputs, mut received) = input_queue(8 << 10);
+        assert!(inputs.send(marks(), 1 << 30).await.is_ok());
+        assert_eq!(inputs.bytes(), 9 << 10);
+        let mut second = std::pin::pin!(inputs.send(marks(), 0));
+        assert!(second.as_mut().now_or_never().is_none(), "there is no space");
+        drop(received.recv().await);
+        assert!(second.await.is_ok());
+        assert_eq!(inputs.bytes(), 1 << 10);
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_reply_ends() {
+        let (inputs, mut received) = input_queue(8 << 10);
+        let request = inputs.request(Input::State);
+        let (reply, ()) = tokio::join!(request, async { drop(received.recv().await) });
+        assert!(matches!(reply, Ok(None)));
+        drop(received);
+        assert!(inputs.request(Input::State).await.is_err());
+    }
+}

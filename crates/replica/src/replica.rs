@@ -248,6 +248,8 @@ async fn read_until_stopped(follower: LogFollower, mut stopped: watch::Receiver<
 
 /// Opens the directory of the copy as a store. It is created if it does not exist.
 fn open_cache(dir: &Path) -> Result<Depot, ReplicaError> {
+    // A URL has no relative paths. Without a working directory, the store says why it cannot be opened.
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     let url = format!("file://{}", dir.display());
     Ok(Depot::open(&url, &DepotConfig::default())?)
 }

@@ -48,7 +48,7 @@ impl Collector for ReplicaStatus {
         out.single("hydrant_log_lag_seconds", gauge, help, self.lag_seconds());
         let help = "Faults of the log, by kind. Messages that were delivered again are skipped.";
         let mut family = out.family("hydrant_log_broken_total", MetricKind::Counter, help);
-        for (name, counter) in Fault::NAMES.iter().zip(&self.broken) {
+        for (name, counter) in Fault::NAMES.iter().zip(self.broken.iter()) {
             family.put(&[("what", *name)], count(counter));
         }
         let help = "Snapshots that were loaded, by reason.";
