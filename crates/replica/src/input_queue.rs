@@ -12,7 +12,7 @@ use follow::bank::{AccountAfter, LandedVotes};
 use ledger::{BlockId, Slot};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::log_position::RecordPlace;
+use crate::log_position::RecordPosition;
 use crate::snapshot_bank::{RootState, SnapshotBank};
 
 /// Maximum number of inputs.
@@ -39,7 +39,7 @@ pub(crate) enum Input {
 /// A block of the log.
 pub(crate) struct BlockInput {
     pub(crate) record: BlockRecord,
-    pub(crate) place: RecordPlace,
+    pub(crate) position: RecordPosition,
     /// The votes among its transactions.
     pub(crate) votes: LandedVotes,
 }
@@ -63,8 +63,8 @@ pub(crate) struct Jump {
 pub(crate) struct Rebase {
     /// The block, as the epoch before has named it.
     pub(crate) known: BlockName,
-    /// Its place in the new epoch: before the first message.
-    pub(crate) place: RecordPlace,
+    /// Its position in the new epoch: before the first message.
+    pub(crate) position: RecordPosition,
     /// Whether the ledger has it.
     pub(crate) done: oneshot::Sender<bool>,
 }

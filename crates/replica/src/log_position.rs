@@ -22,7 +22,7 @@ pub(crate) struct LogPosition {
 
 /// The position of a block's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RecordPlace {
+pub(crate) struct RecordPosition {
     pub(crate) epoch: u64,
     /// Sequence of the record's last message; 0 for the snapshot that an epoch begins with.
     pub(crate) sequence: u64,

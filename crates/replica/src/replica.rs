@@ -122,7 +122,7 @@ impl Replica {
         history.publish();
         status.restart_window(id.slot);
         status.record_snapshot(manifest.made_at_ms);
-        status.record_position(&bank.position());
+        status.record_position(&bank.log_position());
         let view = reader.view(Commitment::Finalized);
         let cluster = ClusterTracker::new(&bank.fields(), &view, Arc::clone(&status.cluster));
         let copied = (!is_cached).then_some(manifest);
@@ -190,9 +190,9 @@ impl Replica {
             };
             tasks.spawn(task.run(every));
         }
-        let at = bank.position();
+        let at = bank.log_position();
         let mut recent = RecentBlocks::default();
-        recent.push(bank.name(), bank.place.digest);
+        recent.push(bank.name(), bank.position.digest);
         let follower = LogFollower {
             config,
             sources,

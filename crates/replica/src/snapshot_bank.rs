@@ -14,7 +14,7 @@ use snapshot_solana::BankFields;
 use snapshot_solana::stored_rows::{BankRow, ChainRow, LatticeRow};
 use solana::EpochStakes;
 
-use crate::log_position::{LogPosition, RecordPlace};
+use crate::log_position::{LogPosition, RecordPosition};
 use crate::record_chain::RecordChain;
 
 /// The bank of a snapshot.
@@ -26,7 +26,7 @@ pub(crate) struct SnapshotBank {
     pub(crate) hard_forks: Vec<HardFork>,
     pub(crate) chain: ChainRow,
     pub(crate) epoch_stakes: Vec<EpochStakes>,
-    pub(crate) place: RecordPlace,
+    pub(crate) position: RecordPosition,
 }
 
 /// Why no ledger can start from the bank of a manifest.
@@ -39,13 +39,16 @@ pub(crate) enum SnapshotBankError {
 }
 
 impl SnapshotBank {
-    /// The bank of a manifest, whose block has this place in the log. Its version is the number of the record.
-    pub(crate) fn new(manifest: &Manifest, place: RecordPlace) -> Result<Self, SnapshotBankError> {
+    /// The bank of a manifest, whose block has this position in the log. Its version is the number of the record.
+    pub(crate) fn new(
+        manifest: &Manifest,
+        position: RecordPosition,
+    ) -> Result<Self, SnapshotBankError> {
         let fields = &manifest.fields;
         let info = fields.block_info().ok_or(SnapshotBankError::NoBlockhash)?;
         let lattice = fields.bank.lattice.as_ref().filter(|_| fields.block.has_bank_hash());
         let hard_forks = lattice.ok_or(SnapshotBankError::NoSum)?.hard_forks.clone();
-        let id = BlockId { slot: manifest.block.slot, version: place.number };
+        let id = BlockId { slot: manifest.block.slot, version: position.number };
         Ok(Self {
             block: Arc::new(Block { id, ..fields.block.clone() }),
             info: Arc::new(BlockInfo { block: id, ..info }),
@@ -54,7 +57,7 @@ impl SnapshotBank {
             hard_forks,
             chain: fields.chain.clone(),
             epoch_stakes: fields.epochs.clone(),
-            place,
+            position,
         })
     }
 
@@ -63,15 +66,15 @@ impl SnapshotBank {
     }
 
     pub(crate) fn name(&self) -> BlockName {
-        BlockName { slot: self.block.id.slot, number: self.place.number }
+        BlockName { slot: self.block.id.slot, number: self.position.number }
     }
 
     /// The position in the log from which its successors are read.
-    pub(crate) fn position(&self) -> LogPosition {
+    pub(crate) fn log_position(&self) -> LogPosition {
         LogPosition {
-            epoch: self.place.epoch,
-            sequence: self.place.sequence,
-            chain: RecordChain::new(self.place.number, self.place.digest),
+            epoch: self.position.epoch,
+            sequence: self.position.sequence,
+            chain: RecordChain::new(self.position.number, self.position.digest),
         }
     }
 
@@ -117,16 +120,16 @@ pub(crate) struct RootState {
 impl RootState {
     /// The facts of a snapshot of this state.
     pub(crate) fn facts(&self, cluster: &str, made_at_ms: u64) -> SnapshotFacts {
-        let SnapshotBank { block, info, lt_hash, hard_forks, chain, epoch_stakes, place } =
+        let SnapshotBank { block, info, lt_hash, hard_forks, chain, epoch_stakes, position } =
             &self.bank;
         let lattice = LatticeRow { lt_hash: lt_hash.clone(), hard_forks: hard_forks.clone() };
         let blockhashes = info.blockhashes.iter().copied().collect();
         SnapshotFacts {
             cluster: cluster.to_owned(),
-            epoch: place.epoch,
-            position: place.sequence,
+            epoch: position.epoch,
+            position: position.sequence,
             block: self.bank.name(),
-            block_digest: place.digest,
+            block_digest: position.digest,
             fields: ManifestFields {
                 chain: chain.clone(),
                 bank: BankRow { blockhashes, lattice: Some(lattice), jump: None },

@@ -22,7 +22,7 @@ use snapshot_solana::AccountSink;
 use crate::config::ReplicaConfig;
 use crate::error::SnapshotFault;
 use crate::first_record::FirstRecord;
-use crate::log_position::RecordPlace;
+use crate::log_position::RecordPosition;
 use crate::snapshot_bank::SnapshotBank;
 use crate::status::{ReplicaStatus, error_text};
 
@@ -65,29 +65,29 @@ impl LogExtent {
         Ok(Self { epoch, tail, first })
     }
 
-    /// Finds the place in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
+    /// Finds the position in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
     /// snapshot that was made in the epoch before.
-    fn find_place(&self, manifest: &Manifest) -> Result<RecordPlace, String> {
+    fn find_position(&self, manifest: &Manifest) -> Result<RecordPosition, String> {
         let epoch = self.epoch;
         if let Some(FirstRecord { record, .. }) = &self.first
             && record.manifest_key == manifest.key()
         {
             let number = record.block.number;
-            return Ok(RecordPlace { epoch, sequence: 0, number, digest: record.block_digest });
+            return Ok(RecordPosition { epoch, sequence: 0, number, digest: record.block_digest });
         }
-        let position = manifest.position;
+        let sequence = manifest.position;
         let Tail { first, last, .. } = self.tail;
         if manifest.epoch != epoch {
             return Err(format!("it is of epoch {}, the log is at {epoch}", manifest.epoch));
         }
-        if position > last {
-            return Err(format!("it is of message {position}, and the log ends at {last}"));
+        if sequence > last {
+            return Err(format!("it is of message {sequence}, and the log ends at {last}"));
         }
-        if first > position + 1 {
-            return Err(format!("it is of message {position}, and the log begins at {first}"));
+        if first > sequence + 1 {
+            return Err(format!("it is of message {sequence}, and the log begins at {first}"));
         }
         let number = manifest.block.number;
-        Ok(RecordPlace { epoch, sequence: position, number, digest: manifest.block_digest })
+        Ok(RecordPosition { epoch, sequence, number, digest: manifest.block_digest })
     }
 }
 
@@ -118,8 +118,8 @@ impl SnapshotSources {
                 }
                 let usable = match load_manifest(store, &key.key, None).await {
                     Err(err) => Err(error_text(&err)),
-                    Ok(manifest) => extent.find_place(&manifest).and_then(|place| {
-                        let bank = SnapshotBank::new(&manifest, place);
+                    Ok(manifest) => extent.find_position(&manifest).and_then(|position| {
+                        let bank = SnapshotBank::new(&manifest, position);
                         let bank = bank.map_err(|err| err.to_string())?;
                         let depot = store.clone();
                         Ok(UsableSnapshot { manifest, bank, depot, is_cached })

@@ -25,7 +25,7 @@ use crate::error::ReplicaError;
 use crate::fault::Fault;
 use crate::input_queue::{ConfirmedState, Input, QueuedInput, Rebase};
 use crate::known_blocks::{BlockKey, KnownBlocks, NamedBlock, Resolved};
-use crate::log_position::RecordPlace;
+use crate::log_position::RecordPosition;
 use crate::snapshot_bank::{RootState, SnapshotBank};
 use crate::status::ReplicaStatus;
 
@@ -46,7 +46,7 @@ struct Frozen {
     info: Arc<BlockInfo>,
     /// The sum over all accounts after the block.
     lt_hash: LtHash,
-    place: RecordPlace,
+    position: RecordPosition,
     /// The votes among its transactions, until these are sent as executed.
     votes: LandedVotes,
     /// Whether its transactions were sent as processed.
@@ -118,14 +118,14 @@ pub(crate) struct Writer {
 impl Writer {
     /// Creates a writer of a ledger whose root is the block of a snapshot.
     pub(crate) fn new(parts: WriterParts) -> Self {
-        let SnapshotBank { block, info, lt_hash, hard_forks, chain, place, .. } = parts.root;
+        let SnapshotBank { block, info, lt_hash, hard_forks, chain, position, .. } = parts.root;
         let id = block.id;
-        let known = KnownBlocks::new(place.number, block_key(&block), named_block(&block));
+        let known = KnownBlocks::new(position.number, block_key(&block), named_block(&block));
         let root = Frozen {
             block,
             info,
             lt_hash,
-            place,
+            position,
             votes: LandedVotes::default(),
             is_executed: true,
             is_confirmed: true,
@@ -222,23 +222,23 @@ impl Writer {
     }
 
     fn rebase(&mut self, rebase: Rebase) {
-        let Rebase { known, place, done } = rebase;
+        let Rebase { known, position, done } = rebase;
         let found = match self.known.resolve(known.number) {
             Resolved::Block(id) if id.slot == known.slot => Some(id),
             _ => None,
         };
         if let Some(id) = found {
-            self.known.rebase(place.number, id);
-            self.set_place(id, place);
+            self.known.rebase(position.number, id);
+            self.set_position(id, position);
             self.is_halted = false;
         }
         let _ = done.send(found.is_some());
     }
 
     /// The log has a block again that the ledger has.
-    fn set_place(&mut self, id: BlockId, place: RecordPlace) {
+    fn set_position(&mut self, id: BlockId, position: RecordPosition) {
         if let Some(frozen) = self.banks.get_mut(&id) {
-            frozen.place = place;
+            frozen.position = position;
         }
     }
 
@@ -298,7 +298,7 @@ impl Writer {
     /// The published state at the root. `None` while the root is not published.
     fn root_state(&self) -> Option<RootState> {
         let view = self.reader.view(Commitment::Finalized);
-        let Frozen { block, info, lt_hash, place, .. } = self.banks.get(&view.block())?;
+        let Frozen { block, info, lt_hash, position, .. } = self.banks.get(&view.block())?;
         let bank = SnapshotBank {
             block: Arc::clone(block),
             info: Arc::clone(info),
@@ -306,7 +306,7 @@ impl Writer {
             hard_forks: self.hard_forks.clone(),
             chain: self.chain.clone(),
             epoch_stakes: self.cluster.epoch_stakes().cloned().collect(),
-            place: *place,
+            position: *position,
         };
         (block.id == self.ledger.root()).then_some(RootState { view, bank })
     }

@@ -13,7 +13,7 @@ use crate::clock::now;
 use crate::fault::Fault;
 use crate::first_record::FirstRecord;
 use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
-use crate::log_position::{LogPosition, RecentBlocks, RecordPlace};
+use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
 use crate::record_chain::RecordChain;
 use crate::snapshots::{LogExtent, UsableSnapshot};
 use crate::status::{LoadReason, error_text};
@@ -121,8 +121,8 @@ impl LogFollower {
             return Ok(false);
         };
         let number = record.block.number;
-        let place = RecordPlace { epoch, sequence: 0, number, digest: record.block_digest };
-        let rebase = |done| Input::Rebase(Rebase { known, place, done });
+        let position = RecordPosition { epoch, sequence: 0, number, digest: record.block_digest };
+        let rebase = |done| Input::Rebase(Rebase { known, position, done });
         if !self.inputs.request(rebase).await?.unwrap_or(false) {
             return Ok(false);
         }
@@ -143,9 +143,9 @@ impl LogFollower {
             snapshot.compare(&self.config, state.view, self.reader.clone(), &self.status).await;
         let changes = compared.map_err(|err| reason(&*err))?;
         let bank = snapshot.bank.clone();
-        let position = bank.position();
+        let position = bank.log_position();
         let name = bank.name();
-        let digest = bank.place.digest;
+        let digest = bank.position.digest;
         let jump = |done| Input::Jump(Box::new(Jump { from, bank, changes, done }));
         match self.inputs.request(jump).await? {
             None => return Err(RecoverError::WriterEnded),

@@ -71,12 +71,12 @@ impl Writer {
         let block = Arc::new(Block { parent: from, writes, ..Block::clone(&bank.block) });
         let accounts = block.writes.len();
         tracing::warn!(slot = to.slot, from = from.slot, accounts, "jumped to a snapshot");
-        self.known = KnownBlocks::new(bank.place.number, block_key(&block), named_block(&block));
+        self.known = KnownBlocks::new(bank.position.number, block_key(&block), named_block(&block));
         let frozen = Frozen {
             block: Arc::clone(&block),
             info: Arc::clone(&info),
             lt_hash: bank.lt_hash,
-            place: bank.place,
+            position: bank.position,
             votes: LandedVotes::default(),
             is_executed: true,
             is_confirmed: true,

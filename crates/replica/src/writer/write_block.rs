@@ -28,7 +28,7 @@ use crate::error::ReplicaError;
 use crate::fault::Fault;
 use crate::input_queue::BlockInput;
 use crate::known_blocks::{BlockKey, Resolved};
-use crate::log_position::RecordPlace;
+use crate::log_position::RecordPosition;
 use crate::snapshot_bank::bank_fields;
 
 /// Bits of a write version that number the writes of one block. The record's number is above them.
@@ -38,8 +38,8 @@ const RECENT_BLOCKHASH_BYTES: usize = 40;
 
 impl Writer {
     pub(super) fn write_block(&mut self, input: BlockInput) -> Result<(), WriteError> {
-        let BlockInput { record, place, votes } = input;
-        let Some(parent) = self.find_parent(&record, place)? else { return Ok(()) };
+        let BlockInput { record, position, votes } = input;
+        let Some(parent) = self.find_parent(&record, position)? else { return Ok(()) };
         let Some(frozen) = self.banks.get(&parent) else { return Ok(()) };
         let parent_info = Arc::clone(&frozen.info);
         let id = BlockId { slot: record.block.id.slot, version: record.link.number };
@@ -70,13 +70,13 @@ impl Writer {
             block: Arc::clone(&block),
             info: Arc::clone(&info),
             lt_hash,
-            place,
+            position,
             votes,
             is_executed: is_jump,
             is_confirmed: false,
         };
         self.banks.insert(id, frozen);
-        self.known.insert(place.number, block_key(&block), named_block(&block));
+        self.known.insert(position.number, block_key(&block), named_block(&block));
         self.status.blocks.fetch_add(1, Ordering::Relaxed);
         self.status.record_delay(unix_ms().saturating_sub(made_at_ms));
         if is_jump {
@@ -103,7 +103,7 @@ impl Writer {
     fn find_parent(
         &mut self,
         record: &BlockRecord,
-        place: RecordPlace,
+        position: RecordPosition,
     ) -> Result<Option<BlockId>, WriteError> {
         let number = record.link.number;
         let slot = record.block.id.slot;
@@ -111,7 +111,7 @@ impl Writer {
         let known = self.known.find(&key);
         if let Some(known) = known.filter(|known| known.bank_hash == record.block.bank_hash) {
             self.known.add_number(number, known.id);
-            self.set_place(known.id, place);
+            self.set_position(known.id, position);
             return Ok(None);
         }
         let wrong_parent = Fault::Parent { slot, number, parent: record.parent_number };
