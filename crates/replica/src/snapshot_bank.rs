@@ -35,7 +35,7 @@ pub(crate) enum SnapshotBankError {
     #[error("the bank has no blockhash")]
     NoBlockhash,
     #[error("the bank was not verified, so no block after it can be")]
-    NoSum,
+    NoBankHash,
 }
 
 impl SnapshotBank {
@@ -46,15 +46,18 @@ impl SnapshotBank {
     ) -> Result<Self, SnapshotBankError> {
         let fields = &manifest.fields;
         let info = fields.block_info().ok_or(SnapshotBankError::NoBlockhash)?;
-        let lattice = fields.bank.lattice.as_ref().filter(|_| fields.block.has_bank_hash());
-        let hard_forks = lattice.ok_or(SnapshotBankError::NoSum)?.hard_forks.clone();
+        if !fields.block.has_bank_hash() {
+            return Err(SnapshotBankError::NoBankHash);
+        }
+        // An ingester does not know the hard forks. Those before the block do not count, and an account names a later one.
+        let hard_forks = fields.bank.lattice.as_ref().map(|row| row.hard_forks.clone());
         let id = BlockId { slot: manifest.block.slot, version: position.number };
         Ok(Self {
             block: Arc::new(Block { id, ..fields.block.clone() }),
             info: Arc::new(BlockInfo { block: id, ..info }),
             // Not that of the block: a ledger of `hydrant dev` may start from a snapshot with accounts of its own.
             lt_hash: manifest.lt_hash.clone(),
-            hard_forks,
+            hard_forks: hard_forks.unwrap_or_default(),
             chain: fields.chain.clone(),
             epoch_stakes: fields.epochs.clone(),
             position,
