@@ -93,6 +93,9 @@ impl LogFollower {
         let mut records = RecordReader::new();
         let mut last = start;
         let mut checked = now();
+        if let Ok(fault) = self.faults.try_recv() {
+            return Err(fault.into());
+        }
         let mut is_following = self.status.pending() == 0;
         if is_following {
             self.status.set_following();
