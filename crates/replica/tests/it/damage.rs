@@ -69,12 +69,12 @@ async fn check_named(
     mut log: SourceLog,
     replica: RunningReplica,
 ) {
-    let before = [chain.tip, chain.confirmed, chain.root];
+    let before = chain.blocks[chain.tip].block.id.slot;
     let is_named = || replica.status.broken(name) > 0;
     let describe = || format!("{name}: {:?}", replica.status.last_fault());
     eventually(is_named, describe).await;
     let shown = || replica.reader.view(Commitment::Processed).block().slot;
-    assert!(shown() <= chain.blocks[before[0]].block.id.slot, "{name}");
+    assert!(shown() <= before, "{name}");
     eventually(|| replica.status.not_ready_reason().is_some(), || name.to_owned()).await;
     assert_ne!(replica.status.state(), ReplicaState::Ready, "{name}");
 
