@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chain_solana::{Reader, View};
 use ledger::{Address, AddressId};
@@ -17,26 +17,24 @@ use snapshot_solana::{AccountSink, AccountSinkError, BankFields};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
-use crate::status::FollowStatus;
-
 /// Bytes of an account besides its data, here and as a write of the block that the ledger jumps to.
 const ACCOUNT_BYTES: usize = 320;
 
 /// An account after the jump; `None` if it is closed.
-pub(crate) type AccountAfter = (Pubkey, Option<AccountSharedData>);
+pub type AccountAfter = (Pubkey, Option<AccountSharedData>);
 
 /// The archive changes more than a jump may hold in memory.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the archive changes {bytes} B of accounts or more, at most {limit} (follow.changes_bytes_max): start again from it"
 )]
-pub(crate) struct TooManyChanges {
+pub struct TooManyChanges {
     bytes: usize,
     limit: usize,
 }
 
 /// Collects what an archive changes.
-pub(crate) struct ArchiveChanges {
+pub struct ArchiveChanges {
     view: View,
     reader: Reader,
     /// Whether the archive has all accounts.
@@ -49,24 +47,25 @@ pub(crate) struct ArchiveChanges {
     found: Vec<u64>,
     bytes: usize,
     bytes_max: usize,
-    status: Arc<FollowStatus>,
+    /// The bytes that are held, for metrics.
+    gauge: Arc<AtomicU64>,
 }
 
 impl Drop for ArchiveChanges {
     fn drop(&mut self) {
-        self.status.archive_bytes.store(0, Ordering::Relaxed);
+        self.gauge.store(0, Ordering::Relaxed);
     }
 }
 
 impl ArchiveChanges {
     /// Of full archives, and incremental ones on top of them (`is_full`), or of an incremental one on top of the
-    /// ledger.
-    pub(crate) fn new(
+    /// ledger. `gauge` shows the bytes that are held.
+    pub fn new(
         view: View,
         reader: Reader,
         is_full: bool,
         bytes_max: usize,
-        status: Arc<FollowStatus>,
+        gauge: Arc<AtomicU64>,
     ) -> Self {
         Self {
             view,
@@ -77,12 +76,12 @@ impl ArchiveChanges {
             found: Vec::new(),
             bytes: 0,
             bytes_max,
-            status,
+            gauge,
         }
     }
 
     /// Returns the differences from the ledger after the archives were loaded.
-    pub(crate) fn into_changes(mut self) -> Result<Vec<AccountAfter>, TooManyChanges> {
+    pub fn into_changes(mut self) -> Result<Vec<AccountAfter>, TooManyChanges> {
         if self.is_full {
             let gone: Vec<Pubkey> = self
                 .view
@@ -194,7 +193,7 @@ impl AccountSink for ArchiveChanges {
                 self.insert(pubkey, account)?;
             }
         }
-        self.status.archive_bytes.store(self.bytes as u64, Ordering::Relaxed);
+        self.gauge.store(self.bytes as u64, Ordering::Relaxed);
         Ok(numbers)
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use chain_solana::{
@@ -27,7 +27,6 @@ use solana_sdk_ids::sysvar;
 use svm::{AccountSource, LAMPORTS_PER_SIGNATURE};
 
 use crate::error::FollowError;
-use crate::status::FollowStatus;
 
 /// Bytes of an upstream's response: a hash, or an error.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
@@ -107,17 +106,28 @@ pub(crate) struct Published {
     pub(crate) slot_ms: u64,
 }
 
+/// Counters that the producer of a ledger shares with its cluster.
+#[derive(Debug, Default)]
+pub struct ClusterCounters {
+    /// Slot of the processed tip.
+    pub processed: AtomicU64,
+    /// The newest slot with a shred that a source has seen; 0 if none has said so.
+    pub shred_slot: AtomicU64,
+    /// Estimated bytes of stakes and leaders.
+    pub bytes: AtomicU64,
+}
+
 /// The cluster of a followed chain, for servers.
 pub struct FollowedCluster {
     pub(crate) published: ArcSwap<Published>,
     nodes: RwLock<Option<Arc<[ClusterNode]>>>,
-    status: Arc<FollowStatus>,
+    counters: Arc<ClusterCounters>,
 }
 
 impl FollowedCluster {
-    pub(crate) fn new(published: Published, status: Arc<FollowStatus>) -> Self {
+    pub(crate) fn new(published: Published, counters: Arc<ClusterCounters>) -> Self {
         let published = ArcSwap::from_pointee(published);
-        Self { published, nodes: RwLock::default(), status }
+        Self { published, nodes: RwLock::default(), counters }
     }
 
     pub(crate) fn set_nodes(&self, nodes: Vec<ClusterNode>) {
@@ -139,7 +149,7 @@ impl Cluster for FollowedCluster {
     }
 
     fn newest_shred_slot(&self) -> Option<Slot> {
-        Some(self.status.shred_slot.load(Ordering::Relaxed)).filter(|slot| *slot > 0)
+        Some(self.counters.shred_slot.load(Ordering::Relaxed)).filter(|slot| *slot > 0)
     }
 
     fn nodes(&self) -> Option<Arc<[ClusterNode]>> {
@@ -156,7 +166,7 @@ impl Cluster for FollowedCluster {
 
     fn slot_ms(&self) -> u64 {
         let published = self.published.load();
-        let newest = self.status.processed.load(Ordering::Relaxed);
+        let newest = self.counters.processed.load(Ordering::Relaxed);
         published.inflation.shortened_slot_ms(newest).unwrap_or(published.slot_ms)
     }
 }

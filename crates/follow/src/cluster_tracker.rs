@@ -33,8 +33,7 @@ use svm::AccountSource;
 use verify::{AccountChange, StakedVoters};
 
 use crate::archive_stakes::agree_with_accounts;
-use crate::cluster::{FollowedCluster, Published, PublishedEpoch, slot_ms};
-use crate::status::FollowStatus;
+use crate::cluster::{ClusterCounters, FollowedCluster, Published, PublishedEpoch, slot_ms};
 
 /// Number of former roots with published stakes: a reader may still use one. 64 are 13 to 26 seconds of slots.
 const ROOTS_RETAINED: usize = 64;
@@ -42,13 +41,13 @@ const ROOTS_RETAINED: usize = 64;
 const EPOCHS_RETAINED: usize = 10;
 
 /// Tracks a followed cluster, and publishes it.
-pub(crate) struct ClusterTracker {
+pub struct ClusterTracker {
     schedule: EpochSchedule,
     inflation: Inflation,
     tracker: StakeTracker,
     published: Published,
     cluster: Arc<FollowedCluster>,
-    status: Arc<FollowStatus>,
+    counters: Arc<ClusterCounters>,
     /// Stakes of epochs that the verification of votes has not taken.
     new_stakes: Vec<StakedVoters>,
     /// Stakes of the published epochs.
@@ -61,7 +60,7 @@ pub(crate) struct ClusterTracker {
 
 impl ClusterTracker {
     /// Creates the cluster at the block of a snapshot. `view` has the accounts of that block.
-    pub(crate) fn new(fields: &BankFields, view: &View, status: Arc<FollowStatus>) -> Self {
+    pub fn new(fields: &BankFields, view: &View, counters: Arc<ClusterCounters>) -> Self {
         let schedule = fields.epoch_schedule.clone();
         let features = svm::features::activated_in(view);
         let program = Address::from(feature::ID.to_bytes());
@@ -87,7 +86,7 @@ impl ClusterTracker {
             features: Arc::new(features),
             slot_ms: slot_ms(fields),
         };
-        let cluster = Arc::new(FollowedCluster::new(published.clone(), Arc::clone(&status)));
+        let cluster = Arc::new(FollowedCluster::new(published.clone(), Arc::clone(&counters)));
         let inflation = fields.inflation;
         let epoch_stakes = fields.epoch_stakes.iter().map(|it| (it.epoch, it.clone())).collect();
         let tracker = Self {
@@ -96,7 +95,7 @@ impl ClusterTracker {
             tracker,
             published,
             cluster,
-            status,
+            counters,
             new_stakes,
             epoch_stakes,
             is_changed: false,
@@ -107,8 +106,8 @@ impl ClusterTracker {
     }
 
     /// Tracks the block of an archive and those above it, too. `view` has the accounts of that block.
-    pub(crate) fn jump(&mut self, fields: &BankFields, view: &View) {
-        let mut next = Self::new(fields, view, Arc::clone(&self.status));
+    pub fn jump(&mut self, fields: &BankFields, view: &View) {
+        let mut next = Self::new(fields, view, Arc::clone(&self.counters));
         next.drop_other_stakes(&self.epoch_stakes, view);
         self.published.stakes.extend(next.published.stakes.clone());
         self.jumped = Some((view.block(), Box::new(next)));
@@ -159,13 +158,19 @@ impl ClusterTracker {
         self.update_status();
     }
 
-    pub(crate) fn cluster(&self) -> Arc<FollowedCluster> {
+    /// Returns the cluster that servers read.
+    pub fn cluster(&self) -> Arc<FollowedCluster> {
         Arc::clone(&self.cluster)
     }
 
     /// The stakes of epochs that became known since the last call: at most those of [`EPOCHS_RETAINED`] epochs.
-    pub(crate) fn take_new_stakes(&mut self) -> Vec<StakedVoters> {
+    pub fn take_new_stakes(&mut self) -> Vec<StakedVoters> {
         std::mem::take(&mut self.new_stakes)
+    }
+
+    /// The stakes of the published epochs, the oldest first.
+    pub fn epoch_stakes(&self) -> impl Iterator<Item = &EpochStakes> {
+        self.epoch_stakes.values()
     }
 
     /// The row of the epochs' stakes, if they changed since the last call.
@@ -177,7 +182,7 @@ impl ClusterTracker {
 
     /// A bank is whole. `changes` are at least those of delegations, features and sysvars, `parent_state` has the
     /// accounts of its parent.
-    pub(crate) fn add_bank(
+    pub fn add_bank(
         &mut self,
         id: BlockId,
         parent: BlockId,
@@ -218,7 +223,7 @@ impl ClusterTracker {
     }
 
     /// Removes a reverted bank.
-    pub(crate) fn remove_bank(&mut self, id: BlockId) {
+    pub fn remove_bank(&mut self, id: BlockId) {
         self.jumped.take_if(|(jumped, _)| *jumped == id);
         if let Some((_, next)) = &mut self.jumped {
             next.tracker.remove(id);
@@ -228,7 +233,8 @@ impl ClusterTracker {
         self.publish();
     }
 
-    pub(crate) fn set_root(&mut self, root: BlockId) {
+    /// A bank is the root. Shows the stakes of an epoch that it, or an ancestor, has determined.
+    pub fn set_root(&mut self, root: BlockId) {
         if let Some((_, next)) = self.jumped.take_if(|(jumped, _)| *jumped == root) {
             self.take_jump(*next);
         }
@@ -275,7 +281,7 @@ impl ClusterTracker {
             leaders + epoch.voters.bytes()
         });
         let bytes = self.tracker.bytes() + epochs.sum::<usize>();
-        self.status.cluster_bytes.store(bytes as u64, Ordering::Relaxed);
+        self.counters.bytes.store(bytes as u64, Ordering::Relaxed);
     }
 }
 

@@ -158,13 +158,13 @@ impl Follower {
         proof.set_trust_root(start, compared);
         proof.record(block.id, BankProof { level: VerificationLevel::Computed, votes: None });
         let status = Arc::new(FollowStatus { proof, ..FollowStatus::default() });
-        for counter in [&status.processed, &status.confirmed, &status.root] {
+        for counter in [&status.cluster.processed, &status.confirmed, &status.root] {
             counter.store(block.id.slot, Ordering::Relaxed);
         }
         let statuses = Arc::clone(&fields.status_cache);
         let older_statuses = ArchiveStatusCache::new(statuses, fields.slot, Arc::clone(&status));
         let view = reader.view(Commitment::Finalized);
-        let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
+        let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status.cluster));
         let root = (block, info);
         Ok(Self {
             config,

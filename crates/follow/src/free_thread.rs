@@ -11,12 +11,13 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 const WAITING_MAX: usize = 4;
 
 /// The handle of the thread, which ends after the handle is dropped and the queued values are freed.
-pub(crate) struct FreeThread {
+pub struct FreeThread {
     values: SyncSender<Box<dyn Send>>,
 }
 
 impl FreeThread {
-    pub(crate) fn start() -> io::Result<Self> {
+    /// Starts the thread.
+    pub fn start() -> io::Result<Self> {
         let (values, received) = sync_channel::<Box<dyn Send>>(WAITING_MAX);
         let free = move || received.iter().for_each(drop);
         std::thread::Builder::new().name("follow-free".into()).spawn(free)?;
@@ -24,7 +25,7 @@ impl FreeThread {
     }
 
     /// Queues a value for the thread.
-    pub(crate) fn free(&self, value: impl Send + 'static) {
+    pub fn free(&self, value: impl Send + 'static) {
         // A value that does not fit into the channel is freed here.
         drop(self.values.try_send(Box::new(value)));
     }

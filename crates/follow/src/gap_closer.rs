@@ -371,7 +371,8 @@ impl Load {
         let lamports = view.meta().capitalization;
         let is_full = full.is_some();
         let base = (!is_full).then(|| lt_hash.unwrap_or_else(|| sum_accounts(&view)));
-        let mut changes = ArchiveChanges::new(view, reader, is_full, bytes_max, status);
+        let bytes = Arc::clone(&status.archive_bytes);
+        let mut changes = ArchiveChanges::new(view, reader, is_full, bytes_max, bytes);
         let incremental = incremental.as_deref();
         let snapshot = match (full, incremental, base) {
             (Some(full), on_top, _) => {

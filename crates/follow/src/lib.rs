@@ -56,6 +56,8 @@ mod vote_accounts;
 mod votes;
 mod writer;
 
+pub mod bank;
+
 pub use archive_status_cache::ArchiveStatusCache;
 pub use base::Base;
 pub use checked_bank::CheckTimes;

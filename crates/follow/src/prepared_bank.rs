@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use chain_solana::BlockInfo;
-use ledger::{Address, AddressId, BlockId, Change, KeyKind, Record, StoredRecord};
+use chain_solana::{AccountWrite, BlockInfo};
+use ledger::{Address, AddressId, BlockId, Change, KeyKind, Record, Slot, StoredRecord};
 use query::{Ledger, LedgerError};
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -41,7 +41,7 @@ const ENTRY_BYTES: usize = 512;
 const REPLACED_BYTES: usize = 128;
 
 /// The accounts that a bank has written.
-pub(crate) struct PreparedBank {
+pub struct PreparedBank {
     pub(crate) id: BlockId,
     pub(crate) parent: BlockId,
     /// The parent's, until the bank is whole.
@@ -103,15 +103,16 @@ struct Written {
 
 /// Whether accounts are hashed, and where their time is counted.
 #[derive(Clone, Copy)]
-pub(crate) struct Hashing<'a> {
-    pub(crate) nanos: &'a AtomicU64,
+pub struct Hashing<'a> {
+    /// Nanoseconds that were spent on hashes.
+    pub nanos: &'a AtomicU64,
     /// Whether the bank may write more.
-    pub(crate) is_open: bool,
+    pub is_open: bool,
 }
 
 impl PreparedBank {
     /// Opens the bank in the ledger, unseen.
-    pub(crate) fn open(
+    pub fn open(
         ledger: &mut Ledger<Account, BlockInfo>,
         id: BlockId,
         parent: BlockId,
@@ -129,6 +130,11 @@ impl PreparedBank {
             landed_votes: LandedVotes::default(),
             bytes: 0,
         })
+    }
+
+    /// Returns the block on which the bank is built.
+    pub fn parent(&self) -> BlockId {
+        self.parent
     }
 
     /// Accounts that will be written: their states in the parent are removed from the sum.
@@ -157,7 +163,7 @@ impl PreparedBank {
     /// Writes accounts, each at most once. After an error the bank must be discarded.
     ///
     /// Cost: about 10 us per account, including 2 us for the hashes.
-    pub(crate) fn write(
+    pub fn write(
         &mut self,
         ledger: &mut Ledger<Account, BlockInfo>,
         writes: impl Iterator<Item = (Pubkey, Account)>,
@@ -249,7 +255,7 @@ impl PreparedBank {
     }
 
     /// The account after the bank, if it has written it.
-    pub(crate) fn account(&self, pubkey: &Pubkey) -> Option<Arc<Account>> {
+    pub fn account(&self, pubkey: &Pubkey) -> Option<Arc<Account>> {
         self.accounts.get(pubkey)?.after.as_ref().map(StoredRecord::record)
     }
 
@@ -258,9 +264,13 @@ impl PreparedBank {
         self.accounts.iter()
     }
 
-    /// The accounts that it has written, in order.
-    pub(crate) fn into_accounts(self) -> impl Iterator<Item = (Pubkey, PreparedAccount)> {
-        self.accounts.into_iter()
+    /// Returns the accounts that it has written, in order, as the writes of its block.
+    pub fn into_writes(self) -> Vec<AccountWrite> {
+        let writes = self.accounts.into_iter().map(|(pubkey, account)| {
+            let PreparedAccount { after, id, removed_keys, .. } = account;
+            AccountWrite { pubkey, id, account: after, removed_keys }
+        });
+        writes.collect()
     }
 
     /// The accounts that are not as they were, in order.
@@ -270,12 +280,12 @@ impl PreparedBank {
     }
 
     /// Returns the change of the lattice hash. It is empty if banks are not verified.
-    pub(crate) fn change(&self) -> &LatticeChange {
+    pub fn change(&self) -> &LatticeChange {
         &self.change
     }
 
     /// Returns the lamports that the bank created, or burned.
-    pub(crate) fn lamports(&self) -> i128 {
+    pub fn lamports(&self) -> i128 {
         self.lamports
     }
 
@@ -286,10 +296,18 @@ impl PreparedBank {
     }
 
     /// The changes of delegations, features and sysvars.
-    pub(crate) fn cluster_changes(&self) -> Vec<AccountChange> {
+    pub fn cluster_changes(&self) -> Vec<AccountChange> {
         let changes =
             self.accounts.values().filter_map(|account| account.cluster_change.as_deref());
         changes.cloned().collect()
+    }
+
+    /// The slot of a restart of the cluster (a hard fork) that the bank is the first to follow: it changes
+    /// LastRestartSlot.
+    pub fn restart_slot(&self) -> Option<Slot> {
+        let account = self.account(&sysvar::last_restart_slot::ID)?;
+        let slot = Slot::from_le_bytes(account.0.data().first_chunk().copied()?);
+        (self.parent.slot < slot && slot <= self.id.slot).then_some(slot)
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -9,6 +9,7 @@ use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
 use solana::{BankMismatch, VerificationLevel};
 
+use crate::cluster::ClusterCounters;
 use crate::proof_status::ProofStatus;
 use crate::source_slots::HandledStream;
 
@@ -18,9 +19,8 @@ pub struct FollowStatus {
     pub(crate) is_connected: AtomicBool,
     /// The slot that the followed source said last; 0 until one has said it.
     pub(crate) upstream: AtomicU64,
-    /// The newest slot with a shred that the source has seen.
-    pub(crate) shred_slot: AtomicU64,
-    pub(crate) processed: AtomicU64,
+    /// Shared with the cluster that servers read.
+    pub(crate) cluster: Arc<ClusterCounters>,
     pub(crate) confirmed: AtomicU64,
     pub(crate) root: AtomicU64,
     pub(crate) sessions: AtomicU64,
@@ -47,14 +47,13 @@ pub struct FollowStatus {
     /// Bytes of prepared open banks in the ledger, without those in the feed.
     pub(crate) prepared_bytes: AtomicU64,
     pub(crate) queued_bytes: AtomicU64,
-    pub(crate) cluster_bytes: AtomicU64,
     /// The newest bank on disk, or 0.
     pub(crate) stored: AtomicU64,
     /// Of rooted banks that are not on disk.
     pub(crate) store_bytes: AtomicU64,
     pub(crate) store_waits: AtomicU64,
     /// Accounts that an archive changes, while it is loaded.
-    pub(crate) archive_bytes: AtomicU64,
+    pub(crate) archive_bytes: Arc<AtomicU64>,
     pub(crate) deferred_roots: AtomicU64,
     pub(crate) handled_stream: Mutex<Option<HandledStream>>,
     pub(crate) last_gap: Mutex<Option<String>>,
@@ -95,7 +94,7 @@ impl FollowStatus {
 
     /// Returns the slot of the processed tip.
     pub fn processed(&self) -> Slot {
-        self.processed.load(Ordering::Relaxed)
+        self.cluster.processed.load(Ordering::Relaxed)
     }
 
     /// Returns the slot of the newest root.
@@ -178,7 +177,7 @@ impl Collector for FollowStatus {
             ("follow_verifier", bytes(&self.proof.verifier_bytes)),
             ("follow_proofs", self.proof.bytes() as u64),
             ("follow_checks", bytes(&self.proof.checks.task_bytes)),
-            ("follow_cluster", bytes(&self.cluster_bytes)),
+            ("follow_cluster", bytes(&self.cluster.bytes)),
             ("follow_store", bytes(&self.store_bytes)),
             ("follow_archive", bytes(&self.archive_bytes)),
         ]
@@ -200,7 +199,7 @@ impl Collector for FollowStatus {
         let newest = count(&self.upstream).max(self.processed());
         family.put(&[("at", "source")], newest);
         for (at, counter) in [
-            ("processed", &self.processed),
+            ("processed", &self.cluster.processed),
             ("confirmed", &self.confirmed),
             ("finalized", &self.root),
         ] {

@@ -459,7 +459,7 @@ impl Streams {
                         if let UpdateOneof::Slot(slot) = &update
                             && !is_far(slot.slot)
                         {
-                            self.status.shred_slot.fetch_max(slot.slot, Ordering::Relaxed);
+                            self.status.cluster.shred_slot.fetch_max(slot.slot, Ordering::Relaxed);
                         }
                         let converted = convert::update(update)?;
                         Ok(converted.map(|mut converted| {

@@ -644,12 +644,9 @@ impl BankSysvars {
         let listed = bank.account(&sysvar::slot_hashes::ID);
         let listed = listed.and_then(|account| verify::newest_slot_hash(account.0.data()));
         let of_parent = listed.filter(|(slot, _)| *slot == bank.parent.slot);
-        let restart = bank.account(&sysvar::last_restart_slot::ID);
-        let restart = restart.and_then(|account| account.0.data().first_chunk().copied());
-        let restart = restart.map(Slot::from_le_bytes);
         Self {
             parent_hash: of_parent.map(|(_, hash)| hash).unwrap_or_default(),
-            restart: restart.filter(|slot| bank.parent.slot < *slot && *slot <= bank.id.slot),
+            restart: bank.restart_slot(),
         }
     }
 }

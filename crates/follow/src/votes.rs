@@ -56,8 +56,8 @@ impl VoteFilter {
 
 /// The votes of a bank that were executed, for subscribers. They are read while the bank is open, about a microsecond
 /// each.
-#[derive(Default)]
-pub(crate) struct LandedVotes {
+#[derive(Debug, Default)]
+pub struct LandedVotes {
     /// Transactions that were read.
     read: usize,
     votes: Vec<Vote>,
@@ -66,7 +66,7 @@ pub(crate) struct LandedVotes {
 impl LandedVotes {
     /// Reads those of the bank's transactions that were not read yet. They are in order, and `from` is how many are
     /// before them. If some of these were not read, nothing is read now.
-    pub(crate) fn read(&mut self, from: usize, transactions: &[Arc<ExecutedTransaction>]) {
+    pub fn read(&mut self, from: usize, transactions: &[Arc<ExecutedTransaction>]) {
         let Some(known) = self.read.checked_sub(from) else { return };
         for executed in transactions.iter().skip(known) {
             if executed.is_vote && executed.meta.status.is_ok() && self.votes.len() < VOTES_MAX {
@@ -80,7 +80,8 @@ impl LandedVotes {
         self.votes.capacity() * (size_of::<Vote>() + SLOTS_BYTES)
     }
 
-    pub(crate) fn into_votes(self) -> Arc<[Vote]> {
+    /// Returns the votes, in the order of their transactions.
+    pub fn into_votes(self) -> Arc<[Vote]> {
         self.votes.into()
     }
 }

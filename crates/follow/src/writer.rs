@@ -333,7 +333,7 @@ impl Writer {
         let set = |counter: &std::sync::atomic::AtomicU64, value: u64| {
             counter.store(value, Ordering::Relaxed);
         };
-        set(&status.processed, feed.tip.slot);
+        set(&status.cluster.processed, feed.tip.slot);
         set(&status.confirmed, self.ledger.tip(Commitment::Confirmed).slot);
         set(&status.root, self.ledger.root().slot);
         set(&status.banks, stats.banks);

@@ -90,6 +90,13 @@ impl LatticeChange {
         self.0.mix_in(&hash.0);
     }
 
+    /// Returns the sum over all accounts after the bank, from that of its parent.
+    pub fn add_to(&self, parent: &LtHash) -> LtHash {
+        let mut sum = parent.clone();
+        sum.mix_in(&self.0);
+        sum
+    }
+
     /// Adds the change of other accounts, or of other steps.
     pub fn merge(&mut self, other: &Self) {
         self.0.mix_in(&other.0);
@@ -185,8 +192,7 @@ impl Bank {
         hard_forks: &[HardFork],
         now: Duration,
     ) -> Self {
-        let mut sum = parent.lt_hash.clone();
-        sum.mix_in(&bank.change.0);
+        let sum = bank.change.add_to(parent.lt_hash);
         let inputs = BankHashInputs {
             parent_hash: parent.bank_hash.to_bytes(),
             signature_count: bank.signature_count,

@@ -8,8 +8,7 @@
 use std::sync::Arc;
 
 use chain_solana::{
-    AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, ExecutedTransaction,
-    LedgerEvent,
+    AccountUpdate, BankHashComponents, Block, BlockInfo, ExecutedTransaction, LedgerEvent,
 };
 use feed::{Bank, BankAccounts, Decision, LastWrite};
 use ledger::{Address, BlockId};
@@ -27,7 +26,7 @@ use crate::account_updates::BankUpdates;
 use crate::clock::unix_ms;
 use crate::convert::{BlockFacts, WrittenAccount};
 use crate::error::FollowError;
-use crate::prepared_bank::{Hashing, PreparedAccount, PreparedBank};
+use crate::prepared_bank::{Hashing, PreparedBank};
 use crate::verification::BankHashes;
 
 type WholeBank = Bank<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>;
@@ -100,10 +99,7 @@ impl Writer {
             rewards: facts.rewards,
             reward_partitions: facts.reward_partitions,
             entries: bank.entries,
-            writes: prepared
-                .into_accounts()
-                .map(|(pubkey, account)| account_write(pubkey, account))
-                .collect(),
+            writes: prepared.into_writes(),
         });
         self.verification.check_block(&block, balances);
         let timestamp_ms = unix_ms();
@@ -251,11 +247,6 @@ fn clock_time(bank: &PreparedBank) -> Option<i64> {
 /// Reads the time of a Clock sysvar.
 pub(super) fn unix_timestamp(clock: &Account) -> Option<i64> {
     bincode::deserialize::<Clock>(clock.0.data()).ok().map(|clock| clock.unix_timestamp)
-}
-
-fn account_write(pubkey: Pubkey, account: PreparedAccount) -> AccountWrite {
-    let PreparedAccount { after, id, removed_keys, .. } = account;
-    AccountWrite { pubkey, id, account: after, removed_keys }
 }
 
 fn account_updates(writes: BankAccounts<WrittenAccount>) -> BankUpdates {

@@ -1,0 +1,62 @@
+//! The configuration of a replica, and its defaults.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use chain_solana::HistoryLimits;
+use query::LedgerConfig;
+
+/// Configuration of a replica: its sources and its bounds.
+#[derive(Clone, Debug)]
+pub struct ReplicaConfig {
+    /// Name of the cluster: of its log, and of its snapshots in the object store.
+    pub cluster: String,
+    /// Addresses and indices of the ledger.
+    pub ledger: LedgerConfig,
+    /// Limits of the retained history.
+    pub history: HistoryLimits,
+    /// Maximum lag of a ready replica, in slots. Default: 8.
+    pub lag_max_slots: u64,
+    /// Minimum number of slots between the snapshot and the tip of a ready replica: subscribers can resume so far back.
+    /// Default: 0.
+    pub resume_slots_min: u64,
+    /// Directory with a copy of the newest snapshot, from which a restart loads without the object store.
+    pub cache_dir: Option<PathBuf>,
+    /// Time between two snapshots that the replica writes. `None`: it writes none.
+    pub snapshot_every: Option<Duration>,
+    /// Number of the newest snapshots that are retained when one is written. Older ones that the log still needs are
+    /// retained, too. Default: 3.
+    pub snapshots_kept: usize,
+    /// Threads that decode the parts of a snapshot. Default: 2.
+    pub load_threads: usize,
+    /// Maximum bytes of decoded records that wait for the writing thread. A record that is larger waits alone. Default:
+    /// 64 MiB.
+    pub queue_bytes_max: usize,
+    /// Maximum bytes of the accounts that differ between the ledger and a snapshot to jump to. Default: 4 GiB.
+    pub changes_bytes_max: usize,
+    /// Time between two attempts to reach the log, or to find a snapshot. Default: 2 s.
+    pub retry_every: Duration,
+    /// Time without a message after which the log is asked for its extent, and for a newer epoch. Default: 2 s.
+    pub idle_check_every: Duration,
+}
+
+impl ReplicaConfig {
+    /// Returns the default configuration of a replica of `cluster`.
+    pub fn new(cluster: &str, ledger: LedgerConfig, history: HistoryLimits) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            ledger,
+            history,
+            lag_max_slots: 8,
+            resume_slots_min: 0,
+            cache_dir: None,
+            snapshot_every: None,
+            snapshots_kept: 3,
+            load_threads: 2,
+            queue_bytes_max: 64 << 20,
+            changes_bytes_max: 4 << 30,
+            retry_every: Duration::from_secs(2),
+            idle_check_every: Duration::from_secs(2),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The faults of a log, by name.
+
+use chain_solana::wire::{RecordDigest, WireError};
+use ledger::{BlockId, Slot};
+use log::LogError;
+use solana_hash::Hash;
+
+/// A fault of the log, or of a record in it. Nothing of such a record is shown.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The log cannot be reached. The replica tries again.
+    #[error("the log cannot be reached")]
+    Unreachable(#[source] LogError),
+    /// A newer program wrote the record.
+    #[error(
+        "a record has version {found}, and this program knows version {known}; fix: upgrade the replicas before the ingesters"
+    )]
+    Version {
+        /// Version of the record.
+        found: u16,
+        /// The newest known version.
+        known: u16,
+    },
+    /// Messages were removed before they were read.
+    #[error("the log begins at message {first}, and message {wanted} is needed")]
+    Truncated {
+        /// The message after the last one that was read.
+        wanted: u64,
+        /// The oldest message of the log.
+        first: u64,
+    },
+    /// The log ends before the last message that was read: it was restored from an older backup, or made again.
+    #[error("the log ends at message {last}, and message {read} was read before")]
+    Rewound {
+        /// The newest message of the log.
+        last: u64,
+        /// The last message that was read.
+        read: u64,
+    },
+    /// A message is missing within the log.
+    #[error("message {found} follows where message {wanted} is needed")]
+    Missing {
+        /// The message after the last one that was read.
+        wanted: u64,
+        /// The message that came.
+        found: u64,
+    },
+    /// The log was deleted.
+    #[error("the log of epoch {epoch} is gone")]
+    Gone {
+        /// Number of the epoch.
+        epoch: u64,
+    },
+    /// The cluster has a newer log.
+    #[error("epoch {newest} of the log follows epoch {epoch}")]
+    Epoch {
+        /// Number of the epoch that is read.
+        epoch: u64,
+        /// Number of the newest epoch.
+        newest: u64,
+    },
+    /// A record is damaged: its messages do not agree with its head, or cannot be decoded.
+    #[error("after record {number}: {err}")]
+    Record {
+        /// Number of the last good record.
+        number: u64,
+        /// The reason.
+        err: WireError,
+    },
+    /// A record has another number than the next one.
+    #[error("record {found} follows record {last}")]
+    Number {
+        /// Number of the last good record.
+        last: u64,
+        /// Number of the record.
+        found: u64,
+    },
+    /// A record names another predecessor.
+    #[error(
+        "record {number} follows a record with the digest {named:?}, and the last one has {known:?}"
+    )]
+    Chain {
+        /// Number of the record.
+        number: u64,
+        /// The digest that it names.
+        named: RecordDigest,
+        /// Digest of the last good record.
+        known: RecordDigest,
+    },
+    /// A record has a lower term than one before it.
+    #[error("record {number} has term {found} after term {known}")]
+    Term {
+        /// Number of the record.
+        number: u64,
+        /// Term of the record.
+        found: u64,
+        /// The highest term before it.
+        known: u64,
+    },
+    /// The first record of an epoch does not name a snapshot.
+    #[error("epoch {epoch} begins with a record of kind {kind}, not with the name of a snapshot")]
+    FirstRecord {
+        /// Number of the epoch.
+        epoch: u64,
+        /// Kind of the record.
+        kind: &'static str,
+    },
+    /// A block's parent is not in the log, or is not the block that it names.
+    #[error(
+        "the parent of slot {slot} (record {number}) is record {parent}, which is no such block"
+    )]
+    Parent {
+        /// Slot of the block.
+        slot: Slot,
+        /// Number of its record.
+        number: u64,
+        /// Number of the parent's record.
+        parent: u64,
+    },
+    /// The record has no sum to compare with: the ingester does not verify its chain.
+    #[error(
+        "slot {slot} has no sum over all accounts; fix: let the ingester verify its chain (--verify)"
+    )]
+    NoSum {
+        /// Slot of the block.
+        slot: Slot,
+    },
+    /// The accounts after a block are not those of its record.
+    #[error(
+        "slot {slot}: the sum over all accounts is {computed}, and {recorded} in record {number}"
+    )]
+    Sum {
+        /// Slot of the block.
+        slot: Slot,
+        /// Number of its record.
+        number: u64,
+        /// Checksum of the computed sum.
+        computed: Hash,
+        /// That of the record.
+        recorded: Hash,
+    },
+    /// The bank hash that follows from a record is not the one in it.
+    #[error("slot {slot}: the bank hash is {computed}, and {recorded} in record {number}")]
+    BankHash {
+        /// Slot of the block.
+        slot: Slot,
+        /// Number of its record.
+        number: u64,
+        /// The computed hash.
+        computed: Hash,
+        /// That of the record.
+        recorded: Hash,
+    },
+    /// A mark names a block that the log does not have.
+    #[error("a mark {mark} names slot {slot}, record {number}, which is no block of the log")]
+    Mark {
+        /// Kind of the mark.
+        mark: &'static str,
+        /// Slot that it names.
+        slot: Slot,
+        /// Record that it names.
+        number: u64,
+    },
+    /// The log takes back a final block.
+    #[error("the log reverts slot {slot}, which is final here")]
+    FinalReverted {
+        /// Slot of the block.
+        slot: Slot,
+    },
+    /// The log makes a block final that does not descend from the final block here.
+    #[error("the log makes slot {slot} final, which does not descend from the root {root:?}")]
+    OtherChain {
+        /// Slot of the block.
+        slot: Slot,
+        /// The root.
+        root: BlockId,
+    },
+    /// The marks leave a confirmed block that the processed one does not descend from.
+    #[error(
+        "the confirmed block {confirmed:?} is not on the chain of the processed block {processed:?}"
+    )]
+    Tips {
+        /// The confirmed block.
+        confirmed: BlockId,
+        /// The processed block.
+        processed: BlockId,
+    },
+    /// The log does not make blocks final.
+    #[error("{blocks} blocks are not final, at most {limit} can be held")]
+    Unrooted {
+        /// Blocks above the root.
+        blocks: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl Fault {
+    /// Names of all faults, as in `hydrant_log_broken_total{what}`.
+    pub(crate) const NAMES: &'static [&'static str] = &[
+        "unreachable",
+        "version",
+        "truncated",
+        "rewound",
+        "missing",
+        "gone",
+        "epoch",
+        "record",
+        "number",
+        "chain",
+        "term",
+        "first_record",
+        "parent",
+        "no_sum",
+        "sum",
+        "bank_hash",
+        "mark",
+        "final_reverted",
+        "other_chain",
+        "tips",
+        "unrooted",
+        "repeated",
+        "state_sum",
+    ];
+    /// Name of a message that was delivered again. It is skipped, so it is not a fault.
+    pub(crate) const REPEATED: &'static str = "repeated";
+    /// Name of a state that was not the one that its sum says, found by a jump.
+    pub(crate) const STATE_SUM: &'static str = "state_sum";
+
+    /// Returns the name of the fault.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "unreachable",
+            Self::Version { .. } => "version",
+            Self::Truncated { .. } => "truncated",
+            Self::Rewound { .. } => "rewound",
+            Self::Missing { .. } => "missing",
+            Self::Gone { .. } => "gone",
+            Self::Epoch { .. } => "epoch",
+            Self::Record { .. } => "record",
+            Self::Number { .. } => "number",
+            Self::Chain { .. } => "chain",
+            Self::Term { .. } => "term",
+            Self::FirstRecord { .. } => "first_record",
+            Self::Parent { .. } => "parent",
+            Self::NoSum { .. } => "no_sum",
+            Self::Sum { .. } => "sum",
+            Self::BankHash { .. } => "bank_hash",
+            Self::Mark { .. } => "mark",
+            Self::FinalReverted { .. } => "final_reverted",
+            Self::OtherChain { .. } => "other_chain",
+            Self::Tips { .. } => "tips",
+            Self::Unrooted { .. } => "unrooted",
+        }
+    }
+
+    /// Whether only time helps: the log's servers come back, or this program is upgraded.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Version { .. })
+    }
+
+    /// Whether another server of the log may have the right messages.
+    pub(crate) fn is_read_fault(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing { .. }
+                | Self::Record { .. }
+                | Self::Number { .. }
+                | Self::Chain { .. }
+                | Self::Term { .. }
+                | Self::Rewound { .. }
+                | Self::Gone { .. }
+        )
+    }
+}
+
+impl From<LogError> for Fault {
+    fn from(err: LogError) -> Self {
+        Self::Unreachable(err)
+    }
+}

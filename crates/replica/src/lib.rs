@@ -1,0 +1,39 @@
+//! A ledger that is fed by a replicated log: from a snapshot in an object store and the records of the log to a state
+//! that servers read.
+//!
+//! Shape: [`Replica::load`] loads the newest snapshot from which the log can be read on. [`Replica::start`] runs two
+//! threads. One reads the log, decodes its records and checks their chain (`log_follower`). The other one is the
+//! ledger's one writer (`writer`). It writes accounts through `query` and blocks through `chain_solana`, with
+//! [`follow::bank`].
+//! Invariant: a block is shown only after the lattice sum over all accounts and its bank hash were computed from its
+//! writes, and are those of its record. docs/design/ledgers.md, section 5, lists the promises of a producer.
+//! Behaviour on damage: each kind of it has a name ([`Fault`]). The replica is not ready, shows nothing of the damaged
+//! record, and jumps to a newer snapshot in the running ledger. Until then it serves the state that it has.
+//! Bounds: [`ReplicaConfig`].
+//! Not here: the log (`log`), its records (`chain_solana::wire`), the format of snapshots (`cluster_snapshot`), sockets
+//! of servers, flags (`hydrant`).
+#![forbid(unsafe_code)]
+
+mod clock;
+mod config;
+mod error;
+mod fault;
+mod first_record;
+mod input_queue;
+mod known_blocks;
+mod log_follower;
+mod log_position;
+mod record_chain;
+mod replica;
+mod snapshot_bank;
+mod snapshot_cache;
+mod snapshot_task;
+mod snapshots;
+mod status;
+mod writer;
+
+pub use config::ReplicaConfig;
+pub use error::ReplicaError;
+pub use fault::Fault;
+pub use replica::{Replica, ReplicaHandle};
+pub use status::{ReplicaState, ReplicaStatus};

@@ -1,0 +1,251 @@
+//! Reads the log: messages to whole, checked records for the writer.
+//!
+//! In: messages of one epoch after another. Out: records, in order, to the writer's queue.
+//! Shape: one future on a thread of its own, so that decoding holds up neither the writer nor a thread that serves
+//! sockets. A fault ends the reading of an epoch (`read_epoch`), and `recover` finds out how to continue.
+//! Bounds: one record, and the writer's queue.
+//! Invariant: a record is passed on only if its number, its digest and its term continue the chain of records.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use chain_solana::Reader;
+use chain_solana::wire::{BlockName, BlockRecord, Record, RecordDigest, RecordReader, WireError};
+use follow::bank::LandedVotes;
+use log::{Log, MessageKind, ReadError, StoredMessage};
+use solana_account::ReadableAccount;
+use tokio::sync::mpsc;
+
+use crate::clock::now;
+use crate::config::ReplicaConfig;
+use crate::fault::Fault;
+use crate::input_queue::{BlockInput, Input, InputSender, WriterEnded};
+use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
+use crate::snapshot_cache::SnapshotCopies;
+use crate::snapshots::SnapshotSources;
+use crate::status::{ReplicaStatus, error_text};
+
+mod recover;
+
+/// The reader of the log.
+pub(crate) struct LogFollower {
+    pub(crate) config: Arc<ReplicaConfig>,
+    pub(crate) sources: SnapshotSources,
+    pub(crate) reader: Reader,
+    pub(crate) status: Arc<ReplicaStatus>,
+    pub(crate) inputs: InputSender,
+    /// The faults that halted the writer.
+    pub(crate) faults: mpsc::Receiver<Fault>,
+    pub(crate) at: LogPosition,
+    pub(crate) recent: RecentBlocks,
+    /// Attempts to read a damaged record again, since the last good record.
+    pub(crate) rereads: u32,
+    pub(crate) copies: SnapshotCopies,
+}
+
+/// Why the reading of an epoch ended.
+pub(crate) enum ReadEnd {
+    Fault(Fault),
+    WriterEnded,
+}
+
+impl From<Fault> for ReadEnd {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<WriterEnded> for ReadEnd {
+    fn from(_: WriterEnded) -> Self {
+        Self::WriterEnded
+    }
+}
+
+impl LogFollower {
+    /// Reads until the writer has ended.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let ReadEnd::Fault(fault) = self.read_epoch().await else { return };
+            tracing::warn!(what = fault.name(), "reading the log: {}", error_text(&fault));
+            self.status.set_fault(&fault);
+            if self.recover(fault).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Reads the current epoch from the current position. Returns at a fault.
+    async fn read_epoch(&mut self) -> ReadEnd {
+        match self.try_read_epoch().await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    async fn try_read_epoch(&mut self) -> Result<std::convert::Infallible, ReadEnd> {
+        let idle = self.config.idle_check_every;
+        let log = self.sources.space.open_epoch(self.at.epoch).await.map_err(Fault::from)?;
+        let start = self.at.sequence;
+        self.check_extent(&*log, start).await?;
+        let mut reader = log.read(start).await.map_err(Fault::from)?;
+        let mut records = RecordReader::new();
+        let mut last = start;
+        let mut checked = now();
+        if let Ok(fault) = self.faults.try_recv() {
+            return Err(fault.into());
+        }
+        let mut is_following = self.status.pending() == 0;
+        if is_following {
+            self.status.set_following();
+        }
+        loop {
+            let next = tokio::select! {
+                biased;
+                fault = self.faults.recv() => match fault {
+                    Some(fault) => return Err(fault.into()),
+                    None => return Err(ReadEnd::WriterEnded),
+                },
+                next = tokio::time::timeout(idle, reader.next()) => next,
+            };
+            let Ok(next) = next else {
+                self.check_newest(&*log, last).await?;
+                checked = now();
+                continue;
+            };
+            let StoredMessage { sequence, kind, payload, pending } =
+                next.map_err(|err| self.read_fault(err))?;
+            if sequence <= last {
+                self.status.count_broken(Fault::REPEATED);
+                continue;
+            }
+            let wanted = last + 1;
+            if sequence != wanted {
+                return Err(Fault::Missing { wanted, found: sequence }.into());
+            }
+            last = sequence;
+            let pushed = self.push(&mut records, kind, payload)?;
+            if let Some((record, digest)) = pushed {
+                self.take_record(record, digest, sequence).await?;
+                if !is_following {
+                    // Not before: a record that is refused again must not look like progress.
+                    is_following = true;
+                    self.status.set_following();
+                }
+            }
+            self.status.record_message(pending);
+            let bytes = self.inputs.bytes() as u64;
+            self.status.queued_bytes.store(bytes, Ordering::Relaxed);
+            if pending == 0 && is_due(checked, idle) {
+                self.check_newest(&*log, last).await?;
+                checked = now();
+            }
+        }
+    }
+
+    fn read_fault(&self, err: ReadError) -> Fault {
+        match err {
+            ReadError::Truncated { wanted, first } => Fault::Truncated { wanted, first },
+            ReadError::Gone => Fault::Gone { epoch: self.at.epoch },
+            ReadError::Log(err) => Fault::Unreachable(err),
+        }
+    }
+
+    fn push(
+        &self,
+        records: &mut RecordReader,
+        kind: MessageKind,
+        payload: Bytes,
+    ) -> Result<Option<(Record, RecordDigest)>, Fault> {
+        let is_head = matches!(kind, MessageKind::Head);
+        records.push(is_head, payload).map_err(|err| match err {
+            WireError::Version { found, known } => Fault::Version { found, known },
+            err => Fault::Record { number: self.at.chain.number, err },
+        })
+    }
+
+    /// Checks the next record of the chain, and passes it on.
+    async fn take_record(
+        &mut self,
+        record: Record,
+        digest: RecordDigest,
+        sequence: u64,
+    ) -> Result<(), ReadEnd> {
+        if self.at.sequence == 0 && !matches!(record, Record::Snapshot(_)) {
+            let kind = record.name();
+            return Err(Fault::FirstRecord { epoch: self.at.epoch, kind }.into());
+        }
+        let mut chain = self.at.chain;
+        chain.advance(record.link(), record.writer().term, digest)?;
+        let epoch = self.at.epoch;
+        let at = LogPosition { epoch, sequence, chain };
+        match record {
+            Record::Block(record) => {
+                let slot = record.block.id.slot;
+                let number = chain.number;
+                let bytes = record_bytes(&record);
+                let mut votes = LandedVotes::default();
+                votes.read(0, &record.block.transactions);
+                let position = RecordPosition { epoch, sequence, number, digest };
+                let block = BlockInput { record: *record, position, votes };
+                self.inputs.send(Input::Block(Box::new(block)), bytes).await?;
+                self.recent.push(BlockName { slot, number }, digest);
+                self.status.record_read_block(slot);
+            }
+            Record::Marks(record) => {
+                let bytes = size_of_val(&record.marks[..]);
+                let marks = Input::Marks { marks: record.marks, made_at_ms: record.made_at_ms };
+                self.inputs.send(marks, bytes).await?;
+            }
+            Record::Term(record) => {
+                tracing::info!(
+                    term = record.writer.term,
+                    "the log has a new writer: {}",
+                    record.reason
+                );
+            }
+            Record::Snapshot(record) => self.status.record_snapshot(record.made_at_ms),
+        }
+        self.at = at;
+        self.rereads = 0;
+        self.status.record_position(&at);
+        Ok(())
+    }
+
+    /// Fails if the log no longer has the message after `last`, or ends before `last`.
+    async fn check_extent(&self, log: &dyn Log, last: u64) -> Result<(), Fault> {
+        let tail = log.tail().await?;
+        if tail.last < last {
+            return Err(Fault::Rewound { last: tail.last, read: last });
+        }
+        let wanted = last + 1;
+        if tail.first > wanted {
+            return Err(Fault::Truncated { wanted, first: tail.first });
+        }
+        self.status.record_pending(tail.last - last);
+        Ok(())
+    }
+
+    /// Fails if the log does not continue from here, or if a newer epoch follows it.
+    async fn check_newest(&self, log: &dyn Log, last: u64) -> Result<(), Fault> {
+        let epoch = self.at.epoch;
+        match self.sources.space.newest_epoch().await? {
+            Some(newest) if newest > epoch => Err(Fault::Epoch { epoch, newest }),
+            Some(_) => self.check_extent(log, last).await,
+            None => Err(Fault::Gone { epoch }),
+        }
+    }
+}
+
+fn is_due(checked: Instant, every: Duration) -> bool {
+    now().saturating_duration_since(checked) >= every
+}
+
+/// Estimates the bytes of a decoded record.
+fn record_bytes(record: &BlockRecord) -> usize {
+    let accounts = record.accounts.iter().map(|write| {
+        size_of_val(write) + write.account.as_ref().map_or(0, |account| account.0.data().len())
+    });
+    accounts.sum::<usize>() + usize::try_from(record.block.bytes()).unwrap_or(usize::MAX)
+}

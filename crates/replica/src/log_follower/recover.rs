@@ -1,0 +1,165 @@
+//! Continues after a fault of the log: by waiting, by reading again, in a newer epoch of the log, or from a snapshot.
+//!
+//! In: the fault. Out: a new position, which the writer's state fits to.
+//! Bounds: [`REREADS_MAX`] attempts to read the same record again, then one attempt each
+//! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found.
+//! Not here: the jump itself (`writer/jump.rs`).
+
+use ledger::Commitment;
+use log::Log;
+
+use super::LogFollower;
+use crate::clock::now;
+use crate::fault::Fault;
+use crate::first_record::FirstRecord;
+use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
+use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
+use crate::record_chain::RecordChain;
+use crate::snapshots::{LogExtent, UsableSnapshot};
+use crate::status::{LoadReason, error_text};
+
+/// Attempts to read a damaged record again before the replica jumps: another server of the log may have it undamaged.
+const REREADS_MAX: u32 = 2;
+
+/// Why the replica could not continue.
+pub(super) enum RecoverError {
+    WriterEnded,
+    /// In words, for the status.
+    Reason(String),
+}
+
+impl From<WriterEnded> for RecoverError {
+    fn from(_: WriterEnded) -> Self {
+        Self::WriterEnded
+    }
+}
+
+fn reason(err: &dyn std::error::Error) -> RecoverError {
+    RecoverError::Reason(error_text(err))
+}
+
+impl LogFollower {
+    /// Continues after a fault. Returns when reading can be tried from [`Self::at`].
+    pub(super) async fn recover(&mut self, fault: Fault) -> Result<(), WriterEnded> {
+        if fault.is_outage() && !self.has_newer_epoch().await {
+            tokio::time::sleep(self.config.retry_every).await;
+            return Ok(());
+        }
+        if fault.is_read_fault() && self.rereads < REREADS_MAX {
+            self.rereads += 1;
+            return Ok(());
+        }
+        loop {
+            match self.find_continuation(&fault).await {
+                Ok(()) => {
+                    // Those of the time before the jump.
+                    while self.faults.try_recv().is_ok() {}
+                    self.rereads = 0;
+                    return Ok(());
+                }
+                Err(RecoverError::WriterEnded) => return Err(WriterEnded),
+                Err(RecoverError::Reason(text)) => {
+                    tracing::warn!("no way to continue after {}: {text}", fault.name());
+                    self.status.show_fault(&fault);
+                    *self.status.recovery.lock() = Some(text);
+                    tokio::time::sleep(self.config.retry_every).await;
+                    if fault.is_read_fault() {
+                        // The log may have been repaired.
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the log continues in a newer epoch: the one that cannot be reached may have been deleted.
+    async fn has_newer_epoch(&self) -> bool {
+        let newest = self.sources.space.newest_epoch().await;
+        newest.is_ok_and(|newest| newest > Some(self.at.epoch))
+    }
+
+    async fn find_continuation(&mut self, fault: &Fault) -> Result<(), RecoverError> {
+        let newest = self.sources.space.newest_epoch().await.map_err(|err| reason(&err))?;
+        let Some(epoch) = newest else {
+            return Err(RecoverError::Reason("the log has no epoch".into()));
+        };
+        let log = self.sources.space.open_epoch(epoch).await.map_err(|err| reason(&err))?;
+        if epoch != self.at.epoch && self.continue_in(epoch, &*log).await? {
+            return Ok(());
+        }
+        let confirmed = self.reader.view(Commitment::Confirmed).block().slot;
+        let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every)
+            .await
+            .map_err(|err| reason(&err))?;
+        let found = self.sources.find_usable(&self.config.cluster, &extent, Some(confirmed)).await;
+        let mut reasons = found.reasons_text();
+        for snapshot in found.usable {
+            self.status.set_loading();
+            let started = now();
+            match self.jump_to(&snapshot).await {
+                Ok(()) => {
+                    let elapsed = now().saturating_duration_since(started).as_millis() as u64;
+                    self.status.record_load(LoadReason::from_fault(fault), elapsed);
+                    return Ok(());
+                }
+                Err(RecoverError::WriterEnded) => return Err(RecoverError::WriterEnded),
+                Err(RecoverError::Reason(text)) => {
+                    reasons = format!("{reasons}; {}: {text}", snapshot.manifest.key());
+                }
+            }
+        }
+        Err(RecoverError::Reason(reasons))
+    }
+
+    /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has.
+    async fn continue_in(&mut self, epoch: u64, log: &dyn Log) -> Result<bool, RecoverError> {
+        let tail = log.tail().await.map_err(|err| reason(&err))?;
+        let first = FirstRecord::read(log, &tail, self.config.idle_check_every).await;
+        let Some(first) = first.map_err(|err| reason(&err))? else { return Ok(false) };
+        let FirstRecord { record, digest, sequence } = first;
+        let Some(known) = self.recent.find(record.block.slot, &record.block_digest) else {
+            return Ok(false);
+        };
+        let number = record.block.number;
+        let position = RecordPosition { epoch, sequence: 0, number, digest: record.block_digest };
+        let rebase = |done| Input::Rebase(Rebase { known, position, done });
+        if !self.inputs.request(rebase).await?.unwrap_or(false) {
+            return Ok(false);
+        }
+        tracing::info!(epoch, slot = known.slot, "continues in a new epoch of the log");
+        self.recent.push(record.block, record.block_digest);
+        let term = record.writer.term;
+        let chain = RecordChain { number: record.link.number, digest, term };
+        self.at = LogPosition { epoch, sequence, chain };
+        Ok(true)
+    }
+
+    /// Compares a snapshot with the ledger, and jumps to it.
+    async fn jump_to(&mut self, snapshot: &UsableSnapshot) -> Result<(), RecoverError> {
+        let state = self.inputs.request(Input::State).await?;
+        let Some(state) = state else { return Err(RecoverError::WriterEnded) };
+        let from = state.view.block();
+        let compared =
+            snapshot.compare(&self.config, state.view, self.reader.clone(), &self.status).await;
+        let changes = compared.map_err(|err| reason(&*err))?;
+        let bank = snapshot.bank.clone();
+        let position = bank.log_position();
+        let name = bank.name();
+        let digest = bank.position.digest;
+        let jump = |done| Input::Jump(Box::new(Jump { from, bank, changes, done }));
+        match self.inputs.request(jump).await? {
+            None => return Err(RecoverError::WriterEnded),
+            Some(Err(refusal)) => return Err(reason(&refusal)),
+            Some(Ok(())) => {}
+        }
+        self.status.record_snapshot(snapshot.manifest.made_at_ms);
+        if !snapshot.is_cached {
+            self.copies.request(&snapshot.manifest);
+        }
+        self.status.record_position(&position);
+        self.at = position;
+        self.recent = RecentBlocks::default();
+        self.recent.push(name, digest);
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! The local copy of the newest snapshot, from which a restart loads without the object store.
+//!
+//! In: snapshots that were loaded or written. Out: their objects in the store of the copy, where older ones are removed.
+//! Bounds: one part in memory. While a snapshot is copied, at most one more waits.
+
+use cluster_snapshot::{Manifest, remove_old_snapshots};
+use depot::Depot;
+use tokio::sync::mpsc;
+
+use crate::error::SnapshotFault;
+
+/// Requests copies of snapshots.
+#[derive(Clone)]
+pub(crate) struct SnapshotCopies(Option<mpsc::Sender<Manifest>>);
+
+impl SnapshotCopies {
+    /// Copies nothing.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Creates requests, and their receiver for [`copy_snapshots`].
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Manifest>) {
+        let (requests, received) = mpsc::channel(1);
+        (Self(Some(requests)), received)
+    }
+
+    /// Requests the copy of a snapshot of the object store. While others wait it is left out.
+    pub(crate) fn request(&self, manifest: &Manifest) {
+        if let Some(requests) = &self.0 {
+            // The next snapshot is copied instead.
+            let _ = requests.try_send(manifest.clone());
+        }
+    }
+}
+
+/// Copies the requested snapshots, one after the other.
+pub(crate) async fn copy_snapshots(from: Depot, to: Depot, mut requests: mpsc::Receiver<Manifest>) {
+    while let Some(manifest) = requests.recv().await {
+        let slot = manifest.block.slot;
+        match copy_snapshot(&from, &to, &manifest).await {
+            Ok(()) => tracing::info!(slot, "copied a snapshot into the local directory"),
+            Err(err) => tracing::warn!(slot, err = &*err, "cannot copy a snapshot"),
+        }
+    }
+}
+
+/// Copies a snapshot, its manifest last. Parts are checked when they are loaded.
+async fn copy_snapshot(from: &Depot, to: &Depot, manifest: &Manifest) -> Result<(), SnapshotFault> {
+    for part in &manifest.parts {
+        let bytes_max = usize::try_from(part.bytes).unwrap_or(usize::MAX);
+        let body = from.get(&part.key, bytes_max).await?;
+        to.put_new(&part.key, body).await?;
+    }
+    to.put_new(&manifest.key(), manifest.to_bytes().into()).await?;
+    remove_old_snapshots(to, &manifest.cluster, 1, None).await?;
+    Ok(())
+}

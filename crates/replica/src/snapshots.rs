@@ -1,0 +1,208 @@
+//! Finds and loads snapshots: the newest one from which the log can be read on, else an older one.
+//!
+//! In: the object store, the local copy, and the extent of the log. Out: a loaded snapshot, or for each one that exists
+//! why it is not used.
+//! Bounds: those of `cluster_snapshot`; the changes of a jump ([`ArchiveChanges`]).
+//! Not here: writing snapshots (`snapshot_task`), the copy (`snapshot_cache`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::{Reader, View};
+use cluster_snapshot::{Manifest, PartEntry, PartReader, load_manifest, load_snapshot_parts};
+use depot::Depot;
+use follow::bank::{AccountAfter, ArchiveChanges};
+use futures_util::{StreamExt, stream};
+use lattice::LtHash;
+use ledger::Slot;
+use log::{Log, LogError, LogSpace, Tail};
+use snapshot_ledger::BulkLoader;
+use snapshot_solana::AccountSink;
+
+use crate::config::ReplicaConfig;
+use crate::error::SnapshotFault;
+use crate::first_record::FirstRecord;
+use crate::log_position::RecordPosition;
+use crate::snapshot_bank::SnapshotBank;
+use crate::status::{ReplicaStatus, error_text};
+
+/// Number of the newest snapshots that are tried.
+const TRIED_MAX: usize = 8;
+
+/// The sources of a replica: the log and the object store.
+#[derive(Clone)]
+pub(crate) struct SnapshotSources {
+    pub(crate) space: Arc<dyn LogSpace>,
+    pub(crate) depot: Depot,
+    /// The copy of the newest snapshot.
+    pub(crate) cache: Option<Depot>,
+}
+
+/// A snapshot from which the log can be read on.
+pub(crate) struct UsableSnapshot {
+    pub(crate) manifest: Manifest,
+    pub(crate) bank: SnapshotBank,
+    /// The store that has it.
+    pub(crate) depot: Depot,
+    pub(crate) is_cached: bool,
+}
+
+/// The extent of the log that a snapshot must fit to.
+pub(crate) struct LogExtent {
+    epoch: u64,
+    tail: Tail,
+    first: Option<FirstRecord>,
+}
+
+impl LogExtent {
+    pub(crate) async fn new(
+        epoch: u64,
+        log: &dyn Log,
+        timeout: Duration,
+    ) -> Result<Self, LogError> {
+        let tail = log.tail().await?;
+        let first = FirstRecord::read(log, &tail, timeout).await?;
+        Ok(Self { epoch, tail, first })
+    }
+
+    /// Finds the position in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
+    /// snapshot that was made in the epoch before.
+    fn find_position(&self, manifest: &Manifest) -> Result<RecordPosition, String> {
+        let epoch = self.epoch;
+        if let Some(FirstRecord { record, .. }) = &self.first
+            && record.manifest_key == manifest.key()
+        {
+            let number = record.block.number;
+            return Ok(RecordPosition { epoch, sequence: 0, number, digest: record.block_digest });
+        }
+        let sequence = manifest.position;
+        let Tail { first, last, .. } = self.tail;
+        if manifest.epoch != epoch {
+            return Err(format!("it is of epoch {}, the log is at {epoch}", manifest.epoch));
+        }
+        if sequence > last {
+            return Err(format!("it is of message {sequence}, and the log ends at {last}"));
+        }
+        if first > sequence + 1 {
+            return Err(format!("it is of message {sequence}, and the log begins at {first}"));
+        }
+        let number = manifest.block.number;
+        Ok(RecordPosition { epoch, sequence, number, digest: manifest.block_digest })
+    }
+}
+
+impl SnapshotSources {
+    /// Finds the snapshots from which the log can be read on, the newest first. Those at or below `above` are left out.
+    /// Also returns why others are not used.
+    pub(crate) async fn find_usable(
+        &self,
+        cluster: &str,
+        extent: &LogExtent,
+        above: Option<Slot>,
+    ) -> FoundSnapshots {
+        let mut found = FoundSnapshots::default();
+        let stores = [(self.cache.as_ref(), true), (Some(&self.depot), false)];
+        for (store, is_cached) in stores {
+            let Some(store) = store else { continue };
+            let keys = match cluster_snapshot::newest_snapshots(store, cluster).await {
+                Ok(keys) => keys,
+                Err(err) => {
+                    found.reasons.push(error_text(&err));
+                    continue;
+                }
+            };
+            for key in keys.into_iter().take(TRIED_MAX) {
+                if above.is_some_and(|above| key.slot <= above) {
+                    found.reasons.push(format!("{}: it is not newer than the ledger", key.key));
+                    break;
+                }
+                let usable = match load_manifest(store, &key.key, None).await {
+                    Err(err) => Err(error_text(&err)),
+                    Ok(manifest) => extent.find_position(&manifest).and_then(|position| {
+                        let bank = SnapshotBank::new(&manifest, position);
+                        let bank = bank.map_err(|err| err.to_string())?;
+                        let depot = store.clone();
+                        Ok(UsableSnapshot { manifest, bank, depot, is_cached })
+                    }),
+                };
+                match usable {
+                    Ok(usable) => found.usable.push(usable),
+                    Err(reason) => found.reasons.push(format!("{}: {reason}", key.key)),
+                }
+            }
+        }
+        // The sort is stable, so of two equal ones the copy is first.
+        found.usable.sort_by_key(|it| std::cmp::Reverse(it.manifest.block.slot));
+        found
+    }
+}
+
+/// The snapshots that were found.
+#[derive(Default)]
+pub(crate) struct FoundSnapshots {
+    pub(crate) usable: Vec<UsableSnapshot>,
+    /// Why others are not used.
+    pub(crate) reasons: Vec<String>,
+}
+
+impl FoundSnapshots {
+    /// The reasons as one text.
+    pub(crate) fn reasons_text(&self) -> String {
+        match self.reasons.is_empty() {
+            true => "there is none".to_owned(),
+            false => self.reasons.join("; "),
+        }
+    }
+}
+
+impl UsableSnapshot {
+    /// Loads the accounts into a new ledger.
+    pub(crate) async fn load(&self, config: &ReplicaConfig) -> Result<BulkLoader, SnapshotFault> {
+        let ledger = config.ledger.clone();
+        let mut manifest = self.manifest.clone();
+        // The root has the name that the log gives it.
+        manifest.fields.block.id = self.bank.id();
+        let loaded = load_snapshot_parts(&self.depot, manifest, ledger, config.load_threads).await;
+        Ok(loaded?.0)
+    }
+
+    /// Compares the accounts with a running ledger. Returns those that differ.
+    ///
+    /// Memory: the accounts that differ, and some parts. Cost: a lookup of each account of both.
+    pub(crate) async fn compare(
+        &self,
+        config: &ReplicaConfig,
+        view: View,
+        reader: Reader,
+        status: &ReplicaStatus,
+    ) -> Result<Vec<AccountAfter>, SnapshotFault> {
+        let gauge = Arc::clone(&status.changes_bytes);
+        let bytes_max = config.changes_bytes_max;
+        let mut changes = ArchiveChanges::new(view, reader, true, bytes_max, gauge);
+        let entries = self.manifest.parts.clone();
+        let parts = entries.into_iter().map(|entry| load_part(self.depot.clone(), entry));
+        let mut parts = stream::iter(parts).buffer_unordered(config.load_threads.max(1));
+        let mut accounts = 0;
+        let mut lt_hash = LtHash::EMPTY;
+        while let Some(part) = parts.next().await {
+            let part = part?;
+            accounts += part.accounts.len() as u64;
+            lt_hash.mix_in(&part.lt_hash);
+            let loaded = part.accounts.into_iter().map(|it| (it.pubkey, Some(it.account.0)));
+            changes.put(loaded.collect())?;
+        }
+        if accounts != self.manifest.accounts || lt_hash != self.manifest.lt_hash {
+            return Err("its parts have another sum than its manifest".into());
+        }
+        Ok(changes.into_changes()?)
+    }
+}
+
+/// Fetches, decodes and checks a part.
+async fn load_part(depot: Depot, entry: PartEntry) -> Result<PartReader, SnapshotFault> {
+    // The store has the length that the manifest says, or the part is refused.
+    let bytes_max = usize::try_from(entry.bytes).unwrap_or(usize::MAX);
+    let body = depot.get(&entry.key, bytes_max).await?;
+    let decoded = tokio::task::spawn_blocking(move || PartReader::read(&body, &entry)).await?;
+    Ok(decoded?)
+}

@@ -1,0 +1,394 @@
+//! The progress of a replica, for `/ready`, health and metrics.
+//!
+//! Lag: the slots that were read and are not shown, and the messages that were not read, in slots by the mean number of
+//! messages a block so far. The clocks of the machines do not matter for it.
+//! Not here: the metrics as text (`status/metrics.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use follow::bank::ClusterCounters;
+use ledger::Slot;
+use parking_lot::Mutex;
+
+use crate::fault::Fault;
+use crate::log_position::LogPosition;
+
+mod metrics;
+#[cfg(test)]
+mod tests;
+
+/// The state of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaState {
+    /// It loads a snapshot, at the start or to jump to it.
+    Loading,
+    /// It reads the log, and was not near its end since the snapshot.
+    CatchingUp,
+    /// It is near the end of the log.
+    Ready,
+    /// It was near the end of the log, and is no longer.
+    Behind,
+    /// It cannot reach the log.
+    Unreachable,
+    /// The log is wrong. It serves the state before the fault, and waits for a snapshot to jump to.
+    Broken,
+}
+
+impl ReplicaState {
+    /// All states.
+    pub const ALL: [Self; 6] = [
+        Self::Loading,
+        Self::CatchingUp,
+        Self::Ready,
+        Self::Behind,
+        Self::Unreachable,
+        Self::Broken,
+    ];
+
+    /// Returns the name of the state, as in `hydrant_replica_state`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loading => "loading",
+            Self::CatchingUp => "catching_up",
+            Self::Ready => "ready",
+            Self::Behind => "behind",
+            Self::Unreachable => "unreachable",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// The activity of the reader of the log.
+#[derive(Debug)]
+enum Activity {
+    Loading,
+    Following,
+    Unreachable(String),
+    Broken(String),
+}
+
+/// Why a snapshot was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoadReason {
+    Start,
+    Truncated,
+    Epoch,
+    Damage,
+}
+
+impl LoadReason {
+    const ALL: [Self; 4] = [Self::Start, Self::Truncated, Self::Epoch, Self::Damage];
+
+    /// The reason of a jump after a fault.
+    pub(crate) fn from_fault(fault: &Fault) -> Self {
+        match fault {
+            Fault::Truncated { .. } => Self::Truncated,
+            Fault::Gone { .. } | Fault::Epoch { .. } | Fault::Rewound { .. } => Self::Epoch,
+            _ => Self::Damage,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Truncated => "truncated",
+            Self::Epoch => "epoch",
+            Self::Damage => "damage",
+        }
+    }
+}
+
+/// The limits of readiness.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadyLimits {
+    pub(crate) lag_max_slots: u64,
+    pub(crate) resume_slots_min: u64,
+}
+
+/// The progress of a replica. Threads share it.
+#[derive(Debug)]
+pub struct ReplicaStatus {
+    limits: ReadyLimits,
+    activity: Mutex<Activity>,
+    /// Why no snapshot can be jumped to, in words.
+    pub(crate) recovery: Mutex<Option<String>>,
+    /// Shared with the cluster that servers read.
+    pub(crate) cluster: Arc<ClusterCounters>,
+    pub(crate) confirmed: AtomicU64,
+    pub(crate) root: AtomicU64,
+    /// The slot of the snapshot that the history begins after.
+    window_start: AtomicU64,
+    was_near_end: AtomicU64,
+    epoch: AtomicU64,
+    position: AtomicU64,
+    record: AtomicU64,
+    term: AtomicU64,
+    pending: AtomicU64,
+    messages: AtomicU64,
+    /// Blocks whose records were read.
+    read_blocks: AtomicU64,
+    /// The newest slot whose record was read.
+    read_slot: AtomicU64,
+    /// Blocks that were written.
+    pub(crate) blocks: AtomicU64,
+    pub(crate) passed_over: AtomicU64,
+    pub(crate) reverted: AtomicU64,
+    pub(crate) jumps: AtomicU64,
+    pub(crate) unrooted: AtomicU64,
+    pub(crate) hash_nanos: AtomicU64,
+    /// Milliseconds from the making of the newest block's record until it was written.
+    delay_ms: AtomicU64,
+    pub(crate) queued_bytes: AtomicU64,
+    /// Accounts that a snapshot changes, while it is compared.
+    pub(crate) changes_bytes: Arc<AtomicU64>,
+    /// Milliseconds since 1970 when the newest known snapshot was made; 0 if none is known.
+    snapshot_made_at_ms: AtomicU64,
+    pub(crate) written_snapshots: AtomicU64,
+    pub(crate) failed_snapshots: AtomicU64,
+    load_ms: AtomicU64,
+    loads: [AtomicU64; LoadReason::ALL.len()],
+    broken: Box<[AtomicU64]>,
+    last_fault: Mutex<Option<String>>,
+}
+
+impl ReplicaStatus {
+    pub(crate) fn new(limits: ReadyLimits) -> Self {
+        Self {
+            limits,
+            activity: Mutex::new(Activity::Loading),
+            recovery: Mutex::default(),
+            cluster: Arc::default(),
+            confirmed: AtomicU64::default(),
+            root: AtomicU64::default(),
+            window_start: AtomicU64::default(),
+            was_near_end: AtomicU64::default(),
+            epoch: AtomicU64::default(),
+            position: AtomicU64::default(),
+            record: AtomicU64::default(),
+            term: AtomicU64::default(),
+            pending: AtomicU64::default(),
+            messages: AtomicU64::default(),
+            read_blocks: AtomicU64::default(),
+            read_slot: AtomicU64::default(),
+            blocks: AtomicU64::default(),
+            passed_over: AtomicU64::default(),
+            reverted: AtomicU64::default(),
+            jumps: AtomicU64::default(),
+            unrooted: AtomicU64::default(),
+            hash_nanos: AtomicU64::default(),
+            delay_ms: AtomicU64::default(),
+            queued_bytes: AtomicU64::default(),
+            changes_bytes: Arc::default(),
+            snapshot_made_at_ms: AtomicU64::default(),
+            written_snapshots: AtomicU64::default(),
+            failed_snapshots: AtomicU64::default(),
+            load_ms: AtomicU64::default(),
+            loads: Default::default(),
+            broken: Fault::NAMES.iter().map(|_| AtomicU64::default()).collect(),
+            last_fault: Mutex::default(),
+        }
+    }
+
+    /// Returns the state.
+    pub fn state(&self) -> ReplicaState {
+        match &*self.activity.lock() {
+            Activity::Loading => ReplicaState::Loading,
+            Activity::Unreachable(_) => ReplicaState::Unreachable,
+            Activity::Broken(_) => ReplicaState::Broken,
+            Activity::Following if self.is_near_end() => ReplicaState::Ready,
+            Activity::Following if self.was_near_end.load(Ordering::Relaxed) == 1 => {
+                ReplicaState::Behind
+            }
+            Activity::Following => ReplicaState::CatchingUp,
+        }
+    }
+
+    /// Returns why the replica should get no requests, or `None` if it is ready.
+    pub fn not_ready_reason(&self) -> Option<String> {
+        let state = self.state();
+        if state == ReplicaState::Ready {
+            let window = self.resume_slots();
+            let min = self.limits.resume_slots_min;
+            return (window < min)
+                .then(|| format!("subscribers can resume {window} slots, {min} are required"));
+        }
+        let mut reason = state.name().replace('_', " ");
+        if let Activity::Unreachable(text) | Activity::Broken(text) = &*self.activity.lock() {
+            reason = format!("{reason}: {text}");
+        }
+        if let Some(recovery) = &*self.recovery.lock() {
+            reason = format!("{reason}; no snapshot to jump to: {recovery}");
+        }
+        if matches!(state, ReplicaState::CatchingUp | ReplicaState::Behind) {
+            let lag = self.lag_slots();
+            let max = self.limits.lag_max_slots;
+            reason = format!("{reason}: about {lag} slots, at most {max} are allowed");
+        }
+        Some(reason)
+    }
+
+    /// Returns about how many slots of the log are not shown.
+    pub fn lag_slots(&self) -> u64 {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let queued = get(&self.read_slot).saturating_sub(self.processed());
+        let pending = u128::from(get(&self.pending));
+        // A block and its marks are at least two messages.
+        let blocks = u128::from(get(&self.read_blocks).max(1));
+        let messages = u128::from(get(&self.messages).max(2));
+        let unread = (pending * blocks).div_ceil(messages);
+        queued.saturating_add(u64::try_from(unread).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the seconds from the making of the newest block's record until it was written here, by the clocks of two
+    /// machines.
+    pub fn lag_seconds(&self) -> f64 {
+        self.delay_ms.load(Ordering::Relaxed) as f64 / 1_000.0
+    }
+
+    /// Returns the slot of the processed tip.
+    pub fn processed(&self) -> Slot {
+        self.cluster.processed.load(Ordering::Relaxed)
+    }
+
+    /// Returns the slot of the root.
+    pub fn root(&self) -> Slot {
+        self.root.load(Ordering::Relaxed)
+    }
+
+    /// Returns the epoch of the log and the sequence of the last message of the newest whole record.
+    pub fn position(&self) -> (u64, u64) {
+        (self.epoch.load(Ordering::Relaxed), self.position.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of messages after the last one that was read.
+    pub fn pending(&self) -> u64 {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of jumps since the start.
+    pub fn jumps(&self) -> u64 {
+        self.jumps.load(Ordering::Relaxed)
+    }
+
+    /// Returns how often a fault of this name was found.
+    pub fn broken(&self, name: &str) -> u64 {
+        let at = Fault::NAMES.iter().position(|known| *known == name);
+        at.and_then(|at| self.broken.get(at)).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Returns a description of the last fault.
+    pub fn last_fault(&self) -> Option<String> {
+        self.last_fault.lock().clone()
+    }
+
+    /// Returns the number of snapshots that were written since the start.
+    pub fn written_snapshots(&self) -> u64 {
+        self.written_snapshots.load(Ordering::Relaxed)
+    }
+
+    fn is_near_end(&self) -> bool {
+        self.lag_slots() <= self.limits.lag_max_slots
+    }
+
+    fn resume_slots(&self) -> u64 {
+        self.processed().saturating_sub(self.window_start.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_loading(&self) {
+        *self.activity.lock() = Activity::Loading;
+    }
+
+    pub(crate) fn set_following(&self) {
+        *self.activity.lock() = Activity::Following;
+        *self.recovery.lock() = None;
+    }
+
+    /// Counts a fault, and shows it.
+    pub(crate) fn set_fault(&self, fault: &Fault) {
+        self.count_broken(fault.name());
+        self.show_fault(fault);
+    }
+
+    /// Shows a fault until [`Self::set_following`].
+    pub(crate) fn show_fault(&self, fault: &Fault) {
+        let text = error_text(fault);
+        *self.last_fault.lock() = Some(format!("{}: {text}", fault.name()));
+        *self.activity.lock() = match fault {
+            Fault::Unreachable(_) => Activity::Unreachable(text),
+            _ => Activity::Broken(format!("{} ({text})", fault.name())),
+        };
+    }
+
+    pub(crate) fn count_broken(&self, name: &str) {
+        let at = Fault::NAMES.iter().position(|known| *known == name);
+        if let Some(count) = at.and_then(|at| self.broken.get(at)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A snapshot was loaded, for this reason, in this time.
+    pub(crate) fn record_load(&self, reason: LoadReason, ms: u64) {
+        self.load_ms.store(ms, Ordering::Relaxed);
+        let at = LoadReason::ALL.iter().position(|known| *known == reason);
+        if let Some(count) = at.and_then(|at| self.loads.get(at)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn record_snapshot(&self, made_at_ms: u64) {
+        self.snapshot_made_at_ms.fetch_max(made_at_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn record_message(&self, pending: u64) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        self.pending.store(pending, Ordering::Relaxed);
+        self.latch_near_end();
+    }
+
+    pub(crate) fn record_position(&self, at: &LogPosition) {
+        self.epoch.store(at.epoch, Ordering::Relaxed);
+        self.position.store(at.sequence, Ordering::Relaxed);
+        self.record.store(at.chain.number, Ordering::Relaxed);
+        self.term.store(at.chain.term, Ordering::Relaxed);
+    }
+
+    /// The extent of the log is known although no message came.
+    pub(crate) fn record_pending(&self, pending: u64) {
+        self.pending.store(pending, Ordering::Relaxed);
+    }
+
+    pub(crate) fn record_read_block(&self, slot: Slot) {
+        self.read_blocks.fetch_add(1, Ordering::Relaxed);
+        self.read_slot.fetch_max(slot, Ordering::Relaxed);
+        self.latch_near_end();
+    }
+
+    pub(crate) fn record_delay(&self, ms: u64) {
+        self.delay_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// The history begins after a block, and the replica has not caught up.
+    pub(crate) fn restart_window(&self, slot: Slot) {
+        self.window_start.store(slot, Ordering::Relaxed);
+        self.read_slot.store(slot, Ordering::Relaxed);
+        self.was_near_end.store(0, Ordering::Relaxed);
+    }
+
+    fn latch_near_end(&self) {
+        if self.is_near_end() {
+            self.was_near_end.store(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// An error with its causes.
+pub(crate) fn error_text(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut next = err.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text
+}

@@ -1,0 +1,63 @@
+//! States, their reasons, and the counters of faults.
+
+use super::*;
+
+fn status() -> ReplicaStatus {
+    ReplicaStatus::new(ReadyLimits { lag_max_slots: 8, resume_slots_min: 0 })
+}
+
+#[test]
+fn a_replica_is_ready_near_the_end_of_the_log_and_behind_when_it_falls_back() {
+    let status = status();
+    assert_eq!(status.state(), ReplicaState::Loading);
+    status.restart_window(100);
+    status.cluster.processed.store(100, Ordering::Relaxed);
+    status.set_following();
+    // Four messages a block, 400 of them unread: 100 slots.
+    for pending in (400..404).rev() {
+        status.record_message(pending);
+    }
+    status.record_read_block(101);
+    assert_eq!(status.lag_slots(), 101);
+    assert_eq!(status.state(), ReplicaState::CatchingUp);
+    status.cluster.processed.store(101, Ordering::Relaxed);
+    status.record_message(0);
+    assert_eq!(status.state(), ReplicaState::Ready);
+    assert_eq!(status.not_ready_reason(), None);
+    status.record_message(4_000);
+    assert_eq!(status.state(), ReplicaState::Behind);
+}
+
+#[test]
+fn a_fault_is_named_and_counted_until_the_log_is_followed_again() {
+    let status = status();
+    status.set_fault(&Fault::Truncated { wanted: 7, first: 100 });
+    assert_eq!(status.state(), ReplicaState::Broken);
+    assert_eq!(status.broken("truncated"), 1);
+    let reason = status.not_ready_reason().expect("it is not ready");
+    assert!(reason.contains("message 7 is needed"), "{reason}");
+    status.set_following();
+    assert_ne!(status.state(), ReplicaState::Broken);
+}
+
+#[test]
+fn each_fault_has_a_counter() {
+    let faults = [
+        Fault::Gone { epoch: 1 },
+        Fault::NoSum { slot: 1 },
+        Fault::FinalReverted { slot: 1 },
+        Fault::Unrooted { blocks: 1, limit: 1 },
+    ];
+    assert!(faults.iter().all(|fault| Fault::NAMES.contains(&fault.name())));
+}
+
+#[test]
+fn a_short_window_is_not_ready() {
+    let status = ReplicaStatus::new(ReadyLimits { lag_max_slots: 8, resume_slots_min: 50 });
+    status.restart_window(100);
+    status.cluster.processed.store(120, Ordering::Relaxed);
+    status.set_following();
+    status.record_message(0);
+    let reason = status.not_ready_reason().expect("it is not ready");
+    assert!(reason.contains("resume 20 slots"), "{reason}");
+}

@@ -1,0 +1,196 @@
+//! Damage of the log is named, and nothing of it is shown.
+
+use std::sync::Arc;
+
+use chain_solana::wire::{BlockName, EncodedRecord, Mark, RecordDigest};
+use chain_solana::{AccountWrite, Block, RevertReason};
+use ledger::{AddressId, Commitment, StoredRecord};
+use log::memory::{Faults, ReadFaults};
+use replica::ReplicaState;
+use solana::Account;
+use solana_account::AccountSharedData;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use testkit::eventually::eventually;
+
+use crate::rig::{RunningReplica, start_new};
+use crate::source_chain::SourceChain;
+use crate::source_log::{Place, SourceLog};
+
+/// A chain of some blocks, its log, and a replica that shows it.
+async fn started(seed: u64) -> (SourceChain, SourceLog, RunningReplica) {
+    let mut chain = SourceChain::new(seed);
+    let mut log = SourceLog::new(&chain).await;
+    let replica = start_new(&log).await;
+    for _ in 0..12 {
+        let steps = chain.step();
+        log.append_steps(&chain, &steps).await;
+    }
+    replica.wait_for(&chain).await;
+    (chain, log, replica)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_of_single_reads_are_read_again() {
+    let one = |rate| ReadFaults { failed: rate, ..ReadFaults::default() };
+    for (seed, read) in [
+        ReadFaults { flipped_bit: 40, ..one(0) },
+        ReadFaults { missing: 40, ..one(0) },
+        ReadFaults { doubled: 200, ..one(0) },
+        ReadFaults { swapped: 40, ..one(0) },
+        one(40),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let seed = seed as u64;
+        let mut chain = SourceChain::new(seed);
+        let mut log = SourceLog::new(&chain).await;
+        log.space.set_faults(Faults { seed, read, ..Faults::default() });
+        let replica = start_new(&log).await;
+        for _ in 0..60 {
+            let steps = chain.step();
+            log.append_steps(&chain, &steps).await;
+        }
+        replica.wait_for(&chain).await;
+        replica.check(&chain, 0);
+        let names = ["record", "missing", "repeated", "number", "chain", "unreachable"];
+        let found: u64 = names.iter().map(|name| replica.status.broken(name)).sum();
+        assert!(found > 0, "{read:?}");
+        assert_eq!(replica.status.jumps(), 0, "{read:?}");
+        replica.stop();
+    }
+}
+
+/// Waits for a fault of this name. Nothing newer is shown. Then a snapshot of a newer block ends it.
+async fn check_named(
+    name: &str,
+    mut chain: SourceChain,
+    mut log: SourceLog,
+    replica: RunningReplica,
+) {
+    let before = chain.blocks[chain.tip].block.id.slot;
+    let is_named = || replica.status.broken(name) > 0;
+    let describe = || format!("{name}: {:?}", replica.status.last_fault());
+    eventually(is_named, describe).await;
+    let shown = || replica.reader.view(Commitment::Processed).block().slot;
+    assert!(shown() <= before, "{name}");
+    eventually(|| replica.status.not_ready_reason().is_some(), || name.to_owned()).await;
+    assert_ne!(replica.status.state(), ReplicaState::Ready, "{name}");
+
+    // A later leader opens an epoch from its newest root, which is above what the replica has confirmed.
+    for _ in 0..20 {
+        chain.extend(chain.tip);
+    }
+    let root = chain.root;
+    log.places.entry(root).or_insert_with(|| Place {
+        name: BlockName { slot: chain.blocks[root].block.id.slot, number: log.number },
+        digest: RecordDigest([77; 32]),
+        epoch: log.epoch,
+        sequence: 0,
+    });
+    log.number += 100;
+    log.open_epoch(&chain, root).await;
+    let above: Vec<usize> =
+        chain.chain_to(chain.tip).into_iter().skip_while(|block| *block != root).skip(1).collect();
+    for block in above {
+        log.append_block(&chain, block).await;
+    }
+    let marks =
+        vec![Mark::TipMoved(log.name(chain.tip)), Mark::Confirmed(log.name(chain.confirmed))];
+    log.append_marks(marks).await;
+    replica.wait_for(&chain).await;
+    replica.check(&chain, root);
+    assert_eq!(replica.status.jumps(), 1, "{name}");
+    let lines = replica.stop().lines();
+    assert!(lines.iter().any(|line| line.starts_with("jumped")), "{name}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_message_that_is_damaged_is_named() {
+    let (mut chain, mut log, replica) = started(1).await;
+    replica.stop();
+    let replica = start_new(&log).await;
+    replica.wait_for(&chain).await;
+    replica.stop();
+    // The damage is behind what a new replica can read.
+    let damaged = log.sequence + 1;
+    let kept = chain.tip;
+    let block = chain.make_block(kept);
+    log.append_block(&chain, block).await;
+    log.space.damage_message(log.epoch, damaged);
+    let replica = start_new(&log).await;
+    replica.wait_for(&chain).await;
+    check_named("record", chain, log, replica).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_that_break_the_chain_are_named() {
+    for (name, seed) in [("number", 2), ("chain", 3), ("term", 4)] {
+        let (mut chain, mut log, replica) = started(seed).await;
+        let block = chain.make_block(chain.tip);
+        let record = match name {
+            "number" => {
+                log.append_block(&chain, block).await;
+                log.number -= 1;
+                log.encode_block(&chain, block, |_| ())
+            }
+            "chain" => {
+                log.digest.0[0] ^= 1;
+                log.encode_block(&chain, block, |_| ())
+            }
+            _ => {
+                log.append_term(7).await;
+                log.term = 3;
+                log.encode_block(&chain, block, |_| ())
+            }
+        };
+        log.append_raw(&record).await;
+        check_named(name, chain, log, replica).await;
+    }
+}
+
+/// A write that the sum does not contain, of an address above all others.
+fn additional_write() -> AccountWrite {
+    let account = AccountSharedData::new(1, 0, &Pubkey::new_from_array([200; 32]));
+    AccountWrite {
+        pubkey: Pubkey::new_from_array([250; 32]),
+        id: AddressId(0),
+        account: Some(StoredRecord::from(Arc::new(Account(account)))),
+        removed_keys: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_that_contradict_their_sums_are_named() {
+    type Edit = fn(&mut Block);
+    let edits: [(&str, Edit); 5] = [
+        ("sum", |block| block.writes.push(additional_write())),
+        ("sum", |block| block.hash_components.lt_checksum = Hash::new_from_array([8; 32])),
+        ("bank_hash", |block| block.bank_hash = Hash::new_from_array([8; 32])),
+        ("bank_hash", |block| block.hash_components.signature_count += 1),
+        ("no_sum", |block| block.bank_hash = Hash::default()),
+    ];
+    for (seed, (name, edit)) in edits.into_iter().enumerate() {
+        let (mut chain, mut log, replica) = started(10 + seed as u64).await;
+        let block = chain.make_block(chain.tip);
+        let record: EncodedRecord = log.encode_block(&chain, block, edit);
+        log.append(&record).await;
+        check_named(name, chain, log, replica).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn marks_of_no_block_and_reverts_of_final_ones_are_named() {
+    for (name, seed) in [("mark", 20), ("final_reverted", 21)] {
+        let (chain, mut log, replica) = started(seed).await;
+        let root = log.name(chain.root);
+        let mark = match name {
+            // The record of a snapshot or of marks.
+            "mark" => Mark::TipMoved(BlockName { slot: 500, number: log.number }),
+            _ => Mark::Reverted { block: root, reason: RevertReason::Abandoned },
+        };
+        log.append_marks(vec![mark]).await;
+        check_named(name, chain, log, replica).await;
+    }
+}

@@ -1,0 +1,9 @@
+//! Replicas behind a log in memory, compared with a model of the chain that was logged.
+
+mod damage;
+mod follows;
+mod jumps;
+mod rig;
+mod snapshots;
+mod source_chain;
+mod source_log;

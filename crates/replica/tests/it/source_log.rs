@@ -1,0 +1,222 @@
+//! Writes the steps of a chain to a log in memory, and snapshots of it to a store in memory, as an ingester does.
+
+use std::collections::HashMap;
+
+use chain_solana::wire::{
+    BlockName, BlockSource, EncodedBlock, EncodedRecord, Mark, MarksRecord, RecordDigest,
+    RecordLink, SnapshotRecord, TermRecord, WriterId, encode_marks, encode_snapshot, encode_term,
+};
+use chain_solana::{Block, BlockInfo, RevertReason};
+use cluster_snapshot::{Manifest, ManifestFields, SnapshotFacts, WriteLimits, write_snapshot};
+use depot::{Depot, DepotConfig};
+use ledger::Commitment;
+use log::memory::MemoryLogSpace;
+use log::{LogMessage, LogSpace};
+use query::LedgerConfig;
+use snapshot_ledger::BulkLoader;
+use snapshot_solana::BankFields;
+use snapshot_solana::stored_rows::{BankRow, ChainRow, LatticeRow};
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+
+use crate::source_chain::{SourceChain, Step};
+
+/// Name of the cluster.
+pub const CLUSTER: &str = "test";
+
+/// The place of a block's record.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub name: BlockName,
+    pub digest: RecordDigest,
+    pub epoch: u64,
+    pub sequence: u64,
+}
+
+/// The writer of a log.
+pub struct SourceLog {
+    pub space: MemoryLogSpace,
+    pub depot: Depot,
+    pub epoch: u64,
+    /// Sequence of the last message.
+    pub sequence: u64,
+    /// The last record.
+    pub number: u64,
+    pub digest: RecordDigest,
+    pub term: u64,
+    pub places: HashMap<usize, Place>,
+}
+
+/// A store in memory.
+pub fn memory_depot() -> Depot {
+    Depot::open("memory:", &DepotConfig::default()).expect("a store in memory")
+}
+
+impl SourceLog {
+    /// A log whose first record names a snapshot of the chain's first block.
+    pub async fn new(chain: &SourceChain) -> Self {
+        let digest = RecordDigest([9; 32]);
+        let name = BlockName { slot: chain.blocks[0].block.id.slot, number: 0 };
+        let mut log = Self {
+            space: MemoryLogSpace::new(),
+            depot: memory_depot(),
+            epoch: 0,
+            sequence: 0,
+            number: 0,
+            digest,
+            term: 1,
+            places: HashMap::new(),
+        };
+        log.places.insert(0, Place { name, digest, epoch: 1, sequence: 0 });
+        log.open_epoch(chain, 0).await;
+        log
+    }
+
+    pub fn writer(&self) -> WriterId {
+        WriterId { term: self.term, ingester: [1; 16] }
+    }
+
+    pub fn next_link(&self) -> RecordLink {
+        RecordLink { number: self.number + 1, previous: self.digest }
+    }
+
+    /// Opens the next epoch, which continues from this block.
+    pub async fn open_epoch(&mut self, chain: &SourceChain, block: usize) {
+        self.epoch += 1;
+        self.sequence = 0;
+        let known = self.places[&block];
+        self.digest = known.digest;
+        let name = BlockName { slot: known.name.slot, number: self.number };
+        self.places.insert(block, Place { name, epoch: self.epoch, sequence: 0, ..known });
+        let manifest = self.write_snapshot(chain, block).await;
+        assert!(self.space.create_epoch(self.epoch).await.expect("a log"));
+        let record = SnapshotRecord {
+            link: self.next_link(),
+            writer: self.writer(),
+            made_at_ms: 1,
+            manifest_key: manifest.key(),
+            manifest_digest: [0; 32],
+            block: name,
+            block_digest: known.digest,
+        };
+        self.append(&encode_snapshot(&record)).await;
+    }
+
+    /// Appends a record at the end.
+    pub async fn append(&mut self, record: &EncodedRecord) {
+        self.append_raw(record).await;
+        self.number += 1;
+        self.digest = record.digest();
+    }
+
+    /// Appends the messages of a record, whatever it says.
+    pub async fn append_raw(&mut self, record: &EncodedRecord) {
+        let head = [LogMessage::head(record.head.clone())].into_iter();
+        let batch = head.chain(record.bodies.iter().cloned().map(LogMessage::body)).collect();
+        let log = self.space.open_epoch(self.epoch).await.expect("an epoch");
+        self.sequence = log.append(self.sequence, batch).await.expect("no other writer");
+    }
+
+    /// Encodes a block at the end of the log, after `edit` has changed it.
+    pub fn encode_block(
+        &self,
+        chain: &SourceChain,
+        block: usize,
+        edit: impl FnOnce(&mut Block),
+    ) -> EncodedRecord {
+        let source = &chain.blocks[block];
+        let mut edited = Block::clone(&source.block);
+        edit(&mut edited);
+        let encoded = EncodedBlock::new(&BlockSource::new(&edited, &source.info, 1));
+        let parent = self.places[&source.parent].name.number;
+        encoded.expect("a small block").to_record(self.next_link(), self.writer(), parent)
+    }
+
+    /// Appends the steps of a chain: a record for each block, and one for the marks after it.
+    pub async fn append_steps(&mut self, chain: &SourceChain, steps: &[Step]) {
+        let mut marks = Vec::new();
+        for step in steps {
+            let mark = match step {
+                Step::Block(block) => {
+                    self.append_marks(std::mem::take(&mut marks)).await;
+                    self.append_block(chain, *block).await;
+                    continue;
+                }
+                Step::Reverted(block) => {
+                    Mark::Reverted { block: self.name(*block), reason: RevertReason::Abandoned }
+                }
+                Step::TipMoved(block) => Mark::TipMoved(self.name(*block)),
+                Step::Confirmed(block) => Mark::Confirmed(self.name(*block)),
+                Step::Rooted(block) => Mark::Rooted(self.name(*block)),
+            };
+            marks.push(mark);
+        }
+        self.append_marks(marks).await;
+    }
+
+    pub async fn append_block(&mut self, chain: &SourceChain, block: usize) {
+        let record = self.encode_block(chain, block, |_| ());
+        let digest = record.digest();
+        self.append(&record).await;
+        let name = BlockName { slot: chain.blocks[block].block.id.slot, number: self.number };
+        let place = Place { name, digest, epoch: self.epoch, sequence: self.sequence };
+        self.places.insert(block, place);
+    }
+
+    pub fn name(&self, block: usize) -> BlockName {
+        self.places[&block].name
+    }
+
+    pub async fn append_marks(&mut self, marks: Vec<Mark>) {
+        if !marks.is_empty() {
+            let link = self.next_link();
+            let record = MarksRecord { link, writer: self.writer(), made_at_ms: 1, marks };
+            self.append(&encode_marks(&record)).await;
+        }
+    }
+
+    pub async fn append_term(&mut self, term: u64) {
+        self.term = term;
+        let link = self.next_link();
+        let reason = "a test".to_owned();
+        let record = TermRecord { link, writer: self.writer(), made_at_ms: 1, reason };
+        self.append(&encode_term(&record)).await;
+    }
+
+    /// Writes a snapshot of a block.
+    pub async fn write_snapshot(&self, chain: &SourceChain, block: usize) -> Manifest {
+        let source = &chain.blocks[block];
+        let info = BlockInfo::clone(&source.info);
+        let mut loader = BulkLoader::new(LedgerConfig::new(10_000), info.clone());
+        let accounts = source.accounts.iter();
+        let accounts = accounts.map(|(pubkey, account)| (*pubkey, Some(account.clone())));
+        loader.put(accounts).expect("there is room");
+        let (_ledger, reader) = loader.finish(info.clone()).expect("there is room");
+        let mut fields = BankFields::empty();
+        fields.epoch_schedule = EpochSchedule::without_warmup();
+        fields.ns_per_slot = 400_000_000;
+        let place = self.places[&block];
+        let hard_forks = Vec::new();
+        let lattice = LatticeRow { lt_hash: source.lt_hash.clone(), hard_forks };
+        let blockhashes = info.blockhashes.iter().copied().collect();
+        let facts = SnapshotFacts {
+            cluster: CLUSTER.to_owned(),
+            epoch: place.epoch,
+            position: place.sequence,
+            block: place.name,
+            block_digest: place.digest,
+            fields: ManifestFields {
+                chain: ChainRow::new(Hash::new_from_array([5; 32]), &fields),
+                bank: BankRow { blockhashes, lattice: Some(lattice), jump: None },
+                epochs: Vec::new(),
+                block: Block::clone(&source.block),
+                unix_timestamp: info.unix_timestamp,
+                capitalization: info.capitalization,
+            },
+            made_at_ms: 1,
+        };
+        let view = reader.view(Commitment::Finalized);
+        let written = write_snapshot(&self.depot, &view, facts, WriteLimits::default()).await;
+        written.expect("a snapshot")
+    }
+}
