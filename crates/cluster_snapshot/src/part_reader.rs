@@ -141,7 +141,7 @@ impl PartDecoder<'_> {
             ("lattice sum", lt_hash.checksum() != entry.lattice),
         ];
         match differences.iter().find(|(_, differs)| *differs) {
-            Some((what, _)) => Err(PartError::Sum(*what)),
+            Some((what, _)) => Err(PartError::Sum(what)),
             None => Ok(PartReader { accounts, lt_hash }),
         }
     }

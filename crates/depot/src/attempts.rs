@@ -1,6 +1,8 @@
 //! The attempts of one request: which failures are retried, and when the request fails.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::DepotError;
 use crate::backend::Failure;

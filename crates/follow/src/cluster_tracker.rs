@@ -163,7 +163,7 @@ impl ClusterTracker {
         Arc::clone(&self.cluster)
     }
 
-    /// The stakes of epochs that became known since the last call: at most those of [`EPOCHS_RETAINED`] epochs.
+    /// The stakes of epochs that became known since the last call: at most those of ten epochs.
     pub fn take_new_stakes(&mut self) -> Vec<StakedVoters> {
         std::mem::take(&mut self.new_stakes)
     }

@@ -10,7 +10,7 @@ use chain_solana::wire::{
     BlockName, EncodedBlock, EncodedRecord, MARKS_MAX, Mark, MarksRecord, TermRecord, WireError,
     WriterId, encode_marks, encode_term, read_head,
 };
-use log::{BATCH_MESSAGES_MAX, LogMessage};
+use replicated_log::{BATCH_MESSAGES_MAX, LogMessage};
 
 use crate::log_chain::{Damage, LogChain};
 use crate::own_chain::ItemNumber;

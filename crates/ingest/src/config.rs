@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::{Cluster, ClusterInfo, History};
-use log::{LogError, LogSpace};
+use replicated_log::{LogError, LogSpace};
 
 /// Settings of an ingester.
 #[derive(Clone, Debug)]

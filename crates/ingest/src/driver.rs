@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use log::{AppendError, Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
+use replicated_log::{AppendError, Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};

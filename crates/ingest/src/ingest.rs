@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chain_solana::Reader;
 use depot::Depot;
 use ledger::Commitment;
-use log::LogSpace;
+use replicated_log::LogSpace;
 use metrics::Collector;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;

@@ -9,7 +9,7 @@ mod check;
 pub(crate) mod source;
 mod world;
 
-use log::memory::{AppendFaults, Faults, ReadFaults};
+use replicated_log::memory::{AppendFaults, Faults, ReadFaults};
 
 use self::world::{World, WorldConfig};
 

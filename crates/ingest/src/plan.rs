@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use chain_solana::wire::RecordDigest;
 use ledger::{BlockId, Slot};
-use log::{StoredMessage, Tail};
+use replicated_log::{StoredMessage, Tail};
 use solana_hash::Hash;
 
 use self::following::Following;

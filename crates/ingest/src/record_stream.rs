@@ -6,7 +6,7 @@
 //! Not here: the chain of records (`log_chain`).
 
 use chain_solana::wire::{RecordHead, WireError, read_head};
-use log::{MessageKind, StoredMessage};
+use replicated_log::{MessageKind, StoredMessage};
 
 use crate::log_chain::Damage;
 

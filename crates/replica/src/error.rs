@@ -3,7 +3,7 @@
 use depot::DepotError;
 use follow::FollowError;
 use ledger::BlockId;
-use log::LogError;
+use replicated_log::LogError;
 use query::LedgerError;
 
 /// An error of the snapshot format, whose type depends on the step.

@@ -2,7 +2,7 @@
 
 use chain_solana::wire::{RecordDigest, WireError};
 use ledger::{BlockId, Slot};
-use log::LogError;
+use replicated_log::LogError;
 use solana_hash::Hash;
 
 /// A fault of the log, or of a record in it. Nothing of such a record is shown.

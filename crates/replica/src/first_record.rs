@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chain_solana::wire::{Record, RecordDigest, RecordReader, SnapshotRecord};
-use log::{Log, LogError, MessageKind, ReadError, Tail};
+use replicated_log::{Log, LogError, MessageKind, ReadError, Tail};
 
 /// The first record of an epoch.
 pub(crate) struct FirstRecord {

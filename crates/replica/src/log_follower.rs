@@ -14,7 +14,7 @@ use bytes::Bytes;
 use chain_solana::Reader;
 use chain_solana::wire::{BlockName, BlockRecord, Record, RecordDigest, RecordReader, WireError};
 use follow::bank::LandedVotes;
-use log::{Log, MessageKind, ReadError, StoredMessage};
+use replicated_log::{Log, MessageKind, ReadError, StoredMessage};
 use solana_account::ReadableAccount;
 use tokio::sync::mpsc;
 

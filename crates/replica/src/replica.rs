@@ -10,7 +10,7 @@ use depot::{Depot, DepotConfig};
 use follow::FollowedCluster;
 use follow::bank::{ClusterTracker, FreeThread};
 use ledger::Commitment;
-use log::LogSpace;
+use replicated_log::LogSpace;
 use query::Ledger;
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::BankFields;

@@ -15,7 +15,7 @@ use follow::bank::{AccountAfter, ArchiveChanges};
 use futures_util::{StreamExt, stream};
 use lattice::LtHash;
 use ledger::Slot;
-use log::{Log, LogError, LogSpace, Tail};
+use replicated_log::{Log, LogError, LogSpace, Tail};
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::AccountSink;
 

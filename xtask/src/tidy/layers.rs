@@ -31,7 +31,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
         "upstream_fork",
         "response_cache",
         "loadgen",
-        "log",
+        "replicated_log",
         "websocket",
         "grpc_server",
         "cluster_snapshot",
@@ -368,7 +368,7 @@ mod tests {
         let neutral = LAYERS.iter().take(LAST_NEUTRAL_LAYER + 1).copied().flatten().copied();
         let serving =
             ["query", "cpu_pool", "authentication", "http_server", "http_client", "response_cache"];
-        for name in neutral.chain(serving).chain(["depot", "jsonrpc", "log", "rest", "loadgen"]) {
+        for name in neutral.chain(serving).chain(["depot", "jsonrpc", "rest", "loadgen", "replicated_log"]) {
             assert_eq!(chain_of_crate(name), None, "{name}");
             for import in ["solana-pubkey", "kaspa-hashes"] {
                 assert_eq!(check_with(name, &[import]).len(), 1, "{name} imports {import}");

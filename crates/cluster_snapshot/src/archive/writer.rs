@@ -121,7 +121,7 @@ impl ArchiveWriter {
             return Ok(written);
         }
         let parent = block.parent.slot;
-        let last = self.last_pushed.unwrap_or(first.saturating_sub(1));
+        let last = self.last_pushed.unwrap_or_else(|| first.saturating_sub(1));
         let follows = match self.last_pushed {
             Some(last) => parent == last,
             // Genesis is its own parent.

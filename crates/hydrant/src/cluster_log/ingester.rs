@@ -10,7 +10,7 @@ use chain_solana::EventSink;
 use depot::{Depot, DepotConfig};
 use ingest::{ChainFacts, Ingest, IngestConfig, check_durability};
 use jsonrpc::{Health, Metrics};
-use log::{LogConfig, LogSpace, open_log_space};
+use replicated_log::{LogConfig, LogSpace, open_log_space};
 use tokio::runtime::Handle;
 
 use super::{ClusterLogConfig, LoggedChain};

@@ -6,7 +6,7 @@ use chain_solana::wire::{
     BlockName, Mark, Record, RecordDigest, RecordLink, RecordReader, WriterId,
 };
 use ledger::Slot;
-use log::MessageKind;
+use replicated_log::MessageKind;
 use solana_hash::Hash;
 
 use super::source::{SLOTS, is_fork, key};

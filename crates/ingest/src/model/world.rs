@@ -6,8 +6,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use log::memory::{Faults, MemoryLogSpace};
-use log::{AppendError, Log, LogReader, LogSpace, ReadError};
+use replicated_log::memory::{Faults, MemoryLogSpace};
+use replicated_log::{AppendError, Log, LogReader, LogSpace, ReadError};
 use solana_hash::Hash;
 
 use super::source::Source;

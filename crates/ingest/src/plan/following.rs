@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::wire::{RecordHead, RecordKind, WriterId};
-use log::StoredMessage;
+use replicated_log::StoredMessage;
 
 use super::{Action, AppendFailure, Notice, Now, Phase, Plan, RETRY_DELAY, ReadFailure};
 use crate::batch::{Batch, BatchBuilder, BatchError};

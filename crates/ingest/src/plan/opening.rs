@@ -11,7 +11,7 @@ use std::time::Duration;
 use chain_solana::wire::{
     BlockName, RecordLink, SnapshotRecord, WriterId, encode_snapshot, read_head,
 };
-use log::LogMessage;
+use replicated_log::LogMessage;
 
 use super::following::Following;
 use super::{

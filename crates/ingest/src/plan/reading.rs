@@ -4,7 +4,7 @@
 //! All blocks above the root come after it. Most windows are a few hundred messages, however long the log is.
 //! Not here: the log from there on (`following`).
 
-use log::{StoredMessage, Tail};
+use replicated_log::{StoredMessage, Tail};
 
 use super::following::Following;
 use super::{Action, DAMAGES_MAX, Now, Phase, Plan, ReadFailure};

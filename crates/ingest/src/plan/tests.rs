@@ -9,7 +9,7 @@ use chain_solana::wire::{
     encode_snapshot,
 };
 use ledger::{BlockId, Slot};
-use log::{LogMessage, StoredMessage, Tail};
+use replicated_log::{LogMessage, StoredMessage, Tail};
 use solana_hash::Hash;
 use testkit::test_ledger::{block_info, empty_block};
 

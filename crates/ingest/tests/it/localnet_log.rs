@@ -11,8 +11,8 @@ use depot::{Depot, DepotConfig};
 use ingest::{ChainFacts, Ingest, IngestConfig};
 use ledger::Slot;
 use localnet::Localnet;
-use log::MessageKind;
-use log::memory::MemoryLogSpace;
+use replicated_log::MessageKind;
+use replicated_log::memory::MemoryLogSpace;
 
 /// Roots after which the ledger ends.
 const ROOTS: usize = 20;

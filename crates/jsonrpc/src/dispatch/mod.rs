@@ -181,7 +181,7 @@ fn run_pooled<'a, A: Api>(
 ) -> PooledResponse<'a> {
     match body {
         PooledBody::Single { call, class, cacheable } => {
-            Box::pin(run_single(server, context, call, class, cacheable))
+            Box::pin(run_single(server, context, *call, class, cacheable))
         }
         PooledBody::Batch { plans, class, fallback } => {
             Box::pin(run_batch(server, context, plans, class, fallback))

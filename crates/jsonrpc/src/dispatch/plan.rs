@@ -33,7 +33,7 @@ pub(super) enum BodyPlan<'a, A: Api> {
 pub(super) enum PooledBody<'a, A: Api> {
     /// A body that is one call.
     Single {
-        call: PlannedCall<'a, A>,
+        call: Box<PlannedCall<'a, A>>,
         class: PoolClass,
         /// Set if its response is cacheable or has a validator.
         cacheable: Option<CacheableCall>,
@@ -57,7 +57,7 @@ impl<A: Api> BodyPlan<'_, A> {
         match self {
             Self::Answered(response) => BodyPlan::Answered(response.computed_on_pool()),
             Self::Pooled(PooledBody::Single { call, class, cacheable }) => {
-                let call = call.into_owned();
+                let call = Box::new(call.into_owned());
                 BodyPlan::Pooled(PooledBody::Single { call, class, cacheable })
             }
             Self::Pooled(PooledBody::Batch { plans, class, .. }) => {

@@ -62,7 +62,7 @@ fn plan_pooled<'a, A: Api>(
         true => None,
         false => cacheable(server, context, &call.method, call.params(context)),
     };
-    BodyPlan::Pooled(PooledBody::Single { call, class, cacheable })
+    BodyPlan::Pooled(PooledBody::Single { call: Box::new(call), class, cacheable })
 }
 
 /// Handles a call that is not cheap: from the cache, or on the pool, after the wait for a slot that it requires.

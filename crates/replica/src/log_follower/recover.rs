@@ -6,7 +6,7 @@
 //! Not here: the jump itself (`writer/jump.rs`).
 
 use ledger::Commitment;
-use log::Log;
+use replicated_log::Log;
 
 use super::LogFollower;
 use crate::clock::now;

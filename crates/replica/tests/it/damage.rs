@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chain_solana::wire::{BlockName, EncodedRecord, Mark, RecordDigest};
 use chain_solana::{AccountWrite, Block, RevertReason};
 use ledger::{AddressId, Commitment, StoredRecord};
-use log::memory::{Faults, ReadFaults};
+use replicated_log::memory::{Faults, ReadFaults};
 use replica::ReplicaState;
 use solana::Account;
 use solana_account::AccountSharedData;

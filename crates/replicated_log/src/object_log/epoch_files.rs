@@ -218,9 +218,7 @@ impl EpochFiles {
 
 /// Returns whether a put failed because its disk is full.
 pub(super) fn is_full(error: &DepotError) -> bool {
-    let DepotError::Failed { reason, .. } = error else { return false };
-    // ENOSPC and EDQUOT, as `std::io::Error` prints them.
-    ["(os error 28)", "(os error 122)"].iter().any(|code| reason.contains(code))
+    matches!(error, DepotError::Full { .. })
 }
 
 /// Wall clock in milliseconds since 1970.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use log::{
+use replicated_log::{
     AppendError, BATCH_MESSAGES_MAX, Log, LogMessage, LogSpace, MESSAGE_BYTES_MAX, MessageKind,
 };
 use testkit::nats_servers::NatsOptions;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use log::{AppendError, LogSpace};
+use replicated_log::{AppendError, LogSpace};
 use testkit::eventually::eventually;
 use testkit::tcp_proxy::{Direction, Flow, TcpProxy};
 

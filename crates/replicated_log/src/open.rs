@@ -6,6 +6,7 @@ use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::log::LogSpace;
 use crate::memory::MemoryLogSpace;
+use crate::nats::NatsLogSpace;
 use crate::object_log::ObjectLogSpace;
 
 /// Opens the log at a URL. Creates no epoch.
@@ -16,11 +17,12 @@ pub async fn open_log_space(config: &LogConfig) -> Result<Arc<dyn LogSpace>, Log
     let scheme = config.url.split_once(':').map_or("", |(scheme, _)| scheme);
     match scheme {
         "memory" => Ok(Arc::new(MemoryLogSpace::with_config(config))),
+        "nats" | "tls" => Ok(Arc::new(NatsLogSpace::open(config).await?)),
         "file" | "s3" => Ok(Arc::new(ObjectLogSpace::open(config)?)),
         _ => Err(LogError::with_reason(
             config.url.as_str(),
             "open the log",
-            "the URL does not begin with file: or s3:",
+            "the URL does not begin with nats:, tls:, file: or s3:",
         )),
     }
 }

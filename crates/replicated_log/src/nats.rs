@@ -1,6 +1,6 @@
 //! A log in NATS JetStream: one stream for each epoch, one atomic batch for each append.
 //!
-//! Input: the URLs of the servers of one cluster, `nats://a:4222,nats://b:4222`. Output: see [`Log`](crate::Log). The
+//! Input: the URLs of the servers of one cluster, `nats://a:4222,nats://b:4222`. Output: see [`crate::Log`]. The
 //! fence is the header `Nats-Expected-Last-Sequence` of a batch's first message.
 //! Bounds: `in_flight_bytes` for the messages of an append that no server confirmed, and for the messages that a reader
 //! has requested; `request_timeout` for each request.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use log::{Log, LogMessage, LogSpace};
+use replicated_log::{Log, LogMessage, LogSpace};
 
 use crate::world::{World, append_surely, check_reader, record, stream_name, within};
 

@@ -1,6 +1,6 @@
 //! Logs without the message that a reader wants: truncated, deleted, created again.
 
-use log::{LogSpace, ReadError};
+use replicated_log::{LogSpace, ReadError};
 
 use crate::world::{World, check_records, read_end, read_message, record, stream_name};
 
