@@ -21,9 +21,10 @@ use super::{
 use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
 
-/// Numbers of records below this many bits are those of one epoch. So numbers rise even if the last one of an epoch
-/// that is lost is not known.
-const EPOCH_NUMBER_BITS: u32 = 40;
+/// Bits of the numbers of one epoch's records, so that numbers rise even if the last one of a lost epoch is not known.
+/// Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it by 22 bits for
+/// that.
+const EPOCH_NUMBER_BITS: u32 = 32;
 /// Leases in which another ingester may open the epoch.
 const WAIT_LEASES: u32 = 4;
 
