@@ -96,11 +96,11 @@ async fn a_block_that_is_published_late_is_waited_for() {
         world.chain.add_block(&[], &[pay(1, amount)]);
     }
     let publication = world.chain.chain.publish().expect("a publication");
-    let sink = world.chain.chain.status().sink;
+    let daa_score = world.chain.chain.status().sink.daa_score;
     // The client had these blocks from an earlier process.
     copy.utxos = list_chain_utxos(&world, &[1]);
-    copy.position =
-        json!({ "chainBlock": world.chain.sink_hash().to_string(), "daaScore": sink.daa_score });
+    let chain_block = world.chain.sink_hash().to_string();
+    copy.position = json!({ "chainBlock": chain_block, "daaScore": daa_score });
     let params = json!({ "addresses": addresses(&[1]), "resume": copy.position });
     let mut client = AddressClient::reconnect(&world, copy).await;
     let late = async {
