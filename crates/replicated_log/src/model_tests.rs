@@ -345,7 +345,7 @@ fn check_tail(observer: &Follower, tail: Tail) {
     assert_eq!(tail.last, observer.position, "seed {seed}");
     assert!(tail.first >= 1 && tail.first <= tail.last, "seed {seed}: {tail:?}");
     let is_head = |message: &LogMessage| message.kind == MessageKind::Head;
-    let head = observer.seen.iter().rfind(|(_, message)| is_head(*message));
+    let head = observer.seen.iter().rfind(|(_, message)| is_head(message));
     let found = tail.head.map(|head| (head.sequence, head.payload));
     let expected = head.map(|(sequence, message)| (*sequence, message.payload.clone()));
     assert_eq!(found, expected, "seed {seed}");

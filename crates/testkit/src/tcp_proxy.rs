@@ -2,7 +2,7 @@
 //!
 //! Shape: connections to [`TcpProxy::address`] are passed on to the server. The flow of each direction applies to all
 //! connections, to those that come later too. A partition holds: neither side notices anything but silence.
-//! Bounds: [`CHUNK_BYTES`] of a connection and direction wait in the proxy, and more in the buffers of the sockets.
+//! Bounds: 4 KiB of a connection and direction wait in the proxy, and more in the buffers of the sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

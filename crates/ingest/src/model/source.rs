@@ -33,7 +33,7 @@ pub(super) fn is_fork(blockhash: &Hash) -> bool {
 
 /// Whether some ledgers see another block at this slot.
 fn has_fork(slot: Slot) -> bool {
-    slot % 3 == 0
+    slot.is_multiple_of(3)
 }
 
 /// The content of each block, encoded once for all seeds.

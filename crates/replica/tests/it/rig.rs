@@ -17,10 +17,10 @@ use crate::source_log::{CLUSTER, SourceLog};
 
 /// Events as lines of text. Ids of blocks are those of the replica, which are numbers of records.
 #[derive(Clone, Default)]
-pub struct EventLog(Arc<Mutex<Vec<String>>>);
+pub(crate) struct EventLog(Arc<Mutex<Vec<String>>>);
 
 impl EventLog {
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 }
@@ -64,7 +64,7 @@ impl EventSink for EventLog {
 }
 
 /// The configuration of tests: all waits are short.
-pub fn config() -> ReplicaConfig {
+pub(crate) fn config() -> ReplicaConfig {
     let history = HistoryLimits { blocks_max: 10_000, bytes_max: 1 << 30 };
     ReplicaConfig {
         retry_every: Duration::from_millis(5),
@@ -74,20 +74,20 @@ pub fn config() -> ReplicaConfig {
 }
 
 /// A running replica.
-pub struct RunningReplica {
-    pub handle: ReplicaHandle,
-    pub reader: Reader,
-    pub history: Arc<History>,
-    pub status: Arc<ReplicaStatus>,
-    pub events: EventLog,
+pub(crate) struct RunningReplica {
+    pub(crate) handle: ReplicaHandle,
+    pub(crate) reader: Reader,
+    pub(crate) history: Arc<History>,
+    pub(crate) status: Arc<ReplicaStatus>,
+    pub(crate) events: EventLog,
 }
 
-pub async fn load(config: ReplicaConfig, log: &SourceLog, depot: &Depot) -> Replica {
+pub(crate) async fn load(config: ReplicaConfig, log: &SourceLog, depot: &Depot) -> Replica {
     let loaded = Replica::load(config, Arc::new(log.space.clone()), depot.clone()).await;
     loaded.unwrap_or_else(|err| panic!("no replica: {err}"))
 }
 
-pub fn start(replica: Replica) -> RunningReplica {
+pub(crate) fn start(replica: Replica) -> RunningReplica {
     let reader = replica.reader().clone();
     let history = Arc::clone(replica.history());
     let status = Arc::clone(replica.status());
@@ -96,13 +96,13 @@ pub fn start(replica: Replica) -> RunningReplica {
     RunningReplica { handle, reader, history, status, events }
 }
 
-pub async fn start_new(log: &SourceLog) -> RunningReplica {
+pub(crate) async fn start_new(log: &SourceLog) -> RunningReplica {
     start(load(config(), log, &log.depot).await)
 }
 
 impl RunningReplica {
     /// Waits until the replica shows the tips of a chain.
-    pub async fn wait_for(&self, chain: &SourceChain) {
+    pub(crate) async fn wait_for(&self, chain: &SourceChain) {
         let slots =
             [chain.tip, chain.confirmed, chain.root].map(|it| chain.blocks[it].block.id.slot);
         let shown = || {
@@ -123,14 +123,14 @@ impl RunningReplica {
     }
 
     /// Waits until the replica has read the log.
-    pub async fn wait_for_end(&self, log: &SourceLog) {
+    pub(crate) async fn wait_for_end(&self, log: &SourceLog) {
         let end = (log.epoch, log.sequence);
         let describe = || format!("{end:?}, read: {:?}", self.status.position());
         eventually(|| self.status.position() == end, describe).await;
     }
 
     /// Compares state and history with a chain. History begins after the block `start`.
-    pub fn check(&self, chain: &SourceChain, start: usize) {
+    pub(crate) fn check(&self, chain: &SourceChain, start: usize) {
         for (level, block) in [
             (Commitment::Processed, chain.tip),
             (Commitment::Confirmed, chain.confirmed),
@@ -174,7 +174,7 @@ impl RunningReplica {
         }
     }
 
-    pub fn stop(self) -> EventLog {
+    pub(crate) fn stop(self) -> EventLog {
         self.handle.stop().expect("no error");
         self.events
     }

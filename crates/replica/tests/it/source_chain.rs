@@ -21,25 +21,25 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionStatusMeta;
 
 /// The slot of the first block.
-pub const FIRST_SLOT: Slot = 10;
+pub(crate) const FIRST_SLOT: Slot = 10;
 /// Number of accounts that are written.
 const ACCOUNTS: u8 = 40;
 
 /// The accounts after a block.
-pub type Accounts = BTreeMap<Pubkey, AccountSharedData>;
+pub(crate) type Accounts = BTreeMap<Pubkey, AccountSharedData>;
 
 /// A block with the state after it.
-pub struct SourceBlock {
-    pub block: Arc<Block>,
-    pub info: Arc<BlockInfo>,
-    pub parent: usize,
-    pub accounts: Accounts,
-    pub lt_hash: LtHash,
+pub(crate) struct SourceBlock {
+    pub(crate) block: Arc<Block>,
+    pub(crate) info: Arc<BlockInfo>,
+    pub(crate) parent: usize,
+    pub(crate) accounts: Accounts,
+    pub(crate) lt_hash: LtHash,
 }
 
 /// The events of a step, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     Block(usize),
     Reverted(usize),
     TipMoved(usize),
@@ -48,13 +48,13 @@ pub enum Step {
 }
 
 /// A chain with forks.
-pub struct SourceChain {
-    pub blocks: Vec<SourceBlock>,
+pub(crate) struct SourceChain {
+    pub(crate) blocks: Vec<SourceBlock>,
     /// The blocks above the root.
     alive: BTreeSet<usize>,
-    pub tip: usize,
-    pub confirmed: usize,
-    pub root: usize,
+    pub(crate) tip: usize,
+    pub(crate) confirmed: usize,
+    pub(crate) root: usize,
     newest_slot: Slot,
     signatures: u64,
     rng: Rng,
@@ -94,7 +94,7 @@ fn capitalization(accounts: &Accounts) -> u64 {
 
 impl SourceChain {
     /// The chain of a seed, with its first block.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let accounts: Accounts =
             (0..ACCOUNTS).step_by(2).map(|n| (key(n), account(&mut rng))).collect();
@@ -159,7 +159,7 @@ impl SourceChain {
     }
 
     /// The blocks from the first one to `block`, the oldest first.
-    pub fn chain_to(&self, block: usize) -> Vec<usize> {
+    pub(crate) fn chain_to(&self, block: usize) -> Vec<usize> {
         let mut chain = vec![block];
         let mut at = block;
         while at != 0 {
@@ -175,7 +175,7 @@ impl SourceChain {
     }
 
     /// Makes a block on any parent that is alive, or on the root.
-    pub fn make_block(&mut self, parent: usize) -> usize {
+    pub(crate) fn make_block(&mut self, parent: usize) -> usize {
         self.newest_slot += self.rng.u64(1..4);
         let slot = self.newest_slot;
         let index = self.blocks.len();
@@ -281,7 +281,7 @@ impl SourceChain {
     }
 
     /// Makes the next block on this parent, and the moves of the tips that follow it.
-    pub fn extend(&mut self, parent: usize) -> Vec<Step> {
+    pub(crate) fn extend(&mut self, parent: usize) -> Vec<Step> {
         let block = self.make_block(parent);
         let mut steps = vec![Step::Block(block)];
         if self.is_on(block, self.confirmed) {
@@ -291,7 +291,7 @@ impl SourceChain {
     }
 
     /// Makes the next block somewhere, mostly on the tip.
-    pub fn step(&mut self) -> Vec<Step> {
+    pub(crate) fn step(&mut self) -> Vec<Step> {
         let parent = match self.rng.u8(..10) {
             0..7 => self.tip,
             7..9 => {

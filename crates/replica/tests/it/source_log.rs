@@ -22,39 +22,39 @@ use solana_hash::Hash;
 use crate::source_chain::{SourceChain, Step};
 
 /// Name of the cluster.
-pub const CLUSTER: &str = "test";
+pub(crate) const CLUSTER: &str = "test";
 
 /// The place of a block's record.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    pub name: BlockName,
-    pub digest: RecordDigest,
-    pub epoch: u64,
-    pub sequence: u64,
+pub(crate) struct Place {
+    pub(crate) name: BlockName,
+    pub(crate) digest: RecordDigest,
+    pub(crate) epoch: u64,
+    pub(crate) sequence: u64,
 }
 
 /// The writer of a log.
-pub struct SourceLog {
-    pub space: MemoryLogSpace,
-    pub depot: Depot,
-    pub epoch: u64,
+pub(crate) struct SourceLog {
+    pub(crate) space: MemoryLogSpace,
+    pub(crate) depot: Depot,
+    pub(crate) epoch: u64,
     /// Sequence of the last message.
-    pub sequence: u64,
+    pub(crate) sequence: u64,
     /// The last record.
-    pub number: u64,
-    pub digest: RecordDigest,
-    pub term: u64,
-    pub places: HashMap<usize, Place>,
+    pub(crate) number: u64,
+    pub(crate) digest: RecordDigest,
+    pub(crate) term: u64,
+    pub(crate) places: HashMap<usize, Place>,
 }
 
 /// A store in memory.
-pub fn memory_depot() -> Depot {
+pub(crate) fn memory_depot() -> Depot {
     Depot::open("memory:", &DepotConfig::default()).expect("a store in memory")
 }
 
 impl SourceLog {
     /// A log whose first record names a snapshot of the chain's first block.
-    pub async fn new(chain: &SourceChain) -> Self {
+    pub(crate) async fn new(chain: &SourceChain) -> Self {
         let digest = RecordDigest([9; 32]);
         let name = BlockName { slot: chain.blocks[0].block.id.slot, number: 0 };
         let mut log = Self {
@@ -72,16 +72,16 @@ impl SourceLog {
         log
     }
 
-    pub fn writer(&self) -> WriterId {
+    pub(crate) fn writer(&self) -> WriterId {
         WriterId { term: self.term, ingester: [1; 16] }
     }
 
-    pub fn next_link(&self) -> RecordLink {
+    pub(crate) fn next_link(&self) -> RecordLink {
         RecordLink { number: self.number + 1, previous: self.digest }
     }
 
     /// Opens the next epoch, which continues from this block.
-    pub async fn open_epoch(&mut self, chain: &SourceChain, block: usize) {
+    pub(crate) async fn open_epoch(&mut self, chain: &SourceChain, block: usize) {
         self.epoch += 1;
         self.sequence = 0;
         let known = self.places[&block];
@@ -103,14 +103,14 @@ impl SourceLog {
     }
 
     /// Appends a record at the end.
-    pub async fn append(&mut self, record: &EncodedRecord) {
+    pub(crate) async fn append(&mut self, record: &EncodedRecord) {
         self.append_raw(record).await;
         self.number += 1;
         self.digest = record.digest();
     }
 
     /// Appends the messages of a record, whatever it says.
-    pub async fn append_raw(&mut self, record: &EncodedRecord) {
+    pub(crate) async fn append_raw(&mut self, record: &EncodedRecord) {
         let head = [LogMessage::head(record.head.clone())].into_iter();
         let batch = head.chain(record.bodies.iter().cloned().map(LogMessage::body)).collect();
         let log = self.space.open_epoch(self.epoch).await.expect("an epoch");
@@ -118,7 +118,7 @@ impl SourceLog {
     }
 
     /// Encodes a block at the end of the log, after `edit` has changed it.
-    pub fn encode_block(
+    pub(crate) fn encode_block(
         &self,
         chain: &SourceChain,
         block: usize,
@@ -133,7 +133,7 @@ impl SourceLog {
     }
 
     /// Appends the steps of a chain: a record for each block, and one for the marks after it.
-    pub async fn append_steps(&mut self, chain: &SourceChain, steps: &[Step]) {
+    pub(crate) async fn append_steps(&mut self, chain: &SourceChain, steps: &[Step]) {
         let mut marks = Vec::new();
         for step in steps {
             let mark = match step {
@@ -154,7 +154,7 @@ impl SourceLog {
         self.append_marks(marks).await;
     }
 
-    pub async fn append_block(&mut self, chain: &SourceChain, block: usize) {
+    pub(crate) async fn append_block(&mut self, chain: &SourceChain, block: usize) {
         let record = self.encode_block(chain, block, |_| ());
         let digest = record.digest();
         self.append(&record).await;
@@ -163,11 +163,11 @@ impl SourceLog {
         self.places.insert(block, place);
     }
 
-    pub fn name(&self, block: usize) -> BlockName {
+    pub(crate) fn name(&self, block: usize) -> BlockName {
         self.places[&block].name
     }
 
-    pub async fn append_marks(&mut self, marks: Vec<Mark>) {
+    pub(crate) async fn append_marks(&mut self, marks: Vec<Mark>) {
         if !marks.is_empty() {
             let link = self.next_link();
             let record = MarksRecord { link, writer: self.writer(), made_at_ms: 1, marks };
@@ -175,7 +175,7 @@ impl SourceLog {
         }
     }
 
-    pub async fn append_term(&mut self, term: u64) {
+    pub(crate) async fn append_term(&mut self, term: u64) {
         self.term = term;
         let link = self.next_link();
         let reason = "a test".to_owned();
@@ -184,7 +184,7 @@ impl SourceLog {
     }
 
     /// Writes a snapshot of a block.
-    pub async fn write_snapshot(&self, chain: &SourceChain, block: usize) -> Manifest {
+    pub(crate) async fn write_snapshot(&self, chain: &SourceChain, block: usize) -> Manifest {
         let source = &chain.blocks[block];
         let info = BlockInfo::clone(&source.info);
         let mut loader = BulkLoader::new(LedgerConfig::new(10_000), info.clone());

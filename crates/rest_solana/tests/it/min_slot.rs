@@ -48,7 +48,7 @@ fn a_request_waits_for_the_slot_of_its_header() {
     }
     let requests = [
         (account.clone(), String::new()),
-        (account.clone(), known),
+        (account, known),
         (format!("/v1/accounts?addresses={WALLET}&commitment=confirmed"), String::new()),
         ("/v1/ledger?commitment=confirmed".to_owned(), String::new()),
     ];

@@ -111,7 +111,7 @@ fn every_response_names_a_slot_that_its_client_can_require() {
         // A batch has the lowest slot of its calls.
         (json!([get_slot, balance("processed", None)]), ("5", "confirmed")),
         (json!([get_slot, call("getNothing", json!([]))]), ("2", "finalized")),
-        (json!(vec![get_slot.clone(); 100]), ("5", "confirmed")),
+        (json!(vec![get_slot; 100]), ("5", "confirmed")),
         (json!({ "jsonrpc": "2.0", "method": "getSlot" }), ("2", "finalized")),
     ] {
         let mut client = world.client();

@@ -206,7 +206,7 @@ fn transaction() -> ExecutedTransaction {
             instructions: vec![InnerInstruction { instruction, stack_height: Some(2) }],
         }]),
         log_messages: Some(vec!["Program log: hello".to_owned()]),
-        pre_token_balances: Some(vec![token.clone()]),
+        pre_token_balances: Some(vec![token]),
         post_token_balances: None,
         rewards: Some(Vec::new()),
         loaded_addresses: loaded.clone(),

@@ -83,7 +83,7 @@ fn accepted_chains_are_written_as_kaspad_writes_them() {
         expect(CHAIN, "reorg_v2", "response"),
         expect(BORSH, "getVirtualChainFromBlockV2_Full", "response"),
     ];
-    for frame in frames.map(bytes) {
+    for frame in frames.map(decode_digits) {
         assert_borsh(&reply(&frame), &accepted_chain(&frame), &frame);
     }
     // Both files have the same chain.
