@@ -143,7 +143,7 @@ fn each_digest_covers_its_part_of_a_block_and_no_other() {
         BlockSource { capitalization: 0, ..source(&block) },
         BlockSource { clock_time: 0, ..source(&block) },
         BlockSource { is_jump: true, ..source(&block) },
-        BlockSource { parent_blockhash: Hash::default(), ..source(&block) },
+        BlockSource { parent_blockhash: Hash::new_from_array([9; 32]), ..source(&block) },
     ] {
         let after = digests(&changed);
         assert!(after.state != before.state && after.rest == before.rest);
