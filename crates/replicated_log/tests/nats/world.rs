@@ -58,7 +58,9 @@ impl World {
 
     /// Returns an administrator's access to the streams.
     pub(crate) async fn admin(&self) -> jetstream::Context {
-        jetstream::new(async_nats::connect(self.servers.url()).await.expect("a connection"))
+        let url = self.servers.url();
+        let first = url.split(',').next().expect("a server");
+        jetstream::new(async_nats::connect(first).await.expect("a connection"))
     }
 }
 
