@@ -21,7 +21,7 @@ use crate::local::LocalPreset;
 use crate::local::flags::DevFlags;
 #[cfg(feature = "cluster")]
 use crate::log_check::LogCheckFlags;
-use crate::replica::flags::ReplicaCommandFlags;
+use crate::replica::flags::{self as replica_flags, ReplicaCommandFlags};
 use crate::surfpool::{self, SurfpoolArgs};
 use crate::test_validator;
 
@@ -109,6 +109,7 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("dev", test_validator::add)
         .mut_subcommand(test_validator::COMMAND, test_validator::add_to_own)
         .mut_subcommand(kaspa_flags::COMMAND, kaspa_flags::describe_flags)
+        .mut_subcommand(replica_flags::COMMAND, replica_flags::hide_flags)
 }
 
 /// A command of the command line.

@@ -23,7 +23,7 @@ use chain_solana::{Cluster, ClusterInfo, History, Reader};
 #[cfg(feature = "cluster")]
 pub(crate) use self::ingester::{LedgerIngester, OpenedLog, open};
 #[cfg(feature = "cluster")]
-pub(crate) use self::sources::{LogSources, open_sources};
+pub(crate) use self::sources::{LogSources, open_log, open_sources};
 #[cfg(not(feature = "cluster"))]
 pub(crate) use self::without::{LedgerIngester, OpenedLog, open};
 use crate::node::flags::ClusterLogFlags;

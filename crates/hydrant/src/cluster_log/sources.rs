@@ -22,6 +22,13 @@ pub(crate) struct LogSources {
 
 /// Opens the log and the store of snapshots. Neither is written.
 pub(crate) async fn open_sources(config: &ClusterLogConfig) -> Result<LogSources> {
+    let space = open_log(config).await.context("--log-url")?;
+    let depot = Depot::open(&config.depot_url, &DepotConfig::default()).context("--depot")?;
+    Ok(LogSources { space, depot })
+}
+
+/// Opens the log.
+pub(crate) async fn open_log(config: &ClusterLogConfig) -> Result<Arc<dyn LogSpace>> {
     let ClusterLogConfig { url, cluster, replicas, max_age, max_bytes, .. } = config;
     let log = LogConfig {
         url: url.clone(),
@@ -32,7 +39,5 @@ pub(crate) async fn open_sources(config: &ClusterLogConfig) -> Result<LogSources
         in_flight_bytes: IN_FLIGHT_BYTES,
         request_timeout: REQUEST_TIMEOUT,
     };
-    let space = open_log_space(&log).await.context("--log-url")?;
-    let depot = Depot::open(&config.depot_url, &DepotConfig::default()).context("--depot")?;
-    Ok(LogSources { space, depot })
+    Ok(open_log_space(&log).await?)
 }

@@ -211,7 +211,7 @@ pub(crate) struct ConsoleFlags {
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct QuicFlags {
     /// Accept transactions over QUIC on this UDP port; 0 uses a free port [default: two after --rpc-port;
-    /// with `follow` none].
+    /// with `follow` and `replica` none].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) tpu_port: Option<u16>,
     /// Accept at most this many QUIC connections [default: 4000].

@@ -10,6 +10,9 @@ use serde::Deserialize;
 use crate::node::flags::{ConfigFlags, file_or};
 use crate::node::{NodeFlags, merge_by_field};
 
+/// The name of the command.
+pub(crate) const COMMAND: &str = "replica";
+
 /// The flags of `hydrant replica`. In the configuration file those of [`NodeFlags`] are keys, and those of
 /// [`ReplicaFlags`] are keys of the table `[replica]`.
 #[derive(Args, Clone, Debug, Default)]
@@ -55,6 +58,12 @@ pub(crate) struct ReplicaFlags {
     /// Send the API key in this file to --upstream.
     #[arg(long, value_name = "FILE", requires = "upstream_node", help_heading = "Replica")]
     pub(crate) upstream_key: Option<PathBuf>,
+}
+
+/// Hides the flags of a node that a replica refuses.
+pub(crate) fn hide_flags(command: clap::Command) -> clap::Command {
+    let hide = |command: clap::Command, flag| command.mut_arg(flag, |arg| arg.hide(true));
+    ["ledger", "reset"].into_iter().fold(command, hide)
 }
 
 merge_by_field!(ReplicaCommandFlags { config, replica, node });
