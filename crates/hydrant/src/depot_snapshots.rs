@@ -188,7 +188,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let url = format!("file://{}", dir.path().display());
         let listing = list(&flags(url.clone())).await.expect("a list");
-        assert_eq!((listing.text.as_str(), listing.damages), ("No snapshots of cluster local\n", 0));
+        assert_eq!(
+            (listing.text.as_str(), listing.damages),
+            ("No snapshots of cluster local\n", 0)
+        );
 
         let depot = Depot::open(&url, &DepotConfig::default()).expect("a store");
         let blockhash = solana_hash::Hash::new_from_array([3; 32]);

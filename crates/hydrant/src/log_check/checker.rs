@@ -232,7 +232,8 @@ impl LogChecker {
             self.window.restart(number);
             self.window.insert(record.block);
         } else if let Some(fault) = self.window.find_fault(record.block) {
-            let text = format!("record {} names {}: {fault}", record.link.number, record.manifest_key);
+            let text =
+                format!("record {} names {}: {fault}", record.link.number, record.manifest_key);
             self.add_damage("snapshot", text);
         }
     }

@@ -96,7 +96,10 @@ impl Archiver {
     }
 
     /// Archives the final blocks that the history has.
-    async fn archive(&self, mut progress: ArchiveProgress) -> Result<ArchiveProgress, ArchiveError> {
+    async fn archive(
+        &self,
+        mut progress: ArchiveProgress,
+    ) -> Result<ArchiveProgress, ArchiveError> {
         loop {
             let blocks = self.final_blocks(progress.next);
             let Some(last) = blocks.last() else { return Ok(progress) };

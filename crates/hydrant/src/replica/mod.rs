@@ -35,7 +35,8 @@ pub(crate) fn run(flags: ReplicaCommandFlags, signals: StartSignals) -> Result<(
 
     let started = now();
     let check = flags.config.check;
-    let ReplicaSettings { node, replica } = ReplicaSettings::from_flags(&config::with_file(flags)?)?;
+    let ReplicaSettings { node, replica } =
+        ReplicaSettings::from_flags(&config::with_file(flags)?)?;
     if check {
         print_line("settings are valid");
         return Ok(());

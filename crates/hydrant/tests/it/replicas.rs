@@ -1,0 +1,9 @@
+//! Replicas of a local ledger, behind a log and a store of snapshots in directories: equal answers, and what damage does.
+//!
+//! The ledger is a process, as in the other tests. Replicas that only answer are nodes of this process; those that are
+//! killed or stopped are processes.
+
+mod calls;
+mod equal_answers;
+mod faults;
+mod rig;
