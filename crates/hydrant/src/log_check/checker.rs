@@ -22,7 +22,7 @@ pub(super) struct LogChecker {
     is_open: bool,
     /// Whether messages are passed over until the next head.
     is_passing_over: bool,
-    /// Whether the next record continues what was read: not the first one, and not after a damage.
+    /// Whether the next record follows one that was read: false for the first record, and after a damage.
     is_continued: bool,
     term: u64,
     window: BlockWindow,
@@ -69,7 +69,7 @@ impl LogChecker {
         self.next > self.last_sequence()
     }
 
-    /// Messages below `first` were removed before they were read, which is no damage.
+    /// Messages below `first` were removed by retention before they were read. The log is not damaged.
     pub(super) fn skip_removed(&mut self, first: u64) {
         self.report.removed += first.saturating_sub(self.next);
         self.start_over(first);
@@ -118,7 +118,7 @@ impl LogChecker {
         if let Err(err) = &pushed {
             self.add_damage(fault_name(err), err.to_string());
             self.start_over(self.next);
-            // The head may begin a record that is good by itself.
+            // The record that begins with this head may be undamaged.
             if is_head {
                 pushed = self.records.push(true, payload);
             }
@@ -337,7 +337,7 @@ mod tests {
             checker
         }
 
-        fn numbered(&self) -> Vec<(u64, &Bytes)> {
+        fn with_sequences(&self) -> Vec<(u64, &Bytes)> {
             (1..).zip(&self.messages).collect()
         }
     }
@@ -357,7 +357,7 @@ mod tests {
         chain.add_marks(root(10, 100));
         chain.add_term();
         chain.add_marks(root(10, 100));
-        let checker = chain.check(&chain.numbered());
+        let checker = chain.check(&chain.with_sequences());
         assert!(names(&checker).is_empty(), "{:?}", names(&checker));
         assert!(checker.is_complete());
         let report = checker.report();
@@ -375,7 +375,7 @@ mod tests {
         for _ in 0..5 {
             chain.add_marks(root(10, 100));
         }
-        let good = chain.numbered();
+        let good = chain.with_sequences();
         let mut flipped = chain.messages[2].to_vec();
         flipped[20] ^= 1;
         let flipped = Bytes::from(flipped);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_blocks_terms_and_roots_are_checked() {
+    fn unknown_blocks_falling_terms_and_falling_roots_are_damages() {
         let mut chain = Chain::new();
         chain.add_marks(root(11, 101));
         chain.add_marks(root(11, 100));
@@ -407,16 +407,16 @@ mod tests {
         chain.add_marks(Vec::new());
         chain.term = 1;
         chain.add_marks(Vec::new());
-        let found = names(&chain.check(&chain.numbered()));
+        let found = names(&chain.check(&chain.with_sequences()));
         let expected = [(2, "mark"), (3, "mark"), (4, "root"), (5, "term"), (6, "term")];
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn the_first_record_of_a_log_is_a_snapshot() {
+    fn a_log_begins_with_a_snapshot() {
         let mut chain = Chain::new();
         chain.messages.clear();
         chain.add_marks(Vec::new());
-        assert_eq!(names(&chain.check(&chain.numbered())), [(1, "first")]);
+        assert_eq!(names(&chain.check(&chain.with_sequences())), [(1, "first")]);
     }
 }

@@ -1,6 +1,6 @@
 //! Archives the final blocks of a replica in the store of its snapshots.
 //!
-//! In: the history, which is asked at an interval. So no block waits in memory that the history does not have anyway.
+//! In: the history, which is read at an interval, so that blocks do not wait in a queue of their own.
 //! Out: the objects of [`cluster_snapshot::archive`].
 //! Behaviour on faults: a store that fails is tried again. If a block is missing, because this replica started later than
 //! the archive ends, the archive stays at that slot until another replica has archived it; the log and the metrics say so.

@@ -18,7 +18,7 @@ use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
 
 /// Slots behind the log above which the node is not ready: three seconds of 400 ms slots.
 const LAG_MAX_SLOTS_DEFAULT: u64 = 8;
-/// Snapshots that are kept. If the newest one is damaged, the one before is loaded.
+/// Number of retained snapshots. If the newest one is damaged, the one before is loaded.
 const SNAPSHOTS_KEPT_DEFAULT: usize = 3;
 
 /// The settings of `hydrant replica`.

@@ -80,7 +80,7 @@ mod tests {
     use crate::local::flags::DevFlags;
 
     #[test]
-    fn the_file_of_a_replica_has_the_settings_of_a_node_and_of_its_table() {
+    fn a_replica_reads_its_settings_and_those_of_a_node_from_a_file() {
         let file = "log-url = \"file:///log\"\ndepot = \"file:///depot\"\n[rpc]\nmin_slot_wait_ms = 5\n\
                     [replica]\nreplica-lag-max-slots = 3\nload-threads = 2\narchive = true";
         let flags = ReplicaCommandFlags::from_toml(file).expect("valid settings");

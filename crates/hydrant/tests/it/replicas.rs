@@ -1,4 +1,4 @@
-//! Replicas of a local ledger, behind a log and a store of snapshots in directories: equal answers, and what damage does.
+//! Replicas of a local ledger, behind a log and a store of snapshots in directories: equal answers, and faults.
 //!
 //! The ledger is a process, as in the other tests. Replicas that only answer are nodes of this process; those that are
 //! killed or stopped are processes.

@@ -116,7 +116,7 @@ impl Facts<'_> {
             ("hydrantGetVerification", json!([])),
             ("sendBundle", json!([[transaction], { "encoding": "base64" }])),
             ("simulateBundle", json!([{ "encodedTransactions": [transaction] }])),
-            // What a replica does not have is refused in the same words.
+            // Methods of local ledgers get the same refusals.
             ("hydrant_mine", json!([1])),
             ("hydrant_reorg", json!([{ "depth": 1 }])),
             ("surfnet_setAccount", json!([alice, { "lamports": 1 }])),
