@@ -228,14 +228,19 @@ async fn replay(server: SocketAddr, from: u64, to: u64) -> Result<Vec<SubscribeU
         let next = tokio::time::timeout(WAIT_TIMEOUT, stream.message()).await?;
         let mut update = next?.context("the stream ended")?;
         update.created_at = None;
-        match &update.update_oneof {
-            Some(UpdateOneof::Ping(_) | UpdateOneof::Pong(_)) => continue,
-            Some(UpdateOneof::Slot(slot))
-                if slot.slot == to && slot.status == SlotStatus::SlotFinalized as i32 =>
-            {
-                return Ok(updates);
+        let is_ping =
+            matches!(update.update_oneof, Some(UpdateOneof::Ping(_) | UpdateOneof::Pong(_)));
+        let is_end = match &update.update_oneof {
+            Some(UpdateOneof::Slot(slot)) => {
+                slot.slot == to && slot.status == SlotStatus::SlotFinalized as i32
             }
-            _ => updates.push(update),
+            _ => false,
+        };
+        if !is_ping {
+            updates.push(update);
+        }
+        if is_end {
+            return Ok(updates);
         }
     }
 }
