@@ -4,6 +4,7 @@
 //! killed or stopped are processes.
 
 mod calls;
+mod embedded;
 mod equal_answers;
 mod faults;
 mod rig;
