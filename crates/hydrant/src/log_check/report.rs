@@ -115,6 +115,6 @@ impl fmt::Display for LogReport {
             let messages = count(self.passed_over);
             writeln!(f, "Passed over    {messages} messages of damaged records")?;
         }
-        write!(f, "Damages        {}", count(self.damages_len))
+        write!(f, "Total          {} damages", count(self.damages_len))
     }
 }

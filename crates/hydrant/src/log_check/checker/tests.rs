@@ -108,7 +108,7 @@ fn an_undamaged_log_is_counted() {
     let text = report.to_string();
     assert!(text.contains("Records        101 to 104\n"), "{text}");
     assert!(text.contains("Terms          1 to 2, 1 changes, 1 ingesters\n"), "{text}");
-    assert!(text.ends_with("Damages        0"), "{text}");
+    assert!(text.ends_with("Total          0 damages"), "{text}");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_damaged_snapshot_is_passed_over_and_named() -> Result<()> {
 
     let log = rig.url("log");
     let read = check(&["log-check", &log], 0)?;
-    ensure!(read.ends_with("Damages        0\n"), "{read}");
+    ensure!(read.ends_with("Total          0 damages\n"), "{read}");
     let batch = rig.batches()?.into_iter().nth(5).context("a batch")?;
     damage(&batch)?;
     let read = check(&["log-check", &log], 1)?;
