@@ -150,21 +150,61 @@ impl Collector for ArchiveMetrics {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::RangeInclusive;
+
     use chain_solana::HistoryLimits;
+    use cluster_snapshot::archive::{ArchiveObject, list_archive};
     use depot::DepotConfig;
-    use ledger::BlockId;
+    use testkit::cluster_info::cluster_info;
+    use testkit::test_ledger::{TestLedger, TestLedgerConfig, block_info};
 
     use super::*;
 
+    /// A ledger with final blocks in these slots.
+    fn ledger(slots: RangeInclusive<Slot>) -> TestLedger {
+        let history = HistoryLimits { blocks_max: 5_000, bytes_max: 1 << 30 };
+        let config = TestLedgerConfig { history, ..TestLedgerConfig::default() };
+        let mut ledger = TestLedger::new(block_info(slots.start() - 1), Vec::new(), config);
+        slots.for_each(|slot| add_final_block(&mut ledger, slot));
+        ledger
+    }
+
+    fn add_final_block(ledger: &mut TestLedger, slot: Slot) {
+        ledger.open(slot);
+        ledger.complete();
+        ledger.confirm();
+        ledger.finalize();
+    }
+
+    fn archiver(depot: &Depot, ledger: &TestLedger) -> Archiver {
+        Archiver::new(depot.clone(), "c", cluster_info(), Arc::clone(ledger.history()))
+    }
+
+    async fn objects(depot: &Depot) -> Vec<RangeInclusive<Slot>> {
+        let objects = list_archive(depot, "c").await.expect("a list");
+        objects.iter().map(ArchiveObject::slots).collect()
+    }
+
     #[tokio::test]
-    async fn an_empty_history_archives_nothing() {
+    async fn final_blocks_are_archived_once_and_another_replica_continues() {
         let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store");
-        let limits = HistoryLimits { blocks_max: 10, bytes_max: 1 << 20 };
-        let history = Arc::new(History::new(limits, BlockId { slot: 5, version: 1 }));
-        let info = testkit::cluster_info::cluster_info();
-        let archiver = Archiver::new(depot.clone(), "c", info, history);
-        let progress = archiver.open().await.expect("an archive");
-        assert_eq!(progress.next, 0);
-        assert!(depot.list("archive").await.expect("a list").is_empty());
+        let mut first = ledger(991..=1_999);
+        let archived = archiver(&depot, &first);
+        let progress = archived.open().await.expect("an archive");
+        assert_eq!((progress.next, objects(&depot).await), (2_000, Vec::new()));
+        add_final_block(&mut first, 2_000);
+        let progress = archived.archive(progress).await.expect("an object");
+        assert_eq!((progress.next, objects(&depot).await), (2_001, vec![1_000..=1_999]));
+        let mut out = Exposition::default();
+        archived.metrics().write(&mut out);
+        let text = out.into_string();
+        assert!(text.contains("hydrant_archive_last_slot 1999\n"), "{text}");
+
+        let other = archiver(&depot, &first).open().await.expect("an archive");
+        assert_eq!((other.next, objects(&depot).await), (2_001, vec![1_000..=1_999]));
+        // A replica whose history begins later cannot fill the slots in between.
+        let late = archiver(&depot, &ledger(2_101..=2_102)).open().await;
+        assert!(matches!(late.err(), Some(ArchiveError::Hole { slot: 2_101, .. })));
+        assert_eq!(objects(&depot).await.len(), 1);
     }
 }
