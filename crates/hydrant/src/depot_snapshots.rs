@@ -36,8 +36,9 @@ pub(crate) struct SnapshotsFlags {
 
 /// Lists the objects. The error says how many are damaged.
 pub(crate) fn run(flags: &SnapshotsFlags) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all();
-    let runtime = runtime.build().context("start the I/O threads")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("start the I/O threads")?;
     let Listing { text, damages } = runtime.block_on(list(flags))?;
     print_line(text.trim_end());
     ensure!(damages == 0, "{damages} objects are damaged or missing");

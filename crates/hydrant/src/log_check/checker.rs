@@ -151,6 +151,9 @@ impl LogChecker {
 
     fn add_record(&mut self, record: &Record) {
         let link = record.link();
+        let report = &self.report;
+        let is_first =
+            report.extent[0] == 1 && report.numbers.is_empty() && report.passed_over == 0;
         self.report.numbers.add(link.number);
         if !self.is_continued {
             self.window.restart(link.number);
@@ -162,7 +165,7 @@ impl LogChecker {
             Record::Term(_) => self.report.term_records += 1,
             Record::Snapshot(snapshot) => self.add_snapshot(snapshot),
         }
-        if self.next == 1 && !matches!(record, Record::Snapshot(_)) {
+        if is_first && !matches!(record, Record::Snapshot(_)) {
             let text = format!("the first record is a {}, not a snapshot", record.name());
             self.add_damage("first", text);
         }

@@ -36,8 +36,9 @@ pub(crate) struct LogCheckFlags {
 
 /// Reads the log, and prints a summary. The error says how many damages were found.
 pub(crate) fn run(flags: &LogCheckFlags) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all();
-    let runtime = runtime.build().context("start the I/O threads")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("start the I/O threads")?;
     let (epoch, checker) = runtime.block_on(check(flags))?;
     print_line(&format!("Epoch {epoch}\n{}", checker.report()));
     let damages = checker.damages_len();

@@ -27,6 +27,10 @@ impl Extent {
         let [first, last] = self.0.unwrap_or([value; 2]);
         self.0 = Some([first.min(value), last.max(value)]);
     }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0.is_none()
+    }
 }
 
 impl fmt::Display for Extent {
