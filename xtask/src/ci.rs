@@ -363,6 +363,7 @@ pub(crate) fn help_text(hydrant: &Path, write: bool) -> Result<()> {
         ("dev", "help.txt"),
         ("follow", "help-follow.txt"),
         ("follow-kaspa", "help-follow-kaspa.txt"),
+        ("replica", "help-replica.txt"),
         ("bench", "help-bench.txt"),
         ("admin", "help-admin.txt"),
     ] {

@@ -92,8 +92,9 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
     complaints.extend(Budgets::read(root)?.check(&find_hits(workspace, &rust)?));
     complaints.extend(docs::crate_list(&architecture.text, &workspace.crates));
     let configuration = Source::read(root, Path::new("docs/configuration.md"))?;
-    for file in ["docs/help.txt", "docs/help-follow.txt", "docs/help-follow-kaspa.txt"] {
-        let help = Source::read(root, Path::new(file))?;
+    let helps = ["help.txt", "help-follow.txt", "help-follow-kaspa.txt", "help-replica.txt"];
+    for file in helps.map(|file| format!("docs/{file}")) {
+        let help = Source::read(root, Path::new(&file))?;
         complaints.extend(docs::flags_without_cost(&help.text, &configuration.text));
     }
     for path in docs::markdown_files(root)? {

@@ -1,6 +1,6 @@
 //! The ranges of all numeric settings, checked before anything is opened.
 //!
-//! Shape: `node`, `local`, `follow`, `follow_kaspa` and `bench` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and
+//! Shape: `node`, `local`, `follow`, `replica`, `follow_kaspa` and `bench` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and
 //! `grpc` the tables, each setting with value, minimum and maximum. [`check`] refuses the first one that is out of its
 //! range. A table of the file is destructured field by field, so that a setting without a range does not compile.
 //! A maximum is a value above which no use is known: a day for times, the resources of a large machine for the rest.
@@ -16,6 +16,8 @@ use crate::follow::flags::FollowerFlags;
 use crate::follow_kaspa::flags::KaspaFollowerFlags;
 use crate::local::flags::DevFlags;
 use crate::node::NodeFlags;
+#[cfg(feature = "cluster")]
+use crate::replica::flags::ReplicaFlags;
 use crate::serving_options::DRAIN_SECONDS_MAX;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -166,6 +168,21 @@ pub(crate) fn follow(flags: &FollowerFlags) -> Vec<Setting> {
         flag("--snapshot-bytes-max", flags.snapshot_bytes_max, 1..=64 * TIB, ", 64 tebibytes"),
         count("--verify-sources-min", flags.verify_sources_min, 1..=1_000),
         flag("--slots-behind-max", flags.slots_behind_max, 0..=BILLION, ""),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The flags of a replica that are set, or the keys of the same names in the file.
+#[cfg(feature = "cluster")]
+pub(crate) fn replica(flags: &ReplicaFlags) -> Vec<Setting> {
+    [
+        flag("--replica-lag-max-slots", flags.replica_lag_max_slots, 0..=BILLION, ""),
+        flag("--replica-resume-slots", flags.replica_resume_slots, 0..=MILLION, ""),
+        flag("--snapshot-every", flags.snapshot_every, 1..=DAY_MS / 1_000, ", a day"),
+        count("--snapshots-kept", flags.snapshots_kept, 1..=1_000),
+        count("--load-threads", flags.load_threads, 1..=THREADS_MAX),
     ]
     .into_iter()
     .flatten()

@@ -1,7 +1,7 @@
 //! The command line: the commands, and how it is parsed.
 //!
 //! Not here: the flags of a command, which are in a file of their own (`local::flags`, `follow::flags`,
-//! `follow_kaspa::flags`) or with the command (`inspect`, `bench`).
+//! `follow_kaspa::flags`, `replica::flags`) or with the command (`inspect`, `bench`, `log_check`).
 
 use anyhow::{Result, bail};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -11,12 +11,17 @@ use crate::api_key::ApiKeyFlags;
 use crate::bench::flags::BenchFlags;
 use crate::bounds;
 use crate::console::print_stderr;
+#[cfg(feature = "cluster")]
+use crate::depot_snapshots::SnapshotsFlags;
 use crate::follow::flags::FollowFlags;
 use crate::follow_kaspa::flags::{self as kaspa_flags, FollowKaspaFlags};
 use crate::generated_files::{CompletionsFlags, ManFlags};
 use crate::inspect::InspectFlags;
 use crate::local::LocalPreset;
 use crate::local::flags::DevFlags;
+#[cfg(feature = "cluster")]
+use crate::log_check::LogCheckFlags;
+use crate::replica::flags::{self as replica_flags, ReplicaCommandFlags};
 use crate::surfpool::{self, SurfpoolArgs};
 use crate::test_validator;
 
@@ -55,6 +60,11 @@ pub(crate) enum Command {
     ///
     /// Runs `follow` with --log-url. Several may append to one log: one leads, and another takes over.
     Ingest(Box<FollowFlags>),
+    /// Serve a Solana ledger that is fed by a replicated log.
+    ///
+    /// Loads the newest snapshot in --depot, reads the log of --log-url from there on, and verifies each bank before it
+    /// is shown. Any number of replicas may read one log.
+    Replica(Box<ReplicaCommandFlags>),
     /// Follow a Kaspa node, verify its UTXO sets, and serve wRPC and gRPC.
     ///
     /// The UTXO set of each chain block is compared with the commitment in its header. UTXOs, balances and
@@ -65,6 +75,17 @@ pub(crate) enum Command {
     ///
     /// All its accounts are read into memory and hashed, and the hash is compared with the archive's.
     Inspect(InspectFlags),
+    /// Read a replicated log through, and print a summary of it.
+    ///
+    /// Each record is decoded, its digests and its link to the record before are checked, and so is the order of blocks
+    /// and marks. The exit code is 1 if anything is damaged.
+    #[cfg(feature = "cluster")]
+    LogCheck(LogCheckFlags),
+    /// List the snapshots and the archive of a cluster in a directory or bucket.
+    ///
+    /// The exit code is 1 if anything that was read is damaged.
+    #[cfg(feature = "cluster")]
+    Snapshots(SnapshotsFlags),
     /// Generate load on any Solana JSON-RPC endpoint, and report latencies and rates.
     ///
     /// The inputs of requests are discovered from the endpoint. The load is read-only.
@@ -88,6 +109,7 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("dev", test_validator::add)
         .mut_subcommand(test_validator::COMMAND, test_validator::add_to_own)
         .mut_subcommand(kaspa_flags::COMMAND, kaspa_flags::describe_flags)
+        .mut_subcommand(replica_flags::COMMAND, replica_flags::hide_flags)
 }
 
 /// A command of the command line.

@@ -12,6 +12,7 @@ use crate::follow_kaspa::flags::{FollowKaspaFlags, KaspaFollowerFlags};
 use crate::local::flags::DevFlags;
 use crate::node::flags::ConfigFlags;
 use crate::node::{Merge, NodeFlags};
+use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
 
 /// The tables of the producers.
 #[derive(Default, Deserialize)]
@@ -21,6 +22,7 @@ struct ProducerTables {
     follow: FollowerFlags,
     #[serde(rename = "follow-kaspa")]
     follow_kaspa: KaspaFollowerFlags,
+    replica: ReplicaFlags,
 }
 
 impl DevFlags {
@@ -46,6 +48,17 @@ impl FollowFlags {
     }
 }
 
+impl ReplicaCommandFlags {
+    /// Reads the settings of a configuration file. An unknown key is refused.
+    pub(crate) fn from_toml(text: &str) -> Result<Self, Error> {
+        let mut file = ConfigText::new(text);
+        let tables: ProducerTables = file.part()?;
+        let node = NodeFlags::from_file(&mut file)?;
+        file.check_keys()?;
+        Ok(Self { config: ConfigFlags::default(), replica: tables.replica, node })
+    }
+}
+
 impl FollowKaspaFlags {
     /// Reads the settings of a configuration file. An unknown key is refused.
     pub(crate) fn from_toml(text: &str) -> Result<Self, Error> {
@@ -62,10 +75,11 @@ mod tests {
     use super::*;
 
     /// Returns the refusals of a file by each command.
-    fn refusals(file: &str) -> [Option<Error>; 3] {
+    fn refusals(file: &str) -> [Option<Error>; 4] {
         [
             DevFlags::from_toml(file).err(),
             FollowFlags::from_toml(file).err(),
+            ReplicaCommandFlags::from_toml(file).err(),
             FollowKaspaFlags::from_toml(file).err(),
         ]
     }
@@ -138,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_table_is_not_an_array_of_its_values() {
-        for name in ["rpc", "pool", "pubsub", "grpc", "quic", "dev", "follow", "follow-kaspa"] {
+        let producers = ["dev", "follow", "follow-kaspa", "replica"];
+        for name in ["rpc", "pool", "pubsub", "grpc", "quic"].into_iter().chain(producers) {
             for file in [format!("{name} = []"), format!("{name} = [2]"), format!("[[{name}]]")] {
                 for err in refusals(&file) {
                     let err = err.expect(&file).to_string();

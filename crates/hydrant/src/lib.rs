@@ -21,6 +21,8 @@ mod config_text;
 mod connection_shares;
 mod console;
 mod daemon;
+#[cfg(feature = "cluster")]
+mod depot_snapshots;
 mod dev;
 mod draining;
 mod executor_metrics;
@@ -35,6 +37,8 @@ mod index_flags;
 mod inspect;
 mod ledger_snapshot_metrics;
 mod local;
+#[cfg(feature = "cluster")]
+mod log_check;
 mod log_filter;
 mod log_format;
 mod memory_report;
@@ -43,6 +47,7 @@ mod otlp;
 mod process_memory;
 mod process_setup;
 mod queue_metrics;
+mod replica;
 mod rlimit;
 mod service_manager;
 mod serving_options;
@@ -72,6 +77,9 @@ pub use crate::node::{
     KaspaAddresses, Node, NodeAddresses, NodeBuilder, NodeConfig, NodeError, NodeHandle, Producer,
 };
 
+#[cfg(feature = "cluster")]
+pub use crate::replica::{ReplicaConfig, ReplicaProducer};
+
 use crate::command_line::{Command, ParsedCommand};
 use crate::console::print_stderr;
 use crate::signals::Ignorable;
@@ -94,10 +102,15 @@ pub fn run() -> anyhow::Result<()> {
         Command::Surfpool(args) => run_surfpool(args, signals),
         Command::Follow(flags) => follow::run(*flags, signals.for_node(Ignorable::Hangup)?),
         Command::Ingest(flags) => follow::run_ingest(*flags, signals.for_node(Ignorable::Hangup)?),
+        Command::Replica(flags) => replica::run(*flags, signals.for_node(Ignorable::Hangup)?),
         Command::FollowKaspa(flags) => {
             follow_kaspa::run(*flags, signals.for_node(Ignorable::Hangup)?)
         }
         Command::Inspect(flags) => inspect::run(&flags),
+        #[cfg(feature = "cluster")]
+        Command::LogCheck(flags) => log_check::run(&flags),
+        #[cfg(feature = "cluster")]
+        Command::Snapshots(flags) => depot_snapshots::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
         Command::Completions(flags) => {
             generated_files::print_completions(&flags, command_line::command())

@@ -7,19 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chain_solana::EventSink;
-use depot::{Depot, DepotConfig};
+use depot::Depot;
 use ingest::{ChainFacts, Ingest, IngestConfig, check_durability};
 use jsonrpc::{Health, Metrics};
-use replicated_log::{LogConfig, LogSpace, open_log_space};
+use replicated_log::LogSpace;
 use tokio::runtime::Handle;
 
-use super::{ClusterLogConfig, LoggedChain};
+use super::{ClusterLogConfig, LogSources, LoggedChain, open_sources};
 use crate::node::composed::RunningLedger;
-
-/// Bytes in transit to and from the log.
-const IN_FLIGHT_BYTES: usize = 4 << 20;
-/// Time limit of one request to the log: two elections of a NATS server take up to 9 s each.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A log and its store of snapshots.
 pub(crate) struct OpenedLog {
@@ -30,28 +25,9 @@ pub(crate) struct OpenedLog {
 
 /// Opens the log and the store of snapshots, and refuses a log that may lose acknowledged data.
 pub(crate) async fn open(config: &ClusterLogConfig) -> Result<OpenedLog> {
-    let ClusterLogConfig {
-        url,
-        depot_url,
-        cluster,
-        replicas,
-        max_age,
-        max_bytes,
-        allow_lazy_sync,
-        has_entries,
-    } = config.clone();
-    let log = LogConfig {
-        url,
-        cluster: cluster.clone(),
-        replicas,
-        max_age,
-        max_bytes,
-        in_flight_bytes: IN_FLIGHT_BYTES,
-        request_timeout: REQUEST_TIMEOUT,
-    };
-    let space = open_log_space(&log).await.context("--log-url")?;
+    let LogSources { space, depot } = open_sources(config).await?;
+    let ClusterLogConfig { cluster, allow_lazy_sync, has_entries, .. } = config.clone();
     check_durability(&*space, allow_lazy_sync).await.context("--log-url")?;
-    let depot = Depot::open(&depot_url, &DepotConfig::default()).context("--depot")?;
     depot.check().await.context("--depot")?;
     let config = IngestConfig::new(cluster, random_id()?);
     let config = IngestConfig { allow_lazy_sync, has_entries, ..config };

@@ -1,13 +1,16 @@
 //! The replicated log that the blocks of a Solana ledger are appended to: its settings, its start and its end.
 //!
-//! Shape: [`ClusterLogConfig`] are the settings, checked. [`open`] opens the log and the store of snapshots before the
-//! ledger. [`LedgerIngester`] is the ingester, which stops after the ledger, so that the log gets its last block.
+//! Shape: [`ClusterLogConfig`] are the settings, checked. `open_sources` opens the log and the store of snapshots for
+//! readers, [`open`] for a ledger whose blocks are appended, before that ledger. [`LedgerIngester`] is the ingester, which
+//! stops after the ledger, so that the log gets its last block.
 //! Invariant: a log that is down while the node runs does not affect its health. Metrics and the log lines report it.
 //! Without the feature `cluster` there are the settings only, and a node with a log is refused.
 //! Not here: the ingester (`ingest`).
 
 #[cfg(feature = "cluster")]
 mod ingester;
+#[cfg(feature = "cluster")]
+mod sources;
 #[cfg(not(feature = "cluster"))]
 mod without;
 
@@ -19,14 +22,16 @@ use chain_solana::{Cluster, ClusterInfo, History, Reader};
 
 #[cfg(feature = "cluster")]
 pub(crate) use self::ingester::{LedgerIngester, OpenedLog, open};
+#[cfg(feature = "cluster")]
+pub(crate) use self::sources::{LogSources, open_log, open_sources};
 #[cfg(not(feature = "cluster"))]
 pub(crate) use self::without::{LedgerIngester, OpenedLog, open};
 use crate::node::flags::ClusterLogFlags;
 
 /// The name of a cluster without `--log-cluster`.
-const CLUSTER_DEFAULT: &str = "local";
+pub(crate) const CLUSTER_DEFAULT: &str = "local";
 /// Servers that store the log of NATS: one may fail.
-const REPLICAS_DEFAULT: u16 = 3;
+const REPLICAS_DEFAULT: u8 = 3;
 /// Seconds of retention: several times the time in which a replica loads a snapshot.
 const MAX_AGE_S_DEFAULT: u64 = 6 * 60 * 60;
 /// Bytes of retention. NATS reserves them.
@@ -56,24 +61,38 @@ pub(crate) struct LoggedChain {
 }
 
 impl ClusterLogConfig {
+    /// The default settings of a log and of its store of snapshots.
+    pub(crate) fn new(url: &str, depot_url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            depot_url: depot_url.to_owned(),
+            cluster: CLUSTER_DEFAULT.to_owned(),
+            replicas: REPLICAS_DEFAULT,
+            max_age: Duration::from_secs(MAX_AGE_S_DEFAULT),
+            max_bytes: MAX_BYTES_DEFAULT,
+            allow_lazy_sync: false,
+            has_entries: false,
+        }
+    }
+
     /// Settings from flags that were merged with the file. `None` without `--log-url`.
     pub(crate) fn from_flags(flags: &ClusterLogFlags) -> Result<Option<Self>> {
-        let Some(url) = flags.log_url.clone() else {
+        let Some(url) = &flags.log_url else {
             ensure!(flags.depot.is_none(), "--depot requires --log-url");
             return Ok(None);
         };
-        let depot_url = flags.depot.clone();
+        let depot_url = flags.depot.as_ref();
         let depot_url = depot_url.context("--log-url requires --depot: the store of snapshots")?;
-        let replicas = flags.log_replicas.unwrap_or(REPLICAS_DEFAULT);
+        let defaults = Self::new(url, depot_url);
+        let replicas = flags.log_replicas.map(u8::try_from).transpose();
         Ok(Some(Self {
-            url,
-            depot_url,
-            cluster: flags.log_cluster.clone().unwrap_or_else(|| CLUSTER_DEFAULT.to_owned()),
-            replicas: u8::try_from(replicas).context("--log-replicas")?,
-            max_age: Duration::from_secs(flags.log_max_age.unwrap_or(MAX_AGE_S_DEFAULT)),
-            max_bytes: flags.log_max_bytes.unwrap_or(MAX_BYTES_DEFAULT),
+            cluster: flags.log_cluster.clone().unwrap_or_else(|| defaults.cluster.clone()),
+            replicas: replicas.context("--log-replicas")?.unwrap_or(defaults.replicas),
+            max_age: flags.log_max_age.map_or(defaults.max_age, Duration::from_secs),
+            max_bytes: flags.log_max_bytes.unwrap_or(defaults.max_bytes),
             allow_lazy_sync: flags.log_allow_lazy_sync,
             has_entries: flags.log_entries,
+            ..defaults
         }))
     }
 }

@@ -24,11 +24,6 @@ use crate::snapshot_file::SnapshotFile;
 const SLOTS_BEHIND_MAX_DEFAULT: u64 = 128;
 /// The form of a valid URL, for refusals.
 const SOURCE_FORM: &str = "the form is http[s]://HOST:PORT";
-/// Slots in gRPC's log: those that are not final, and one minute of 400 ms for followers that reconnect.
-const REPLAY_SLOTS_MIN: u64 = 150;
-/// Milliseconds that a call waits for the slot that it requires: two slots, in which a replica that is a block behind
-/// another one gets it.
-const MIN_SLOT_WAIT_MS: u64 = 1_000;
 
 /// The settings of `hydrant follow`.
 pub(crate) struct FollowSettings {
@@ -81,12 +76,7 @@ impl FollowSettings {
     /// Settings from flags. Reads every file that they name except archives, and checks every number.
     pub(crate) fn from_flags(flags: &FollowFlags) -> Result<Self> {
         bounds::check(&bounds::follow(&flags.follower))?;
-        let defaults = ProducerDefaults {
-            has_tpu: false,
-            replay_slots_min: REPLAY_SLOTS_MIN,
-            min_slot_wait_ms: MIN_SLOT_WAIT_MS,
-        };
-        let node = NodeConfig::from_flags(&flags.node, &defaults)?;
+        let node = NodeConfig::from_flags(&flags.node, &ProducerDefaults::FOLLOWED)?;
         ensure!(!node.reset || node.ledger_dir.is_some(), "--reset requires --ledger");
         let has_start = flags.follower.snapshot.is_some() || node.ledger_dir.is_some();
         ensure!(has_start, "--snapshot or --ledger is required: the state to start from");

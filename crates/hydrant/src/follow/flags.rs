@@ -123,6 +123,7 @@ mod tests {
     use super::*;
     use crate::follow_kaspa::flags::FollowKaspaFlags;
     use crate::local::flags::DevFlags;
+    use crate::replica::flags::ReplicaCommandFlags;
 
     /// The flags of a group as clap has them: name, short form, heading and text.
     fn flags<A: Args>() -> BTreeSet<String> {
@@ -151,6 +152,7 @@ mod tests {
             flags::<NodeFlags>().union(&flags::<ConfigFlags>()).cloned().collect();
         assert!(node.len() > 40, "{} flags", node.len());
         assert!(node.is_subset(&dev) && node.is_subset(&follow));
+        assert!(node.is_subset(&flags::<ReplicaCommandFlags>()));
         let common: BTreeSet<_> = dev.intersection(&follow).cloned().collect();
         assert_eq!(common, node, "a flag of both is a flag of every node");
 
@@ -159,15 +161,17 @@ mod tests {
         assert!(follow.is_subset(&dev), "{follow:?}");
         let kaspa = keys(|text| FollowKaspaFlags::from_toml(text).err());
         assert_eq!(kaspa, follow, "one file serves all commands");
+        let replica = keys(|text| ReplicaCommandFlags::from_toml(text).err());
+        assert_eq!(replica, follow, "one file serves all commands");
         for key in
             ["rpc", "pool", "pubsub", "grpc", "quic", "io-threads", "account-index", "ledger"]
         {
             assert!(follow.contains(key), "{key}");
         }
         assert_eq!(
-            follow.len() - 3,
+            follow.len() - 4,
             node.len() + 5 - 2,
-            "each flag of a node, five tables, three producers"
+            "each flag of a node, five tables, four producers"
         );
     }
 

@@ -30,8 +30,12 @@ const RPC_PORT_DEFAULT: u16 = 8899;
 /// Bytes of the response cache: a thousand responses of a quarter of a megabyte.
 const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 
-/// Slots in the log of gRPC of an embedded node, which is enough for any producer.
-const EMBEDDED_REPLAY_SLOTS: u64 = 150;
+/// Slots in the log of gRPC of an embedded node, and of a node whose blocks others make: those that are not final, and
+/// one minute of 400 ms for followers that reconnect.
+const REPLAY_SLOTS_MIN: u64 = 150;
+/// Milliseconds that a call of such a node waits for the slot that it requires: two slots, in which a replica that is a
+/// block behind another one gets it.
+const MIN_SLOT_WAIT_MS: u64 = 1_000;
 
 /// The settings that every node has.
 pub struct NodeConfig {
@@ -85,6 +89,15 @@ pub(crate) struct ProducerDefaults {
     pub(crate) min_slot_wait_ms: u64,
 }
 
+impl ProducerDefaults {
+    /// The defaults of a node whose blocks others make.
+    pub(crate) const FOLLOWED: Self = Self {
+        has_tpu: false,
+        replay_slots_min: REPLAY_SLOTS_MIN,
+        min_slot_wait_ms: MIN_SLOT_WAIT_MS,
+    };
+}
+
 impl Default for NodeConfig {
     /// A node on 127.0.0.1: JSON-RPC on port 8899, WebSocket on 8900, gRPC on 10000, no QUIC, no console; of Kaspa, wRPC
     /// on the ports of kaspad, no JSON-RPC; its ledger in memory; no output, no log.
@@ -102,7 +115,7 @@ impl Default for NodeConfig {
             rpc: rpc_solana::Config::default(),
             pubsub: rpc_solana::pubsub::Config::default(),
             grpc: grpc::Config {
-                replay_slots_max: grpc.replay_slots_max.max(EMBEDDED_REPLAY_SLOTS),
+                replay_slots_max: grpc.replay_slots_max.max(REPLAY_SLOTS_MIN),
                 ..grpc
             },
             quic: ::tpu::Config::default(),
@@ -160,6 +173,12 @@ impl NodeConfig {
     /// Stores the ledger in this directory, and continues an existing one.
     pub fn with_ledger(self, dir: impl Into<PathBuf>) -> Self {
         Self { ledger_dir: Some(dir.into()), ..self }
+    }
+
+    /// Appends the blocks to the replicated log at `log_url` (`nats://HOST:PORT`, `file:///DIR` or `s3://BUCKET/PREFIX`),
+    /// as cluster `local`. The snapshots that the log starts with are stored in the directory or bucket `depot_url`.
+    pub fn with_cluster_log(self, log_url: &str, depot_url: &str) -> Self {
+        Self { cluster_log: Some(ClusterLogConfig::new(log_url, depot_url)), ..self }
     }
 
     /// Settings from flags. Reads every file that they name, and checks every number.

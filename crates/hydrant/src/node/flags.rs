@@ -75,7 +75,8 @@ pub(crate) struct TableSettings {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ConfigFlags {
     /// Read settings from this TOML file: the long flags as keys, the tables rpc, pool, pubsub, quic and
-    /// grpc, and dev, follow and follow-kaspa for the flags of one command. Flags override the file.
+    /// grpc, and dev, follow, follow-kaspa and replica for the flags of one command. Flags override the
+    /// file.
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     pub(crate) config: Option<PathBuf>,
     /// Check the flags and the configuration file, report the first error, and exit.
@@ -210,7 +211,7 @@ pub(crate) struct ConsoleFlags {
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct QuicFlags {
     /// Accept transactions over QUIC on this UDP port; 0 uses a free port [default: two after --rpc-port;
-    /// with `follow` none].
+    /// with `follow` and `replica` none].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) tpu_port: Option<u16>,
     /// Accept at most this many QUIC connections [default: 4000].
@@ -334,12 +335,11 @@ pub(crate) struct BoundFlags {
 #[command(group = file_or("log_source", "log_url"), group = file_or("depot_source", "depot"))]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct ClusterLogFlags {
-    /// Append the blocks to the replicated log at this URL, for replicas: nats://HOST:PORT[,nats://HOST:PORT],
-    /// file:///DIR or s3://BUCKET/PREFIX.
+    /// Use the replicated log at this URL: nats://HOST:PORT[,nats://HOST:PORT], file:///DIR or
+    /// s3://BUCKET/PREFIX. `replica` reads it, the other commands append their blocks.
     #[arg(long, value_name = "URL", requires = "depot_source", help_heading = "Replicated log")]
     pub(crate) log_url: Option<String>,
-    /// Store the snapshots that the log starts with in this directory or bucket: file:///DIR or
-    /// s3://BUCKET/PREFIX.
+    /// Use this directory or bucket for the snapshots of the log: file:///DIR or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "URL", requires = "log_source", help_heading = "Replicated log")]
     pub(crate) depot: Option<String>,
     /// Use this name of the cluster in the log and the depot: letters, digits, _ and - [default: local].

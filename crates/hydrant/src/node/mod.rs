@@ -2,8 +2,8 @@
 //!
 //! Shape: [`Node::builder`] takes a producer, [`NodeBuilder::serve`] opens its ledger and serves it on threads of its own,
 //! [`NodeHandle`] ends it. The servers of each chain are composed at one place (`solana`, `kaspa`); everything else of a
-//! node is the same for both. `hydrant dev`, `hydrant follow` and `hydrant follow-kaspa` are this with flags, signals and
-//! output.
+//! node is the same for both. `hydrant dev`, `hydrant follow`, `hydrant replica` and `hydrant follow-kaspa` are this with
+//! flags, signals and output.
 
 mod addresses;
 pub(crate) mod composed;
@@ -47,14 +47,14 @@ pub struct Node;
 
 impl Node {
     /// A node whose ledger is that of a [`LocalProducer`](crate::LocalProducer), a
-    /// [`FollowProducer`](crate::FollowProducer) or a [`KaspaProducer`](crate::KaspaProducer).
+    /// [`FollowProducer`](crate::FollowProducer), a `ReplicaProducer` or a [`KaspaProducer`](crate::KaspaProducer).
     pub fn builder(producer: impl Into<Producer>) -> NodeBuilder {
         NodeBuilder { producer: producer.into().0, process: None }
     }
 }
 
 /// A source of a node's ledger: a [`LocalProducer`](crate::LocalProducer), a
-/// [`FollowProducer`](crate::FollowProducer) or a [`KaspaProducer`](crate::KaspaProducer).
+/// [`FollowProducer`](crate::FollowProducer), a `ReplicaProducer` or a [`KaspaProducer`](crate::KaspaProducer).
 pub struct Producer(pub(crate) Box<dyn NodeProducer>);
 
 /// A node that has not started.

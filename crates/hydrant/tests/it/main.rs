@@ -57,6 +57,8 @@ mod recorded_validator;
 mod recording;
 mod refused_archives;
 mod replay_after_restart;
+#[cfg(feature = "cluster")]
+mod replicas;
 mod resuming_subscriber;
 mod runtime_limits;
 mod rust_client;

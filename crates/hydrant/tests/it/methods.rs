@@ -10,13 +10,13 @@ mod blocks;
 mod bundles;
 mod chain;
 mod node_info;
-mod stage;
+pub(crate) mod stage;
 mod subscriptions;
 mod tokens;
 mod transactions;
 
 /// The methods of Agave 4.2, and the subscriptions, as research and docs/methods.md list them.
-const METHODS: [&str; 53] = [
+pub(crate) const METHODS: [&str; 53] = [
     "getAccountInfo",
     "getAgGenesisCert",
     "getBalance",
@@ -72,7 +72,7 @@ const METHODS: [&str; 53] = [
     "simulateTransaction",
 ];
 /// The methods that Agave does not have.
-const EXTENSIONS: [&str; 11] = [
+pub(crate) const EXTENSIONS: [&str; 11] = [
     "getBundleStatuses",
     "getInflightBundleStatuses",
     "getPriorityFeeEstimate",

@@ -32,16 +32,16 @@ pub(super) const SYSTEM: &str = "11111111111111111111111111111111";
 const DECIMALS: u8 = 2;
 
 /// The accounts and transactions of the shared ledger.
-pub(super) struct Stage {
-    pub(super) node: Node,
-    pub(super) world: World,
-    pub(super) identity: String,
-    pub(super) mint: Pubkey,
-    pub(super) alices: Pubkey,
-    pub(super) bobs: Pubkey,
+pub(crate) struct Stage {
+    pub(crate) node: Node,
+    pub(crate) world: World,
+    pub(crate) identity: String,
+    pub(crate) mint: Pubkey,
+    pub(crate) alices: Pubkey,
+    pub(crate) bobs: Pubkey,
     /// The transaction that sent Bob its tokens, and its slot.
-    pub(super) transfer: Signature,
-    pub(super) slot: u64,
+    pub(crate) transfer: Signature,
+    pub(crate) slot: u64,
 }
 
 static STAGE: LazyLock<Stage> = LazyLock::new(|| Stage::set().expect("the stage of these tests"));
@@ -117,6 +117,18 @@ impl Stage {
     fn set() -> Result<Self> {
         let epoch = SLOTS_PER_EPOCH.to_string();
         let node = start_node(&["--slot-ms", "100", "--slots-per-epoch", &epoch])?;
+        let stage = Self::act(node)?;
+        let world = &stage.world;
+        let last = world.rpc.get_slot()?;
+        wait_until("the stage to be final", WAIT_TIMEOUT, || {
+            let root = world.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?;
+            Ok((root >= last).then_some(()))
+        })?;
+        Ok(stage)
+    }
+
+    /// Lets all of it happen on a node. It is confirmed then, and not final yet.
+    pub(crate) fn act(node: Node) -> Result<Self> {
         let world = World::new(&node);
         let payer = world.payer.pubkey();
         let alice = world.alice.pubkey();
@@ -161,11 +173,6 @@ impl Stage {
         let approve =
             token::approve_checked(&program, &alices, &mint_key, &bob, &alice, &[], 200, DECIMALS)?;
         world.send(&[approve], &[&world.alice])?;
-        let last = world.rpc.get_slot()?;
-        wait_until("the stage to be final", WAIT_TIMEOUT, || {
-            let root = world.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?;
-            Ok((root >= last).then_some(()))
-        })?;
         let identity = world.rpc.get_identity()?.to_string();
         Ok(Self { node, world, identity, mint: mint_key, alices, bobs, transfer, slot })
     }

@@ -1,0 +1,67 @@
+//! `hydrant log-check`: reads a replicated log through, and says where it is damaged.
+//!
+//! Shape: `reading` reads the messages from the first to the last one. A [`LogChecker`] puts them together to records and
+//! checks these. After a damage it starts over with the next record, so that each damage is found.
+//! Not here: the log (`replicated_log`), the decoding and the digests of records (`chain_solana::wire`).
+
+mod block_window;
+mod checker;
+mod reading;
+mod report;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use replicated_log::Log;
+
+use crate::cluster_log::{CLUSTER_DEFAULT, ClusterLogConfig, open_log};
+use crate::console::print_line;
+use crate::log_check::checker::LogChecker;
+use crate::log_check::reading::read_through;
+
+/// The flags of `hydrant log-check`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LogCheckFlags {
+    /// Read the log at this URL: nats://HOST:PORT[,nats://HOST:PORT], file:///DIR or s3://BUCKET/PREFIX.
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// Read the log of this cluster [default: local].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) log_cluster: Option<String>,
+    /// Read this epoch of the log [default: the newest].
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) epoch: Option<u64>,
+}
+
+/// Reads the log, and prints a summary. The error says how many damages were found.
+pub(crate) fn run(flags: &LogCheckFlags) -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("start the I/O threads")?;
+    let (epoch, checker) = runtime.block_on(check(flags))?;
+    print_line(&format!("Epoch {epoch}\n{}", checker.report()));
+    let damages = checker.damages_len();
+    ensure!(damages == 0, "the log is damaged at {damages} positions");
+    Ok(())
+}
+
+async fn check(flags: &LogCheckFlags) -> Result<(u64, LogChecker)> {
+    let cluster = flags.log_cluster.as_deref().unwrap_or(CLUSTER_DEFAULT);
+    let config = ClusterLogConfig::new(&flags.url, "");
+    let config = ClusterLogConfig { cluster: cluster.to_owned(), ..config };
+    let space = open_log(&config).await?;
+    let epoch = match flags.epoch {
+        Some(epoch) => Some(epoch),
+        None => space.newest_epoch().await?,
+    };
+    let epoch = epoch.with_context(|| format!("{}: no log of cluster {cluster}", flags.url))?;
+    let log: Arc<dyn Log> = space.open_epoch(epoch).await?;
+    let tail = log.tail().await?;
+    let mut checker = LogChecker::new(tail.first, tail.last);
+    // NATS reads one message after the other; a damaged object of a directory or bucket has many.
+    let has_objects = !matches!(flags.url.split_once(':'), Some(("nats" | "tls", _)));
+    read_through(&*log, has_objects, &mut checker).await?;
+    checker.finish();
+    Ok((epoch, checker))
+}

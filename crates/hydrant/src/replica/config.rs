@@ -1,0 +1,204 @@
+//! The settings of `hydrant replica`: flags and configuration file, merged, checked, and with all files that they name
+//! read.
+//!
+//! Not here: the settings that every node has (`node::config`), those of the log (`cluster_log`).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http_client::Endpoint;
+
+use crate::bounds;
+use crate::cluster_log::ClusterLogConfig;
+use crate::config_file;
+use crate::node::config::cores;
+use crate::node::{Merge, NodeConfig, ProducerDefaults};
+use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
+
+/// Slots behind the log above which the node is not ready: three seconds of 400 ms slots.
+const LAG_MAX_SLOTS_DEFAULT: u64 = 8;
+/// Number of retained snapshots. If the newest one is damaged, the one before is loaded.
+const SNAPSHOTS_KEPT_DEFAULT: usize = 3;
+
+/// The settings of `hydrant replica`.
+pub(crate) struct ReplicaSettings {
+    pub(crate) node: NodeConfig,
+    pub(crate) replica: ReplicaConfig,
+}
+
+/// The settings of a ledger that is fed by a replicated log.
+pub struct ReplicaConfig {
+    pub(crate) log: ClusterLogConfig,
+    pub(crate) lag_max_slots: u64,
+    pub(crate) resume_slots_min: u64,
+    /// The directory of the copy of the newest snapshot.
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// `None`: no snapshots are written.
+    pub(crate) snapshot_every: Option<Duration>,
+    pub(crate) snapshots_kept: usize,
+    pub(crate) load_threads: usize,
+    /// Whether final blocks are archived.
+    pub(crate) archive: bool,
+    /// The RPC port that transactions are sent to.
+    pub(crate) upstream: Option<Endpoint>,
+}
+
+/// The flags merged with the file: a flag overrides the file, lists are concatenated.
+pub(crate) fn with_file(flags: ReplicaCommandFlags) -> Result<ReplicaCommandFlags> {
+    let Some(path) = flags.config.config.clone() else { return Ok(flags) };
+    let file = config_file::read_toml(config_file::FLAG, &path, ReplicaCommandFlags::from_toml)?;
+    Ok(flags.merge(file))
+}
+
+impl ReplicaSettings {
+    /// Settings from flags. Reads every file that they name, and checks every number.
+    pub(crate) fn from_flags(flags: &ReplicaCommandFlags) -> Result<Self> {
+        bounds::check(&bounds::replica(&flags.replica))?;
+        let stored = &flags.node.ledger;
+        ensure!(
+            stored.ledger.is_none() && !stored.reset,
+            "--ledger, --reset: a replica stores no ledger; --replica-cache-dir stores a copy of the newest snapshot"
+        );
+        let mut node = NodeConfig::from_flags(&flags.node, &ProducerDefaults::FOLLOWED)?;
+        node.check_ports(None)?;
+        // The node does not append its blocks to the log that they come from.
+        let log = node.cluster_log.take();
+        let log = log.context("--log-url is required: the log that the replica reads")?;
+        let replica = ReplicaConfig::from_flags(&flags.replica, log)?;
+        Ok(Self { node, replica })
+    }
+}
+
+impl ReplicaConfig {
+    /// Reads the log of the cluster `local` at `log_url` (`nats://HOST:PORT`, `file:///DIR` or `s3://BUCKET/PREFIX`),
+    /// whose snapshots are in the directory or bucket `depot_url`.
+    pub fn new(log_url: &str, depot_url: &str) -> Self {
+        Self::with_log(ClusterLogConfig::new(log_url, depot_url))
+    }
+
+    fn with_log(log: ClusterLogConfig) -> Self {
+        Self {
+            log,
+            lag_max_slots: LAG_MAX_SLOTS_DEFAULT,
+            resume_slots_min: 0,
+            cache_dir: None,
+            snapshot_every: None,
+            snapshots_kept: SNAPSHOTS_KEPT_DEFAULT,
+            load_threads: cores(),
+            archive: false,
+            upstream: None,
+        }
+    }
+
+    /// Stores a copy of the newest snapshot in this directory, and starts from it.
+    pub fn with_cache_dir(self, dir: impl Into<PathBuf>) -> Self {
+        Self { cache_dir: Some(dir.into()), ..self }
+    }
+
+    /// Writes a snapshot at this interval.
+    pub fn with_snapshot_every(self, interval: Duration) -> Self {
+        Self { snapshot_every: Some(interval), ..self }
+    }
+
+    fn from_flags(flags: &ReplicaFlags, log: ClusterLogConfig) -> Result<Self> {
+        let defaults = Self::with_log(log);
+        Ok(Self {
+            lag_max_slots: flags.replica_lag_max_slots.unwrap_or(defaults.lag_max_slots),
+            resume_slots_min: flags.replica_resume_slots.unwrap_or(defaults.resume_slots_min),
+            cache_dir: flags.replica_cache_dir.clone(),
+            snapshot_every: flags.snapshot_every.map(Duration::from_secs),
+            snapshots_kept: flags.snapshots_kept.unwrap_or(defaults.snapshots_kept),
+            load_threads: flags.load_threads.unwrap_or(defaults.load_threads),
+            archive: flags.archive,
+            upstream: upstream(flags)?,
+            ..defaults
+        })
+    }
+
+    /// Returns the settings of the ledger in a node.
+    pub(crate) fn for_ledger(&self, node: &NodeConfig) -> ::replica::ReplicaConfig {
+        let history = node.history.for_solana();
+        let cluster = &self.log.cluster;
+        ::replica::ReplicaConfig {
+            lag_max_slots: self.lag_max_slots,
+            resume_slots_min: self.resume_slots_min,
+            cache_dir: self.cache_dir.clone(),
+            snapshot_every: self.snapshot_every,
+            snapshots_kept: self.snapshots_kept,
+            load_threads: self.load_threads,
+            ..::replica::ReplicaConfig::new(cluster, node.ledger.clone(), history)
+        }
+    }
+}
+
+/// A node's RPC port, with the key of `--upstream-key`.
+fn upstream(flags: &ReplicaFlags) -> Result<Option<Endpoint>> {
+    let Some(url) = flags.upstream.as_deref() else {
+        ensure!(flags.upstream_key.is_none(), "--upstream-key needs --upstream");
+        return Ok(None);
+    };
+    let endpoint = Endpoint::parse(url).context("--upstream")?;
+    let Some(path) = &flags.upstream_key else { return Ok(Some(endpoint)) };
+    let key = input_file::read_secret(path).context("--upstream-key")?;
+    let endpoint = endpoint.with_api_key(&key);
+    endpoint.map(Some).with_context(|| format!("--upstream-key {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::NodeFlags;
+    use crate::node::flags::{ClusterLogFlags, LedgerFlags};
+
+    fn refusal(replica: ReplicaFlags, node: NodeFlags) -> String {
+        let flags = ReplicaCommandFlags { replica, node, ..ReplicaCommandFlags::default() };
+        let err = ReplicaSettings::from_flags(&flags).err().expect("it is refused");
+        format!("{err:#}")
+    }
+
+    fn node_with_log() -> NodeFlags {
+        let cluster_log = ClusterLogFlags {
+            log_url: Some("file:///log".to_owned()),
+            depot: Some("file:///depot".to_owned()),
+            ..ClusterLogFlags::default()
+        };
+        NodeFlags { cluster_log, ..NodeFlags::default() }
+    }
+
+    #[test]
+    fn a_refusal_names_the_flag() {
+        let none = ReplicaFlags::default;
+        let ledger = LedgerFlags { ledger: Some("dir".into()), reset: false };
+        let upstream = |url: &str| ReplicaFlags { upstream: Some(url.to_owned()), ..none() };
+        for (replica, node, expected) in [
+            (none(), NodeFlags::default(), "--log-url is required"),
+            (none(), NodeFlags { ledger, ..node_with_log() }, "--ledger, --reset: a replica"),
+            (upstream("ws://a/KEY"), node_with_log(), "--upstream: ws://a: "),
+            (
+                ReplicaFlags { upstream_key: Some("key".into()), ..none() },
+                node_with_log(),
+                "--upstream-key needs --upstream",
+            ),
+            (
+                ReplicaFlags { load_threads: Some(0), ..none() },
+                node_with_log(),
+                "--load-threads is 0",
+            ),
+        ] {
+            let text = refusal(replica, node);
+            assert!(text.starts_with(expected) && !text.contains("KEY"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_replica_does_not_append_to_the_log_that_it_reads() {
+        let flags = ReplicaCommandFlags { node: node_with_log(), ..ReplicaCommandFlags::default() };
+        let ReplicaSettings { node, replica } =
+            ReplicaSettings::from_flags(&flags).expect("valid settings");
+        assert!(node.cluster_log.is_none());
+        assert_eq!(replica.log.url, "file:///log");
+        assert_eq!(replica.for_ledger(&node).lag_max_slots, LAG_MAX_SLOTS_DEFAULT);
+        assert_eq!(node.rpc.min_slot_wait_ms, Some(1_000));
+    }
+}
