@@ -61,8 +61,8 @@ fn check_epoch(world: &World, epoch: u64) -> Replay {
         let is_head = message.kind == MessageKind::Head;
         let read = match reader.push(is_head, message.payload) {
             Ok(read) => read,
-            // No fence tells a log that was created again from the old one if both end at the same sequence. The
-            // readers find the record, and a new epoch follows.
+            // A log that was created again has the fence of the old one if both end at the same sequence. Its readers
+            // find the record, and a new epoch follows.
             Err(WireError::Unexpected { .. } | WireError::Digest { .. })
                 if world.config.faults.recreation > 0 && world.newest_epoch() > Some(epoch) =>
             {

@@ -47,7 +47,6 @@ impl Learning {
         self.read_since = None;
         self.stream = RecordStream::after_record(self.chain.position());
     }
-
 }
 
 impl Plan {
