@@ -5,8 +5,8 @@ use std::sync::Arc;
 use chain_solana::Reader;
 use depot::Depot;
 use ledger::Commitment;
-use replicated_log::LogSpace;
 use metrics::Collector;
+use replicated_log::LogSpace;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 

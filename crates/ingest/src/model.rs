@@ -66,3 +66,8 @@ fn three_ingesters_survive_faults_restarts_and_damaged_reads() {
 fn a_deleted_log_gets_a_new_epoch() {
     run(2, |seed| Faults { recreation: 2, ..append_faults(seed) }, false);
 }
+
+#[test]
+fn a_deleted_log_gets_a_new_epoch_despite_restarts_and_damaged_reads() {
+    run(3, |seed| Faults { recreation: 2, ..all_faults(seed) }, true);
+}

@@ -149,11 +149,14 @@ impl OwnChain {
     /// or one block.
     pub(crate) fn new(start: OwnStart, bytes_max: usize) -> Self {
         let OwnStart { root, root_key, is_complete } = start;
+        // The process before this one may have ended before the log had its last root.
+        let root_item =
+            Item { number: 1, key: root_key, kind: ItemKind::Rooted, received: Duration::ZERO };
         Self {
             blocks: BTreeMap::new(),
             keys: HashMap::from([(root, root_key)]),
-            items: VecDeque::new(),
-            next_number: 1,
+            items: VecDeque::from([root_item]),
+            next_number: 2,
             root,
             root_key,
             rooted: VecDeque::from([root_key]),

@@ -32,6 +32,8 @@ use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 const DAMAGES_MAX: u32 = 3;
 /// Delay before a failed operation is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// Time in which a reader gets messages that exist. Afterwards the log is asked again.
+const READ_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The time of a step.
 #[derive(Clone, Copy, Debug, Default)]
@@ -277,7 +279,7 @@ impl Plan {
             Phase::Seeking => Action::FindEpoch,
             Phase::Connecting { epoch } => Action::OpenEpoch(*epoch),
             Phase::Measuring { .. } => Action::AskTail,
-            Phase::Learning(learning) => learning.next_action(),
+            Phase::Learning(_) => self.next_learning_action(now),
             Phase::Following(_) => self.next_following_action(now),
             Phase::Opening(_) => self.next_opening_action(now),
             Phase::Stopped => Action::Stop,

@@ -10,15 +10,15 @@ use std::time::Duration;
 use chain_solana::wire::{RecordHead, RecordKind, WriterId};
 use replicated_log::StoredMessage;
 
-use super::{Action, AppendFailure, Notice, Now, Phase, Plan, RETRY_DELAY, ReadFailure};
+use super::{
+    Action, AppendFailure, Notice, Now, Phase, Plan, READ_TIME_MAX, RETRY_DELAY, ReadFailure,
+};
 use crate::batch::{Batch, BatchBuilder, BatchError};
 use crate::catch_up;
 use crate::log_chain::{BlockKey, LogChain};
 use crate::own_chain::{ItemKind, ItemNumber, OwnChain};
 use crate::record_stream::{RecordStream, StreamError};
 
-/// Time in which a reader gets messages that exist. Afterwards it is opened again.
-const READ_TIME_MAX: Duration = Duration::from_secs(5);
 /// Interval at which an ingester looks for a newer epoch.
 const EPOCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Leases after which an ingester whose blocks do not continue the log opens a new epoch.

@@ -4,10 +4,12 @@
 //! All blocks above the root come after it. Most windows are a few hundred messages, however long the log is.
 //! Not here: the log from there on (`following`).
 
+use std::time::Duration;
+
 use replicated_log::{StoredMessage, Tail};
 
 use super::following::Following;
-use super::{Action, DAMAGES_MAX, Now, Phase, Plan, ReadFailure};
+use super::{Action, DAMAGES_MAX, Now, Phase, Plan, READ_TIME_MAX, ReadFailure};
 use crate::log_chain::{Damage, LogChain};
 use crate::record_stream::{RecordStream, StreamError};
 
@@ -23,8 +25,8 @@ pub(super) struct Learning {
     window: u64,
     chain: LogChain,
     stream: RecordStream,
-    /// `false` before the reader is open.
-    is_reading: bool,
+    /// Time of the last message, or of the reader's opening. `None` before the reader is open.
+    read_since: Option<Duration>,
 }
 
 impl Learning {
@@ -36,25 +38,33 @@ impl Learning {
             window,
             chain: LogChain::default(),
             stream: RecordStream::after_message(start),
-            is_reading: false,
+            read_since: None,
         }
     }
 
     /// Reads again from the last whole record on.
     fn reopen_reader(&mut self) {
-        self.is_reading = false;
+        self.read_since = None;
         self.stream = RecordStream::after_record(self.chain.position());
-    }
-
-    pub(super) fn next_action(&self) -> Action {
-        match self.is_reading {
-            true => Action::Wait(None),
-            false => Action::Read(self.stream.position()),
-        }
     }
 }
 
 impl Plan {
+    /// Reads the window. Its messages never arrive if the log was created again after it was measured, so the newest
+    /// epoch is looked for after a while without a message.
+    pub(super) fn next_learning_action(&mut self, now: Now) -> Action {
+        let Phase::Learning(learning) = &self.phase else { return Action::Wait(None) };
+        let Some(since) = learning.read_since else {
+            return Action::Read(learning.stream.position());
+        };
+        let until = since + READ_TIME_MAX;
+        if now.elapsed < until {
+            return Action::Wait(Some(until));
+        }
+        self.phase = Phase::Seeking;
+        Action::FindEpoch
+    }
+
     pub(super) fn end_measurement(&mut self, result: Result<Tail, ()>, now: Now) {
         let Ok(tail) = result else { return self.delay(now) };
         match &mut self.phase {
@@ -80,7 +90,7 @@ impl Plan {
 
     pub(super) fn end_reader_opening(&mut self, result: Result<(), ()>, now: Now) {
         match (&mut self.phase, result) {
-            (Phase::Learning(learning), Ok(())) => learning.is_reading = true,
+            (Phase::Learning(learning), Ok(())) => learning.read_since = Some(now.elapsed),
             (Phase::Following(following), Ok(())) => following.note_reader(now.elapsed),
             (Phase::Learning(learning), Err(())) => {
                 self.phase = Phase::Measuring { epoch: learning.epoch };
@@ -118,9 +128,10 @@ impl Plan {
 
     fn learn(&mut self, message: &StoredMessage, now: Now) {
         let Phase::Learning(learning) = &mut self.phase else { return };
-        if !learning.is_reading {
+        if learning.read_since.is_none() {
             return;
         }
+        learning.read_since = Some(now.elapsed);
         let known = learning.chain.position();
         let applied = match learning.stream.push(message, known) {
             Ok(Some(record)) => {

@@ -97,7 +97,8 @@ fn start_ingest(localnet: &Localnet, space: &MemoryLogSpace) -> (Ingest, Box<dyn
         history: Arc::clone(localnet.history()),
     };
     let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
-    let config = IngestConfig::new("test", [1; 16]);
+    // A log in memory ends with the process, which an ingester refuses otherwise.
+    let config = IngestConfig { allow_lazy_sync: true, ..IngestConfig::new("test", [1; 16]) };
     let reader = localnet.reader().clone();
     let started = Ingest::start(config, Arc::new(space.clone()), depot, reader, chain);
     let (ingest, sink) = started.expect("the ingester starts");
