@@ -66,7 +66,7 @@ pub(super) struct LogReport {
     pub(super) terms: Extent,
     pub(super) writers: BTreeSet<[u8; 16]>,
     pub(super) damages_len: u64,
-    damages: Vec<Damage>,
+    pub(super) damages: Vec<Damage>,
 }
 
 impl LogReport {
