@@ -24,6 +24,7 @@ use anyhow::{Context, Result, ensure};
 use self::result_page::ResultPage;
 use self::threshold::{TABLE_HEAD, Threshold};
 use crate::ci::measured;
+use crate::cluster;
 use crate::rivals;
 use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
@@ -94,7 +95,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     ensure!(old.is_empty(), "{}", old.join("\n"));
     let mut thresholds = Vec::new();
     for name in &selected {
-        let lines = program()?.args([name]).run_captured()?;
+        let mut lines = program()?.args([name]).run_captured()?;
+        if name == cluster::NAME {
+            // Of real processes, which this program starts.
+            lines.extend(cluster::measure_bars()?);
+        }
         let of_benchmark = parse_thresholds(&lines)?;
         if write {
             record(&root(), name, &section(&provenance()?, &of_benchmark, &lines))?;
