@@ -15,6 +15,7 @@ mod chaos;
 mod comparison;
 mod failover;
 mod faults;
+mod gaps;
 mod http_client;
 mod links;
 mod load;
@@ -40,6 +41,7 @@ use anyhow::{Context, Result};
 
 use crate::cluster::comparison::Comparison;
 use crate::cluster::failover::measure_failover;
+use crate::cluster::gaps::{Gaps, measure_gaps};
 use crate::cluster::load::Load;
 use crate::cluster::log_check::LogDamages;
 use crate::cluster::options::{Mode, Options, USAGE};
@@ -64,6 +66,7 @@ const SUMS: [&str; 3] = ["sum", "bank_hash", "state_sum"];
 struct Run {
     report: Report,
     reads: Option<ReadCost>,
+    gaps: Gaps,
 }
 
 /// Runs the task with the arguments after its name.
@@ -79,7 +82,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 pub(crate) fn measure_bars() -> Result<Vec<String>> {
     let compared = run_with(&parse(&[])?)?;
     let chaos = run_with(&parse(&["chaos".to_owned()])?)?;
-    let lines = bars::bar_lines(&compared.report, compared.reads, &chaos.report);
+    let lines = bars::bar_lines(&compared.report, compared.reads, compared.gaps, &chaos.report);
     lines.iter().for_each(|line| println!("{line}"));
     Ok(lines)
 }
@@ -103,12 +106,14 @@ fn run_with(options: &Options) -> Result<Run> {
     let mut rounds = Vec::new();
     let mut failover = None;
     let mut reads = None;
+    let mut gaps = Gaps::default();
     let end = match options.mode {
         Mode::Compare => {
             let end = compare(&mut cluster, options, &load, &mut comparison, first_slot)?;
             failover = measure_failover(&mut cluster, options.requests)?;
             cluster.wait_until_healthy()?;
             reads = Some(measure_reads(&cluster.replicas[0], &cluster.plain)?);
+            gaps = measure_gaps(&mut cluster)?;
             end
         }
         Mode::Chaos => {
@@ -140,10 +145,15 @@ fn run_with(options: &Options) -> Result<Run> {
         let ReadCost { replica_us, plain_us } = reads;
         println!("CPU time of a read: {replica_us:.1} us of a replica, {plain_us:.1} us without a log");
     }
+    for (name, gap) in [("ingester", gaps.ingester), ("log", gaps.log)] {
+        if let Some(gap) = gap {
+            println!("longest gap after the death of the leading {name}: {:.1} s", gap.as_secs_f64());
+        }
+    }
     let file = cluster.dir().join("differences.json");
     fs::write(&file, comparison.examples()).context("write the differences")?;
     println!("logs and differences: {}", cluster.dir().display());
-    Ok(Run { report, reads })
+    Ok(Run { report, reads, gaps })
 }
 
 /// Compares until a bound of the options is reached. Returns the reason for the end.

@@ -105,7 +105,7 @@ impl Comparison {
             self.next_call += 1;
             self.compare_call(nodes, head, call, commitment == "finalized");
         }
-        for address in addresses.last() {
+        if let Some(address) = addresses.last() {
             for call in calls::history_calls(address) {
                 self.compare_call(nodes, head, &call, false);
             }

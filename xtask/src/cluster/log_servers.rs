@@ -106,6 +106,14 @@ impl LogServers {
         self.newest_stream()?["state"]["first_seq"].as_u64().context("a stream without first_seq")
     }
 
+    /// Returns the index of the server that leads the newest epoch's stream.
+    pub(crate) fn leader(&self) -> Result<usize> {
+        let stream = self.newest_stream()?;
+        let name = stream["cluster"]["leader"].as_str().context("a stream without a leader")?;
+        let index = self.servers.iter().position(|server| server.name == name);
+        index.with_context(|| format!("no server is named {name}"))
+    }
+
     /// Returns the name of the newest epoch's stream.
     pub(crate) fn stream_name(&self) -> Result<String> {
         let stream = self.newest_stream()?;
