@@ -143,11 +143,16 @@ fn run_with(options: &Options) -> Result<Run> {
     println!("{}{}", report.tables(), comparison.table());
     if let Some(reads) = reads {
         let ReadCost { replica_us, plain_us } = reads;
-        println!("CPU time of a read: {replica_us:.1} us of a replica, {plain_us:.1} us without a log");
+        println!(
+            "CPU time of a read: {replica_us:.1} us of a replica, {plain_us:.1} us without a log"
+        );
     }
     for (name, gap) in [("ingester", gaps.ingester), ("log", gaps.log)] {
         if let Some(gap) = gap {
-            println!("longest gap after the death of the leading {name}: {:.1} s", gap.as_secs_f64());
+            println!(
+                "longest gap after the death of the leading {name}: {:.1} s",
+                gap.as_secs_f64()
+            );
         }
     }
     let file = cluster.dir().join("differences.json");

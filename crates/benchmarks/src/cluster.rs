@@ -25,11 +25,18 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     let measured = LedgerProcess::start_program(&mut command)?.end()?;
     at_least("cluster_catch_up", measured.get("catch_up")?, "x", 4.0);
-    goal_at_least("cluster_load_accounts", measured.get("load_accounts_s")?, "accounts/s", 250_000.0);
+    goal_at_least(
+        "cluster_load_accounts",
+        measured.get("load_accounts_s")?,
+        "accounts/s",
+        250_000.0,
+    );
     goal_at_least("cluster_snapshot_write", measured.get("snapshot_write_mb_s")?, "MB/s", 50.0);
     goal_at_most("cluster_apply_with_snapshot", measured.get("apply_with_snapshot")?, "x", 1.3);
     if measured.get("is_nats")? == 0.0 {
-        println!("left out, without nats-server: the rate of synced appends and the lag over JetStream");
+        println!(
+            "left out, without nats-server: the rate of synced appends and the lag over JetStream"
+        );
         return Ok(());
     }
     goal_at_least("cluster_append", measured.get("append_mb_s")?, "MB/s", 30.0);

@@ -28,9 +28,8 @@ pub(crate) fn bar_lines(
     zero("cluster_wrong_answers", compared.totals.wrong + chaos.totals.wrong);
     zero("cluster_sum_differences", compared.facts.sum_differences + chaos.facts.sum_differences);
     let sum = |count: fn(&Report) -> u64| count(compared) + count(chaos);
-    let of_rounds = |count: fn(&RoundReport) -> u64| -> u64 {
-        chaos.rounds.iter().map(count).sum()
-    };
+    let of_rounds =
+        |count: fn(&RoundReport) -> u64| -> u64 { chaos.rounds.iter().map(count).sum() };
     let missing = sum(|it| it.log.missing) + of_rounds(|it| it.damages.missing);
     let doubled = sum(|it| it.log.doubled) + of_rounds(|it| it.damages.doubled);
     let disordered = sum(|it| it.log.disordered) + of_rounds(|it| it.damages.disordered);

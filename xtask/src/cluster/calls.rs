@@ -140,12 +140,16 @@ pub(crate) fn state_calls(commitment: &str, addresses: &[String]) -> Vec<Call> {
         method("getAccountInfo", json!([CLOCK, encoded("jsonParsed")])),
         method("getAccountInfo", json!([CLOCK, encoded("base64+zstd")])),
         method("getProgramAccounts", json!([VOTE, encoded("base64")])),
-        method("getProgramAccountsV2", json!([SYSTEM, {
-            "commitment": commitment, "encoding": "base64", "limit": 50,
-        }])),
+        method(
+            "getProgramAccountsV2",
+            json!([SYSTEM, {
+                "commitment": commitment, "encoding": "base64", "limit": 50,
+            }]),
+        ),
     ];
     // The newest ones do not exist at older commitments yet.
-    let few: Vec<&String> = addresses.iter().take(2).chain(addresses.iter().rev().take(1)).collect();
+    let few: Vec<&String> =
+        addresses.iter().take(2).chain(addresses.iter().rev().take(1)).collect();
     calls.push(method("getMultipleAccounts", json!([few, encoded("base64")])));
     for address in &few {
         calls.push(method("getAccountInfo", json!([address, encoded("base64")])));
@@ -178,10 +182,13 @@ pub(crate) fn block_calls(slot: u64, block: &Value) -> Vec<Call> {
     for (encoding, details) in
         [("json", "full"), ("base64", "full"), ("jsonParsed", "accounts"), ("json", "signatures")]
     {
-        calls.push(method("getBlock", json!([slot, {
-            "encoding": encoding, "transactionDetails": details, "rewards": true,
-            "maxSupportedTransactionVersion": 0,
-        }])));
+        calls.push(method(
+            "getBlock",
+            json!([slot, {
+                "encoding": encoding, "transactionDetails": details, "rewards": true,
+                "maxSupportedTransactionVersion": 0,
+            }]),
+        ));
     }
     calls.push(method("getBlockTime", json!([slot])));
     calls.push(method("getBlocks", json!([slot.saturating_sub(5), slot])));
@@ -189,7 +196,9 @@ pub(crate) fn block_calls(slot: u64, block: &Value) -> Vec<Call> {
     calls.push(route("GET /v1/blocks/{slot}", format!("/v1/blocks/{slot}")));
     let transactions = block["result"]["transactions"].as_array();
     for transaction in transactions.into_iter().flatten().rev().take(2) {
-        let Some(signature) = transaction["transaction"]["signatures"][0].as_str() else { continue };
+        let Some(signature) = transaction["transaction"]["signatures"][0].as_str() else {
+            continue;
+        };
         let options = json!({"encoding": "json", "maxSupportedTransactionVersion": 0});
         calls.push(method("getTransaction", json!([signature, options])));
         let path = format!("/v1/transactions/{signature}");
@@ -252,7 +261,11 @@ mod tests {
         let calls = [
             state_calls("processed", &addresses),
             block_calls(9, &block),
-            changing_calls(9, &block, &json!({"result": {"transactions": [{"transaction": ["x"]}]}})),
+            changing_calls(
+                9,
+                &block,
+                &json!({"result": {"transactions": [{"transaction": ["x"]}]}}),
+            ),
             history_calls("a"),
         ];
         for call in calls.concat() {

@@ -60,8 +60,8 @@ pub(crate) fn run_rounds(
             order: &mut order,
         };
         let report = round.run(fault);
-        let report = report
-            .unwrap_or_else(|err| RoundReport::failed(fault.to_string(), format!("{err:#}")));
+        let report =
+            report.unwrap_or_else(|err| RoundReport::failed(fault.to_string(), format!("{err:#}")));
         println!("round {} of {}: {}", reports.len() + 1, options.rounds, report.line());
         let has_failed = matches!(report.end, RoundEnd::Failed(_));
         reports.push(report);

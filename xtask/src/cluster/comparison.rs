@@ -256,9 +256,9 @@ impl Comparison {
             }
             let is_strict = is_final && of_replicas.iter().all(|answer| answer.has_context);
             let found = find_difference(of_replicas);
-            let wrong = of_head.first().and_then(|head| {
-                difference(&head.body, &of_replicas.first()?.body, String::new())
-            });
+            let wrong = of_head
+                .first()
+                .and_then(|head| difference(&head.body, &of_replicas.first()?.body, String::new()));
             match (&found, &wrong) {
                 (None, None) if repeat == 0 => {
                     self.counts(call).equal += 1;
@@ -310,7 +310,8 @@ fn ask_all(nodes: &[SocketAddr], call: &Call) -> Result<Round> {
     for _ in 0..TRIES {
         let mut answers = Vec::new();
         for node in nodes {
-            let response = exchange(*node, &call.request(slot)).with_context(|| node.to_string())?;
+            let response =
+                exchange(*node, &call.request(slot)).with_context(|| node.to_string())?;
             let answer = Answer::new(call.name(), &response)?;
             slot = slot.max(answer.slot.unwrap_or(0));
             answers.push(answer);
@@ -342,7 +343,12 @@ impl Answer {
         let context = body["result"]["context"]["slot"].as_u64();
         let header = response.header("hydrant-slot").and_then(|slot| slot.parse().ok());
         let body = comparable(name, body);
-        Ok(Self { slot: context.or(header), has_context: context.is_some(), status: response.status, body })
+        Ok(Self {
+            slot: context.or(header),
+            has_context: context.is_some(),
+            status: response.status,
+            body,
+        })
     }
 }
 
@@ -370,10 +376,15 @@ mod tests {
         let counts = Counts { equal: 3, different: 1, ..Counts::default() };
         comparison.methods.insert("getBalance", counts);
         comparison.methods.insert("getSlot", Counts { equal: 2, ..Counts::default() });
-        comparison.examples.push(json!({"request": "getBalance", "first_difference": ".value: 1, not 2"}));
+        comparison
+            .examples
+            .push(json!({"request": "getBalance", "first_difference": ".value: 1, not 2"}));
         let table = comparison.table();
         assert!(table.contains("5 final blocks were compared"), "{table}");
-        assert!(table.contains("| getBalance | 3 | 0 | 1 | 0 | 0 | 0 | .value: 1, not 2 |"), "{table}");
+        assert!(
+            table.contains("| getBalance | 3 | 0 | 1 | 0 | 0 | 0 | .value: 1, not 2 |"),
+            "{table}"
+        );
         assert!(table.contains("| getSlot | 2 | 0 | 0 | 0 | 0 | 0 |  |"), "{table}");
         let totals = Counts { equal: 5, different: 1, ..Counts::default() };
         assert_eq!(comparison.totals(), totals);

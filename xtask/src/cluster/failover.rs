@@ -45,7 +45,10 @@ struct Shared {
 }
 
 /// Sends `total` requests, and kills a replica meanwhile.
-pub(crate) fn measure_failover(cluster: &mut Cluster, total: u64) -> Result<Option<FailoverCounters>> {
+pub(crate) fn measure_failover(
+    cluster: &mut Cluster,
+    total: u64,
+) -> Result<Option<FailoverCounters>> {
     let Some(address) = cluster.balancer.as_ref().map(|balancer| balancer.address) else {
         return Ok(None);
     };

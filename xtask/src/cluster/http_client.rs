@@ -106,8 +106,7 @@ impl Connection {
     pub(crate) fn exchange(&mut self, request: &Request) -> Result<Response, ExchangeFailure> {
         let has_begun = self.send_and_wait(request);
         has_begun.map_err(|error| ExchangeFailure { progress: Progress::NotBegun, error })?;
-        self.read_response()
-            .map_err(|error| ExchangeFailure { progress: Progress::Begun, error })
+        self.read_response().map_err(|error| ExchangeFailure { progress: Progress::Begun, error })
     }
 
     /// Sends a request, and waits for the first byte of its response.

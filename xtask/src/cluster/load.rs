@@ -123,7 +123,8 @@ impl Worker {
             }
             for _ in 0..self.edits {
                 let address = self.next_address(ACCOUNTS);
-                let params = json!([address, {"lamports": 1_000_000_000, "data": self.next_data()}]);
+                let params =
+                    json!([address, {"lamports": 1_000_000_000, "data": self.next_data()}]);
                 self.request("surfnet_setAccount", &params, &self.shared.edits, Some(address));
             }
             if !self.fork_every.is_zero() && last_fork.elapsed() > self.fork_every {
@@ -136,13 +137,7 @@ impl Worker {
         }
     }
 
-    fn request(
-        &self,
-        method: &str,
-        params: &Value,
-        done: &AtomicU64,
-        address: Option<String>,
-    ) {
+    fn request(&self, method: &str, params: &Value, done: &AtomicU64, address: Option<String>) {
         let is_done = call(self.head, method, params).is_ok_and(|it| it["error"].is_null());
         let counter = if is_done { done } else { &self.shared.refused };
         counter.fetch_add(1, Ordering::Relaxed);

@@ -49,14 +49,15 @@ impl LogServers {
         log_bytes: u64,
         ports: [[u16; PORTS]; SERVERS],
     ) -> Self {
-        let servers = ports.iter().enumerate().map(|(index, [client, monitor, routes])| LogServer {
-            name: format!("nats{index}"),
-            dir: dir.to_owned(),
-            client: local(*client),
-            monitor: local(*monitor),
-            routes: local(*routes),
-            process: None,
-        });
+        let servers =
+            ports.iter().enumerate().map(|(index, [client, monitor, routes])| LogServer {
+                name: format!("nats{index}"),
+                dir: dir.to_owned(),
+                client: local(*client),
+                monitor: local(*monitor),
+                routes: local(*routes),
+                process: None,
+            });
         Self { program: program.to_owned(), log_bytes, servers: servers.collect() }
     }
 

@@ -60,14 +60,18 @@ mod tests {
         let server = std::thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
             let reply = r#"{"success":true}"#;
-            write!(socket, "INFO {{}}\r\nPING\r\nMSG {INBOX} 1 {}\r\n{reply}\r\n", reply.len()).unwrap();
+            write!(socket, "INFO {{}}\r\nPING\r\nMSG {INBOX} 1 {}\r\n{reply}\r\n", reply.len())
+                .unwrap();
             let mut read = String::new();
             socket.read_to_string(&mut read).unwrap();
             read
         });
         delete_stream(address, "hydrant-local-1").unwrap();
         let sent = server.join().unwrap();
-        assert!(sent.contains("PUB $JS.API.STREAM.DELETE.hydrant-local-1 _INBOX.cluster 0\r\n"), "{sent}");
+        assert!(
+            sent.contains("PUB $JS.API.STREAM.DELETE.hydrant-local-1 _INBOX.cluster 0\r\n"),
+            "{sent}"
+        );
         assert!(sent.ends_with("PONG\r\n"), "{sent}");
     }
 }

@@ -66,8 +66,24 @@ impl Cluster {
         remove_directory(&dir)?;
         fs::create_dir_all(&dir)?;
         let [
-            client0, monitor0, routes0, client1, monitor1, routes1, client2, monitor2, routes2,
-            s3, haproxy, head_rpc, head_grpc, ingest, plain, replica0, replica1, replica2,
+            client0,
+            monitor0,
+            routes0,
+            client1,
+            monitor1,
+            routes1,
+            client2,
+            monitor2,
+            routes2,
+            s3,
+            haproxy,
+            head_rpc,
+            head_grpc,
+            ingest,
+            plain,
+            replica0,
+            replica1,
+            replica2,
         ] = free_ports()?;
         let mut proxies = Proxies::start(&programs.proxies, &dir)?;
         let store = match &programs.s3 {
@@ -75,10 +91,7 @@ impl Cluster {
             None => ObjectStore::in_directory(&dir)?,
         };
         let log = programs.choose_log(options.log);
-        ensure!(
-            log != LogKind::Bucket || programs.s3.is_some(),
-            "--log s3 needs an S3 server"
-        );
+        ensure!(log != LogKind::Bucket || programs.s3.is_some(), "--log s3 needs an S3 server");
         let servers = match (&programs.nats_server, log) {
             (Some(program), LogKind::Nats) => {
                 let ports = [
@@ -272,7 +285,12 @@ impl Setup<'_> {
     }
 
     /// The arguments of a node that follows the head.
-    fn follow_args(&self, command: &str, head_rpc: SocketAddr, head_grpc: SocketAddr) -> Vec<String> {
+    fn follow_args(
+        &self,
+        command: &str,
+        head_rpc: SocketAddr,
+        head_grpc: SocketAddr,
+    ) -> Vec<String> {
         let archives = self.dir.join(format!("{command}-archives")).display().to_string();
         let source = format!("http://{head_grpc}");
         let snapshot = format!("http://{head_rpc}");

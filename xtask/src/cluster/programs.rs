@@ -53,8 +53,7 @@ impl Programs {
 
     /// Returns the kind of the log: the requested one, or NATS if its server is there.
     pub(crate) fn choose_log(&self, requested: Option<LogKind>) -> LogKind {
-        let default =
-            if self.nats_server.is_some() { LogKind::Nats } else { LogKind::Directory };
+        let default = if self.nats_server.is_some() { LogKind::Nats } else { LogKind::Directory };
         requested.unwrap_or(default)
     }
 
@@ -62,7 +61,9 @@ impl Programs {
     fn left_out(&self) -> Vec<&'static str> {
         let mut lines = Vec::new();
         if self.nats_server.is_none() {
-            lines.push("nats-server is left out: `cargo xtask tools` builds it. The log is a directory");
+            lines.push(
+                "nats-server is left out: `cargo xtask tools` builds it. The log is a directory",
+            );
         }
         if self.s3.is_none() {
             lines.push(

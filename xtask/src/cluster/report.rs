@@ -196,7 +196,8 @@ fn rounds_table(rounds: &[RoundReport]) -> String {
                     doubled | out of order | unnamed |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
     for (fault, row) in rows {
-        let FaultRow { rounds, failed, longest, compared, differences, wrong, damages, unnamed } = row;
+        let FaultRow { rounds, failed, longest, compared, differences, wrong, damages, unnamed } =
+            row;
         let LogDamages { missing, doubled, disordered, .. } = damages;
         let longest = longest.as_secs_f64();
         let _ = writeln!(
