@@ -33,7 +33,7 @@ const SETS: [(&str, &[&str]); 6] = [
     ("getBlock", &["/result/rewards"]),
 ];
 
-/// Members of an answer that belong to one node.
+/// Members of an response that belong to one node.
 const NODE_MEMBERS: [&str; 3] = ["paginationKey", "cursor", "apiVersion"];
 
 const SYSTEM: &str = "11111111111111111111111111111111";
@@ -80,12 +80,13 @@ fn with_min_context_slot(params: &Value, slot: u64) -> Value {
     params
 }
 
-/// Returns why a method is not compared; `None` if it is.
-pub(crate) fn node_own_reason(method: &str) -> Option<&'static str> {
-    NODE_OWN.iter().find(|(name, _)| *name == method).map(|(_, reason)| *reason)
+/// Formats the methods that are not compared, with the reasons.
+pub(crate) fn describe_node_own() -> String {
+    let methods = NODE_OWN.iter().map(|(name, reason)| format!("{name} ({reason})"));
+    methods.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the part of an answer that must be equal on all replicas.
+/// Returns the part of an response that must be equal on all replicas.
 pub(crate) fn comparable(name: &str, mut answer: Value) -> Value {
     if let Some(fields) = answer.as_object_mut() {
         fields.remove("id");
@@ -176,7 +177,7 @@ pub(crate) fn state_calls(commitment: &str, addresses: &[String]) -> Vec<Call> {
     calls
 }
 
-/// Returns the calls about a final block, whose answers never change. `block` is the block in JSON.
+/// Returns the calls about a final block, whose responses never change. `block` is the block in JSON.
 pub(crate) fn block_calls(slot: u64, block: &Value) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (encoding, details) in
@@ -207,7 +208,7 @@ pub(crate) fn block_calls(slot: u64, block: &Value) -> Vec<Call> {
     calls
 }
 
-/// Returns the calls about a final block whose answers depend on the newest state.
+/// Returns the calls about a final block whose responses depend on the newest state.
 pub(crate) fn changing_calls(slot: u64, block: &Value, base64: &Value) -> Vec<Call> {
     let at = json!({"commitment": "finalized"});
     let mut calls = vec![
@@ -269,7 +270,7 @@ mod tests {
             history_calls("a"),
         ];
         for call in calls.concat() {
-            assert_eq!(node_own_reason(call.name()), None, "{call:?}");
+            assert!(NODE_OWN.iter().all(|(name, _)| *name != call.name()), "{call:?}");
         }
     }
 

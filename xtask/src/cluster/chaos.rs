@@ -3,7 +3,7 @@
 //!
 //! Shape: a round makes a fault, undoes it, waits until everything works, and counts. A round that fails is recorded
 //! with its reason, and ends the run: the processes remain in no known state.
-//! Behaviour meanwhile: the load runs on, and answers are compared while the fault lasts. So an answer that is wrong
+//! Behaviour meanwhile: the load runs on, and responses are compared while the fault lasts. So an response that is wrong
 //! in between counts.
 
 use std::time::Duration;
@@ -60,8 +60,8 @@ pub(crate) fn run_rounds(
             order: &mut order,
         };
         let report = round.run(fault);
-        let report =
-            report.unwrap_or_else(|err| RoundReport::failed(fault.to_string(), format!("{err:#}")));
+        let report = report
+            .unwrap_or_else(|err| RoundReport::from_failure(fault.to_string(), format!("{err:#}")));
         println!("round {} of {}: {}", reports.len() + 1, options.rounds, report.line());
         let has_failed = matches!(report.end, RoundEnd::Failed(_));
         reports.push(report);
@@ -216,7 +216,7 @@ impl Round<'_> {
             Ok(servers.first_sequence()? > position + 1)
         };
         let truncated = loop {
-            match is_past(&*self.cluster) {
+            match is_past(self.cluster) {
                 Ok(true) => break Ok(()),
                 Ok(false) if started.elapsed() < TRUNCATION_TIMEOUT => self.compare_for(DOWN),
                 Ok(false) => break Err(anyhow::anyhow!("the log is not truncated in time")),
@@ -269,7 +269,7 @@ impl Round<'_> {
         let mut names = Names { records: 0, losses: 0, snapshots: 0 };
         for node in self.nodes() {
             let page = node.metrics().unwrap_or_default();
-            for (name, count) in page.labelled("hydrant_log_broken_total", "what") {
+            for (name, count) in page.read_labelled("hydrant_log_broken_total", "what") {
                 let is_loss = LOSSES.contains(&name.as_str());
                 let sum = if is_loss { &mut names.losses } else { &mut names.records };
                 *sum += count;

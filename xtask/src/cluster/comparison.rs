@@ -1,10 +1,10 @@
-//! Comparison of the answers of all replicas to the same requests, and with those of the head.
+//! Comparison of the responses of all replicas to the same requests, and with those of the head.
 //!
-//! Shape: a request is sent to each replica, with the newest slot that one of them has shown. If all answers are about
+//! Shape: a request is sent to each replica, with the newest slot that one of them has shown. If all responses are about
 //! one slot, they are compared; otherwise it is sent again. Final blocks are compared once, each with its transactions.
-//! Invariant: an answer that names its slot and is about the final state must be equal at once. One without a context
+//! Invariant: an response that names its slot and is about the final state must be equal at once. One without a context
 //! may be about another slot than its header says, and one about newer blocks of another fork at the same slot; a
-//! difference of these counts unless the answers to the same request are equal afterwards.
+//! difference of these counts unless the responses to the same request are equal afterwards.
 //! Bounds: [`TRIES`], [`REPEATS`], [`STATE_CALLS`] calls and [`BLOCKS`] blocks in a round, [`EXAMPLES_MAX`] differences.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::cluster::http_client::{Response, exchange};
 use crate::rig::json_rpc;
 use crate::rig::response_comparison::difference;
 
-/// Number of times that a request is sent until all answers are about one slot.
+/// Number of times that a request is sent until all responses are about one slot.
 const TRIES: usize = 20;
 /// Number of times that it is sent again after a difference that a fork or a missing context may explain.
 const REPEATS: usize = 3;
@@ -33,7 +33,7 @@ const SLOTS_BEHIND: u64 = 2;
 const EXAMPLES_MAX: usize = 20;
 /// The commitments of the calls about the state.
 const COMMITMENTS: [&str; 3] = ["finalized", "confirmed", "processed"];
-/// Requests that the head answers from the same state as the replicas.
+/// Requests that the head responses from the same state as the replicas.
 const HEAD_CALLS: [&str; 6] = [
     "getAccountInfo",
     "getBalance",
@@ -51,7 +51,7 @@ pub(crate) struct Counts {
     pub(crate) equal: u64,
     pub(crate) equal_later: u64,
     pub(crate) different: u64,
-    /// Answers of all replicas that are not the head's.
+    /// Responses of all replicas that are not the head's.
     pub(crate) wrong: u64,
     /// The replicas were never at one slot.
     pub(crate) not_compared: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Comparison {
     last_failure: String,
 }
 
-/// An answer, and the slot that it is about.
+/// An response, and the slot that it is about.
 #[derive(Clone, Debug)]
 struct Answer {
     slot: Option<u64>,
@@ -81,7 +81,7 @@ struct Answer {
     body: Value,
 }
 
-/// The answers of all nodes to a request.
+/// The responses of all nodes to a request.
 enum Round {
     Answers(Vec<Answer>),
     NotAtOneSlot,
@@ -168,6 +168,7 @@ impl Comparison {
                 "| {name} | {equal} | {equal_later} | {different} | {wrong} | {not_compared} | {left_out} | {first} |"
             );
         }
+        let _ = writeln!(text, "\nNot compared: {}.", calls::describe_node_own());
         text
     }
 
@@ -219,7 +220,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Compares the answers to a call, and counts the outcome.
+    /// Compares the responses to a call, and counts the outcome.
     fn compare_call(
         &mut self,
         nodes: &[SocketAddr],
@@ -304,7 +305,7 @@ fn read_slots(nodes: &[SocketAddr], method: &str, params: &Value) -> Result<Vec<
     nodes.iter().map(read).collect()
 }
 
-/// Sends a call to all nodes until all answers are about one slot.
+/// Sends a call to all nodes until all responses are about one slot.
 fn ask_all(nodes: &[SocketAddr], call: &Call) -> Result<Round> {
     let mut slot = 0;
     for _ in 0..TRIES {
@@ -323,7 +324,7 @@ fn ask_all(nodes: &[SocketAddr], call: &Call) -> Result<Round> {
     Ok(Round::NotAtOneSlot)
 }
 
-/// Returns the first difference between the answers of replicas.
+/// Returns the first difference between the responses of replicas.
 fn find_difference(answers: &[Answer]) -> Option<String> {
     let (first, others) = answers.split_first()?;
     others.iter().enumerate().find_map(|(index, other)| {

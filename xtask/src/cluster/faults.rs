@@ -11,7 +11,7 @@ use crate::cluster::options::LogKind;
 use crate::cluster::processes::REPLICAS;
 use crate::kaspa_rig::random::Random;
 
-/// A fault, and what it hits.
+/// A fault and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// `kill -9` of the ingester that leads, and a new start.
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     CutOffServer(usize, Cut),
     /// SIGSTOP and SIGCONT of a replica in turns.
     SlowReplica(usize),
-    /// A replica stands still until the log no longer has what it reads next.
+    /// A replica stands still until the log has removed its next message.
     TruncateLog(usize),
     DeleteStream,
     /// One bit of the newest snapshot, and a new start of a replica that has no copy.

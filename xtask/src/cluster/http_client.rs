@@ -67,7 +67,7 @@ impl Response {
     }
 }
 
-/// How far a response came that is not whole.
+/// The progress of an incomplete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     NotBegun,

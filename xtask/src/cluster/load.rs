@@ -1,6 +1,6 @@
 //! The load on the head: airdrops, edits of accounts by cheat codes, and forks.
 //!
-//! Shape: a thread that the run can stop. It tells the addresses that it wrote, for the comparison of answers.
+//! Shape: a thread that the run can stop. It tells the addresses that it wrote, for the comparison of responses.
 //! Behaviour on errors: a refused call is counted. The head may be killed meanwhile.
 //! Not here: every kind of transaction, which `rig` sends by clients/js-web3/load.js.
 
@@ -33,7 +33,7 @@ const FORK_DEPTH_MAX: usize = 5;
 /// Lamports of an airdrop: more than the rent-exempt minimum.
 const LAMPORTS: u64 = 1_000_000;
 
-/// What the load has done.
+/// The calls of the load so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LoadCounters {
     pub(crate) airdrops: u64,

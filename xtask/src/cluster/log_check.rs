@@ -1,4 +1,4 @@
-//! `hydrant log-check`: damages of the log, by what they mean for its readers.
+//! `hydrant log-check`: damages of the log, by their effect on readers.
 
 use std::path::Path;
 use std::process::Command;

@@ -21,7 +21,7 @@ impl MetricsPage {
     }
 
     /// Returns the label `label` and the value of each sample of a family that is above zero.
-    pub(crate) fn labelled(&self, family: &str, label: &str) -> Vec<(String, u64)> {
+    pub(crate) fn read_labelled(&self, family: &str, label: &str) -> Vec<(String, u64)> {
         let prefix = format!("{family}{{");
         let pattern = format!("{label}=\"");
         let samples = self.0.lines().filter_map(|line| {
@@ -48,6 +48,6 @@ mod tests {
         assert_eq!(page.count("broken{what=\"gone\"}"), Some(0));
         assert_eq!(page.value("b"), None);
         let broken = [("sum".to_owned(), 2), ("chain".to_owned(), 4)];
-        assert_eq!(page.labelled("broken", "what"), broken);
+        assert_eq!(page.read_labelled("broken", "what"), broken);
     }
 }

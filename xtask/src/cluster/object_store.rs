@@ -96,8 +96,9 @@ impl ObjectStore {
         match self {
             Self::Directory(dir) => {
                 let gone = dir.with_extension("gone");
-                let (from, to) = if is_reachable { (&gone, dir) } else { (dir, &gone) };
-                fs::rename(from, to).with_context(|| format!("rename {}", from.display()))
+                let renamed =
+                    if is_reachable { fs::rename(&gone, dir) } else { fs::rename(dir, &gone) };
+                renamed.with_context(|| format!("rename {}", dir.display()))
             }
             Self::Bucket { proxy, .. } if is_reachable => proxies.pass(*proxy),
             Self::Bucket { proxy, .. } => proxies.cut(*proxy),

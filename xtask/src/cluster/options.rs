@@ -28,7 +28,7 @@ cargo xtask cluster chaos [OPTIONS]   and one fault after the other; docs/cluste
   --pause SECONDS     time for which a leader is stopped, or a node is cut off [default: 30]
 ";
 
-/// Where the log is.
+/// The kind of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogKind {
     Nats,
@@ -36,7 +36,7 @@ pub(crate) enum LogKind {
     Bucket,
 }
 
-/// What a run does after its start.
+/// The work of a run after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// It compares.

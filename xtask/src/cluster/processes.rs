@@ -85,6 +85,9 @@ impl Cluster {
             replica1,
             replica2,
         ] = free_ports()?;
+        for command in ["follow", "ingest"] {
+            fs::create_dir_all(archives_dir(&dir, command))?;
+        }
         let mut proxies = Proxies::start(&programs.proxies, &dir)?;
         let store = match &programs.s3 {
             Some(program) => ObjectStore::start_server(program, &dir, local(s3), &mut proxies)?,
@@ -291,7 +294,7 @@ impl Setup<'_> {
         head_rpc: SocketAddr,
         head_grpc: SocketAddr,
     ) -> Vec<String> {
-        let archives = self.dir.join(format!("{command}-archives")).display().to_string();
+        let archives = archives_dir(self.dir, command).display().to_string();
         let source = format!("http://{head_grpc}");
         let snapshot = format!("http://{head_rpc}");
         let mut args = strings(&[command, "--source", &source, "--snapshot", &snapshot]);
@@ -303,14 +306,14 @@ impl Setup<'_> {
     fn replica_args(&self, index: usize) -> Vec<String> {
         let mut args = strings(&["replica", "--no-grpc", "--replica-lag-max-slots", "32"]);
         args.extend(strings(&["--history-slots", &HISTORY_SLOTS.to_string()]));
-        // One replica writes snapshots, and another one has a copy: both ways to start are used.
+        // Replica 1 starts from its copy of a snapshot, the others from the store.
         match index {
             0 => args.extend(strings(&["--snapshot-every", &SNAPSHOT_INTERVAL_S.to_string()])),
             1 => {
                 let cache = self.dir.join("replica1-cache").display().to_string();
                 args.extend(strings(&["--replica-cache-dir", &cache]));
             }
-            _ => {}
+            _ => args.extend(strings(&["--archive"])),
         }
         args.extend(self.log_args(Party::Replica(index)));
         args
@@ -327,6 +330,11 @@ impl Setup<'_> {
         args.extend(strings(&["--log-max-age", &LOG_AGE_S.to_string()]));
         args
     }
+}
+
+/// Returns the directory of the archives that a node downloads.
+fn archives_dir(dir: &Path, command: &str) -> PathBuf {
+    dir.join(format!("{command}-archives"))
 }
 
 fn nats_url(servers: impl IntoIterator<Item = SocketAddr>) -> String {

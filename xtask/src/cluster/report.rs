@@ -11,7 +11,7 @@ use crate::cluster::failover::FailoverCounters;
 use crate::cluster::load::LoadCounters;
 use crate::cluster::log_check::LogDamages;
 
-/// How a round ended.
+/// The end of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RoundEnd {
     /// Everything worked again after this time.
@@ -25,10 +25,10 @@ pub(crate) enum RoundEnd {
 pub(crate) struct RoundReport {
     pub(crate) fault: String,
     pub(crate) end: RoundEnd,
-    /// Equal answers, during the fault and afterwards.
+    /// Equal responses, during the fault and afterwards.
     pub(crate) compared: u64,
     pub(crate) differences: u64,
-    /// Answers that are not the head's.
+    /// Responses that are not the head's.
     pub(crate) wrong: u64,
     /// Damages of records that nodes found. A fault of the log itself makes none.
     pub(crate) record_faults: u64,
@@ -39,7 +39,7 @@ pub(crate) struct RoundReport {
 
 impl RoundReport {
     /// A round that did not come to its end.
-    pub(crate) fn failed(fault: String, reason: String) -> Self {
+    pub(crate) fn from_failure(fault: String, reason: String) -> Self {
         Self {
             fault,
             end: RoundEnd::Failed(reason),
@@ -59,12 +59,13 @@ impl RoundReport {
             RoundEnd::Failed(reason) => format!("FAILED: {reason}"),
         };
         format!(
-            "{}: {end}; {} equal answers, {} different, {} wrong; log: {} damages; {} unnamed",
+            "{}: {end}; {} equal responses, {} different, {} wrong; log: {} damages, {} named by nodes; {} unnamed",
             self.fault,
             self.compared,
             self.differences,
             self.wrong,
             self.damages.count(),
+            self.record_faults,
             self.unnamed
         )
     }
@@ -112,9 +113,9 @@ impl Report {
         row("forks", load.forks);
         row("calls of the load that were refused", load.refused);
         row("final blocks compared", *compared_blocks);
-        row("equal answers", totals.equal + totals.equal_later);
-        row("different answers of replicas", totals.different);
-        row("answers that are not the head's", totals.wrong);
+        row("equal responses", totals.equal + totals.equal_later);
+        row("different responses of replicas", totals.different);
+        row("responses that are not the head's", totals.wrong);
         row("blocks whose sums replicas checked", facts.checked_blocks);
         row("different sums and bank hashes", facts.sum_differences);
         row("disagreements of the ingesters", facts.disagreements);
@@ -126,8 +127,8 @@ impl Report {
         row("resident MiB of a node without a log", facts.plain_bytes >> 20);
         if let Some(failover) = failover {
             row("requests while a replica was killed", failover.requests);
-            row("failed before the answer began", failover.failed);
-            row("answers that were cut", failover.cut);
+            row("failed before the response began", failover.failed);
+            row("responses that were cut", failover.cut);
         }
         text.push_str(&rounds_table(rounds));
         text
@@ -137,8 +138,8 @@ impl Report {
     pub(crate) fn check(&self) -> Result<()> {
         let totals = &self.totals;
         ensure!(totals.equal > 0, "nothing was compared");
-        ensure!(totals.different == 0, "{} answers of replicas differ", totals.different);
-        ensure!(totals.wrong == 0, "{} answers are not the head's", totals.wrong);
+        ensure!(totals.different == 0, "{} responses of replicas differ", totals.different);
+        ensure!(totals.wrong == 0, "{} responses are not the head's", totals.wrong);
         let sums = self.facts.sum_differences;
         ensure!(sums == 0, "{sums} sums differ");
         ensure!(self.facts.checked_blocks > 0, "no replica has checked a block");
@@ -192,7 +193,7 @@ fn rounds_table(rounds: &[RoundReport]) -> String {
         row.damages.other += round.damages.other;
         row.unnamed += round.unnamed;
     }
-    let mut text = "\n| fault | rounds | failed | longest s until healed | equal answers | different | wrong | missing | \
+    let mut text = "\n| fault | rounds | failed | longest s until healed | equal responses | different | wrong | missing | \
                     doubled | out of order | unnamed |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
     for (fault, row) in rows {
@@ -218,7 +219,7 @@ pub(crate) mod tests {
         RoundReport {
             end: healed,
             compared: 10,
-            ..RoundReport::failed(fault.to_owned(), String::new())
+            ..RoundReport::from_failure(fault.to_owned(), String::new())
         }
     }
 
@@ -247,7 +248,7 @@ pub(crate) mod tests {
             "The run ended: the blocks are made.",
             "| airdrops | 5 |",
             "| final blocks compared | 100 |",
-            "| different answers of replicas | 0 |",
+            "| different responses of replicas | 0 |",
             "| resident MiB of a replica | 150 |",
             "| requests while a replica was killed | 1000 |",
             "| kill | 2 | 0 | 5.0 | 20 | 0 | 0 | 0 | 0 | 0 | 0 |",
@@ -275,7 +276,7 @@ pub(crate) mod tests {
         assert!(check(|report| report.log.doubled = 1).is_err());
         assert!(check(|report| report.rounds[1].unnamed = 1).is_err());
         assert!(check(|report| report.rounds[1].damages.missing = 1).is_err());
-        let failed = RoundReport::failed("kill".to_owned(), "not healthy".to_owned());
+        let failed = RoundReport::from_failure("kill".to_owned(), "not healthy".to_owned());
         let report = Report { rounds: vec![failed], ..report() };
         let error = report.check().unwrap_err().to_string();
         assert!(error.contains("round 1, kill: not healthy"), "{error}");

@@ -183,7 +183,7 @@ fn blockhash(slot: Slot) -> Hash {
 /// An account after a number of writes.
 fn account(shape: Shape, index: u32, writes: u32) -> AccountSharedData {
     // xorshift64, whose state must not be zero.
-    let mut state = (u64::from(index) << 32 | u64::from(writes)).wrapping_mul(SPREAD) | 1;
+    let mut state = ((u64::from(index) << 32) | u64::from(writes)).wrapping_mul(SPREAD) | 1;
     let mut data = vec![0; shape.account_bytes];
     for chunk in data.chunks_mut(8) {
         state ^= state << 13;

@@ -41,7 +41,7 @@ struct Place {
     sequence: u64,
 }
 
-/// What an append took.
+/// The times of an append.
 #[derive(Clone, Copy)]
 pub(crate) struct Append {
     pub(crate) slot: Slot,

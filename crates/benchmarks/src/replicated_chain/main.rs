@@ -44,7 +44,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Blocks a second, as mainnet will have them.
 const BLOCKS_PER_S: u32 = 5;
-/// Account writes a second that a replica must keep up with.
+/// Account writes a second of a live chain.
 const LIVE_WRITES_PER_S: f64 = 50_000.0;
 /// Threads that decode the parts of a snapshot.
 const LOAD_THREADS: usize = 2;
