@@ -1,7 +1,7 @@
 //! `cluster`: a replicated log with its ingesters and replicas on this machine, under load, compared and broken.
 //!
-//! Input: options (`options`). Output: a table of the run, one of the requests and, with faults, one of the rounds. Logs
-//! and the first differences remain in the run's directory.
+//! Input: options (`options`). Output: a table of the run, one of the requests and, with faults, one of the rounds.
+//! Logs and the first differences remain in the run's directory.
 //! Shape: three nats-servers, or a directory or bucket, are the log. A `hydrant dev` makes the chain and appends it; a
 //! `hydrant ingest` follows it and appends the same blocks when the first one does not. Three `hydrant replica` serve,
 //! behind HAProxy. This program writes accounts, makes forks, and asks all replicas the same (`comparison`).

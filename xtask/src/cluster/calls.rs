@@ -33,7 +33,7 @@ const SETS: [(&str, &[&str]); 6] = [
     ("getBlock", &["/result/rewards"]),
 ];
 
-/// Members of an response that belong to one node.
+/// Members of a response that belong to one node.
 const NODE_MEMBERS: [&str; 3] = ["paginationKey", "cursor", "apiVersion"];
 
 const SYSTEM: &str = "11111111111111111111111111111111";
@@ -86,7 +86,7 @@ pub(crate) fn describe_node_own() -> String {
     methods.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the part of an response that must be equal on all replicas.
+/// Returns the part of a response that must be equal on all replicas.
 pub(crate) fn comparable(name: &str, mut answer: Value) -> Value {
     if let Some(fields) = answer.as_object_mut() {
         fields.remove("id");

@@ -3,8 +3,8 @@
 //!
 //! Shape: a round makes a fault, undoes it, waits until everything works, and counts. A round that fails is recorded
 //! with its reason, and ends the run: the processes remain in no known state.
-//! Behaviour meanwhile: the load runs on, and responses are compared while the fault lasts. So an response that is wrong
-//! in between counts.
+//! Behaviour meanwhile: the load runs on, and responses are compared while the fault lasts. So a response that is
+//! wrong in between counts.
 
 use std::time::Duration;
 

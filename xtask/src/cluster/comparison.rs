@@ -1,11 +1,13 @@
 //! Comparison of the responses of all replicas to the same requests, and with those of the head.
 //!
-//! Shape: a request is sent to each replica, with the newest slot that one of them has shown. If all responses are about
-//! one slot, they are compared; otherwise it is sent again. Final blocks are compared once, each with its transactions.
-//! Invariant: an response that names its slot and is about the final state must be equal at once. One without a context
+//! Shape: a request is sent to each replica, with the newest slot that one of them has shown. If all responses are
+//! about one slot, they are compared; otherwise it is sent again. Final blocks are compared once, each with its
+//! transactions.
+//! Invariant: a response that names its slot and is about the final state must be equal at once. One without a context
 //! may be about another slot than its header says, and one about newer blocks of another fork at the same slot; a
 //! difference of these counts unless the responses to the same request are equal afterwards.
-//! Bounds: [`TRIES`], [`REPEATS`], [`STATE_CALLS`] calls and [`BLOCKS`] blocks in a round, [`EXAMPLES_MAX`] differences.
+//! Bounds: [`TRIES`], [`REPEATS`], [`STATE_CALLS`] calls and [`BLOCKS`] blocks in a round, [`EXAMPLES_MAX`]
+//! differences.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -72,7 +74,7 @@ pub(crate) struct Comparison {
     last_failure: String,
 }
 
-/// An response, and the slot that it is about.
+/// A response, and the slot that it is about.
 #[derive(Clone, Debug)]
 struct Answer {
     slot: Option<u64>,
@@ -149,7 +151,8 @@ impl Comparison {
     /// Formats a table with a line for each method and route.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
-            "\n{} final blocks were compared, and {} were not because the comparison was behind. {} requests failed{}{}.\n\n\
+            "\n{} final blocks were compared, and {} were not because the comparison was behind. {} \
+             requests failed{}{}.\n\n\
              | request | equal | equal when repeated | differ | not the head's | not at one slot | left out | first \
              difference |\n|---|---|---|---|---|---|---|---|\n",
             self.blocks,

@@ -2,8 +2,9 @@
 //!
 //! Shape: threads with a connection each send the same call in a closed loop, `total` in all. One replica is
 //! killed after a third of them, and started again after two thirds.
-//! A request has failed if no byte of its response came, or the response is an error of the balancer or of a draining node.
-//! One whose response was cut is counted apart: nobody may send its request again. The client sends no request twice.
+//! A request has failed if no byte of its response came, or the response is an error of the balancer or of a draining
+//! node. One whose response was cut is counted apart: nobody may send its request again. The client sends no request
+//! twice.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailoverCounters {
     pub(crate) requests: u64,
-    /// Without an response, or with one of the balancer.
+    /// Without a response, or with one of the balancer.
     pub(crate) failed: u64,
     /// Whose response began and did not end.
     pub(crate) cut: u64,

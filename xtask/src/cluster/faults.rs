@@ -1,7 +1,7 @@
 //! The faults of a run, and their order.
 //!
-//! Shape: a round has one fault. The faults come in a random order that a seed determines; each comes once before one of
-//! them comes again.
+//! Shape: a round has one fault. The faults come in a random order that a seed determines; each comes once before one
+//! of them comes again.
 
 use std::fmt;
 

@@ -38,7 +38,8 @@ struct Link {
 pub(crate) struct Links(Vec<Link>);
 
 impl Links {
-    /// Opens a proxy between each client and each server, and between the servers. Returns no link if there are no servers.
+    /// Opens a proxy between each client and each server, and between the servers. Returns no link if there are no
+    /// servers.
     pub(crate) fn open(
         proxies: &mut Proxies,
         servers: Option<&LogServers>,

@@ -1,7 +1,7 @@
 //! A made-up chain whose blocks have real sums and bank hashes, so that a replica accepts them.
 //!
-//! An account is known by its index. Its content follows from the index and the number of its writes, so the chain holds
-//! no account. Data does not compress, lamports never change, and blocks have no transactions.
+//! An account is known by its index. Its content follows from the index and the number of its writes, so the chain
+//! holds no account. Data does not compress, lamports never change, and blocks have no transactions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 //! `bench cluster`: `replicated-chain [--toy] [--nats FILE]`.
 //!
 //! Measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other lines for
-//! people. A made-up chain ([`chain`]) has real sums, so a replica checks each block. Measured: a snapshot of the state,
-//! written and loaded; CPU time of the replica's writer while it catches up with a log in memory; the time from the
-//! append of a block until it is visible, while a snapshot is written and without; and over NATS, or over a directory
-//! without it, the rate of appends and the lag at five blocks of 2 MB a second, alone and while another replica catches
-//! up. Servers, writer and replicas share the machine's cores.
+//! people. A made-up chain ([`chain`]) has real sums, so a replica checks each block. Measured: a snapshot of the
+//! state, written and loaded; CPU time of the replica's writer while it catches up with a log in memory; the time from
+//! the append of a block until it is visible, while a snapshot is written and without; and over NATS, or over a
+//! directory without it, the rate of appends and the lag at five blocks of 2 MB a second, alone and while another
+//! replica catches up. Servers, writer and replicas share the machine's cores.
 //! Not here: the bars (`cluster.rs`), failovers and faults, which `cargo xtask cluster` makes of real processes.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "measurements go to the caller")]
