@@ -89,6 +89,8 @@ struct Names {
     losses: u64,
     /// Lines about snapshots that were refused.
     snapshots: u64,
+    /// Lines about panics.
+    panics: u64,
 }
 
 impl Round<'_> {
@@ -113,7 +115,7 @@ impl Round<'_> {
             Fault::DamageSnapshot => names.snapshots > names_before.snapshots,
             _ => names.losses > names_before.losses,
         };
-        let panics = self.nodes().filter(|node| node.log().contains("panicked at")).count() as u64;
+        let panics = names.panics - names_before.panics;
         let unnamed = u64::from(fault.is_damage() && !was_named) + panics;
         Ok(RoundReport {
             fault: fault.to_string(),
@@ -266,7 +268,7 @@ impl Round<'_> {
     }
 
     fn names(&self) -> Names {
-        let mut names = Names { records: 0, losses: 0, snapshots: 0 };
+        let mut names = Names { records: 0, losses: 0, snapshots: 0, panics: 0 };
         for node in self.nodes() {
             let page = node.metrics().unwrap_or_default();
             for (name, count) in page.read_labelled("hydrant_log_broken_total", "what") {
@@ -277,6 +279,7 @@ impl Round<'_> {
             let log = node.log();
             let lines = log.lines().filter(|line| line.contains("WARN") && line.contains("snap"));
             names.snapshots += lines.count() as u64;
+            names.panics += log.matches("panicked at").count() as u64;
         }
         names
     }
