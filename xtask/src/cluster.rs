@@ -189,8 +189,9 @@ fn compare(
             last_report = now();
             let totals = comparison.totals();
             println!(
-                "{:.0} s: {blocks} slots, {} equal responses, {} different, {} wrong, {} not at one slot",
+                "{:.0} s: {blocks} slots, {} MiB of the largest replica, {} equal responses, {} different, {} wrong, {} not at one slot",
                 started.elapsed().as_secs_f64(),
+                facts(cluster).replica_bytes >> 20,
                 totals.equal + totals.equal_later,
                 totals.different,
                 totals.wrong,

@@ -111,10 +111,8 @@ enum Outcome {
 
 /// Sends a request on the open connection, or on a new one. A connection that failed is not used again.
 fn send(address: SocketAddr, kept: &mut Option<Connection>, request: &Request) -> Outcome {
-    let mut connection = match kept.take().map_or_else(|| Connection::open(address), Ok) {
-        Ok(connection) => connection,
-        Err(_) => return Outcome::Failed,
-    };
+    let opened = kept.take().map_or_else(|| Connection::open(address), Ok);
+    let Ok(mut connection) = opened else { return Outcome::Failed };
     match connection.exchange(request) {
         Ok(response) => {
             *kept = Some(connection);
