@@ -83,6 +83,23 @@ struct Answer {
     body: Value,
 }
 
+/// The reason for which responses must be equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// A final block: the response never changes, so the slot of the state does not matter.
+    FinalBlock,
+    /// The final state.
+    FinalState,
+    /// A state that forks change, or one without a context.
+    NewerState,
+}
+
+impl Subject {
+    fn from_commitment(commitment: &str) -> Self {
+        if commitment == "finalized" { Self::FinalState } else { Self::NewerState }
+    }
+}
+
 /// The responses of all nodes to a request.
 enum Round {
     Answers(Vec<Answer>),
@@ -105,11 +122,11 @@ impl Comparison {
             let calls = calls::state_calls(commitment, addresses);
             let call = &calls[self.next_call / COMMITMENTS.len() % calls.len()];
             self.next_call += 1;
-            self.compare_call(nodes, head, call, commitment == "finalized");
+            self.compare_call(nodes, head, call, Subject::from_commitment(commitment));
         }
         if let Some(address) = addresses.last() {
             for call in calls::history_calls(address) {
-                self.compare_call(nodes, head, &call, false);
+                self.compare_call(nodes, head, &call, Subject::NewerState);
             }
         }
     }
@@ -126,7 +143,7 @@ impl Comparison {
         }
         for commitment in COMMITMENTS {
             for call in calls::state_calls(commitment, addresses) {
-                self.compare_call(nodes, head, &call, commitment == "finalized");
+                self.compare_call(nodes, head, &call, Subject::from_commitment(commitment));
             }
         }
     }
@@ -212,12 +229,12 @@ impl Comparison {
         };
         let block = read("json")?;
         for call in calls::block_calls(slot, &block) {
-            self.compare_call(nodes, head, &call, true);
+            self.compare_call(nodes, head, &call, Subject::FinalBlock);
         }
         if block["error"].is_null() {
             self.blocks += 1;
             for call in calls::changing_calls(slot, &block, &read("base64")?) {
-                self.compare_call(nodes, head, &call, false);
+                self.compare_call(nodes, head, &call, Subject::NewerState);
             }
         }
         Ok(())
@@ -229,14 +246,14 @@ impl Comparison {
         nodes: &[SocketAddr],
         head: Option<SocketAddr>,
         call: &Call,
-        is_final: bool,
+        subject: Subject,
     ) {
-        let has_head = is_final && HEAD_CALLS.contains(&call.name());
+        let has_head = subject != Subject::NewerState && HEAD_CALLS.contains(&call.name());
         let mut compared = nodes.to_vec();
         compared.extend(head.filter(|_| has_head));
         let mut first = None;
         for repeat in 0..=REPEATS {
-            let answers = match ask_all(&compared, call) {
+            let answers = match ask_all(&compared, call, subject) {
                 Ok(Round::Answers(answers)) => answers,
                 Ok(Round::NotAtOneSlot) => {
                     if first.is_none() {
@@ -258,7 +275,12 @@ impl Comparison {
                 self.counts(call).left_out += 1;
                 return;
             }
-            let is_strict = is_final && of_replicas.iter().all(|answer| answer.has_context);
+            let have_context = of_replicas.iter().all(|answer| answer.has_context);
+            let is_strict = match subject {
+                Subject::FinalBlock => true,
+                Subject::FinalState => have_context,
+                Subject::NewerState => false,
+            };
             let found = find_difference(of_replicas);
             let wrong = of_head
                 .first()
@@ -309,7 +331,7 @@ fn read_slots(nodes: &[SocketAddr], method: &str, params: &Value) -> Result<Vec<
 }
 
 /// Sends a call to all nodes until all responses are about one slot.
-fn ask_all(nodes: &[SocketAddr], call: &Call) -> Result<Round> {
+fn ask_all(nodes: &[SocketAddr], call: &Call, subject: Subject) -> Result<Round> {
     let mut slot = 0;
     for _ in 0..TRIES {
         let mut answers = Vec::new();
@@ -320,7 +342,8 @@ fn ask_all(nodes: &[SocketAddr], call: &Call) -> Result<Round> {
             slot = slot.max(answer.slot.unwrap_or(0));
             answers.push(answer);
         }
-        if answers.iter().all(|answer| answer.slot == answers[0].slot) {
+        let is_at_one_slot = answers.iter().all(|answer| answer.slot == answers[0].slot);
+        if is_at_one_slot || subject == Subject::FinalBlock {
             return Ok(Round::Answers(answers));
         }
     }
