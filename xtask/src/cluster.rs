@@ -8,6 +8,7 @@
 //! Bounds: blocks and minutes, whichever is reached first. All processes end with this program's run.
 //! Not here: the model of the log with thousands of seeds (tests of `replicated_log`, `ingest` and `replica`), CI.
 
+mod answer;
 mod balancer;
 mod bars;
 mod calls;

@@ -6,23 +6,21 @@
 //! Invariant: a response that names its slot and is about the final state must be equal at once. One without a context
 //! may be about another slot than its header says, and one about newer blocks of another fork at the same slot; a
 //! difference of these counts unless the responses to the same request are equal afterwards.
-//! Bounds: [`TRIES`], [`REPEATS`], [`STATE_CALLS`] calls and [`BLOCKS`] blocks in a round, [`EXAMPLES_MAX`]
+//! Bounds: [`REPEATS`], [`STATE_CALLS`] calls and [`BLOCKS`] blocks in a round, [`EXAMPLES_MAX`]
 //! differences.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::cluster::calls::{self, Call, comparable};
-use crate::cluster::http_client::{Response, exchange};
+use crate::cluster::answer::{Round, Subject, ask_all, find_difference};
+use crate::cluster::calls::{self, Call};
 use crate::rig::json_rpc;
 use crate::rig::response_comparison::difference;
 
-/// Number of times that a request is sent until all responses are about one slot.
-const TRIES: usize = 20;
 /// Number of times that it is sent again after a difference that a fork or a missing context may explain.
 const REPEATS: usize = 3;
 /// Calls about the state in a round.
@@ -72,38 +70,6 @@ pub(crate) struct Comparison {
     pub(crate) skipped_blocks: u64,
     failures: u64,
     last_failure: String,
-}
-
-/// A response, and the slot that it is about.
-#[derive(Clone, Debug)]
-struct Answer {
-    slot: Option<u64>,
-    has_context: bool,
-    status: u16,
-    body: Value,
-}
-
-/// The reason for which responses must be equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
-    /// A final block: the response never changes, so the slot of the state does not matter.
-    FinalBlock,
-    /// The final state.
-    FinalState,
-    /// A state that forks change, or one without a context.
-    NewerState,
-}
-
-impl Subject {
-    fn from_commitment(commitment: &str) -> Self {
-        if commitment == "finalized" { Self::FinalState } else { Self::NewerState }
-    }
-}
-
-/// The responses of all nodes to a request.
-enum Round {
-    Answers(Vec<Answer>),
-    NotAtOneSlot,
 }
 
 impl Comparison {
@@ -330,72 +296,9 @@ fn read_slots(nodes: &[SocketAddr], method: &str, params: &Value) -> Result<Vec<
     nodes.iter().map(read).collect()
 }
 
-/// Sends a call to all nodes until all responses are about one slot.
-fn ask_all(nodes: &[SocketAddr], call: &Call, subject: Subject) -> Result<Round> {
-    let mut slot = 0;
-    for _ in 0..TRIES {
-        let mut answers = Vec::new();
-        for node in nodes {
-            let response =
-                exchange(*node, &call.request(slot)).with_context(|| node.to_string())?;
-            let answer = Answer::new(call.name(), &response)?;
-            slot = slot.max(answer.slot.unwrap_or(0));
-            answers.push(answer);
-        }
-        let is_at_one_slot = answers.iter().all(|answer| answer.slot == answers[0].slot);
-        if is_at_one_slot || subject == Subject::FinalBlock {
-            return Ok(Round::Answers(answers));
-        }
-    }
-    Ok(Round::NotAtOneSlot)
-}
-
-/// Returns the first difference between the responses of replicas.
-fn find_difference(answers: &[Answer]) -> Option<String> {
-    let (first, others) = answers.split_first()?;
-    others.iter().enumerate().find_map(|(index, other)| {
-        if first.status != other.status {
-            return Some(format!("status {}, not {}", other.status, first.status));
-        }
-        let found = difference(&first.body, &other.body, String::new())?;
-        Some(format!("replica {}: {found}", index + 1))
-    })
-}
-
-impl Answer {
-    fn new(name: &str, response: &Response) -> Result<Self> {
-        let body: Value = serde_json::from_slice(&response.body)
-            .with_context(|| format!("{name}: {}", String::from_utf8_lossy(&response.body)))?;
-        ensure!(response.status != 429 && response.status < 500, "{name}: {}", response.status);
-        let context = body["result"]["context"]["slot"].as_u64();
-        let header = response.header("hydrant-slot").and_then(|slot| slot.parse().ok());
-        let body = comparable(name, body);
-        Ok(Self {
-            slot: context.or(header),
-            has_context: context.is_some(),
-            status: response.status,
-            body,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn answer(body: Value) -> Answer {
-        Answer { slot: Some(7), has_context: true, status: 200, body }
-    }
-
-    #[test]
-    fn the_differing_replica_is_named() {
-        let equal = [answer(json!({"a": 1})), answer(json!({"a": 1}))];
-        assert_eq!(find_difference(&equal), None);
-        let different = [answer(json!({"a": 1})), answer(json!({"a": 1})), answer(json!({"a": 2}))];
-        assert_eq!(find_difference(&different).unwrap(), "replica 2: .a: 2, not 1");
-        let other = Answer { status: 404, ..answer(json!({"a": 1})) };
-        assert_eq!(find_difference(&[answer(json!(1)), other]).unwrap(), "status 404, not 200");
-    }
 
     #[test]
     fn the_table_has_a_row_for_each_request_with_its_first_difference() {
