@@ -33,7 +33,7 @@ const SLOTS_BEHIND: u64 = 2;
 const EXAMPLES_MAX: usize = 20;
 /// The commitments of the calls about the state.
 const COMMITMENTS: [&str; 3] = ["finalized", "confirmed", "processed"];
-/// Requests that the head responses from the same state as the replicas.
+/// Requests that the head answers from the same state as the replicas.
 const HEAD_CALLS: [&str; 6] = [
     "getAccountInfo",
     "getBalance",
