@@ -8,7 +8,6 @@
 //! Bounds: blocks and minutes, whichever is reached first. All processes end with this program's run.
 //! Not here: the model of the log with thousands of seeds (tests of `replicated_log`, `ingest` and `replica`), CI.
 
-mod answer;
 mod balancer;
 mod bars;
 mod calls;
@@ -25,6 +24,7 @@ mod log_servers;
 mod metrics_page;
 mod nats_client;
 mod node;
+mod node_response;
 mod object_store;
 mod options;
 mod processes;

@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::cluster::answer::{Round, Subject, ask_all, find_difference};
 use crate::cluster::calls::{self, Call};
+use crate::cluster::node_response::{Round, Subject, ask_all, find_difference};
 use crate::rig::json_rpc;
 use crate::rig::response_comparison::difference;
 
@@ -33,7 +33,7 @@ const SLOTS_BEHIND: u64 = 2;
 const EXAMPLES_MAX: usize = 20;
 /// The commitments of the calls about the state.
 const COMMITMENTS: [&str; 3] = ["finalized", "confirmed", "processed"];
-/// Requests that the head answers from the same state as the replicas.
+/// Requests that the head responses from the same state as the replicas.
 const HEAD_CALLS: [&str; 6] = [
     "getAccountInfo",
     "getBalance",
@@ -219,8 +219,8 @@ impl Comparison {
         compared.extend(head.filter(|_| has_head));
         let mut first = None;
         for repeat in 0..=REPEATS {
-            let answers = match ask_all(&compared, call, subject) {
-                Ok(Round::Answers(answers)) => answers,
+            let responses = match ask_all(&compared, call, subject) {
+                Ok(Round::Responses(responses)) => responses,
                 Ok(Round::NotAtOneSlot) => {
                     if first.is_none() {
                         self.counts(call).not_compared += 1;
@@ -236,12 +236,12 @@ impl Comparison {
                     continue;
                 }
             };
-            let (of_replicas, of_head) = answers.split_at(nodes.len());
-            if of_replicas.iter().any(|answer| answer.body["error"]["code"] == MISSING_BLOCK) {
+            let (of_replicas, of_head) = responses.split_at(nodes.len());
+            if of_replicas.iter().any(|response| response.body["error"]["code"] == MISSING_BLOCK) {
                 self.counts(call).left_out += 1;
                 return;
             }
-            let have_context = of_replicas.iter().all(|answer| answer.has_context);
+            let have_context = of_replicas.iter().all(|response| response.has_context);
             let is_strict = match subject {
                 Subject::FinalBlock => true,
                 Subject::FinalState => have_context,
@@ -262,22 +262,22 @@ impl Comparison {
                 }
                 _ => {}
             }
-            first = first.or(Some((found, wrong, answers)));
+            first = first.or(Some((found, wrong, responses)));
             if is_strict {
                 break;
             }
         }
-        let Some((found, wrong, answers)) = first else { return };
+        let Some((found, wrong, responses)) = first else { return };
         if found.is_some() {
             self.counts(call).different += 1;
         } else {
             self.counts(call).wrong += 1;
         }
         if self.examples.len() < EXAMPLES_MAX {
-            let bodies: Vec<&Value> = answers.iter().map(|answer| &answer.body).collect();
+            let bodies: Vec<&Value> = responses.iter().map(|response| &response.body).collect();
             self.examples.push(json!({
-                "request": call.name(), "call": format!("{call:?}"), "slot": answers[0].slot,
-                "first_difference": found.or(wrong), "answers": bodies,
+                "request": call.name(), "call": format!("{call:?}"), "slot": responses[0].slot,
+                "first_difference": found.or(wrong), "responses": bodies,
             }));
         }
     }

@@ -3,7 +3,7 @@
 //! Shape: threads with a connection each send the same call in a closed loop, `total` in all. One replica is
 //! killed after a third of them, and started again after two thirds.
 //! A request has failed if no byte of its response came, or the response is an error of the balancer or of a draining
-//! node. One whose response was cut is counted apart: nobody may send its request again. The client sends no request
+//! node. One whose response was cut is counted apart: its request must not be sent again. The client sends no request
 //! twice.
 
 use std::net::SocketAddr;

@@ -64,7 +64,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Whether somebody must name a damage: the log or a snapshot is not as it was written.
+    /// Whether a node must name a damage: the log or a snapshot is not as it was written.
     pub(crate) fn is_damage(self) -> bool {
         matches!(self, Self::TruncateLog(_) | Self::DeleteStream | Self::DamageSnapshot)
     }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 for comparisons and for load: headers and status are kept, and a connection serves many requests.
+//! HTTP/1.1 for comparisons and for load: responses with headers and status, and connections that serve many requests.
 //!
 //! Bounds: [`TIMEOUT`] for each read and write.
 
@@ -80,7 +80,7 @@ pub(crate) fn exchange(address: SocketAddr, request: &Request) -> Result<Respons
     connection.exchange(request).map_err(|failure| failure.error)
 }
 
-/// A connection that is kept open.
+/// A connection for any number of requests.
 pub(crate) struct Connection {
     address: SocketAddr,
     socket: BufReader<TcpStream>,

@@ -75,7 +75,7 @@ impl Links {
 
     /// Holds the bytes from or to a party.
     pub(crate) fn cut_off(&self, proxies: &mut Proxies, party: Party, cut: Cut) -> Result<()> {
-        for (proxy, direction) in self.held_by(party, cut) {
+        for (proxy, direction) in self.list_cut_directions(party, cut) {
             proxies.hold(proxy, direction)?;
         }
         Ok(())
@@ -87,8 +87,8 @@ impl Links {
         links.try_for_each(|link| proxies.pass(link.proxy))
     }
 
-    /// Returns the directions of proxies that a partition holds.
-    fn held_by(&self, party: Party, cut: Cut) -> Vec<(SocketAddr, ProxyDirection)> {
+    /// Returns the directions of proxies that a partition cuts.
+    fn list_cut_directions(&self, party: Party, cut: Cut) -> Vec<(SocketAddr, ProxyDirection)> {
         let mut held = Vec::new();
         for link in &self.0 {
             let (outward, inward) = if link.from == party {
@@ -125,11 +125,14 @@ mod tests {
         use ProxyDirection::{ToClient, ToServer};
         let server = Party::LogServer(0);
         let inward = [(local(1), ToServer), (local(2), ToServer), (local(3), ToClient)];
-        assert_eq!(links.held_by(server, Cut::Inward), inward);
+        assert_eq!(links.list_cut_directions(server, Cut::Inward), inward);
         let outward = [(local(1), ToClient), (local(2), ToClient), (local(3), ToServer)];
-        assert_eq!(links.held_by(server, Cut::Outward), outward);
-        assert_eq!(links.held_by(Party::Replica(0), Cut::Inward), [(local(1), ToClient)]);
-        assert_eq!(links.held_by(server, Cut::Both).len(), 6);
+        assert_eq!(links.list_cut_directions(server, Cut::Outward), outward);
+        assert_eq!(
+            links.list_cut_directions(Party::Replica(0), Cut::Inward),
+            [(local(1), ToClient)]
+        );
+        assert_eq!(links.list_cut_directions(server, Cut::Both).len(), 6);
         assert_eq!(links.routes_from(0), [local(3)]);
     }
 }

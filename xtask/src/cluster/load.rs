@@ -1,6 +1,6 @@
 //! The load on the head: airdrops, edits of accounts by cheat codes, and forks.
 //!
-//! Shape: a thread that the run can stop. It tells the addresses that it wrote, for the comparison of responses.
+//! Shape: a thread that the run can stop. It reports the addresses that it wrote, for the comparison of responses.
 //! Behaviour on errors: a refused call is counted. The head may be killed meanwhile.
 //! Not here: every kind of transaction, which `rig` sends by clients/js-web3/load.js.
 
@@ -18,16 +18,16 @@ use crate::kaspa_rig::random::Random;
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc::call;
 
-/// Time between two turns.
-const TURN: Duration = Duration::from_millis(200);
-/// Airdrops of a turn. Each is a transaction.
+/// Time between two rounds of calls.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Airdrops of a round. Each is a transaction.
 const AIRDROPS: usize = 4;
 /// Bytes of an edited account.
 const ACCOUNT_BYTES: usize = 20_000;
 /// Accounts that are edited again and again.
 const ACCOUNTS: usize = 200;
-/// Addresses that are told: those of the last ten seconds, so that the oldest ones are final.
-const TOLD_MAX: usize = 512;
+/// Addresses that are reported: those of the last ten seconds, so that the oldest ones are final.
+const ADDRESSES_MAX: usize = 512;
 /// The deepest fork. The head's newest 31 blocks are not final.
 const FORK_DEPTH_MAX: usize = 5;
 /// Lamports of an airdrop: more than the rent-exempt minimum.
@@ -61,8 +61,8 @@ pub(crate) struct Load {
 impl Load {
     pub(crate) fn start(head: SocketAddr, options: &Options) -> Self {
         let shared = Arc::new(Shared::default());
-        let turns = TURN.as_secs_f64();
-        let edits = (options.write_bytes as f64 * turns / ACCOUNT_BYTES as f64).ceil() as usize;
+        let seconds = INTERVAL.as_secs_f64();
+        let edits = (options.write_bytes as f64 * seconds / ACCOUNT_BYTES as f64).ceil() as usize;
         let mut worker = Worker {
             head,
             shared: Arc::clone(&shared),
@@ -105,7 +105,7 @@ struct Worker {
     head: SocketAddr,
     shared: Arc<Shared>,
     random: Random,
-    /// Edits of a turn.
+    /// Edits of a round.
     edits: usize,
     /// Time between two forks; zero makes none.
     fork_every: Duration,
@@ -133,7 +133,7 @@ impl Worker {
                 let params = json!([{"depth": depth, "transactions": "keep"}]);
                 self.request("hydrant_reorg", &params, &self.shared.forks, None);
             }
-            pause(TURN.saturating_sub(began.elapsed()));
+            pause(INTERVAL.saturating_sub(began.elapsed()));
         }
     }
 
@@ -142,11 +142,11 @@ impl Worker {
         let counter = if is_done { done } else { &self.shared.refused };
         counter.fetch_add(1, Ordering::Relaxed);
         if let Some(address) = address.filter(|_| is_done) {
-            let told = self.shared.addresses.lock();
-            let mut told = told.unwrap_or_else(PoisonError::into_inner);
-            told.push_back(address);
-            if told.len() > TOLD_MAX {
-                told.pop_front();
+            let reported = self.shared.addresses.lock();
+            let mut reported = reported.unwrap_or_else(PoisonError::into_inner);
+            reported.push_back(address);
+            if reported.len() > ADDRESSES_MAX {
+                reported.pop_front();
             }
         }
     }

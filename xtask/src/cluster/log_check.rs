@@ -22,7 +22,7 @@ pub(crate) struct LogDamages {
     pub(crate) examples: Vec<String>,
 }
 
-/// Examples that are kept.
+/// Examples that are stored.
 const EXAMPLES_MAX: usize = 5;
 
 impl LogDamages {

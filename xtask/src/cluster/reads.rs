@@ -1,4 +1,4 @@
-//! CPU time of a request to a replica beside the log, and to a node that does not follow one.
+//! CPU time of a request to a replica that follows the log, and to a node that does not follow one.
 //!
 //! Shape: the nodes serve the same state of the same chain. Each gets the same requests in turns, and its CPU time
 //! without requests, measured before each turn, is subtracted.
@@ -12,9 +12,9 @@ use crate::cluster::http_client::{Connection, Request};
 use crate::cluster::node::Node;
 use crate::rig::clock::{now, pause};
 
-/// Turns of each node. The median counts.
-const TURNS: usize = 5;
-/// Requests of a turn.
+/// Rounds of each node. The median counts.
+const ROUNDS: usize = 5;
+/// Requests of a round.
 const REQUESTS: u32 = 20_000;
 /// Time in which a node's own work is measured.
 const IDLE: Duration = Duration::from_secs(5);
@@ -38,14 +38,14 @@ impl ReadCost {
 pub(crate) fn measure_reads(replica: &Node, plain: &Node) -> Result<ReadCost> {
     let mut of_replica = Vec::new();
     let mut of_plain = Vec::new();
-    for _ in 0..TURNS {
-        of_replica.push(measure_turn(replica)?);
-        of_plain.push(measure_turn(plain)?);
+    for _ in 0..ROUNDS {
+        of_replica.push(measure_round(replica)?);
+        of_plain.push(measure_round(plain)?);
     }
     Ok(ReadCost { replica_us: median(of_replica), plain_us: median(of_plain) })
 }
 
-fn measure_turn(node: &Node) -> Result<f64> {
+fn measure_round(node: &Node) -> Result<f64> {
     let before = node.cpu_seconds()?;
     let started = now();
     pause(IDLE);

@@ -32,7 +32,7 @@ pub(crate) struct RoundReport {
     pub(crate) wrong: u64,
     /// Damages of records that nodes found. A fault of the log itself makes none.
     pub(crate) record_faults: u64,
-    /// Damages that nobody named, and panics.
+    /// Damages that no node named, and panics.
     pub(crate) unnamed: u64,
     pub(crate) damages: LogDamages,
 }

@@ -35,7 +35,7 @@ const WRITER: WriterId = WriterId { term: 1, ingester: [1; 16] };
 
 /// A written block, in the log.
 #[derive(Clone, Copy)]
-struct Place {
+struct RecordPosition {
     name: BlockName,
     digest: RecordDigest,
     sequence: u64,
@@ -60,7 +60,7 @@ pub(crate) struct LogWriter {
     sequence: u64,
     number: u64,
     digest: RecordDigest,
-    places: HashMap<Slot, Place>,
+    positions: HashMap<Slot, RecordPosition>,
     first_slot: Slot,
 }
 
@@ -75,8 +75,8 @@ impl LogWriter {
         let slot = first.block.id.slot;
         let digest = RecordDigest([9; 32]);
         let name = BlockName { slot, number: 0 };
-        let place = Place { name, digest, sequence: 0 };
-        let snapshot = ChainSnapshot { view: load_first(chain)?, made: first.clone(), place };
+        let position = RecordPosition { name, digest, sequence: 0 };
+        let snapshot = ChainSnapshot { view: load_first(chain)?, made: first.clone(), position };
         let manifest = snapshot.write(depot, WriteLimits::default()).await?;
         ensure!(space.create_epoch(EPOCH).await?, "the log has an epoch {EPOCH}");
         let mut writer = Self {
@@ -84,7 +84,7 @@ impl LogWriter {
             sequence: 0,
             number: 0,
             digest,
-            places: HashMap::from([(slot, place)]),
+            positions: HashMap::from([(slot, position)]),
             first_slot: slot,
         };
         let record = encode_snapshot(&SnapshotRecord {
@@ -106,26 +106,26 @@ impl LogWriter {
         let slot = made.block.id.slot;
         let source = BlockSource::new(&made.block, &made.info, 1);
         let encoded = EncodedBlock::new(&source).context("encode a block")?;
-        let parent = self.place(made.block.parent.slot)?.name.number;
+        let parent = self.position(made.block.parent.slot)?.name.number;
         let record = encoded.to_record(self.next_link(), WRITER, parent);
         let encoding = began.elapsed();
         let appending = now();
         self.append(&record).await?;
         let appending = appending.elapsed();
         let name = BlockName { slot, number: self.number };
-        let place = Place { name, digest: self.digest, sequence: self.sequence };
-        self.places.insert(slot, place);
+        let position = RecordPosition { name, digest: self.digest, sequence: self.sequence };
+        self.positions.insert(slot, position);
         self.append_marks(slot).await?;
         Ok(Append { slot, bytes: record.bytes(), began, encoding, appending })
     }
 
     async fn append_marks(&mut self, slot: Slot) -> Result<()> {
-        let mut marks = vec![Mark::TipMoved(self.place(slot)?.name)];
+        let mut marks = vec![Mark::TipMoved(self.position(slot)?.name)];
         if slot > self.first_slot + 1 {
-            marks.push(Mark::Confirmed(self.place(slot - 1)?.name));
+            marks.push(Mark::Confirmed(self.position(slot - 1)?.name));
         }
         if slot > self.first_slot + ROOT_DEPTH {
-            marks.push(Mark::Rooted(self.place(slot - ROOT_DEPTH)?.name));
+            marks.push(Mark::Rooted(self.position(slot - ROOT_DEPTH)?.name));
         }
         let record = MarksRecord { link: self.next_link(), writer: WRITER, made_at_ms: 1, marks };
         self.append(&encode_marks(&record)).await
@@ -135,11 +135,11 @@ impl LogWriter {
     pub(crate) fn snapshot(&self, view: View, chain: &MadeChain) -> Result<ChainSnapshot> {
         let slot = view.block().slot;
         let made = chain.find(slot).with_context(|| format!("slot {slot} is forgotten"))?.clone();
-        Ok(ChainSnapshot { view, made, place: self.place(slot)? })
+        Ok(ChainSnapshot { view, made, position: self.position(slot)? })
     }
 
-    fn place(&self, slot: Slot) -> Result<Place> {
-        self.places.get(&slot).copied().with_context(|| format!("slot {slot} is not in the log"))
+    fn position(&self, slot: Slot) -> Result<RecordPosition> {
+        self.positions.get(&slot).copied().with_context(|| format!("slot {slot} is not in the log"))
     }
 
     fn next_link(&self) -> RecordLink {
@@ -181,13 +181,13 @@ pub(crate) fn ledger_config() -> LedgerConfig {
 pub(crate) struct ChainSnapshot {
     view: View,
     made: MadeBlock,
-    place: Place,
+    position: RecordPosition,
 }
 
 impl ChainSnapshot {
     /// Writes the snapshot.
     pub(crate) async fn write(&self, depot: &Depot, limits: WriteLimits) -> Result<Manifest> {
-        let Self { view, made, place } = self;
+        let Self { view, made, position } = self;
         let mut fields = BankFields::empty();
         fields.epoch_schedule = EpochSchedule::without_warmup();
         fields.ns_per_slot = 400_000_000;
@@ -197,9 +197,9 @@ impl ChainSnapshot {
         let facts = SnapshotFacts {
             cluster: CLUSTER.to_owned(),
             epoch: EPOCH,
-            position: place.sequence,
-            block: place.name,
-            block_digest: place.digest,
+            position: position.sequence,
+            block: position.name,
+            block_digest: position.digest,
             fields: ManifestFields {
                 chain: ChainRow::new(Hash::new_from_array([5; 32]), &fields),
                 bank: BankRow { blockhashes, lattice: Some(lattice), jump: None },

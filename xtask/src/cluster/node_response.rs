@@ -16,7 +16,7 @@ const TRIES: usize = 20;
 
 /// A response, and the slot that it is about.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct NodeResponse {
     pub(crate) slot: Option<u64>,
     pub(crate) has_context: bool,
     status: u16,
@@ -42,7 +42,7 @@ impl Subject {
 
 /// The responses of all nodes to a request.
 pub(crate) enum Round {
-    Answers(Vec<Answer>),
+    Responses(Vec<NodeResponse>),
     NotAtOneSlot,
 }
 
@@ -50,25 +50,25 @@ pub(crate) enum Round {
 pub(crate) fn ask_all(nodes: &[SocketAddr], call: &Call, subject: Subject) -> Result<Round> {
     let mut slot = 0;
     for _ in 0..TRIES {
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for node in nodes {
             let response =
                 exchange(*node, &call.request(slot)).with_context(|| node.to_string())?;
-            let answer = Answer::new(call.name(), &response)?;
-            slot = slot.max(answer.slot.unwrap_or(0));
-            answers.push(answer);
+            let response = NodeResponse::new(call.name(), &response)?;
+            slot = slot.max(response.slot.unwrap_or(0));
+            responses.push(response);
         }
-        let is_at_one_slot = answers.iter().all(|answer| answer.slot == answers[0].slot);
+        let is_at_one_slot = responses.iter().all(|response| response.slot == responses[0].slot);
         if is_at_one_slot || subject == Subject::FinalBlock {
-            return Ok(Round::Answers(answers));
+            return Ok(Round::Responses(responses));
         }
     }
     Ok(Round::NotAtOneSlot)
 }
 
 /// Returns the first difference between the responses of replicas.
-pub(crate) fn find_difference(answers: &[Answer]) -> Option<String> {
-    let (first, others) = answers.split_first()?;
+pub(crate) fn find_difference(responses: &[NodeResponse]) -> Option<String> {
+    let (first, others) = responses.split_first()?;
     others.iter().enumerate().find_map(|(index, other)| {
         if first.status != other.status {
             return Some(format!("status {}, not {}", other.status, first.status));
@@ -78,7 +78,7 @@ pub(crate) fn find_difference(answers: &[Answer]) -> Option<String> {
     })
 }
 
-impl Answer {
+impl NodeResponse {
     fn new(name: &str, response: &Response) -> Result<Self> {
         let body: Value = serde_json::from_slice(&response.body)
             .with_context(|| format!("{name}: {}", String::from_utf8_lossy(&response.body)))?;
@@ -101,17 +101,18 @@ mod tests {
 
     use super::*;
 
-    fn answer(body: Value) -> Answer {
-        Answer { slot: Some(7), has_context: true, status: 200, body }
+    fn response(body: Value) -> NodeResponse {
+        NodeResponse { slot: Some(7), has_context: true, status: 200, body }
     }
 
     #[test]
     fn the_differing_replica_is_named() {
-        let equal = [answer(json!({"a": 1})), answer(json!({"a": 1}))];
+        let equal = [response(json!({"a": 1})), response(json!({"a": 1}))];
         assert_eq!(find_difference(&equal), None);
-        let different = [answer(json!({"a": 1})), answer(json!({"a": 1})), answer(json!({"a": 2}))];
+        let different =
+            [response(json!({"a": 1})), response(json!({"a": 1})), response(json!({"a": 2}))];
         assert_eq!(find_difference(&different).unwrap(), "replica 2: .a: 2, not 1");
-        let other = Answer { status: 404, ..answer(json!({"a": 1})) };
-        assert_eq!(find_difference(&[answer(json!(1)), other]).unwrap(), "status 404, not 200");
+        let other = NodeResponse { status: 404, ..response(json!({"a": 1})) };
+        assert_eq!(find_difference(&[response(json!(1)), other]).unwrap(), "status 404, not 200");
     }
 }
