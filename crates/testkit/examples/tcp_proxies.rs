@@ -15,7 +15,6 @@ use testkit::tcp_proxy::{Direction, Flow, TcpProxy};
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let _entered = runtime.enter();
     let mut proxies: HashMap<SocketAddr, TcpProxy> = HashMap::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
@@ -27,7 +26,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
                 proxies.insert(proxy.address(), proxy);
             }
             [direction, flow, address] => {
-                let proxy = proxies.get(&address.parse()?).ok_or("no proxy at this address")?;
+                let address: SocketAddr = address.parse()?;
+                let proxy = proxies.get(&address).ok_or("no proxy at this address")?;
                 let flow = parse_flow(flow)?;
                 match direction {
                     "to-server" => proxy.set_flow(Direction::ToServer, flow),
