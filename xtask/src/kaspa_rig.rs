@@ -21,7 +21,7 @@ mod nodes;
 mod options;
 mod own_methods;
 mod programs;
-mod random;
+pub(crate) mod random;
 mod report;
 mod requests;
 mod resuming_client;

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a task reports to its caller")]
 
 mod ci;
+mod cluster;
 mod compare;
 mod compilation;
 mod compiler;
@@ -55,6 +56,8 @@ cargo xtask <task>
   fuzz [SECONDS [TARGET...]]   each fuzz target for that time
   rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
   rig kaspa [OPTIONS]  a real kaspad, followed and compared; `rig kaspa --help`
+  cluster [OPTIONS]    three NATS servers, two ingesters and three replicas, compared; `cluster --help`
+  cluster chaos [OPTIONS]   and killed, stopped, cut off, truncated and damaged, one after the other
   compare [OPTIONS]    a real validator and ours, side by side; fails if a response is wrong; `compare --help`
   tools                the command-line tools that tests run, built once: ~/.cache/hydrant-tools or HYDRANT_TOOLS
                        --rivals: the programs that `bench rivals` measures, at full optimization; an hour.
@@ -112,6 +115,7 @@ fn run(args: &[String]) -> Result<()> {
             Ok(())
         }
         "rig" => rig::run(rest),
+        cluster::NAME => cluster::run(rest),
         "compare" if wants_help => {
             println!("{}", compare::USAGE);
             Ok(())

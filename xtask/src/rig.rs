@@ -10,7 +10,7 @@
 //! Not here: CI, which replays a recorded run: a build of the validator takes long.
 
 pub(crate) mod build;
-mod calls;
+pub(crate) mod calls;
 pub(crate) mod child_process;
 pub(crate) mod clock;
 mod cluster;
@@ -21,7 +21,7 @@ mod fork_slots;
 mod frozen_banks;
 pub(crate) mod json_rpc;
 mod known_slots;
-mod nodes;
+pub(crate) mod nodes;
 mod options;
 pub(crate) mod ports;
 mod processes;

@@ -24,6 +24,8 @@ use anyhow::{Context, Result, ensure};
 use self::result_page::ResultPage;
 use self::threshold::{TABLE_HEAD, Threshold};
 use crate::ci::measured;
+use crate::cluster;
+use crate::foreign_programs::find_program;
 use crate::rivals;
 use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
@@ -94,7 +96,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     ensure!(old.is_empty(), "{}", old.join("\n"));
     let mut thresholds = Vec::new();
     for name in &selected {
-        let lines = program()?.args([name]).run_captured()?;
+        let mut lines = program()?.args([name]).run_captured()?;
+        if name == cluster::NAME {
+            // Of real processes, which this program starts.
+            lines.extend(cluster::measure_bars()?);
+        }
         let of_benchmark = parse_thresholds(&lines)?;
         if write {
             record(&root(), name, &section(&provenance()?, &of_benchmark, &lines))?;
@@ -138,6 +144,11 @@ fn program() -> Result<Cmd> {
     // Commit and machine: for the benchmarks that write documents of their own.
     let program = program.env("HYDRANT_BENCH_SOURCE", provenance()?);
     let program = program.env("HYDRANT", release.join("hydrant"));
+    // The log of `cluster`, which is a directory without it.
+    let program = match find_program("nats-server")? {
+        Some(server) => program.env("NATS_SERVER", server),
+        None => program,
+    };
     // The rival of `agave`, which says so if there is none.
     Ok(match rivals::build::find_validator()? {
         Some(validator) => program.env("HYDRANT_VALIDATOR", validator),

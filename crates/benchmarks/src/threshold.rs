@@ -47,6 +47,11 @@ pub(crate) fn goal_at_most(name: &str, value: f64, unit: &str, most: f64) {
     println!("goal {name} {value:.3} {unit} <= {most}");
 }
 
+/// A value that should not be less, to three digits.
+pub(crate) fn goal_at_least(name: &str, value: f64, unit: &str, least: f64) {
+    println!("goal {name} {value:.3} {unit} >= {least}");
+}
+
 /// A value with the caller's number of digits.
 pub(crate) fn line(name: &str, value: impl Display, unit: &str, side: &str, bar: impl Display) {
     println!("bar {name} {value} {unit} {side} {bar}");

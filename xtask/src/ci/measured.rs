@@ -26,8 +26,15 @@ const AS_IN_RELEASE: &[(&str, &str)] = &[
 ];
 
 /// The programs: `hydrant`, the benchmarks, and the processes that they start.
-const PROGRAMS: [&str; 6] =
-    ["hydrant", "benchmarks", "quic_server", "state-ledger", "followed-chain", "kaspa-ledger"];
+const PROGRAMS: [&str; 7] = [
+    "hydrant",
+    "benchmarks",
+    "quic_server",
+    "state-ledger",
+    "followed-chain",
+    "kaspa-ledger",
+    "replicated-chain",
+];
 
 /// Builds the programs, and returns the folder that they are in.
 pub(crate) fn build() -> Result<PathBuf> {

@@ -25,8 +25,13 @@ const COMPLETIONS: &[(&str, &str)] = &[
 ];
 /// Documents at the root of the repository.
 const ROOT_DOCUMENTS: &[&str] = &["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md"];
-/// Files for the monitoring, below `packaging`.
-const MONITORING: &[&str] = &["grafana/hydrant.json", "prometheus/hydrant.rules.yml"];
+/// Files for the monitoring and for clusters, below `packaging`.
+const OPERATION: &[&str] = &[
+    "cluster/haproxy.cfg",
+    "cluster/nats-server.conf",
+    "grafana/hydrant.json",
+    "prometheus/hydrant.rules.yml",
+];
 
 /// Returns the files of an installation. `scratch` is a directory that may be written to.
 pub(crate) fn installed_files(program: &Program, scratch: &Path) -> Result<FileTree> {
@@ -46,7 +51,7 @@ pub(crate) fn installed_files(program: &Program, scratch: &Path) -> Result<FileT
         tree.insert_file(&format!("{DOCUMENTS}{name}"), document);
     }
     insert_directory(&mut tree, &root().join("docs"), &format!("{DOCUMENTS}docs/"))?;
-    for name in MONITORING {
+    for name in OPERATION {
         tree.insert_file(&format!("share/hydrant/{name}"), packaging(name)?);
     }
     Ok(tree)

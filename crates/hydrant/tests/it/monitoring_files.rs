@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use testkit::node::Node;
+use testkit::node::{Node, NodeCommand};
 
 use crate::follower::FollowedDev;
+use crate::node::HYDRANT;
 use crate::observability::metrics;
 
 /// Prefixes of the names of our metrics.
@@ -48,14 +50,27 @@ fn queries(board: &Value) -> Result<Vec<&str>> {
     targets.map(|target| target["expr"].as_str().context("a query")).collect()
 }
 
+/// Starts a replica of a log in a directory.
+fn start_replica(log: &str, depot: &str) -> Result<Node> {
+    let mut command = Command::new(HYDRANT);
+    command.args(["replica", "--quiet", "--log", "--rpc-port", "0"]);
+    command.args(["--log-url", log, "--depot", depot]);
+    NodeCommand::new(command).logged().watched().start()
+}
+
 #[test]
 fn every_metric_of_the_board_and_of_the_alerts_exists() -> Result<()> {
     let board: Value = serde_json::from_str(&packaging("grafana/hydrant.json")?)?;
     let queries = queries(&board)?.join("\n");
     let rules = packaging("prometheus/hydrant.rules.yml")?;
-    let nodes = FollowedDev::start(&[])?;
+    let dir = tempfile::tempdir()?;
+    let url = |name: &str| format!("file://{}", dir.path().join(name).display());
+    let [log, depot] = [url("log"), url("depot")];
+    let nodes = FollowedDev::start(&["--log-url", &log, "--depot", &depot])?;
+    let replica = start_replica(&log, &depot)?;
     let mut served = sample_names(&nodes.dev)?;
     served.extend(sample_names(&nodes.follower)?);
+    served.extend(sample_names(&replica)?);
     for (file, text) in [("the board", &queries), ("the alerts", &rules)] {
         let names = metric_names(text);
         ensure!(names.len() > 5, "{file} names only {names:?}");

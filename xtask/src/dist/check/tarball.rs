@@ -17,6 +17,8 @@ const FILES: &[&str] = &[
     "share/doc/hydrant/LICENSE",
     "share/doc/hydrant/docs/operations.md",
     "share/fish/vendor_completions.d/hydrant.fish",
+    "share/hydrant/cluster/haproxy.cfg",
+    "share/hydrant/cluster/nats-server.conf",
     "share/hydrant/grafana/hydrant.json",
     "share/hydrant/prometheus/hydrant.rules.yml",
     "share/man/man1/hydrant-dev.1",

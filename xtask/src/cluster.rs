@@ -1,0 +1,226 @@
+//! `cluster`: a replicated log with its ingesters and replicas on this machine, under load, compared and broken.
+//!
+//! Input: options (`options`). Output: a table of the run, one of the requests and, with faults, one of the rounds.
+//! Logs and the first differences remain in the run's directory.
+//! Shape: three nats-servers, or a directory or bucket, are the log. A `hydrant dev` makes the chain and appends it; a
+//! `hydrant ingest` follows it and appends the same blocks when the first one does not. Three `hydrant replica` serve,
+//! behind HAProxy. This program writes accounts, makes forks, and asks all replicas the same (`comparison`).
+//! Bounds: blocks and minutes, whichever is reached first. All processes end with this program's run.
+//! Not here: the model of the log with thousands of seeds (tests of `replicated_log`, `ingest` and `replica`), CI.
+
+mod balancer;
+mod bars;
+mod calls;
+mod chaos;
+mod comparison;
+mod failover;
+mod faults;
+mod gaps;
+mod http_client;
+mod links;
+mod load;
+mod log_check;
+mod log_servers;
+mod metrics_page;
+mod nats_client;
+mod node;
+mod node_response;
+mod object_store;
+mod options;
+mod processes;
+mod programs;
+mod proxies;
+mod reads;
+mod report;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::cluster::comparison::Comparison;
+use crate::cluster::failover::measure_failover;
+use crate::cluster::gaps::{Gaps, measure_gaps};
+use crate::cluster::load::Load;
+use crate::cluster::log_check::LogDamages;
+use crate::cluster::options::{Mode, Options, USAGE};
+use crate::cluster::processes::{CLUSTER, Cluster};
+use crate::cluster::programs::Programs;
+use crate::cluster::reads::{ReadCost, measure_reads};
+use crate::cluster::report::{ProcessFacts, Report};
+use crate::rig::clock::{now, pause};
+use crate::rig::nodes::final_slot;
+
+/// The name of this task, and of the benchmark that measures the other bars.
+pub(crate) const NAME: &str = "cluster";
+
+/// Time between two rounds of comparisons.
+const ROUND_INTERVAL: Duration = Duration::from_millis(200);
+/// Time between two reports of the state.
+const REPORT_INTERVAL: Duration = Duration::from_secs(30);
+/// Kinds of damages of records that are about sums.
+const SUMS: [&str; 3] = ["sum", "bank_hash", "state_sum"];
+
+/// A finished run.
+struct Run {
+    report: Report,
+    reads: Option<ReadCost>,
+    gaps: Gaps,
+}
+
+/// Runs the task with the arguments after its name.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    if args.iter().any(|arg| arg == "--help") {
+        println!("{USAGE}");
+        return Ok(());
+    }
+    run_with(&parse(args)?)?.report.check()
+}
+
+/// Runs with the default options, without and with faults. Returns the lines of the bars.
+pub(crate) fn measure_bars() -> Result<Vec<String>> {
+    let compared = run_with(&parse(&[])?)?;
+    let chaos = run_with(&parse(&["chaos".to_owned()])?)?;
+    let lines = bars::bar_lines(&compared.report, compared.reads, compared.gaps, &chaos.report);
+    lines.iter().for_each(|line| println!("{line}"));
+    Ok(lines)
+}
+
+fn parse(args: &[String]) -> Result<Options> {
+    let home = std::env::var("HOME").context("HOME is not set: name --dir")?;
+    let mut options = Options::parse(args, PathBuf::from(home))?;
+    fs::create_dir_all(&options.dir)?;
+    options.dir = options.dir.canonicalize()?;
+    Ok(options)
+}
+
+/// Starts all processes, compares them, and prints the tables.
+fn run_with(options: &Options) -> Result<Run> {
+    let programs = Programs::find(options)?;
+    let mut cluster = Cluster::start(options, &programs)?;
+    println!("all processes run in {}", cluster.dir().display());
+    let load = Load::start(cluster.head(), options);
+    let mut comparison = Comparison::default();
+    let first_slot = final_slot(cluster.head())?;
+    let mut rounds = Vec::new();
+    let mut failover = None;
+    let mut reads = None;
+    let mut gaps = Gaps::default();
+    let end = match options.mode {
+        Mode::Compare => {
+            let end = compare(&mut cluster, options, &load, &mut comparison, first_slot)?;
+            // A process that has ended is in the table; nothing more can be measured.
+            if cluster.check().is_ok() {
+                failover = measure_failover(&mut cluster, options.requests)?;
+                cluster.wait_until_healthy()?;
+                reads = Some(measure_reads(&cluster.replicas[0], &cluster.plain)?);
+                gaps = measure_gaps(&mut cluster)?;
+            }
+            end
+        }
+        Mode::Chaos => {
+            rounds = chaos::run_rounds(&mut cluster, options, &load, &mut comparison);
+            format!("{} of {} rounds are done", rounds.len(), options.rounds)
+        }
+    };
+    let facts = facts(&cluster);
+    let log = LogDamages::check(
+        cluster.hydrant(),
+        &cluster.log_url(),
+        CLUSTER,
+        cluster.store.environment(),
+    )?;
+    let report = Report {
+        end,
+        load: load.counters(),
+        compared_blocks: comparison.blocks,
+        totals: comparison.totals(),
+        facts,
+        log,
+        failover,
+        rounds,
+    };
+    drop(load);
+    cluster.stop();
+    println!("{}{}", report.tables(), comparison.table());
+    if let Some(reads) = reads {
+        let ReadCost { replica_us, plain_us } = reads;
+        println!(
+            "CPU time of a read: {replica_us:.1} us of a replica, {plain_us:.1} us without a log"
+        );
+    }
+    for (name, gap) in [("ingester", gaps.ingester), ("log", gaps.log)] {
+        if let Some(gap) = gap {
+            println!(
+                "longest gap after the death of the leading {name}: {:.1} s",
+                gap.as_secs_f64()
+            );
+        }
+    }
+    let file = cluster.dir().join("differences.json");
+    fs::write(&file, comparison.examples()).context("write the differences")?;
+    println!("logs and differences: {}", cluster.dir().display());
+    Ok(Run { report, reads, gaps })
+}
+
+/// Compares until a bound of the options is reached. Returns the reason for the end.
+fn compare(
+    cluster: &mut Cluster,
+    options: &Options,
+    load: &Load,
+    comparison: &mut Comparison,
+    first_slot: u64,
+) -> Result<String> {
+    let nodes: Vec<SocketAddr> = cluster.replicas.iter().map(|node| node.rpc).collect();
+    let head = cluster.head();
+    let started = now();
+    let mut last_report = started;
+    while started.elapsed() < options.time {
+        if let Err(err) = cluster.check() {
+            return Ok(format!("{err:#}"));
+        }
+        comparison.compare(&nodes, Some(head), &load.addresses());
+        let blocks = final_slot(head)?.saturating_sub(first_slot);
+        if blocks >= options.blocks {
+            return Ok("the blocks are made".to_owned());
+        }
+        if last_report.elapsed() > REPORT_INTERVAL {
+            last_report = now();
+            let totals = comparison.totals();
+            println!(
+                "{:.0} s: {blocks} slots, {} MiB of the largest replica, {} equal responses, {} different, {} wrong, {} not at one slot",
+                started.elapsed().as_secs_f64(),
+                facts(cluster).replica_bytes >> 20,
+                totals.equal + totals.equal_later,
+                totals.different,
+                totals.wrong,
+                totals.not_compared,
+            );
+        }
+        pause(ROUND_INTERVAL);
+    }
+    Ok("the time is over".to_owned())
+}
+
+/// Reads the facts of the processes. A process that has ended has none.
+fn facts(cluster: &Cluster) -> ProcessFacts {
+    let mut facts = ProcessFacts::default();
+    for replica in &cluster.replicas {
+        let page = replica.metrics().unwrap_or_default();
+        let broken = page.read_labelled("hydrant_log_broken_total", "what");
+        let of_sums = broken.iter().filter(|(name, _)| SUMS.contains(&name.as_str()));
+        facts.sum_differences += of_sums.map(|(_, count)| count).sum::<u64>();
+        let blocks = page.count("hydrant_replica_events_total{event=\"block\"}");
+        facts.checked_blocks += blocks.unwrap_or_default();
+        facts.replica_bytes = facts.replica_bytes.max(replica.resident_bytes().unwrap_or_default());
+    }
+    for ingester in &cluster.ingesters {
+        let page = ingester.metrics().unwrap_or_default();
+        let what = "hydrant_ingest_disagreements_total{what=\"state\"}";
+        facts.disagreements += page.count(what).unwrap_or_default();
+    }
+    facts.plain_bytes = cluster.plain.resident_bytes().unwrap_or_default();
+    facts
+}

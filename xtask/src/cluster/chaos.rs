@@ -1,0 +1,286 @@
+//! `cluster chaos`: one fault after the other, and after each the check of the log, of the replicas and of the names of
+//! damages.
+//!
+//! Shape: a round makes a fault, undoes it, waits until everything works, and counts. A round that fails is recorded
+//! with its reason, and ends the run: the processes remain in no known state.
+//! Behaviour meanwhile: the load runs on, and responses are compared while the fault lasts. So a response that is
+//! wrong in between counts.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::cluster::comparison::Comparison;
+use crate::cluster::faults::{Fault, FaultOrder};
+use crate::cluster::links::{Cut, Party};
+use crate::cluster::load::Load;
+use crate::cluster::log_check::LogDamages;
+use crate::cluster::log_servers::SERVERS;
+use crate::cluster::nats_client::delete_stream;
+use crate::cluster::node::Node;
+use crate::cluster::options::Options;
+use crate::cluster::processes::{CLUSTER, Cluster, REPLICAS};
+use crate::cluster::report::{RoundEnd, RoundReport};
+use crate::rig::clock::{now, pause};
+use crate::rig::json_rpc;
+
+/// Time that processes stay down after a kill.
+const DOWN: Duration = Duration::from_secs(2);
+/// Time limit until the log has removed the messages that a replica reads next.
+const TRUNCATION_TIMEOUT: Duration = Duration::from_secs(600);
+/// Time limit until the replicas are at the same slot as the head was after the fault.
+const LEVEL_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// The times in which a slow replica runs and does not.
+const RUNS: Duration = Duration::from_millis(50);
+const STANDS: Duration = Duration::from_millis(450);
+/// Losses of messages that a fault of the log makes, and not damages of records.
+const LOSSES: [&str; 6] = ["truncated", "gone", "epoch", "rewound", "unreachable", "repeated"];
+/// The replica without a copy of the snapshot.
+const WITHOUT_COPY: usize = 2;
+
+/// Makes the faults of a run. Returns the reports of all rounds.
+pub(crate) fn run_rounds(
+    cluster: &mut Cluster,
+    options: &Options,
+    load: &Load,
+    comparison: &mut Comparison,
+) -> Vec<RoundReport> {
+    let mut order = FaultOrder::new(cluster.log, options.seed);
+    let mut reports = Vec::new();
+    let started = now();
+    while (reports.len() as u64) < options.rounds && started.elapsed() < options.time {
+        let fault = order.next_fault();
+        let mut round = Round {
+            cluster: &mut *cluster,
+            options,
+            load,
+            comparison: &mut *comparison,
+            order: &mut order,
+        };
+        let report = round.run(fault);
+        let report = report
+            .unwrap_or_else(|err| RoundReport::from_failure(fault.to_string(), format!("{err:#}")));
+        println!("round {} of {}: {}", reports.len() + 1, options.rounds, report.line());
+        let has_failed = matches!(report.end, RoundEnd::Failed(_));
+        reports.push(report);
+        if has_failed {
+            break;
+        }
+    }
+    reports
+}
+
+/// A round in progress.
+struct Round<'a> {
+    cluster: &'a mut Cluster,
+    options: &'a Options,
+    load: &'a Load,
+    comparison: &'a mut Comparison,
+    order: &'a mut FaultOrder,
+}
+
+/// The names of damages so far, of all nodes.
+struct Names {
+    /// In records of the log.
+    records: u64,
+    /// Messages or logs that are gone.
+    losses: u64,
+    /// Lines about snapshots that were refused.
+    snapshots: u64,
+    /// Lines about panics.
+    panics: u64,
+}
+
+impl Round<'_> {
+    fn run(&mut self, fault: Fault) -> Result<RoundReport> {
+        let before = self.comparison.totals();
+        let names_before = self.names();
+        self.make(fault).with_context(|| fault.to_string())?;
+        let healed_after = self.cluster.wait_until_healthy()?;
+        self.wait_until_level()?;
+        let damages = LogDamages::check(
+            self.cluster.hydrant(),
+            &self.cluster.log_url(),
+            CLUSTER,
+            self.cluster.store.environment(),
+        )?;
+        let nodes: Vec<_> = self.cluster.replicas.iter().map(|node| node.rpc).collect();
+        let addresses = self.load.addresses();
+        self.comparison.compare_all(&nodes, Some(self.cluster.head()), &addresses);
+        let after = self.comparison.totals();
+        let names = self.names();
+        let was_named = match fault {
+            Fault::DamageSnapshot => names.snapshots > names_before.snapshots,
+            _ => names.losses > names_before.losses,
+        };
+        let panics = names.panics - names_before.panics;
+        let unnamed = u64::from(fault.is_damage() && !was_named) + panics;
+        Ok(RoundReport {
+            fault: fault.to_string(),
+            end: RoundEnd::Healed(healed_after),
+            compared: after.equal + after.equal_later - before.equal - before.equal_later,
+            differences: after.different - before.different,
+            wrong: after.wrong - before.wrong,
+            record_faults: names.records.saturating_sub(names_before.records),
+            unnamed,
+            damages,
+        })
+    }
+
+    /// Makes a fault, and undoes it.
+    fn make(&mut self, fault: Fault) -> Result<()> {
+        match fault {
+            Fault::KillLeader | Fault::KillFollower => {
+                let leader = self.cluster.find_leader().context("nobody leads")?;
+                let index = if fault == Fault::KillLeader { leader } else { 1 - leader };
+                self.cluster.ingesters[index].kill()?;
+                self.compare_for(DOWN);
+                self.cluster.ingesters[index].start()
+            }
+            Fault::KillReplica(index) => self.restart_replica(index),
+            Fault::KillServers(count) => self.kill_servers(count),
+            Fault::PauseLeader => {
+                let leader = self.cluster.find_leader().context("nobody leads")?;
+                self.cluster.ingesters[leader].pause()?;
+                self.compare_for(self.options.pause);
+                self.cluster.ingesters[leader].resume()
+            }
+            Fault::CutOffLeader(cut) => {
+                let leader = self.cluster.find_leader().context("nobody leads")?;
+                self.cut_off(Party::Ingester(leader), cut)
+            }
+            Fault::CutOffReplica(index, cut) => self.cut_off(Party::Replica(index), cut),
+            Fault::CutOffServer(index, cut) => self.cut_off(Party::LogServer(index), cut),
+            Fault::SlowReplica(index) => {
+                let started = now();
+                while started.elapsed() < self.options.pause {
+                    self.cluster.replicas[index].pause()?;
+                    pause(STANDS);
+                    self.cluster.replicas[index].resume()?;
+                    pause(RUNS);
+                }
+                Ok(())
+            }
+            Fault::TruncateLog(index) => self.truncate_past(index),
+            Fault::DeleteStream => self.delete_stream(),
+            Fault::DamageSnapshot => {
+                let manifests = self.cluster.manifests()?;
+                ensure!(manifests.len() > 1, "there is only one snapshot");
+                let newest = manifests.last().context("no snapshot")?;
+                self.cluster.store.damage(newest)?;
+                self.restart_replica(WITHOUT_COPY)
+            }
+            Fault::RemoveStore => {
+                let cluster = &mut *self.cluster;
+                cluster.store.set_reachable(&mut cluster.proxies, false)?;
+                self.compare_for(self.options.pause);
+                let cluster = &mut *self.cluster;
+                cluster.store.set_reachable(&mut cluster.proxies, true)
+            }
+        }
+    }
+
+    fn restart_replica(&mut self, index: usize) -> Result<()> {
+        self.cluster.replicas[index].kill()?;
+        self.compare_for(DOWN);
+        self.cluster.replicas[index].start()
+    }
+
+    fn kill_servers(&mut self, count: usize) -> Result<()> {
+        let first = self.order.next_below(SERVERS);
+        let killed: Vec<usize> = (0..count).map(|at| (first + at) % SERVERS).collect();
+        for index in &killed {
+            self.cluster.servers.as_mut().context("no servers")?.kill(*index)?;
+        }
+        self.compare_for(DOWN);
+        killed.into_iter().try_for_each(|index| self.cluster.start_server(index))
+    }
+
+    fn cut_off(&mut self, party: Party, cut: Cut) -> Result<()> {
+        let cluster = &mut *self.cluster;
+        cluster.links.cut_off(&mut cluster.proxies, party, cut)?;
+        self.compare_for(self.options.pause);
+        let cluster = &mut *self.cluster;
+        cluster.links.reconnect(&mut cluster.proxies, party)
+    }
+
+    /// Stops a replica until the log begins after the message that it reads next.
+    fn truncate_past(&mut self, index: usize) -> Result<()> {
+        let page = self.cluster.replicas[index].metrics()?;
+        let position = page.count("hydrant_log_position{of=\"sequence\"}");
+        let position = position.context("a replica without a position")?;
+        self.cluster.replicas[index].pause()?;
+        let started = now();
+        let is_past = |cluster: &Cluster| -> Result<bool> {
+            let servers = cluster.servers.as_ref().context("no servers")?;
+            Ok(servers.first_sequence()? > position + 1)
+        };
+        let truncated = loop {
+            match is_past(self.cluster) {
+                Ok(true) => break Ok(()),
+                Ok(false) if started.elapsed() < TRUNCATION_TIMEOUT => self.compare_for(DOWN),
+                Ok(false) => break Err(anyhow::anyhow!("the log is not truncated in time")),
+                Err(err) => break Err(err),
+            }
+        };
+        self.cluster.replicas[index].resume()?;
+        truncated
+    }
+
+    fn delete_stream(&mut self) -> Result<()> {
+        let servers = self.cluster.servers.as_ref().context("no servers")?;
+        let name = servers.stream_name()?;
+        delete_stream(servers.servers[0].client, &name)
+    }
+
+    /// Compares the replicas that respond, for a time.
+    fn compare_for(&mut self, time: Duration) {
+        let started = now();
+        while started.elapsed() < time {
+            let ready = self.cluster.replicas.iter().filter(|node| node.is_ready());
+            let ready: Vec<_> = ready.map(|node| node.rpc).collect();
+            if ready.len() > 1 {
+                let addresses = self.load.addresses();
+                self.comparison.compare(&ready, None, &addresses);
+            }
+            pause(POLL_INTERVAL);
+        }
+    }
+
+    /// Waits until all replicas have the blocks that the head has now.
+    fn wait_until_level(&mut self) -> Result<()> {
+        let params = json!([{"commitment": "finalized"}]);
+        let slot = |node: &Node| -> Option<u64> {
+            json_rpc::call(node.rpc, "getSlot", &params).ok()?["result"].as_u64()
+        };
+        let target = slot(&self.cluster.ingesters[0]).context("the head does not respond")?;
+        let what = format!("all {REPLICAS} replicas have slot {target}");
+        let level = |cluster: &Cluster| {
+            cluster.replicas.iter().all(|node| slot(node).is_some_and(|slot| slot >= target))
+        };
+        self.cluster.wait_for(&what, LEVEL_TIMEOUT, level).map(drop)
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.cluster.ingesters.iter().chain(&self.cluster.replicas)
+    }
+
+    fn names(&self) -> Names {
+        let mut names = Names { records: 0, losses: 0, snapshots: 0, panics: 0 };
+        for node in self.nodes() {
+            let page = node.metrics().unwrap_or_default();
+            for (name, count) in page.read_labelled("hydrant_log_broken_total", "what") {
+                let is_loss = LOSSES.contains(&name.as_str());
+                let sum = if is_loss { &mut names.losses } else { &mut names.records };
+                *sum += count;
+            }
+            let log = node.log();
+            let lines = log.lines().filter(|line| line.contains("WARN") && line.contains("snap"));
+            names.snapshots += lines.count() as u64;
+            names.panics += log.matches("panicked at").count() as u64;
+        }
+        names
+    }
+}

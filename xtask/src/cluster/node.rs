@@ -1,0 +1,158 @@
+//! A process of Hydrant: the head of the chain, the second ingester, a replica, or a node without a log.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::cluster::metrics_page::MetricsPage;
+use crate::rig::child_process::ChildProcess;
+use crate::rig::json_rpc;
+use crate::shell::Cmd;
+
+/// Clock ticks of a second in `/proc/PID/stat`: Linux reports hundredths on every platform.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// Bytes of a KiB, the unit of `VmRSS`.
+const KIB: u64 = 1024;
+
+/// A node, running or not. It starts again with the same arguments.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) rpc: SocketAddr,
+    program: PathBuf,
+    dir: PathBuf,
+    args: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+    process: Option<ChildProcess>,
+    is_paused: bool,
+}
+
+impl Node {
+    /// Prepares a node, which is not started. `dir` gets its log.
+    pub(crate) fn new(
+        name: &str,
+        program: &Path,
+        dir: &Path,
+        rpc: SocketAddr,
+        args: Vec<String>,
+        environment: Vec<(&'static str, String)>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            rpc,
+            program: program.to_owned(),
+            dir: dir.to_owned(),
+            args,
+            environment,
+            process: None,
+            is_paused: false,
+        }
+    }
+
+    pub(crate) fn start(&mut self) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).args(["--quiet", "--log", "--bind-address", "127.0.0.1"]);
+        command.args(["--rpc-port", &self.rpc.port().to_string()]);
+        // A keypair of the user must not get into genesis.
+        command.env("HOME", &self.dir).current_dir(&self.dir);
+        command.envs(self.environment.iter().map(|(name, value)| (*name, value)));
+        self.process = Some(ChildProcess::start(&self.dir, &self.name, command)?);
+        Ok(())
+    }
+
+    /// Kills the node, as `kill -9` does.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.is_paused = false;
+        self.process.take().with_context(|| format!("{} does not run", self.name))?.kill()
+    }
+
+    /// Ends the node with a signal that lets it drain.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.stop();
+        }
+    }
+
+    /// Stops the node from running without ending it.
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        self.signal("STOP")?;
+        self.is_paused = true;
+        Ok(())
+    }
+
+    /// Lets a paused node run again.
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        self.is_paused = false;
+        self.signal("CONT")
+    }
+
+    /// Returns an error if the node should run and has ended.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.process.as_mut().map_or(Ok(()), ChildProcess::check)
+    }
+
+    /// Whether the node takes requests.
+    pub(crate) fn is_ready(&self) -> bool {
+        let runs = self.process.is_some() && !self.is_paused;
+        runs && json_rpc::get(self.rpc, "/ready").is_ok()
+    }
+
+    /// Returns the page of metrics.
+    pub(crate) fn metrics(&self) -> Result<MetricsPage> {
+        Ok(MetricsPage::new(json_rpc::get(self.rpc, "/metrics")?))
+    }
+
+    /// Returns everything that the node has logged, in all of its processes.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.dir.join(format!("{}.log", self.name))).unwrap_or_default()
+    }
+
+    /// Returns the seconds of CPU time of the process.
+    pub(crate) fn cpu_seconds(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process_id()?))?;
+        parse_cpu_seconds(&stat).context("/proc/PID/stat")
+    }
+
+    /// Returns the resident bytes of the process.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process_id()?))?;
+        parse_resident_bytes(&status).context("/proc/PID/status")
+    }
+
+    fn process_id(&self) -> Result<u32> {
+        let process = self.process.as_ref();
+        Ok(process.with_context(|| format!("{} does not run", self.name))?.id())
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
+        let id = self.process_id()?.to_string();
+        Cmd::new("kill").args([&format!("-{signal}"), &id]).output().map(drop)
+    }
+}
+
+/// Parses user and system time. The name before them is in parentheses, and may have spaces.
+fn parse_cpu_seconds(stat: &str) -> Option<f64> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
+}
+
+fn parse_resident_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * KIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_read_from_the_files_of_the_kernel() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 4 0 100 1 2";
+        assert_eq!(parse_cpu_seconds(stat), Some(2.0));
+        assert_eq!(parse_resident_bytes("VmPeak: 9 kB\nVmRSS:\t  10 kB\n"), Some(10_240));
+        assert_eq!(parse_cpu_seconds("7"), None);
+    }
+}
