@@ -9,7 +9,7 @@ use depot::{Depot, DepotError};
 use tokio::sync::watch;
 
 use super::batch_object::{
-    BATCH_BYTES_MAX, BATCH_HEADER_BYTES, MARKER_BYTES, ObjectDamage, decode_batch, decode_header,
+    BATCH_BYTES_MAX, BATCH_HEADER_BYTES, MARKER_BYTES, ObjectError, decode_batch, decode_header,
     decode_marker,
 };
 use super::keys::{format_batch_dir, format_batch_key, format_marker_key, parse_number};
@@ -203,16 +203,16 @@ impl EpochFiles {
         match found {
             Ok(bytes) => Ok(Some(bytes)),
             Err(DepotError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(LogError::new(self.name_batch(first), "read it", error)),
+            Err(error) => Err(describe_failure(self.name_batch(first), "read it", error)),
         }
     }
 
     fn check_decoded<T>(
         &self,
         first: u64,
-        decoded: Result<T, ObjectDamage>,
+        decoded: Result<T, ObjectError>,
     ) -> Result<T, LogError> {
-        decoded.map_err(|damage| LogError::with_reason(self.name_batch(first), "decode it", damage))
+        decoded.map_err(|error| describe_damage(self.name_batch(first), "decode it", &error))
     }
 }
 
@@ -233,8 +233,24 @@ async fn read_marker(depot: &Depot, key: &str) -> Result<Option<[u8; 16]>, LogEr
     match depot.get(key, MARKER_BYTES + 1).await {
         Ok(bytes) => decode_marker(&bytes)
             .map(Some)
-            .map_err(|damage| LogError::with_reason(name(), "open the epoch", damage)),
+            .map_err(|error| describe_damage(name(), "open the epoch", &error)),
         Err(DepotError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(LogError::new(name(), "open the epoch", error)),
+        Err(error) => Err(describe_failure(name(), "open the epoch", error)),
+    }
+}
+
+/// Returns the error of an object that cannot be decoded. One of another version is not damaged.
+fn describe_damage(name: String, attempt: &str, error: &ObjectError) -> LogError {
+    match error {
+        ObjectError::Damaged { .. } => LogError::with_damage(name, attempt, error),
+        ObjectError::Version { .. } => LogError::with_reason(name, attempt, error),
+    }
+}
+
+/// Returns the error of an object that cannot be read. One that is longer than any that a writer creates is damaged.
+fn describe_failure(name: String, attempt: &str, error: DepotError) -> LogError {
+    match error {
+        DepotError::TooLong { .. } => LogError::with_damage(name, attempt, error),
+        _ => LogError::new(name, attempt, error),
     }
 }

@@ -5,7 +5,7 @@
 //! process wakes it at once.
 //! Bounds: `in_flight_bytes` of batches that were requested in advance, and the batch that is being delivered.
 //! Invariant: sequences have no gap. After each failure the reader finds its position again. This separates
-//! batches that do not exist yet from removed ones.
+//! batches that do not exist yet from removed ones and from lost ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -302,9 +302,15 @@ impl ObjectReader {
         if self.files.read_batch(wanted).await?.is_some() {
             return Ok(());
         }
-        let name = self.files.name_batch(wanted);
-        let reason = format!("it does not exist, although batch {later} does");
-        Err(LogError::with_reason(name, format!("read message {wanted}"), reason).into())
+        Err(ReadError::Missing { wanted, found: later })
+    }
+}
+
+/// Returns the error of a reader whose next message is `sequence`. Damage of an object has a variant of its own.
+fn name_damage(error: ReadError, sequence: u64) -> ReadError {
+    match error {
+        ReadError::Log(error) if error.is_damage() => ReadError::Damaged { sequence, error },
+        error => error,
     }
 }
 
@@ -317,7 +323,7 @@ impl LogReader for ObjectReader {
                 }
                 if let Err(error) = self.advance().await {
                     self.unlocate();
-                    return Err(error);
+                    return Err(name_damage(error, self.position + 1));
                 }
             }
         })

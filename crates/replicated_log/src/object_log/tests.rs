@@ -162,12 +162,80 @@ fn damage_is_named_by_key_and_offset() {
         space.replace_batch(3, |bytes| *bytes.last_mut().expect("it has bytes") ^= 1).await;
         let (sequences, error) = read_from(&log, 0).await;
         assert_eq!(sequences, [1, 2]);
-        let error = error.expect("the second batch is damaged").to_string();
+        let error = find_damage(error, 3).to_string();
         assert!(
             error.contains("/00000000000000000003: cannot decode it: damaged at byte"),
             "{error}"
         );
-        log.tail().await.expect_err("the newest batch is damaged");
+        let error = log.tail().await.expect_err("the newest batch is damaged");
+        assert!(error.is_damage(), "{error}");
+        let other = ObjectLogSpace { open_epochs: Mutex::default(), ..space };
+        let log = other.open_epoch(EPOCH).await.expect("it opens");
+        match append_pair(&log, 4).await {
+            Err(AppendError::Unknown(error)) => assert!(error.is_damage(), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+/// Returns the damage that a reader found at a message.
+fn find_damage(error: Option<ReadError>, at: u64) -> LogError {
+    match error {
+        Some(ReadError::Damaged { sequence, error }) if sequence == at => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_reader_within_a_damaged_batch_is_told() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        space.replace_batch(3, |bytes| bytes.truncate(20)).await;
+        for after in [2, 3] {
+            let (sequences, error) = read_from(&log, after).await;
+            assert!(sequences.is_empty() && find_damage(error, after + 1).is_damage());
+        }
+    });
+}
+
+#[test]
+fn a_batch_of_a_newer_version_is_not_damage() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 2).await;
+        let seal_as_newer = |bytes: &mut Vec<u8>| {
+            bytes[4] = 2;
+            let crc_offset = batch_object::BATCH_HEADER_BYTES - 4;
+            let crc = crc32fast::hash(&bytes[..crc_offset]).to_le_bytes();
+            bytes[crc_offset..crc_offset + 4].copy_from_slice(&crc);
+        };
+        space.replace_batch(3, seal_as_newer).await;
+        let (_, error) = read_from(&log, 2).await;
+        match error {
+            Some(ReadError::Log(error)) => {
+                assert!(!error.is_damage() && error.to_string().contains("upgrade readers"));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(!log.tail().await.expect_err("it is newer").is_damage());
+    });
+}
+
+#[test]
+fn a_damaged_marker_of_an_epoch_is_damage() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 1).await;
+        let key = format_marker_key(&space.cluster, EPOCH);
+        for marker in [&b"HYLE"[..], &[0; 100]] {
+            space.depot.delete(&key).await.expect("it is deleted");
+            let put = space.depot.put_new(&key, Bytes::copy_from_slice(marker)).await;
+            put.expect("it is created");
+            assert!(log.tail().await.expect_err("the marker is damaged").is_damage());
+            let (_, error) = read_from(&log, 0).await;
+            find_damage(error, 1);
+        }
     });
 }
 
@@ -181,7 +249,7 @@ fn a_batch_of_another_place_is_damage() {
         space.replace_batch(3, |bytes| *bytes = other.to_vec()).await;
         let (sequences, error) = read_from(&log, 0).await;
         assert_eq!(sequences, [1, 2]);
-        let error = error.expect("the second batch is damaged").to_string();
+        let error = find_damage(error, 3).to_string();
         assert!(error.ends_with("begins at message 1, its name says 3"), "{error}");
     });
 }
@@ -193,9 +261,15 @@ fn a_missing_batch_is_named() {
         append_pairs(&log, 3).await;
         space.open_files(EPOCH).await.delete_batch(3).await.expect("it is deleted");
         for after in [0, 1, 2, 3] {
-            let (_, error) = read_from(&log, after).await;
-            let error = error.expect("the second batch is missing").to_string();
-            assert!(error.contains("although batch 5 does"), "{after}: {error}");
+            let next = after.max(2) + 1;
+            let mut reader = log.read(after).await.expect("it opens");
+            for _ in 0..2 {
+                let (_, error) = read_to_end(&mut *reader).await;
+                match error {
+                    Some(ReadError::Missing { wanted, found: 5 }) => assert_eq!(wanted, next),
+                    other => panic!("{after}: {other:?}"),
+                }
+            }
         }
     });
 }

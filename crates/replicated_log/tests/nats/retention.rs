@@ -1,4 +1,4 @@
-//! Logs without the message that a reader wants: truncated, deleted, created again.
+//! Logs without the message that a reader wants: truncated, deleted, created again, or with a foreign one in its place.
 
 use replicated_log::{LogSpace, ReadError};
 
@@ -91,4 +91,27 @@ async fn a_position_after_the_end_is_gone() {
     log.append(0, record(1, 1, 10)).await.expect("appended");
     let mut reader = log.read(3).await.expect("a reader");
     assert!(matches!(read_end(&mut *reader).await, ReadError::Gone));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs nats-server"]
+async fn a_foreign_message_is_damage() {
+    let world = World::start(1).await;
+    let log = world.open_log().await;
+    log.append(0, record(1, 1, 10)).await.expect("appended");
+    let admin = world.admin().await;
+    let stream = admin.get_stream(stream_name(1)).await.expect("the stream");
+    let mut settings = stream.cached_info().config.clone();
+    settings.subjects.push("foreign".to_owned());
+    admin.update_stream(settings).await.expect("another subject");
+    let published = admin.publish("foreign", "x".into()).await.expect("sent");
+    assert_eq!(published.await.expect("stored").sequence, 3);
+    let mut reader = log.read(1).await.expect("a reader");
+    assert_eq!(read_message(&mut *reader).await.sequence, 2);
+    for _ in 0..2 {
+        match read_end(&mut *reader).await {
+            ReadError::Damaged { sequence: 3, error } => assert!(error.is_damage(), "{error}"),
+            other => panic!("{other}"),
+        }
+    }
 }
