@@ -19,6 +19,7 @@ use futures_util::future::{BoxFuture, ready};
 pub use self::faults::{AppendFaults, Faults, ReadFaults};
 use self::reader::MemoryReader;
 use self::space::Space;
+use self::stream::Stream;
 use crate::config::LogConfig;
 use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader, LogSpace};
@@ -64,6 +65,17 @@ impl MemoryLogSpace {
     /// Removes all messages before `first`, but never the last one.
     pub fn truncate_epoch(&self, epoch: u64, first: u64) {
         self.space.change_stream(epoch, |stream| stream.truncate_before(first));
+    }
+
+    /// Removes all messages, as an age limit does with a log that nobody appends to. The log still knows its end.
+    pub fn empty_epoch(&self, epoch: u64) {
+        self.space.change_stream(epoch, Stream::remove_all);
+    }
+
+    /// Loses a message for all readers, as a damaged store does. Readers of it fail with
+    /// [`ReadError::Missing`](crate::ReadError::Missing), or wait if no message follows it.
+    pub fn lose_message(&self, epoch: u64, sequence: u64) {
+        self.space.change_stream(epoch, |stream| stream.lose_message(sequence));
     }
 
     /// Removes all messages after `last`, as a restore from an older backup does. Open readers fail with

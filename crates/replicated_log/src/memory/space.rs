@@ -195,6 +195,13 @@ impl SpaceState {
             stream.truncate_before(stream.first() + removed as u64);
             is_changed |= removed > 0;
         }
+        if self.schedule.draw_fault(rates.holes)
+            && let Some(stream) = self.streams.get_mut(&epoch)
+            && stream.len() > 0
+        {
+            stream.lose_message(stream.first() + self.schedule.draw_below(stream.len()) as u64);
+            is_changed = true;
+        }
         is_changed
     }
 
