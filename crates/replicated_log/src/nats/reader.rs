@@ -36,8 +36,8 @@ const REQUEST_MESSAGES_MIN: usize = 4;
 const REQUEST_MESSAGES_MAX: usize = 1_000;
 /// Number of checks of a log that seems to end before the reader's position: its leader may still be applying its last
 /// messages.
-const EXTENT_CHECKS: usize = 8;
-const EXTENT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const EXTENT_CHECKS: usize = 8;
+pub(super) const EXTENT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// First and longest pause before a consumer is created again without a message in between.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);

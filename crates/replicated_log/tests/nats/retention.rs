@@ -1,8 +1,10 @@
 //! Logs without the message that a reader wants: truncated, deleted, created again, or with a foreign one in its place.
 
+use std::time::Duration;
+
 use replicated_log::{LogSpace, ReadError};
 
-use crate::world::{World, check_records, read_end, read_message, record, stream_name};
+use crate::world::{World, check_records, read_end, read_message, record, stream_name, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs nats-server"]
@@ -114,4 +116,30 @@ async fn a_foreign_message_is_damage() {
             other => panic!("{other}"),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs nats-server"]
+async fn a_log_whose_messages_aged_out_begins_after_its_end() {
+    let world = World::start(1).await;
+    let space = world.connect(|config| config.max_age = Duration::from_secs(1)).await;
+    space.create_epoch(1).await.expect("a stream");
+    let log = space.open_epoch(1).await.expect("the stream");
+    assert_eq!(log.append(0, record(1, 2, 10)).await.expect("appended"), 3);
+    let aged_out = async {
+        loop {
+            let tail = log.tail().await.expect("a tail");
+            if tail.head.is_none() {
+                return tail;
+            }
+        }
+    };
+    let tail = within(aged_out).await;
+    assert_eq!((tail.first, tail.last), (4, 3));
+    let mut reader = log.read(0).await.expect("a reader");
+    match read_end(&mut *reader).await {
+        ReadError::Truncated { wanted: 1, first: 4 } => {}
+        other => panic!("{other}"),
+    }
+    assert_eq!(log.append(3, record(2, 0, 10)).await.expect("appended"), 4);
 }
