@@ -52,8 +52,14 @@ pub trait LogSpace: Send + Sync {
     /// Returns the newest epoch, or `None` if no epoch was created yet.
     fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>>;
 
-    /// Creates an epoch. Returns `false` if it exists already.
+    /// Creates an epoch. Returns `false` if it exists already. If the servers have no space for it, the limits of older
+    /// epochs are lowered to their size.
     fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
+
+    /// Removes all epochs before `epoch`, with their messages. Returns the number of removed epochs. Their readers fail
+    /// with [`ReadError::Gone`] or [`ReadError::Truncated`]. The leading writer calls this when no reader needs them any
+    /// more; nothing else removes an epoch. After an error the next call continues.
+    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>>;
 
     /// Opens an epoch, or fails if it does not exist.
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;

@@ -123,6 +123,10 @@ impl LogSpace for MemoryLogSpace {
         Box::pin(ready(log))
     }
 
+    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(ready(Ok(self.space.remove_epochs_below(epoch))))
+    }
+
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {
         let fault = "a log in memory is lost when its process ends".to_owned();
         Box::pin(ready(Ok(vec![fault])))

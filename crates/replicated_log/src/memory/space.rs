@@ -81,6 +81,16 @@ impl Space {
         self.changes.send_replace(());
     }
 
+    /// Deletes all epochs before `epoch`. Returns their number.
+    pub(super) fn remove_epochs_below(&self, epoch: u64) -> usize {
+        let mut state = self.state.lock();
+        let kept = state.streams.split_off(&epoch);
+        let removed = std::mem::replace(&mut state.streams, kept);
+        drop(state);
+        self.changes.send_replace(());
+        removed.len()
+    }
+
     pub(super) fn recreate_epoch(&self, epoch: u64) {
         self.state.lock().create_stream(epoch);
         self.changes.send_replace(());

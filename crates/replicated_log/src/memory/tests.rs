@@ -117,6 +117,25 @@ fn a_reader_of_a_replaced_log_fails() {
 }
 
 #[test]
+fn the_epochs_below_an_epoch_are_removed() {
+    let space = MemoryLogSpace::new();
+    let log = open_epoch(&space);
+    append(&log, 0, 2).expect("it is appended");
+    let mut reader = open_reader(&log, 0);
+    for epoch in [0, 2, 3] {
+        assert!(space.create_epoch(epoch).now_or_never().expect("no wait").expect("created"));
+    }
+    let remove = |epoch| {
+        let removed = space.remove_epochs_below(epoch).now_or_never().expect("no wait");
+        removed.expect("they are removed")
+    };
+    assert_eq!([remove(0), remove(2), remove(2)], [0, 2, 0]);
+    assert!(matches!(read_all(&mut *reader), (_, Some(ReadError::Gone))));
+    assert_eq!(space.newest_epoch().now_or_never().expect("no wait").expect("listed"), Some(3));
+    space.open_epoch(2).now_or_never().expect("no wait").map(drop).expect("it stays");
+}
+
+#[test]
 fn a_position_beyond_the_end_is_of_another_log() {
     let log = open_epoch(&MemoryLogSpace::new());
     append(&log, 0, 2).expect("it is appended");

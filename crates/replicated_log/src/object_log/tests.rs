@@ -339,6 +339,33 @@ fn a_replaced_epoch_is_another_log() {
 }
 
 #[test]
+fn the_epochs_below_an_epoch_are_removed() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        let mut reader = log.read(6).await.expect("it opens");
+        for epoch in [0, 2, 10] {
+            assert!(space.create_epoch(epoch).await.expect("it is created"));
+        }
+        let damaged = format_marker_key(&space.cluster, 0);
+        space.depot.delete(&damaged).await.expect("it is deleted");
+        space.depot.put_new(&damaged, Bytes::new()).await.expect("it is created");
+        let kept = space.open_epoch(2).await.expect("it opens");
+        append_pairs(&kept, 2).await;
+        for removed in [2, 0] {
+            let found = space.remove_epochs_below(2).await.expect("they are removed");
+            assert_eq!(found, removed);
+        }
+        let (_, error) = read_to_end(&mut *reader).await;
+        assert!(matches!(error, Some(ReadError::Gone)), "{error:?}");
+        assert_eq!(read_from(&kept, 0).await.0, [1, 2, 3, 4]);
+        assert_eq!(space.newest_epoch().await.expect("it is listed"), Some(10));
+        // Two batches, and two markers.
+        assert_eq!(space.depot.list("").await.expect("it is listed").len(), 4);
+    });
+}
+
+#[test]
 fn a_stopped_writer_creates_nothing_below_the_log() {
     run_test(|space| async move {
         let stopped = open_epoch(&space).await;
