@@ -336,6 +336,10 @@ async fn a_manifest_of_another_version_cluster_or_block_is_named() {
     let required = Manifest { sections: vec![section(true)], ..manifest.clone() };
     let err = Manifest::from_bytes(&required.to_bytes()).expect_err("it is unknown");
     assert!(matches!(&err, ManifestError::Section { name } if name == "image"), "{err}");
+    let mut long = manifest.clone();
+    long.parts[0].unpacked_bytes = (1 << 30) + 1;
+    let err = Manifest::from_bytes(&long.to_bytes()).expect_err("a part is too long");
+    assert!(matches!(err, ManifestError::Contradiction("unpacked length of a part")), "{err}");
     let other_cluster = manifest.key().replace("/test/", "/other/");
     put(&depot, &other_cluster, manifest.to_bytes().into()).await;
     let err = load_manifest(&depot, &other_cluster, None).await.expect_err("another cluster");
