@@ -2,8 +2,8 @@
 //!
 //! Needs no server. Writers are fenced by the name of the next object (`epoch_log`). Readers poll for it (`reader`).
 //! Cost in a bucket: one put for each append. A reader at the end sends up to 50 requests a second while batches
-//! arrive, and five while none does. Cost in a directory: a list visits all objects of the epoch. A reader lists at its
-//! start, after a failure, and every three seconds without a batch; a writer lists every ten seconds.
+//! arrive, and five while none does. Cost in a directory: a list reads the names of all objects of the epoch. A reader
+//! lists at its start, after a failure, and every three seconds without a batch; a writer lists every ten seconds.
 //! Bounds: the size and age limits of the configuration, when the leading writer calls `remove_old`.
 //! Not here: requests and their retries (`depot`).
 
@@ -25,7 +25,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use self::batch_object::encode_marker;
-use self::epoch_files::{EpochFiles, LIST_PAGE};
+use self::epoch_files::EpochFiles;
 use self::epoch_log::EpochLog;
 use self::keys::{format_epoch_dir, format_marker_dir, format_marker_key, parse_number};
 use self::reader::ReadSettings;
@@ -112,14 +112,15 @@ impl ObjectLogSpace {
     /// Lists the epochs, in their order.
     async fn list_epochs(&self) -> Result<Vec<u64>, LogError> {
         let dir = format_marker_dir(&self.cluster);
+        let page_max = self.depot.list_page();
         let mut after = String::new();
         let mut epochs = Vec::new();
         loop {
-            let page = self.depot.list_after(&dir, &after, LIST_PAGE).await;
+            let page = self.depot.list_after(&dir, &after, page_max).await;
             let page = page.map_err(|error| LogError::new(self.name(), "list epochs", error))?;
             epochs.extend(page.iter().filter_map(|object| parse_number(&object.key)));
             match page.last() {
-                Some(object) if page.len() == LIST_PAGE => after.clone_from(&object.key),
+                Some(object) if page.len() == page_max => after.clone_from(&object.key),
                 _ => return Ok(epochs),
             }
         }
@@ -146,7 +147,8 @@ impl ObjectLogSpace {
         let dir = format_epoch_dir(&self.cluster, epoch);
         let error = |error: DepotError| LogError::new(self.name(), "delete an epoch", error);
         loop {
-            let page = self.depot.list_after(&dir, "", LIST_PAGE).await.map_err(error)?;
+            let page = self.depot.list_after(&dir, "", self.depot.list_page()).await;
+            let page = page.map_err(error)?;
             if page.is_empty() {
                 return Ok(());
             }

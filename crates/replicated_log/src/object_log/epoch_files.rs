@@ -16,9 +16,6 @@ use super::keys::{format_batch_dir, format_batch_key, format_marker_key, parse_n
 use crate::error::LogError;
 use crate::message::LogMessage;
 
-/// Number of batches of a page. A page is listed with one object more, and S3 returns at most 1,000 at once.
-pub(super) const LIST_PAGE: usize = 999;
-
 /// The objects of one instance of an epoch.
 #[derive(Debug)]
 pub(super) struct EpochFiles {
@@ -137,6 +134,11 @@ impl EpochFiles {
         Ok(Some(header.created_at_ms))
     }
 
+    /// Number of batches of a page. A page is listed with one object more.
+    pub(super) fn list_page(&self) -> usize {
+        self.depot.list_page() - 1
+    }
+
     /// Lists up to `max` batches that begin at the sequence `from` or later.
     pub(super) async fn list_batches(&self, from: u64, max: usize) -> Result<ListPage, LogError> {
         let after = self.batch_key(from.saturating_sub(1));
@@ -160,7 +162,7 @@ impl EpochFiles {
         let mut all = Vec::new();
         loop {
             let from = all.last().map_or(0, |batch: &ListedBatch| batch.first + 1);
-            let page = self.list_batches(from, LIST_PAGE).await?;
+            let page = self.list_batches(from, self.list_page()).await?;
             all.extend(page.batches);
             if page.is_last {
                 return Ok(all);
@@ -181,7 +183,7 @@ impl EpochFiles {
         let mut newest = None;
         loop {
             let from = newest.map_or(from, |first: u64| first + 1);
-            let page = self.list_batches(from, LIST_PAGE).await?;
+            let page = self.list_batches(from, self.list_page()).await?;
             newest = page.batches.last().map(|batch| batch.first).or(newest);
             if page.is_last {
                 return Ok(newest);

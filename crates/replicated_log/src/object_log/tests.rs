@@ -9,6 +9,9 @@ use crate::{AppendError, LogMessage, LogReader, ReadError};
 
 const EPOCH: u64 = 1;
 
+/// Batches of a page of the list.
+const LIST_PAGE: usize = 999;
+
 impl ObjectLogSpace {
     /// Removes the batches that end before `first`, whatever their age is.
     pub(crate) async fn truncate_epoch(&self, epoch: u64, first: u64) {
@@ -34,9 +37,8 @@ impl ObjectLogSpace {
     }
 }
 
-/// Runs a test on a log in memory with a paused clock.
-fn run_test<F: Future<Output = ()>>(test: impl FnOnce(ObjectLogSpace) -> F) {
-    let config = LogConfig {
+fn sample_config() -> LogConfig {
+    LogConfig {
         url: "memory:".to_owned(),
         cluster: "test".to_owned(),
         replicas: 1,
@@ -44,9 +46,13 @@ fn run_test<F: Future<Output = ()>>(test: impl FnOnce(ObjectLogSpace) -> F) {
         max_bytes: u64::MAX,
         in_flight_bytes: 1 << 20,
         request_timeout: Duration::from_secs(10),
-    };
+    }
+}
+
+/// Runs a test on a log in memory with a paused clock.
+fn run_test<F: Future<Output = ()>>(test: impl FnOnce(ObjectLogSpace) -> F) {
     let depot = Depot::open("memory:", &DepotConfig::default()).expect("it opens");
-    let space = ObjectLogSpace::with_depot(depot, &config);
+    let space = ObjectLogSpace::with_depot(depot, &sample_config());
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime starts").block_on(test(space));
 }
@@ -116,6 +122,27 @@ fn a_reader_of_many_batches_counts_down_to_the_end() {
             let is_end = sequence == 2 * pairs;
             assert_eq!(message.pending == 0, is_end, "{sequence}: {}", message.pending);
         }
+    });
+}
+
+#[test]
+fn a_directory_of_many_batches_is_listed_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let url = format!("file://{}", dir.path().display());
+    let depot = Depot::open(&url, &DepotConfig::default()).expect("it opens");
+    let space = ObjectLogSpace::with_depot(depot, &sample_config());
+    let runtime = Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime starts").block_on(async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 1).await;
+        let files = space.open_files(EPOCH).await;
+        // A put takes two syncs of the disk.
+        for first in (3..=40_000).step_by(2) {
+            std::fs::write(dir.path().join(files.batch_key(first)), "").expect("a file");
+        }
+        let page = files.list_batches(0, files.list_page()).await.expect("it is listed");
+        assert!(page.is_last && page.batches.len() == 20_000, "{}", page.batches.len());
+        assert_eq!(files.list_all().await.expect("it is listed"), page.batches);
     });
 }
 
