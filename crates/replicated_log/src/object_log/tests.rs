@@ -17,8 +17,7 @@ impl ObjectLogSpace {
     pub(crate) async fn truncate_epoch(&self, epoch: u64, first: u64) {
         let files = self.open_files(epoch).await;
         let retention = Retention { bytes_max: 0, age_max: Duration::ZERO };
-        let removed = retention::remove_old(&files, retention, u64::MAX, first).await;
-        removed.expect("old batches are removed");
+        remove_old(&files, retention, u64::MAX, first).await;
     }
 
     async fn open_files(&self, epoch: u64) -> EpochFiles {
@@ -55,6 +54,13 @@ fn run_test<F: Future<Output = ()>>(test: impl FnOnce(ObjectLogSpace) -> F) {
     let space = ObjectLogSpace::with_depot(depot, &sample_config());
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime starts").block_on(test(space));
+}
+
+/// Removes the batches of a list. Returns their number.
+async fn remove_old(files: &EpochFiles, limits: Retention, now_ms: u64, needed_from: u64) -> usize {
+    let listed = files.list_all().await.expect("it is listed");
+    let removed = retention::remove_old(files, &listed, limits, now_ms, needed_from).await;
+    removed.expect("old batches are removed")
 }
 
 async fn open_epoch(space: &ObjectLogSpace) -> Arc<dyn Log> {
@@ -332,16 +338,37 @@ fn needed_and_young_batches_stay() {
         let files = space.open_files(EPOCH).await;
         let small = Retention { bytes_max: 0, age_max: Duration::from_secs(3_600) };
         let now_ms = epoch_files::read_clock_ms();
-        let removed = retention::remove_old(&files, small, now_ms, 99).await;
-        assert_eq!(removed.expect("all are young"), 0);
+        assert_eq!(remove_old(&files, small, now_ms, 99).await, 0, "all are young");
         let later_ms = now_ms + 30_000;
-        let removed = retention::remove_old(&files, small, later_ms, 4).await;
-        assert_eq!(removed.expect("the first is removed"), 1);
-        let removed = retention::remove_old(&files, small, later_ms, 99).await;
-        assert_eq!(removed.expect("all but the newest are removed"), 1);
+        assert_eq!(remove_old(&files, small, later_ms, 4).await, 1, "only the first is not needed");
+        assert_eq!(remove_old(&files, small, later_ms, 99).await, 1, "all but the newest");
         let large = Retention { bytes_max: u64::MAX, age_max: Duration::from_secs(60) };
-        let removed = retention::remove_old(&files, large, u64::MAX, 99).await;
-        assert_eq!(removed.expect("the newest stays"), 0);
+        assert_eq!(remove_old(&files, large, u64::MAX, 99).await, 0, "the newest stays");
+    });
+}
+
+#[test]
+fn a_clock_that_is_ahead_removes_nothing_that_was_just_the_newest() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        let files = Arc::new(space.open_files(EPOCH).await);
+        let retention = Retention { bytes_max: 0, age_max: Duration::ZERO };
+        let leader = EpochLog::new(files, retention, space.read_settings);
+        let remove = async || leader.remove_old_at(u64::MAX, 99).await.expect("it is listed");
+        // No list shows for how long the third batch is the newest.
+        assert_eq!(remove().await, 0);
+        for pair in 3..5 {
+            append_pair(&log, 2 * pair).await.expect("it is appended");
+        }
+        advance(Duration::from_secs(19)).await;
+        assert_eq!(remove().await, 0);
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(remove().await, 2, "the third batch was the newest 20 seconds before");
+        assert_eq!(remove().await, 0);
+        advance(Duration::from_secs(20)).await;
+        assert_eq!(remove().await, 2, "all but the newest");
+        assert_eq!(log.tail().await.expect("it has a tail").first, 9);
     });
 }
 
