@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cluster_snapshot::{
-    Manifest, RemovalRules, WriteLimits, remove_old_snapshots, write_snapshot,
-};
+use cluster_snapshot::{Manifest, RemovalRules, WriteLimits, remove_old_snapshots, write_snapshot};
 use ledger::Slot;
 use tokio::time::MissedTickBehavior;
 

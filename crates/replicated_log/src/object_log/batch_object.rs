@@ -43,9 +43,7 @@ pub(super) enum ObjectError {
     #[error("damaged at byte {offset}: {problem}")]
     Damaged { offset: usize, problem: String },
     /// Another version of the program wrote it.
-    #[error(
-        "format version {found}, this program reads {VERSION}; upgrade readers before writers"
-    )]
+    #[error("format version {found}, this program reads {VERSION}; upgrade readers before writers")]
     Version { found: u16 },
 }
 

@@ -209,11 +209,7 @@ impl EpochFiles {
         }
     }
 
-    fn check_decoded<T>(
-        &self,
-        first: u64,
-        decoded: Result<T, ObjectError>,
-    ) -> Result<T, LogError> {
+    fn check_decoded<T>(&self, first: u64, decoded: Result<T, ObjectError>) -> Result<T, LogError> {
         decoded.map_err(|error| describe_damage(self.name_batch(first), "decode it", &error))
     }
 }
