@@ -42,7 +42,8 @@ pub async fn newest_snapshots(
     Ok(found)
 }
 
-/// Which snapshots of a cluster stay. All times are of the wall clock; one that is off keeps more or fewer young snapshots.
+/// Rules that decide which snapshots of a cluster are kept. Ages are differences of wall clocks: with a clock that is wrong,
+/// more or fewer young snapshots are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovalRules {
     /// Number of the newest intact snapshots of the newest epoch that stay. Until it has as many, those of older epochs stay

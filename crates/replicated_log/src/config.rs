@@ -90,7 +90,7 @@ fn is_word(scheme: &str) -> bool {
     !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Returns whether a text can be a host with or without a port. What follows a colon in another text may be a password.
+/// Returns whether a text can be a host with or without a port. In any other text, a password may follow the colon.
 fn is_host(text: &str) -> bool {
     let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);

@@ -67,7 +67,7 @@ impl MemoryLogSpace {
         self.space.change_stream(epoch, |stream| stream.truncate_before(first));
     }
 
-    /// Removes all messages, as an age limit does with a log that nobody appends to. The log still knows its end.
+    /// Removes all messages, as an age limit does with a log without appends. The log still knows its end.
     pub fn empty_epoch(&self, epoch: u64) {
         self.space.change_stream(epoch, Stream::remove_all);
     }

@@ -1,7 +1,7 @@
 //! Streams of old epochs: the disk space that they reserve, and their removal.
 //!
-//! A server reserves `max_bytes` of its disk for a stream when it creates the stream. So the stream of an epoch that
-//! nobody appends to any more takes the space of the next one, although it is far below its limit.
+//! A server reserves `max_bytes` of its disk for a stream when it creates the stream. So the stream of an old
+//! epoch takes the space of the next one, although it is far below its limit and nothing is appended to it.
 //! Not here: when an epoch is old (the leading writer).
 
 use async_nats::jetstream::ErrorCode;
@@ -35,8 +35,8 @@ pub(super) async fn lower_size_limits(
         settings.max_bytes = max_bytes;
         let updated = connection.context.update_stream(settings).await;
         updated.map_err(|err| connection.error(attempt(), err))?;
-        let name = stream.name.as_str();
-        tracing::info!(name, max_bytes, "lowered the size limit of an old epoch of the log");
+        let stream = &stream.name;
+        tracing::info!(%stream, max_bytes, "lowered the size limit of an old epoch of the log");
     }
     Ok(())
 }

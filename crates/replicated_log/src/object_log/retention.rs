@@ -3,7 +3,7 @@
 //! Invariant: the newest batch stays, so the log always knows its end. Batches are removed from the oldest on, so the
 //! rest has no gap if a removal fails. A batch stays for [`BATCH_AGE_MIN`] although the log is too large: a writer
 //! trusts its knowledge of the end for half that time. The ages of batches come from wall clocks, which may be wrong. So
-//! only what a list of that time before showed as not the newest is removed, by the clock of the process alone.
+//! a batch is removed only if a list showed that long before that another batch followed it.
 
 use std::time::Duration;
 
