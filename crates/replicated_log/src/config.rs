@@ -73,7 +73,8 @@ impl fmt::Debug for LogConfig {
 /// password, a path or a query is left out.
 pub(crate) fn describe_url(url: &str) -> String {
     let hosts = url.split(',').map(|url| {
-        let (scheme, rest) = url.trim().split_once(':').unwrap_or(("", url.trim()));
+        let url = url.trim();
+        let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
         let after_slashes = rest.strip_prefix("//").unwrap_or(rest);
         let (_, host) = rest.rsplit_once('@').unwrap_or(("", after_slashes));
         let host = host.split(['/', '?', '#']).next().unwrap_or_default();

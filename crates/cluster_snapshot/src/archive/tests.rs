@@ -181,7 +181,7 @@ async fn the_bytes_of_blocks_do_not_decide_the_objects() {
     for block in &mut longer {
         block.reward_partitions = Some(1);
     }
-    let mut shorter = chain.clone();
+    let mut shorter = chain;
     for block in &mut shorter {
         block.reward_partitions = None;
     }
