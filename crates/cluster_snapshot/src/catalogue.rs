@@ -1,6 +1,10 @@
 //! The list of snapshots, and the removal of old ones.
+//!
+//! A snapshot is usable for readers of its epoch of the log only. So each epoch is counted alone: snapshots that replicas
+//! still write in the old epoch do not crowd out the one that opens the next.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use depot::{Depot, DepotError};
 use ledger::Slot;
@@ -8,6 +12,7 @@ use ledger::Slot;
 use crate::error::SnapshotLoadError;
 use crate::keys::{ManifestKey, cluster_dir};
 use crate::load::load_manifest;
+use crate::manifest::Manifest;
 
 /// A name above all others in a directory: a key has no such character.
 const AFTER_ALL: &str = "zzzz";
@@ -37,9 +42,27 @@ pub async fn newest_snapshots(
     Ok(found)
 }
 
-/// Removes the snapshots of a cluster, except the newest `keep` intact ones and the newest that readers need who start at
-/// the log's first message: `needed_from` is its epoch and sequence. Removes parts without a manifest too, if they are
-/// older than all these. Returns the number of objects that were removed.
+/// Rules that decide which snapshots of a cluster are kept. Ages are differences of wall clocks: with a clock that is wrong,
+/// more or fewer young snapshots are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct RemovalRules {
+    /// Number of the newest intact snapshots of the newest epoch that stay. Until it has as many, those of older epochs stay
+    /// too.
+    pub keep: usize,
+    /// The newest epoch of the log. Snapshots of a later one, which is about to be opened, stay.
+    pub newest_epoch: u64,
+    /// Sequence of the oldest message of the newest epoch. The newest snapshot of this epoch at or before it stays. While
+    /// it is the first message, so do the snapshots that open the epoch, one of which that message names.
+    pub needed: Option<u64>,
+    /// Age below which a snapshot stays: the time of several loads, because a load may be running.
+    pub younger_than: Duration,
+    /// The current time in milliseconds since 1970.
+    pub now_ms: u64,
+}
+
+/// Removes the snapshots of a cluster that no rule keeps. Removes parts without a manifest too, if they are of a block below
+/// those of all that stay, and not of an epoch that is about to be opened. Returns the number of objects that were removed.
+/// Cost: a request for the manifest of each snapshot.
 ///
 /// # Errors
 ///
@@ -47,56 +70,109 @@ pub async fn newest_snapshots(
 pub async fn remove_old_snapshots(
     depot: &Depot,
     cluster: &str,
-    keep: usize,
-    needed_from: Option<(u64, u64)>,
+    rules: &RemovalRules,
 ) -> Result<usize, DepotError> {
-    let mut kept: BTreeSet<String> = BTreeSet::new();
-    let mut obsolete: BTreeSet<String> = BTreeSet::new();
-    let mut oldest_kept: Option<Slot> = None;
-    let mut intact = 0;
-    let mut is_needed_found = needed_from.is_none();
-    for key in newest_snapshots(depot, cluster).await? {
-        let is_full = intact >= keep;
-        if is_full && is_needed_found {
-            obsolete.insert(key.dir().to_owned());
-            continue;
-        }
-        let manifest = match load_manifest(depot, &key.key, None).await {
-            Ok(manifest) => manifest,
-            Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => continue,
-            Err(SnapshotLoadError::Depot(err)) => return Err(err),
-            Err(err) => {
-                // It does not count. A new one stays, so that its cause can be found.
-                tracing::warn!(%err, "a snapshot is damaged");
-                if is_full {
-                    obsolete.insert(key.dir().to_owned());
-                }
-                continue;
-            }
-        };
-        let position = (manifest.epoch, manifest.position);
-        let is_needed = !is_needed_found && needed_from.is_some_and(|needed| position <= needed);
-        is_needed_found |= is_needed;
-        if !is_full || is_needed {
-            kept.insert(key.dir().to_owned());
-            oldest_kept = Some(key.slot);
-        } else {
-            obsolete.insert(key.dir().to_owned());
-        }
-        intact += 1;
+    let mut keys = newest_snapshots(depot, cluster).await?;
+    keys.retain(|key| key.epoch <= rules.newest_epoch);
+    // Whether snapshots of older epochs go depends on those of the newest one.
+    keys.sort_by_key(|key| key.epoch != rules.newest_epoch);
+    let mut survey = SnapshotSurvey::new(rules);
+    for key in keys {
+        survey.examine(depot, &key).await?;
     }
-    let Some(oldest_kept) = oldest_kept else { return Ok(0) };
     let mut removed = 0;
     for object in depot.list(&cluster_dir(cluster)).await? {
         let Some(snapshot) = ManifestKey::parse_object(&object.key) else { continue };
-        let dir = snapshot.dir();
-        // Without a manifest: its writer was killed, or still writes while newer ones are complete already.
-        let is_abandoned = snapshot.slot < oldest_kept && !kept.contains(dir);
-        if obsolete.contains(dir) || is_abandoned {
+        if survey.is_removable(&snapshot) {
             // The manifest is the first object of a directory, so half a snapshot is never loaded.
             depot.delete(&object.key).await?;
             removed += 1;
         }
     }
     Ok(removed)
+}
+
+/// The snapshots that were examined, and which of them stay.
+struct SnapshotSurvey<'a> {
+    rules: &'a RemovalRules,
+    /// Directories of snapshots that stay.
+    kept: BTreeSet<String>,
+    /// Directories of snapshots that go.
+    obsolete: BTreeSet<String>,
+    /// The lowest slot of those that stay.
+    oldest_kept: Option<Slot>,
+    /// Number of intact snapshots of the newest epoch.
+    intact: usize,
+    is_needed_found: bool,
+}
+
+impl<'a> SnapshotSurvey<'a> {
+    fn new(rules: &'a RemovalRules) -> Self {
+        Self {
+            rules,
+            kept: BTreeSet::new(),
+            obsolete: BTreeSet::new(),
+            oldest_kept: None,
+            intact: 0,
+            is_needed_found: false,
+        }
+    }
+
+    /// Whether as many newer snapshots of the newest epoch were found as the rules keep.
+    fn is_full(&self) -> bool {
+        self.intact >= self.rules.keep
+    }
+
+    /// Reads a manifest, and decides about its snapshot. Those of the newest epoch come first, the newest of each epoch
+    /// before older ones.
+    async fn examine(&mut self, depot: &Depot, key: &ManifestKey) -> Result<(), DepotError> {
+        let dir = key.dir().to_owned();
+        let manifest = match load_manifest(depot, &key.key, None).await {
+            Ok(manifest) => manifest,
+            Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => return Ok(()),
+            Err(SnapshotLoadError::Depot(err)) => return Err(err),
+            Err(err) => {
+                // It does not count. A new one stays, so that its cause can be found.
+                tracing::warn!(%err, "a snapshot is damaged");
+                if self.is_full() {
+                    self.obsolete.insert(dir);
+                } else {
+                    self.kept.insert(dir);
+                }
+                return Ok(());
+            }
+        };
+        if self.must_stay(&manifest) {
+            self.kept.insert(dir);
+            self.oldest_kept = Some(self.oldest_kept.map_or(key.slot, |slot| slot.min(key.slot)));
+        } else {
+            self.obsolete.insert(dir);
+        }
+        self.intact += usize::from(manifest.epoch == self.rules.newest_epoch);
+        Ok(())
+    }
+
+    fn must_stay(&mut self, manifest: &Manifest) -> bool {
+        let RemovalRules { newest_epoch, needed, younger_than, now_ms, .. } = *self.rules;
+        let younger_than_ms = u64::try_from(younger_than.as_millis()).unwrap_or(u64::MAX);
+        let is_young = manifest.made_at_ms.saturating_add(younger_than_ms) > now_ms;
+        let needed = needed.filter(|_| manifest.epoch == newest_epoch);
+        let is_needed =
+            !self.is_needed_found && needed.is_some_and(|needed| manifest.position <= needed);
+        self.is_needed_found |= is_needed;
+        let opens_epoch = manifest.position == 0 && needed.is_some_and(|needed| needed <= 1);
+        !self.is_full() || is_young || is_needed || opens_epoch
+    }
+
+    /// Returns whether the objects of a snapshot go. One without a manifest was given up by its writer, or is written while
+    /// newer ones are complete already.
+    fn is_removable(&self, snapshot: &ManifestKey) -> bool {
+        let dir = snapshot.dir();
+        let is_below = self.oldest_kept.is_some_and(|oldest| snapshot.slot < oldest);
+        let is_abandoned = self.is_full()
+            && is_below
+            && snapshot.epoch <= self.rules.newest_epoch
+            && !self.kept.contains(dir);
+        self.obsolete.contains(dir) || is_abandoned
+    }
 }

@@ -29,7 +29,7 @@ mod part_writer;
 mod tests;
 mod write;
 
-pub use catalogue::{newest_snapshots, remove_old_snapshots};
+pub use catalogue::{RemovalRules, newest_snapshots, remove_old_snapshots};
 pub use error::{ManifestError, PartError, SnapshotLoadError, SnapshotWriteError};
 pub use fields::ManifestFields;
 pub use keys::ManifestKey;

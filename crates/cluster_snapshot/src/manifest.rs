@@ -24,6 +24,10 @@ pub const SNAPSHOT_VERSION: u16 = 1;
 /// Bytes of a manifest. That of a billion accounts has about 4 MB.
 pub const MANIFEST_BYTES_MAX: usize = 256 << 20;
 
+/// Bytes of a part before compression. Writers end a part at 16 MiB by default; the accounts of a larger one than this would
+/// take the memory of a loader.
+const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+
 const MAGIC: &[u8; 4] = b"HYSM";
 const DIGEST_BYTES: usize = 32;
 
@@ -132,7 +136,7 @@ impl Manifest {
         *blake3::hash(&self.to_bytes()).as_bytes()
     }
 
-    /// Decodes a manifest and checks that its parts are disjoint and add up.
+    /// Decodes a manifest and checks that its parts are disjoint, add up, and are not too long.
     ///
     /// # Errors
     ///
@@ -183,6 +187,9 @@ impl Manifest {
             && self.parts.iter().all(|part| part.first <= part.last);
         if !is_ordered {
             return contradiction("order of parts");
+        }
+        if self.parts.iter().any(|part| part.unpacked_bytes > UNPACKED_BYTES_MAX) {
+            return contradiction("unpacked length of a part");
         }
         let sum = |value: fn(&PartEntry) -> u64| {
             self.parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(value(part)))

@@ -35,7 +35,8 @@ pub struct PartReader {
 }
 
 impl PartReader {
-    /// Decodes a whole part. Memory: that of its accounts, and one frame.
+    /// Decodes a whole part. Memory: that of its accounts, and one frame. Fails before it exceeds the unpacked length of
+    /// the entry.
     ///
     /// # Errors
     ///
@@ -106,6 +107,10 @@ impl PartDecoder<'_> {
     /// Decodes the accounts of a frame.
     fn read_frame(&mut self, frame: &[u8]) -> Result<(), PartError> {
         self.unpacked_bytes += frame.len() as u64;
+        // At once: a short object can unpack to any length.
+        if self.unpacked_bytes > self.entry.unpacked_bytes {
+            return Err(PartError::Sum("unpacked length"));
+        }
         let mut from = ByteReader::new(frame);
         while !from.is_empty() {
             let number = self.accounts.len() as u64;
@@ -144,5 +149,37 @@ impl PartDecoder<'_> {
             Some((what, _)) => Err(PartError::Sum(what)),
             None => Ok(PartReader { accounts, lt_hash }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_account::AccountSharedData;
+
+    use super::*;
+    use crate::part_writer::PartWriter;
+
+    /// A part with an account for each frame.
+    fn encode_part(frames: u8) -> (Vec<u8>, PartEntry) {
+        let mut writer = PartWriter::new().expect("a compressor");
+        for index in 0..frames {
+            let account = AccountSharedData::new(1, FRAME_BYTES, &Pubkey::default());
+            let pushed = writer.push(&Pubkey::new_from_array([index; 32]), 1, &Account(account));
+            pushed.expect("it is in order");
+        }
+        let part = writer.finish("d").expect("it is encoded").expect("it has accounts");
+        (part.body.to_vec(), part.entry)
+    }
+
+    #[test]
+    fn a_part_is_refused_when_it_exceeds_its_unpacked_length() {
+        let (body, entry) = encode_part(20);
+        assert!(body.len() < FRAME_BYTES, "it is packed well");
+        let read = PartReader::read(&body, &entry).expect("it is intact");
+        assert_eq!(read.accounts.len(), 20);
+        let short = PartEntry { unpacked_bytes: entry.unpacked_bytes / 20, ..entry };
+        // The digest is compared after the last frame.
+        let error = PartReader::read(&body, &short).err();
+        assert_eq!(error, Some(PartError::Sum("unpacked length")));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use chain_solana::wire::{BlockName, RecordDigest};
@@ -21,9 +22,9 @@ use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 
 use crate::{
-    Manifest, ManifestError, ManifestFields, ManifestSection, SnapshotFacts, SnapshotLoadError,
-    SnapshotWriteError, WriteLimits, load_manifest, load_snapshot_parts, newest_snapshots,
-    remove_old_snapshots, write_snapshot,
+    Manifest, ManifestError, ManifestFields, ManifestSection, RemovalRules, SnapshotFacts,
+    SnapshotLoadError, SnapshotWriteError, WriteLimits, load_manifest, load_snapshot_parts,
+    newest_snapshots, remove_old_snapshots, write_snapshot,
 };
 
 const CLUSTER: &str = "test";
@@ -46,8 +47,8 @@ fn config() -> LedgerConfig {
 fn depot_config() -> DepotConfig {
     DepotConfig {
         retries_max: 40,
-        backoff: std::time::Duration::ZERO,
-        backoff_max: std::time::Duration::ZERO,
+        backoff: Duration::ZERO,
+        backoff_max: Duration::ZERO,
         ..DepotConfig::default()
     }
 }
@@ -156,7 +157,7 @@ fn source(seed: u64, slot: Slot, accounts: usize) -> Source {
         block: BlockName { slot, number: slot + 1 },
         block_digest: RecordDigest([9; 32]),
         fields,
-        made_at_ms: 1_700_000_000_000,
+        made_at_ms: MADE_AT_MS,
     };
     Source { view: reader.view(Commitment::Finalized), accounts: written, facts }
 }
@@ -335,6 +336,10 @@ async fn a_manifest_of_another_version_cluster_or_block_is_named() {
     let required = Manifest { sections: vec![section(true)], ..manifest.clone() };
     let err = Manifest::from_bytes(&required.to_bytes()).expect_err("it is unknown");
     assert!(matches!(&err, ManifestError::Section { name } if name == "image"), "{err}");
+    let mut long = manifest.clone();
+    long.parts[0].unpacked_bytes = (1 << 30) + 1;
+    let err = Manifest::from_bytes(&long.to_bytes()).expect_err("a part is too long");
+    assert!(matches!(err, ManifestError::Contradiction("unpacked length of a part")), "{err}");
     let other_cluster = manifest.key().replace("/test/", "/other/");
     put(&depot, &other_cluster, manifest.to_bytes().into()).await;
     let err = load_manifest(&depot, &other_cluster, None).await.expect_err("another cluster");
@@ -364,34 +369,118 @@ async fn a_store_with_faults_changes_nothing() {
     }
 }
 
+/// When the snapshots of the tests were made.
+const MADE_AT_MS: u64 = 1_700_000_000_000;
+
+/// Rules of epoch 1, to which the age of the snapshots does not matter.
+fn rules(keep: usize, needed: Option<u64>) -> RemovalRules {
+    let younger_than = Duration::from_secs(60);
+    RemovalRules { keep, newest_epoch: 1, needed, younger_than, now_ms: MADE_AT_MS + 60_000 }
+}
+
+async fn list_slots(depot: &Depot) -> Vec<Slot> {
+    let keys = newest_snapshots(depot, CLUSTER).await.expect("a store in memory");
+    keys.iter().map(|key| key.slot).collect()
+}
+
+/// Writes a snapshot with another place in the log.
+async fn write_at(depot: &Depot, slot: Slot, change: impl FnOnce(&mut SnapshotFacts)) {
+    let mut source = source(slot, slot, 30);
+    change(&mut source.facts);
+    write(depot, &source).await.expect("it is written");
+}
+
+/// Creates a part of a snapshot without a manifest.
+async fn put_part(depot: &Depot, slot: Slot, epoch: u64) -> String {
+    let key = format!("snap/{CLUSTER}/{slot:020}-{epoch:010}-{}/part-x", Hash::default());
+    depot.put_new(&key, Bytes::new()).await.expect("a store in memory");
+    key
+}
+
 #[tokio::test]
 async fn old_snapshots_are_removed_and_needed_ones_stay() {
     let depot = memory();
     for slot in 1..=8 {
         write(&depot, &source(slot, slot, 30)).await.expect("it is written");
     }
-    let slots = async || {
-        let keys = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory");
-        keys.iter().map(|key| key.slot).collect::<Vec<_>>()
-    };
-    assert_eq!(slots().await, [8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(list_slots(&depot).await, [8, 7, 6, 5, 4, 3, 2, 1]);
     // The log starts after the block of slot 3, whose position is 30.
-    let remove = async |keep, needed| remove_old_snapshots(&depot, CLUSTER, keep, needed).await;
-    let removed = remove(3, Some((1, 35))).await.expect("a store in memory");
+    let remove =
+        async |keep, needed| remove_old_snapshots(&depot, CLUSTER, &rules(keep, needed)).await;
+    let removed = remove(3, Some(35)).await.expect("a store in memory");
     assert!(removed >= 8, "two objects of each of four snapshots: {removed}");
-    assert_eq!(slots().await, [8, 7, 6, 3]);
+    assert_eq!(list_slots(&depot).await, [8, 7, 6, 3]);
     // Parts without a manifest, older and newer than the snapshots that stay.
     for slot in [2, 9] {
-        let key = format!("snap/{CLUSTER}/{slot:020}-{:010}-{}/part-x", 1, Hash::default());
-        depot.put_new(&key, Bytes::new()).await.expect("a store in memory");
+        put_part(&depot, slot, 1).await;
     }
-    assert_eq!(remove(3, Some((1, 35))).await, Ok(1));
+    assert_eq!(remove(3, Some(35)).await, Ok(1));
     // A damaged one does not count, and is left while it is new.
     let newest = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory").remove(0);
     put(&depot, &newest.key, Bytes::from_static(b"HYSM")).await;
     remove(2, None).await.expect("a store in memory");
-    assert_eq!(slots().await, [8, 7, 6]);
+    assert_eq!(list_slots(&depot).await, [8, 7, 6]);
     remove(1, None).await.expect("a store in memory");
-    assert_eq!(slots().await, [8, 7]);
+    assert_eq!(list_slots(&depot).await, [8, 7]);
     assert_eq!(remove(1, None).await, Ok(0));
+}
+
+#[tokio::test]
+async fn a_snapshot_that_opens_an_epoch_is_not_crowded_out() {
+    let depot = memory();
+    for slot in [110, 120, 130, 140] {
+        write_at(&depot, slot, |_| {}).await;
+    }
+    let opening = put_part(&depot, 100, 2).await;
+    // While the epoch is not created, and afterwards.
+    for newest_epoch in [1, 2] {
+        let rules = RemovalRules { newest_epoch, ..rules(3, Some(1)) };
+        remove_old_snapshots(&depot, CLUSTER, &rules).await.expect("a store in memory");
+        assert!(depot.get(&opening, 0).await.is_ok(), "its writer is not ready");
+    }
+    assert_eq!(list_slots(&depot).await, [140, 130, 120]);
+    depot.delete(&opening).await.expect("a store in memory");
+    let open_epoch = |facts: &mut SnapshotFacts| {
+        facts.epoch = 2;
+        facts.position = 0;
+    };
+    write_at(&depot, 100, open_epoch).await;
+    let remove = async |keep, needed| {
+        let rules = RemovalRules { newest_epoch: 2, ..rules(keep, Some(needed)) };
+        remove_old_snapshots(&depot, CLUSTER, &rules).await.expect("a store in memory")
+    };
+    assert_eq!(remove(3, 1).await, 0);
+    // Another opener was late. The first message of the log names one of both.
+    write_at(&depot, 105, open_epoch).await;
+    for slot in [111, 112] {
+        write_at(&depot, slot, |facts| facts.epoch = 2).await;
+    }
+    assert!(remove(2, 1).await > 0);
+    assert_eq!(list_slots(&depot).await, [112, 111, 105, 100]);
+    // The log was truncated.
+    assert!(remove(2, 1_111).await > 0);
+    assert_eq!(list_slots(&depot).await, [112, 111]);
+}
+
+#[tokio::test]
+async fn a_young_snapshot_stays_for_those_who_load_it() {
+    let depot = memory();
+    for slot in 1..=5 {
+        write_at(&depot, slot, |facts| facts.made_at_ms = MADE_AT_MS + slot * 1_000).await;
+    }
+    // One of the epoch before.
+    write_at(&depot, 6, |facts| facts.epoch = 0).await;
+    // A writer that is slower than those of slots 4 and 5.
+    let part = put_part(&depot, 4, 1).await;
+    let remove = async |now_ms| {
+        let rules = RemovalRules { now_ms, ..rules(1, None) };
+        remove_old_snapshots(&depot, CLUSTER, &rules).await.expect("a store in memory")
+    };
+    assert_eq!(remove(MADE_AT_MS + 59_000).await, 0);
+    assert!(remove(MADE_AT_MS + 62_000).await > 0);
+    assert_eq!(list_slots(&depot).await, [5, 4, 3]);
+    assert!(depot.get(&part, 0).await.is_ok(), "an older one is kept");
+    assert!(remove(MADE_AT_MS + 65_000).await > 0);
+    assert_eq!(list_slots(&depot).await, [5]);
+    assert!(depot.get(&part, 0).await.is_err());
 }

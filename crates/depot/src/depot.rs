@@ -20,6 +20,12 @@ use crate::{DepotConfig, DepotError, ObjectWriter, s3};
 /// Directory of the objects that [`Depot::check`] creates.
 const CHECK_PREFIX: &str = "check";
 
+/// Objects of a page of a bucket's list: S3 replies with at most as many.
+const BUCKET_LIST_PAGE: usize = 1_000;
+
+/// Objects of a page of a directory's list: each page reads the names of all files, so fewer pages cost less.
+const DIRECTORY_LIST_PAGE: usize = 100_000;
+
 /// Bytes of a body that the time limit of an attempt allows for. A longer body is received by several attempts.
 const READ_BYTES_TIMED: usize = 64 << 20;
 
@@ -235,7 +241,7 @@ impl Depot {
     }
 
     /// Lists the objects whose keys come after `after`, at most `max`, in the order of their keys. `after` is a key, or
-    /// empty. Cost in a directory: all its files are visited.
+    /// empty. Cost in a directory: the names of all its files are read, see [`Self::list_page`].
     ///
     /// # Errors
     ///
@@ -259,6 +265,15 @@ impl Depot {
                 Ok(found) => return Ok(found),
                 Err(failure) => attempts.wait_after(failure).await?,
             }
+        }
+    }
+
+    /// Returns the number of objects after which a list of many is best continued: what one request to a bucket returns, and
+    /// more for a directory.
+    pub fn list_page(&self) -> usize {
+        match self.inner.backend {
+            Backend::Files(_) => DIRECTORY_LIST_PAGE,
+            Backend::Objects(_) => BUCKET_LIST_PAGE,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! `object_store` has a store of files too. It does not sync them, so a power failure may lose an object that was
 //! reported as written.
-//! Cost: an object takes two syncs of the disk; a list visits all files.
+//! Cost: an object takes two syncs of the disk. A list reads the names of all files below its prefix, and the lengths of
+//! those that it returns.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -119,11 +120,10 @@ impl FileStore {
         let prefix = prefix.to_owned();
         let after = after.to_owned();
         run_blocking(move || {
-            let mut found = Vec::new();
-            list_dir(&root, &prefix, &after, &mut found)?;
-            found.sort_unstable_by(|a: &ObjectInfo, b| a.key.cmp(&b.key));
-            found.truncate(max);
-            Ok(found)
+            let mut keys = Vec::new();
+            list_dir(&root, &prefix, &after, &mut keys)?;
+            keys.sort_unstable();
+            read_lengths(&root, keys, max)
         })
         .await
     }
@@ -204,12 +204,29 @@ fn create_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), durable_file::create_dir_all)
 }
 
-/// Appends the files of a directory and below, without order.
+/// Returns the first `max` files that still exist, with their lengths.
+fn read_lengths(root: &Path, keys: Vec<String>, max: usize) -> Result<Vec<ObjectInfo>, Failure> {
+    let mut found = Vec::with_capacity(keys.len().min(max));
+    for key in keys {
+        if found.len() == max {
+            break;
+        }
+        match fs::symlink_metadata(root.join(&key)) {
+            Ok(metadata) => found.push(ObjectInfo { key, bytes: metadata.len() }),
+            // It was deleted meanwhile.
+            Err(err) if err.kind() == ErrorKind::NotFound => {}
+            Err(err) => return Err(err.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Appends the keys of the files of a directory and below, without order.
 fn list_dir(
     root: &Path,
     prefix: &str,
     after: &str,
-    found: &mut Vec<ObjectInfo>,
+    found: &mut Vec<String>,
 ) -> Result<(), Failure> {
     let entries = match fs::read_dir(root.join(prefix)) {
         Ok(entries) => entries,
@@ -235,12 +252,7 @@ fn list_dir(
                 list_dir(root, &key, after, found)?;
             }
         } else if key.as_str() > after {
-            match entry.metadata() {
-                Ok(metadata) => found.push(ObjectInfo { key, bytes: metadata.len() }),
-                // It was deleted meanwhile.
-                Err(err) if err.kind() == ErrorKind::NotFound => {}
-                Err(err) => return Err(err.into()),
-            }
+            found.push(key);
         }
     }
     Ok(())
@@ -252,4 +264,22 @@ async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let ended = tokio::task::spawn_blocking(work).await;
     ended.unwrap_or_else(|err| Err(Failure::Final(err.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_deleted_during_a_list_is_replaced_by_the_next() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in ["a", "c", "d", "e"] {
+            fs::write(dir.path().join(name), name).expect("a file");
+        }
+        // `b` was there when the names were read.
+        let keys = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
+        let found = read_lengths(dir.path(), keys, 3).expect("a list");
+        let found: Vec<_> = found.iter().map(|it| (it.key.as_str(), it.bytes)).collect();
+        assert_eq!(found, [("a", 1), ("c", 1), ("d", 1)]);
+    }
 }

@@ -300,7 +300,9 @@ impl Running {
                 Input::ReadFailed(match err {
                     ReadError::Truncated { .. } => ReadFailure::Truncated,
                     ReadError::Gone => ReadFailure::Gone,
-                    ReadError::Log(_) => ReadFailure::Failed,
+                    ReadError::Damaged { .. } | ReadError::Missing { .. } | ReadError::Log(_) => {
+                        ReadFailure::Failed
+                    }
                 })
             }
         };

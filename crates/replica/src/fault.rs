@@ -68,6 +68,15 @@ pub enum Fault {
         /// The reason.
         err: WireError,
     },
+    /// A message is damaged in the log's store.
+    #[error("message {sequence} is damaged")]
+    Damaged {
+        /// The message after the last one that was read.
+        sequence: u64,
+        /// The damage.
+        #[source]
+        error: LogError,
+    },
     /// A record has another number than the next one.
     #[error("record {found} follows record {last}")]
     Number {
@@ -238,7 +247,7 @@ impl Fault {
             Self::Missing { .. } => "missing",
             Self::Gone { .. } => "gone",
             Self::Epoch { .. } => "epoch",
-            Self::Record { .. } => "record",
+            Self::Record { .. } | Self::Damaged { .. } => "record",
             Self::Number { .. } => "number",
             Self::Chain { .. } => "chain",
             Self::Term { .. } => "term",
@@ -266,6 +275,7 @@ impl Fault {
             self,
             Self::Missing { .. }
                 | Self::Record { .. }
+                | Self::Damaged { .. }
                 | Self::Number { .. }
                 | Self::Chain { .. }
                 | Self::Term { .. }

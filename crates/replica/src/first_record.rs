@@ -38,7 +38,8 @@ impl FirstRecord {
             let message = match message {
                 Ok(message) => message,
                 Err(ReadError::Log(err)) => return Err(err),
-                Err(ReadError::Truncated { .. } | ReadError::Gone) => return Ok(None),
+                // Damage is named when the epoch is read.
+                Err(_) => return Ok(None),
             };
             if message.sequence <= sequence {
                 continue;

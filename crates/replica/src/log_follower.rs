@@ -148,6 +148,8 @@ impl LogFollower {
         match err {
             ReadError::Truncated { wanted, first } => Fault::Truncated { wanted, first },
             ReadError::Gone => Fault::Gone { epoch: self.at.epoch },
+            ReadError::Missing { wanted, found } => Fault::Missing { wanted, found },
+            ReadError::Damaged { sequence, error } => Fault::Damaged { sequence, error },
             ReadError::Log(err) => Fault::Unreachable(err),
         }
     }

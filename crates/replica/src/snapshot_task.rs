@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cluster_snapshot::{Manifest, WriteLimits, remove_old_snapshots, write_snapshot};
+use cluster_snapshot::{Manifest, RemovalRules, WriteLimits, remove_old_snapshots, write_snapshot};
 use ledger::Slot;
 use tokio::time::MissedTickBehavior;
 
@@ -20,6 +20,9 @@ use crate::snapshot_bank::RootState;
 use crate::snapshot_cache::SnapshotCopies;
 use crate::snapshots::SnapshotSources;
 use crate::status::{ReplicaState, ReplicaStatus};
+
+/// Age below which no snapshot is removed: other replicas may be loading it.
+const YOUNGER_THAN: Duration = Duration::from_secs(3_600);
 
 /// Writes snapshots.
 pub(crate) struct SnapshotTask {
@@ -81,10 +84,15 @@ impl SnapshotTask {
     async fn remove_old(&self) -> Result<(), SnapshotFault> {
         let Some(epoch) = self.sources.space.newest_epoch().await? else { return Ok(()) };
         let tail = self.sources.space.open_epoch(epoch).await?.tail().await?;
-        let needed_from = Some((epoch, tail.first));
-        let kept = self.config.snapshots_kept.max(1);
+        let rules = RemovalRules {
+            keep: self.config.snapshots_kept.max(1),
+            newest_epoch: epoch,
+            needed: Some(tail.first),
+            younger_than: YOUNGER_THAN,
+            now_ms: unix_ms(),
+        };
         let depot = &self.sources.depot;
-        let removed = remove_old_snapshots(depot, &self.config.cluster, kept, needed_from).await?;
+        let removed = remove_old_snapshots(depot, &self.config.cluster, &rules).await?;
         tracing::debug!(removed, "removed objects of old snapshots");
         Ok(())
     }

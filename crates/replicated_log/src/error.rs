@@ -1,5 +1,6 @@
 //! Errors of a log: one type for each operation, with one variant for each reaction of the caller.
 //!
+//! Invariant: an error that retries cannot mend, because the stored bytes cause it, is marked as damage.
 //! Not here: damage inside a record (the crates of the chains).
 
 use std::error::Error;
@@ -13,6 +14,8 @@ pub struct LogError {
     /// Verb with its object, and the reason if it is not `source`.
     problem: String,
     source: Option<Box<dyn Error + Send + Sync>>,
+    /// Whether the stored bytes are the cause.
+    is_damage: bool,
 }
 
 impl LogError {
@@ -23,7 +26,12 @@ impl LogError {
         attempt: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
-        Self { location: location.into(), problem: attempt.into(), source: Some(source.into()) }
+        Self {
+            location: location.into(),
+            problem: attempt.into(),
+            source: Some(source.into()),
+            is_damage: false,
+        }
     }
 
     /// Creates the error of an operation that failed for a reason in words.
@@ -33,7 +41,22 @@ impl LogError {
         reason: impl Display,
     ) -> Self {
         let problem = format!("{}: {reason}", attempt.into());
-        Self { location: location.into(), problem, source: None }
+        Self { location: location.into(), problem, source: None, is_damage: false }
+    }
+
+    /// Creates the error of an operation that met stored bytes which are not those that were appended.
+    pub fn with_damage(
+        location: impl Into<String>,
+        attempt: impl Into<String>,
+        damage: impl Display,
+    ) -> Self {
+        Self { is_damage: true, ..Self::with_reason(location, attempt, damage) }
+    }
+
+    /// Returns whether the log is damaged: another attempt finds the same. False if the log cannot be reached, and if a
+    /// newer version of the program wrote it.
+    pub const fn is_damage(&self) -> bool {
+        self.is_damage
     }
 }
 
@@ -73,7 +96,26 @@ pub enum ReadError {
     /// The log was deleted, created again, or restored from an older backup. Look for a newer epoch.
     #[error("the log was deleted or replaced by another one")]
     Gone,
-    /// The log cannot be read at this position, or not now.
+    /// The stored bytes at the reader's position are not those that were appended. Another server may have intact ones.
+    /// The next call reads the same position again.
+    #[error("message {sequence} of the log is damaged")]
+    Damaged {
+        /// The next sequence of the reader.
+        sequence: u64,
+        /// The damage, with the object or the stream in its message.
+        #[source]
+        error: LogError,
+    },
+    /// The log has later messages and does not have this one, although it was not removed by a limit. Another server may
+    /// have it. The next call looks for it again.
+    #[error("message {wanted} is missing from the log, message {found} follows")]
+    Missing {
+        /// The next sequence of the reader.
+        wanted: u64,
+        /// The next sequence that the log has.
+        found: u64,
+    },
+    /// The log cannot be read at this position now, or a newer version of the program wrote it.
     #[error(transparent)]
     Log(#[from] LogError),
 }

@@ -25,7 +25,9 @@ pub trait Log: Send + Sync {
     fn append(&self, after: u64, batch: Vec<LogMessage>)
     -> BoxFuture<'_, Result<u64, AppendError>>;
 
-    /// Returns the extent of the log and the last head of a record, as the leader of the log knows them.
+    /// Returns the extent of the log and the last head of a record, as the leader of the log knows them. An extent that is
+    /// shorter than one before is no proof that the log was replaced: a leader may be late. Damage of the end is an error
+    /// for which [`LogError::is_damage`] is true, here and in [`AppendError::Unknown`].
     fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>>;
 
     /// Reads the messages after `after`. The reader waits for more at the end. If the log ends before `after`, the
@@ -43,7 +45,8 @@ pub trait Log: Send + Sync {
 /// Position of one reader in a log.
 pub trait LogReader: Send {
     /// Returns the next message, or waits for it. Cancel safe. Fails with [`ReadError::Truncated`] if messages were
-    /// removed before they were read.
+    /// removed before they were read, and with [`ReadError::Damaged`] or [`ReadError::Missing`] if the log is damaged at
+    /// the next message. The reader stays at that message after a failure.
     fn next(&mut self) -> BoxFuture<'_, Result<StoredMessage, ReadError>>;
 }
 
@@ -52,8 +55,14 @@ pub trait LogSpace: Send + Sync {
     /// Returns the newest epoch, or `None` if no epoch was created yet.
     fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>>;
 
-    /// Creates an epoch. Returns `false` if it exists already.
+    /// Creates an epoch. Returns `false` if it exists already. If the servers have no space for it, the limits of older
+    /// epochs are lowered to their size.
     fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
+
+    /// Removes all epochs before `epoch`, with their messages. Returns the number of removed epochs. Their readers fail
+    /// with [`ReadError::Gone`] or [`ReadError::Truncated`]. The leading writer calls this when no reader needs them any
+    /// more; nothing else removes an epoch. After an error the next call continues.
+    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>>;
 
     /// Opens an epoch, or fails if it does not exist.
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;

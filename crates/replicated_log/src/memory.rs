@@ -19,6 +19,7 @@ use futures_util::future::{BoxFuture, ready};
 pub use self::faults::{AppendFaults, Faults, ReadFaults};
 use self::reader::MemoryReader;
 use self::space::Space;
+use self::stream::Stream;
 use crate::config::LogConfig;
 use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader, LogSpace};
@@ -66,6 +67,17 @@ impl MemoryLogSpace {
         self.space.change_stream(epoch, |stream| stream.truncate_before(first));
     }
 
+    /// Removes all messages, as an age limit does with a log without appends. The log still knows its end.
+    pub fn empty_epoch(&self, epoch: u64) {
+        self.space.change_stream(epoch, Stream::remove_all);
+    }
+
+    /// Loses a message for all readers, as a damaged store does. Readers of it fail with
+    /// [`ReadError::Missing`](crate::ReadError::Missing), or wait if no message follows it.
+    pub fn lose_message(&self, epoch: u64, sequence: u64) {
+        self.space.change_stream(epoch, |stream| stream.lose_message(sequence));
+    }
+
     /// Removes all messages after `last`, as a restore from an older backup does. Open readers fail with
     /// [`ReadError::Gone`](crate::ReadError::Gone).
     pub fn restore_epoch(&self, epoch: u64, last: u64) {
@@ -109,6 +121,10 @@ impl LogSpace for MemoryLogSpace {
             log
         });
         Box::pin(ready(log))
+    }
+
+    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(ready(Ok(self.space.remove_epochs_below(epoch))))
     }
 
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {

@@ -60,11 +60,11 @@ pub struct StoredMessage {
 /// Extent of a log, with its last head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// Oldest sequence that can be read. 0 in an empty log.
+    /// Oldest sequence that can be read. `last + 1` if all messages were removed, 0 in a log that never had one.
     pub first: u64,
-    /// Newest sequence. 0 in an empty log.
+    /// Newest sequence, of a message that may have been removed. 0 in a log that never had one.
     pub last: u64,
-    /// The last message that begins a record.
+    /// The last message that begins a record. `None` if the log has none, or lost it.
     pub head: Option<StoredMessage>,
 }
 

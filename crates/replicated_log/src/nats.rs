@@ -7,7 +7,7 @@
 //! Invariant: an append that got no reply is never reported as refused: the batch may be in the log, or still land. A
 //! server of 2.15 or later makes `sync_interval: always` affordable; batches need 2.12.1.
 //! Not here: names and settings of streams (`epoch_stream`), appends (`appender`), reading (`reader`), settings that
-//! lose messages (`durability`).
+//! lose messages (`durability`), the space of old epochs (`old_epochs`).
 
 mod appender;
 mod connection;
@@ -15,6 +15,7 @@ mod durability;
 mod epoch;
 mod epoch_log;
 mod epoch_stream;
+mod old_epochs;
 mod reader;
 mod reply;
 mod window;
@@ -29,6 +30,7 @@ use futures_util::future::BoxFuture;
 use self::connection::Connection;
 use self::epoch_log::EpochLog;
 use self::epoch_stream::{EpochStream, parse_epoch};
+use self::old_epochs::is_out_of_space;
 use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::log::{Log, LogSpace};
@@ -48,10 +50,21 @@ impl NatsLogSpace {
     }
 
     async fn find_newest_epoch(&self) -> Result<Option<u64>, LogError> {
+        Ok(self.list_epochs().await?.into_iter().max())
+    }
+
+    /// Lists the epochs, in no order.
+    async fn list_epochs(&self) -> Result<Vec<u64>, LogError> {
         let names = self.connection.context.stream_names();
         let names = names.try_collect::<Vec<String>>().await;
         let names = names.map_err(|err| self.connection.error("list the streams", err))?;
-        Ok(names.iter().filter_map(|name| parse_epoch(&self.config.cluster, name)).max())
+        Ok(names.iter().filter_map(|name| parse_epoch(&self.config.cluster, name)).collect())
+    }
+
+    /// Lists the streams of the epochs before an epoch.
+    async fn list_streams_below(&self, epoch: u64) -> Result<Vec<EpochStream>, LogError> {
+        let epochs = self.list_epochs().await?.into_iter().filter(|found| *found < epoch);
+        Ok(epochs.map(|found| EpochStream::new(&self.config.cluster, found)).collect())
     }
 
     async fn create_stream(&self, epoch: u64) -> Result<bool, LogError> {
@@ -60,11 +73,37 @@ impl NatsLogSpace {
         // creation differ, so that one of several creators succeeds.
         let creation_id = self.connection.new_id();
         let settings = stream.settings(&self.config, &creation_id);
-        match self.connection.context.create_stream(settings).await {
+        let mut created = self.connection.context.create_stream(settings.clone()).await;
+        if created.as_ref().is_err_and(is_out_of_space) {
+            // The streams of old epochs have space that they will not need.
+            let old = self.list_streams_below(epoch).await?;
+            old_epochs::lower_size_limits(&self.connection, old).await?;
+            created = self.connection.context.create_stream(settings).await;
+        }
+        match created {
             Ok(_) => Ok(true),
             Err(err) if is_name_taken(&err) => Ok(false),
-            Err(err) => Err(self.connection.error(format!("create stream {}", stream.name), err)),
+            Err(err) => Err(self.describe_refusal(&stream, err)),
         }
+    }
+
+    /// Returns the error of a stream that was not created. It names the setting that helps.
+    fn describe_refusal(&self, stream: &EpochStream, err: CreateStreamError) -> LogError {
+        let attempt = format!("create stream {}", stream.name);
+        if !is_out_of_space(&err) {
+            return self.connection.error(attempt, err);
+        }
+        let bytes = self.config.max_bytes;
+        let reason = format!(
+            "{err}; the servers reserve its size limit of {bytes} bytes; fix: lower --log-max-bytes, or raise \
+             max_file_store of nats-server"
+        );
+        self.connection.error_with_reason(attempt, reason)
+    }
+
+    async fn delete_streams_below(&self, epoch: u64) -> Result<usize, LogError> {
+        let old = self.list_streams_below(epoch).await?;
+        old_epochs::delete_streams(&self.connection, old).await
     }
 
     async fn open_stream(&self, epoch: u64) -> Result<Arc<dyn Log>, LogError> {
@@ -90,6 +129,10 @@ impl LogSpace for NatsLogSpace {
 
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
         Box::pin(self.open_stream(epoch))
+    }
+
+    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(self.delete_streams_below(epoch))
     }
 
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {

@@ -2,8 +2,8 @@
 //!
 //! Needs no server. Writers are fenced by the name of the next object (`epoch_log`). Readers poll for it (`reader`).
 //! Cost in a bucket: one put for each append. A reader at the end sends up to 50 requests a second while batches
-//! arrive, and five while none does. Cost in a directory: a list visits all objects of the epoch. A reader lists at its
-//! start, after a failure, and every three seconds without a batch; a writer lists every ten seconds.
+//! arrive, and five while none does. Cost in a directory: a list reads the names of all objects of the epoch. A reader
+//! lists at its start, after a failure, and every three seconds without a batch; a writer lists every ten seconds.
 //! Bounds: the size and age limits of the configuration, when the leading writer calls `remove_old`.
 //! Not here: requests and their retries (`depot`).
 
@@ -25,9 +25,9 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use self::batch_object::encode_marker;
-use self::epoch_files::{EpochFiles, LIST_PAGE};
+use self::epoch_files::EpochFiles;
 use self::epoch_log::EpochLog;
-use self::keys::{format_marker_dir, format_marker_key, parse_number};
+use self::keys::{format_epoch_dir, format_marker_dir, format_marker_key, parse_number};
 use self::reader::ReadSettings;
 use self::retention::Retention;
 use crate::config::LogConfig;
@@ -106,17 +106,54 @@ impl ObjectLogSpace {
     }
 
     async fn find_newest_epoch(&self) -> Result<Option<u64>, LogError> {
+        Ok(self.list_epochs().await?.pop())
+    }
+
+    /// Lists the epochs, in their order.
+    async fn list_epochs(&self) -> Result<Vec<u64>, LogError> {
         let dir = format_marker_dir(&self.cluster);
+        let page_max = self.depot.list_page();
         let mut after = String::new();
-        let mut newest = None;
+        let mut epochs = Vec::new();
         loop {
-            let page = self.depot.list_after(&dir, &after, LIST_PAGE).await;
+            let page = self.depot.list_after(&dir, &after, page_max).await;
             let page = page.map_err(|error| LogError::new(self.name(), "list epochs", error))?;
-            newest =
-                page.iter().filter_map(|object| parse_number(&object.key)).next_back().or(newest);
+            epochs.extend(page.iter().filter_map(|object| parse_number(&object.key)));
             match page.last() {
-                Some(object) if page.len() == LIST_PAGE => after.clone_from(&object.key),
-                _ => return Ok(newest),
+                Some(object) if page.len() == page_max => after.clone_from(&object.key),
+                _ => return Ok(epochs),
+            }
+        }
+    }
+
+    /// Removes the epochs before an epoch. The marker of each goes after its batches, so that the next call continues a
+    /// removal that failed.
+    async fn remove_old_epochs(&self, below: u64) -> Result<usize, LogError> {
+        let mut epochs = self.list_epochs().await?;
+        epochs.retain(|epoch| *epoch < below);
+        for epoch in &epochs {
+            self.delete_batches(*epoch).await?;
+            let key = format_marker_key(&self.cluster, *epoch);
+            let deleted = self.depot.delete(&key).await;
+            deleted.map_err(|error| LogError::new(self.name(), "delete an epoch", error))?;
+            // Those that a writer created meanwhile. Its next append notices that the marker is gone.
+            self.delete_batches(*epoch).await?;
+        }
+        Ok(epochs.len())
+    }
+
+    /// Deletes the batches of all instances of an epoch. The marker may be damaged.
+    async fn delete_batches(&self, epoch: u64) -> Result<(), LogError> {
+        let dir = format_epoch_dir(&self.cluster, epoch);
+        let error = |error: DepotError| LogError::new(self.name(), "delete an epoch", error);
+        loop {
+            let page = self.depot.list_after(&dir, "", self.depot.list_page()).await;
+            let page = page.map_err(error)?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for object in page {
+                self.depot.delete(&object.key).await.map_err(error)?;
             }
         }
     }
@@ -166,6 +203,10 @@ impl LogSpace for ObjectLogSpace {
 
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
         Box::pin(self.open_log(epoch))
+    }
+
+    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(self.remove_old_epochs(epoch))
     }
 
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::LogConfig;
+use crate::config::{LogConfig, describe_url};
 use crate::error::LogError;
 use crate::log::LogSpace;
 use crate::memory::MemoryLogSpace;
@@ -20,7 +20,7 @@ pub async fn open_log_space(config: &LogConfig) -> Result<Arc<dyn LogSpace>, Log
         "nats" | "tls" => Ok(Arc::new(NatsLogSpace::open(config).await?)),
         "file" | "s3" => Ok(Arc::new(ObjectLogSpace::open(config)?)),
         _ => Err(LogError::with_reason(
-            config.url.as_str(),
+            describe_url(&config.url),
             "open the log",
             "the URL does not begin with nats:, tls:, file: or s3:",
         )),

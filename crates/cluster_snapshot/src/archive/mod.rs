@@ -4,9 +4,9 @@
 //! |-------------------------------------------------------|--------------------------------------------------|
 //! | `archive/<cluster>/<epoch>/<first>-<last>.hya`        | the final blocks of these slots, and a footer    |
 //!
-//! A range is a thousand slots that start at a multiple of a thousand, or less where an epoch ends or the blocks are
-//! large. So the blocks alone decide the names of objects, and two archivers write the same ones. A range in which all
-//! slots were skipped is an object too: a missing object is a hole.
+//! A range is a hundred slots that start at a multiple of a hundred, or less where an epoch ends. So slots alone decide the
+//! names of objects, and two archivers write the same ones, although logs and rewards of their sources may differ. A range
+//! in which all slots were skipped is an object too: a missing object is a hole.
 //!
 //! Shape: an [`ArchiveWriter`] continues after the newest object. [`list_archive`] is the catalogue, [`read_footer`] and
 //! [`read_block`] read a part of an object, [`check_archive`] reads an archive through.
@@ -34,8 +34,8 @@ pub use writer::{ArchiveLimits, ArchiveWriter};
 const ROOT: &str = "archive";
 const SUFFIX: &str = ".hya";
 
-/// Slots of an object.
-pub const ARCHIVE_SLOTS: u64 = 1_000;
+/// Slots of an object. A writer holds the compressed blocks of one in memory.
+pub const ARCHIVE_SLOTS: u64 = 100;
 
 /// An object of an archive, as its key and a list describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,11 +95,18 @@ pub async fn list_archive(
     Ok(objects)
 }
 
-/// Returns the ranges of slots between the objects that no object covers. The first available slot is the one after the
-/// last of them.
+/// Returns the ranges of slots between the objects that no object covers. The objects are in the order of their first
+/// slots, and may overlap. The first available slot is the one after the last hole.
 pub fn find_holes(objects: &[ArchiveObject]) -> Vec<RangeInclusive<Slot>> {
-    let pairs = objects.windows(2);
-    let hole =
-        |pair: &[ArchiveObject]| pair[0].last.saturating_add(1)..=pair[1].first.wrapping_sub(1);
-    pairs.filter(|pair| pair[0].last.saturating_add(1) < pair[1].first).map(hole).collect()
+    let mut holes = Vec::new();
+    let mut covered: Option<Slot> = None;
+    for object in objects {
+        if let Some(covered) = covered
+            && covered.saturating_add(1) < object.first
+        {
+            holes.push(covered + 1..=object.first.saturating_sub(1));
+        }
+        covered = covered.max(Some(object.last));
+    }
+    holes
 }

@@ -16,8 +16,8 @@ use super::{
 
 const CLUSTER: &str = "test";
 
-/// Some ten blocks an object.
-const SMALL: ArchiveLimits = ArchiveLimits { object_bytes_max: 4_000 };
+/// Some twenty blocks an object.
+const SMALL: ArchiveLimits = ArchiveLimits { object_slots: 50 };
 
 fn config() -> DepotConfig {
     DepotConfig {
@@ -175,9 +175,48 @@ async fn two_archivers_write_the_same_objects() {
 }
 
 #[tokio::test]
+async fn the_bytes_of_blocks_do_not_decide_the_objects() {
+    let chain = chain(3, 0, 300);
+    let mut longer = chain.clone();
+    for block in &mut longer {
+        block.reward_partitions = Some(1);
+    }
+    let mut shorter = chain;
+    for block in &mut shorter {
+        block.reward_partitions = None;
+    }
+    let depot = memory();
+    let alone = memory();
+    push_all(&mut open(&depot, SMALL).await, &longer).await;
+    push_all(&mut open(&alone, SMALL).await, &shorter).await;
+    let keys = |objects: Vec<ArchiveObject>| objects.into_iter().map(|it| it.key);
+    assert!(keys(objects(&depot).await).eq(keys(objects(&alone).await)));
+    // Two archivers with these sources share a store.
+    let shared = memory();
+    let mut first = open(&shared, SMALL).await;
+    let mut second = open(&shared, SMALL).await;
+    for (long, short) in longer.iter().zip(&shorter) {
+        first.push(long).await.expect("it follows");
+        second.push(short).await.expect("it follows");
+    }
+    assert_eq!(objects(&shared).await, objects(&depot).await);
+    assert!(second.disagreements() > 0);
+    assert!(faults(&shared).await.is_empty());
+    assert!(faults(&depot).await.is_empty());
+}
+
+#[test]
+fn holes_are_found_behind_an_object_that_covers_others() {
+    let object = |slots| ArchiveObject::new(CLUSTER, 0, slots, 1);
+    let objects = [object(0..=99), object(10..=19), object(100..=199), object(300..=399)];
+    assert_eq!(find_holes(&objects), [200..=299]);
+    assert!(find_holes(&[]).is_empty());
+}
+
+#[tokio::test]
 async fn an_archive_begins_with_a_whole_range_and_refuses_a_gap() {
     let depot = memory();
-    let mut writer = open(&depot, ArchiveLimits::default()).await;
+    let mut writer = open(&depot, ArchiveLimits { object_slots: 1_000 }).await;
     let blocks: Vec<Block> = (1_990..4_100)
         .map(|slot| {
             let mut block = chain(slot, slot, 1).remove(0);

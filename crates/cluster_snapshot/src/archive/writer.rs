@@ -1,7 +1,7 @@
 //! Archives final blocks in their order.
 //!
-//! Two writers do no harm: both write the same objects, and an object is created once. If an object exists with other
-//! content, because two sources disagree, it stays, and the writer continues after it.
+//! Two writers do no harm: both write objects of the same names, and an object is created once. If an object exists with
+//! other content, because two sources disagree, it stays, and the writer continues after it.
 //! Memory: the compressed blocks of one object, twice while it is written.
 
 use chain_solana::Block;
@@ -23,13 +23,14 @@ const LEVEL: i32 = 3;
 /// Limits of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct ArchiveLimits {
-    /// Bytes of the blocks of an object before compression. All archivers of a cluster have the same.
-    pub object_bytes_max: u64,
+    /// Slots of an object. All archivers of a cluster have the same. More slots make fewer objects, which take more memory
+    /// while they are written.
+    pub object_slots: u64,
 }
 
 impl Default for ArchiveLimits {
     fn default() -> Self {
-        Self { object_bytes_max: 256 << 20 }
+        Self { object_slots: ARCHIVE_SLOTS }
     }
 }
 
@@ -55,7 +56,6 @@ pub struct ArchiveWriter {
 struct OpenObject {
     body: ByteWriter,
     blocks: Vec<ArchivedBlock>,
-    unpacked_bytes: u64,
 }
 
 impl ArchiveWriter {
@@ -114,7 +114,7 @@ impl ArchiveWriter {
     pub async fn push(&mut self, block: &Block) -> Result<Vec<ArchiveObject>, ArchiveError> {
         let slot = block.id.slot;
         // An archive starts with a range whose blocks are all known.
-        let aligned = slot.next_multiple_of(ARCHIVE_SLOTS);
+        let aligned = slot.next_multiple_of(self.object_slots());
         let first = *self.first.get_or_insert(aligned);
         let mut written = Vec::new();
         if slot < first || self.last_pushed.is_some_and(|last| slot <= last) {
@@ -130,27 +130,22 @@ impl ArchiveWriter {
         if !follows {
             return Err(ArchiveError::Hole { slot, parent, last });
         }
-        let encoded = encode(block);
-        loop {
-            let end = self.range_end();
-            if slot > end {
-                written.push(self.write_object(end).await?);
-                continue;
-            }
-            let bytes = self.open.unpacked_bytes + encoded.len() as u64;
-            if bytes > self.limits.object_bytes_max && !self.open.blocks.is_empty() {
-                written.push(self.write_object(slot - 1).await?);
-            }
-            break;
+        while slot > self.range_end() {
+            written.push(self.write_object(self.range_end()).await?);
         }
-        self.add(slot, parent, &encoded)?;
+        self.add(slot, parent, &encode(block))?;
         Ok(written)
     }
 
-    /// The last slot of the open range, unless its blocks are too large.
+    fn object_slots(&self) -> u64 {
+        self.limits.object_slots.max(1)
+    }
+
+    /// The last slot of the open range. It depends on slots alone, since sources differ in the bytes of a block.
     fn range_end(&self) -> Slot {
         let first = self.first.unwrap_or_default();
-        let aligned = first - first % ARCHIVE_SLOTS + (ARCHIVE_SLOTS - 1);
+        let slots = self.object_slots();
+        let aligned = first - first % slots + (slots - 1);
         let epoch = self.schedule.get_epoch(first);
         aligned.min(self.schedule.get_last_slot_in_epoch(epoch))
     }
@@ -169,7 +164,6 @@ impl ArchiveWriter {
         let offset = open.body.0.len() as u64;
         let digest = *blake3::hash(encoded).as_bytes();
         open.body.0.extend_from_slice(&packed);
-        open.unpacked_bytes += u64::from(unpacked_bytes);
         open.blocks.push(ArchivedBlock {
             slot,
             parent_slot,

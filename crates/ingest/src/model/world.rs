@@ -165,7 +165,9 @@ impl World {
                 Input::ReadFailed(match err {
                     ReadError::Truncated { .. } => ReadFailure::Truncated,
                     ReadError::Gone => ReadFailure::Gone,
-                    ReadError::Log(_) => ReadFailure::Failed,
+                    ReadError::Damaged { .. } | ReadError::Missing { .. } | ReadError::Log(_) => {
+                        ReadFailure::Failed
+                    }
                 })
             }
         };

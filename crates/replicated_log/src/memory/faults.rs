@@ -20,6 +20,8 @@ pub struct Faults {
     pub failed_tail: u16,
     /// Operations before which up to half of the messages are removed, the oldest first.
     pub truncation: u16,
+    /// Operations before which the log loses one of its messages, for all readers and for good.
+    pub holes: u16,
     /// Operations before which the epoch is deleted and created again without messages.
     pub recreation: u16,
     /// Number of messages that are retained in each epoch. 0: all.
@@ -50,7 +52,7 @@ pub struct AppendFaults {
 pub struct ReadFaults {
     /// Messages that are delivered with a flipped bit.
     pub flipped_bit: u16,
-    /// Messages that are not delivered: the sequences have a gap.
+    /// Messages that are not delivered: the sequences have a gap. Another reader gets them.
     pub missing: u16,
     /// Messages that are delivered twice, with the same sequence.
     pub doubled: u16,

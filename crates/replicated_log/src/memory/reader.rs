@@ -60,7 +60,11 @@ impl MemoryReader {
             if sequence < stream.first() {
                 return Err(ReadError::Truncated { wanted: sequence, first: stream.first() });
             }
-            let Some(mut message) = stream.stored_message(sequence) else { return Ok(None) };
+            let Some(mut message) = stream.stored_message(sequence) else {
+                // Lost messages at the end look like messages to come.
+                let Some(found) = stream.find_intact(sequence) else { return Ok(None) };
+                return Err(ReadError::Missing { wanted: sequence, found });
+            };
             let fate = state.schedule.draw_read_fate();
             match fate {
                 ReadFate::Delivered => {}

@@ -81,6 +81,16 @@ impl Space {
         self.changes.send_replace(());
     }
 
+    /// Deletes all epochs before `epoch`. Returns their number.
+    pub(super) fn remove_epochs_below(&self, epoch: u64) -> usize {
+        let mut state = self.state.lock();
+        let kept = state.streams.split_off(&epoch);
+        let removed = std::mem::replace(&mut state.streams, kept);
+        drop(state);
+        self.changes.send_replace(());
+        removed.len()
+    }
+
     pub(super) fn recreate_epoch(&self, epoch: u64) {
         self.state.lock().create_stream(epoch);
         self.changes.send_replace(());
@@ -194,6 +204,13 @@ impl SpaceState {
             let removed = self.schedule.draw_below(stream.len() / 2 + 1);
             stream.truncate_before(stream.first() + removed as u64);
             is_changed |= removed > 0;
+        }
+        if self.schedule.draw_fault(rates.holes)
+            && let Some(stream) = self.streams.get_mut(&epoch)
+            && stream.len() > 0
+        {
+            stream.lose_message(stream.first() + self.schedule.draw_below(stream.len()) as u64);
+            is_changed = true;
         }
         is_changed
     }

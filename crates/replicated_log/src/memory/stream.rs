@@ -1,7 +1,7 @@
 //! The messages of one epoch in memory.
 //!
-//! Invariant: sequences are without gaps from `first` to `last`. Truncation retains the last message, so a stream that
-//! ever had messages still knows its end.
+//! Invariant: sequences are without gaps from `first` to `last`, and the oldest message is not a lost one. A stream knows
+//! its end although all its messages were removed.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,8 @@ pub(super) struct Stream {
     pub(super) instance: u64,
     /// Sequence of the oldest message, or of the first one to come.
     first: u64,
-    messages: VecDeque<LogMessage>,
+    /// The messages from `first` on. `None` is a lost one.
+    messages: VecDeque<Option<LogMessage>>,
     payload_bytes: u64,
 }
 
@@ -47,13 +48,13 @@ impl Stream {
             return false;
         }
         self.payload_bytes += batch.iter().map(count_bytes).sum::<u64>();
-        self.messages.extend(batch);
+        self.messages.extend(batch.into_iter().map(Some));
         true
     }
 
+    /// Returns a message, or `None` if the stream does not have it.
     pub(super) fn stored_message(&self, sequence: u64) -> Option<StoredMessage> {
-        let index = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
-        let message = self.messages.get(index)?;
+        let message = self.messages.get(self.find_index(sequence)?)?.as_ref()?;
         Some(StoredMessage {
             sequence,
             kind: message.kind,
@@ -62,12 +63,26 @@ impl Stream {
         })
     }
 
+    /// Returns the sequence of the next message that is not lost, from `sequence` on.
+    pub(super) fn find_intact(&self, sequence: u64) -> Option<u64> {
+        let index = self.find_index(sequence)?;
+        let lost = self.messages.iter().skip(index).position(Option::is_some)?;
+        Some(sequence + lost as u64)
+    }
+
+    fn find_index(&self, sequence: u64) -> Option<usize> {
+        usize::try_from(sequence.checked_sub(self.first)?).ok()
+    }
+
     pub(super) fn tail(&self) -> Tail {
-        let is_head = |message: &LogMessage| message.kind == MessageKind::Head;
+        let is_head = |message: &Option<LogMessage>| {
+            message.as_ref().is_some_and(|message| message.kind == MessageKind::Head)
+        };
         let head = self.messages.iter().rposition(is_head);
+        let last = self.last();
         Tail {
-            first: if self.messages.is_empty() { 0 } else { self.first },
-            last: self.last(),
+            first: if last == 0 { 0 } else { self.first },
+            last,
             head: head.and_then(|index| self.stored_message(self.first + index as u64)),
         }
     }
@@ -79,11 +94,34 @@ impl Stream {
         }
     }
 
-    /// Removes the oldest message.
+    /// Removes the oldest message, and the lost ones after it.
     pub(super) fn remove_oldest(&mut self) {
         if let Some(message) = self.messages.pop_front() {
             self.first += 1;
-            self.payload_bytes -= count_bytes(&message);
+            self.payload_bytes -= message.as_ref().map_or(0, count_bytes);
+        }
+        self.remove_lost_oldest();
+    }
+
+    /// Removes all messages. The stream still knows its end.
+    pub(super) fn remove_all(&mut self) {
+        self.first = self.last() + 1;
+        self.messages.clear();
+        self.payload_bytes = 0;
+    }
+
+    /// Loses a message for all readers. The stream begins after it if it was the oldest.
+    pub(super) fn lose_message(&mut self, sequence: u64) {
+        let index = self.find_index(sequence);
+        let lost = index.and_then(|index| self.messages.get_mut(index)).and_then(Option::take);
+        self.payload_bytes -= lost.as_ref().map_or(0, count_bytes);
+        self.remove_lost_oldest();
+    }
+
+    fn remove_lost_oldest(&mut self) {
+        while self.messages.front().is_some_and(Option::is_none) {
+            self.messages.pop_front();
+            self.first += 1;
         }
     }
 
@@ -92,14 +130,14 @@ impl Stream {
         while self.last() > last
             && let Some(message) = self.messages.pop_back()
         {
-            self.payload_bytes -= count_bytes(&message);
+            self.payload_bytes -= message.as_ref().map_or(0, count_bytes);
         }
     }
 
     /// Flips a bit of a stored payload, if there is such a message and it has a payload.
     pub(super) fn damage_message(&mut self, sequence: u64) {
-        let index = sequence.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
-        if let Some(message) = index.and_then(|index| self.messages.get_mut(index)) {
+        let index = self.find_index(sequence);
+        if let Some(Some(message)) = index.and_then(|index| self.messages.get_mut(index)) {
             let mut payload = message.payload.to_vec();
             if let Some(byte) = payload.first_mut() {
                 *byte ^= 1;

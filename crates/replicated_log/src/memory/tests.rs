@@ -117,11 +117,94 @@ fn a_reader_of_a_replaced_log_fails() {
 }
 
 #[test]
+fn the_epochs_below_an_epoch_are_removed() {
+    let space = MemoryLogSpace::new();
+    let log = open_epoch(&space);
+    append(&log, 0, 2).expect("it is appended");
+    let mut reader = open_reader(&log, 0);
+    for epoch in [0, 2, 3] {
+        assert!(space.create_epoch(epoch).now_or_never().expect("no wait").expect("created"));
+    }
+    let remove = |epoch| {
+        let removed = space.remove_epochs_below(epoch).now_or_never().expect("no wait");
+        removed.expect("they are removed")
+    };
+    assert_eq!([remove(0), remove(2), remove(2)], [0, 2, 0]);
+    assert!(matches!(read_all(&mut *reader), (_, Some(ReadError::Gone))));
+    assert_eq!(space.newest_epoch().now_or_never().expect("no wait").expect("listed"), Some(3));
+    space.open_epoch(2).now_or_never().expect("no wait").map(drop).expect("it stays");
+}
+
+#[test]
 fn a_position_beyond_the_end_is_of_another_log() {
     let log = open_epoch(&MemoryLogSpace::new());
     append(&log, 0, 2).expect("it is appended");
     let (messages, error) = read_all(&mut *open_reader(&log, 3));
     assert!(messages.is_empty() && matches!(error, Some(ReadError::Gone)), "{error:?}");
+}
+
+#[test]
+fn an_emptied_log_begins_after_its_end() {
+    let space = MemoryLogSpace::new();
+    let log = open_epoch(&space);
+    let tail = |log: &Arc<dyn Log>| {
+        let tail = log.tail().now_or_never().expect("no wait").expect("it has a tail");
+        [tail.first, tail.last]
+    };
+    assert_eq!(tail(&log), [0, 0]);
+    append(&log, 0, 3).expect("it is appended");
+    space.empty_epoch(1);
+    assert_eq!(tail(&log), [4, 3]);
+    let (_, error) = read_all(&mut *open_reader(&log, 0));
+    assert!(matches!(error, Some(ReadError::Truncated { wanted: 1, first: 4 })), "{error:?}");
+    let mut reader = open_reader(&log, 3);
+    assert!(reader.next().now_or_never().is_none(), "it waits at the end");
+    assert_eq!(append(&log, 3, 1).expect("it is appended"), 4);
+    assert_eq!(list_sequences(&read_all(&mut *reader).0), [4]);
+    assert_eq!(tail(&log), [4, 4]);
+}
+
+#[test]
+fn a_lost_message_is_missing_for_each_reader() {
+    let space = MemoryLogSpace::new();
+    let log = open_epoch(&space);
+    append(&log, 0, 6).expect("it is appended");
+    space.lose_message(1, 3);
+    space.lose_message(1, 4);
+    for _ in 0..2 {
+        let mut reader = open_reader(&log, 0);
+        assert_eq!(list_sequences(&read_all(&mut *reader).0), [1, 2]);
+        let (_, error) = read_all(&mut *reader);
+        assert!(matches!(error, Some(ReadError::Missing { wanted: 3, found: 5 })), "{error:?}");
+    }
+    assert_eq!(list_sequences(&read_all(&mut *open_reader(&log, 4)).0), [5, 6]);
+    // The tail counts a lost message, and the reader waits for it.
+    space.lose_message(1, 6);
+    let tail = log.tail().now_or_never().expect("no wait").expect("it has a tail");
+    assert_eq!([tail.first, tail.last], [1, 6]);
+    assert_eq!(tail.head.map(|head| head.sequence), Some(5));
+    assert!(open_reader(&log, 5).next().now_or_never().is_none());
+    // The oldest message is truncated instead, with the holes that follow it.
+    space.truncate_epoch(1, 3);
+    let (_, error) = read_all(&mut *open_reader(&log, 1));
+    assert!(matches!(error, Some(ReadError::Truncated { wanted: 2, first: 5 })), "{error:?}");
+}
+
+#[test]
+fn holes_stay_and_follow_from_the_seed() {
+    let run = || {
+        let faults = Faults { seed: 3, holes: 100, ..Faults::default() };
+        let space = MemoryLogSpace::with_faults(faults);
+        let log = open_epoch(&space);
+        for after in 0..100 {
+            append(&log, after, 1).expect("it is appended");
+        }
+        space.set_faults(Faults::default());
+        list_sequences(&space.stored_messages(1))
+    };
+    let sequences = run();
+    assert!((80..100).contains(&sequences.len()), "messages are lost: {sequences:?}");
+    assert_eq!(sequences, run());
 }
 
 #[test]

@@ -94,6 +94,11 @@ impl Connection {
         LogError::with_reason(self.location.as_str(), attempt, reason)
     }
 
+    /// Creates the error of an operation that met a stored message which no append has written.
+    pub(super) fn damage(&self, attempt: impl Into<String>, damage: impl Display) -> LogError {
+        LogError::with_damage(self.location.as_str(), attempt, damage)
+    }
+
     /// Returns an error if the connected server cannot hold a log.
     fn check_server(&self) -> Result<(), LogError> {
         let (major, minor, patch) = VERSION_MIN;

@@ -79,7 +79,8 @@ impl From<EpochError> for ReadError {
     }
 }
 
-fn is_missing(err: &GetStreamError) -> bool {
+/// Returns whether a request failed because the stream does not exist.
+pub(super) fn is_missing(err: &GetStreamError) -> bool {
     match err.kind() {
         GetStreamErrorKind::JetStream(err) => err.error_code() == ErrorCode::STREAM_NOT_FOUND,
         _ => false,

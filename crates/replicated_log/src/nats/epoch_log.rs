@@ -3,19 +3,23 @@
 //! Invariant: [`tail`](Log::tail) reads both the extent and the last head from the stream's leader. Any server responds
 //! to a direct get, even one that is behind. The extent may end within a batch that the leader is storing; a request
 //! for a message waits for the rest of it. So an extent that is the same before and after that request ends with a
-//! whole batch.
+//! whole batch. A new leader may still be applying its last messages, and one that was cut off responds until it steps
+//! down. So an extent that ends before a message which this process knows is requested again for
+//! [`EXTENT_CHECKS`] times [`EXTENT_CHECK_INTERVAL`].
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, State, Stream};
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
+use tokio::time::sleep;
 
 use super::appender::Appender;
 use super::connection::Connection;
 use super::epoch::Epoch;
 use super::epoch_stream::EpochStream;
-use super::reader::NatsReader;
+use super::reader::{EXTENT_CHECK_INTERVAL, EXTENT_CHECKS, NatsReader};
 use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader};
 use crate::message::{LogMessage, MessageKind, StoredMessage, Tail};
@@ -28,6 +32,28 @@ const TAIL_ATTEMPT: &str = "read the end of the log";
 pub(super) struct EpochLog {
     epoch: Arc<Epoch>,
     appender: Mutex<Appender>,
+    known_end: KnownEnd,
+}
+
+/// The end of the log as this process knows it, by its own appends and by the last look at it.
+#[derive(Debug, Default)]
+struct KnownEnd(AtomicU64);
+
+impl KnownEnd {
+    /// Notes a message that the log has.
+    fn raise(&self, last: u64) {
+        self.0.fetch_max(last, Ordering::Relaxed);
+    }
+
+    /// Notes the end of the log, which may be before a message that it had.
+    fn replace(&self, last: u64) {
+        self.0.store(last, Ordering::Relaxed);
+    }
+
+    /// Returns whether an extent ends before a message that the log had.
+    fn is_after(&self, last: u64) -> bool {
+        self.0.load(Ordering::Relaxed) > last
+    }
 }
 
 impl EpochLog {
@@ -37,17 +63,42 @@ impl EpochLog {
     ) -> Result<Self, LogError> {
         let epoch = Arc::new(Epoch::open(connection, stream).await?);
         let appender = Appender::open(Arc::clone(&epoch)).await?;
-        Ok(Self { epoch, appender: Mutex::new(appender) })
+        Ok(Self { epoch, appender: Mutex::new(appender), known_end: KnownEnd::default() })
+    }
+
+    async fn append_batch(&self, after: u64, batch: Vec<LogMessage>) -> Result<u64, AppendError> {
+        let last = self.appender.lock().await.append(after, batch).await?;
+        self.known_end.raise(last);
+        Ok(last)
     }
 
     async fn find_tail(&self) -> Result<Tail, LogError> {
+        let tail = self.find_consistent_tail().await?;
+        self.known_end.replace(tail.last);
+        Ok(tail)
+    }
+
+    /// Asks the stream's leader for its state. An extent that ends too early is requested again.
+    async fn find_settled_extent(&self) -> Result<Stream, LogError> {
         let mut stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
+        for _ in 1..EXTENT_CHECKS {
+            if !self.known_end.is_after(stream.cached_info().state.last_sequence) {
+                break;
+            }
+            sleep(EXTENT_CHECK_INTERVAL).await;
+            stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
+        }
+        Ok(stream)
+    }
+
+    async fn find_consistent_tail(&self) -> Result<Tail, LogError> {
+        let mut stream = self.find_settled_extent().await?;
         for _ in 0..TAIL_TRIES {
             let state = &stream.cached_info().state;
             let first = state.first_sequence;
             let last = state.last_sequence;
             if state.messages == 0 {
-                return Ok(Tail { first: 0, last, head: None });
+                return Ok(empty_tail(state));
             }
             let head = self.find_last_head(&stream, last).await?;
             stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
@@ -85,7 +136,7 @@ impl Log for EpochLog {
         after: u64,
         batch: Vec<LogMessage>,
     ) -> BoxFuture<'_, Result<u64, AppendError>> {
-        Box::pin(async move { self.appender.lock().await.append(after, batch).await })
+        Box::pin(self.append_batch(after, batch))
     }
 
     fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>> {
@@ -95,5 +146,41 @@ impl Log for EpochLog {
     fn read(&self, after: u64) -> BoxFuture<'_, Result<Box<dyn LogReader>, LogError>> {
         let reader = NatsReader::new(Arc::clone(&self.epoch), after);
         Box::pin(async move { Ok(Box::new(reader) as Box<dyn LogReader>) })
+    }
+}
+
+/// Returns the tail of a log without messages: a new one, or one whose messages were all removed.
+fn empty_tail(state: &State) -> Tail {
+    let last = state.last_sequence;
+    Tail { first: if last == 0 { 0 } else { last.saturating_add(1) }, last, head: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emptied_log_begins_after_its_end() {
+        let tail = |last: u64| {
+            let json = format!(
+                r#"{{"messages":0,"bytes":0,"first_seq":{last},"first_ts":"2026-01-01T00:00:00Z",
+                "last_seq":{last},"last_ts":"2026-01-01T00:00:00Z","consumer_count":0}}"#
+            );
+            let tail = empty_tail(&serde_json::from_str::<State>(&json).expect("a state"));
+            [tail.first, tail.last]
+        };
+        assert_eq!([tail(0), tail(9)], [[0, 0], [10, 9]]);
+    }
+
+    #[test]
+    fn an_extent_before_a_known_message_is_not_settled() {
+        let end = KnownEnd::default();
+        assert!(!end.is_after(0));
+        end.raise(10);
+        end.raise(7);
+        assert!(end.is_after(9) && !end.is_after(10));
+        // The log was restored from an older backup: its end is accepted after the checks.
+        end.replace(8);
+        assert!(!end.is_after(8));
     }
 }

@@ -1,8 +1,9 @@
 //! Reading an epoch: a pull consumer of its own, which any server of the stream may hold, in memory.
 //!
 //! If the wanted message was removed, a server starts the consumer at its first message without an error. It also skips
-//! messages that are removed before they are delivered. So the reader compares each sequence with the wanted one. After
-//! a gap it creates the consumer again at the wanted message; if the gap remains, the log is truncated.
+//! messages that are removed before they are delivered, and those that its store lost. So the reader compares each
+//! sequence with the wanted one. After a gap it creates the consumer again at the wanted message. If the gap remains, the
+//! extent of the log decides: it is truncated if it begins after the wanted message, otherwise the message is missing.
 //! Bounds: `in_flight_bytes` of messages that are requested and not returned. A consumer that is not read for
 //! [`INACTIVE_MAX`] is removed by the server, and created again by the next call.
 //! Invariant: every message that is returned has the sequence after the one before it, and the stream still was the one
@@ -35,11 +36,12 @@ const REQUEST_MESSAGES_MIN: usize = 4;
 const REQUEST_MESSAGES_MAX: usize = 1_000;
 /// Number of checks of a log that seems to end before the reader's position: its leader may still be applying its last
 /// messages.
-const EXTENT_CHECKS: usize = 8;
-const EXTENT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const EXTENT_CHECKS: usize = 8;
+pub(super) const EXTENT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// First and longest pause before a consumer is created again without a message in between.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+const ATTEMPT: &str = "read the log";
 
 /// Position of a reader in an epoch.
 pub(super) struct NatsReader {
@@ -74,7 +76,14 @@ impl NatsReader {
     async fn read_next(&mut self) -> Result<StoredMessage, ReadError> {
         loop {
             let received = self.receive().await?;
-            let delivery = read_delivery(&self.epoch, &received)?;
+            let delivery = match read_delivery(&self.epoch, &received) {
+                Ok(delivery) => delivery,
+                Err(err) => {
+                    // Otherwise the next call would continue after the message.
+                    self.close_consumer();
+                    return Err(err);
+                }
+            };
             let sequence = delivery.message.sequence;
             // The consumer's server may have been behind when it was created.
             if sequence < self.wanted {
@@ -88,7 +97,7 @@ impl NatsReader {
             // Messages were lost in transit, or removed from the log. A new consumer finds out which.
             self.close_consumer();
             if delivery.is_first {
-                return Err(ReadError::Truncated { wanted: self.wanted, first: sequence });
+                return Err(describe_gap(&self.epoch, self.wanted, sequence).await);
             }
         }
     }
@@ -178,7 +187,7 @@ fn consumer_settings(wanted: u64) -> pull::Config {
 /// Returns an error unless the log has the message `wanted`, or ends right before it.
 async fn check_extent(epoch: &Epoch, wanted: u64) -> Result<(), ReadError> {
     for _ in 0..EXTENT_CHECKS {
-        let stream = epoch.stream_info("read the log").await?;
+        let stream = epoch.stream_info(ATTEMPT).await?;
         match compare_extent(&stream.cached_info().state, wanted) {
             Extent::Covers => return Ok(()),
             Extent::Begins(first) => return Err(ReadError::Truncated { wanted, first }),
@@ -188,13 +197,13 @@ async fn check_extent(epoch: &Epoch, wanted: u64) -> Result<(), ReadError> {
     Err(ReadError::Gone)
 }
 
-fn read_delivery(epoch: &Epoch, message: &Message) -> Result<Delivery, LogError> {
-    let attempt = "read the log";
-    let info = message.info().map_err(|err| epoch.connection.error(attempt, err))?;
+fn read_delivery(epoch: &Epoch, message: &Message) -> Result<Delivery, ReadError> {
+    let info = message.info().map_err(|err| epoch.connection.error(ATTEMPT, err))?;
     let sequence = info.stream_sequence;
     let kind = epoch.stream.find_kind(&message.subject).ok_or_else(|| {
-        let reason = format!("message {sequence} has subject {}", message.subject);
-        epoch.connection.error_with_reason(attempt, reason)
+        let damage = format!("message {sequence} has subject {}", message.subject);
+        let error = epoch.connection.damage(ATTEMPT, damage);
+        ReadError::Damaged { sequence, error }
     })?;
     let payload = message.payload.clone();
     let message = StoredMessage { sequence, kind, payload, pending: info.pending };
@@ -225,6 +234,22 @@ fn compare_extent(state: &State, wanted: u64) -> Extent {
         Extent::Begins(state.first_sequence)
     } else {
         Extent::Covers
+    }
+}
+
+/// Asks the stream's leader why the message `found` follows where `wanted` belongs.
+async fn describe_gap(epoch: &Epoch, wanted: u64, found: u64) -> ReadError {
+    match epoch.stream_info(ATTEMPT).await {
+        Ok(stream) => classify_gap(&stream.cached_info().state, wanted, found),
+        Err(err) => err.into(),
+    }
+}
+
+/// Returns why the message `found` follows where `wanted` belongs, in a log of this extent.
+fn classify_gap(state: &State, wanted: u64, found: u64) -> ReadError {
+    match compare_extent(state, wanted) {
+        Extent::Begins(first) => ReadError::Truncated { wanted, first },
+        Extent::Covers | Extent::EndsBefore => ReadError::Missing { wanted, found },
     }
 }
 
@@ -262,15 +287,24 @@ mod tests {
         assert_eq!(pauses, [100, 200, 400, 2_000, 2_000]);
     }
 
+    fn state(first: u64, last: u64) -> State {
+        let json = format!(
+            r#"{{"messages":1,"bytes":1,"first_seq":{first},"first_ts":"2026-01-01T00:00:00Z",
+            "last_seq":{last},"last_ts":"2026-01-01T00:00:00Z","consumer_count":0}}"#
+        );
+        serde_json::from_str::<State>(&json).expect("a state")
+    }
+
+    #[test]
+    fn a_gap_is_a_truncation_or_a_lost_message() {
+        let gap = classify_gap(&state(7, 20), 5, 7);
+        assert!(matches!(gap, ReadError::Truncated { wanted: 5, first: 7 }), "{gap}");
+        let gap = classify_gap(&state(1, 20), 5, 7);
+        assert!(matches!(gap, ReadError::Missing { wanted: 5, found: 7 }), "{gap}");
+    }
+
     #[test]
     fn an_extent_is_compared_with_a_position() {
-        let state = |first: u64, last: u64| {
-            let json = format!(
-                r#"{{"messages":1,"bytes":1,"first_seq":{first},"first_ts":"2026-01-01T00:00:00Z",
-                "last_seq":{last},"last_ts":"2026-01-01T00:00:00Z","consumer_count":0}}"#
-            );
-            serde_json::from_str::<State>(&json).expect("a state")
-        };
         // Empty logs: new, and with all messages removed.
         assert_eq!(compare_extent(&state(0, 0), 1), Extent::Covers);
         assert_eq!(compare_extent(&state(10, 9), 10), Extent::Covers);

@@ -8,7 +8,9 @@
 //! ```
 //! The checksum of a message covers its sequence, kind, length and payload, so swapped messages are noticed.
 //! The append id is random: the bytes of two appends differ although their messages are equal.
-//! Invariant: each damage is an error with the offset at which it was found.
+//! Invariant: each damage is an error with the offset at which it was found. The magic, the version, and the place of the
+//! checksum at the end of the first 44 or 26 bytes are the same in every version, so a newer object is not mistaken for a
+//! damaged one.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use crc32fast::Hasher;
@@ -34,17 +36,20 @@ pub(super) const MARKER_BYTES: usize = 26;
 pub(super) const BATCH_BYTES_MAX: usize =
     BATCH_HEADER_BYTES + BATCH_MESSAGES_MAX * (MESSAGE_HEADER_BYTES + MESSAGE_BYTES_MAX);
 
-/// Damage of an object.
+/// Why an object cannot be decoded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("damaged at byte {offset}: {problem}")]
-pub(super) struct ObjectDamage {
-    offset: usize,
-    problem: String,
+pub(super) enum ObjectError {
+    /// Its bytes are not those that were written.
+    #[error("damaged at byte {offset}: {problem}")]
+    Damaged { offset: usize, problem: String },
+    /// Another version of the program wrote it.
+    #[error("format version {found}, this program reads {VERSION}; upgrade readers before writers")]
+    Version { found: u16 },
 }
 
-impl ObjectDamage {
-    fn new(offset: usize, problem: impl Into<String>) -> Self {
-        Self { offset, problem: problem.into() }
+impl ObjectError {
+    fn damaged(offset: usize, problem: impl Into<String>) -> Self {
+        Self::Damaged { offset, problem: problem.into() }
     }
 }
 
@@ -83,20 +88,20 @@ pub(super) fn encode_batch(header: &BatchHeader, batch: &[LogMessage]) -> Bytes 
 }
 
 /// Decodes the fields before the first message.
-pub(super) fn decode_header(bytes: &[u8]) -> Result<BatchHeader, ObjectDamage> {
+pub(super) fn decode_header(bytes: &[u8]) -> Result<BatchHeader, ObjectError> {
     decode_header_and_count(bytes).map(|(header, _)| header)
 }
 
 /// Decodes a batch. `first` is the sequence of its first message according to its key. The payloads share its memory.
-pub(super) fn decode_batch(bytes: &Bytes, first: u64) -> Result<Vec<LogMessage>, ObjectDamage> {
+pub(super) fn decode_batch(bytes: &Bytes, first: u64) -> Result<Vec<LogMessage>, ObjectError> {
     let (header, count) = decode_header_and_count(bytes)?;
     if header.first != first {
         let problem = format!("begins at message {}, its name says {first}", header.first);
-        return Err(ObjectDamage::new(8, problem));
+        return Err(ObjectError::damaged(8, problem));
     }
     if count == 0 || usize::from(count) > BATCH_MESSAGES_MAX {
         let problem = format!("{count} messages, the limit is {BATCH_MESSAGES_MAX}");
-        return Err(ObjectDamage::new(6, problem));
+        return Err(ObjectError::damaged(6, problem));
     }
     let mut offset = BATCH_HEADER_BYTES;
     let mut messages = Vec::with_capacity(usize::from(count));
@@ -107,7 +112,7 @@ pub(super) fn decode_batch(bytes: &Bytes, first: u64) -> Result<Vec<LogMessage>,
     }
     if offset != bytes.len() {
         let problem = format!("{} bytes follow the last message", bytes.len() - offset);
-        return Err(ObjectDamage::new(offset, problem));
+        return Err(ObjectError::damaged(offset, problem));
     }
     Ok(messages)
 }
@@ -123,15 +128,15 @@ pub(super) fn encode_marker(instance: [u8; 16]) -> Bytes {
 }
 
 /// Decodes the marker of an epoch. Returns its instance.
-pub(super) fn decode_marker(bytes: &[u8]) -> Result<[u8; 16], ObjectDamage> {
+pub(super) fn decode_marker(bytes: &[u8]) -> Result<[u8; 16], ObjectError> {
     check_head(bytes, MARKER_MAGIC, MARKER_BYTES)?;
     if bytes.len() > MARKER_BYTES {
-        return Err(ObjectDamage::new(MARKER_BYTES, "it is too long"));
+        return Err(ObjectError::damaged(MARKER_BYTES, "it is too long"));
     }
     read_array(bytes, 6)
 }
 
-fn decode_header_and_count(bytes: &[u8]) -> Result<(BatchHeader, u16), ObjectDamage> {
+fn decode_header_and_count(bytes: &[u8]) -> Result<(BatchHeader, u16), ObjectError> {
     check_head(bytes, BATCH_MAGIC, BATCH_HEADER_BYTES)?;
     let header = BatchHeader {
         first: u64::from_le_bytes(read_array(bytes, 8)?),
@@ -141,31 +146,27 @@ fn decode_header_and_count(bytes: &[u8]) -> Result<(BatchHeader, u16), ObjectDam
     Ok((header, u16::from_le_bytes(read_array(bytes, 6)?)))
 }
 
-/// Checks magic, version and checksum of the first `length` bytes.
-fn check_head(bytes: &[u8], magic: &[u8; 4], length: usize) -> Result<(), ObjectDamage> {
+/// Checks magic, checksum and version of the first `length` bytes.
+fn check_head(bytes: &[u8], magic: &[u8; 4], length: usize) -> Result<(), ObjectError> {
     let found: [u8; 4] = read_array(bytes, 0)?;
     if found != *magic {
-        return Err(ObjectDamage::new(0, "it is not an object of a log"));
-    }
-    let version = u16::from_le_bytes(read_array(bytes, 4)?);
-    if version != VERSION {
-        let problem = format!(
-            "format version {version}, this program reads {VERSION}; upgrade readers before writers"
-        );
-        return Err(ObjectDamage::new(4, problem));
+        return Err(ObjectError::damaged(0, "it is not an object of a log"));
     }
     let crc_offset = length - 4;
     let expected = u32::from_le_bytes(read_array(bytes, crc_offset)?);
-    check_crc(crc_offset, expected, crc32fast::hash(&bytes[..crc_offset]))
+    check_crc(crc_offset, expected, crc32fast::hash(&bytes[..crc_offset]))?;
+    // After the checksum: a flipped bit of the version is damage.
+    let found = u16::from_le_bytes(read_array(bytes, 4)?);
+    if found == VERSION { Ok(()) } else { Err(ObjectError::Version { found }) }
 }
 
-fn decode_message(bytes: &Bytes, offset: usize, sequence: u64) -> Result<LogMessage, ObjectDamage> {
+fn decode_message(bytes: &Bytes, offset: usize, sequence: u64) -> Result<LogMessage, ObjectError> {
     let [kind]: [u8; 1] = read_array(bytes, offset)?;
     let length = u32::from_le_bytes(read_array(bytes, offset + 1)?) as usize;
     let expected = u32::from_le_bytes(read_array(bytes, offset + 5)?);
     if length > MESSAGE_BYTES_MAX {
         let problem = format!("message of {length} bytes, the limit is {MESSAGE_BYTES_MAX}");
-        return Err(ObjectDamage::new(offset + 1, problem));
+        return Err(ObjectError::damaged(offset + 1, problem));
     }
     let begin = offset + MESSAGE_HEADER_BYTES;
     if bytes.len() < begin + length {
@@ -176,7 +177,7 @@ fn decode_message(bytes: &Bytes, offset: usize, sequence: u64) -> Result<LogMess
     let kind = match kind {
         0 => MessageKind::Head,
         1 => MessageKind::Body,
-        _ => return Err(ObjectDamage::new(offset, format!("message of kind {kind}"))),
+        _ => return Err(ObjectError::damaged(offset, format!("message of kind {kind}"))),
     };
     Ok(LogMessage { kind, payload })
 }
@@ -197,20 +198,20 @@ fn hash_message(sequence: u64, kind: u8, payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn check_crc(offset: usize, expected: u32, found: u32) -> Result<(), ObjectDamage> {
+fn check_crc(offset: usize, expected: u32, found: u32) -> Result<(), ObjectError> {
     if expected == found {
         return Ok(());
     }
-    Err(ObjectDamage::new(offset, format!("checksum {found:08x}, expected {expected:08x}")))
+    Err(ObjectError::damaged(offset, format!("checksum {found:08x}, expected {expected:08x}")))
 }
 
-fn read_array<const N: usize>(bytes: &[u8], offset: usize) -> Result<[u8; N], ObjectDamage> {
+fn read_array<const N: usize>(bytes: &[u8], offset: usize) -> Result<[u8; N], ObjectError> {
     let array = bytes.get(offset..offset + N).and_then(|slice| slice.try_into().ok());
     array.ok_or_else(|| describe_end(bytes))
 }
 
-fn describe_end(bytes: &[u8]) -> ObjectDamage {
-    ObjectDamage::new(bytes.len(), "it ends here")
+fn describe_end(bytes: &[u8]) -> ObjectError {
+    ObjectError::damaged(bytes.len(), "it ends here")
 }
 
 #[cfg(test)]
@@ -262,10 +263,30 @@ mod tests {
         let bytes = encode_batch(&HEADER, &sample_batch());
         let damage = decode_batch(&bytes, 42).expect_err("it begins at 41");
         assert_eq!(damage.to_string(), "damaged at byte 8: begins at message 41, its name says 42");
+        let newer = seal_as_newer(&bytes, BATCH_HEADER_BYTES);
+        let error = decode_batch(&newer, 41).expect_err("it is newer");
+        assert_eq!(error, ObjectError::Version { found: 2 });
+        assert!(error.to_string().contains("upgrade readers before writers"), "{error}");
+        let marker = seal_as_newer(&encode_marker([9; 16]), MARKER_BYTES);
+        assert_eq!(decode_marker(&marker), Err(ObjectError::Version { found: 2 }));
+    }
+
+    #[test]
+    fn a_flipped_bit_of_the_version_is_damage() {
+        let mut bytes = encode_batch(&HEADER, &sample_batch()).to_vec();
+        bytes[4] ^= 2;
+        let error = decode_batch(&bytes.into(), 41).expect_err("a bit is flipped");
+        assert!(matches!(error, ObjectError::Damaged { .. }), "{error}");
+    }
+
+    /// Returns an object as version 2 would write it: the same head, with its checksum.
+    fn seal_as_newer(bytes: &Bytes, head_bytes: usize) -> Bytes {
         let mut newer = bytes.to_vec();
         newer[4] = 2;
-        let damage = decode_batch(&newer.into(), 41).expect_err("it is newer");
-        assert!(damage.to_string().contains("upgrade readers before writers"), "{damage}");
+        let crc_offset = head_bytes - 4;
+        let crc = crc32fast::hash(&newer[..crc_offset]);
+        newer[crc_offset..head_bytes].copy_from_slice(&crc.to_le_bytes());
+        newer.into()
     }
 
     #[test]

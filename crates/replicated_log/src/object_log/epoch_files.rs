@@ -9,15 +9,12 @@ use depot::{Depot, DepotError};
 use tokio::sync::watch;
 
 use super::batch_object::{
-    BATCH_BYTES_MAX, BATCH_HEADER_BYTES, MARKER_BYTES, ObjectDamage, decode_batch, decode_header,
+    BATCH_BYTES_MAX, BATCH_HEADER_BYTES, MARKER_BYTES, ObjectError, decode_batch, decode_header,
     decode_marker,
 };
 use super::keys::{format_batch_dir, format_batch_key, format_marker_key, parse_number};
 use crate::error::LogError;
 use crate::message::LogMessage;
-
-/// Number of batches of a page. A page is listed with one object more, and S3 returns at most 1,000 at once.
-pub(super) const LIST_PAGE: usize = 999;
 
 /// The objects of one instance of an epoch.
 #[derive(Debug)]
@@ -137,6 +134,11 @@ impl EpochFiles {
         Ok(Some(header.created_at_ms))
     }
 
+    /// Number of batches of a page. A page is listed with one object more.
+    pub(super) fn list_page(&self) -> usize {
+        self.depot.list_page() - 1
+    }
+
     /// Lists up to `max` batches that begin at the sequence `from` or later.
     pub(super) async fn list_batches(&self, from: u64, max: usize) -> Result<ListPage, LogError> {
         let after = self.batch_key(from.saturating_sub(1));
@@ -160,7 +162,7 @@ impl EpochFiles {
         let mut all = Vec::new();
         loop {
             let from = all.last().map_or(0, |batch: &ListedBatch| batch.first + 1);
-            let page = self.list_batches(from, LIST_PAGE).await?;
+            let page = self.list_batches(from, self.list_page()).await?;
             all.extend(page.batches);
             if page.is_last {
                 return Ok(all);
@@ -181,7 +183,7 @@ impl EpochFiles {
         let mut newest = None;
         loop {
             let from = newest.map_or(from, |first: u64| first + 1);
-            let page = self.list_batches(from, LIST_PAGE).await?;
+            let page = self.list_batches(from, self.list_page()).await?;
             newest = page.batches.last().map(|batch| batch.first).or(newest);
             if page.is_last {
                 return Ok(newest);
@@ -203,16 +205,12 @@ impl EpochFiles {
         match found {
             Ok(bytes) => Ok(Some(bytes)),
             Err(DepotError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(LogError::new(self.name_batch(first), "read it", error)),
+            Err(error) => Err(describe_failure(self.name_batch(first), "read it", error)),
         }
     }
 
-    fn check_decoded<T>(
-        &self,
-        first: u64,
-        decoded: Result<T, ObjectDamage>,
-    ) -> Result<T, LogError> {
-        decoded.map_err(|damage| LogError::with_reason(self.name_batch(first), "decode it", damage))
+    fn check_decoded<T>(&self, first: u64, decoded: Result<T, ObjectError>) -> Result<T, LogError> {
+        decoded.map_err(|error| describe_damage(self.name_batch(first), "decode it", &error))
     }
 }
 
@@ -233,8 +231,24 @@ async fn read_marker(depot: &Depot, key: &str) -> Result<Option<[u8; 16]>, LogEr
     match depot.get(key, MARKER_BYTES + 1).await {
         Ok(bytes) => decode_marker(&bytes)
             .map(Some)
-            .map_err(|damage| LogError::with_reason(name(), "open the epoch", damage)),
+            .map_err(|error| describe_damage(name(), "open the epoch", &error)),
         Err(DepotError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(LogError::new(name(), "open the epoch", error)),
+        Err(error) => Err(describe_failure(name(), "open the epoch", error)),
+    }
+}
+
+/// Returns the error of an object that cannot be decoded. One of another version is not damaged.
+fn describe_damage(name: String, attempt: &str, error: &ObjectError) -> LogError {
+    match error {
+        ObjectError::Damaged { .. } => LogError::with_damage(name, attempt, error),
+        ObjectError::Version { .. } => LogError::with_reason(name, attempt, error),
+    }
+}
+
+/// Returns the error of an object that cannot be read. One that is longer than any that a writer creates is damaged.
+fn describe_failure(name: String, attempt: &str, error: DepotError) -> LogError {
+    match error {
+        DepotError::TooLong { .. } => LogError::with_damage(name, attempt, error),
+        _ => LogError::new(name, attempt, error),
     }
 }

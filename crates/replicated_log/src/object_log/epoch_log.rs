@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::batch_object::{BATCH_BYTES_MAX, BatchHeader, encode_batch};
 use super::epoch_files::{Batch, EpochFiles, is_full, read_clock_ms};
 use super::reader::{ObjectReader, ReadSettings};
-use super::retention::{Retention, remove_old};
+use super::retention::{EarlierEnd, Retention, remove_aged};
 use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader};
 use crate::message::{LogMessage, MessageKind, StoredMessage, Tail, check_batch};
@@ -37,6 +37,8 @@ pub(super) struct EpochLog {
     files: Arc<EpochFiles>,
     known_end: Mutex<Option<KnownEnd>>,
     retention: Retention,
+    /// The end in a list before, for the removal of old batches.
+    earlier_end: EarlierEnd,
     read_settings: ReadSettings,
 }
 
@@ -63,7 +65,23 @@ impl EpochLog {
         retention: Retention,
         read_settings: ReadSettings,
     ) -> Self {
-        Self { files, known_end: Mutex::new(None), retention, read_settings }
+        Self {
+            files,
+            known_end: Mutex::new(None),
+            retention,
+            earlier_end: EarlierEnd::default(),
+            read_settings,
+        }
+    }
+
+    /// Removes old batches at a time of the wall clock.
+    pub(super) async fn remove_old_at(
+        &self,
+        now_ms: u64,
+        needed_from: u64,
+    ) -> Result<usize, LogError> {
+        let earlier = &self.earlier_end;
+        remove_aged(&self.files, self.retention, earlier, now_ms, needed_from).await
     }
 
     async fn append_batch(&self, after: u64, batch: &[LogMessage]) -> Result<u64, AppendError> {
@@ -205,7 +223,7 @@ impl Log for EpochLog {
     }
 
     fn remove_old(&self, needed_from: u64) -> BoxFuture<'_, Result<usize, LogError>> {
-        Box::pin(remove_old(&self.files, self.retention, read_clock_ms(), needed_from))
+        Box::pin(self.remove_old_at(read_clock_ms(), needed_from))
     }
 }
 

@@ -17,9 +17,14 @@ pub(super) fn format_marker_key(cluster: &str, epoch: u64) -> String {
     format!("{}/{epoch:020}", format_marker_dir(cluster))
 }
 
+/// Returns the directory of the batches of all instances of an epoch.
+pub(super) fn format_epoch_dir(cluster: &str, epoch: u64) -> String {
+    format!("hydrant-{cluster}-{epoch}")
+}
+
 /// Returns the directory of the batches of one instance of an epoch.
 pub(super) fn format_batch_dir(cluster: &str, epoch: u64, instance: [u8; 16]) -> String {
-    format!("hydrant-{cluster}-{epoch}/{:032x}", u128::from_be_bytes(instance))
+    format!("{}/{:032x}", format_epoch_dir(cluster, epoch), u128::from_be_bytes(instance))
 }
 
 /// Returns the key of the batch that begins at the sequence `first`.

@@ -3,9 +3,10 @@
 //! A reader first finds the batch that contains its next message, by a list. It then reads the listed batches, several
 //! at a time. At the end of the list it knows the name of the next batch, and polls that object. An append of the same
 //! process wakes it at once.
-//! Bounds: `in_flight_bytes` of batches that were requested in advance, and the batch that is being delivered.
+//! Bounds: `in_flight_bytes` of batches that were requested in advance, the batch that is being delivered, and 16 bytes for
+//! each batch of a page of the list.
 //! Invariant: sequences have no gap. After each failure the reader finds its position again. This separates
-//! batches that do not exist yet from removed ones.
+//! batches that do not exist yet from removed ones and from lost ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use futures_util::stream::FuturesOrdered;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::epoch_files::{Batch, EpochFiles, LIST_PAGE, ListPage, ListedBatch};
+use super::epoch_files::{Batch, EpochFiles, ListPage, ListedBatch};
 use crate::error::{LogError, ReadError};
 use crate::log::LogReader;
 use crate::message::{BATCH_MESSAGES_MAX, LogMessage, StoredMessage};
@@ -121,7 +122,8 @@ impl ObjectReader {
         if self.is_listed_to_end {
             return self.poll_end().await;
         }
-        let page = self.files.list_batches(self.position + 1, LIST_PAGE).await?;
+        let page_max = self.files.list_page();
+        let page = self.files.list_batches(self.position + 1, page_max).await?;
         self.accept_page(page);
         Ok(())
     }
@@ -265,12 +267,13 @@ impl ObjectReader {
     /// if the log does.
     async fn list_around(&mut self, sequence: u64) -> Result<ListPage, LogError> {
         let from = sequence.saturating_sub(BATCH_MESSAGES_MAX as u64);
-        let mut page = self.files.list_batches(from, LIST_PAGE).await?;
+        let page_max = self.files.list_page();
+        let mut page = self.files.list_batches(from, page_max).await?;
         while let Some(newest) = page.batches.last()
             && newest.first < sequence
             && !page.is_last
         {
-            let next_page = self.files.list_batches(newest.first + 1, LIST_PAGE).await?;
+            let next_page = self.files.list_batches(newest.first + 1, page_max).await?;
             page.batches.extend(next_page.batches);
             page.is_last = next_page.is_last;
         }
@@ -302,9 +305,15 @@ impl ObjectReader {
         if self.files.read_batch(wanted).await?.is_some() {
             return Ok(());
         }
-        let name = self.files.name_batch(wanted);
-        let reason = format!("it does not exist, although batch {later} does");
-        Err(LogError::with_reason(name, format!("read message {wanted}"), reason).into())
+        Err(ReadError::Missing { wanted, found: later })
+    }
+}
+
+/// Returns the error of a reader whose next message is `sequence`. Damage of an object has a variant of its own.
+fn name_damage(error: ReadError, sequence: u64) -> ReadError {
+    match error {
+        ReadError::Log(error) if error.is_damage() => ReadError::Damaged { sequence, error },
+        error => error,
     }
 }
 
@@ -317,7 +326,7 @@ impl LogReader for ObjectReader {
                 }
                 if let Err(error) = self.advance().await {
                     self.unlocate();
-                    return Err(error);
+                    return Err(name_damage(error, self.position + 1));
                 }
             }
         })

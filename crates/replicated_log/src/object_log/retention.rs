@@ -2,9 +2,13 @@
 //!
 //! Invariant: the newest batch stays, so the log always knows its end. Batches are removed from the oldest on, so the
 //! rest has no gap if a removal fails. A batch stays for [`BATCH_AGE_MIN`] although the log is too large: a writer
-//! trusts its knowledge of the end for half that time.
+//! trusts its knowledge of the end for half that time. The ages of batches come from wall clocks, which may be wrong. So
+//! a batch is removed only if a list showed that long before that another batch followed it.
 
 use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::epoch_files::{EpochFiles, ListedBatch};
 use crate::error::LogError;
@@ -21,16 +25,59 @@ pub(super) struct Retention {
     pub(super) age_max: Duration,
 }
 
-/// Removes the batches before `needed_from` that a limit no longer covers at `now_ms`, the wall clock in milliseconds.
-/// Returns their number.
+/// The end of the log in an earlier list. The batches before it were followed by another one even then.
+#[derive(Debug, Default)]
+pub(super) struct EarlierEnd(Mutex<Option<ListedEnd>>);
+
+/// The newest batch of a list.
+#[derive(Clone, Copy, Debug)]
+struct ListedEnd {
+    /// First sequence of the newest batch.
+    first: u64,
+    listed_at: Instant,
+}
+
+impl EarlierEnd {
+    /// Takes the end of a new list. Returns the first sequence of the newest batch in a list that is older than
+    /// [`BATCH_AGE_MIN`], or `None` if there was no such list.
+    fn advance(&self, newest: u64, listed_at: Instant) -> Option<u64> {
+        let mut earlier = self.0.lock();
+        let old = earlier.filter(|end| listed_at.duration_since(end.listed_at) >= BATCH_AGE_MIN);
+        if old.is_some() || earlier.is_none() {
+            *earlier = Some(ListedEnd { first: newest, listed_at });
+        }
+        old.map(|end| end.first)
+    }
+}
+
+/// Removes the batches before `needed_from` that a limit no longer covers, and that are not the newest for
+/// [`BATCH_AGE_MIN`]. Returns their number. `now_ms` is the wall clock in milliseconds.
+pub(super) async fn remove_aged(
+    files: &EpochFiles,
+    retention: Retention,
+    earlier: &EarlierEnd,
+    now_ms: u64,
+    needed_from: u64,
+) -> Result<usize, LogError> {
+    let listed_at = Instant::now();
+    let listed = files.list_all().await?;
+    let newest = listed.last().map_or(0, |batch| batch.first);
+    match earlier.advance(newest, listed_at) {
+        Some(first) => remove_old(files, &listed, retention, now_ms, needed_from.min(first)).await,
+        None => Ok(0),
+    }
+}
+
+/// Removes the listed batches before `needed_from` that a limit no longer covers at `now_ms`, the wall clock in
+/// milliseconds. Returns their number.
 pub(super) async fn remove_old(
     files: &EpochFiles,
+    listed: &[ListedBatch],
     retention: Retention,
     now_ms: u64,
     needed_from: u64,
 ) -> Result<usize, LogError> {
-    let listed = files.list_all().await?;
-    let removable = &listed[..count_removable(&listed, needed_from)];
+    let removable = &listed[..count_removable(listed, needed_from)];
     let surplus = count_surplus(&listed, retention.bytes_max).min(removable.len());
     let newest_ms = subtract_age(now_ms, BATCH_AGE_MIN);
     let too_large = count_older(files, &removable[..surplus], newest_ms).await?;

@@ -9,13 +9,15 @@ use crate::{AppendError, LogMessage, LogReader, ReadError};
 
 const EPOCH: u64 = 1;
 
+/// Batches of a page of the list.
+const LIST_PAGE: usize = 999;
+
 impl ObjectLogSpace {
     /// Removes the batches that end before `first`, whatever their age is.
     pub(crate) async fn truncate_epoch(&self, epoch: u64, first: u64) {
         let files = self.open_files(epoch).await;
         let retention = Retention { bytes_max: 0, age_max: Duration::ZERO };
-        let removed = retention::remove_old(&files, retention, u64::MAX, first).await;
-        removed.expect("old batches are removed");
+        remove_old(&files, retention, u64::MAX, first).await;
     }
 
     async fn open_files(&self, epoch: u64) -> EpochFiles {
@@ -34,9 +36,8 @@ impl ObjectLogSpace {
     }
 }
 
-/// Runs a test on a log in memory with a paused clock.
-fn run_test<F: Future<Output = ()>>(test: impl FnOnce(ObjectLogSpace) -> F) {
-    let config = LogConfig {
+fn sample_config() -> LogConfig {
+    LogConfig {
         url: "memory:".to_owned(),
         cluster: "test".to_owned(),
         replicas: 1,
@@ -44,11 +45,22 @@ fn run_test<F: Future<Output = ()>>(test: impl FnOnce(ObjectLogSpace) -> F) {
         max_bytes: u64::MAX,
         in_flight_bytes: 1 << 20,
         request_timeout: Duration::from_secs(10),
-    };
+    }
+}
+
+/// Runs a test on a log in memory with a paused clock.
+fn run_test<F: Future<Output = ()>>(test: impl FnOnce(ObjectLogSpace) -> F) {
     let depot = Depot::open("memory:", &DepotConfig::default()).expect("it opens");
-    let space = ObjectLogSpace::with_depot(depot, &config);
+    let space = ObjectLogSpace::with_depot(depot, &sample_config());
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime starts").block_on(test(space));
+}
+
+/// Removes the batches of a list. Returns their number.
+async fn remove_old(files: &EpochFiles, limits: Retention, now_ms: u64, needed_from: u64) -> usize {
+    let listed = files.list_all().await.expect("it is listed");
+    let removed = retention::remove_old(files, &listed, limits, now_ms, needed_from).await;
+    removed.expect("old batches are removed")
 }
 
 async fn open_epoch(space: &ObjectLogSpace) -> Arc<dyn Log> {
@@ -120,6 +132,27 @@ fn a_reader_of_many_batches_counts_down_to_the_end() {
 }
 
 #[test]
+fn a_directory_of_many_batches_is_listed_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let url = format!("file://{}", dir.path().display());
+    let depot = Depot::open(&url, &DepotConfig::default()).expect("it opens");
+    let space = ObjectLogSpace::with_depot(depot, &sample_config());
+    let runtime = Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime starts").block_on(async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 1).await;
+        let files = space.open_files(EPOCH).await;
+        // A put takes two syncs of the disk.
+        for first in (3..=40_000).step_by(2) {
+            std::fs::write(dir.path().join(files.batch_key(first)), "").expect("a file");
+        }
+        let page = files.list_batches(0, files.list_page()).await.expect("it is listed");
+        assert!(page.is_last && page.batches.len() == 20_000, "{}", page.batches.len());
+        assert_eq!(files.list_all().await.expect("it is listed"), page.batches);
+    });
+}
+
+#[test]
 fn a_reader_starts_among_short_batches() {
     run_test(|space| async move {
         let log = open_epoch(&space).await;
@@ -162,12 +195,80 @@ fn damage_is_named_by_key_and_offset() {
         space.replace_batch(3, |bytes| *bytes.last_mut().expect("it has bytes") ^= 1).await;
         let (sequences, error) = read_from(&log, 0).await;
         assert_eq!(sequences, [1, 2]);
-        let error = error.expect("the second batch is damaged").to_string();
+        let error = find_damage(error, 3).to_string();
         assert!(
             error.contains("/00000000000000000003: cannot decode it: damaged at byte"),
             "{error}"
         );
-        log.tail().await.expect_err("the newest batch is damaged");
+        let error = log.tail().await.expect_err("the newest batch is damaged");
+        assert!(error.is_damage(), "{error}");
+        let other = ObjectLogSpace { open_epochs: Mutex::default(), ..space };
+        let log = other.open_epoch(EPOCH).await.expect("it opens");
+        match append_pair(&log, 4).await {
+            Err(AppendError::Unknown(error)) => assert!(error.is_damage(), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+/// Returns the damage that a reader found at a message.
+fn find_damage(error: Option<ReadError>, at: u64) -> LogError {
+    match error {
+        Some(ReadError::Damaged { sequence, error }) if sequence == at => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_reader_within_a_damaged_batch_is_told() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        space.replace_batch(3, |bytes| bytes.truncate(20)).await;
+        for after in [2, 3] {
+            let (sequences, error) = read_from(&log, after).await;
+            assert!(sequences.is_empty() && find_damage(error, after + 1).is_damage());
+        }
+    });
+}
+
+#[test]
+fn a_batch_of_a_newer_version_is_not_damage() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 2).await;
+        let seal_as_newer = |bytes: &mut Vec<u8>| {
+            bytes[4] = 2;
+            let crc_offset = batch_object::BATCH_HEADER_BYTES - 4;
+            let crc = crc32fast::hash(&bytes[..crc_offset]).to_le_bytes();
+            bytes[crc_offset..crc_offset + 4].copy_from_slice(&crc);
+        };
+        space.replace_batch(3, seal_as_newer).await;
+        let (_, error) = read_from(&log, 2).await;
+        match error {
+            Some(ReadError::Log(error)) => {
+                assert!(!error.is_damage() && error.to_string().contains("upgrade readers"));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(!log.tail().await.expect_err("it is newer").is_damage());
+    });
+}
+
+#[test]
+fn a_damaged_marker_of_an_epoch_is_damage() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 1).await;
+        let key = format_marker_key(&space.cluster, EPOCH);
+        for marker in [&b"HYLE"[..], &[0; 100]] {
+            space.depot.delete(&key).await.expect("it is deleted");
+            let put = space.depot.put_new(&key, Bytes::copy_from_slice(marker)).await;
+            put.expect("it is created");
+            assert!(log.tail().await.expect_err("the marker is damaged").is_damage());
+            let (_, error) = read_from(&log, 0).await;
+            find_damage(error, 1);
+        }
     });
 }
 
@@ -181,7 +282,7 @@ fn a_batch_of_another_place_is_damage() {
         space.replace_batch(3, |bytes| *bytes = other.to_vec()).await;
         let (sequences, error) = read_from(&log, 0).await;
         assert_eq!(sequences, [1, 2]);
-        let error = error.expect("the second batch is damaged").to_string();
+        let error = find_damage(error, 3).to_string();
         assert!(error.ends_with("begins at message 1, its name says 3"), "{error}");
     });
 }
@@ -193,9 +294,15 @@ fn a_missing_batch_is_named() {
         append_pairs(&log, 3).await;
         space.open_files(EPOCH).await.delete_batch(3).await.expect("it is deleted");
         for after in [0, 1, 2, 3] {
-            let (_, error) = read_from(&log, after).await;
-            let error = error.expect("the second batch is missing").to_string();
-            assert!(error.contains("although batch 5 does"), "{after}: {error}");
+            let next = after.max(2) + 1;
+            let mut reader = log.read(after).await.expect("it opens");
+            for _ in 0..2 {
+                let (_, error) = read_to_end(&mut *reader).await;
+                match error {
+                    Some(ReadError::Missing { wanted, found: 5 }) => assert_eq!(wanted, next),
+                    other => panic!("{after}: {other:?}"),
+                }
+            }
         }
     });
 }
@@ -231,16 +338,37 @@ fn needed_and_young_batches_stay() {
         let files = space.open_files(EPOCH).await;
         let small = Retention { bytes_max: 0, age_max: Duration::from_secs(3_600) };
         let now_ms = epoch_files::read_clock_ms();
-        let removed = retention::remove_old(&files, small, now_ms, 99).await;
-        assert_eq!(removed.expect("all are young"), 0);
+        assert_eq!(remove_old(&files, small, now_ms, 99).await, 0, "all are young");
         let later_ms = now_ms + 30_000;
-        let removed = retention::remove_old(&files, small, later_ms, 4).await;
-        assert_eq!(removed.expect("the first is removed"), 1);
-        let removed = retention::remove_old(&files, small, later_ms, 99).await;
-        assert_eq!(removed.expect("all but the newest are removed"), 1);
+        assert_eq!(remove_old(&files, small, later_ms, 4).await, 1, "only the first is not needed");
+        assert_eq!(remove_old(&files, small, later_ms, 99).await, 1, "all but the newest");
         let large = Retention { bytes_max: u64::MAX, age_max: Duration::from_secs(60) };
-        let removed = retention::remove_old(&files, large, u64::MAX, 99).await;
-        assert_eq!(removed.expect("the newest stays"), 0);
+        assert_eq!(remove_old(&files, large, u64::MAX, 99).await, 0, "the newest stays");
+    });
+}
+
+#[test]
+fn a_clock_that_is_ahead_removes_nothing_that_was_just_the_newest() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        let files = Arc::new(space.open_files(EPOCH).await);
+        let retention = Retention { bytes_max: 0, age_max: Duration::ZERO };
+        let leader = EpochLog::new(files, retention, space.read_settings);
+        let remove = async || leader.remove_old_at(u64::MAX, 99).await.expect("it is listed");
+        // No list shows for how long the third batch is the newest.
+        assert_eq!(remove().await, 0);
+        for pair in 3..5 {
+            append_pair(&log, 2 * pair).await.expect("it is appended");
+        }
+        advance(Duration::from_secs(19)).await;
+        assert_eq!(remove().await, 0);
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(remove().await, 2, "the third batch was the newest 20 seconds before");
+        assert_eq!(remove().await, 0);
+        advance(Duration::from_secs(20)).await;
+        assert_eq!(remove().await, 2, "all but the newest");
+        assert_eq!(log.tail().await.expect("it has a tail").first, 9);
     });
 }
 
@@ -261,6 +389,33 @@ fn a_replaced_epoch_is_another_log() {
         let error = append_pair(&log, 4).await.expect_err("its epoch was deleted");
         assert!(matches!(error, AppendError::Unknown(_)), "{error:?}");
         assert_eq!(read_from(&replaced, 0).await.0, [1, 2]);
+    });
+}
+
+#[test]
+fn the_epochs_below_an_epoch_are_removed() {
+    run_test(|space| async move {
+        let log = open_epoch(&space).await;
+        append_pairs(&log, 3).await;
+        let mut reader = log.read(6).await.expect("it opens");
+        for epoch in [0, 2, 10] {
+            assert!(space.create_epoch(epoch).await.expect("it is created"));
+        }
+        let damaged = format_marker_key(&space.cluster, 0);
+        space.depot.delete(&damaged).await.expect("it is deleted");
+        space.depot.put_new(&damaged, Bytes::new()).await.expect("it is created");
+        let kept = space.open_epoch(2).await.expect("it opens");
+        append_pairs(&kept, 2).await;
+        for removed in [2, 0] {
+            let found = space.remove_epochs_below(2).await.expect("they are removed");
+            assert_eq!(found, removed);
+        }
+        let (_, error) = read_to_end(&mut *reader).await;
+        assert!(matches!(error, Some(ReadError::Gone)), "{error:?}");
+        assert_eq!(read_from(&kept, 0).await.0, [1, 2, 3, 4]);
+        assert_eq!(space.newest_epoch().await.expect("it is listed"), Some(10));
+        // Two batches, and two markers.
+        assert_eq!(space.depot.list("").await.expect("it is listed").len(), 4);
     });
 }
 

@@ -1,8 +1,10 @@
-//! Logs without the message that a reader wants: truncated, deleted, created again.
+//! Logs without the message that a reader wants: truncated, deleted, created again, or with a foreign one in its place.
+
+use std::time::Duration;
 
 use replicated_log::{LogSpace, ReadError};
 
-use crate::world::{World, check_records, read_end, read_message, record, stream_name};
+use crate::world::{World, check_records, read_end, read_message, record, stream_name, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs nats-server"]
@@ -91,4 +93,53 @@ async fn a_position_after_the_end_is_gone() {
     log.append(0, record(1, 1, 10)).await.expect("appended");
     let mut reader = log.read(3).await.expect("a reader");
     assert!(matches!(read_end(&mut *reader).await, ReadError::Gone));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs nats-server"]
+async fn a_foreign_message_is_damage() {
+    let world = World::start(1).await;
+    let log = world.open_log().await;
+    log.append(0, record(1, 1, 10)).await.expect("appended");
+    let admin = world.admin().await;
+    let stream = admin.get_stream(stream_name(1)).await.expect("the stream");
+    let mut settings = stream.cached_info().config.clone();
+    settings.subjects.push("foreign".to_owned());
+    admin.update_stream(settings).await.expect("another subject");
+    let published = admin.publish("foreign", "x".into()).await.expect("sent");
+    assert_eq!(published.await.expect("stored").sequence, 3);
+    let mut reader = log.read(1).await.expect("a reader");
+    assert_eq!(read_message(&mut *reader).await.sequence, 2);
+    for _ in 0..2 {
+        match read_end(&mut *reader).await {
+            ReadError::Damaged { sequence: 3, error } => assert!(error.is_damage(), "{error}"),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs nats-server"]
+async fn a_log_whose_messages_aged_out_begins_after_its_end() {
+    let world = World::start(1).await;
+    let space = world.connect(|config| config.max_age = Duration::from_secs(1)).await;
+    space.create_epoch(1).await.expect("a stream");
+    let log = space.open_epoch(1).await.expect("the stream");
+    assert_eq!(log.append(0, record(1, 2, 10)).await.expect("appended"), 3);
+    let aged_out = async {
+        loop {
+            let tail = log.tail().await.expect("a tail");
+            if tail.first > tail.last {
+                return tail;
+            }
+        }
+    };
+    let tail = within(aged_out).await;
+    assert_eq!((tail.first, tail.last), (4, 3));
+    let mut reader = log.read(0).await.expect("a reader");
+    match read_end(&mut *reader).await {
+        ReadError::Truncated { wanted: 1, first: 4 } => {}
+        other => panic!("{other}"),
+    }
+    assert_eq!(log.append(3, record(2, 0, 10)).await.expect("appended"), 4);
 }

@@ -136,3 +136,25 @@ async fn a_server_that_syncs_late_is_told() {
     let faults = world.connect(|_| {}).await.durability_faults().await.expect("faults");
     assert!(faults.iter().any(|fault| fault.starts_with("no server tells")), "{faults:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs nats-server"]
+async fn the_space_of_old_epochs_is_given_to_the_next() {
+    let world = World::start(1).await;
+    // The server has room for one such stream and a half.
+    let space = world.connect(|config| config.max_bytes = 650 << 20).await;
+    for epoch in 0..3 {
+        assert!(space.create_epoch(epoch).await.expect("a stream"), "{epoch}");
+        let log = space.open_epoch(epoch).await.expect("the stream");
+        assert_eq!(log.append(0, record(epoch, 3, 100_000)).await.expect("appended"), 4);
+    }
+    let oldest = space.open_epoch(0).await.expect("the stream");
+    check_records(&*oldest, 0, &[record(0, 3, 100_000)]).await;
+    let large = world.connect(|config| config.max_bytes = 2 << 30).await;
+    let err = large.create_epoch(3).await.expect_err("no server has the space").to_string();
+    assert!(err.contains("--log-max-bytes") && err.contains("2147483648"), "{err}");
+    assert_eq!(space.remove_epochs_below(2).await.expect("deleted"), 2);
+    assert_eq!(space.remove_epochs_below(2).await.expect("nothing is left"), 0);
+    assert!(space.open_epoch(1).await.is_err());
+    assert_eq!(space.newest_epoch().await.expect("epochs"), Some(2));
+}

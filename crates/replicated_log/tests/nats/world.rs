@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use replicated_log::nats::NatsLogSpace;
-use replicated_log::{AppendError, Log, LogConfig, LogMessage, LogReader, LogSpace, ReadError, StoredMessage};
+use replicated_log::{
+    AppendError, Log, LogConfig, LogMessage, LogReader, LogSpace, ReadError, StoredMessage,
+};
 use testkit::eventually::TIMEOUT;
 use testkit::nats_servers::{NatsOptions, NatsServers};
 use tokio::time::timeout;
