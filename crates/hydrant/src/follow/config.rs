@@ -56,6 +56,8 @@ pub struct FollowConfig {
     /// The genesis hash that the chain must have.
     pub(crate) genesis_hash: Option<Hash>,
     pub(crate) verify_entries: bool,
+    /// The transactions that are executed again.
+    pub(crate) execution: Option<ExecutionConfig>,
     pub(crate) on_mismatch: OnMismatch,
     /// Slots behind the source above which the node is unhealthy.
     pub(crate) slots_behind_max: u64,
@@ -138,6 +140,7 @@ impl FollowConfig {
             trusted_banks: trusted_banks(flags)?,
             genesis_hash: genesis_hash(flags)?,
             verify_entries: flags.verify_entries,
+            execution: execution(flags)?,
             on_mismatch: flags.on_mismatch.unwrap_or_default(),
             slots_behind_max: flags.slots_behind_max.unwrap_or(SLOTS_BEHIND_MAX_DEFAULT),
             load_threads: cores(),
@@ -288,6 +291,18 @@ fn check_independence(independent: &[SourceConfig], followed: &[String]) -> Resu
         }
     }
     Ok(())
+}
+
+/// Returns the transactions that are executed again. The mode `execution` is that of all.
+fn execution(flags: &FollowerFlags) -> Result<Option<ExecutionConfig>> {
+    let transactions_per_s = flags.verify_execution_per_s;
+    let is_mode = flags.verify == Some(VerifyMode::Execution);
+    let is_on = is_mode || flags.verify_execution || transactions_per_s.is_some();
+    ensure!(
+        !is_on || flags.verify != Some(VerifyMode::Off),
+        "--verify-execution needs another --verify than off"
+    );
+    Ok(is_on.then_some(ExecutionConfig { transactions_per_s }))
 }
 
 fn trusted_banks(flags: &FollowerFlags) -> Result<Vec<TrustedBank>> {
