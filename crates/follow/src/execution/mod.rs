@@ -7,7 +7,7 @@
 //! them. A thread takes one bank at a time, and executes its transactions in their order. It has a VM of its own, which
 //! retains the programs that it compiled. With a limit of transactions, whole banks are the sample: any transaction may
 //! depend on those before it in its bank.
-//! Bounds: [`BANKS_MAX`] banks with [`BYTES_MAX`] of replaced states wait. A bank beyond that is not executed. A waiting
+//! Bounds: [`ExecutionConfig::banks_max`] banks with [`BYTES_MAX`] of replaced states wait. A bank beyond that is not executed. A waiting
 //! bank retains the state that readers saw when it was queued. A VM has the bounds of `svm::WorkingSet`.
 //! Invariant: no bank waits for its execution to be shown, confirmed or stored. The threads have the lowest priority.
 //! Not here: how a bank is executed (`bank_execution`), what bank hashes cover (`verification`).
@@ -43,7 +43,7 @@ pub(crate) use status::{BankResult, ExecutionStatus};
 
 /// Threads at most. Each has a VM, which may have 464 MiB of accounts and programs.
 const THREADS_MAX: usize = 2;
-/// Banks that wait at most: some seconds of a cluster.
+/// Banks that wait at most, by default.
 const BANKS_MAX: usize = 8;
 /// Bytes of the states that these banks replaced.
 const BYTES_MAX: usize = 128 << 20;
@@ -51,16 +51,26 @@ const BYTES_MAX: usize = 128 << 20;
 const NICE: i32 = 19;
 
 /// Which transactions are executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutionConfig {
     /// Transactions that are executed in a second in the long run, as whole banks. `None` for all transactions.
     pub transactions_per_s: Option<u64>,
+    /// Banks that wait for their execution at most.
+    pub banks_max: usize,
+}
+
+impl Default for ExecutionConfig {
+    /// All transactions, and some seconds of a cluster.
+    fn default() -> Self {
+        Self { transactions_per_s: None, banks_max: BANKS_MAX }
+    }
 }
 
 /// The writer's end of the threads, which end when this value is dropped.
 pub(crate) struct Execution {
     shared: Arc<Shared>,
     sampler: Option<Sampler>,
+    banks_max: usize,
 }
 
 struct Shared {
@@ -105,14 +115,15 @@ impl Execution {
         let is_filled = Condvar::new();
         let is_closed = AtomicBool::new(false);
         let shared = Arc::new(Shared { queue, is_filled, is_closed, messages, status });
-        Self { shared, sampler: config.transactions_per_s.map(Sampler::new) }
+        let sampler = config.transactions_per_s.map(Sampler::new);
+        Self { shared, sampler, banks_max: config.banks_max }
     }
 
     /// Whether a bank with this number of transactions is to be executed: it is in the sample, and the queue has room.
     /// If not, it is counted. `now` is the time since the writer's start.
     pub(crate) fn admits(&mut self, transactions: usize, now: Duration) -> bool {
         let queue = self.shared.queue.lock();
-        let is_full = queue.banks.len() >= BANKS_MAX || queue.bytes >= BYTES_MAX;
+        let is_full = queue.banks.len() >= self.banks_max || queue.bytes >= BYTES_MAX;
         drop(queue);
         if is_full {
             self.skip(BankResult::QueueFull);
@@ -130,7 +141,7 @@ impl Execution {
     pub(crate) fn push(&self, bank: BankToExecute) {
         let bytes = bank.bytes();
         let mut queue = self.shared.queue.lock();
-        if queue.banks.len() >= BANKS_MAX || queue.bytes + bytes > BYTES_MAX {
+        if queue.banks.len() >= self.banks_max || queue.bytes + bytes > BYTES_MAX {
             drop(queue);
             return self.skip(BankResult::QueueFull);
         }

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use ::follow::{
-    AgreementConfig, ArchiveSource, DownloadLimits, LedgerDirectory, OnMismatch, SourceConfig,
-    TrustedBank, VerifyMode,
+    AgreementConfig, ArchiveSource, DownloadLimits, ExecutionConfig, LedgerDirectory, OnMismatch,
+    SourceConfig, TrustedBank, VerifyMode,
 };
 use anyhow::{Context, Result, bail, ensure};
 use http_client::{Endpoint, Server};
@@ -302,7 +302,8 @@ fn execution(flags: &FollowerFlags) -> Result<Option<ExecutionConfig>> {
         !is_on || flags.verify != Some(VerifyMode::Off),
         "--verify-execution needs another --verify than off"
     );
-    Ok(is_on.then_some(ExecutionConfig { transactions_per_s }))
+    let config = ExecutionConfig { transactions_per_s, ..ExecutionConfig::default() };
+    Ok(is_on.then_some(config))
 }
 
 fn trusted_banks(flags: &FollowerFlags) -> Result<Vec<TrustedBank>> {
