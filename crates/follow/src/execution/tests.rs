@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 
 use chain_solana::{Block, ExecutedTransaction, StatusVisibility};
-use solana_account::{AccountSharedData, WritableAccount};
+use ledger::{Address, Commitment};
+use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_clock::Clock;
 use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
@@ -68,14 +69,11 @@ fn call(payer: &Keypair, index: u32) -> Arc<ExecutedTransaction> {
 
 /// A bank on a ledger's newest block that writes nothing.
 fn new_bank(ledger: &TestLedger, transactions: Vec<Arc<ExecutedTransaction>>) -> BankToExecute {
-    let view = ledger.reader().view(ledger::Commitment::Processed);
+    let view = ledger.reader().view(Commitment::Processed);
     let parent = ledger.tip().clone();
     let id = BlockId { slot: SLOT + 1, version: SLOT + 1 };
-    let clock = view.record(&ledger::Address::from(sysvar::clock::ID.to_bytes()));
-    let clock: Clock = bincode::deserialize(solana_account::ReadableAccount::data(
-        &clock.expect("a Clock").0,
-    ))
-    .expect("its form");
+    let clock = view.record(&Address::from(sysvar::clock::ID.to_bytes())).expect("a Clock");
+    let clock: Clock = bincode::deserialize(clock.0.data()).expect("its form");
     let block = Block {
         block_time: clock.unix_timestamp,
         block_height: parent.block_height + 1,
