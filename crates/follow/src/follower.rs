@@ -89,10 +89,9 @@ impl AgreementConfig {
         let sources = self.sources.len();
         let is_valid = match mode {
             VerifyMode::Agree => (1..=sources).contains(&required) && sources <= SOURCES_MAX,
-            VerifyMode::Off
-            | VerifyMode::Sequence
-            | VerifyMode::Votes
-            | VerifyMode::Execution => sources == 0,
+            VerifyMode::Off | VerifyMode::Sequence | VerifyMode::Votes | VerifyMode::Execution => {
+                sources == 0
+            }
         };
         let err = FollowError::Agreement { required, sources, max: SOURCES_MAX };
         if is_valid { Ok(()) } else { Err(err) }

@@ -178,7 +178,10 @@ impl Collector for FollowStatus {
             ("follow_proofs", self.proof.bytes() as u64),
             ("follow_checks", bytes(&self.proof.checks.task_bytes)),
             ("follow_cluster", bytes(&self.cluster.bytes)),
-            ("follow_execution", self.proof.execution.as_ref().map_or(0, |it| bytes(&it.queued_bytes))),
+            (
+                "follow_execution",
+                self.proof.execution.as_ref().map_or(0, |it| bytes(&it.queued_bytes)),
+            ),
             ("follow_store", bytes(&self.store_bytes)),
             ("follow_archive", bytes(&self.archive_bytes)),
         ]

@@ -4,7 +4,11 @@ use solana_message::VersionedMessage;
 
 /// Whether the key at `index` is writable. The keys are the static ones, then the loaded writable ones, of which there
 /// are `loaded_writable`, then the loaded read-only ones.
-pub(crate) fn is_writable(message: &VersionedMessage, loaded_writable: usize, index: usize) -> bool {
+pub(crate) fn is_writable(
+    message: &VersionedMessage,
+    loaded_writable: usize,
+    index: usize,
+) -> bool {
     let header = message.header();
     let static_len = message.static_account_keys().len();
     let signers = usize::from(header.num_required_signatures);

@@ -100,8 +100,7 @@ impl BankVm {
         let at_end = bank.writes_sysvars_at_end();
         for key in sysvars::ALL {
             let is_late = [sysvar::recent_blockhashes::ID, sysvar::slot_history::ID].contains(&key);
-            let account =
-                if at_end && is_late { parent.account(&key) } else { bank.account(&key) };
+            let account = if at_end && is_late { parent.account(&key) } else { bank.account(&key) };
             if let Some(account) = account {
                 self.set.vm_mut().put(key, &account.0);
             }
@@ -195,9 +194,7 @@ impl BankExecution<'_> {
         let is_recent = bank.parent.blockhashes.is_valid(message.recent_blockhash());
         let nonce = match is_recent {
             true => None,
-            false => {
-                nonce::usable(transaction, &last_blockhash, |key| set.vm().account(key))
-            }
+            false => nonce::usable(transaction, &last_blockhash, |key| set.vm().account(key)),
         };
         let outcome = set.run(transaction, nonce, &last_blockhash);
         let meta = status_meta::transaction_status_meta(&outcome, message, |key| {

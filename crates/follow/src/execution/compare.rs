@@ -45,7 +45,10 @@ pub(super) fn find_differences(
 }
 
 /// Empty return data is none.
-fn has_same_return_data(executed: &TransactionStatusMeta, reported: &TransactionStatusMeta) -> bool {
+fn has_same_return_data(
+    executed: &TransactionStatusMeta,
+    reported: &TransactionStatusMeta,
+) -> bool {
     let data = |meta: &TransactionStatusMeta| {
         let data = meta.return_data.clone();
         data.filter(|returned| !returned.data.is_empty())

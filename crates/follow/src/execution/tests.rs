@@ -81,12 +81,7 @@ fn new_bank(ledger: &TestLedger, transactions: Vec<Arc<ExecutedTransaction>>) ->
         ..empty_block(id, parent.block)
     };
     let before = vec![Arc::new(StatesBefore::new(HashMap::default()))];
-    BankToExecute {
-        block: Arc::new(block),
-        parent: Arc::new(parent),
-        before,
-        view: Arc::new(view),
-    }
+    BankToExecute { block: Arc::new(block), parent: Arc::new(parent), before, view: Arc::new(view) }
 }
 
 #[test]

@@ -6,13 +6,16 @@
 use std::path::Path;
 
 use chain_solana::{
-    ExecutionSummary, ForkTransactions, ResultField, ResultOrigin, Verification, VerifiedTransaction,
+    ExecutionSummary, ForkTransactions, ResultField, ResultOrigin, Verification,
+    VerifiedTransaction,
 };
 use clients::ClientId;
 use follow::{ExecutionConfig, FollowerConfig, VerifyMode};
 use ledger::{Address, Commitment, Slot};
 use solana_account::ReadableAccount;
-use solana_address_lookup_table_interface::instruction::{create_lookup_table, extend_lookup_table};
+use solana_address_lookup_table_interface::instruction::{
+    create_lookup_table, extend_lookup_table,
+};
 use solana_hash::Hash;
 use solana_instruction::Instruction;
 use solana_keypair::Keypair;
@@ -403,9 +406,8 @@ fn record(source: &Source, runtime: &Runtime, from: Slot, end: Slot) -> Vec<Subs
 
 /// Follows the recorded updates until all of their banks were executed.
 fn replay(runtime: &Runtime, archive: &Path, updates: Vec<SubscribeUpdate>) -> ExecutionSummary {
-    let is_meta = |update: &&SubscribeUpdate| {
-        matches!(update.update_oneof, Some(UpdateOneof::BlockMeta(_)))
-    };
+    let is_meta =
+        |update: &&SubscribeUpdate| matches!(update.update_oneof, Some(UpdateOneof::BlockMeta(_)));
     let banks = updates.iter().filter(is_meta).count() as u64;
     let scripted = geyser_source::Source::new(None);
     let address = runtime.block_on(scripted.serve());

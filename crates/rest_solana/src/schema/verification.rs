@@ -75,10 +75,7 @@ fn execution() -> Value {
         "The first result that is not the one that the source reported.",
         [
             ("slot", slot("The slot.")),
-            (
-                "field",
-                string_enum("What differs.", &ResultField::ALL.map(ResultField::name)),
-            ),
+            ("field", string_enum("What differs.", &ResultField::ALL.map(ResultField::name))),
             (
                 "index",
                 nullable(uint(32, "Index of the transaction; null if it is the bank's result.")),
@@ -98,7 +95,10 @@ fn execution() -> Value {
             ("differingBanks", uint(64, "Banks with a result that differs.")),
             (
                 "partialBanks",
-                uint(64, "Banks without a difference of which some transactions were not executed."),
+                uint(
+                    64,
+                    "Banks without a difference of which some transactions were not executed.",
+                ),
             ),
             ("skippedBanks", uint(64, "Banks that were not executed.")),
             ("executedTransactions", uint(64, "Transactions whose results were compared.")),
