@@ -8,7 +8,7 @@ use ledger::Slot;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-/// A result of a transaction or a bank that an execution compares with what the source reported.
+/// A result of a transaction or a bank that an execution compares with the source's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultField {
     /// Whether a block may contain the transaction at all.
@@ -101,11 +101,11 @@ pub struct ExecutionDifference {
 pub struct ExecutionSummary {
     /// Transactions that are executed in a second, at most in the long run. `None` for all transactions.
     pub transactions_per_s: Option<u64>,
-    /// Number of banks whose transactions were all executed, with the results that the source reported.
+    /// Number of banks that were executed to the last transaction, with the results that the source reported.
     pub equal_banks: u64,
     /// Number of banks with a result that differs.
     pub differing_banks: u64,
-    /// Number of banks without a difference of which some transactions were not executed.
+    /// Number of banks with equal results, except for some transactions that were not executed.
     pub partial_banks: u64,
     /// Number of banks that were not executed.
     pub skipped_banks: u64,

@@ -4,9 +4,9 @@
 //! named in the [`ExecutionStatus`].
 //! Rules: transactions see the sysvars of their bank. Agave writes RecentBlockhashes and SlotHistory at the end of a
 //! bank, so transactions see those of its parent; `hydrant dev` writes them at its start.
-//! A transaction that cannot be executed makes the accounts that it may write unknown, and so does one whose status,
-//! fee or balances differ. A transaction that names an unknown account is not executed. Before the transactions, the
-//! unknown accounts are the stake accounts to which the bank paid rewards.
+//! A transaction that cannot be executed makes the accounts that it may write unknown, and so does one with another
+//! status, fee or balances than reported. A transaction that names an unknown account is not executed. Before the
+//! transactions, the unknown accounts are the stake accounts to which the bank paid rewards.
 //! Not compared: the leader's lamports after the bank, which include its fees (`transaction_checks` does), accounts
 //! that the bank itself writes, rewards of the block.
 //! Not here: where the parent's accounts come from (`parent_state`), threads (`execution`).
@@ -27,7 +27,7 @@ use solana_sdk_ids::{feature, incinerator, native_loader, stake, sysvar};
 use solana_transaction_status::RewardType;
 use svm::{AccountKeys, AccountSource, Overlay, WorkingSet, nonce, status_meta, sysvars};
 
-use super::compare::{find_differences, is_of_state};
+use super::compare::{affects_accounts, find_differences};
 use super::parent_state::{ParentState, StatesBefore};
 use super::status::{BankResult, ExecutionStatus, TransactionResult};
 use crate::writable_keys::is_writable;
@@ -151,7 +151,7 @@ struct BankExecution<'a> {
     status: &'a ExecutionStatus,
     /// The accounts that its transactions wrote so far.
     written: WrittenAccounts,
-    /// Accounts whose state is unknown.
+    /// Accounts of unknown state.
     unknown: KeySet,
     differences: usize,
     skipped: usize,
@@ -212,7 +212,7 @@ impl BankExecution<'_> {
         outcome.writes().for_each(|(key, account)| self.written.insert(key, account));
         set.commit(outcome.writes());
         let fields = find_differences(&meta, reported);
-        if fields.iter().any(|field| is_of_state(*field)) {
+        if fields.iter().any(|field| affects_accounts(*field)) {
             self.forget(executed, &keys);
         }
         if fields.is_empty() {
@@ -288,8 +288,7 @@ impl BankExecution<'_> {
                 index,
                 signature = signature.map(tracing::field::display),
                 account = account.map(tracing::field::display),
-                "a result differs from the source's word: the source lies, or its cluster computes something \
-                 else than the VM"
+                "a result differs from the source's word: the source lies, or its cluster differs from the VM"
             );
         }
     }
@@ -310,7 +309,7 @@ impl BankExecution<'_> {
             let before = own.and_then(|states| states.get(key)).flatten();
             let after = write.after();
             let written = self.written.get(key);
-            if written.is_none() && is_of_bank([before.as_deref(), after.as_deref()]) {
+            if written.is_none() && is_written_by_bank([before.as_deref(), after.as_deref()]) {
                 continue;
             }
             let expected = written.unwrap_or(before);
@@ -389,7 +388,7 @@ fn is_unknown_builtin(set: &WorkingSet, key: &Pubkey) -> bool {
 }
 
 /// Whether the bank writes an account itself, by its states before and after.
-fn is_of_bank(states: [Option<&Account>; 2]) -> bool {
+fn is_written_by_bank(states: [Option<&Account>; 2]) -> bool {
     let owners = [sysvar::ID, feature::ID, native_loader::ID];
     states.into_iter().flatten().any(|account| owners.contains(account.0.owner()))
 }

@@ -56,9 +56,9 @@ fn has_same_return_data(
     data(executed) == data(reported)
 }
 
-/// Whether accounts after the transaction are not known if this field differs: either the source lies, or the VM
-/// computes something else than the cluster.
-pub(super) fn is_of_state(field: ResultField) -> bool {
+/// Whether the accounts after the transaction are unknown if this field differs: the source lies, or the VM differs
+/// from the cluster.
+pub(super) fn affects_accounts(field: ResultField) -> bool {
     matches!(
         field,
         ResultField::Inclusion | ResultField::Status | ResultField::Fee | ResultField::Balances

@@ -7,8 +7,9 @@
 //! them. A thread takes one bank at a time, and executes its transactions in their order. It has a VM of its own, which
 //! retains the programs that it compiled. With a limit of transactions, whole banks are the sample: any transaction may
 //! depend on those before it in its bank.
-//! Bounds: [`ExecutionConfig::banks_max`] banks with [`BYTES_MAX`] of replaced states wait. A bank beyond that is not executed. A waiting
-//! bank retains the state that readers saw when it was queued. A VM has the bounds of `svm::WorkingSet`.
+//! Bounds: [`ExecutionConfig::banks_max`] banks with [`BYTES_MAX`] of replaced states wait. A bank beyond that is not
+//! executed. A waiting bank retains the state that readers saw when it was queued. A VM has the bounds of
+//! `svm::WorkingSet`.
 //! Invariant: no bank waits for its execution to be shown, confirmed or stored. The threads have the lowest priority.
 //! Not here: how a bank is executed (`bank_execution`), what bank hashes cover (`verification`).
 

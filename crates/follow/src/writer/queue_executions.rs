@@ -36,7 +36,7 @@ impl Writer {
         let mut queued = Vec::new();
         while !awaited.is_empty() {
             let Some(frozen) = self.banks.get(&at) else { break };
-            // Below the root there are no states to read.
+            // The ledger has no states below its root.
             let Some(parent) = self.banks.get(&frozen.block.parent) else { break };
             replaced.push(Arc::new(StatesBefore::read(&self.ledger, &frozen.block)));
             if awaited.remove(&at) {

@@ -1,13 +1,17 @@
 //! A follower executes the transactions of a ledger of this process again: an honest source has no difference, also
 //! over ends of epochs and on forks, and each lie about results that no bank hash covers is named.
 //!
+//! Recorded runs of real validators have no difference, either: the VM computes what Agave 4.2.2 does.
+//!
 //! Shape: the stream of the ledger is recorded once, and replayed with one lie at a time.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chain_solana::{
-    ExecutionSummary, ForkTransactions, ResultField, ResultOrigin, Verification,
-    VerifiedTransaction,
+    EventSink, ExecutionSummary, ForkTransactions, LedgerEvent, ResultField, ResultOrigin,
+    Verification, VerifiedTransaction,
 };
 use clients::ClientId;
 use follow::{ExecutionConfig, FollowerConfig, VerifyMode};
@@ -43,6 +47,7 @@ use crate::followed_ledger::{
     Following, SLOTS_PER_EPOCH, Source, assert_equal, config, wait, write_snapshot,
 };
 use crate::grpc;
+use crate::recording::{Recording, Replay};
 
 const CLIENT: ClientId = ClientId(1);
 const SOL: u64 = 1_000_000_000;
@@ -176,7 +181,7 @@ impl<'a> Payer<'a> {
     }
 }
 
-fn account(source: &Source, key: &Pubkey) -> Option<std::sync::Arc<solana::Account>> {
+fn account(source: &Source, key: &Pubkey) -> Option<Arc<solana::Account>> {
     source.reader.view(Commitment::Confirmed).record(&Address::from(key.to_bytes()))
 }
 
@@ -471,4 +476,34 @@ fn a_sample_executes_whole_banks_and_counts_the_others() {
     assert!(found.equal_banks > 0 && found.skipped_banks > 0, "{found:?}");
     following.stop();
     source.stop();
+}
+
+/// Counts the banks that became the tip and have transactions.
+#[derive(Clone, Default)]
+struct TipCounter(Arc<AtomicU64>);
+
+impl EventSink for TipCounter {
+    fn send(&mut self, event: &LedgerEvent) {
+        if let LedgerEvent::Executed(_) = event {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn the_banks_of_recorded_validators_have_the_results_that_they_reported() {
+    for name in ["recorded_validator", "recorded_cluster"] {
+        let Recording { archive, chunks, .. } = Recording::read(name);
+        let tips = TipCounter::default();
+        let sinks: Vec<Box<dyn EventSink>> = vec![Box::new(tips.clone())];
+        let set = |config, _| with_execution(config);
+        let mut replay = Replay::start_with(&archive, None, set, sinks);
+        for chunk in chunks {
+            replay.send(chunk.updates);
+        }
+        let found = wait_for_banks(&replay.following, tips.0.load(Ordering::Relaxed));
+        assert_eq!((found.differing_banks, found.first_difference), (0, None), "{name}: {found:?}");
+        assert!(found.equal_banks > found.partial_banks, "{name}: {found:?}");
+        replay.following.stop();
+    }
 }

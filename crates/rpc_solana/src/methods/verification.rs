@@ -102,8 +102,8 @@ fn bank(api: &SolanaApi, block: &Block) -> Value {
     })
 }
 
-/// Returns what is proven of each part of a bank, and what is only its source's word. `is_own` says whether this node
-/// makes the banks: only then it computes their rewards.
+/// Returns the origin or the level of each part of a bank. `is_own` says whether this node makes the banks: only then
+/// it computes their rewards.
 fn content_json(proof: Option<BankProof>, content: BankContent, is_own: bool) -> Value {
     let BankContent { transactions, results } = content;
     let unproven = TransactionProof::Unproven.name();
