@@ -389,9 +389,34 @@ mod tests {
                 FollowerFlags { verify_sources_min: Some(1), ..with_source() },
                 "--verify-sources-min needs --verify-source",
             ),
+            (
+                FollowerFlags {
+                    verify: Some(VerifyMode::Off),
+                    verify_execution_per_s: Some(10),
+                    ..with_source()
+                },
+                "--verify-execution needs another --verify than off",
+            ),
         ] {
             let err = FollowConfig::from_flags(&flags).err().expect("it is refused");
             assert!(format!("{err:#}").starts_with(expected), "{err:#}");
+        }
+    }
+
+    #[test]
+    fn each_flag_of_the_execution_turns_it_on() {
+        let with_source =
+            || FollowerFlags { source: vec!["http://a:1".to_owned()], ..FollowerFlags::default() };
+        let mode = Some(VerifyMode::Execution);
+        for (flags, expected) in [
+            (with_source(), None),
+            (FollowerFlags { verify_execution: true, ..with_source() }, Some(None)),
+            (FollowerFlags { verify: mode, ..with_source() }, Some(None)),
+            (FollowerFlags { verify_execution_per_s: Some(10), ..with_source() }, Some(Some(10))),
+        ] {
+            let config = FollowConfig::from_flags(&flags).expect("valid flags");
+            let limit = config.execution.map(|execution| execution.transactions_per_s);
+            assert_eq!(limit, expected);
         }
     }
 
