@@ -29,6 +29,7 @@ mod deferred;
 mod download;
 mod error;
 mod execution;
+mod execution_status;
 mod follower;
 mod footers;
 mod free_thread;
@@ -69,7 +70,7 @@ pub use download::{
     ArchiveKind, DownloadError, DownloadLimits, DownloadProgress, download, newest_archive,
 };
 pub use error::FollowError;
-pub use execution::ExecutionConfig;
+pub use execution_status::ExecutionConfig;
 pub use follower::{AgreementConfig, FollowHandle, Follower, FollowerConfig};
 pub use gap_closer::ArchiveSource;
 pub use leader_sender::{LeaderSender, SenderChain};

@@ -19,7 +19,7 @@ use solana::{BankMismatch, TransactionProof, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
 use crate::checked_bank::{CheckMetrics, CheckTimes};
-use crate::execution::{ExecutionConfig, ExecutionStatus};
+use crate::execution_status::{ExecutionConfig, ExecutionStatus};
 
 /// Number of banks with a stored proof: almost two hours of 400 ms slots.
 const BANKS_MAX: usize = 16_384;

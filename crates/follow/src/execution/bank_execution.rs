@@ -29,7 +29,7 @@ use svm::{AccountKeys, AccountSource, Overlay, WorkingSet, nonce, status_meta, s
 
 use super::compare::{affects_accounts, find_differences};
 use super::parent_state::{ParentState, StatesBefore};
-use super::status::{BankResult, ExecutionStatus, TransactionResult};
+use crate::execution_status::{BankResult, ExecutionStatus, TransactionResult};
 use crate::writable_keys::is_writable;
 
 type KeySet = HashSet<Pubkey, RandomState>;

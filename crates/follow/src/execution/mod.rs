@@ -25,13 +25,13 @@ use tokio::sync::mpsc::WeakSender;
 
 use crate::clock::now;
 use crate::error::FollowError;
+use crate::execution_status::{BankResult, ExecutionConfig, ExecutionStatus};
 use crate::stream::Message;
 
 mod bank_execution;
 mod compare;
 mod parent_state;
 mod sampler;
-mod status;
 #[cfg(test)]
 mod tests;
 
@@ -40,32 +40,13 @@ use sampler::Sampler;
 
 pub(crate) use bank_execution::BankToExecute;
 pub(crate) use parent_state::StatesBefore;
-pub(crate) use status::{BankResult, ExecutionStatus};
 
 /// Threads at most. Each has a VM, which may have 464 MiB of accounts and programs.
 const THREADS_MAX: usize = 2;
-/// Banks that wait at most, by default.
-const BANKS_MAX: usize = 8;
 /// Bytes of the states that these banks replaced.
 const BYTES_MAX: usize = 128 << 20;
 /// The lowest priority.
 const NICE: i32 = 19;
-
-/// Which transactions are executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExecutionConfig {
-    /// Transactions that are executed in a second in the long run, as whole banks. `None` for all transactions.
-    pub transactions_per_s: Option<u64>,
-    /// Banks that wait for their execution at most.
-    pub banks_max: usize,
-}
-
-impl Default for ExecutionConfig {
-    /// All transactions, and some seconds of a cluster.
-    fn default() -> Self {
-        Self { transactions_per_s: None, banks_max: BANKS_MAX }
-    }
-}
 
 /// The writer's end of the threads, which end when this value is dropped.
 pub(crate) struct Execution {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use ledger::{BlockId, Commitment};
 
 use super::Writer;
-use crate::execution::{BankResult, BankToExecute, StatesBefore};
+use crate::execution::{BankToExecute, StatesBefore};
+use crate::execution_status::BankResult;
 
 impl Writer {
     /// Queues those banks that are to be executed, the oldest first. A bank on a fork that was left is not executed.

@@ -1,4 +1,5 @@
-//! Counters of executed banks and transactions, and the first difference, for metrics and servers.
+//! The configuration of executions, and their results so far, for metrics and servers: counters, and the first
+//! difference.
 //!
 //! Bounds: a counter for each result and field, one difference, one sentence.
 
@@ -9,6 +10,25 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use chain_solana::{ExecutionDifference, ExecutionSummary, ResultField};
 use metrics::{Exposition, MetricKind};
+
+/// Banks that wait at most, by default.
+const BANKS_MAX: usize = 8;
+
+/// Which transactions are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecutionConfig {
+    /// Transactions that are executed in a second in the long run, as whole banks. `None` for all transactions.
+    pub transactions_per_s: Option<u64>,
+    /// Banks that wait for their execution at most.
+    pub banks_max: usize,
+}
+
+impl Default for ExecutionConfig {
+    /// All transactions, and some seconds of a cluster.
+    fn default() -> Self {
+        Self { transactions_per_s: None, banks_max: BANKS_MAX }
+    }
+}
 
 /// The result of a bank that became the tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
