@@ -203,6 +203,8 @@ impl Comparison {
         ensure!(self.banks.equal() > 0, "{name}: no bank was compared");
         ensure!(self.banks.different() == 0, "{name}: {} banks differ", self.banks.different());
         ensure!(status.mismatched == Some(0), "{name}: false alarms: {:?}", status.mismatched);
+        let differing = status.differing_results;
+        ensure!(differing == Some(0), "{name}: results of banks differ: {differing:?}");
         let unexplained = self.responses.list_unexplained();
         ensure!(
             unexplained.is_empty(),
@@ -231,7 +233,10 @@ fn table(banks: &FrozenBanks, status: &Status, rooted: &[u64], slots_per_epoch: 
          | gaps | {} |\n\
          | late writes | {} |\n\
          | banks requested again | {} |\n\
-         | jumps to a newer archive | {} |\n",
+         | jumps to a newer archive | {} |\n\
+         | banks that were executed again with equal results | {} |\n\
+         | banks that were executed in part, without a difference | {} |\n\
+         | banks with results that are not the validator's | {} |\n",
         banks.equal(),
         banks.different(),
         banks.unknown(),
@@ -245,5 +250,8 @@ fn table(banks: &FrozenBanks, status: &Status, rooted: &[u64], slots_per_epoch: 
         number(status.late_writes),
         number(status.repairs),
         number(status.jumps),
+        number(status.equal_results),
+        number(status.partial_results),
+        number(status.differing_results),
     )
 }

@@ -14,6 +14,7 @@ mod cluster;
 mod cluster_info;
 mod event;
 mod event_channel;
+mod execution;
 mod faucet;
 mod fork_control;
 mod history;
@@ -58,6 +59,7 @@ pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
 pub use event_channel::{
     EventBounds, EventCounters, EventReceiver, EventSender, LostEvents, Received, event_channel,
 };
+pub use execution::{ExecutionDifference, ExecutionSummary, ResultField};
 pub use faucet::{AirdropError, Faucet};
 pub use fork_control::{
     DROPPED_MAX, ForkCall, ForkControl, ForkControlError, ForkReply, ForkTransactions, ForkUsage,

@@ -11,7 +11,7 @@ use ledger::{BlockId, Commitment, Slot};
 use solana::{BankMismatch, TransactionProof, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
-use crate::{History, Reader};
+use crate::{ExecutionSummary, History, Reader};
 
 /// Maximum number of accounts that the [`BankMismatch`] of a [`VerificationSummary`] lists.
 pub const MISMATCH_ACCOUNTS_MAX: usize = 64;
@@ -43,8 +43,14 @@ pub enum ResultOrigin {
     /// A source sent it. Balances and statuses do not contradict the accounts of the bank; logs and rewards were not
     /// compared.
     Compared,
-    /// This node executed the transactions.
+    /// This node executed the transactions. On a followed chain the source reported the same results, and rewards of
+    /// the block are its word.
     Executed,
+}
+
+impl ResultOrigin {
+    /// All origins, in their order.
+    pub const ALL: [Self; 3] = [Self::Source, Self::Compared, Self::Executed];
 }
 
 /// An independent source, and whether it agrees.
@@ -81,6 +87,8 @@ pub struct VerificationSummary {
     pub limitation: Option<String>,
     /// The start of the proof, and whose word it is, as a sentence. `None` if banks are not verified, or are made here.
     pub trust_root: Option<String>,
+    /// The execution of a followed chain's transactions. `None` if they are not executed.
+    pub execution: Option<ExecutionSummary>,
 }
 
 /// Reports the verification of a ledger.

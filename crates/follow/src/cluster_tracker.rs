@@ -302,7 +302,7 @@ impl<P: AccountSource> AccountSource for BankState<'_, P> {
 /// The chain may compute something else with the feature than this node's VM.
 fn log_unknown_feature(feature: &Pubkey, account: &Account) {
     if let Some(slot) = svm::features::unknown_activation(feature, account) {
-        tracing::warn!(%feature, slot, "this release lacks a feature of the chain: simulations may differ");
+        tracing::warn!(%feature, slot, "this release lacks a feature of the chain: simulations and executions may differ");
     }
 }
 

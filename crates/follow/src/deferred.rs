@@ -1,4 +1,5 @@
-//! Work that the writer defers: new roots, the limits of history, freeing former versions and the accounts of a source.
+//! Work that the writer defers: new roots, banks to be executed, the limits of history, freeing former versions and the
+//! accounts of a source.
 //!
 //! In: roots, tips that moved, publications. Out: the same, for the writer to apply once no reader waits (`writer`).
 //! Bounds: [`RETIRED_MAX`] former versions, the accounts of one bank. The writer bounds the roots.
@@ -29,6 +30,8 @@ type RetiredVersions = (Arc<HistorySnapshot>, Retired<Account, BlockInfo>);
 #[derive(Default)]
 pub(crate) struct DeferredWork {
     pub(crate) roots: VecDeque<BlockId>,
+    /// Banks that became the tip and may be executed.
+    pub(crate) executions: Vec<BlockId>,
     pub(crate) retired: Vec<RetiredVersions>,
     /// The accounts of the last bank as its source sent them. The ledger has them in its own form.
     pub(crate) sent: BankAccounts<WrittenAccount>,
@@ -61,6 +64,12 @@ impl DeferredWork {
 
     pub(crate) fn push_root(&mut self, bank: BlockId, now: Duration) {
         self.roots.push_back(bank);
+        self.since.get_or_insert(now);
+    }
+
+    /// Defers queueing a bank for its execution.
+    pub(crate) fn push_execution(&mut self, bank: BlockId, now: Duration) {
+        self.executions.push(bank);
         self.since.get_or_insert(now);
     }
 

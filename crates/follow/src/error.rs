@@ -89,6 +89,9 @@ pub enum FollowError {
     /// Without verification no bank hash is known that could be compared.
     #[error("--trust needs bank hashes; fix: another --verify than off")]
     TrustWithoutVerification,
+    /// Without verification the accounts are the source's word, so nothing is compared with it.
+    #[error("--verify-execution compares verified banks; fix: another --verify than off")]
+    ExecutionWithoutVerification,
     /// A thread could not be started.
     #[error("start a thread")]
     Thread(#[source] std::io::Error),

@@ -25,6 +25,8 @@ use crate::base::{Base, BaseStore};
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
+use crate::execution::Execution;
+use crate::execution_status::ExecutionConfig;
 use crate::free_thread::FreeThread;
 use crate::gap_closer::{ArchiveSource, GapCloser, KnownChain};
 use crate::nodes;
@@ -57,6 +59,8 @@ pub struct FollowerConfig {
     /// Whether a bank's entries must prove its transactions and their order. Sources that are the leaders of their blocks
     /// have no entries of them.
     pub verify_entries: bool,
+    /// The transactions that are executed again, to compare their results with the source's word. `None` for none.
+    pub execution: Option<ExecutionConfig>,
     /// The independent sources of [`VerifyMode::Agree`].
     pub agreement: AgreementConfig,
     /// The stakes of epochs, which weight votes. The oldest first.
@@ -86,7 +90,9 @@ impl AgreementConfig {
         let sources = self.sources.len();
         let is_valid = match mode {
             VerifyMode::Agree => (1..=sources).contains(&required) && sources <= SOURCES_MAX,
-            VerifyMode::Off | VerifyMode::Sequence | VerifyMode::Votes => sources == 0,
+            VerifyMode::Off | VerifyMode::Sequence | VerifyMode::Votes | VerifyMode::Execution => {
+                sources == 0
+            }
         };
         let err = FollowError::Agreement { required, sources, max: SOURCES_MAX };
         if is_valid { Ok(()) } else { Err(err) }
@@ -125,12 +131,17 @@ impl Follower {
             return Err(FollowError::NoSource);
         }
         config.agreement.check(config.verify)?;
+        let all = (config.verify == VerifyMode::Execution).then(ExecutionConfig::default);
+        let config = FollowerConfig { execution: config.execution.or(all), ..config };
         let Base { ledger, reader, block, info, older, jump, fields, store } = base;
         if config.verify != VerifyMode::Off && !block.has_bank_hash() {
             return Err(FollowError::UnverifiedState { slot: block.id.slot });
         }
         if config.verify == VerifyMode::Off && !config.trusted_banks.is_empty() {
             return Err(FollowError::TrustWithoutVerification);
+        }
+        if config.verify == VerifyMode::Off && config.execution.is_some() {
+            return Err(FollowError::ExecutionWithoutVerification);
         }
         let slot_hashes = Address::from(sysvar::slot_hashes::ID.to_bytes());
         let slot_hashes = reader.view(Commitment::Finalized).record(&slot_hashes);
@@ -149,7 +160,8 @@ impl Follower {
         history.publish();
         let sources = config.agreement.sources.iter();
         let servers = sources.map(|source| source.server().to_string()).collect();
-        let proof = Arc::new(ProofStatus::new(config.verify.required_level(), servers));
+        let proof = ProofStatus::new(config.verify.required_level(), servers);
+        let proof = Arc::new(proof.with_execution(config.execution));
         if let Some(unnamed) = unnamed {
             tracing::error!("the start is not as trusted as it should be: {unnamed}");
             proof.set_untrusted(unnamed.to_string());
@@ -236,6 +248,10 @@ impl Follower {
         let votes = (config.verify == VerifyMode::Votes).then(|| Arc::new(VoteFilter::default()));
         let verified = VerifiedChain { root: root.0.id, fields: &fields, trusted: &trusted };
         let verification = verified.start(&config, votes.clone(), &status, &messages)?;
+        let execution = config.execution.zip(status.proof.execution.clone());
+        let execution = execution
+            .map(|(config, status)| Execution::start(config, messages.downgrade(), status))
+            .transpose()?;
         let needs_approval = config.verify != VerifyMode::Off;
         let feed = FeedConfig { needs_approval, ..config.feed };
         let feed = Feed::new(feed, root.0.id, root.0.blockhash);
@@ -273,6 +289,7 @@ impl Follower {
             cluster,
             votes,
             storage: Storage { queue: store.transpose()?, last_jump: jump },
+            execution,
             free_thread: FreeThread::start().map_err(FollowError::Thread)?,
             sinks,
         });

@@ -6,7 +6,7 @@
 //! through `query` and blocks through `chain_solana`.
 //! [`UpstreamCalls`] calls an upstream for data that only it has.
 //! [`LeaderSender`] sends transactions to the next leaders, [`UpstreamSender`] to an upstream, and [`FollowSimulator`]
-//! runs them on a reader's view.
+//! runs them on a reader's view. `execution` runs the transactions of followed banks again, and compares the results.
 //! Bounds: [`StreamConfig`] and [`feed::FeedConfig`]. A slow writer makes the source wait, which closes the stream.
 //! Invariant: readers see whole banks only. docs/design/ledgers.md, section 5, lists the promises of a producer.
 //! Not here: sockets of servers, flags (`hydrant`), how a bank is verified (`verify`).
@@ -28,6 +28,8 @@ mod convert;
 mod deferred;
 mod download;
 mod error;
+mod execution;
+mod execution_status;
 mod follower;
 mod footers;
 mod free_thread;
@@ -54,6 +56,7 @@ mod upstream_sender;
 mod verification;
 mod vote_accounts;
 mod votes;
+mod writable_keys;
 mod writer;
 
 pub mod bank;
@@ -67,6 +70,7 @@ pub use download::{
     ArchiveKind, DownloadError, DownloadLimits, DownloadProgress, download, newest_archive,
 };
 pub use error::FollowError;
+pub use execution_status::ExecutionConfig;
 pub use follower::{AgreementConfig, FollowHandle, Follower, FollowerConfig};
 pub use gap_closer::ArchiveSource;
 pub use leader_sender::{LeaderSender, SenderChain};

@@ -19,6 +19,7 @@ use solana::{BankMismatch, TransactionProof, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
 use crate::checked_bank::{CheckMetrics, CheckTimes};
+use crate::execution_status::{ExecutionConfig, ExecutionStatus};
 
 /// Number of banks with a stored proof: almost two hours of 400 ms slots.
 const BANKS_MAX: usize = 16_384;
@@ -44,10 +45,11 @@ impl Cell {
     fn content(&self) -> BankContent {
         let transactions = self.transactions.load(Ordering::Relaxed);
         let known = TransactionProof::ALL.into_iter().find(|known| *known as u8 == transactions);
-        let is_compared = self.results.load(Ordering::Relaxed) == ResultOrigin::Compared as u8;
+        let results = self.results.load(Ordering::Relaxed);
+        let results = ResultOrigin::ALL.into_iter().find(|known| *known as u8 == results);
         BankContent {
             transactions: known.unwrap_or_default(),
-            results: if is_compared { ResultOrigin::Compared } else { ResultOrigin::Source },
+            results: results.unwrap_or_default(),
         }
     }
 }
@@ -120,6 +122,8 @@ pub struct ProofStatus {
     pub(crate) verifier_bytes: AtomicU64,
     /// The checks of transactions.
     pub(crate) checks: Arc<CheckMetrics>,
+    /// The execution of transactions; `None` if they are not executed.
+    pub(crate) execution: Option<Arc<ExecutionStatus>>,
     first_mismatch: ArcSwapOption<BankMismatch>,
     /// The one that is not resolved, after the slot of the bank that has to be verified.
     mismatch: ArcSwapOption<(Slot, Arc<BankMismatch>)>,
@@ -163,6 +167,7 @@ impl ProofStatus {
             hash_nanos: AtomicU64::new(0),
             verifier_bytes: AtomicU64::new(0),
             checks: Arc::default(),
+            execution: None,
             first_mismatch: ArcSwapOption::empty(),
             mismatch: ArcSwapOption::empty(),
             limitation: ArcSwapOption::empty(),
@@ -171,6 +176,12 @@ impl ProofStatus {
             trust_root: ArcSwapOption::empty(),
             sources: sources.into_iter().map(SourceStatus::new).collect(),
         }
+    }
+
+    /// Adds the execution of transactions.
+    pub(crate) fn with_execution(self, config: Option<ExecutionConfig>) -> Self {
+        let status = |config: ExecutionConfig| ExecutionStatus::new(config.transactions_per_s);
+        Self { execution: config.map(status).map(Arc::new), ..self }
     }
 
     /// Whether banks are verified.
@@ -346,6 +357,7 @@ impl chain_solana::Verification for ProofStatus {
             sources: self.sources.iter().map(SourceStatus::summary).collect(),
             limitation: self.limitation().map(|text| (*text).clone()),
             trust_root: self.trust_root.load().as_deref().cloned(),
+            execution: self.execution.as_ref().map(|execution| execution.summary()),
         }
     }
 

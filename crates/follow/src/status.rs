@@ -178,6 +178,10 @@ impl Collector for FollowStatus {
             ("follow_proofs", self.proof.bytes() as u64),
             ("follow_checks", bytes(&self.proof.checks.task_bytes)),
             ("follow_cluster", bytes(&self.cluster.bytes)),
+            (
+                "follow_execution",
+                self.proof.execution.as_ref().map_or(0, |it| bytes(&it.queued_bytes)),
+            ),
             ("follow_store", bytes(&self.store_bytes)),
             ("follow_archive", bytes(&self.archive_bytes)),
         ]
@@ -235,6 +239,9 @@ impl Collector for FollowStatus {
             ("unproven_banks", &checks.unproven_banks),
         ] {
             family.put(&[("of", of)], count(counter));
+        }
+        if let Some(execution) = &self.proof.execution {
+            execution.write(out);
         }
         let help = "Roots that are deferred until the newest bank has a child and all banks are checked. They are \
                     applied earlier at the first update or tick after 50 ms, or if three former versions wait.";

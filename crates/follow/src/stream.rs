@@ -18,7 +18,7 @@ use chain_solana::ExecutedTransaction;
 use feed::{SourceId, StreamStart, Update};
 use futures_util::{FutureExt, StreamExt};
 use http_client::{Server, describe_error};
-use ledger::Slot;
+use ledger::{BlockId, Slot};
 use prost::Message as _;
 use solana_hash::Hash;
 use solana_sdk_ids::sysvar;
@@ -153,6 +153,8 @@ pub(crate) enum Message {
     Votes(Vec<SignedVote>),
     /// The transactions of a bank were checked.
     Checked(CheckedBank),
+    /// The transactions of a bank were executed, with the results that the source reported.
+    Executed(BlockId),
     /// Hashes that an independent source lists.
     Reports(Reports),
     /// The confirmed state is requested.

@@ -59,6 +59,8 @@ pub enum VerifyMode {
     /// Require validators with more than two thirds of the stake to sign the hash, or a descendant's.
     // Only on a chain with votes in its blocks.
     Votes,
+    /// As sequence, and run the transactions again to compare their results (--verify-execution).
+    Execution,
 }
 
 impl VerifyMode {
@@ -66,7 +68,7 @@ impl VerifyMode {
     pub(crate) fn required_level(self) -> Option<VerificationLevel> {
         match self {
             Self::Off => None,
-            Self::Sequence => Some(VerificationLevel::Sequence),
+            Self::Sequence | Self::Execution => Some(VerificationLevel::Sequence),
             Self::Agree => Some(VerificationLevel::Agreed),
             Self::Votes => Some(VerificationLevel::Voted),
         }

@@ -31,6 +31,7 @@ use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, Converted, WrittenAccount};
 use crate::deferred::DeferredWork;
 use crate::error::FollowError;
+use crate::execution::Execution;
 use crate::free_thread::FreeThread;
 use crate::jump::Jump;
 use crate::jumped_block::{DroppedJump, JumpedBlock};
@@ -45,6 +46,7 @@ use crate::votes::{LandedVotes, StakeTables, VoteFilter};
 
 mod jump;
 mod prepare_banks;
+mod queue_executions;
 mod run_deferred;
 mod write_bank;
 
@@ -77,6 +79,8 @@ pub(crate) struct WriterParts {
     /// Selects votes, if they are counted.
     pub(crate) votes: Option<Arc<VoteFilter>>,
     pub(crate) storage: Storage,
+    /// Executes transactions again, if that is wanted.
+    pub(crate) execution: Option<Execution>,
     pub(crate) free_thread: FreeThread,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
 }
@@ -127,6 +131,7 @@ pub(crate) struct Writer {
     cluster: ClusterTracker,
     voting: Voting,
     storage: Storage,
+    execution: Option<Execution>,
     output: Output,
     sessions: Sessions,
     banks: BTreeMap<BlockId, Frozen>,
@@ -169,6 +174,7 @@ impl Writer {
             cluster: parts.cluster,
             voting,
             storage: parts.storage,
+            execution: parts.execution,
             output: Output { sinks, write_versions, unsent: Vec::new() },
             sessions: Sessions { open: None, gaps },
             banks: BTreeMap::from([(id, root)]),
@@ -230,6 +236,7 @@ impl Writer {
                     self.verification.record_checked(&checked);
                     self.take_events()?;
                 }
+                Message::Executed(bank) => self.verification.record_executed(bank),
                 Message::Reports(reports) => {
                     self.verification.compare_reports(&reports, self.now);
                     self.take_events()?;
@@ -430,6 +437,9 @@ impl Writer {
         self.verification.drop_bank(bank);
         self.cluster.remove_bank(bank);
         self.drop_jump(bank);
+        if let Some(execution) = &self.execution {
+            execution.remove(bank);
+        }
         self.status.reverted.fetch_add(1, Ordering::Relaxed);
         let reason = match reason {
             DropReason::Dead { error } => RevertReason::Dead { error },
@@ -463,6 +473,9 @@ impl Writer {
         for id in self.chain_to(bank, |_, frozen| frozen.is_executed) {
             let Some(frozen) = self.banks.get_mut(&id) else { continue };
             frozen.is_executed = true;
+            if self.execution.is_some() {
+                self.deferred.push_execution(id, self.now);
+            }
             if !frozen.block.transactions.is_empty() {
                 let transactions = frozen.block.transactions.clone();
                 let known = self.voting.newest.take_if(|(known, _)| *known == id);

@@ -167,6 +167,7 @@ pub(crate) fn follow(flags: &FollowerFlags) -> Vec<Setting> {
     [
         flag("--snapshot-bytes-max", flags.snapshot_bytes_max, 1..=64 * TIB, ", 64 tebibytes"),
         count("--verify-sources-min", flags.verify_sources_min, 1..=1_000),
+        flag("--verify-execution-per-s", flags.verify_execution_per_s, 1..=MILLION, ""),
         flag("--slots-behind-max", flags.slots_behind_max, 0..=BILLION, ""),
     ]
     .into_iter()

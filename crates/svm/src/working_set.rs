@@ -213,6 +213,11 @@ impl WorkingSet {
         &mut self.vm
     }
 
+    /// Returns whether an address is that of a sysvar, or of a builtin program or precompile that the VM has.
+    pub fn is_pinned(&self, key: &Pubkey) -> bool {
+        self.pinned.contains(key)
+    }
+
     /// Loads the missing accounts that a transaction needs: those that it names itself, its lookup
     /// tables, and those that it names by the tables.
     pub fn load(&mut self, source: &impl AccountSource, message: &VersionedMessage) {

@@ -42,6 +42,12 @@ pub(crate) struct Status {
     pub(crate) late_writes: Option<u64>,
     pub(crate) repairs: Option<u64>,
     pub(crate) jumps: Option<u64>,
+    /// Banks whose transactions were all executed again, with equal results.
+    pub(crate) equal_results: Option<u64>,
+    /// Banks without a difference of which some transactions were not executed.
+    pub(crate) partial_results: Option<u64>,
+    /// Banks with a result that is not the validator's.
+    pub(crate) differing_results: Option<u64>,
 }
 
 /// Returns the followers of a run, which are not started yet.
@@ -87,7 +93,7 @@ impl Follower {
         let sources = validators.sources();
         let url = |address: SocketAddr| format!("http://{address}");
         let mut command = Command::new(hydrant);
-        command.args(["follow", "--quiet", "--log"]);
+        command.args(["follow", "--quiet", "--log", "--verify-execution"]);
         let followed = match self.verification {
             Verification::Default | Verification::Votes => &sources[..],
             Verification::Agree => &sources[..1],
@@ -131,10 +137,16 @@ impl Follower {
         let Ok(text) = json_rpc::get(self.rpc, "/metrics") else {
             return Status::default();
         };
-        let value = |event: &str, past: Option<u64>| {
-            let name = format!("hydrant_follow_events_total{{event=\"{event}\"}} ");
-            let value = text.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse().ok());
+        let sample = |name: &str, past: Option<u64>| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
             value.map(|value: u64| value + past.unwrap_or(0))
+        };
+        let value = |event: &str, past: Option<u64>| {
+            sample(&format!("hydrant_follow_events_total{{event=\"{event}\"}} "), past)
+        };
+        let executed = |result: &str, past: Option<u64>| {
+            let name = format!("hydrant_follow_execution_banks_total{{result=\"{result}\"}} ");
+            sample(&name, past)
         };
         Status {
             verified: value("verified_bank", self.past.verified),
@@ -143,6 +155,9 @@ impl Follower {
             late_writes: value("late_write", self.past.late_writes),
             repairs: value("repair", self.past.repairs),
             jumps: value("jump", self.past.jumps),
+            equal_results: executed("equal", self.past.equal_results),
+            partial_results: executed("partial", self.past.partial_results),
+            differing_results: executed("differs", self.past.differing_results),
         }
     }
 }

@@ -241,6 +241,7 @@ fn follow_chain(snapshot: &SnapshotFile, script: Script) -> Result<Times> {
         history: HistoryLimits { blocks_max: 64, bytes_max: 1 << 30 },
         verify: VerifyMode::Sequence,
         verify_entries: has_entries,
+        execution: None,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
         trusted_banks: Vec::new(),

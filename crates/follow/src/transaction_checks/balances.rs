@@ -22,6 +22,7 @@ use solana_sdk_ids::{feature, incinerator, native_loader, stake, sysvar, vote};
 use solana_transaction_status::RewardType;
 
 use super::transfers;
+use crate::writable_keys::is_writable;
 
 type Map<V> = HashMap<Pubkey, V, RandomState>;
 type Set = HashSet<Pubkey, RandomState>;
@@ -199,18 +200,7 @@ impl Comparison<'_> {
 
     fn add_writable(&mut self, executed: &ExecutedTransaction) {
         let message = &executed.transaction.message;
-        let header = message.header();
-        let static_len = message.static_account_keys().len();
-        let signers = usize::from(header.num_required_signatures);
-        let writable_signers = signers.saturating_sub(header.num_readonly_signed_accounts.into());
-        let writable_static =
-            static_len.saturating_sub(header.num_readonly_unsigned_accounts.into());
-        let loaded_end = static_len + executed.meta.loaded_addresses.writable.len();
-        let is_writable = |index: usize| match index {
-            _ if index < signers => index < writable_signers,
-            _ if index < static_len => index < writable_static,
-            _ => index < loaded_end,
-        };
+        let loaded_writable = executed.meta.loaded_addresses.writable.len();
         let nonce = executed.transaction.uses_durable_nonce().then(|| {
             let nonce = message.instructions().first()?.accounts.first()?;
             Some(usize::from(*nonce))
@@ -218,7 +208,7 @@ impl Comparison<'_> {
         let nonce = nonce.flatten();
         let is_failed = executed.meta.status.is_err();
         for (index, key) in executed.account_keys.iter().enumerate() {
-            if !is_writable(index) {
+            if !is_writable(message, loaded_writable, index) {
                 continue;
             }
             if is_failed && index > 0 && Some(index) != nonce {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{BankContent, Block, ExecutedTransaction};
+use chain_solana::{BankContent, Block, ExecutedTransaction, ResultOrigin};
 use ledger::BlockId;
 use solana::{BankMismatch, HashReporter, TransactionFault};
 
@@ -69,7 +69,11 @@ impl Verification {
             self.handle_fault(bank, fault);
             return;
         }
-        let content = BankContent { transactions: checks.proof(), results: checked.results };
+        // Its execution may have ended before.
+        let known = chain_solana::Verification::content(&*self.proof, bank).results;
+        let is_executed = known == ResultOrigin::Executed;
+        let results = if is_executed { known } else { checked.results };
+        let content = BankContent { transactions: checks.proof(), results };
         self.proof.record_content(bank, content);
         self.unchecked.all.remove(&bank);
         let waiting = self.unchecked.waiting.iter().copied();
@@ -83,6 +87,13 @@ impl Verification {
             self.unchecked.waiting.remove(&bank);
             self.approve(bank, true);
         }
+    }
+
+    /// The transactions of a bank were executed with the results that the source reported.
+    pub(crate) fn record_executed(&self, bank: BlockId) {
+        let content = chain_solana::Verification::content(&*self.proof, bank);
+        let results = ResultOrigin::Executed;
+        self.proof.record_content(bank, BankContent { results, ..content });
     }
 
     /// Requests a bank again whose transactions contradict it, and reports it if that recurs.

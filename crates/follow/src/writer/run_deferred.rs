@@ -30,7 +30,9 @@ impl Writer {
     /// Runs all deferred work at once.
     pub(super) fn run_deferred(&mut self) -> Result<(), FollowError> {
         let taken = std::mem::take(&mut self.deferred);
-        let DeferredWork { roots, retired, has_limits, sent, .. } = taken;
+        let DeferredWork { roots, executions, retired, has_limits, sent, .. } = taken;
+        // A new root removes the states that are read here.
+        self.queue_executions(executions);
         let is_new = has_limits || !roots.is_empty();
         if has_limits {
             self.history.enforce_limits();

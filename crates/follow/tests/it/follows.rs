@@ -77,6 +77,7 @@ pub(crate) fn config(urls: Vec<SourceConfig>) -> FollowerConfig {
         // The script's banks have no hashes.
         verify: VerifyMode::Off,
         verify_entries: false,
+        execution: None,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
         trusted_banks: Vec::new(),

@@ -46,6 +46,7 @@ pub(crate) fn config(sources: Vec<SourceConfig>, verify: VerifyMode) -> Follower
         history: HistoryLimits { blocks_max: 1_000, bytes_max: 1 << 30 },
         verify,
         verify_entries: false,
+        execution: None,
         agreement: AgreementConfig::default(),
         upstream: None,
         archives: None,

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use ::follow::{
-    AgreementConfig, ArchiveSource, DownloadLimits, LedgerDirectory, OnMismatch, SourceConfig,
-    TrustedBank, VerifyMode,
+    AgreementConfig, ArchiveSource, DownloadLimits, ExecutionConfig, LedgerDirectory, OnMismatch,
+    SourceConfig, TrustedBank, VerifyMode,
 };
 use anyhow::{Context, Result, bail, ensure};
 use http_client::{Endpoint, Server};
@@ -51,6 +51,8 @@ pub struct FollowConfig {
     /// The genesis hash that the chain must have.
     pub(crate) genesis_hash: Option<Hash>,
     pub(crate) verify_entries: bool,
+    /// The transactions that are executed again.
+    pub(crate) execution: Option<ExecutionConfig>,
     pub(crate) on_mismatch: OnMismatch,
     /// Slots behind the source above which the node is unhealthy.
     pub(crate) slots_behind_max: u64,
@@ -128,6 +130,7 @@ impl FollowConfig {
             trusted_banks: trusted_banks(flags)?,
             genesis_hash: genesis_hash(flags)?,
             verify_entries: flags.verify_entries,
+            execution: execution(flags)?,
             on_mismatch: flags.on_mismatch.unwrap_or_default(),
             slots_behind_max: flags.slots_behind_max.unwrap_or(SLOTS_BEHIND_MAX_DEFAULT),
             load_threads: cores(),
@@ -280,6 +283,19 @@ fn check_independence(independent: &[SourceConfig], followed: &[String]) -> Resu
     Ok(())
 }
 
+/// Returns the transactions that are executed again. The mode `execution` is that of all.
+fn execution(flags: &FollowerFlags) -> Result<Option<ExecutionConfig>> {
+    let transactions_per_s = flags.verify_execution_per_s;
+    let is_mode = flags.verify == Some(VerifyMode::Execution);
+    let is_on = is_mode || flags.verify_execution || transactions_per_s.is_some();
+    ensure!(
+        !is_on || flags.verify != Some(VerifyMode::Off),
+        "--verify-execution needs another --verify than off"
+    );
+    let config = ExecutionConfig { transactions_per_s, ..ExecutionConfig::default() };
+    Ok(is_on.then_some(config))
+}
+
 fn trusted_banks(flags: &FollowerFlags) -> Result<Vec<TrustedBank>> {
     let is_off = flags.verify == Some(VerifyMode::Off);
     ensure!(!is_off || flags.trust.is_empty(), "--trust needs another --verify than off");
@@ -363,9 +379,34 @@ mod tests {
                 FollowerFlags { verify_sources_min: Some(1), ..with_source() },
                 "--verify-sources-min needs --verify-source",
             ),
+            (
+                FollowerFlags {
+                    verify: Some(VerifyMode::Off),
+                    verify_execution_per_s: Some(10),
+                    ..with_source()
+                },
+                "--verify-execution needs another --verify than off",
+            ),
         ] {
             let err = FollowConfig::from_flags(&flags).err().expect("it is refused");
             assert!(format!("{err:#}").starts_with(expected), "{err:#}");
+        }
+    }
+
+    #[test]
+    fn each_flag_of_the_execution_turns_it_on() {
+        let with_source =
+            || FollowerFlags { source: vec!["http://a:1".to_owned()], ..FollowerFlags::default() };
+        let mode = Some(VerifyMode::Execution);
+        for (flags, expected) in [
+            (with_source(), None),
+            (FollowerFlags { verify_execution: true, ..with_source() }, Some(None)),
+            (FollowerFlags { verify: mode, ..with_source() }, Some(None)),
+            (FollowerFlags { verify_execution_per_s: Some(10), ..with_source() }, Some(Some(10))),
+        ] {
+            let config = FollowConfig::from_flags(&flags).expect("valid flags");
+            let limit = config.execution.map(|execution| execution.transactions_per_s);
+            assert_eq!(limit, expected);
         }
     }
 

@@ -72,6 +72,12 @@ pub(crate) struct FollowerFlags {
     /// Prove the transactions of each bank and their order by its entries, which the source must send.
     #[arg(long, help_heading = "Chain")]
     pub(crate) verify_entries: bool,
+    /// Run the transactions of each bank again, and name results that differ from those of the source.
+    #[arg(long, help_heading = "Chain")]
+    pub(crate) verify_execution: bool,
+    /// As --verify-execution, for this many transactions a second, as whole banks.
+    #[arg(long, value_name = "COUNT", help_heading = "Chain")]
+    pub(crate) verify_execution_per_s: Option<u64>,
     /// With --verify agree, compare hashes with this independent Yellowstone gRPC server, which sends the
     /// SlotHashes sysvar. Can be repeated.
     #[arg(long, value_name = "URL", help_heading = "Chain")]
@@ -100,8 +106,8 @@ merge_by_field!(FollowFlags { config, follower, node });
 merge_by_field! {
     FollowerFlags {
         source, x_token, snapshot, incremental_snapshot, snapshot_dir, snapshot_bytes_max, upstream,
-        upstream_key, send, verify, verify_entries, verify_source, verify_x_token, verify_sources_min,
-        trust, genesis_hash, on_mismatch, slots_behind_max,
+        upstream_key, send, verify, verify_entries, verify_execution, verify_execution_per_s,
+        verify_source, verify_x_token, verify_sources_min, trust, genesis_hash, on_mismatch, slots_behind_max,
     }
 }
 

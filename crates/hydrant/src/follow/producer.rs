@@ -206,6 +206,7 @@ impl OpenedChain {
             history: node.history.for_solana(),
             verify: chain.verify,
             verify_entries: chain.verify_entries,
+            execution: chain.execution,
             agreement: chain.agreement.clone(),
             epoch_stakes: Vec::new(),
             trusted_banks: chain.trusted_banks.clone(),

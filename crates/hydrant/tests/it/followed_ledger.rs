@@ -202,6 +202,7 @@ pub(super) fn config(source: SocketAddr) -> FollowerConfig {
         history: chain_solana::HistoryLimits { blocks_max: 1_000, bytes_max: 1 << 30 },
         verify: VerifyMode::Sequence,
         verify_entries: false,
+        execution: None,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
         trusted_banks: Vec::new(),

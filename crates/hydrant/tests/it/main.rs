@@ -20,6 +20,7 @@ mod faucet;
 mod faults;
 mod flags;
 mod follow_crash;
+mod follow_execution;
 mod follow_joins;
 mod follow_of_follow;
 mod follow_settings;

@@ -1,11 +1,11 @@
 //! The verification of the ledger's bank hashes.
 
-use chain_solana::MISMATCH_ACCOUNTS_MAX;
+use chain_solana::{MISMATCH_ACCOUNTS_MAX, ResultField};
 use rest::schema::*;
 use serde_json::Value;
 use solana::{TransactionCheck, TransactionProof, VerificationLevel};
 
-use super::formats::{key, lamports, slot};
+use super::formats::{key, lamports, signature, slot};
 
 pub(super) fn summary() -> Value {
     object(
@@ -58,12 +58,58 @@ pub(super) fn summary() -> Value {
                     "The start of the proof, and whose word it is; null if banks are not verified, or are made here.",
                 )),
             ),
+            ("execution", nullable(execution())),
             (
                 "bank",
                 nullable(reference(
                     "VerifiedBank",
                     "The bank of that slot; null if it is not retained.",
                 )),
+            ),
+        ],
+    )
+}
+
+fn execution() -> Value {
+    let difference = object(
+        "The first result that is not the one that the source reported.",
+        [
+            ("slot", slot("The slot.")),
+            ("field", string_enum("What differs.", &ResultField::ALL.map(ResultField::name))),
+            (
+                "index",
+                nullable(uint(32, "Index of the transaction; null if it is the bank's result.")),
+            ),
+            ("signature", nullable(signature("The first signature of the transaction."))),
+            ("account", nullable(key("The account that differs."))),
+        ],
+    );
+    object(
+        "The execution of the chain's transactions by this node; null if it does not execute them.",
+        [
+            (
+                "transactionsPerSecond",
+                nullable(uint(64, "Transactions of the sample in a second; null for all.")),
+            ),
+            ("equalBanks", uint(64, "Banks that were executed with equal results.")),
+            ("differingBanks", uint(64, "Banks with a result that differs.")),
+            (
+                "partialBanks",
+                uint(
+                    64,
+                    "Banks without a difference of which some transactions were not executed.",
+                ),
+            ),
+            ("skippedBanks", uint(64, "Banks that were not executed.")),
+            ("executedTransactions", uint(64, "Transactions whose results were compared.")),
+            (
+                "skippedTransactions",
+                uint(64, "Transactions of executed banks that were not executed."),
+            ),
+            ("firstDifference", nullable(difference)),
+            (
+                "lastSkip",
+                nullable(string("Why the newest transaction that was not executed was not.")),
             ),
         ],
     )

@@ -3,7 +3,10 @@
 //! Agave has no such method. `hydrantGetVerification` reads history and small values: its cost does not depend on the
 //! ledger.
 
-use chain_solana::{AgreementSource, BankContent, BankProof, Block, ResultOrigin};
+use chain_solana::{
+    AgreementSource, BankContent, BankProof, Block, ExecutionDifference, ExecutionSummary,
+    ResultOrigin,
+};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
@@ -56,6 +59,7 @@ fn describe(api: &SolanaApi, slot: Option<Slot>) -> Result<Value, RpcError> {
         "sources": summary.sources.iter().map(source).collect::<Vec<_>>(),
         "limitation": summary.limitation,
         "trustRoot": summary.trust_root,
+        "execution": summary.execution.as_ref().map(execution),
         "bank": bank,
     }))
 }
@@ -76,6 +80,7 @@ fn find_block(
 
 fn bank(api: &SolanaApi, block: &Block) -> Value {
     let proof = api.verification.proof(block.id);
+    let is_own = api.verification.required_level() == Some(VerificationLevel::Computed);
     let components = &block.hash_components;
     let votes = proof.and_then(|proof| proof.votes);
     let hash = |hash: &solana_hash::Hash| block.has_bank_hash().then(|| hash.to_string());
@@ -87,7 +92,7 @@ fn bank(api: &SolanaApi, block: &Block) -> Value {
         "signatureCount": block.has_bank_hash().then_some(components.signature_count),
         "blockhash": block.blockhash.to_string(),
         "ltHashChecksum": hash(&components.lt_checksum),
-        "components": content_json(proof, api.verification.content(block.id)),
+        "components": content_json(proof, api.verification.content(block.id), is_own),
         "level": proof.map(|proof| proof.level.name()),
         "votes": votes.map(|votes| json!({
             "slot": votes.slot,
@@ -97,8 +102,9 @@ fn bank(api: &SolanaApi, block: &Block) -> Value {
     })
 }
 
-/// Returns what is proven of each part of a bank, and what is only its source's word.
-fn content_json(proof: Option<BankProof>, content: BankContent) -> Value {
+/// Returns the origin or the level of each part of a bank. `is_own` says whether this node makes the banks: only then
+/// it computes their rewards.
+fn content_json(proof: Option<BankProof>, content: BankContent, is_own: bool) -> Value {
     let BankContent { transactions, results } = content;
     let unproven = TransactionProof::Unproven.name();
     let are_signed = transactions > TransactionProof::Unproven;
@@ -116,7 +122,7 @@ fn content_json(proof: Option<BankProof>, content: BankContent) -> Value {
         "status": origin(is_compared),
         "balances": origin(is_compared),
         "logs": origin(false),
-        "rewards": origin(false),
+        "rewards": if is_own { origin(false) } else { "source" },
     })
 }
 
@@ -137,6 +143,29 @@ fn mismatch(mismatch: &BankMismatch) -> Value {
         "reporter": mismatch.reporter.name(),
         "accountsWritten": accounts,
         "accountsWrittenCount": mismatch.accounts_written_len,
+    })
+}
+
+fn execution(execution: &ExecutionSummary) -> Value {
+    let difference = |it: &ExecutionDifference| {
+        json!({
+            "slot": it.slot,
+            "field": it.field.name(),
+            "index": it.index,
+            "signature": it.signature.map(|signature| signature.to_string()),
+            "account": it.account.map(|account| account.to_string()),
+        })
+    };
+    json!({
+        "transactionsPerSecond": execution.transactions_per_s,
+        "equalBanks": execution.equal_banks,
+        "differingBanks": execution.differing_banks,
+        "partialBanks": execution.partial_banks,
+        "skippedBanks": execution.skipped_banks,
+        "executedTransactions": execution.executed_transactions,
+        "skippedTransactions": execution.skipped_transactions,
+        "firstDifference": execution.first_difference.as_ref().map(difference),
+        "lastSkip": execution.last_skip,
     })
 }
 

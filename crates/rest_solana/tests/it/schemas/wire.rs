@@ -79,6 +79,34 @@ fn verification(judge: &mut SchemaChecker) {
     };
     let disagreement = json!({ "slot": 7, "reportedHash": hash });
     let fault = json!({ "check": "balance", "index": 1, "account": WALLET.to_string() });
+    let execution = |limit: Value, difference: Value, skip: Value| {
+        json!({
+            "transactionsPerSecond": limit, "equalBanks": 1, "differingBanks": 2,
+            "partialBanks": 3, "skippedBanks": 4, "executedTransactions": 5,
+            "skippedTransactions": 6, "firstDifference": difference, "lastSkip": skip,
+        })
+    };
+    let difference = |index: Value, signature: Value, account: Value| {
+        json!({
+            "slot": 5, "field": "inner_instructions", "index": index, "signature": signature,
+            "account": account,
+        })
+    };
+    let signature = json!("1".repeat(64));
+    let of_transaction = difference(json!(1), signature, Value::Null);
+    let of_bank = difference(Value::Null, Value::Null, json!(WALLET.to_string()));
+    for execution in [
+        execution(json!(500), of_transaction, json!("text")),
+        execution(Value::Null, of_bank, Value::Null),
+        execution(Value::Null, Value::Null, Value::Null),
+    ] {
+        let executed = json!({
+            "requiredLevel": null, "verifiedSlot": null, "mismatchedBanks": 0, "repairs": 0,
+            "firstMismatch": null, "sources": [], "limitation": null, "trustRoot": null,
+            "execution": execution, "bank": null,
+        });
+        judge.check("Verification", &executed);
+    }
     for (reporter, fault) in [
         ("child", Value::Null),
         ("sources", Value::Null),
@@ -96,6 +124,7 @@ fn verification(judge: &mut SchemaChecker) {
             "sources": [source(json!(5), disagreement.clone()), source(json!(null), json!(null))],
             "limitation": "text",
             "trustRoot": "text",
+            "execution": null,
             "bank": bank(json!(hash), votes.clone(), json!("voted")),
         });
         judge.check("Verification", &all);
@@ -106,7 +135,7 @@ fn verification(judge: &mut SchemaChecker) {
         let few = json!({
             "requiredLevel": required, "verifiedSlot": null, "mismatchedBanks": 0, "repairs": 0,
             "firstMismatch": null, "sources": [], "limitation": null, "trustRoot": null,
-            "bank": bank,
+            "execution": null, "bank": bank,
         });
         judge.check("Verification", &few);
     }

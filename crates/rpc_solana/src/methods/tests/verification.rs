@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use chain_solana::{
-    AgreementSource, BankContent, BankProof, ResultOrigin, Verification, VerificationSummary,
+    AgreementSource, BankContent, BankProof, ExecutionDifference, ExecutionSummary, ResultField,
+    ResultOrigin, Verification, VerificationSummary,
 };
 use ledger::BlockId;
 use serde_json::json;
@@ -74,6 +75,7 @@ fn a_client_learns_how_far_the_chain_is_proven() {
         sources: vec![source],
         limitation: Some("stakes of epoch 7 are unknown".into()),
         trust_root: Some("the word of the snapshot".into()),
+        execution: None,
     });
     let mut found = world.ok("hydrantGetVerification", json!([]));
     let bank = found["bank"].take();
@@ -113,9 +115,81 @@ fn a_client_learns_how_far_the_chain_is_proven() {
         }],
         "limitation": "stakes of epoch 7 are unknown",
         "trustRoot": "the word of the snapshot",
+        "execution": null,
         "bank": null,
     });
     assert_eq!(found, expected);
+}
+
+/// A follower that executed its banks.
+struct Executed(Voted);
+
+impl Verification for Executed {
+    fn summary(&self) -> VerificationSummary {
+        self.0.summary()
+    }
+
+    fn proof(&self, bank: BlockId) -> Option<BankProof> {
+        self.0.proof(bank)
+    }
+
+    fn content(&self, bank: BlockId) -> BankContent {
+        BankContent { results: ResultOrigin::Executed, ..self.0.content(bank) }
+    }
+}
+
+#[test]
+fn a_client_learns_what_an_execution_found() {
+    let difference = ExecutionDifference {
+        slot: 9,
+        field: ResultField::InnerInstructions,
+        index: Some(4),
+        signature: Some([7; 64].into()),
+        account: None,
+    };
+    let execution = ExecutionSummary {
+        transactions_per_s: Some(500),
+        equal_banks: 1,
+        differing_banks: 2,
+        partial_banks: 3,
+        skipped_banks: 4,
+        executed_transactions: 5,
+        skipped_transactions: 6,
+        first_difference: Some(difference),
+        last_skip: Some("slot 8: transaction 2 is not executed".into()),
+    };
+    let summary = VerificationSummary {
+        required: Some(VerificationLevel::Voted),
+        verified_slot: Some(FINALIZED),
+        execution: Some(execution),
+        ..VerificationSummary::default()
+    };
+    let mut world = World::new();
+    world.api.verification = Arc::new(Executed(Voted(summary)));
+    let found = world.ok("hydrantGetVerification", json!([]));
+    let expected = json!({
+        "transactionsPerSecond": 500,
+        "equalBanks": 1,
+        "differingBanks": 2,
+        "partialBanks": 3,
+        "skippedBanks": 4,
+        "executedTransactions": 5,
+        "skippedTransactions": 6,
+        "firstDifference": {
+            "slot": 9,
+            "field": "inner_instructions",
+            "index": 4,
+            "signature": difference.signature.map(|signature| signature.to_string()),
+            "account": null,
+        },
+        "lastSkip": "slot 8: transaction 2 is not executed",
+    });
+    assert_eq!(found["execution"], expected);
+    let components = &found["bank"]["components"];
+    for part in ["status", "balances", "logs"] {
+        assert_eq!(components[part], "executed", "{part}");
+    }
+    assert_eq!(components["rewards"], "source", "the node does not compute them");
 }
 
 #[test]
