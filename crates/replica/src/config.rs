@@ -22,10 +22,11 @@ pub struct ReplicaConfig {
     pub resume_slots_min: u64,
     /// Directory with a copy of the newest snapshot, from which a restart loads without the object store.
     pub cache_dir: Option<PathBuf>,
-    /// Time between two snapshots that the replica writes. `None`: it writes none.
+    /// Age of the newest snapshot at which the replica writes one, whichever replica wrote that. `None`: it writes none.
+    /// Default: 45 minutes, an eighth of the time for which a log retains its messages by default.
     pub snapshot_every: Option<Duration>,
-    /// Number of the newest snapshots that are retained when one is written. Older ones that the log still needs are
-    /// retained, too. Default: 3.
+    /// Number of the newest snapshots that are retained when one is written. Retained are also older ones that the log
+    /// still needs, and those that are younger than an hour and than four times the time of a load. Default: 3.
     pub snapshots_kept: usize,
     /// Threads that decode the parts of a snapshot. Default: 2.
     pub load_threads: usize,
@@ -36,6 +37,11 @@ pub struct ReplicaConfig {
     pub changes_bytes_max: usize,
     /// Time between two attempts to reach the log, or to find a snapshot. Default: 2 s.
     pub retry_every: Duration,
+    /// Time between two attempts to read a damaged record, so that another server of the log can reply. Default: 0.7 s.
+    pub reread_every: Duration,
+    /// Time without a way to continue after which the replica reports the fault to the ingesters
+    /// ([`fault_reports`](crate::fault_reports)). Default: 30 s.
+    pub report_after: Duration,
     /// Time without a message after which the log is asked for its extent, and for a newer epoch. Default: 2 s.
     pub idle_check_every: Duration,
 }
@@ -50,12 +56,14 @@ impl ReplicaConfig {
             lag_max_slots: 8,
             resume_slots_min: 0,
             cache_dir: None,
-            snapshot_every: None,
+            snapshot_every: Some(Duration::from_secs(45 * 60)),
             snapshots_kept: 3,
             load_threads: 2,
             queue_bytes_max: 64 << 20,
             changes_bytes_max: 4 << 30,
             retry_every: Duration::from_secs(2),
+            reread_every: Duration::from_millis(700),
+            report_after: Duration::from_secs(30),
             idle_check_every: Duration::from_secs(2),
         }
     }

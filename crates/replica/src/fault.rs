@@ -38,6 +38,17 @@ pub enum Fault {
         /// The last message that was read.
         read: u64,
     },
+    /// The stored bytes of the log are not those that were appended: a batch of messages is cut or flipped.
+    #[error("the log is damaged")]
+    Damaged(#[source] LogError),
+    /// The log counts messages that it does not deliver.
+    #[error("message {wanted} does not come, and the log ends at message {last}")]
+    NotDelivered {
+        /// The message after the last one that was read.
+        wanted: u64,
+        /// The newest message of the log.
+        last: u64,
+    },
     /// A message is missing within the log.
     #[error("message {found} follows where message {wanted} is needed")]
     Missing {
@@ -46,7 +57,7 @@ pub enum Fault {
         /// The message that came.
         found: u64,
     },
-    /// The log was deleted.
+    /// The log was deleted: the newest epoch is an older one, or there is none.
     #[error("the log of epoch {epoch} is gone")]
     Gone {
         /// Number of the epoch.
@@ -68,15 +79,6 @@ pub enum Fault {
         /// The reason.
         err: WireError,
     },
-    /// A message is damaged in the log's store.
-    #[error("message {sequence} is damaged")]
-    Damaged {
-        /// The message after the last one that was read.
-        sequence: u64,
-        /// The damage.
-        #[source]
-        error: LogError,
-    },
     /// A record has another number than the next one.
     #[error("record {found} follows record {last}")]
     Number {
@@ -97,14 +99,16 @@ pub enum Fault {
         /// Digest of the last good record.
         known: RecordDigest,
     },
-    /// A record has a lower term than one before it.
-    #[error("record {number} has term {found} after term {known}")]
+    /// A record is of another writer than the one before it, and does not begin a higher term.
+    #[error(
+        "record {number} of term {found} is not of the writer of term {known}, and begins no higher term"
+    )]
     Term {
         /// Number of the record.
         number: u64,
         /// Term of the record.
         found: u64,
-        /// The highest term before it.
+        /// Term of the record before it.
         known: u64,
     },
     /// The first record of an epoch does not name a snapshot.
@@ -195,6 +199,28 @@ pub enum Fault {
         /// The processed block.
         processed: BlockId,
     },
+    /// The ingester has jumped from a block below the confirmed one: the jump leaves confirmed blocks that were shown.
+    #[error(
+        "the jump to slot {slot} (record {number}) does not descend from the confirmed block {confirmed:?}"
+    )]
+    Jump {
+        /// Slot of the block that the ingester has jumped to.
+        slot: Slot,
+        /// Number of its record.
+        number: u64,
+        /// The confirmed block.
+        confirmed: BlockId,
+    },
+    /// The number of a record leaves no room for the numbers of its writes.
+    #[error(
+        "record {number} with {accounts} accounts has a number too high for write versions; fix: give the cluster another name (--log-cluster)"
+    )]
+    WriteVersions {
+        /// Number of the record.
+        number: u64,
+        /// Number of its account writes.
+        accounts: usize,
+    },
     /// The log does not make blocks final.
     #[error("{blocks} blocks are not final, at most {limit} can be held")]
     Unrooted {
@@ -212,6 +238,7 @@ impl Fault {
         "version",
         "truncated",
         "rewound",
+        "damaged",
         "missing",
         "gone",
         "epoch",
@@ -228,6 +255,8 @@ impl Fault {
         "final_reverted",
         "other_chain",
         "tips",
+        "jump",
+        "write_versions",
         "unrooted",
         "repeated",
         "state_sum",
@@ -244,10 +273,11 @@ impl Fault {
             Self::Version { .. } => "version",
             Self::Truncated { .. } => "truncated",
             Self::Rewound { .. } => "rewound",
-            Self::Missing { .. } => "missing",
+            Self::Damaged(_) => "damaged",
+            Self::NotDelivered { .. } | Self::Missing { .. } => "missing",
             Self::Gone { .. } => "gone",
             Self::Epoch { .. } => "epoch",
-            Self::Record { .. } | Self::Damaged { .. } => "record",
+            Self::Record { .. } => "record",
             Self::Number { .. } => "number",
             Self::Chain { .. } => "chain",
             Self::Term { .. } => "term",
@@ -260,6 +290,8 @@ impl Fault {
             Self::FinalReverted { .. } => "final_reverted",
             Self::OtherChain { .. } => "other_chain",
             Self::Tips { .. } => "tips",
+            Self::Jump { .. } => "jump",
+            Self::WriteVersions { .. } => "write_versions",
             Self::Unrooted { .. } => "unrooted",
         }
     }
@@ -273,9 +305,10 @@ impl Fault {
     pub(crate) fn is_read_fault(&self) -> bool {
         matches!(
             self,
-            Self::Missing { .. }
+            Self::Damaged(_)
+                | Self::NotDelivered { .. }
+                | Self::Missing { .. }
                 | Self::Record { .. }
-                | Self::Damaged { .. }
                 | Self::Number { .. }
                 | Self::Chain { .. }
                 | Self::Term { .. }
@@ -287,6 +320,9 @@ impl Fault {
 
 impl From<LogError> for Fault {
     fn from(err: LogError) -> Self {
-        Self::Unreachable(err)
+        match err.is_damage() {
+            true => Self::Damaged(err),
+            false => Self::Unreachable(err),
+        }
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct KnownBlocks {
     names: HashMap<BlockKey, NamedBlock>,
     /// The names in the order of their insertion.
     by_age: VecDeque<BlockKey>,
+    /// The slot after which all blocks of the ledger's chain have names.
+    named_after: Slot,
 }
 
 impl KnownBlocks {
@@ -67,6 +69,7 @@ impl KnownBlocks {
             passed_over: BTreeSet::new(),
             names: HashMap::new(),
             by_age: VecDeque::new(),
+            named_after: key.slot,
         };
         known.insert(number, key, block);
         known
@@ -89,6 +92,16 @@ impl KnownBlocks {
         self.names.get(key).copied()
     }
 
+    /// Returns the slot after which all blocks of the ledger's chain are found by name.
+    pub(crate) fn named_after(&self) -> Slot {
+        self.named_after
+    }
+
+    /// The ledger has jumped to a block of this slot: the blocks before it have no names.
+    pub(crate) fn skip_names(&mut self, slot: Slot) {
+        self.named_after = self.named_after.max(slot);
+    }
+
     /// Adds a block.
     pub(crate) fn insert(&mut self, number: u64, key: BlockKey, block: NamedBlock) {
         self.add_number(number, block.id);
@@ -99,6 +112,7 @@ impl KnownBlocks {
             && let Some(oldest) = self.by_age.pop_front()
         {
             self.names.remove(&oldest);
+            self.skip_names(oldest.slot);
         }
     }
 
@@ -127,10 +141,11 @@ impl KnownBlocks {
         }
     }
 
-    /// A new epoch of the log continues from this block, under another number.
-    pub(crate) fn rebase(&mut self, number: u64, id: BlockId) {
-        self.first = number;
-        self.ids = BTreeMap::from([(number, id)]);
+    /// A new epoch of the log continues from a block under this number. `id` is the block if it is known. Otherwise it is
+    /// older, and the blocks after it are found by their names as the epoch lists them.
+    pub(crate) fn rebase(&mut self, number: u64, id: Option<BlockId>) {
+        self.first = if id.is_some() { number } else { number.saturating_add(1) };
+        self.ids = id.map(|id| (number, id)).into_iter().collect();
         self.passed_over.clear();
     }
 
@@ -187,10 +202,23 @@ mod tests {
     fn a_new_epoch_continues_from_a_known_block_and_finds_the_others_by_name() {
         let mut known = KnownBlocks::new(1, key(1), block(1, 1));
         known.insert(3, key(2), block(2, 3));
-        known.rebase(100, id(1, 1));
+        known.rebase(100, Some(id(1, 1)));
         assert_eq!(known.resolve(3), Resolved::Older);
         assert_eq!(known.resolve(100), Resolved::Block(id(1, 1)));
         assert_eq!(known.find(&key(2)), Some(block(2, 3)));
+    }
+
+    #[test]
+    fn a_new_epoch_from_an_unknown_block_finds_the_others_by_name() {
+        let mut known = KnownBlocks::new(1, key(5), block(5, 1));
+        known.rebase(100, None);
+        assert_eq!([1, 100].map(|number| known.resolve(number)), [Resolved::Older; 2]);
+        assert_eq!(known.resolve(101), Resolved::Unknown);
+        assert_eq!(known.find(&key(5)), Some(block(5, 1)));
+        assert_eq!(known.named_after(), 5);
+        known.insert(103, key(9), block(9, 103));
+        known.skip_names(9);
+        assert_eq!(known.named_after(), 9);
     }
 
     #[test]
@@ -203,5 +231,6 @@ mod tests {
         assert_eq!(known.ids.len() as u64, NUMBERS_MAX + 1);
         assert_eq!(known.names.len(), NAMES_MAX);
         assert_eq!(known.by_age.len(), NAMES_MAX);
+        assert_eq!(known.named_after(), NUMBERS_MAX + 9 - NAMES_MAX as u64);
     }
 }

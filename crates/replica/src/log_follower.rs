@@ -3,7 +3,8 @@
 //! In: messages of one epoch after another. Out: records, in order, to the writer's queue.
 //! Shape: one future on a thread of its own, so that decoding holds up neither the writer nor a thread that serves
 //! sockets. A fault ends the reading of an epoch (`read_epoch`), and `recover` finds out how to continue.
-//! Bounds: one record, and the writer's queue.
+//! Bounds: one record, which is held unpacked and decoded for a moment, and the writer's queue. The queue counts decoded
+//! records only.
 //! Invariant: a record is passed on only if its number, its digest and its term continue the chain of records.
 
 use std::sync::Arc;
@@ -29,6 +30,9 @@ use crate::status::{ReplicaStatus, error_text};
 
 mod recover;
 
+/// Checks of the log's extent without a new message, after which messages that it counts are missing.
+const IDLE_CHECKS_MAX: u32 = 5;
+
 /// The reader of the log.
 pub(crate) struct LogFollower {
     pub(crate) config: Arc<ReplicaConfig>,
@@ -39,9 +43,15 @@ pub(crate) struct LogFollower {
     /// The faults that halted the writer.
     pub(crate) faults: mpsc::Receiver<Fault>,
     pub(crate) at: LogPosition,
+    /// Digest of the first record of the current epoch, if it is known.
+    pub(crate) first_digest: Option<RecordDigest>,
     pub(crate) recent: RecentBlocks,
     /// Attempts to read a damaged record again, since the last good record.
     pub(crate) rereads: u32,
+    /// The first of the attempts to continue that failed, since the last good record.
+    pub(crate) stuck_since: Option<tokio::time::Instant>,
+    /// Epoch and sequence of the last report of a fault.
+    pub(crate) reported: Option<(u64, u64)>,
     pub(crate) copies: SnapshotCopies,
 }
 
@@ -67,12 +77,35 @@ impl LogFollower {
     /// Reads until the writer has ended.
     pub(crate) async fn run(mut self) {
         loop {
-            let ReadEnd::Fault(fault) = self.read_epoch().await else { return };
-            tracing::warn!(what = fault.name(), "reading the log: {}", error_text(&fault));
-            self.status.set_fault(&fault);
+            let ReadEnd::Fault(mut fault) = self.read_epoch().await else { return };
+            self.show_fault(&fault);
+            if let Some(cause) = self.find_cause(&fault).await {
+                self.show_fault(&cause);
+                fault = cause;
+            }
             if self.recover(fault).await.is_err() {
                 return;
             }
+        }
+    }
+
+    fn show_fault(&self, fault: &Fault) {
+        tracing::warn!(what = fault.name(), "reading the log: {}", error_text(fault));
+        self.status.set_fault(fault);
+    }
+
+    /// Finds the cause of an outage in the list of epochs: the epoch was deleted, or another one has followed it. Returns
+    /// `None` if the epoch exists, or if nobody replies.
+    async fn find_cause(&self, fault: &Fault) -> Option<Fault> {
+        if !fault.is_outage() {
+            return None;
+        }
+        let epoch = self.at.epoch;
+        let newest = self.sources.newest_epoch(Some(epoch)).await.ok()?;
+        match newest {
+            Some(newest) if newest > epoch => Some(Fault::Epoch { epoch, newest }),
+            Some(newest) if newest == epoch => None,
+            _ => Some(Fault::Gone { epoch }),
         }
     }
 
@@ -93,6 +126,7 @@ impl LogFollower {
         let mut records = RecordReader::new();
         let mut last = start;
         let mut checked = now();
+        let mut idle_checks = 0;
         if let Ok(fault) = self.faults.try_recv() {
             return Err(fault.into());
         }
@@ -112,8 +146,15 @@ impl LogFollower {
             let Ok(next) = next else {
                 self.check_newest(&*log, last).await?;
                 checked = now();
+                let pending = self.status.pending();
+                idle_checks = if pending > 0 { idle_checks + 1 } else { 0 };
+                if idle_checks == IDLE_CHECKS_MAX {
+                    let wanted = last + 1;
+                    return Err(Fault::NotDelivered { wanted, last: last + pending }.into());
+                }
                 continue;
             };
+            idle_checks = 0;
             let StoredMessage { sequence, kind, payload, pending } =
                 next.map_err(|err| self.read_fault(err))?;
             if sequence <= last {
@@ -147,10 +188,10 @@ impl LogFollower {
     fn read_fault(&self, err: ReadError) -> Fault {
         match err {
             ReadError::Truncated { wanted, first } => Fault::Truncated { wanted, first },
-            ReadError::Gone => Fault::Gone { epoch: self.at.epoch },
+            ReadError::Damaged { sequence: _, error } => Fault::Damaged(error),
             ReadError::Missing { wanted, found } => Fault::Missing { wanted, found },
-            ReadError::Damaged { sequence, error } => Fault::Damaged { sequence, error },
-            ReadError::Log(err) => Fault::Unreachable(err),
+            ReadError::Gone => Fault::Gone { epoch: self.at.epoch },
+            ReadError::Log(err) => err.into(),
         }
     }
 
@@ -179,7 +220,8 @@ impl LogFollower {
             return Err(Fault::FirstRecord { epoch: self.at.epoch, kind }.into());
         }
         let mut chain = self.at.chain;
-        chain.advance(record.link(), record.writer().term, digest)?;
+        let is_term = matches!(record, Record::Term(_));
+        chain.advance(record.link(), record.writer(), is_term, digest)?;
         let epoch = self.at.epoch;
         let at = LogPosition { epoch, sequence, chain };
         match record {
@@ -209,8 +251,12 @@ impl LogFollower {
             }
             Record::Snapshot(record) => self.status.record_snapshot(record.made_at_ms),
         }
+        if self.at.sequence == 0 {
+            self.first_digest = Some(digest);
+        }
         self.at = at;
         self.rereads = 0;
+        self.stuck_since = None;
         self.status.record_position(&at);
         Ok(())
     }
@@ -232,10 +278,10 @@ impl LogFollower {
     /// Fails if the log does not continue from here, or if a newer epoch follows it.
     async fn check_newest(&self, log: &dyn Log, last: u64) -> Result<(), Fault> {
         let epoch = self.at.epoch;
-        match self.sources.space.newest_epoch().await? {
+        match self.sources.newest_epoch(Some(epoch)).await? {
             Some(newest) if newest > epoch => Err(Fault::Epoch { epoch, newest }),
-            Some(_) => self.check_extent(log, last).await,
-            None => Err(Fault::Gone { epoch }),
+            Some(newest) if newest == epoch => self.check_extent(log, last).await,
+            _ => Err(Fault::Gone { epoch }),
         }
     }
 }

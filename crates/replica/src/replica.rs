@@ -1,17 +1,19 @@
 //! A replica: its ledger, its history, and the parts that run.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use chain_solana::wire::RecordDigest;
 use chain_solana::{BlockInfo, EventSink, History, Reader};
 use cluster_snapshot::Manifest;
 use depot::{Depot, DepotConfig};
 use follow::FollowedCluster;
 use follow::bank::{ClusterTracker, FreeThread};
 use ledger::Commitment;
-use replicated_log::LogSpace;
 use query::Ledger;
+use replicated_log::LogSpace;
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::BankFields;
 use snapshot_solana::stored_rows::ChainRow;
@@ -46,6 +48,8 @@ pub struct Replica {
     status: Arc<ReplicaStatus>,
     cluster: ClusterTracker,
     bank: SnapshotBank,
+    /// Digest of the first record of the log's epoch, if the log still has it.
+    first_digest: Option<RecordDigest>,
     /// The snapshot, if it was loaded from the object store and is to be copied.
     copied: Option<Manifest>,
 }
@@ -78,7 +82,7 @@ impl Replica {
         let cluster = config.cluster.clone();
         let cache = config.cache_dir.as_deref().map(open_cache).transpose()?;
         let sources = SnapshotSources { space, depot, cache };
-        let epoch = sources.space.newest_epoch().await?;
+        let epoch = sources.newest_epoch(None).await?;
         let epoch = epoch.ok_or_else(|| ReplicaError::NoLog { cluster: cluster.clone() })?;
         let log = sources.space.open_epoch(epoch).await?;
         let extent = LogExtent::new(epoch, &*log, config.idle_check_every).await?;
@@ -90,7 +94,15 @@ impl Replica {
                 Ok(loader) => {
                     let elapsed = now().saturating_duration_since(started).as_millis() as u64;
                     status.record_load(LoadReason::Start, elapsed);
-                    return Self::from_loaded(config, sources, status, snapshot, loader);
+                    let first_digest = extent.first_digest();
+                    return Self::from_loaded(
+                        config,
+                        sources,
+                        status,
+                        snapshot,
+                        first_digest,
+                        loader,
+                    );
                 }
                 Err(err) => {
                     let key = snapshot.manifest.key();
@@ -108,6 +120,7 @@ impl Replica {
         sources: SnapshotSources,
         status: Arc<ReplicaStatus>,
         snapshot: UsableSnapshot,
+        first_digest: Option<RecordDigest>,
         loader: BulkLoader,
     ) -> Result<Self, ReplicaError> {
         let UsableSnapshot { manifest, bank, is_cached, .. } = snapshot;
@@ -127,8 +140,20 @@ impl Replica {
         let cluster = ClusterTracker::new(&bank.fields(), &view, Arc::clone(&status.cluster));
         let copied = (!is_cached).then_some(manifest);
         let config = Arc::new(config);
-        Ok(Self { config, sources, ledger, reader, history, status, cluster, bank, copied })
+        Ok(Self {
+            config,
+            sources,
+            ledger,
+            reader,
+            history,
+            status,
+            cluster,
+            bank,
+            first_digest,
+            copied,
+        })
     }
+
     /// Returns a reader of the ledger's accounts.
     pub fn reader(&self) -> &Reader {
         &self.reader
@@ -165,7 +190,18 @@ impl Replica {
     ///
     /// A thread could not be started.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<ReplicaHandle, ReplicaError> {
-        let Self { config, sources, ledger, reader, history, status, cluster, bank, copied } = self;
+        let Self {
+            config,
+            sources,
+            ledger,
+            reader,
+            history,
+            status,
+            cluster,
+            bank,
+            first_digest,
+            copied,
+        } = self;
         let (inputs, received) = input_queue(config.queue_bytes_max);
         let (faults, halted) = mpsc::channel(FAULTS_MAX);
         let mut tasks = JoinSet::new();
@@ -201,8 +237,11 @@ impl Replica {
             inputs,
             faults: halted,
             at,
+            first_digest,
             recent,
             rereads: 0,
+            stuck_since: None,
+            reported: None,
             copies,
         };
         let writer = Writer::new(WriterParts {
@@ -219,7 +258,7 @@ impl Replica {
         let (stop, stopped) = watch::channel(false);
         let runtime = Handle::current();
         let thread = std::thread::Builder::new().name("replica-log".into());
-        let read = move || runtime.block_on(read_until_stopped(follower, stopped));
+        let read = move || read_log(&runtime, follower, stopped);
         let log = thread.spawn(read).map_err(ReplicaError::Thread)?;
         let thread = std::thread::Builder::new().name("replica".into());
         let write = move || {
@@ -234,16 +273,40 @@ impl Replica {
     }
 }
 
-/// Reads the log until the replica stops, and then stops the writer. Tasks may still hold the queue, and nobody polls
-/// them if their runtime's thread waits for the end.
-async fn read_until_stopped(follower: LogFollower, mut stopped: watch::Receiver<bool>) {
+/// Reads the log until the replica stops, and then stops the writer: tasks may still hold its queue, and nobody polls them
+/// if their runtime's thread waits for the end. If the reader panics, the writer is stopped, too, and the state says so.
+fn read_log(runtime: &Handle, follower: LogFollower, stopped: watch::Receiver<bool>) {
     let inputs = follower.inputs.clone();
-    tokio::select! {
-        _ = stopped.changed() => {}
-        () = follower.run() => {}
+    let status = Arc::clone(&follower.status);
+    let read = || runtime.block_on(read_until_stopped(follower, stopped));
+    let ended = catch_unwind(AssertUnwindSafe(read));
+    if !matches!(ended, Ok(ReadingEnd::Stopped)) {
+        status.set_ended();
     }
     // The writer may have ended.
-    let _ = inputs.send(Input::Stop, 0).await;
+    let _ = runtime.block_on(inputs.send(Input::Stop, 0));
+    if let Err(panic) = ended {
+        resume_unwind(panic);
+    }
+}
+
+/// Why the reading of the log ended.
+enum ReadingEnd {
+    Stopped,
+    WriterEnded,
+}
+
+/// Reads the log until the replica stops, or until the writer has ended, which is noticed during an outage, too.
+async fn read_until_stopped(
+    follower: LogFollower,
+    mut stopped: watch::Receiver<bool>,
+) -> ReadingEnd {
+    let inputs = follower.inputs.clone();
+    tokio::select! {
+        _ = stopped.changed() => ReadingEnd::Stopped,
+        () = inputs.wait_until_closed() => ReadingEnd::WriterEnded,
+        () = follower.run() => ReadingEnd::WriterEnded,
+    }
 }
 
 /// Opens the directory of the copy as a store. It is created if it does not exist.
@@ -255,21 +318,24 @@ fn open_cache(dir: &Path) -> Result<Depot, ReplicaError> {
 }
 
 impl ReplicaHandle {
-    /// Whether the writing thread has ended. Without [`Self::stop`] it ends only on an error.
+    /// Whether one of the threads has ended. Without [`Self::stop`] they end only on an error. Servers must ask for it: the
+    /// replica serves its last state until it is stopped.
     pub fn is_finished(&self) -> bool {
-        self.writer.is_finished()
+        self.writer.is_finished() || self.log.is_finished()
     }
 
     /// Ends the reader and then the writer. It blocks for the events that are on their way.
     ///
     /// # Errors
     ///
-    /// The writing thread had ended with this error.
+    /// The writing thread had ended with this error, or a thread had panicked.
     pub fn stop(mut self) -> Result<(), ReplicaError> {
         // The reader may have ended.
         let _ = self.stop.send(true);
         self.tasks.abort_all();
-        self.log.join().map_err(|_| ReplicaError::Panicked)?;
-        self.writer.join().map_err(|_| ReplicaError::Panicked)?
+        let log = self.log.join();
+        let writer = self.writer.join().map_err(|_| ReplicaError::Panicked)?;
+        log.map_err(|_| ReplicaError::Panicked)?;
+        writer
     }
 }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chain_solana::wire::RecordDigest;
 use chain_solana::{Reader, View};
 use cluster_snapshot::{Manifest, PartEntry, PartReader, load_manifest, load_snapshot_parts};
 use depot::Depot;
@@ -18,6 +19,7 @@ use ledger::Slot;
 use replicated_log::{Log, LogError, LogSpace, Tail};
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::AccountSink;
+use tokio::sync::oneshot;
 
 use crate::config::ReplicaConfig;
 use crate::error::SnapshotFault;
@@ -28,6 +30,8 @@ use crate::status::{ReplicaStatus, error_text};
 
 /// Number of the newest snapshots that are tried.
 const TRIED_MAX: usize = 8;
+/// Number of the newest epochs that are asked for their records.
+const EPOCHS_ASKED_MAX: u64 = 8;
 
 /// The sources of a replica: the log and the object store.
 #[derive(Clone)]
@@ -51,7 +55,7 @@ pub(crate) struct UsableSnapshot {
 pub(crate) struct LogExtent {
     epoch: u64,
     tail: Tail,
-    first: Option<FirstRecord>,
+    pub(crate) first: Option<FirstRecord>,
 }
 
 impl LogExtent {
@@ -63,6 +67,11 @@ impl LogExtent {
         let tail = log.tail().await?;
         let first = FirstRecord::read(log, &tail, timeout).await?;
         Ok(Self { epoch, tail, first })
+    }
+
+    /// Returns the digest of the first record, which distinguishes logs of the same epoch.
+    pub(crate) fn first_digest(&self) -> Option<RecordDigest> {
+        self.first.as_ref().map(|first| first.digest)
     }
 
     /// Finds the position in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
@@ -92,6 +101,35 @@ impl LogExtent {
 }
 
 impl SnapshotSources {
+    /// Returns the newest epoch that has records. An epoch without any is still being opened, or its opener has died; the
+    /// epoch before it continues meanwhile. Epochs up to `known` are not asked for their records.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be reached.
+    pub(crate) async fn newest_epoch(&self, known: Option<u64>) -> Result<Option<u64>, LogError> {
+        let created = self.space.newest_epoch().await?;
+        let is_new = |newest: &u64| known.is_none_or(|known| *newest > known);
+        let Some(newest) = created.filter(is_new) else { return Ok(created) };
+        let oldest = known.map_or(0, |known| known.saturating_add(1));
+        let oldest = oldest.max(newest.saturating_sub(EPOCHS_ASKED_MAX - 1));
+        for epoch in (oldest..=newest).rev() {
+            let log = match self.space.open_epoch(epoch).await {
+                Ok(log) => log,
+                Err(err) if epoch == newest => return Err(err),
+                // It was removed.
+                Err(_) => continue,
+            };
+            match log.tail().await {
+                Ok(tail) if tail.last == 0 => {}
+                Ok(_) => return Ok(Some(epoch)),
+                Err(err) if err.is_damage() => return Ok(Some(epoch)),
+                Err(err) => return Err(err),
+            }
+        }
+        Ok(known)
+    }
+
     /// Finds the snapshots from which the log can be read on, the newest first. Those at or below `above` are left out.
     /// Also returns why others are not used.
     pub(crate) async fn find_usable(
@@ -194,8 +232,23 @@ impl UsableSnapshot {
         if accounts != self.manifest.accounts || lt_hash != self.manifest.lt_hash {
             return Err("its parts have another sum than its manifest".into());
         }
-        Ok(changes.into_changes()?)
+        // It looks at all accounts of the ledger, which takes minutes for a large one.
+        Ok(run_on_thread(|| changes.into_changes()).await??)
     }
+}
+
+/// Runs work on a thread of its own. If the caller is dropped, the thread ends with the work, and nothing waits for it: a
+/// runtime would wait for its blocking tasks when the program ends.
+async fn run_on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, SnapshotFault> {
+    let (done, received) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("replica-compare".into());
+    thread.spawn(move || {
+        // The caller may have ended.
+        let _ = done.send(work());
+    })?;
+    Ok(received.await?)
 }
 
 /// Fetches, decodes and checks a part.
@@ -205,4 +258,35 @@ async fn load_part(depot: Depot, entry: PartEntry) -> Result<PartReader, Snapsho
     let body = depot.get(&entry.key, bytes_max).await?;
     let decoded = tokio::task::spawn_blocking(move || PartReader::read(&body, &entry)).await?;
     Ok(decoded?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use futures_util::FutureExt;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn nothing_waits_for_the_thread_of_a_dropped_comparison() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let (started, is_started) = sync_channel::<()>(1);
+        let (release, is_released) = sync_channel::<()>(1);
+        let (ended, is_ended) = sync_channel::<()>(1);
+        let compared = run_on_thread(move || {
+            started.send(()).expect("the test waits");
+            is_released.recv().expect("the test waits");
+            ended.send(()).expect("the test waits");
+        });
+        runtime.block_on(async {
+            let mut compared = std::pin::pin!(compared);
+            assert!(compared.as_mut().now_or_never().is_none(), "it waits for the test");
+            is_started.recv().expect("it runs");
+        });
+        drop(runtime);
+        release.send(()).expect("it waits");
+        is_ended.recv().expect("it ends by itself");
+    }
 }

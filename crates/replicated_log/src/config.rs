@@ -121,8 +121,13 @@ mod tests {
 
     /// Returns the texts of an error and of all its sources.
     fn describe(error: &(dyn Error + 'static)) -> String {
-        let sources = std::iter::successors(Some(error), |error| error.source());
-        sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+        let mut texts = vec![error.to_string()];
+        let mut source = error.source();
+        while let Some(error) = source {
+            texts.push(error.to_string());
+            source = error.source();
+        }
+        texts.join(": ")
     }
 
     #[test]

@@ -186,7 +186,9 @@ pub(super) fn finish(
         }
         Answer::Cached(CacheHit { entry, slot }) => match &entry.value {
             Some(cached) => {
-                let state = StateSlot { slot, commitment };
+                // A value without a context is entered without its slot.
+                let context_slot = cached.context_at(slot).map(|context| context.slot());
+                let state = state_slot(context_slot);
                 let response = JsonRpcResponse::from_cached(context, cached, state, &id);
                 record.count(server, context, Outcome::Succeeded);
                 return response;

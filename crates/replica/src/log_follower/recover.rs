@@ -2,17 +2,23 @@
 //!
 //! In: the fault. Out: a new position, which the writer's state fits to.
 //! Bounds: [`REREADS_MAX`] attempts to read the same record again, then one attempt each
-//! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found.
+//! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found. After
+//! [`ReplicaConfig::report_after`](crate::ReplicaConfig) the fault is reported.
 //! Not here: the jump itself (`writer/jump.rs`).
 
+use chain_solana::wire::BlockName;
+use cluster_snapshot::ManifestKey;
 use ledger::Commitment;
-use replicated_log::Log;
+use replicated_log::LogError;
+use tokio::time::Instant;
 
 use super::LogFollower;
-use crate::clock::now;
+use crate::clock::{now, unix_ms};
 use crate::fault::Fault;
+use crate::fault_reports::FaultReport;
 use crate::first_record::FirstRecord;
 use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
+use crate::known_blocks::BlockKey;
 use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
 use crate::record_chain::RecordChain;
 use crate::snapshots::{LogExtent, UsableSnapshot};
@@ -24,8 +30,13 @@ const REREADS_MAX: u32 = 2;
 /// Why the replica could not continue.
 pub(super) enum RecoverError {
     WriterEnded,
-    /// In words, for the status.
-    Reason(String),
+    /// The log cannot be reached. Only time helps.
+    Unreachable(String),
+    /// The newest epoch has no snapshot to jump to.
+    NoSnapshot {
+        epoch: u64,
+        reasons: String,
+    },
 }
 
 impl From<WriterEnded> for RecoverError {
@@ -34,63 +45,115 @@ impl From<WriterEnded> for RecoverError {
     }
 }
 
-fn reason(err: &dyn std::error::Error) -> RecoverError {
-    RecoverError::Reason(error_text(err))
+/// Why the ledger did not jump to a snapshot.
+enum JumpError {
+    WriterEnded(WriterEnded),
+    /// The snapshot cannot be loaded, or the ledger refuses it.
+    Refused(String),
+}
+
+impl From<WriterEnded> for JumpError {
+    fn from(ended: WriterEnded) -> Self {
+        Self::WriterEnded(ended)
+    }
+}
+
+fn log_unreachable(err: LogError) -> RecoverError {
+    RecoverError::Unreachable(error_text(&err))
 }
 
 impl LogFollower {
     /// Continues after a fault. Returns when reading can be tried from [`Self::at`].
     pub(super) async fn recover(&mut self, fault: Fault) -> Result<(), WriterEnded> {
-        if fault.is_outage() && !self.has_newer_epoch().await {
+        if fault.is_outage() {
+            self.stuck_since = None;
             tokio::time::sleep(self.config.retry_every).await;
             return Ok(());
         }
         if fault.is_read_fault() && self.rereads < REREADS_MAX {
             self.rereads += 1;
+            tokio::time::sleep(self.config.reread_every).await;
             return Ok(());
         }
         loop {
-            match self.find_continuation(&fault).await {
+            let text = match self.find_continuation(&fault).await {
                 Ok(()) => {
                     // Those of the time before the jump.
                     while self.faults.try_recv().is_ok() {}
                     self.rereads = 0;
+                    self.stuck_since = None;
                     return Ok(());
                 }
                 Err(RecoverError::WriterEnded) => return Err(WriterEnded),
-                Err(RecoverError::Reason(text)) => {
-                    tracing::warn!("no way to continue after {}: {text}", fault.name());
-                    self.status.show_fault(&fault);
-                    *self.status.recovery.lock() = Some(text);
-                    tokio::time::sleep(self.config.retry_every).await;
-                    if fault.is_read_fault() {
-                        // The log may have been repaired.
-                        return Ok(());
-                    }
+                Err(RecoverError::Unreachable(text)) => {
+                    self.stuck_since = None;
+                    text
                 }
+                Err(RecoverError::NoSnapshot { epoch, reasons }) => {
+                    self.report_if_stuck(&fault, epoch).await;
+                    reasons
+                }
+            };
+            tracing::warn!("no way to continue after {}: {text}", fault.name());
+            self.status.show_fault(&fault);
+            self.status.set_lacks_snapshot();
+            tokio::time::sleep(self.config.retry_every).await;
+            if fault.is_read_fault() {
+                // The log may have been repaired.
+                return Ok(());
             }
         }
     }
 
-    /// Whether the log continues in a newer epoch: the one that cannot be reached may have been deleted.
-    async fn has_newer_epoch(&self) -> bool {
-        let newest = self.sources.space.newest_epoch().await;
-        newest.is_ok_and(|newest| newest > Some(self.at.epoch))
+    /// Reports a fault after some time without a way to continue. If all replicas meet it, none of them writes the snapshot
+    /// that they need.
+    async fn report_if_stuck(&mut self, fault: &Fault, epoch: u64) {
+        let since = *self.stuck_since.get_or_insert_with(Instant::now);
+        let sequence = if epoch == self.at.epoch { self.at.sequence } else { 0 };
+        let place = Some((epoch, sequence));
+        if since.elapsed() < self.config.report_after || self.reported == place {
+            return;
+        }
+        let report = FaultReport {
+            cluster: self.config.cluster.clone(),
+            epoch,
+            sequence,
+            record: self.at.chain.number,
+            slot: self.status.read_slot(),
+            confirmed: self.reader.view(Commitment::Confirmed).block().slot,
+            what: fault.name().to_owned(),
+            made_at_ms: unix_ms(),
+        };
+        let key = report.key();
+        match self.sources.depot.put_new(&key, report.to_text().into()).await {
+            Ok(_) => {
+                tracing::error!(key, what = fault.name(), "reported a fault to the ingesters");
+                self.reported = place;
+            }
+            Err(err) => {
+                tracing::warn!(err = &err as &dyn std::error::Error, "cannot report a fault");
+            }
+        }
     }
 
     async fn find_continuation(&mut self, fault: &Fault) -> Result<(), RecoverError> {
-        let newest = self.sources.space.newest_epoch().await.map_err(|err| reason(&err))?;
+        let newest = self.sources.newest_epoch(None).await.map_err(log_unreachable)?;
         let Some(epoch) = newest else {
-            return Err(RecoverError::Reason("the log has no epoch".into()));
+            return Err(RecoverError::Unreachable("the log has no records".into()));
         };
-        let log = self.sources.space.open_epoch(epoch).await.map_err(|err| reason(&err))?;
-        if epoch != self.at.epoch && self.continue_in(epoch, &*log).await? {
+        let log = self.sources.space.open_epoch(epoch).await.map_err(log_unreachable)?;
+        let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every).await;
+        let extent = extent.map_err(|err| match err.is_damage() {
+            true => RecoverError::NoSnapshot { epoch, reasons: error_text(&err) },
+            false => log_unreachable(err),
+        })?;
+        if let Some(first) = &extent.first
+            && self.is_other_log(epoch, first)
+            && self.continue_in(epoch, first).await?
+        {
             return Ok(());
         }
         let confirmed = self.reader.view(Commitment::Confirmed).block().slot;
-        let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every)
-            .await
-            .map_err(|err| reason(&err))?;
         let found = self.sources.find_usable(&self.config.cluster, &extent, Some(confirmed)).await;
         let mut reasons = found.reasons_text();
         for snapshot in found.usable {
@@ -100,56 +163,63 @@ impl LogFollower {
                 Ok(()) => {
                     let elapsed = now().saturating_duration_since(started).as_millis() as u64;
                     self.status.record_load(LoadReason::from_fault(fault), elapsed);
+                    self.first_digest = extent.first_digest();
                     return Ok(());
                 }
-                Err(RecoverError::WriterEnded) => return Err(RecoverError::WriterEnded),
-                Err(RecoverError::Reason(text)) => {
+                Err(JumpError::WriterEnded(ended)) => return Err(ended.into()),
+                Err(JumpError::Refused(text)) => {
                     reasons = format!("{reasons}; {}: {text}", snapshot.manifest.key());
                 }
             }
         }
-        Err(RecoverError::Reason(reasons))
+        Err(RecoverError::NoSnapshot { epoch, reasons })
     }
 
-    /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has.
-    async fn continue_in(&mut self, epoch: u64, log: &dyn Log) -> Result<bool, RecoverError> {
-        let tail = log.tail().await.map_err(|err| reason(&err))?;
-        let first = FirstRecord::read(log, &tail, self.config.idle_check_every).await;
-        let Some(first) = first.map_err(|err| reason(&err))? else { return Ok(false) };
+    /// Whether a log is not the one that was read so far. An epoch that was deleted may have been created again.
+    fn is_other_log(&self, epoch: u64, first: &FirstRecord) -> bool {
+        let is_replaced = self.first_digest.is_some_and(|known| known != first.digest);
+        epoch != self.at.epoch || is_replaced
+    }
+
+    /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has, or one that is
+    /// not above the confirmed block. The digest of the block's record is unknown if the epoch's opener did not read the
+    /// epoch before.
+    async fn continue_in(&mut self, epoch: u64, first: &FirstRecord) -> Result<bool, WriterEnded> {
         let FirstRecord { record, digest, sequence } = first;
-        let Some(known) = self.recent.find(record.block.slot, &record.block_digest) else {
-            return Ok(false);
-        };
-        let number = record.block.number;
+        let BlockName { slot, number } = record.block;
+        let known = self.recent.find(slot, &record.block_digest).map(|block| block.number);
+        let key = ManifestKey::parse(&record.manifest_key).filter(|key| key.slot == slot);
+        let key = key.map(|key| BlockKey { slot, blockhash: key.blockhash });
         let position = RecordPosition { epoch, sequence: 0, number, digest: record.block_digest };
-        let rebase = |done| Input::Rebase(Rebase { known, position, done });
+        let rebase = |done| Input::Rebase(Rebase { slot, known, key, position, done });
         if !self.inputs.request(rebase).await?.unwrap_or(false) {
             return Ok(false);
         }
-        tracing::info!(epoch, slot = known.slot, "continues in a new epoch of the log");
+        tracing::info!(epoch, slot, "continues in a new epoch of the log");
         self.recent.push(record.block, record.block_digest);
-        let term = record.writer.term;
-        let chain = RecordChain { number: record.link.number, digest, term };
-        self.at = LogPosition { epoch, sequence, chain };
+        let writer = Some(record.writer);
+        let chain = RecordChain { number: record.link.number, digest: *digest, writer };
+        self.at = LogPosition { epoch, sequence: *sequence, chain };
+        self.first_digest = Some(*digest);
         Ok(true)
     }
 
     /// Compares a snapshot with the ledger, and jumps to it.
-    async fn jump_to(&mut self, snapshot: &UsableSnapshot) -> Result<(), RecoverError> {
+    async fn jump_to(&mut self, snapshot: &UsableSnapshot) -> Result<(), JumpError> {
         let state = self.inputs.request(Input::State).await?;
-        let Some(state) = state else { return Err(RecoverError::WriterEnded) };
+        let Some(state) = state else { return Err(WriterEnded.into()) };
         let from = state.view.block();
         let compared =
             snapshot.compare(&self.config, state.view, self.reader.clone(), &self.status).await;
-        let changes = compared.map_err(|err| reason(&*err))?;
+        let changes = compared.map_err(|err| JumpError::Refused(error_text(&*err)))?;
         let bank = snapshot.bank.clone();
         let position = bank.log_position();
         let name = bank.name();
         let digest = bank.position.digest;
         let jump = |done| Input::Jump(Box::new(Jump { from, bank, changes, done }));
         match self.inputs.request(jump).await? {
-            None => return Err(RecoverError::WriterEnded),
-            Some(Err(refusal)) => return Err(reason(&refusal)),
+            None => return Err(WriterEnded.into()),
+            Some(Err(refusal)) => return Err(JumpError::Refused(error_text(&refusal))),
             Some(Ok(())) => {}
         }
         self.status.record_snapshot(snapshot.manifest.made_at_ms);

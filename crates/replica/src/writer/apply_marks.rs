@@ -64,12 +64,14 @@ impl Writer {
         self.status.passed_over.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A block that is not here is the root of the log. That is wrong if it is above the root.
+    /// A block that is not here is the root of the log. That is wrong if it is so new that it would be found by its name if
+    /// it were on the chain of the ledger.
     fn pass_over_root(&self, name: BlockName) -> Result<(), Fault> {
         self.pass_over_mark();
         let root = self.ledger.root();
         let is_passed_over = self.known.resolve(name.number) == Resolved::PassedOver;
-        match is_passed_over && name.slot > root.slot {
+        let named_after = self.known.named_after().min(root.slot);
+        match is_passed_over && name.slot > named_after {
             true => Err(Fault::OtherChain { slot: name.slot, root }),
             false => Ok(()),
         }
@@ -86,6 +88,12 @@ impl Writer {
 
     fn move_tip(&mut self, block: BlockId) -> Result<(), WriteError> {
         if self.output.tip == block && self.ledger.tip(Commitment::Processed) == block {
+            return Ok(());
+        }
+        let confirmed = self.ledger.tip(Commitment::Confirmed);
+        if block != confirmed && self.is_on_chain(block, confirmed) {
+            // The opener of an epoch may be behind, and lists the tips that it comes to.
+            self.pass_over_mark();
             return Ok(());
         }
         self.history.set_tip(block);

@@ -1,21 +1,28 @@
 //! Damage of the log is named, and nothing of it is shown.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use chain_solana::wire::{BlockName, EncodedRecord, Mark, RecordDigest};
 use chain_solana::{AccountWrite, Block, RevertReason};
 use ledger::{AddressId, Commitment, StoredRecord};
+use replica::fault_reports::{
+    FAULT_REPORT_BYTES_MAX, FaultReport, fault_report_dir, parse_fault_report_key,
+};
+use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaState};
 use replicated_log::memory::{Faults, ReadFaults};
-use replica::ReplicaState;
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use testkit::eventually::eventually;
+use testkit::eventually::{TIMEOUT, eventually};
+use tokio::time::Instant;
 
-use crate::rig::{RunningReplica, start_new};
+use crate::rig::{RunningReplica, config, load, start, start_new};
 use crate::source_chain::SourceChain;
-use crate::source_log::{Place, SourceLog};
+use crate::source_log::{CLUSTER, Place, SourceLog};
+use crate::watched_log::WatchedSpace;
 
 /// A chain of some blocks, its log, and a replica that shows it.
 async fn started(seed: u64) -> (SourceChain, SourceLog, RunningReplica) {
@@ -60,6 +67,47 @@ async fn faults_of_single_reads_are_read_again() {
         assert_eq!(replica.status.jumps(), 0, "{read:?}");
         replica.stop();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_are_counted_and_not_delivered_are_missing() {
+    let mut chain = SourceChain::new(8);
+    let mut log = SourceLog::new(&chain).await;
+    let space = WatchedSpace::new(&log.space);
+    let loaded = Replica::load(config(), Arc::new(space.clone()), log.depot.clone()).await;
+    let replica = start(loaded.unwrap_or_else(|err| panic!("no replica: {err}")));
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+    space.watch.held_from.store(log.sequence + 1, Ordering::Relaxed);
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    let describe = || format!("{:?}", replica.status.last_fault());
+    eventually(|| replica.status.broken("missing") > 0, describe).await;
+    space.watch.held_from.store(u64::MAX, Ordering::Relaxed);
+    replica.wait_for(&chain).await;
+    replica.check(&chain, 0);
+    assert_eq!(replica.status.jumps(), 0);
+    replica.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_the_reader_ends_the_replica() {
+    let mut chain = SourceChain::new(11);
+    let mut log = SourceLog::new(&chain).await;
+    let space = WatchedSpace::new(&log.space);
+    let loaded = Replica::load(config(), Arc::new(space.clone()), log.depot.clone()).await;
+    let replica = start(loaded.unwrap_or_else(|err| panic!("no replica: {err}")));
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+    assert!(!replica.handle.is_finished());
+    space.watch.panics_from.store(log.sequence + 1, Ordering::Relaxed);
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    eventually(|| replica.handle.is_finished(), || "it runs".to_owned()).await;
+    assert_eq!(replica.status.state(), ReplicaState::Broken);
+    assert!(matches!(replica.handle.stop(), Err(ReplicaError::Panicked)));
 }
 
 /// Waits for a fault of this name. Nothing newer is shown. Then a snapshot of a newer block ends it.
@@ -125,6 +173,71 @@ async fn a_stored_message_that_is_damaged_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_to_read_a_damaged_record_again_are_apart() {
+    let mut chain = SourceChain::new(9);
+    let mut log = SourceLog::new(&chain).await;
+    let reread_every = Duration::from_millis(200);
+    let pausing = || ReplicaConfig { reread_every, ..config() };
+    let replica = start(load(pausing(), &log, &log.depot).await);
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+    replica.stop();
+
+    let damaged = log.sequence + 1;
+    let block = chain.make_block(chain.tip);
+    log.append_block(&chain, block).await;
+    log.space.damage_message(log.epoch, damaged);
+    let started = Instant::now();
+    let replica = start(load(pausing(), &log, &log.depot).await);
+    let describe = || format!("{:?}", replica.status.last_fault());
+    eventually(|| replica.status.broken("record") >= 3, describe).await;
+    assert!(started.elapsed() >= 2 * reread_every);
+    replica.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_without_a_way_to_continue_is_reported() {
+    let mut chain = SourceChain::new(10);
+    let mut log = SourceLog::new(&chain).await;
+    let report_after = Duration::from_millis(50);
+    let config = ReplicaConfig { report_after, ..config() };
+    let replica = start(load(config, &log, &log.depot).await);
+    for _ in 0..12 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    replica.wait_for(&chain).await;
+    replica.wait_for_end(&log).await;
+    let sequence = log.sequence;
+    let block = chain.make_block(chain.tip);
+    let record =
+        log.encode_block(&chain, block, |block| block.bank_hash = Hash::new_from_array([8; 32]));
+    log.append(&record).await;
+
+    let found = async {
+        loop {
+            let found = log.depot.list(&fault_report_dir(CLUSTER)).await.expect("a store");
+            match found.into_iter().next() {
+                Some(object) => return object.key,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let key = tokio::time::timeout(TIMEOUT, found).await.expect("a report");
+    // The reader of the log is after the record that the writer refused.
+    assert_eq!(parse_fault_report_key(&key), Some((log.epoch, log.sequence)));
+    assert!(log.sequence > sequence);
+    let body = log.depot.get(&key, FAULT_REPORT_BYTES_MAX).await.expect("a report");
+    let report = FaultReport::parse(std::str::from_utf8(&body).expect("text")).expect("a report");
+    assert_eq!(report.what, "bank_hash");
+    assert_eq!(report.slot, chain.blocks[block].block.id.slot);
+    assert_eq!(report.confirmed, chain.blocks[chain.confirmed].block.id.slot);
+    assert_eq!(report.record, log.number);
+    check_named("bank_hash", chain, log, replica).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_that_break_the_chain_are_named() {
     for (name, seed) in [("number", 2), ("chain", 3), ("term", 4)] {
         let (mut chain, mut log, replica) = started(seed).await;
@@ -178,6 +291,22 @@ async fn blocks_that_contradict_their_sums_are_named() {
         log.append(&record).await;
         check_named(name, chain, log, replica).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_jump_that_leaves_the_confirmed_block_is_named() {
+    let (mut chain, mut log, replica) = started(30).await;
+    for _ in 0..10 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    replica.wait_for(&chain).await;
+    let parent = chain.blocks[chain.confirmed].parent;
+    // An ingester that did not know the confirmed block has jumped to the next one.
+    let block = chain.make_block(chain.tip);
+    let record = log.encode_jump(&chain, block, parent);
+    log.append(&record).await;
+    check_named("jump", chain, log, replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,9 +10,9 @@ use chain_solana::{Block, BlockInfo, RevertReason};
 use cluster_snapshot::{Manifest, ManifestFields, SnapshotFacts, WriteLimits, write_snapshot};
 use depot::{Depot, DepotConfig};
 use ledger::Commitment;
+use query::LedgerConfig;
 use replicated_log::memory::MemoryLogSpace;
 use replicated_log::{LogMessage, LogSpace};
-use query::LedgerConfig;
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::BankFields;
 use snapshot_solana::stored_rows::{BankRow, ChainRow, LatticeRow};
@@ -89,7 +89,8 @@ impl SourceLog {
         let name = BlockName { slot: known.name.slot, number: self.number };
         self.places.insert(block, Place { name, epoch: self.epoch, sequence: 0, ..known });
         let manifest = self.write_snapshot(chain, block).await;
-        assert!(self.space.create_epoch(self.epoch).await.expect("a log"));
+        // It may exist without a record.
+        self.space.create_epoch(self.epoch).await.expect("a log");
         let record = SnapshotRecord {
             link: self.next_link(),
             writer: self.writer(),
@@ -130,6 +131,25 @@ impl SourceLog {
         let encoded = EncodedBlock::new(&BlockSource::new(&edited, &source.info, 1));
         let parent = self.places[&source.parent].name.number;
         encoded.expect("a small block").to_record(self.next_link(), self.writer(), parent)
+    }
+
+    /// Encodes a jump of the ingester from `parent` to a block.
+    pub(crate) fn encode_jump(
+        &self,
+        chain: &SourceChain,
+        block: usize,
+        parent: usize,
+    ) -> EncodedRecord {
+        let source = &chain.blocks[block];
+        let parent_block = &chain.blocks[parent].block;
+        let jumped = Block { parent: parent_block.id, ..Block::clone(&source.block) };
+        let encoded = EncodedBlock::new(&BlockSource {
+            is_jump: true,
+            parent_blockhash: parent_block.blockhash,
+            ..BlockSource::new(&jumped, &source.info, 1)
+        });
+        let number = self.places[&parent].name.number;
+        encoded.expect("a small block").to_record(self.next_link(), self.writer(), number)
     }
 
     /// Appends the steps of a chain: a record for each block, and one for the marks after it.

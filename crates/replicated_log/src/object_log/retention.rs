@@ -78,7 +78,7 @@ pub(super) async fn remove_old(
     needed_from: u64,
 ) -> Result<usize, LogError> {
     let removable = &listed[..count_removable(listed, needed_from)];
-    let surplus = count_surplus(&listed, retention.bytes_max).min(removable.len());
+    let surplus = count_surplus(listed, retention.bytes_max).min(removable.len());
     let newest_ms = subtract_age(now_ms, BATCH_AGE_MIN);
     let too_large = count_older(files, &removable[..surplus], newest_ms).await?;
     let oldest_ms = subtract_age(now_ms, retention.age_max.max(BATCH_AGE_MIN));
