@@ -16,9 +16,9 @@ pub enum ReplicaError {
     /// The log cannot be reached or read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The cluster has no log.
+    /// The cluster has no log, or its log has no records yet.
     #[error(
-        "the log has no epoch of cluster {cluster}; fix: start an ingester first, or check the cluster's name"
+        "the log has no records of cluster {cluster}; fix: start an ingester first, or check the cluster's name"
     )]
     NoLog {
         /// Name of the cluster.

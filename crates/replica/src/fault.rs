@@ -46,7 +46,7 @@ pub enum Fault {
         /// The message that came.
         found: u64,
     },
-    /// The log was deleted.
+    /// The log was deleted: the newest epoch is an older one, or there is none.
     #[error("the log of epoch {epoch} is gone")]
     Gone {
         /// Number of the epoch.

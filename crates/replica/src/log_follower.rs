@@ -39,6 +39,8 @@ pub(crate) struct LogFollower {
     /// The faults that halted the writer.
     pub(crate) faults: mpsc::Receiver<Fault>,
     pub(crate) at: LogPosition,
+    /// Digest of the first record of the current epoch, if it is known.
+    pub(crate) first_digest: Option<RecordDigest>,
     pub(crate) recent: RecentBlocks,
     /// Attempts to read a damaged record again, since the last good record.
     pub(crate) rereads: u32,
@@ -67,12 +69,35 @@ impl LogFollower {
     /// Reads until the writer has ended.
     pub(crate) async fn run(mut self) {
         loop {
-            let ReadEnd::Fault(fault) = self.read_epoch().await else { return };
-            tracing::warn!(what = fault.name(), "reading the log: {}", error_text(&fault));
-            self.status.set_fault(&fault);
+            let ReadEnd::Fault(mut fault) = self.read_epoch().await else { return };
+            self.show_fault(&fault);
+            if let Some(cause) = self.find_cause(&fault).await {
+                self.show_fault(&cause);
+                fault = cause;
+            }
             if self.recover(fault).await.is_err() {
                 return;
             }
+        }
+    }
+
+    fn show_fault(&self, fault: &Fault) {
+        tracing::warn!(what = fault.name(), "reading the log: {}", error_text(fault));
+        self.status.set_fault(fault);
+    }
+
+    /// Finds the cause of an outage in the list of epochs: the epoch was deleted, or another one has followed it. Returns
+    /// `None` if the epoch exists, or if nobody replies.
+    async fn find_cause(&self, fault: &Fault) -> Option<Fault> {
+        if !fault.is_outage() {
+            return None;
+        }
+        let epoch = self.at.epoch;
+        let newest = self.sources.newest_epoch(Some(epoch)).await.ok()?;
+        match newest {
+            Some(newest) if newest > epoch => Some(Fault::Epoch { epoch, newest }),
+            Some(newest) if newest == epoch => None,
+            _ => Some(Fault::Gone { epoch }),
         }
     }
 
@@ -207,6 +232,9 @@ impl LogFollower {
             }
             Record::Snapshot(record) => self.status.record_snapshot(record.made_at_ms),
         }
+        if self.at.sequence == 0 {
+            self.first_digest = Some(digest);
+        }
         self.at = at;
         self.rereads = 0;
         self.status.record_position(&at);
@@ -230,10 +258,10 @@ impl LogFollower {
     /// Fails if the log does not continue from here, or if a newer epoch follows it.
     async fn check_newest(&self, log: &dyn Log, last: u64) -> Result<(), Fault> {
         let epoch = self.at.epoch;
-        match self.sources.space.newest_epoch().await? {
+        match self.sources.newest_epoch(Some(epoch)).await? {
             Some(newest) if newest > epoch => Err(Fault::Epoch { epoch, newest }),
-            Some(_) => self.check_extent(log, last).await,
-            None => Err(Fault::Gone { epoch }),
+            Some(newest) if newest == epoch => self.check_extent(log, last).await,
+            _ => Err(Fault::Gone { epoch }),
         }
     }
 }

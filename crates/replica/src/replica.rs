@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use chain_solana::wire::RecordDigest;
 use chain_solana::{BlockInfo, EventSink, History, Reader};
 use cluster_snapshot::Manifest;
 use depot::{Depot, DepotConfig};
@@ -46,6 +47,8 @@ pub struct Replica {
     status: Arc<ReplicaStatus>,
     cluster: ClusterTracker,
     bank: SnapshotBank,
+    /// Digest of the first record of the log's epoch, if the log still has it.
+    first_digest: Option<RecordDigest>,
     /// The snapshot, if it was loaded from the object store and is to be copied.
     copied: Option<Manifest>,
 }
@@ -78,7 +81,7 @@ impl Replica {
         let cluster = config.cluster.clone();
         let cache = config.cache_dir.as_deref().map(open_cache).transpose()?;
         let sources = SnapshotSources { space, depot, cache };
-        let epoch = sources.space.newest_epoch().await?;
+        let epoch = sources.newest_epoch(None).await?;
         let epoch = epoch.ok_or_else(|| ReplicaError::NoLog { cluster: cluster.clone() })?;
         let log = sources.space.open_epoch(epoch).await?;
         let extent = LogExtent::new(epoch, &*log, config.idle_check_every).await?;
@@ -90,7 +93,10 @@ impl Replica {
                 Ok(loader) => {
                     let elapsed = now().saturating_duration_since(started).as_millis() as u64;
                     status.record_load(LoadReason::Start, elapsed);
-                    return Self::from_loaded(config, sources, status, snapshot, loader);
+                    let mut replica =
+                        Self::from_loaded(config, sources, status, snapshot, loader)?;
+                    replica.first_digest = extent.first_digest();
+                    return Ok(replica);
                 }
                 Err(err) => {
                     let key = snapshot.manifest.key();
@@ -127,8 +133,21 @@ impl Replica {
         let cluster = ClusterTracker::new(&bank.fields(), &view, Arc::clone(&status.cluster));
         let copied = (!is_cached).then_some(manifest);
         let config = Arc::new(config);
-        Ok(Self { config, sources, ledger, reader, history, status, cluster, bank, copied })
+        let first_digest = None;
+        Ok(Self {
+            config,
+            sources,
+            ledger,
+            reader,
+            history,
+            status,
+            cluster,
+            bank,
+            first_digest,
+            copied,
+        })
     }
+
     /// Returns a reader of the ledger's accounts.
     pub fn reader(&self) -> &Reader {
         &self.reader
@@ -165,7 +184,18 @@ impl Replica {
     ///
     /// A thread could not be started.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<ReplicaHandle, ReplicaError> {
-        let Self { config, sources, ledger, reader, history, status, cluster, bank, copied } = self;
+        let Self {
+            config,
+            sources,
+            ledger,
+            reader,
+            history,
+            status,
+            cluster,
+            bank,
+            first_digest,
+            copied,
+        } = self;
         let (inputs, received) = input_queue(config.queue_bytes_max);
         let (faults, halted) = mpsc::channel(FAULTS_MAX);
         let mut tasks = JoinSet::new();
@@ -201,6 +231,7 @@ impl Replica {
             inputs,
             faults: halted,
             at,
+            first_digest,
             recent,
             rereads: 0,
             copies,

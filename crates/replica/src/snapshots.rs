@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chain_solana::wire::RecordDigest;
 use chain_solana::{Reader, View};
 use cluster_snapshot::{Manifest, PartEntry, PartReader, load_manifest, load_snapshot_parts};
 use depot::Depot;
@@ -28,6 +29,8 @@ use crate::status::{ReplicaStatus, error_text};
 
 /// Number of the newest snapshots that are tried.
 const TRIED_MAX: usize = 8;
+/// Number of the newest epochs that are asked for their records.
+const EPOCHS_ASKED_MAX: u64 = 8;
 
 /// The sources of a replica: the log and the object store.
 #[derive(Clone)]
@@ -51,7 +54,7 @@ pub(crate) struct UsableSnapshot {
 pub(crate) struct LogExtent {
     epoch: u64,
     tail: Tail,
-    first: Option<FirstRecord>,
+    pub(crate) first: Option<FirstRecord>,
 }
 
 impl LogExtent {
@@ -63,6 +66,11 @@ impl LogExtent {
         let tail = log.tail().await?;
         let first = FirstRecord::read(log, &tail, timeout).await?;
         Ok(Self { epoch, tail, first })
+    }
+
+    /// Returns the digest of the first record, which distinguishes logs of the same epoch.
+    pub(crate) fn first_digest(&self) -> Option<RecordDigest> {
+        self.first.as_ref().map(|first| first.digest)
     }
 
     /// Finds the position in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
@@ -92,6 +100,32 @@ impl LogExtent {
 }
 
 impl SnapshotSources {
+    /// Returns the newest epoch that has records. An epoch without any is still being opened, or its opener has died; the
+    /// epoch before it continues meanwhile. Epochs up to `known` are not asked for their records.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be reached.
+    pub(crate) async fn newest_epoch(&self, known: Option<u64>) -> Result<Option<u64>, LogError> {
+        let created = self.space.newest_epoch().await?;
+        let is_new = |newest: &u64| known.is_none_or(|known| *newest > known);
+        let Some(newest) = created.filter(is_new) else { return Ok(created) };
+        let oldest = known.map_or(0, |known| known.saturating_add(1));
+        let oldest = oldest.max(newest.saturating_sub(EPOCHS_ASKED_MAX - 1));
+        for epoch in (oldest..=newest).rev() {
+            let log = match self.space.open_epoch(epoch).await {
+                Ok(log) => log,
+                Err(err) if epoch == newest => return Err(err),
+                // It was removed.
+                Err(_) => continue,
+            };
+            if log.tail().await?.last > 0 {
+                return Ok(Some(epoch));
+            }
+        }
+        Ok(known)
+    }
+
     /// Finds the snapshots from which the log can be read on, the newest first. Those at or below `above` are left out.
     /// Also returns why others are not used.
     pub(crate) async fn find_usable(

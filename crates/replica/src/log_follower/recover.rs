@@ -6,7 +6,6 @@
 //! Not here: the jump itself (`writer/jump.rs`).
 
 use ledger::Commitment;
-use replicated_log::Log;
 
 use super::LogFollower;
 use crate::clock::now;
@@ -41,7 +40,7 @@ fn reason(err: &dyn std::error::Error) -> RecoverError {
 impl LogFollower {
     /// Continues after a fault. Returns when reading can be tried from [`Self::at`].
     pub(super) async fn recover(&mut self, fault: Fault) -> Result<(), WriterEnded> {
-        if fault.is_outage() && !self.has_newer_epoch().await {
+        if fault.is_outage() {
             tokio::time::sleep(self.config.retry_every).await;
             return Ok(());
         }
@@ -72,25 +71,22 @@ impl LogFollower {
         }
     }
 
-    /// Whether the log continues in a newer epoch: the one that cannot be reached may have been deleted.
-    async fn has_newer_epoch(&self) -> bool {
-        let newest = self.sources.space.newest_epoch().await;
-        newest.is_ok_and(|newest| newest > Some(self.at.epoch))
-    }
-
     async fn find_continuation(&mut self, fault: &Fault) -> Result<(), RecoverError> {
-        let newest = self.sources.space.newest_epoch().await.map_err(|err| reason(&err))?;
+        let newest = self.sources.newest_epoch(None).await.map_err(|err| reason(&err))?;
         let Some(epoch) = newest else {
-            return Err(RecoverError::Reason("the log has no epoch".into()));
+            return Err(RecoverError::Reason("the log has no records".into()));
         };
         let log = self.sources.space.open_epoch(epoch).await.map_err(|err| reason(&err))?;
-        if epoch != self.at.epoch && self.continue_in(epoch, &*log).await? {
-            return Ok(());
-        }
-        let confirmed = self.reader.view(Commitment::Confirmed).block().slot;
         let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every)
             .await
             .map_err(|err| reason(&err))?;
+        if let Some(first) = &extent.first
+            && self.is_other_log(epoch, first)
+            && self.continue_in(epoch, first).await?
+        {
+            return Ok(());
+        }
+        let confirmed = self.reader.view(Commitment::Confirmed).block().slot;
         let found = self.sources.find_usable(&self.config.cluster, &extent, Some(confirmed)).await;
         let mut reasons = found.reasons_text();
         for snapshot in found.usable {
@@ -100,6 +96,7 @@ impl LogFollower {
                 Ok(()) => {
                     let elapsed = now().saturating_duration_since(started).as_millis() as u64;
                     self.status.record_load(LoadReason::from_fault(fault), elapsed);
+                    self.first_digest = extent.first_digest();
                     return Ok(());
                 }
                 Err(RecoverError::WriterEnded) => return Err(RecoverError::WriterEnded),
@@ -111,11 +108,18 @@ impl LogFollower {
         Err(RecoverError::Reason(reasons))
     }
 
+    /// Whether a log is not the one that was read so far. An epoch that was deleted may have been created again.
+    fn is_other_log(&self, epoch: u64, first: &FirstRecord) -> bool {
+        let is_replaced = self.first_digest.is_some_and(|known| known != first.digest);
+        epoch != self.at.epoch || is_replaced
+    }
+
     /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has.
-    async fn continue_in(&mut self, epoch: u64, log: &dyn Log) -> Result<bool, RecoverError> {
-        let tail = log.tail().await.map_err(|err| reason(&err))?;
-        let first = FirstRecord::read(log, &tail, self.config.idle_check_every).await;
-        let Some(first) = first.map_err(|err| reason(&err))? else { return Ok(false) };
+    async fn continue_in(
+        &mut self,
+        epoch: u64,
+        first: &FirstRecord,
+    ) -> Result<bool, RecoverError> {
         let FirstRecord { record, digest, sequence } = first;
         let Some(known) = self.recent.find(record.block.slot, &record.block_digest) else {
             return Ok(false);
@@ -129,8 +133,9 @@ impl LogFollower {
         tracing::info!(epoch, slot = known.slot, "continues in a new epoch of the log");
         self.recent.push(record.block, record.block_digest);
         let term = record.writer.term;
-        let chain = RecordChain { number: record.link.number, digest, term };
-        self.at = LogPosition { epoch, sequence, chain };
+        let chain = RecordChain { number: record.link.number, digest: *digest, term };
+        self.at = LogPosition { epoch, sequence: *sequence, chain };
+        self.first_digest = Some(*digest);
         Ok(true)
     }
 
