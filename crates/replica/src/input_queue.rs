@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use chain_solana::View;
-use chain_solana::wire::{BlockName, BlockRecord, Mark};
+use chain_solana::wire::{BlockRecord, Mark};
 use follow::bank::{AccountAfter, LandedVotes};
 use ledger::{BlockId, Slot};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use crate::known_blocks::BlockKey;
 use crate::log_position::RecordPosition;
 use crate::snapshot_bank::{RootState, SnapshotBank};
 
@@ -59,13 +60,17 @@ pub(crate) struct Jump {
     pub(crate) done: oneshot::Sender<Result<(), JumpRefusal>>,
 }
 
-/// A new epoch of the log continues from a block that the ledger has.
+/// A new epoch of the log begins after a block, which the ledger may have.
 pub(crate) struct Rebase {
-    /// The block, as the epoch before has named it.
-    pub(crate) known: BlockName,
+    /// The slot of the block.
+    pub(crate) slot: Slot,
+    /// The number of the block's record in the epoch before, if the digest of that record is known.
+    pub(crate) known: Option<u64>,
+    /// The name of the block on any node.
+    pub(crate) key: Option<BlockKey>,
     /// Its position in the new epoch: before the first message.
     pub(crate) position: RecordPosition,
-    /// Whether the ledger has it.
+    /// Whether the ledger can continue from it.
     pub(crate) done: oneshot::Sender<bool>,
 }
 

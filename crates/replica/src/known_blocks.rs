@@ -127,10 +127,11 @@ impl KnownBlocks {
         }
     }
 
-    /// A new epoch of the log continues from this block, under another number.
-    pub(crate) fn rebase(&mut self, number: u64, id: BlockId) {
-        self.first = number;
-        self.ids = BTreeMap::from([(number, id)]);
+    /// A new epoch of the log continues from a block under this number. `id` is the block if it is known. Otherwise it is
+    /// older, and the blocks after it are found by their names as the epoch lists them.
+    pub(crate) fn rebase(&mut self, number: u64, id: Option<BlockId>) {
+        self.first = if id.is_some() { number } else { number.saturating_add(1) };
+        self.ids = id.map(|id| (number, id)).into_iter().collect();
         self.passed_over.clear();
     }
 
@@ -187,10 +188,19 @@ mod tests {
     fn a_new_epoch_continues_from_a_known_block_and_finds_the_others_by_name() {
         let mut known = KnownBlocks::new(1, key(1), block(1, 1));
         known.insert(3, key(2), block(2, 3));
-        known.rebase(100, id(1, 1));
+        known.rebase(100, Some(id(1, 1)));
         assert_eq!(known.resolve(3), Resolved::Older);
         assert_eq!(known.resolve(100), Resolved::Block(id(1, 1)));
         assert_eq!(known.find(&key(2)), Some(block(2, 3)));
+    }
+
+    #[test]
+    fn a_new_epoch_from_an_unknown_block_finds_the_others_by_name() {
+        let mut known = KnownBlocks::new(1, key(5), block(5, 1));
+        known.rebase(100, None);
+        assert_eq!([1, 100].map(|number| known.resolve(number)), [Resolved::Older; 2]);
+        assert_eq!(known.resolve(101), Resolved::Unknown);
+        assert_eq!(known.find(&key(5)), Some(block(5, 1)));
     }
 
     #[test]

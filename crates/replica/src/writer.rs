@@ -221,18 +221,26 @@ impl Writer {
         let _ = self.faults.try_send(fault);
     }
 
+    /// Continues in a new epoch of the log. An epoch may begin at a block that is older than all known ones. Then what it
+    /// lists up to a known block is passed over, and a root that is not here is noticed as the root of another chain.
     fn rebase(&mut self, rebase: Rebase) {
-        let Rebase { known, position, done } = rebase;
-        let found = match self.known.resolve(known.number) {
-            Resolved::Block(id) if id.slot == known.slot => Some(id),
+        let Rebase { slot, known, key, position, done } = rebase;
+        let by_number = known.and_then(|number| match self.known.resolve(number) {
+            Resolved::Block(id) if id.slot == slot => Some(id),
             _ => None,
-        };
-        if let Some(id) = found {
-            self.known.rebase(position.number, id);
-            self.set_position(id, position);
+        });
+        let by_name = || key.and_then(|key| self.known.find(&key)).map(|named| named.id);
+        let found = by_number.or_else(by_name);
+        let is_older = slot <= self.ledger.tip(Commitment::Confirmed).slot;
+        let can_continue = found.is_some() || is_older;
+        if can_continue {
+            self.known.rebase(position.number, found);
+            if let Some(id) = found {
+                self.set_position(id, position);
+            }
             self.is_halted = false;
         }
-        let _ = done.send(found.is_some());
+        let _ = done.send(can_continue);
     }
 
     /// The log has a block again that the ledger has.

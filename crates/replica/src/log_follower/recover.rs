@@ -5,6 +5,8 @@
 //! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found.
 //! Not here: the jump itself (`writer/jump.rs`).
 
+use chain_solana::wire::BlockName;
+use cluster_snapshot::ManifestKey;
 use ledger::Commitment;
 
 use super::LogFollower;
@@ -12,6 +14,7 @@ use crate::clock::now;
 use crate::fault::Fault;
 use crate::first_record::FirstRecord;
 use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
+use crate::known_blocks::BlockKey;
 use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
 use crate::record_chain::RecordChain;
 use crate::snapshots::{LogExtent, UsableSnapshot};
@@ -114,23 +117,25 @@ impl LogFollower {
         epoch != self.at.epoch || is_replaced
     }
 
-    /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has.
+    /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has, or one that is
+    /// not above the confirmed block. The digest of the block's record is unknown if the epoch's opener did not read the
+    /// epoch before.
     async fn continue_in(
         &mut self,
         epoch: u64,
         first: &FirstRecord,
     ) -> Result<bool, RecoverError> {
         let FirstRecord { record, digest, sequence } = first;
-        let Some(known) = self.recent.find(record.block.slot, &record.block_digest) else {
-            return Ok(false);
-        };
-        let number = record.block.number;
+        let BlockName { slot, number } = record.block;
+        let known = self.recent.find(slot, &record.block_digest).map(|block| block.number);
+        let key = ManifestKey::parse(&record.manifest_key).filter(|key| key.slot == slot);
+        let key = key.map(|key| BlockKey { slot, blockhash: key.blockhash });
         let position = RecordPosition { epoch, sequence: 0, number, digest: record.block_digest };
-        let rebase = |done| Input::Rebase(Rebase { known, position, done });
+        let rebase = |done| Input::Rebase(Rebase { slot, known, key, position, done });
         if !self.inputs.request(rebase).await?.unwrap_or(false) {
             return Ok(false);
         }
-        tracing::info!(epoch, slot = known.slot, "continues in a new epoch of the log");
+        tracing::info!(epoch, slot, "continues in a new epoch of the log");
         self.recent.push(record.block, record.block_digest);
         let term = record.writer.term;
         let chain = RecordChain { number: record.link.number, digest: *digest, term };

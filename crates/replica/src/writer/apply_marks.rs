@@ -88,6 +88,10 @@ impl Writer {
         if self.output.tip == block && self.ledger.tip(Commitment::Processed) == block {
             return Ok(());
         }
+        if self.is_below_confirmed(block) {
+            self.pass_over_mark();
+            return Ok(());
+        }
         self.history.set_tip(block);
         self.ledger.set_tip(block).map_err(|err| ledger_error(block, err))?;
         for id in self.chain_to(block, |_, frozen| frozen.is_executed) {
@@ -105,6 +109,20 @@ impl Writer {
         self.output.tip = block;
         self.output.unsent.push(LedgerEvent::TipMoved { block });
         Ok(())
+    }
+
+    /// Whether a block is an ancestor of the confirmed one. The opener of an epoch may be behind, and lists the tips that it
+    /// comes to.
+    fn is_below_confirmed(&self, block: BlockId) -> bool {
+        let mut at = self.ledger.tip(Commitment::Confirmed);
+        if block.slot >= at.slot {
+            return false;
+        }
+        while at.slot > block.slot {
+            let Some(frozen) = self.banks.get(&at) else { return false };
+            at = frozen.block.parent;
+        }
+        at == block
     }
 
     /// Confirms a block and its ancestors. A block that was confirmed before stays so.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use chain_solana::wire::RecordDigest;
+use ledger::Commitment;
 use replica::{Replica, ReplicaState};
 use replicated_log::LogSpace;
 use testkit::eventually::eventually;
@@ -103,5 +105,87 @@ async fn an_epoch_that_is_created_again_is_another_log() {
     replica.check(&chain, 0);
     assert_eq!(replica.status.position().0, 1);
     assert_eq!(replica.status.jumps(), 0);
+    replica.stop();
+}
+
+/// Opens the next epoch from the block that is `depth` blocks below the root, with a digest that no replica knows. Lists
+/// all blocks above it, and their marks, as an opener does that is behind.
+async fn open_below_root(chain: &SourceChain, log: &mut SourceLog, depth: usize) {
+    let on_chain = chain.chain_to(chain.tip);
+    let root = on_chain.iter().position(|block| *block == chain.root).expect("it is on the chain");
+    let opened = on_chain[root - depth];
+    log.places.get_mut(&opened).expect("it was logged").digest = RecordDigest([55; 32]);
+    log.open_epoch(chain, opened).await;
+    for (at, block) in on_chain.iter().copied().enumerate().skip(root - depth + 1) {
+        let mut steps = vec![Step::Block(block), Step::TipMoved(block)];
+        let below = |depth: usize| at.checked_sub(depth).map(|at| on_chain[at]);
+        let is_above = |block: &usize| *block > opened;
+        steps.extend(below(2).filter(is_above).map(Step::Confirmed));
+        steps.extend(below(5).filter(is_above).map(Step::Rooted));
+        log.append_steps(chain, &steps).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_epoch_from_below_the_root_is_continued_by_the_names_of_blocks() {
+    for (seed, blocks, depth) in [(40, 30, 0), (41, 30, 3), (42, 2_100, 2_000)] {
+        let mut chain = SourceChain::new(seed);
+        let mut log = SourceLog::new(&chain).await;
+        let replica = start_new(&log).await;
+        extend(&mut chain, &mut log, blocks).await;
+        replica.wait_for(&chain).await;
+        open_below_root(&chain, &mut log, depth).await;
+        extend(&mut chain, &mut log, 20).await;
+        replica.wait_for(&chain).await;
+        replica.check(&chain, 0);
+        assert_eq!(replica.status.position().0, 2, "{depth}");
+        assert_eq!(replica.status.jumps(), 0, "{depth}");
+        assert_eq!(replica.status.broken("tips"), 0, "{depth}");
+        replica.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_epoch_from_before_the_own_snapshot_is_continued_from_its_block() {
+    let mut chain = SourceChain::new(43);
+    let mut log = SourceLog::new(&chain).await;
+    extend(&mut chain, &mut log, 30).await;
+    let start = chain.root;
+    log.write_snapshot(&chain, start).await;
+    let replica = start_new(&log).await;
+    replica.wait_for(&chain).await;
+    open_below_root(&chain, &mut log, 3).await;
+    extend(&mut chain, &mut log, 20).await;
+    replica.wait_for(&chain).await;
+    replica.check(&chain, start);
+    assert_eq!(replica.status.position().0, 2);
+    assert_eq!(replica.status.jumps(), 0);
+    replica.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_epoch_of_another_chain_is_not_continued() {
+    let mut chain = SourceChain::new(44);
+    let mut log = SourceLog::new(&chain).await;
+    let replica = start_new(&log).await;
+    extend(&mut chain, &mut log, 20).await;
+    replica.wait_for(&chain).await;
+    let shown = || replica.reader.view(Commitment::Finalized).block().slot;
+    let before = shown();
+    // A fork that left below the root, and that the next epoch makes final.
+    let on_chain = chain.chain_to(chain.root);
+    let mut other = vec![on_chain[on_chain.len() - 4]];
+    log.places.get_mut(&other[0]).expect("it was logged").digest = RecordDigest([55; 32]);
+    log.open_epoch(&chain, other[0]).await;
+    for _ in 0..8 {
+        let parent = other[other.len() - 1];
+        let block = chain.make_block(parent);
+        other.push(block);
+        log.append_steps(&chain, &[Step::Block(block), Step::TipMoved(block)]).await;
+    }
+    log.append_steps(&chain, &[Step::Rooted(other[4])]).await;
+    wait_for_fault(&replica, "other_chain").await;
+    assert_eq!(shown(), before);
+    assert_ne!(replica.status.state(), ReplicaState::Ready);
     replica.stop();
 }
