@@ -38,6 +38,17 @@ pub enum Fault {
         /// The last message that was read.
         read: u64,
     },
+    /// The stored bytes of the log are not those that were appended: a batch of messages is cut or flipped.
+    #[error("the log is damaged")]
+    Damaged(#[source] LogError),
+    /// The log counts messages that it does not deliver.
+    #[error("message {wanted} does not come, and the log ends at message {last}")]
+    NotDelivered {
+        /// The message after the last one that was read.
+        wanted: u64,
+        /// The newest message of the log.
+        last: u64,
+    },
     /// A message is missing within the log.
     #[error("message {found} follows where message {wanted} is needed")]
     Missing {
@@ -203,6 +214,7 @@ impl Fault {
         "version",
         "truncated",
         "rewound",
+        "damaged",
         "missing",
         "gone",
         "epoch",
@@ -235,7 +247,8 @@ impl Fault {
             Self::Version { .. } => "version",
             Self::Truncated { .. } => "truncated",
             Self::Rewound { .. } => "rewound",
-            Self::Missing { .. } => "missing",
+            Self::Damaged(_) => "damaged",
+            Self::NotDelivered { .. } | Self::Missing { .. } => "missing",
             Self::Gone { .. } => "gone",
             Self::Epoch { .. } => "epoch",
             Self::Record { .. } => "record",
@@ -264,7 +277,9 @@ impl Fault {
     pub(crate) fn is_read_fault(&self) -> bool {
         matches!(
             self,
-            Self::Missing { .. }
+            Self::Damaged(_)
+                | Self::NotDelivered { .. }
+                | Self::Missing { .. }
                 | Self::Record { .. }
                 | Self::Number { .. }
                 | Self::Chain { .. }
@@ -277,6 +292,9 @@ impl Fault {
 
 impl From<LogError> for Fault {
     fn from(err: LogError) -> Self {
-        Self::Unreachable(err)
+        match err.is_damage() {
+            true => Self::Damaged(err),
+            false => Self::Unreachable(err),
+        }
     }
 }

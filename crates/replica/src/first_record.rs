@@ -38,7 +38,13 @@ impl FirstRecord {
             let message = match message {
                 Ok(message) => message,
                 Err(ReadError::Log(err)) => return Err(err),
-                Err(ReadError::Truncated { .. } | ReadError::Gone) => return Ok(None),
+                // It is named when the epoch is read.
+                Err(
+                    ReadError::Truncated { .. }
+                    | ReadError::Gone
+                    | ReadError::Damaged { .. }
+                    | ReadError::Missing { .. },
+                ) => return Ok(None),
             };
             if message.sequence <= sequence {
                 continue;

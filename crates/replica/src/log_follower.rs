@@ -29,6 +29,9 @@ use crate::status::{ReplicaStatus, error_text};
 
 mod recover;
 
+/// Checks of the log's extent without a new message, after which messages that it counts are missing.
+const IDLE_CHECKS_MAX: u32 = 5;
+
 /// The reader of the log.
 pub(crate) struct LogFollower {
     pub(crate) config: Arc<ReplicaConfig>,
@@ -118,6 +121,7 @@ impl LogFollower {
         let mut records = RecordReader::new();
         let mut last = start;
         let mut checked = now();
+        let mut idle_checks = 0;
         if let Ok(fault) = self.faults.try_recv() {
             return Err(fault.into());
         }
@@ -137,8 +141,15 @@ impl LogFollower {
             let Ok(next) = next else {
                 self.check_newest(&*log, last).await?;
                 checked = now();
+                let pending = self.status.pending();
+                idle_checks = if pending > 0 { idle_checks + 1 } else { 0 };
+                if idle_checks == IDLE_CHECKS_MAX {
+                    let wanted = last + 1;
+                    return Err(Fault::NotDelivered { wanted, last: last + pending }.into());
+                }
                 continue;
             };
+            idle_checks = 0;
             let StoredMessage { sequence, kind, payload, pending } =
                 next.map_err(|err| self.read_fault(err))?;
             if sequence <= last {
@@ -172,8 +183,10 @@ impl LogFollower {
     fn read_fault(&self, err: ReadError) -> Fault {
         match err {
             ReadError::Truncated { wanted, first } => Fault::Truncated { wanted, first },
+            ReadError::Damaged { sequence: _, error } => Fault::Damaged(error),
+            ReadError::Missing { wanted, found } => Fault::Missing { wanted, found },
             ReadError::Gone => Fault::Gone { epoch: self.at.epoch },
-            ReadError::Log(err) => Fault::Unreachable(err),
+            ReadError::Log(err) => err.into(),
         }
     }
 

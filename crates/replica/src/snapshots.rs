@@ -119,8 +119,11 @@ impl SnapshotSources {
                 // It was removed.
                 Err(_) => continue,
             };
-            if log.tail().await?.last > 0 {
-                return Ok(Some(epoch));
+            match log.tail().await {
+                Ok(tail) if tail.last == 0 => {}
+                Ok(_) => return Ok(Some(epoch)),
+                Err(err) if err.is_damage() => return Ok(Some(epoch)),
+                Err(err) => return Err(err),
             }
         }
         Ok(known)

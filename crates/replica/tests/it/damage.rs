@@ -1,21 +1,23 @@
 //! Damage of the log is named, and nothing of it is shown.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use chain_solana::wire::{BlockName, EncodedRecord, Mark, RecordDigest};
 use chain_solana::{AccountWrite, Block, RevertReason};
 use ledger::{AddressId, Commitment, StoredRecord};
 use replicated_log::memory::{Faults, ReadFaults};
-use replica::ReplicaState;
+use replica::{Replica, ReplicaState};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use testkit::eventually::eventually;
 
-use crate::rig::{RunningReplica, start_new};
+use crate::rig::{RunningReplica, config, start, start_new};
 use crate::source_chain::SourceChain;
 use crate::source_log::{Place, SourceLog};
+use crate::watched_log::WatchedSpace;
 
 /// A chain of some blocks, its log, and a replica that shows it.
 async fn started(seed: u64) -> (SourceChain, SourceLog, RunningReplica) {
@@ -60,6 +62,28 @@ async fn faults_of_single_reads_are_read_again() {
         assert_eq!(replica.status.jumps(), 0, "{read:?}");
         replica.stop();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_are_counted_and_not_delivered_are_missing() {
+    let mut chain = SourceChain::new(8);
+    let mut log = SourceLog::new(&chain).await;
+    let space = WatchedSpace::new(&log.space);
+    let loaded = Replica::load(config(), Arc::new(space.clone()), log.depot.clone()).await;
+    let replica = start(loaded.unwrap_or_else(|err| panic!("no replica: {err}")));
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+    space.watch.held_from.store(log.sequence + 1, Ordering::Relaxed);
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    let describe = || format!("{:?}", replica.status.last_fault());
+    eventually(|| replica.status.broken("missing") > 0, describe).await;
+    space.watch.held_from.store(u64::MAX, Ordering::Relaxed);
+    replica.wait_for(&chain).await;
+    replica.check(&chain, 0);
+    assert_eq!(replica.status.jumps(), 0);
+    replica.stop();
 }
 
 /// Waits for a fault of this name. Nothing newer is shown. Then a snapshot of a newer block ends it.

@@ -1,6 +1,7 @@
 //! Replicas behind a log in memory, compared with a model of the chain that was logged.
 
 mod damage;
+mod directory_log;
 mod epochs;
 mod follows;
 mod jumps;
