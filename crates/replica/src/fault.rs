@@ -197,6 +197,28 @@ pub enum Fault {
         /// The processed block.
         processed: BlockId,
     },
+    /// The ingester has jumped from a block below the confirmed one: the jump leaves confirmed blocks that were shown.
+    #[error(
+        "the jump to slot {slot} (record {number}) does not descend from the confirmed block {confirmed:?}"
+    )]
+    Jump {
+        /// Slot of the block that the ingester has jumped to.
+        slot: Slot,
+        /// Number of its record.
+        number: u64,
+        /// The confirmed block.
+        confirmed: BlockId,
+    },
+    /// The number of a record leaves no room for the numbers of its writes.
+    #[error(
+        "record {number} with {accounts} accounts has a number too high for write versions; fix: give the cluster another name (--log-cluster)"
+    )]
+    WriteVersions {
+        /// Number of the record.
+        number: u64,
+        /// Number of its account writes.
+        accounts: usize,
+    },
     /// The log does not make blocks final.
     #[error("{blocks} blocks are not final, at most {limit} can be held")]
     Unrooted {
@@ -231,6 +253,8 @@ impl Fault {
         "final_reverted",
         "other_chain",
         "tips",
+        "jump",
+        "write_versions",
         "unrooted",
         "repeated",
         "state_sum",
@@ -264,6 +288,8 @@ impl Fault {
             Self::FinalReverted { .. } => "final_reverted",
             Self::OtherChain { .. } => "other_chain",
             Self::Tips { .. } => "tips",
+            Self::Jump { .. } => "jump",
+            Self::WriteVersions { .. } => "write_versions",
             Self::Unrooted { .. } => "unrooted",
         }
     }

@@ -265,10 +265,17 @@ impl Writer {
     /// Whether the confirmed block is on the chain of the processed one. Between two marks it may not be.
     fn are_tips_consistent(&self) -> bool {
         let confirmed = self.ledger.tip(Commitment::Confirmed);
-        let mut at = self.ledger.tip(Commitment::Processed);
-        while at != confirmed {
+        self.is_on_chain(confirmed, self.ledger.tip(Commitment::Processed))
+    }
+
+    /// Whether a block is `descendant` or one of its ancestors down to the root.
+    fn is_on_chain(&self, block: BlockId, descendant: BlockId) -> bool {
+        let mut at = descendant;
+        while at != block {
             match self.banks.get(&at) {
-                Some(frozen) if at != self.ledger.root() => at = frozen.block.parent,
+                Some(frozen) if at != self.ledger.root() && at.slot > block.slot => {
+                    at = frozen.block.parent;
+                }
                 _ => return false,
             }
         }

@@ -88,7 +88,9 @@ impl Writer {
         if self.output.tip == block && self.ledger.tip(Commitment::Processed) == block {
             return Ok(());
         }
-        if self.is_below_confirmed(block) {
+        let confirmed = self.ledger.tip(Commitment::Confirmed);
+        if block != confirmed && self.is_on_chain(block, confirmed) {
+            // The opener of an epoch may be behind, and lists the tips that it comes to.
             self.pass_over_mark();
             return Ok(());
         }
@@ -109,20 +111,6 @@ impl Writer {
         self.output.tip = block;
         self.output.unsent.push(LedgerEvent::TipMoved { block });
         Ok(())
-    }
-
-    /// Whether a block is an ancestor of the confirmed one. The opener of an epoch may be behind, and lists the tips that it
-    /// comes to.
-    fn is_below_confirmed(&self, block: BlockId) -> bool {
-        let mut at = self.ledger.tip(Commitment::Confirmed);
-        if block.slot >= at.slot {
-            return false;
-        }
-        while at.slot > block.slot {
-            let Some(frozen) = self.banks.get(&at) else { return false };
-            at = frozen.block.parent;
-        }
-        at == block
     }
 
     /// Confirms a block and its ancestors. A block that was confirmed before stays so.

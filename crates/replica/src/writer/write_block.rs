@@ -134,6 +134,11 @@ impl Writer {
         if !is_parent {
             return Err(wrong_parent.into());
         }
+        let confirmed = self.ledger.tip(Commitment::Confirmed);
+        if record.is_jump && !self.is_on_chain(confirmed, parent) {
+            return Err(Fault::Jump { slot, number, confirmed }.into());
+        }
+        check_write_versions(number, record.accounts.len())?;
         if !record.block.has_bank_hash() {
             return Err(Fault::NoSum { slot }.into());
         }
@@ -182,11 +187,8 @@ impl Writer {
         let id = block.id;
         self.history.record_jump(block);
         self.history.set_tip(id);
+        // It descends from the confirmed block, or it was refused.
         self.ledger.set_tip(id).map_err(|err| ledger_error(id, err))?;
-        if !self.are_tips_consistent() {
-            let confirmed = self.ledger.tip(Commitment::Confirmed);
-            return Err(Fault::Tips { confirmed, processed: id }.into());
-        }
         let epoch_stakes = self.cluster.epoch_stakes().cloned().collect();
         let fields = bank_fields(&self.chain, block, &info, epoch_stakes);
         self.output.unsent.push(LedgerEvent::Jumped { block: Arc::clone(block), info });
@@ -194,6 +196,16 @@ impl Writer {
         self.cluster.jump(&fields, &self.reader.view(Commitment::Processed));
         self.status.jumps.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// Fails if the write versions of a block would not be above those of all blocks before it.
+fn check_write_versions(number: u64, accounts: usize) -> Result<(), Fault> {
+    let is_number_low = number < 1 << (u64::BITS - WRITE_INDEX_BITS);
+    let are_writes_few = accounts as u64 <= 1 << WRITE_INDEX_BITS;
+    match is_number_low && are_writes_few {
+        true => Ok(()),
+        false => Err(Fault::WriteVersions { number, accounts }),
     }
 }
 
@@ -298,5 +310,20 @@ struct StateAt<'a> {
 impl AccountSource for StateAt<'_> {
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
         self.ledger.record_at(self.block, &Address::from(key.to_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_write_versions_cannot_hold_is_refused() {
+        // Numbers begin at the epoch of the log, shifted by 32 bits.
+        assert!(check_write_versions((1_023 << 32) + 7, 1 << 22).is_ok());
+        for (number, accounts) in [(1_024 << 32, 1), (7, (1 << 22) + 1)] {
+            let fault = check_write_versions(number, accounts).expect_err("a fault");
+            assert_eq!(fault.name(), "write_versions");
+        }
     }
 }

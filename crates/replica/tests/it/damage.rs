@@ -205,6 +205,22 @@ async fn blocks_that_contradict_their_sums_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_jump_that_leaves_the_confirmed_block_is_named() {
+    let (mut chain, mut log, replica) = started(30).await;
+    for _ in 0..10 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    replica.wait_for(&chain).await;
+    let parent = chain.blocks[chain.confirmed].parent;
+    // An ingester that did not know the confirmed block has jumped to the next one.
+    let block = chain.make_block(chain.tip);
+    let record = log.encode_jump(&chain, block, parent);
+    log.append(&record).await;
+    check_named("jump", chain, log, replica).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn marks_of_no_block_and_reverts_of_final_ones_are_named() {
     for (name, seed) in [("mark", 20), ("final_reverted", 21)] {
         let (chain, mut log, replica) = started(seed).await;

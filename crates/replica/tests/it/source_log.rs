@@ -133,6 +133,25 @@ impl SourceLog {
         encoded.expect("a small block").to_record(self.next_link(), self.writer(), parent)
     }
 
+    /// Encodes a jump of the ingester from `parent` to a block.
+    pub(crate) fn encode_jump(
+        &self,
+        chain: &SourceChain,
+        block: usize,
+        parent: usize,
+    ) -> EncodedRecord {
+        let source = &chain.blocks[block];
+        let parent_block = &chain.blocks[parent].block;
+        let jumped = Block { parent: parent_block.id, ..Block::clone(&source.block) };
+        let encoded = EncodedBlock::new(&BlockSource {
+            is_jump: true,
+            parent_blockhash: parent_block.blockhash,
+            ..BlockSource::new(&jumped, &source.info, 1)
+        });
+        let number = self.places[&parent].name.number;
+        encoded.expect("a small block").to_record(self.next_link(), self.writer(), number)
+    }
+
     /// Appends the steps of a chain: a record for each block, and one for the marks after it.
     pub(crate) async fn append_steps(&mut self, chain: &SourceChain, steps: &[Step]) {
         let mut marks = Vec::new();
