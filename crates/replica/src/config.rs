@@ -36,6 +36,11 @@ pub struct ReplicaConfig {
     pub changes_bytes_max: usize,
     /// Time between two attempts to reach the log, or to find a snapshot. Default: 2 s.
     pub retry_every: Duration,
+    /// Time between two attempts to read a damaged record, so that another server of the log can reply. Default: 0.7 s.
+    pub reread_every: Duration,
+    /// Time without a way to continue after which the replica reports the fault to the ingesters
+    /// ([`fault_reports`](crate::fault_reports)). Default: 30 s.
+    pub report_after: Duration,
     /// Time without a message after which the log is asked for its extent, and for a newer epoch. Default: 2 s.
     pub idle_check_every: Duration,
 }
@@ -56,6 +61,8 @@ impl ReplicaConfig {
             queue_bytes_max: 64 << 20,
             changes_bytes_max: 4 << 30,
             retry_every: Duration::from_secs(2),
+            reread_every: Duration::from_millis(700),
+            report_after: Duration::from_secs(30),
             idle_check_every: Duration::from_secs(2),
         }
     }

@@ -18,6 +18,7 @@ mod clock;
 mod config;
 mod error;
 mod fault;
+pub mod fault_reports;
 mod first_record;
 mod input_queue;
 mod known_blocks;

@@ -47,6 +47,10 @@ pub(crate) struct LogFollower {
     pub(crate) recent: RecentBlocks,
     /// Attempts to read a damaged record again, since the last good record.
     pub(crate) rereads: u32,
+    /// The first of the attempts to continue that failed, since the last good record.
+    pub(crate) stuck_since: Option<tokio::time::Instant>,
+    /// Epoch and sequence of the last report of a fault.
+    pub(crate) reported: Option<(u64, u64)>,
     pub(crate) copies: SnapshotCopies,
 }
 
@@ -250,6 +254,7 @@ impl LogFollower {
         }
         self.at = at;
         self.rereads = 0;
+        self.stuck_since = None;
         self.status.record_position(&at);
         Ok(())
     }

@@ -234,6 +234,8 @@ impl Replica {
             first_digest,
             recent,
             rereads: 0,
+            stuck_since: None,
+            reported: None,
             copies,
         };
         let writer = Writer::new(WriterParts {

@@ -364,6 +364,11 @@ impl ReplicaStatus {
         self.latch_near_end();
     }
 
+    /// Returns the newest slot whose record was read.
+    pub(crate) fn read_slot(&self) -> Slot {
+        self.read_slot.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn record_delay(&self, ms: u64) {
         self.delay_ms.store(ms, Ordering::Relaxed);
     }

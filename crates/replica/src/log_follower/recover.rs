@@ -2,16 +2,20 @@
 //!
 //! In: the fault. Out: a new position, which the writer's state fits to.
 //! Bounds: [`REREADS_MAX`] attempts to read the same record again, then one attempt each
-//! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found.
+//! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found. After
+//! [`ReplicaConfig::report_after`](crate::ReplicaConfig) the fault is reported.
 //! Not here: the jump itself (`writer/jump.rs`).
 
 use chain_solana::wire::BlockName;
 use cluster_snapshot::ManifestKey;
 use ledger::Commitment;
+use replicated_log::LogError;
+use tokio::time::Instant;
 
 use super::LogFollower;
-use crate::clock::now;
+use crate::clock::{now, unix_ms};
 use crate::fault::Fault;
+use crate::fault_reports::FaultReport;
 use crate::first_record::FirstRecord;
 use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
 use crate::known_blocks::BlockKey;
@@ -26,8 +30,13 @@ const REREADS_MAX: u32 = 2;
 /// Why the replica could not continue.
 pub(super) enum RecoverError {
     WriterEnded,
-    /// In words, for the status.
-    Reason(String),
+    /// The log cannot be reached. Only time helps.
+    Unreachable(String),
+    /// The newest epoch has no snapshot to jump to.
+    NoSnapshot {
+        epoch: u64,
+        reasons: String,
+    },
 }
 
 impl From<WriterEnded> for RecoverError {
@@ -36,53 +45,108 @@ impl From<WriterEnded> for RecoverError {
     }
 }
 
-fn reason(err: &dyn std::error::Error) -> RecoverError {
-    RecoverError::Reason(error_text(err))
+/// Why the ledger did not jump to a snapshot.
+enum JumpError {
+    WriterEnded(WriterEnded),
+    /// The snapshot cannot be loaded, or the ledger refuses it.
+    Refused(String),
+}
+
+impl From<WriterEnded> for JumpError {
+    fn from(ended: WriterEnded) -> Self {
+        Self::WriterEnded(ended)
+    }
+}
+
+fn unreachable(err: LogError) -> RecoverError {
+    RecoverError::Unreachable(error_text(&err))
 }
 
 impl LogFollower {
     /// Continues after a fault. Returns when reading can be tried from [`Self::at`].
     pub(super) async fn recover(&mut self, fault: Fault) -> Result<(), WriterEnded> {
         if fault.is_outage() {
+            self.stuck_since = None;
             tokio::time::sleep(self.config.retry_every).await;
             return Ok(());
         }
         if fault.is_read_fault() && self.rereads < REREADS_MAX {
             self.rereads += 1;
+            tokio::time::sleep(self.config.reread_every).await;
             return Ok(());
         }
         loop {
-            match self.find_continuation(&fault).await {
+            let text = match self.find_continuation(&fault).await {
                 Ok(()) => {
                     // Those of the time before the jump.
                     while self.faults.try_recv().is_ok() {}
                     self.rereads = 0;
+                    self.stuck_since = None;
                     return Ok(());
                 }
                 Err(RecoverError::WriterEnded) => return Err(WriterEnded),
-                Err(RecoverError::Reason(text)) => {
-                    tracing::warn!("no way to continue after {}: {text}", fault.name());
-                    self.status.show_fault(&fault);
-                    *self.status.recovery.lock() = Some(text);
-                    tokio::time::sleep(self.config.retry_every).await;
-                    if fault.is_read_fault() {
-                        // The log may have been repaired.
-                        return Ok(());
-                    }
+                Err(RecoverError::Unreachable(text)) => {
+                    self.stuck_since = None;
+                    text
                 }
+                Err(RecoverError::NoSnapshot { epoch, reasons }) => {
+                    self.report_if_stuck(&fault, epoch).await;
+                    reasons
+                }
+            };
+            tracing::warn!("no way to continue after {}: {text}", fault.name());
+            self.status.show_fault(&fault);
+            *self.status.recovery.lock() = Some(text);
+            tokio::time::sleep(self.config.retry_every).await;
+            if fault.is_read_fault() {
+                // The log may have been repaired.
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reports a fault after some time without a way to continue. If all replicas meet it, none of them writes the snapshot
+    /// that they need.
+    async fn report_if_stuck(&mut self, fault: &Fault, epoch: u64) {
+        let since = *self.stuck_since.get_or_insert_with(Instant::now);
+        let sequence = if epoch == self.at.epoch { self.at.sequence } else { 0 };
+        let place = Some((epoch, sequence));
+        if since.elapsed() < self.config.report_after || self.reported == place {
+            return;
+        }
+        let report = FaultReport {
+            cluster: self.config.cluster.clone(),
+            epoch,
+            sequence,
+            record: self.at.chain.number,
+            slot: self.status.read_slot(),
+            confirmed: self.reader.view(Commitment::Confirmed).block().slot,
+            what: fault.name().to_owned(),
+            made_at_ms: unix_ms(),
+        };
+        let key = report.key();
+        match self.sources.depot.put_new(&key, report.to_text().into()).await {
+            Ok(_) => {
+                tracing::error!(key, what = fault.name(), "reported a fault to the ingesters");
+                self.reported = place;
+            }
+            Err(err) => {
+                tracing::warn!(err = &err as &dyn std::error::Error, "cannot report a fault");
             }
         }
     }
 
     async fn find_continuation(&mut self, fault: &Fault) -> Result<(), RecoverError> {
-        let newest = self.sources.newest_epoch(None).await.map_err(|err| reason(&err))?;
+        let newest = self.sources.newest_epoch(None).await.map_err(unreachable)?;
         let Some(epoch) = newest else {
-            return Err(RecoverError::Reason("the log has no records".into()));
+            return Err(RecoverError::Unreachable("the log has no records".into()));
         };
-        let log = self.sources.space.open_epoch(epoch).await.map_err(|err| reason(&err))?;
-        let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every)
-            .await
-            .map_err(|err| reason(&err))?;
+        let log = self.sources.space.open_epoch(epoch).await.map_err(unreachable)?;
+        let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every).await;
+        let extent = extent.map_err(|err| match err.is_damage() {
+            true => RecoverError::NoSnapshot { epoch, reasons: error_text(&err) },
+            false => unreachable(err),
+        })?;
         if let Some(first) = &extent.first
             && self.is_other_log(epoch, first)
             && self.continue_in(epoch, first).await?
@@ -102,13 +166,13 @@ impl LogFollower {
                     self.first_digest = extent.first_digest();
                     return Ok(());
                 }
-                Err(RecoverError::WriterEnded) => return Err(RecoverError::WriterEnded),
-                Err(RecoverError::Reason(text)) => {
+                Err(JumpError::WriterEnded(ended)) => return Err(ended.into()),
+                Err(JumpError::Refused(text)) => {
                     reasons = format!("{reasons}; {}: {text}", snapshot.manifest.key());
                 }
             }
         }
-        Err(RecoverError::Reason(reasons))
+        Err(RecoverError::NoSnapshot { epoch, reasons })
     }
 
     /// Whether a log is not the one that was read so far. An epoch that was deleted may have been created again.
@@ -120,11 +184,7 @@ impl LogFollower {
     /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has, or one that is
     /// not above the confirmed block. The digest of the block's record is unknown if the epoch's opener did not read the
     /// epoch before.
-    async fn continue_in(
-        &mut self,
-        epoch: u64,
-        first: &FirstRecord,
-    ) -> Result<bool, RecoverError> {
+    async fn continue_in(&mut self, epoch: u64, first: &FirstRecord) -> Result<bool, WriterEnded> {
         let FirstRecord { record, digest, sequence } = first;
         let BlockName { slot, number } = record.block;
         let known = self.recent.find(slot, &record.block_digest).map(|block| block.number);
@@ -145,21 +205,21 @@ impl LogFollower {
     }
 
     /// Compares a snapshot with the ledger, and jumps to it.
-    async fn jump_to(&mut self, snapshot: &UsableSnapshot) -> Result<(), RecoverError> {
+    async fn jump_to(&mut self, snapshot: &UsableSnapshot) -> Result<(), JumpError> {
         let state = self.inputs.request(Input::State).await?;
-        let Some(state) = state else { return Err(RecoverError::WriterEnded) };
+        let Some(state) = state else { return Err(WriterEnded.into()) };
         let from = state.view.block();
         let compared =
             snapshot.compare(&self.config, state.view, self.reader.clone(), &self.status).await;
-        let changes = compared.map_err(|err| reason(&*err))?;
+        let changes = compared.map_err(|err| JumpError::Refused(error_text(&*err)))?;
         let bank = snapshot.bank.clone();
         let position = bank.log_position();
         let name = bank.name();
         let digest = bank.position.digest;
         let jump = |done| Input::Jump(Box::new(Jump { from, bank, changes, done }));
         match self.inputs.request(jump).await? {
-            None => return Err(RecoverError::WriterEnded),
-            Some(Err(refusal)) => return Err(reason(&refusal)),
+            None => return Err(WriterEnded.into()),
+            Some(Err(refusal)) => return Err(JumpError::Refused(error_text(&refusal))),
             Some(Ok(())) => {}
         }
         self.status.record_snapshot(snapshot.manifest.made_at_ms);

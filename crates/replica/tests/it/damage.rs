@@ -2,21 +2,26 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use chain_solana::wire::{BlockName, EncodedRecord, Mark, RecordDigest};
 use chain_solana::{AccountWrite, Block, RevertReason};
 use ledger::{AddressId, Commitment, StoredRecord};
 use replicated_log::memory::{Faults, ReadFaults};
-use replica::{Replica, ReplicaState};
+use replica::fault_reports::{
+    FAULT_REPORT_BYTES_MAX, FaultReport, fault_report_dir, parse_fault_report_key,
+};
+use replica::{Replica, ReplicaConfig, ReplicaState};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use testkit::eventually::eventually;
+use testkit::eventually::{TIMEOUT, eventually};
+use tokio::time::Instant;
 
-use crate::rig::{RunningReplica, config, start, start_new};
+use crate::rig::{RunningReplica, config, load, start, start_new};
 use crate::source_chain::SourceChain;
-use crate::source_log::{Place, SourceLog};
+use crate::source_log::{CLUSTER, Place, SourceLog};
 use crate::watched_log::WatchedSpace;
 
 /// A chain of some blocks, its log, and a replica that shows it.
@@ -146,6 +151,71 @@ async fn a_stored_message_that_is_damaged_is_named() {
     let replica = start_new(&log).await;
     replica.wait_for(&chain).await;
     check_named("record", chain, log, replica).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_to_read_a_damaged_record_again_are_apart() {
+    let mut chain = SourceChain::new(9);
+    let mut log = SourceLog::new(&chain).await;
+    let reread_every = Duration::from_millis(200);
+    let pausing = || ReplicaConfig { reread_every, ..config() };
+    let replica = start(load(pausing(), &log, &log.depot).await);
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+    replica.stop();
+
+    let damaged = log.sequence + 1;
+    let block = chain.make_block(chain.tip);
+    log.append_block(&chain, block).await;
+    log.space.damage_message(log.epoch, damaged);
+    let started = Instant::now();
+    let replica = start(load(pausing(), &log, &log.depot).await);
+    let describe = || format!("{:?}", replica.status.last_fault());
+    eventually(|| replica.status.broken("record") >= 3, describe).await;
+    assert!(started.elapsed() >= 2 * reread_every);
+    replica.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_without_a_way_to_continue_is_reported() {
+    let mut chain = SourceChain::new(10);
+    let mut log = SourceLog::new(&chain).await;
+    let report_after = Duration::from_millis(50);
+    let config = ReplicaConfig { report_after, ..config() };
+    let replica = start(load(config, &log, &log.depot).await);
+    for _ in 0..12 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    replica.wait_for(&chain).await;
+    replica.wait_for_end(&log).await;
+    let sequence = log.sequence;
+    let block = chain.make_block(chain.tip);
+    let record =
+        log.encode_block(&chain, block, |block| block.bank_hash = Hash::new_from_array([8; 32]));
+    log.append(&record).await;
+
+    let found = async {
+        loop {
+            let found = log.depot.list(&fault_report_dir(CLUSTER)).await.expect("a store");
+            match found.into_iter().next() {
+                Some(object) => return object.key,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let key = tokio::time::timeout(TIMEOUT, found).await.expect("a report");
+    // The reader of the log is after the record that the writer refused.
+    assert_eq!(parse_fault_report_key(&key), Some((log.epoch, log.sequence)));
+    assert!(log.sequence > sequence);
+    let body = log.depot.get(&key, FAULT_REPORT_BYTES_MAX).await.expect("a report");
+    let report = FaultReport::parse(std::str::from_utf8(&body).expect("text")).expect("a report");
+    assert_eq!(report.what, "bank_hash");
+    assert_eq!(report.slot, chain.blocks[block].block.id.slot);
+    assert_eq!(report.confirmed, chain.blocks[chain.confirmed].block.id.slot);
+    assert_eq!(report.record, log.number);
+    check_named("bank_hash", chain, log, replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
