@@ -133,6 +133,11 @@ impl InputSender {
         Ok(received.await.ok())
     }
 
+    /// Waits until the writer has ended.
+    pub(crate) async fn wait_until_closed(&self) {
+        self.inputs.closed().await;
+    }
+
     /// Returns the bytes of inputs that wait.
     pub(crate) fn bytes(&self) -> usize {
         let free = self.permits.available_permits();
@@ -160,6 +165,15 @@ mod tests {
         drop(received.recv().await);
         assert!(second.await.is_ok());
         assert_eq!(inputs.bytes(), 1 << 10);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_writer_is_noticed() {
+        let (inputs, received) = input_queue(8 << 10);
+        let mut closed = std::pin::pin!(inputs.wait_until_closed());
+        assert!(closed.as_mut().now_or_never().is_none(), "the writer runs");
+        drop(received);
+        closed.await;
     }
 
     #[tokio::test]

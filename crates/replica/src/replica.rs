@@ -1,5 +1,6 @@
 //! A replica: its ledger, its history, and the parts that run.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -252,7 +253,7 @@ impl Replica {
         let (stop, stopped) = watch::channel(false);
         let runtime = Handle::current();
         let thread = std::thread::Builder::new().name("replica-log".into());
-        let read = move || runtime.block_on(read_until_stopped(follower, stopped));
+        let read = move || read_log(&runtime, follower, stopped);
         let log = thread.spawn(read).map_err(ReplicaError::Thread)?;
         let thread = std::thread::Builder::new().name("replica".into());
         let write = move || {
@@ -267,16 +268,40 @@ impl Replica {
     }
 }
 
-/// Reads the log until the replica stops, and then stops the writer. Tasks may still hold the queue, and nobody polls
-/// them if their runtime's thread waits for the end.
-async fn read_until_stopped(follower: LogFollower, mut stopped: watch::Receiver<bool>) {
+/// Reads the log until the replica stops, and then stops the writer: tasks may still hold its queue, and nobody polls them
+/// if their runtime's thread waits for the end. If the reader panics, the writer is stopped, too, and the state says so.
+fn read_log(runtime: &Handle, follower: LogFollower, stopped: watch::Receiver<bool>) {
     let inputs = follower.inputs.clone();
-    tokio::select! {
-        _ = stopped.changed() => {}
-        () = follower.run() => {}
+    let status = Arc::clone(&follower.status);
+    let read = || runtime.block_on(read_until_stopped(follower, stopped));
+    let ended = catch_unwind(AssertUnwindSafe(read));
+    if !matches!(ended, Ok(ReadingEnd::Stopped)) {
+        status.set_ended();
     }
     // The writer may have ended.
-    let _ = inputs.send(Input::Stop, 0).await;
+    let _ = runtime.block_on(inputs.send(Input::Stop, 0));
+    if let Err(panic) = ended {
+        resume_unwind(panic);
+    }
+}
+
+/// Why the reading of the log ended.
+enum ReadingEnd {
+    Stopped,
+    WriterEnded,
+}
+
+/// Reads the log until the replica stops, or until the writer has ended, which is noticed during an outage, too.
+async fn read_until_stopped(
+    follower: LogFollower,
+    mut stopped: watch::Receiver<bool>,
+) -> ReadingEnd {
+    let inputs = follower.inputs.clone();
+    tokio::select! {
+        _ = stopped.changed() => ReadingEnd::Stopped,
+        () = inputs.wait_until_closed() => ReadingEnd::WriterEnded,
+        () = follower.run() => ReadingEnd::WriterEnded,
+    }
 }
 
 /// Opens the directory of the copy as a store. It is created if it does not exist.
@@ -288,21 +313,24 @@ fn open_cache(dir: &Path) -> Result<Depot, ReplicaError> {
 }
 
 impl ReplicaHandle {
-    /// Whether the writing thread has ended. Without [`Self::stop`] it ends only on an error.
+    /// Whether one of the threads has ended. Without [`Self::stop`] they end only on an error. Servers must ask for it: the
+    /// replica serves its last state until it is stopped.
     pub fn is_finished(&self) -> bool {
-        self.writer.is_finished()
+        self.writer.is_finished() || self.log.is_finished()
     }
 
     /// Ends the reader and then the writer. It blocks for the events that are on their way.
     ///
     /// # Errors
     ///
-    /// The writing thread had ended with this error.
+    /// The writing thread had ended with this error, or a thread had panicked.
     pub fn stop(mut self) -> Result<(), ReplicaError> {
         // The reader may have ended.
         let _ = self.stop.send(true);
         self.tasks.abort_all();
-        self.log.join().map_err(|_| ReplicaError::Panicked)?;
-        self.writer.join().map_err(|_| ReplicaError::Panicked)?
+        let log = self.log.join();
+        let writer = self.writer.join().map_err(|_| ReplicaError::Panicked)?;
+        log.map_err(|_| ReplicaError::Panicked)?;
+        writer
     }
 }

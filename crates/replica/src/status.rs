@@ -5,7 +5,7 @@
 //! Not here: the metrics as text (`status/metrics.rs`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use follow::bank::ClusterCounters;
 use ledger::Slot;
@@ -64,8 +64,11 @@ impl ReplicaState {
 enum Activity {
     Loading,
     Following,
-    Unreachable(String),
-    Broken(String),
+    Unreachable,
+    /// With the name of the fault.
+    Broken(&'static str),
+    /// A thread of the replica has ended.
+    Ended,
 }
 
 /// Why a snapshot was loaded.
@@ -111,8 +114,8 @@ pub(crate) struct ReadyLimits {
 pub struct ReplicaStatus {
     limits: ReadyLimits,
     activity: Mutex<Activity>,
-    /// Why no snapshot can be jumped to, in words.
-    pub(crate) recovery: Mutex<Option<String>>,
+    /// Whether a snapshot to jump to was looked for, and none was found.
+    lacks_snapshot: AtomicBool,
     /// Shared with the cluster that servers read.
     pub(crate) cluster: Arc<ClusterCounters>,
     pub(crate) confirmed: AtomicU64,
@@ -157,7 +160,7 @@ impl ReplicaStatus {
         Self {
             limits,
             activity: Mutex::new(Activity::Loading),
-            recovery: Mutex::default(),
+            lacks_snapshot: AtomicBool::new(false),
             cluster: Arc::default(),
             confirmed: AtomicU64::default(),
             root: AtomicU64::default(),
@@ -194,8 +197,8 @@ impl ReplicaStatus {
     pub fn state(&self) -> ReplicaState {
         match &*self.activity.lock() {
             Activity::Loading => ReplicaState::Loading,
-            Activity::Unreachable(_) => ReplicaState::Unreachable,
-            Activity::Broken(_) => ReplicaState::Broken,
+            Activity::Unreachable => ReplicaState::Unreachable,
+            Activity::Broken(_) | Activity::Ended => ReplicaState::Broken,
             Activity::Following if self.is_near_end() => ReplicaState::Ready,
             Activity::Following if self.was_near_end.load(Ordering::Relaxed) == 1 => {
                 ReplicaState::Behind
@@ -204,7 +207,8 @@ impl ReplicaStatus {
         }
     }
 
-    /// Returns why the replica should get no requests, or `None` if it is ready.
+    /// Returns why the replica should get no requests, or `None` if it is ready. The text has the names of states and
+    /// faults only, so that it can be public. Hosts, buckets and paths are in [`Self::last_fault`] and in the program's log.
     pub fn not_ready_reason(&self) -> Option<String> {
         let state = self.state();
         if state == ReplicaState::Ready {
@@ -214,11 +218,13 @@ impl ReplicaStatus {
                 .then(|| format!("subscribers can resume {window} slots, {min} are required"));
         }
         let mut reason = state.name().replace('_', " ");
-        if let Activity::Unreachable(text) | Activity::Broken(text) = &*self.activity.lock() {
-            reason = format!("{reason}: {text}");
+        match &*self.activity.lock() {
+            Activity::Broken(name) => reason = format!("{reason}: {name}"),
+            Activity::Ended => reason = format!("{reason}: a thread has ended"),
+            Activity::Loading | Activity::Following | Activity::Unreachable => {}
         }
-        if let Some(recovery) = &*self.recovery.lock() {
-            reason = format!("{reason}; no snapshot to jump to: {recovery}");
+        if self.lacks_snapshot.load(Ordering::Relaxed) {
+            reason = format!("{reason}; no snapshot to jump to");
         }
         if matches!(state, ReplicaState::CatchingUp | ReplicaState::Behind) {
             let lag = self.lag_slots();
@@ -277,7 +283,7 @@ impl ReplicaStatus {
         at.and_then(|at| self.broken.get(at)).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Returns a description of the last fault.
+    /// Returns a description of the last fault, with the servers and objects that it names.
     pub fn last_fault(&self) -> Option<String> {
         self.last_fault.lock().clone()
     }
@@ -301,7 +307,17 @@ impl ReplicaStatus {
 
     pub(crate) fn set_following(&self) {
         *self.activity.lock() = Activity::Following;
-        *self.recovery.lock() = None;
+        self.lacks_snapshot.store(false, Ordering::Relaxed);
+    }
+
+    /// No snapshot to jump to was found, until [`Self::set_following`].
+    pub(crate) fn set_lacks_snapshot(&self) {
+        self.lacks_snapshot.store(true, Ordering::Relaxed);
+    }
+
+    /// A thread of the replica has ended, so nothing changes anymore.
+    pub(crate) fn set_ended(&self) {
+        *self.activity.lock() = Activity::Ended;
     }
 
     /// Counts a fault, and shows it.
@@ -315,8 +331,8 @@ impl ReplicaStatus {
         let text = error_text(fault);
         *self.last_fault.lock() = Some(format!("{}: {text}", fault.name()));
         *self.activity.lock() = match fault {
-            Fault::Unreachable(_) => Activity::Unreachable(text),
-            _ => Activity::Broken(format!("{} ({text})", fault.name())),
+            Fault::Unreachable(_) => Activity::Unreachable,
+            _ => Activity::Broken(fault.name()),
         };
     }
 

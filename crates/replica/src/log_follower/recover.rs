@@ -96,7 +96,7 @@ impl LogFollower {
             };
             tracing::warn!("no way to continue after {}: {text}", fault.name());
             self.status.show_fault(&fault);
-            *self.status.recovery.lock() = Some(text);
+            self.status.set_lacks_snapshot();
             tokio::time::sleep(self.config.retry_every).await;
             if fault.is_read_fault() {
                 // The log may have been repaired.

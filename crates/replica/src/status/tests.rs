@@ -1,5 +1,7 @@
 //! States, their reasons, and the counters of faults.
 
+use replicated_log::LogError;
+
 use super::*;
 
 fn status() -> ReplicaStatus {
@@ -35,9 +37,31 @@ fn a_fault_is_named_and_counted_until_the_log_is_followed_again() {
     assert_eq!(status.state(), ReplicaState::Broken);
     assert_eq!(status.broken("truncated"), 1);
     let reason = status.not_ready_reason().expect("it is not ready");
-    assert!(reason.contains("message 7 is needed"), "{reason}");
+    assert_eq!(reason, "broken: truncated");
+    let last = status.last_fault().expect("a fault");
+    assert!(last.contains("message 7 is needed"), "{last}");
+    status.set_lacks_snapshot();
+    let reason = status.not_ready_reason().expect("it is not ready");
+    assert_eq!(reason, "broken: truncated; no snapshot to jump to");
     status.set_following();
     assert_ne!(status.state(), ReplicaState::Broken);
+}
+
+#[test]
+fn the_reason_names_no_server_and_no_object() {
+    let status = status();
+    let secret = || LogError::with_reason("nats://10.0.0.7:4222", "read", "no response");
+    for (fault, reason) in [
+        (Fault::Unreachable(secret()), "unreachable"),
+        (Fault::Damaged(secret()), "broken: damaged"),
+    ] {
+        status.set_fault(&fault);
+        assert_eq!(status.not_ready_reason().as_deref(), Some(reason));
+        assert!(status.last_fault().is_some_and(|text| text.contains("10.0.0.7")));
+    }
+    status.set_ended();
+    assert_eq!(status.state(), ReplicaState::Broken);
+    assert_eq!(status.not_ready_reason().as_deref(), Some("broken: a thread has ended"));
 }
 
 #[test]

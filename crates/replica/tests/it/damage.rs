@@ -11,7 +11,7 @@ use replicated_log::memory::{Faults, ReadFaults};
 use replica::fault_reports::{
     FAULT_REPORT_BYTES_MAX, FaultReport, fault_report_dir, parse_fault_report_key,
 };
-use replica::{Replica, ReplicaConfig, ReplicaState};
+use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaState};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
@@ -89,6 +89,25 @@ async fn messages_that_are_counted_and_not_delivered_are_missing() {
     replica.check(&chain, 0);
     assert_eq!(replica.status.jumps(), 0);
     replica.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_the_reader_ends_the_replica() {
+    let mut chain = SourceChain::new(11);
+    let mut log = SourceLog::new(&chain).await;
+    let space = WatchedSpace::new(&log.space);
+    let loaded = Replica::load(config(), Arc::new(space.clone()), log.depot.clone()).await;
+    let replica = start(loaded.unwrap_or_else(|err| panic!("no replica: {err}")));
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+    assert!(!replica.handle.is_finished());
+    space.watch.panics_from.store(log.sequence + 1, Ordering::Relaxed);
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    eventually(|| replica.handle.is_finished(), || "it runs".to_owned()).await;
+    assert_eq!(replica.status.state(), ReplicaState::Broken);
+    assert!(matches!(replica.handle.stop(), Err(ReplicaError::Panicked)));
 }
 
 /// Waits for a fault of this name. Nothing newer is shown. Then a snapshot of a newer block ends it.
