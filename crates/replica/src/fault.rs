@@ -99,14 +99,14 @@ pub enum Fault {
         /// Digest of the last good record.
         known: RecordDigest,
     },
-    /// A record has a lower term than one before it.
-    #[error("record {number} has term {found} after term {known}")]
+    /// A record is of another writer than the one before it, and does not begin a higher term.
+    #[error("record {number} of term {found} is not of the writer of term {known}, and begins no higher term")]
     Term {
         /// Number of the record.
         number: u64,
         /// Term of the record.
         found: u64,
-        /// The highest term before it.
+        /// Term of the record before it.
         known: u64,
     },
     /// The first record of an epoch does not name a snapshot.

@@ -219,7 +219,8 @@ impl LogFollower {
             return Err(Fault::FirstRecord { epoch: self.at.epoch, kind }.into());
         }
         let mut chain = self.at.chain;
-        chain.advance(record.link(), record.writer().term, digest)?;
+        let is_term = matches!(record, Record::Term(_));
+        chain.advance(record.link(), record.writer(), is_term, digest)?;
         let epoch = self.at.epoch;
         let at = LogPosition { epoch, sequence, chain };
         match record {

@@ -366,7 +366,7 @@ impl ReplicaStatus {
         self.epoch.store(at.epoch, Ordering::Relaxed);
         self.position.store(at.sequence, Ordering::Relaxed);
         self.record.store(at.chain.number, Ordering::Relaxed);
-        self.term.store(at.chain.term, Ordering::Relaxed);
+        self.term.store(at.chain.term(), Ordering::Relaxed);
     }
 
     /// The extent of the log is known although no message came.

@@ -197,8 +197,8 @@ impl LogFollower {
         }
         tracing::info!(epoch, slot, "continues in a new epoch of the log");
         self.recent.push(record.block, record.block_digest);
-        let term = record.writer.term;
-        let chain = RecordChain { number: record.link.number, digest: *digest, term };
+        let writer = Some(record.writer);
+        let chain = RecordChain { number: record.link.number, digest: *digest, writer };
         self.at = LogPosition { epoch, sequence: *sequence, chain };
         self.first_digest = Some(*digest);
         Ok(true)
