@@ -9,7 +9,8 @@
 //! writes, and are those of its record. docs/design/ledgers.md, section 5, lists the promises of a producer.
 //! Behaviour on damage: each kind of it has a name ([`Fault`]). The replica is not ready, shows nothing of the damaged
 //! record, and jumps to a newer snapshot in the running ledger. Until then it serves the state that it has.
-//! Bounds: [`ReplicaConfig`].
+//! Bounds: [`ReplicaConfig`], without the largest block: a record is unpacked and decoded as a whole, so that a block of
+//! 100 MB takes 300 MB for a moment. Its sections are at most 512 MiB.
 //! Not here: the log (`log`), its records (`chain_solana::wire`), the format of snapshots (`cluster_snapshot`), sockets
 //! of servers, flags (`hydrant`).
 #![forbid(unsafe_code)]

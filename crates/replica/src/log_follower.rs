@@ -3,7 +3,8 @@
 //! In: messages of one epoch after another. Out: records, in order, to the writer's queue.
 //! Shape: one future on a thread of its own, so that decoding holds up neither the writer nor a thread that serves
 //! sockets. A fault ends the reading of an epoch (`read_epoch`), and `recover` finds out how to continue.
-//! Bounds: one record, and the writer's queue.
+//! Bounds: one record, which is held unpacked and decoded for a moment, and the writer's queue. The queue counts decoded
+//! records only.
 //! Invariant: a record is passed on only if its number, its digest and its term continue the chain of records.
 
 use std::sync::Arc;

@@ -19,6 +19,7 @@ use ledger::Slot;
 use replicated_log::{Log, LogError, LogSpace, Tail};
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::AccountSink;
+use tokio::sync::oneshot;
 
 use crate::config::ReplicaConfig;
 use crate::error::SnapshotFault;
@@ -231,8 +232,23 @@ impl UsableSnapshot {
         if accounts != self.manifest.accounts || lt_hash != self.manifest.lt_hash {
             return Err("its parts have another sum than its manifest".into());
         }
-        Ok(changes.into_changes()?)
+        // It looks at all accounts of the ledger, which takes minutes for a large one.
+        Ok(run_on_thread(|| changes.into_changes()).await??)
     }
+}
+
+/// Runs work on a thread of its own. If the caller is dropped, the thread ends with the work, and nothing waits for it: a
+/// runtime would wait for its blocking tasks when the program ends.
+async fn run_on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, SnapshotFault> {
+    let (done, received) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("replica-compare".into());
+    thread.spawn(move || {
+        // The caller may have ended.
+        let _ = done.send(work());
+    })?;
+    Ok(received.await?)
 }
 
 /// Fetches, decodes and checks a part.
@@ -242,4 +258,35 @@ async fn load_part(depot: Depot, entry: PartEntry) -> Result<PartReader, Snapsho
     let body = depot.get(&entry.key, bytes_max).await?;
     let decoded = tokio::task::spawn_blocking(move || PartReader::read(&body, &entry)).await?;
     Ok(decoded?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use futures_util::FutureExt;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn nothing_waits_for_the_thread_of_a_dropped_comparison() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let (started, is_started) = sync_channel::<()>(1);
+        let (release, is_released) = sync_channel::<()>(1);
+        let (ended, is_ended) = sync_channel::<()>(1);
+        let compared = run_on_thread(move || {
+            started.send(()).expect("the test waits");
+            is_released.recv().expect("the test waits");
+            ended.send(()).expect("the test waits");
+        });
+        runtime.block_on(async {
+            let mut compared = std::pin::pin!(compared);
+            assert!(compared.as_mut().now_or_never().is_none(), "it waits for the test");
+            is_started.recv().expect("it runs");
+        });
+        drop(runtime);
+        release.send(()).expect("it waits");
+        is_ended.recv().expect("it ends by itself");
+    }
 }
