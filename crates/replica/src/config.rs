@@ -22,10 +22,11 @@ pub struct ReplicaConfig {
     pub resume_slots_min: u64,
     /// Directory with a copy of the newest snapshot, from which a restart loads without the object store.
     pub cache_dir: Option<PathBuf>,
-    /// Time between two snapshots that the replica writes. `None`: it writes none.
+    /// Age of the newest snapshot at which the replica writes one, whichever replica wrote that. `None`: it writes none.
+    /// Default: 45 minutes, an eighth of the time for which a log retains its messages by default.
     pub snapshot_every: Option<Duration>,
-    /// Number of the newest snapshots that are retained when one is written. Older ones that the log still needs are
-    /// retained, too. Default: 3.
+    /// Number of the newest snapshots that are retained when one is written. Retained are also older ones that the log
+    /// still needs, and those that are younger than an hour and than four times the time of a load. Default: 3.
     pub snapshots_kept: usize,
     /// Threads that decode the parts of a snapshot. Default: 2.
     pub load_threads: usize,
@@ -55,7 +56,7 @@ impl ReplicaConfig {
             lag_max_slots: 8,
             resume_slots_min: 0,
             cache_dir: None,
-            snapshot_every: None,
+            snapshot_every: Some(Duration::from_secs(45 * 60)),
             snapshots_kept: 3,
             load_threads: 2,
             queue_bytes_max: 64 << 20,

@@ -3,10 +3,13 @@
 //! In: snapshots that were loaded or written. Out: their objects in the store of the copy, where older ones are removed.
 //! Bounds: one part in memory. While a snapshot is copied, at most one more waits.
 
-use cluster_snapshot::{Manifest, remove_old_snapshots};
+use std::time::Duration;
+
+use cluster_snapshot::{Manifest, RemovalRules, remove_old_snapshots};
 use depot::Depot;
 use tokio::sync::mpsc;
 
+use crate::clock::unix_ms;
 use crate::error::SnapshotFault;
 
 /// Requests copies of snapshots.
@@ -53,6 +56,13 @@ async fn copy_snapshot(from: &Depot, to: &Depot, manifest: &Manifest) -> Result<
         to.put_new(&part.key, body).await?;
     }
     to.put_new(&manifest.key(), manifest.to_bytes().into()).await?;
-    remove_old_snapshots(to, &manifest.cluster, 1, None).await?;
+    let rules = RemovalRules {
+        keep: 1,
+        newest_epoch: manifest.epoch,
+        needed: None,
+        younger_than: Duration::ZERO,
+        now_ms: unix_ms(),
+    };
+    remove_old_snapshots(to, &manifest.cluster, &rules).await?;
     Ok(())
 }

@@ -2,13 +2,19 @@
 //!
 //! In: the state at the root, which the writer hands over at any time: a view costs a pointer. Out: snapshots in the
 //! object store, where those that nobody needs are removed.
+//! Several replicas write in turn: none writes while the newest snapshot of the epoch is young. Two of them may write at
+//! once if one starts before the other one has ended; their snapshots are of different blocks, or equal.
 //! Bounds: one snapshot at a time. Its view retains the versions of accounts that are replaced meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cluster_snapshot::{Manifest, WriteLimits, remove_old_snapshots, write_snapshot};
+use cluster_snapshot::{
+    Manifest, RemovalRules, SnapshotLoadError, WriteLimits, load_manifest, newest_snapshots,
+    remove_old_snapshots, write_snapshot,
+};
+use depot::DepotError;
 use ledger::Slot;
 use tokio::time::MissedTickBehavior;
 
@@ -21,6 +27,15 @@ use crate::snapshot_cache::SnapshotCopies;
 use crate::snapshots::SnapshotSources;
 use crate::status::{ReplicaState, ReplicaStatus};
 
+/// Number of times that the age of the newest snapshot is looked at while it grows to the interval.
+const LOOKS: u32 = 4;
+/// Shortest time between two looks.
+const LOOK_EVERY_MIN: Duration = Duration::from_millis(1);
+/// Age below which a snapshot is retained: a replica may be loading it.
+const RETAINED_AGE_MIN: Duration = Duration::from_secs(3_600);
+/// Time of loads for which a snapshot is retained.
+const RETAINED_LOADS: u64 = 4;
+
 /// Writes snapshots.
 pub(crate) struct SnapshotTask {
     pub(crate) config: Arc<ReplicaConfig>,
@@ -31,9 +46,10 @@ pub(crate) struct SnapshotTask {
 }
 
 impl SnapshotTask {
-    /// Writes a snapshot at each interval, while the log is followed. Runs until the writer has ended.
+    /// Writes a snapshot when the newest one is older than the interval, while the log is followed. Runs until the writer
+    /// has ended.
     pub(crate) async fn run(self, every: Duration) {
-        let mut ticks = tokio::time::interval(every);
+        let mut ticks = tokio::time::interval((every / LOOKS).max(LOOK_EVERY_MIN));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first one is at once.
         ticks.tick().await;
@@ -51,6 +67,14 @@ impl SnapshotTask {
             let slot = state.bank.id().slot;
             if newest >= Some(slot) {
                 continue;
+            }
+            match self.is_due(every, state.bank.position.epoch).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(err) => {
+                    tracing::warn!(err = &*err, "cannot list the snapshots");
+                    continue;
+                }
             }
             match self.write(state).await {
                 Ok(manifest) => {
@@ -71,21 +95,73 @@ impl SnapshotTask {
         }
     }
 
+    /// Whether the newest intact snapshot of an epoch is older than the interval. Those of other epochs are of no use.
+    async fn is_due(&self, every: Duration, epoch: u64) -> Result<bool, SnapshotFault> {
+        let depot = &self.sources.depot;
+        let keys = newest_snapshots(depot, &self.config.cluster).await?;
+        for key in keys.into_iter().filter(|key| key.epoch == epoch) {
+            match load_manifest(depot, &key.key, None).await {
+                Ok(manifest) => return Ok(!is_young(manifest.made_at_ms, unix_ms(), every)),
+                // It was removed.
+                Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => {}
+                Err(SnapshotLoadError::Depot(err)) => return Err(err.into()),
+                Err(err) => tracing::warn!(%err, "a snapshot is damaged"),
+            }
+        }
+        Ok(true)
+    }
+
     async fn write(&self, state: RootState) -> Result<Manifest, SnapshotFault> {
         let facts = state.facts(&self.config.cluster, unix_ms());
         let limits = WriteLimits::default();
         Ok(write_snapshot(&self.sources.depot, &state.view, facts, limits).await?)
     }
 
-    /// Removes the snapshots that neither the rule of the configuration nor the oldest message of the log needs.
+    /// Removes the snapshots that neither the rule of the configuration, nor the oldest message of the log, nor a load needs.
     async fn remove_old(&self) -> Result<(), SnapshotFault> {
-        let Some(epoch) = self.sources.space.newest_epoch().await? else { return Ok(()) };
+        let Some(epoch) = self.sources.newest_epoch(None).await? else { return Ok(()) };
         let tail = self.sources.space.open_epoch(epoch).await?.tail().await?;
-        let needed_from = Some((epoch, tail.first));
-        let kept = self.config.snapshots_kept.max(1);
+        let rules = RemovalRules {
+            keep: self.config.snapshots_kept.max(1),
+            newest_epoch: epoch,
+            needed: Some(tail.first),
+            younger_than: retained_age(self.status.load_ms()),
+            now_ms: unix_ms(),
+        };
         let depot = &self.sources.depot;
-        let removed = remove_old_snapshots(depot, &self.config.cluster, kept, needed_from).await?;
+        let removed = remove_old_snapshots(depot, &self.config.cluster, &rules).await?;
         tracing::debug!(removed, "removed objects of old snapshots");
         Ok(())
+    }
+}
+
+/// Whether a snapshot was made less than `age` ago. One that was made later than that from now has a time that is wrong.
+fn is_young(made_at_ms: u64, now_ms: u64, age: Duration) -> bool {
+    u128::from(now_ms.abs_diff(made_at_ms)) < age.as_millis()
+}
+
+/// Returns the age below which snapshots are retained, from the time in which the last one was loaded.
+fn retained_age(load_ms: u64) -> Duration {
+    Duration::from_millis(load_ms.saturating_mul(RETAINED_LOADS)).max(RETAINED_AGE_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_young_until_the_interval_has_passed() {
+        let every = Duration::from_secs(60);
+        let young = [0, 59_999, 60_000].map(|age| is_young(1_000_000, 1_000_000 + age, every));
+        assert_eq!(young, [true, true, false]);
+        // A clock that is a minute ahead delays a snapshot, and one that is a year ahead does not.
+        let ahead = [59_999, 31_536_000_000].map(|ms| is_young(1_000_000 + ms, 1_000_000, every));
+        assert_eq!(ahead, [true, false]);
+    }
+
+    #[test]
+    fn snapshots_are_retained_for_four_loads_and_an_hour() {
+        assert_eq!(retained_age(1_000), Duration::from_secs(3_600));
+        assert_eq!(retained_age(3_600_000), Duration::from_secs(4 * 3_600));
     }
 }

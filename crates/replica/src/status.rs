@@ -380,6 +380,11 @@ impl ReplicaStatus {
         self.latch_near_end();
     }
 
+    /// Returns the milliseconds in which the last snapshot was loaded.
+    pub(crate) fn load_ms(&self) -> u64 {
+        self.load_ms.load(Ordering::Relaxed)
+    }
+
     /// Returns the newest slot whose record was read.
     pub(crate) fn read_slot(&self) -> Slot {
         self.read_slot.load(Ordering::Relaxed)

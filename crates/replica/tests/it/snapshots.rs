@@ -65,6 +65,28 @@ async fn a_replica_writes_snapshots_that_others_load() {
     replica.stop();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn snapshots_that_others_may_be_loading_are_retained() {
+    let mut chain = SourceChain::new(4);
+    let mut log = SourceLog::new(&chain).await;
+    let every = Some(Duration::from_millis(5));
+    let writing = ReplicaConfig { snapshot_every: every, snapshots_kept: 1, ..config() };
+    let writer = start(load(writing, &log, &log.depot).await);
+    let mut roots = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..10 {
+            let steps = chain.extend(chain.tip);
+            log.append_steps(&chain, &steps).await;
+        }
+        writer.wait_for(&chain).await;
+        roots.push(chain.blocks[chain.root].block.id.slot);
+        wait_for_snapshot(&log.depot, roots[roots.len() - 1]).await;
+    }
+    writer.stop();
+    let keys = newest_snapshots(&log.depot, CLUSTER).await.expect("a store in memory");
+    assert!(roots.iter().all(|slot| keys.iter().any(|key| key.slot == *slot)), "{keys:?}");
+}
+
 /// Waits until the newest snapshot is of this slot.
 async fn wait_for_snapshot(depot: &Depot, slot: Slot) {
     let found = async {
