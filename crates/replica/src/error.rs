@@ -3,8 +3,8 @@
 use depot::DepotError;
 use follow::FollowError;
 use ledger::BlockId;
-use replicated_log::LogError;
 use query::LedgerError;
+use replicated_log::LogError;
 
 /// An error of the snapshot format, whose type depends on the step.
 pub(crate) type SnapshotFault = Box<dyn std::error::Error + Send + Sync>;

@@ -100,7 +100,9 @@ pub enum Fault {
         known: RecordDigest,
     },
     /// A record is of another writer than the one before it, and does not begin a higher term.
-    #[error("record {number} of term {found} is not of the writer of term {known}, and begins no higher term")]
+    #[error(
+        "record {number} of term {found} is not of the writer of term {known}, and begins no higher term"
+    )]
     Term {
         /// Number of the record.
         number: u64,

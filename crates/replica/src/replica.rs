@@ -12,8 +12,8 @@ use depot::{Depot, DepotConfig};
 use follow::FollowedCluster;
 use follow::bank::{ClusterTracker, FreeThread};
 use ledger::Commitment;
-use replicated_log::LogSpace;
 use query::Ledger;
+use replicated_log::LogSpace;
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::BankFields;
 use snapshot_solana::stored_rows::ChainRow;
@@ -94,8 +94,7 @@ impl Replica {
                 Ok(loader) => {
                     let elapsed = now().saturating_duration_since(started).as_millis() as u64;
                     status.record_load(LoadReason::Start, elapsed);
-                    let mut replica =
-                        Self::from_loaded(config, sources, status, snapshot, loader)?;
+                    let mut replica = Self::from_loaded(config, sources, status, snapshot, loader)?;
                     replica.first_digest = extent.first_digest();
                     return Ok(replica);
                 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use chain_solana::wire::{BlockName, EncodedRecord, Mark, RecordDigest};
 use chain_solana::{AccountWrite, Block, RevertReason};
 use ledger::{AddressId, Commitment, StoredRecord};
-use replicated_log::memory::{Faults, ReadFaults};
 use replica::fault_reports::{
     FAULT_REPORT_BYTES_MAX, FaultReport, fault_report_dir, parse_fault_report_key,
 };
 use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaState};
+use replicated_log::memory::{Faults, ReadFaults};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
