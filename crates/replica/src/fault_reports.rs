@@ -6,8 +6,8 @@
 //!
 //! Numbers in the name have leading zeros. Replicas that stop at the same message write one object. A reader ignores
 //! keys that it does not know. A report is of no more interest once a newer epoch of the log has its first record.
-//! Not here: the store, and what the leader does (`ingest`): it opens an epoch from a snapshot of its own root, once that
-//! is above [`FaultReport::slot`].
+//! Not here: the store, and the reaction of the leader (`ingest`): it opens an epoch from a snapshot of its own root, once
+//! that is above [`FaultReport::slot`].
 
 use std::collections::HashMap;
 
@@ -73,7 +73,7 @@ impl FaultReport {
         )
     }
 
-    /// Parses the content of an object. Returns `None` if it is no report of this version, or lacks a value.
+    /// Parses the content of an object. Returns `None` for another version, and if a value is missing.
     pub fn parse(text: &str) -> Option<Self> {
         let values: HashMap<&str, &str> =
             text.lines().filter_map(|line| line.split_once('=')).collect();

@@ -89,6 +89,11 @@ impl KnownBlocks {
         self.names.get(key).copied()
     }
 
+    /// Returns the slot of the oldest block that is found by name. The names of all later blocks of the chain are known.
+    pub(crate) fn oldest_slot(&self) -> Option<Slot> {
+        self.by_age.front().map(|key| key.slot)
+    }
+
     /// Adds a block.
     pub(crate) fn insert(&mut self, number: u64, key: BlockKey, block: NamedBlock) {
         self.add_number(number, block.id);
@@ -201,6 +206,7 @@ mod tests {
         assert_eq!([1, 100].map(|number| known.resolve(number)), [Resolved::Older; 2]);
         assert_eq!(known.resolve(101), Resolved::Unknown);
         assert_eq!(known.find(&key(5)), Some(block(5, 1)));
+        assert_eq!(known.oldest_slot(), Some(5));
     }
 
     #[test]

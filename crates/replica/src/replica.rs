@@ -94,9 +94,15 @@ impl Replica {
                 Ok(loader) => {
                     let elapsed = now().saturating_duration_since(started).as_millis() as u64;
                     status.record_load(LoadReason::Start, elapsed);
-                    let mut replica = Self::from_loaded(config, sources, status, snapshot, loader)?;
-                    replica.first_digest = extent.first_digest();
-                    return Ok(replica);
+                    let first_digest = extent.first_digest();
+                    return Self::from_loaded(
+                        config,
+                        sources,
+                        status,
+                        snapshot,
+                        first_digest,
+                        loader,
+                    );
                 }
                 Err(err) => {
                     let key = snapshot.manifest.key();
@@ -114,6 +120,7 @@ impl Replica {
         sources: SnapshotSources,
         status: Arc<ReplicaStatus>,
         snapshot: UsableSnapshot,
+        first_digest: Option<RecordDigest>,
         loader: BulkLoader,
     ) -> Result<Self, ReplicaError> {
         let UsableSnapshot { manifest, bank, is_cached, .. } = snapshot;
@@ -133,7 +140,6 @@ impl Replica {
         let cluster = ClusterTracker::new(&bank.fields(), &view, Arc::clone(&status.cluster));
         let copied = (!is_cached).then_some(manifest);
         let config = Arc::new(config);
-        let first_digest = None;
         Ok(Self {
             config,
             sources,

@@ -15,49 +15,11 @@ use crate::fault::Fault;
 use crate::log_position::LogPosition;
 
 mod metrics;
+mod state;
 #[cfg(test)]
 mod tests;
 
-/// The state of a replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplicaState {
-    /// It loads a snapshot, at the start or to jump to it.
-    Loading,
-    /// It reads the log, and was not near its end since the snapshot.
-    CatchingUp,
-    /// It is near the end of the log.
-    Ready,
-    /// It was near the end of the log, and is no longer.
-    Behind,
-    /// It cannot reach the log.
-    Unreachable,
-    /// The log is wrong. It serves the state before the fault, and waits for a snapshot to jump to.
-    Broken,
-}
-
-impl ReplicaState {
-    /// All states.
-    pub const ALL: [Self; 6] = [
-        Self::Loading,
-        Self::CatchingUp,
-        Self::Ready,
-        Self::Behind,
-        Self::Unreachable,
-        Self::Broken,
-    ];
-
-    /// Returns the name of the state, as in `hydrant_replica_state`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Loading => "loading",
-            Self::CatchingUp => "catching_up",
-            Self::Ready => "ready",
-            Self::Behind => "behind",
-            Self::Unreachable => "unreachable",
-            Self::Broken => "broken",
-        }
-    }
-}
+pub use state::ReplicaState;
 
 /// The activity of the reader of the log.
 #[derive(Debug)]
@@ -208,7 +170,8 @@ impl ReplicaStatus {
     }
 
     /// Returns why the replica should get no requests, or `None` if it is ready. The text has the names of states and
-    /// faults only, so that it can be public. Hosts, buckets and paths are in [`Self::last_fault`] and in the program's log.
+    /// faults only, so that it can be public. [`Self::last_fault`] and the program's log have hosts, buckets and
+    /// paths.
     pub fn not_ready_reason(&self) -> Option<String> {
         let state = self.state();
         if state == ReplicaState::Ready {

@@ -58,7 +58,7 @@ impl From<WriterEnded> for JumpError {
     }
 }
 
-fn unreachable(err: LogError) -> RecoverError {
+fn log_unreachable(err: LogError) -> RecoverError {
     RecoverError::Unreachable(error_text(&err))
 }
 
@@ -137,15 +137,15 @@ impl LogFollower {
     }
 
     async fn find_continuation(&mut self, fault: &Fault) -> Result<(), RecoverError> {
-        let newest = self.sources.newest_epoch(None).await.map_err(unreachable)?;
+        let newest = self.sources.newest_epoch(None).await.map_err(log_unreachable)?;
         let Some(epoch) = newest else {
             return Err(RecoverError::Unreachable("the log has no records".into()));
         };
-        let log = self.sources.space.open_epoch(epoch).await.map_err(unreachable)?;
+        let log = self.sources.space.open_epoch(epoch).await.map_err(log_unreachable)?;
         let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every).await;
         let extent = extent.map_err(|err| match err.is_damage() {
             true => RecoverError::NoSnapshot { epoch, reasons: error_text(&err) },
-            false => unreachable(err),
+            false => log_unreachable(err),
         })?;
         if let Some(first) = &extent.first
             && self.is_other_log(epoch, first)

@@ -163,29 +163,51 @@ async fn an_epoch_from_before_the_own_snapshot_is_continued_from_its_block() {
     replica.stop();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_epoch_of_another_chain_is_not_continued() {
-    let mut chain = SourceChain::new(44);
+/// Opens an epoch that makes another fork final, and waits until a replica refuses it. The fork has slots above or below
+/// those of the blocks that the replica has made final.
+async fn check_other_chain(seed: u64, is_older: bool) {
+    let mut chain = SourceChain::new(seed);
     let mut log = SourceLog::new(&chain).await;
     let replica = start_new(&log).await;
-    extend(&mut chain, &mut log, 20).await;
+    extend(&mut chain, &mut log, 10).await;
+    let mut other = vec![chain.confirmed];
+    let mut extend_other = |chain: &mut SourceChain| {
+        for _ in 0..8 {
+            let parent = other[other.len() - 1];
+            other.push(chain.make_block(parent));
+        }
+    };
+    if is_older {
+        extend_other(&mut chain);
+    }
+    for _ in 0..20 {
+        let mut steps = chain.extend(chain.tip);
+        // The fork is not in this epoch.
+        steps.retain(|step| !matches!(step, Step::Reverted(_)));
+        log.append_steps(&chain, &steps).await;
+    }
+    if !is_older {
+        extend_other(&mut chain);
+    }
     replica.wait_for(&chain).await;
     let shown = || replica.reader.view(Commitment::Finalized).block().slot;
     let before = shown();
-    // A fork that left below the root, and that the next epoch makes final.
-    let on_chain = chain.chain_to(chain.root);
-    let mut other = vec![on_chain[on_chain.len() - 4]];
+    assert_eq!(chain.blocks[other[4]].block.id.slot < before, is_older);
     log.places.get_mut(&other[0]).expect("it was logged").digest = RecordDigest([55; 32]);
     log.open_epoch(&chain, other[0]).await;
-    for _ in 0..8 {
-        let parent = other[other.len() - 1];
-        let block = chain.make_block(parent);
-        other.push(block);
+    for block in other[1..].iter().copied() {
         log.append_steps(&chain, &[Step::Block(block), Step::TipMoved(block)]).await;
     }
     log.append_steps(&chain, &[Step::Rooted(other[4])]).await;
     wait_for_fault(&replica, "other_chain").await;
     assert_eq!(shown(), before);
-    assert_ne!(replica.status.state(), ReplicaState::Ready);
+    let is_broken = || replica.status.state() == ReplicaState::Broken;
+    eventually(is_broken, || format!("{:?}", replica.status.state())).await;
     replica.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_epoch_of_another_chain_is_not_continued() {
+    check_other_chain(44, false).await;
+    check_other_chain(45, true).await;
 }

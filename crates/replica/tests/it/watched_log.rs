@@ -9,7 +9,7 @@ use replicated_log::{
     AppendError, Log, LogError, LogMessage, LogReader, LogSpace, ReadError, StoredMessage, Tail,
 };
 
-/// What readers of the log do, and what was asked.
+/// The behaviour of readers, and a count of questions.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// Number of questions for the newest epoch.
