@@ -68,7 +68,12 @@ impl SnapshotTask {
             if newest >= Some(slot) {
                 continue;
             }
-            match self.is_due(every, state.bank.position.epoch).await {
+            let epoch = state.bank.position.epoch;
+            if epoch != self.status.position().0 {
+                // The epoch that is read now has not listed the root yet.
+                continue;
+            }
+            match self.is_due(every, epoch).await {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(err) => {
