@@ -48,6 +48,10 @@ impl LogSpace for WatchedSpace {
         self.space.create_epoch(epoch)
     }
 
+    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        self.space.remove_epochs_below(epoch)
+    }
+
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
         Box::pin(async move {
             let log = self.space.open_epoch(epoch).await?;
