@@ -56,6 +56,8 @@ pub(crate) struct KnownBlocks {
     names: HashMap<BlockKey, NamedBlock>,
     /// The names in the order of their insertion.
     by_age: VecDeque<BlockKey>,
+    /// The slot after which all blocks of the ledger's chain have names.
+    named_after: Slot,
 }
 
 impl KnownBlocks {
@@ -67,6 +69,7 @@ impl KnownBlocks {
             passed_over: BTreeSet::new(),
             names: HashMap::new(),
             by_age: VecDeque::new(),
+            named_after: key.slot,
         };
         known.insert(number, key, block);
         known
@@ -89,9 +92,14 @@ impl KnownBlocks {
         self.names.get(key).copied()
     }
 
-    /// Returns the slot of the oldest block that is found by name. The names of all later blocks of the chain are known.
-    pub(crate) fn oldest_slot(&self) -> Option<Slot> {
-        self.by_age.front().map(|key| key.slot)
+    /// Returns the slot after which all blocks of the ledger's chain are found by name.
+    pub(crate) fn named_after(&self) -> Slot {
+        self.named_after
+    }
+
+    /// The ledger has jumped to a block of this slot: the blocks before it have no names.
+    pub(crate) fn skip_names(&mut self, slot: Slot) {
+        self.named_after = self.named_after.max(slot);
     }
 
     /// Adds a block.
@@ -104,6 +112,7 @@ impl KnownBlocks {
             && let Some(oldest) = self.by_age.pop_front()
         {
             self.names.remove(&oldest);
+            self.skip_names(oldest.slot);
         }
     }
 
@@ -206,7 +215,10 @@ mod tests {
         assert_eq!([1, 100].map(|number| known.resolve(number)), [Resolved::Older; 2]);
         assert_eq!(known.resolve(101), Resolved::Unknown);
         assert_eq!(known.find(&key(5)), Some(block(5, 1)));
-        assert_eq!(known.oldest_slot(), Some(5));
+        assert_eq!(known.named_after(), 5);
+        known.insert(103, key(9), block(9, 103));
+        known.skip_names(9);
+        assert_eq!(known.named_after(), 9);
     }
 
     #[test]
@@ -219,5 +231,6 @@ mod tests {
         assert_eq!(known.ids.len() as u64, NUMBERS_MAX + 1);
         assert_eq!(known.names.len(), NAMES_MAX);
         assert_eq!(known.by_age.len(), NAMES_MAX);
+        assert_eq!(known.named_after(), NUMBERS_MAX + 9 - NAMES_MAX as u64);
     }
 }

@@ -64,14 +64,14 @@ impl Writer {
         self.status.passed_over.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A block that is not here is the root of the log. That is wrong if it is so new that it would be known by its name if
-    /// it were on the chain of the ledger: its blocks above the oldest known one, which is below the root, are all known.
+    /// A block that is not here is the root of the log. That is wrong if it is so new that it would be found by its name if
+    /// it were on the chain of the ledger.
     fn pass_over_root(&self, name: BlockName) -> Result<(), Fault> {
         self.pass_over_mark();
         let root = self.ledger.root();
         let is_passed_over = self.known.resolve(name.number) == Resolved::PassedOver;
-        let oldest = self.known.oldest_slot().unwrap_or(root.slot).min(root.slot);
-        match is_passed_over && name.slot > oldest {
+        let named_after = self.known.named_after().min(root.slot);
+        match is_passed_over && name.slot > named_after {
             true => Err(Fault::OtherChain { slot: name.slot, root }),
             false => Ok(()),
         }

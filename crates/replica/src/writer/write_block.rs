@@ -80,6 +80,7 @@ impl Writer {
         self.status.blocks.fetch_add(1, Ordering::Relaxed);
         self.status.record_delay(unix_ms().saturating_sub(made_at_ms));
         if is_jump {
+            self.known.skip_names(id.slot);
             return self.show_jumped(&block, info);
         }
         let parent_state = StateAt { ledger: &self.ledger, block: parent };
