@@ -317,7 +317,7 @@ impl Running {
         self.driver.status.set(StatusValues {
             log,
             counters: plan.counters(),
-            items: own.items().count() as u64,
+            items: own.item_count() as u64,
             lag: oldest.map_or(Duration::ZERO, |oldest| now.elapsed.saturating_sub(oldest)),
             bytes: own.bytes() as u64,
             dropped_blocks: own.dropped_blocks(),
@@ -357,7 +357,7 @@ impl Running {
         if let Some(removal) = &self.removal {
             removal.abort();
         }
-        let items = self.driver.plan.own().items().count();
+        let items = self.driver.plan.own().item_count();
         if items > 0 && !self.is_stopped {
             tracing::warn!(items, "the log lacks blocks or marks of this ledger at its end");
         }

@@ -346,11 +346,16 @@ impl Plan {
             OwnEvent::Frozen(block) => Some(block.key),
             _ => None,
         };
+        let is_revert = matches!(event, OwnEvent::Reverted { .. });
         self.own.handle(event, is_leader, now.elapsed);
         if let Some(key) = frozen {
             self.compare_with_log(&key);
         }
-        self.remove_done_items();
+        match is_revert {
+            // The items of the removed block are done as well.
+            true => self.remove_done_items(),
+            false => self.remove_done_event(),
+        }
     }
 
     fn end_check(&mut self, result: Result<Option<Hash>, ()>, now: Now) {

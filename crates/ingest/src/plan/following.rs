@@ -16,7 +16,7 @@ use super::{
 use crate::batch::{Batch, BatchBuilder, BatchError};
 use crate::catch_up;
 use crate::log_chain::{BlockKey, LogChain};
-use crate::own_chain::{ItemKind, ItemNumber, OwnChain};
+use crate::own_chain::{Item, ItemKind, ItemNumber, OwnChain};
 use crate::record_stream::{RecordStream, StreamError};
 
 /// Interval at which an ingester looks for a newer epoch.
@@ -186,13 +186,16 @@ impl Plan {
         if self.is_leader() {
             return Duty::Append(WriterId { term: following.chain.term(), ingester });
         }
-        let lacking = self.own.items().filter(|item| item.kind != ItemKind::TipMoved);
-        let Some(since) = lacking.map(|item| item.received).min() else { return never };
-        let has_gap = catch_up::find_gap(&self.own, &following.chain).is_some();
-        let leases = if has_gap { GAP_LEASES } else { 1 };
-        let due = since.max(following.advanced_at) + self.config.lease * leases;
+        let lacking = self.own.items().find(|item| item.kind != ItemKind::TipMoved);
+        let Some(since) = lacking.map(|item| item.received) else { return never };
+        let since = since.max(following.advanced_at);
+        let due = since + self.config.lease;
         if now.elapsed < due {
             return Duty::Wait(due);
+        }
+        let gap_due = since + self.config.lease * GAP_LEASES;
+        if now.elapsed < gap_due && catch_up::find_gap(&self.own, &following.chain).is_some() {
+            return Duty::Wait(gap_due);
         }
         Duty::TakeOver(WriterId { term: following.chain.term() + 1, ingester })
     }
@@ -201,10 +204,12 @@ impl Plan {
     fn plan_append(&mut self, writer: WriterId, term: Option<String>, now: Now) -> Option<Action> {
         let Phase::Following(following) = &mut self.phase else { return None };
         let has_term = term.is_some();
-        if !has_term && self.own.items().next().is_none() && self.own.tip().is_none() {
+        let log = &following.chain;
+        let tip = self.own.tip();
+        let has_tip = tip.is_none_or(|tip| log.find(&tip).is_some_and(|it| log.tip() == Some(it)));
+        if !has_term && self.own.item_count() == 0 && has_tip {
             return None;
         }
-        let log = &following.chain;
         let builder = BatchBuilder::new(log, writer, now.unix_ms, following.records_max);
         match make_batch(builder, term, &self.own) {
             Ok(batch) if !batch.messages.is_empty() => {
@@ -366,15 +371,30 @@ impl Plan {
         });
     }
 
-    /// Removes the items that the log has. Stops if the log has another final chain.
+    /// Removes the newest item, if the log has it. The other items change with the log only, or with a removed block.
+    /// Stops if the log has another final chain.
+    pub(super) fn remove_done_event(&mut self) {
+        let Phase::Following(following) = &self.phase else { return };
+        let log = &following.chain;
+        let newest = self.own.items().next_back();
+        let other = newest.filter(|item| self.is_contradicted(item, log)).map(|item| item.key);
+        if let Some(key) = other {
+            return self.stop_on_other_chain(key);
+        }
+        self.own.remove_newest_item(|item, own| catch_up::is_done(item, own, log));
+    }
+
+    fn is_contradicted(&self, item: &Item, log: &LogChain) -> bool {
+        item.kind == ItemKind::Rooted && !self.own.has_left_root() && log.contradicts(&item.key)
+    }
+
+    /// Removes the items that the log has. Stops if the log has another final chain. Cost: all items.
     pub(super) fn remove_done_items(&mut self) {
         let Phase::Following(following) = &self.phase else { return };
         let log = &following.chain;
-        let other = self.own.items().find(|item| {
-            item.kind == ItemKind::Rooted && !self.own.has_left_root() && log.contradicts(&item.key)
-        });
-        if let Some(item) = other {
-            return self.stop_on_other_chain(item.key);
+        let other = self.own.items().find(|item| self.is_contradicted(item, log));
+        if let Some(key) = other.map(|item| item.key) {
+            return self.stop_on_other_chain(key);
         }
         self.own.remove_items(|item, own| catch_up::is_done(item, own, log));
     }

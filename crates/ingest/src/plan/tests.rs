@@ -1,7 +1,7 @@
 //! Decisions of one ingester, with a log that the test writes by hand.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chain_solana::RevertReason;
 use chain_solana::wire::{
@@ -13,7 +13,7 @@ use replicated_log::{LogMessage, StoredMessage, Tail};
 use solana_hash::Hash;
 use testkit::test_ledger::{block_info, empty_block};
 
-use super::{Action, Input, Notice, Now, Outcome, Plan, PlanConfig, WrittenSnapshot};
+use super::{Action, AppendFailure, Input, Notice, Now, Outcome, Plan, PlanConfig, WrittenSnapshot};
 use crate::model::source::{content, key};
 use crate::own_chain::{BlockContent, FrozenBlock, OwnEvent, OwnStart};
 
@@ -186,8 +186,7 @@ fn a_ledger_that_goes_back_below_its_root_gets_a_new_epoch() {
 
 #[test]
 fn dropped_blocks_open_a_new_epoch() {
-    let bytes = content(1, false).bytes();
-    let mut plan = plan(bytes * 5 / 2);
+    let mut plan = plan(content(1, false).bytes() * 2 + 2_500);
     lead(&mut plan);
     for slot in 1..=3 {
         plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
@@ -195,6 +194,36 @@ fn dropped_blocks_open_a_new_epoch() {
     plan.handle(Input::Own(OwnEvent::TipMoved(id(3))), NOW);
     assert!(plan.own().dropped_blocks() > 0);
     opens_an_epoch(&mut plan, "is missing");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about the time that it takes")]
+fn a_log_that_is_away_costs_the_same_for_each_block() {
+    let mut plan = plan(usize::MAX);
+    lead(&mut plan);
+    let started_at = Instant::now();
+    let content = content(1, false);
+    for slot in 1..=20_000 {
+        let now = Now { elapsed: Duration::from_millis(slot), unix_ms: 1 };
+        let events = [
+            OwnEvent::TipMoved(id(slot)),
+            OwnEvent::Confirmed(key(slot, false)),
+            OwnEvent::Rooted { id: id(slot), key: key(slot, false) },
+        ];
+        plan.handle(frozen(slot, Ok(Arc::clone(&content))), now);
+        events.into_iter().for_each(|event| plan.handle(Input::Own(event), now));
+        let outcome = match plan.next_action(now) {
+            Action::Append(_) => Outcome::Appended(Err(AppendFailure::Unknown)),
+            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1, head: None })),
+            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            _ => continue,
+        };
+        plan.handle(Input::Done(outcome), now);
+    }
+    assert!(plan.own().item_count() >= 60_000, "{}", plan.own().item_count());
+    // It takes minutes if each event costs a pass over all that wait.
+    let took = started_at.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
 /// The next action looks for a newer epoch, and a snapshot of the next root follows.
