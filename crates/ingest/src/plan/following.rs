@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::wire::{RecordHead, RecordKind, WriterId};
+use chain_solana::wire::{Mark, RecordHead, RecordKind, WriterId};
 use replicated_log::StoredMessage;
 
 use super::{
@@ -324,6 +324,8 @@ impl Plan {
             }
         };
         let writer = following.chain.writer();
+        let has_lost_block =
+            reverted_keys(&record.head, &following.chain).any(|key| self.own.find(&key).is_some());
         if let Err(damage) = following.chain.apply(&record.head, record.sequence) {
             let epoch = following.epoch;
             return self.handle_damage(epoch, damage, now);
@@ -336,6 +338,10 @@ impl Plan {
         }
         self.note_numbers();
         self.compare_record(&record.head);
+        if has_lost_block {
+            // This ingester appends the block again if it leads.
+            self.own.requeue();
+        }
         self.remove_done_items();
     }
 
@@ -431,6 +437,24 @@ impl Plan {
             self.notices.push(Notice::Disagrees { slot, what: "rest" });
         }
     }
+}
+
+/// Returns the names of the blocks that a record removes from the log.
+fn reverted_keys<'a>(
+    head: &'a RecordHead,
+    log: &'a LogChain,
+) -> impl Iterator<Item = BlockKey> + 'a {
+    let marks = match &head.kind {
+        RecordKind::Marks(marks) => &marks[..],
+        _ => &[],
+    };
+    marks.iter().filter_map(|mark| match mark {
+        Mark::Reverted { block, .. } => {
+            let blockhash = log.block(block.number)?.blockhash?;
+            Some(BlockKey { slot: block.slot, blockhash })
+        }
+        _ => None,
+    })
 }
 
 /// Fills a batch: the start of a term, if it has one, and then the own items.

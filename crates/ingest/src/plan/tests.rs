@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 
 use chain_solana::RevertReason;
 use chain_solana::wire::{
-    BlockName, BlockSource, EncodedBlock, RecordDigest, RecordLink, SnapshotRecord, WriterId,
-    encode_snapshot,
+    BlockName, BlockSource, EncodedBlock, EncodedRecord, Mark, MarksRecord, RecordDigest,
+    RecordLink, SnapshotRecord, WriterId, encode_marks, encode_snapshot,
 };
 use ledger::{BlockId, Slot};
 use replicated_log::{LogMessage, StoredMessage, Tail};
 use solana_hash::Hash;
 use testkit::test_ledger::{block_info, empty_block};
 
-use super::{Action, AppendFailure, Input, Notice, Now, Outcome, Plan, PlanConfig, WrittenSnapshot};
+use super::{
+    Action, AppendFailure, Input, Notice, Now, Outcome, Plan, PlanConfig, WrittenSnapshot,
+};
 use crate::model::source::{content, key};
 use crate::own_chain::{BlockContent, FrozenBlock, OwnEvent, OwnStart};
 
@@ -88,22 +90,51 @@ fn follow(plan: &mut Plan, messages: &[LogMessage]) {
     }
 }
 
+/// The records of an epoch that another ingester writes.
+struct OtherLog {
+    messages: Vec<LogMessage>,
+    link: RecordLink,
+}
+
+impl OtherLog {
+    /// An epoch that starts with the block of slot 0, whose number is 5.
+    fn new() -> Self {
+        let block_digest = RecordDigest([3; 32]);
+        let link = RecordLink { number: 6, previous: block_digest };
+        let mut log = Self { messages: Vec::new(), link };
+        log.push(encode_snapshot(&SnapshotRecord {
+            link,
+            writer: OTHER,
+            made_at_ms: 1,
+            manifest_key: "manifest".to_owned(),
+            manifest_digest: [0; 32],
+            block: BlockName { slot: 0, number: 5 },
+            block_digest,
+        }));
+        log
+    }
+
+    fn push(&mut self, record: EncodedRecord) {
+        self.link = RecordLink { number: self.link.number + 1, previous: record.digest() };
+        self.messages.push(LogMessage::head(record.head));
+        self.messages.extend(record.bodies.into_iter().map(LogMessage::body));
+    }
+
+    fn push_block(&mut self, block: &EncodedBlock, parent: u64) {
+        self.push(block.to_record(self.link, OTHER, parent));
+    }
+
+    fn push_marks(&mut self, marks: Vec<Mark>) {
+        let link = self.link;
+        self.push(encode_marks(&MarksRecord { link, writer: OTHER, made_at_ms: 1, marks }));
+    }
+}
+
 /// The messages of an epoch with one block of slot 1 on the block of slot 0.
 fn epoch_with(block: &EncodedBlock) -> Vec<LogMessage> {
-    let block_digest = RecordDigest([3; 32]);
-    let snapshot = encode_snapshot(&SnapshotRecord {
-        link: RecordLink { number: 6, previous: block_digest },
-        writer: OTHER,
-        made_at_ms: 1,
-        manifest_key: "manifest".to_owned(),
-        manifest_digest: [0; 32],
-        block: BlockName { slot: 0, number: 5 },
-        block_digest,
-    });
-    let link = RecordLink { number: 7, previous: snapshot.digest() };
-    let block = block.to_record(link, OTHER, 5);
-    let heads = [snapshot.head, block.head].map(LogMessage::head);
-    heads.into_iter().chain(block.bodies.into_iter().map(LogMessage::body)).collect()
+    let mut log = OtherLog::new();
+    log.push_block(block, 5);
+    log.messages
 }
 
 #[test]
@@ -160,6 +191,26 @@ fn a_follower_takes_over_after_the_lease_and_not_before() {
     // A term and the block that the log lacks.
     assert_eq!((batch.records, batch.blocks.len()), (2, 1));
     assert_eq!(batch.chain.term(), OTHER.term + 1);
+}
+
+#[test]
+fn a_block_that_the_leader_reverted_is_logged_again() {
+    let mut log = OtherLog::new();
+    log.push_block(&content(1, false), 5);
+    log.push_block(&content(2, false), 7);
+    let reverted =
+        Mark::Reverted { block: BlockName { slot: 2, number: 8 }, reason: RevertReason::Abandoned };
+    log.push_marks(vec![reverted]);
+    let mut plan = plan(usize::MAX);
+    for slot in 1..=3 {
+        plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
+        plan.handle(Input::Own(OwnEvent::TipMoved(id(slot))), NOW);
+    }
+    follow(&mut plan, &log.messages);
+    let later = Now { elapsed: LEASE, unix_ms: 2 };
+    let Action::Append(batch) = plan.next_action(later) else { panic!("it takes over") };
+    assert_eq!(batch.blocks.len(), 2, "{batch:?}");
+    assert!(batch.chain.find(&key(3, false)).is_some(), "{batch:?}");
 }
 
 #[test]
