@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use chain_solana::RevertReason;
 use chain_solana::wire::Mark;
+use ledger::Slot;
 
 use crate::batch::{BatchBuilder, BatchError};
 use crate::log_chain::{BlockKey, LogChain};
@@ -76,10 +77,25 @@ pub(crate) fn add_items(builder: &mut BatchBuilder, own: &OwnChain) -> Result<()
     Ok(())
 }
 
+/// The reason why own blocks cannot be appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) reason: Arc<str>,
+    /// The block that cannot be appended. A snapshot of a root below it has the same gap.
+    slot: Option<Slot>,
+}
+
+impl Gap {
+    /// Whether an epoch that starts with the own root has no such gap.
+    pub(crate) fn is_closed_by_root(&self, own: &OwnChain) -> bool {
+        self.slot.is_none_or(|slot| slot <= own.root_key().slot)
+    }
+}
+
 /// Returns why the own tip can't be appended with the own blocks, or `None` if it can.
-pub(crate) fn find_gap(own: &OwnChain, log: &LogChain) -> Option<Arc<str>> {
+pub(crate) fn find_gap(own: &OwnChain, log: &LogChain) -> Option<Gap> {
     if own.has_left_root() {
-        return Some("the ledger reverted a final block".into());
+        return Some(Gap { reason: "the ledger reverted a final block".into(), slot: None });
     }
     let tip = own.tip()?;
     let mut key = tip;
@@ -87,12 +103,13 @@ pub(crate) fn find_gap(own: &OwnChain, log: &LogChain) -> Option<Arc<str>> {
         if log.find(&key).is_some() || is_below_root(&tip, log) {
             return None;
         }
+        let slot = Some(key.slot);
         let Some(block) = own.find(&key) else {
             let reason = format!("block {} of slot {} is missing", key.blockhash, key.slot);
-            return Some(reason.into());
+            return Some(Gap { reason: reason.into(), slot });
         };
         if let Err(reason) = &block.content {
-            return Some(Arc::clone(reason));
+            return Some(Gap { reason: Arc::clone(reason), slot });
         }
         key = block.parent;
     }

@@ -227,8 +227,12 @@ impl Plan {
         }
         let Phase::Following(following) = &self.phase else { return None };
         let gap = catch_up::find_gap(&self.own, &following.chain)?;
+        if !gap.is_closed_by_root(&self.own) {
+            // Until then another ingester may have the block from its source, and takes over.
+            return None;
+        }
         let epoch = following.epoch;
-        self.open_epoch(epoch + 1, gap);
+        self.open_epoch(epoch + 1, gap.reason);
         Some(self.next_opening_action(now))
     }
 
