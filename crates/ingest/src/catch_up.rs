@@ -16,7 +16,7 @@ use ledger::Slot;
 
 use crate::batch::{BatchBuilder, BatchError};
 use crate::log_chain::{BlockKey, LogChain};
-use crate::own_chain::{Item, ItemKind, OwnChain};
+use crate::own_chain::{Item, ItemKind, OwnBlock, OwnChain};
 
 /// The result of an item.
 enum Progress {
@@ -108,6 +108,13 @@ pub(crate) fn find_gap(own: &OwnChain, log: &LogChain) -> Option<Gap> {
             let reason = format!("block {} of slot {} is missing", key.blockhash, key.slot);
             return Some(Gap { reason: reason.into(), slot });
         };
+        if log.find(&block.parent).is_some_and(|parent| leaves_confirmed(block, parent, log)) {
+            let reason = format!(
+                "the ledger jumped to slot {}, from a block below the log's confirmed one",
+                key.slot
+            );
+            return Some(Gap { reason: reason.into(), slot });
+        }
         if let Err(reason) = &block.content {
             return Some(Gap { reason: Arc::clone(reason), slot });
         }
@@ -154,8 +161,17 @@ fn add_block(
     let (Some(parent), Ok(content)) = (builder.chain().find(&block.parent), &block.content) else {
         return Ok(Progress::Blocked);
     };
+    if leaves_confirmed(block, parent, builder.chain()) {
+        return Ok(Progress::Blocked);
+    }
     let is_added = builder.add_block(item.number, content, parent)?;
     Ok(if is_added { Progress::Done } else { Progress::Full })
+}
+
+/// Whether a block is a jump from a block that is not the log's confirmed one, nor above it. Its readers would have to
+/// leave a confirmed block without a removal.
+fn leaves_confirmed(block: &OwnBlock, parent: u64, log: &LogChain) -> bool {
+    block.is_jump && log.confirmed().is_some_and(|confirmed| !log.descends(parent, confirmed))
 }
 
 /// Moves the tip to a block, unless the log's tip or confirmed block is ahead of this ledger's.

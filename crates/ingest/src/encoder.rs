@@ -108,7 +108,7 @@ impl Encoder {
             Arc::from(err.to_string())
         });
         let parent = BlockKey { slot: block.parent.slot, blockhash: parent_blockhash };
-        FrozenBlock { id: block.id, key: key(block), parent, content }
+        FrozenBlock { id: block.id, key: key(block), parent, is_jump, content }
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct FrozenBlock {
     pub(crate) id: BlockId,
     pub(crate) key: BlockKey,
     pub(crate) parent: BlockKey,
+    /// Whether blocks are missing between the parent and it.
+    pub(crate) is_jump: bool,
     pub(crate) content: BlockContent,
 }
 
@@ -102,6 +104,8 @@ pub(crate) enum ItemKind {
 pub(crate) struct OwnBlock {
     pub(crate) key: BlockKey,
     pub(crate) parent: BlockKey,
+    /// Whether blocks are missing between the parent and it.
+    pub(crate) is_jump: bool,
     pub(crate) content: BlockContent,
     is_reverted: bool,
     is_rooted: bool,
@@ -372,10 +376,11 @@ impl OwnChain {
     }
 
     fn add_block(&mut self, frozen: FrozenBlock, received: Duration) {
-        let FrozenBlock { id, key, parent, content } = frozen;
+        let FrozenBlock { id, key, parent, is_jump, content } = frozen;
         let block = OwnBlock {
             key,
             parent,
+            is_jump,
             content,
             is_reverted: false,
             is_rooted: false,

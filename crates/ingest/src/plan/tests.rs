@@ -38,9 +38,18 @@ fn plan(queue_bytes_max: usize) -> Plan {
 }
 
 fn frozen(slot: Slot, content: BlockContent) -> Input {
-    let parent = key(slot - 1, false);
-    let block = FrozenBlock { id: id(slot), key: key(slot, false), parent, content };
-    Input::Own(OwnEvent::Frozen(block))
+    frozen_on(slot - 1, slot, content)
+}
+
+/// A block whose parent is of a lower slot. It is a jump if slots are between them.
+fn frozen_on(parent: Slot, slot: Slot, content: BlockContent) -> Input {
+    Input::Own(OwnEvent::Frozen(FrozenBlock {
+        id: id(slot),
+        key: key(slot, false),
+        parent: key(parent, false),
+        is_jump: parent + 1 < slot,
+        content,
+    }))
 }
 
 /// Opens the first epoch, which this ingester then leads.
@@ -211,6 +220,43 @@ fn a_block_that_the_leader_reverted_is_logged_again() {
     let Action::Append(batch) = plan.next_action(later) else { panic!("it takes over") };
     assert_eq!(batch.blocks.len(), 2, "{batch:?}");
     assert!(batch.chain.find(&key(3, false)).is_some(), "{batch:?}");
+}
+
+#[test]
+fn a_jump_behind_the_confirmed_block_is_not_logged() {
+    let mut log = OtherLog::new();
+    for slot in 1..=6 {
+        log.push_block(&content(slot, false), if slot == 1 { 5 } else { slot + 5 });
+    }
+    let block = |slot| BlockName { slot, number: slot + 6 };
+    log.push_marks(vec![Mark::TipMoved(block(6)), Mark::Confirmed(block(5))]);
+    let mut plan = plan(usize::MAX);
+    for slot in 1..=3 {
+        plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
+    }
+    plan.handle(Input::Own(OwnEvent::Confirmed(key(3, false))), NOW);
+    follow(&mut plan, &log.messages);
+    plan.handle(frozen_on(3, 9, Ok(content(9, false))), NOW);
+    plan.handle(Input::Own(OwnEvent::TipMoved(id(9))), NOW);
+    plan.handle(Input::Own(OwnEvent::Rooted { id: id(9), key: key(9, false) }), NOW);
+    let mut elapsed = Duration::ZERO;
+    let request = loop {
+        let now = Now { elapsed, unix_ms: 2 };
+        match plan.next_action(now) {
+            Action::Append(batch) => {
+                assert!(batch.blocks.is_empty(), "{batch:?}");
+                let last = batch.chain.position();
+                plan.handle(Input::Done(Outcome::Appended(Ok(last))), now);
+            }
+            Action::FindEpoch => {
+                plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
+            }
+            Action::WriteSnapshot(request) => break request,
+            Action::Wait(until) => elapsed = until.expect("the lease ends"),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((request.epoch, request.block), (1, id(9)));
 }
 
 #[test]
