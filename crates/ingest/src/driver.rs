@@ -298,7 +298,7 @@ impl Running {
                 self.reader = None;
                 self.lines.report(&err);
                 Input::ReadFailed(match err {
-                    ReadError::Truncated { .. } => ReadFailure::Truncated,
+                    ReadError::Truncated { wanted, .. } => ReadFailure::Truncated { wanted },
                     ReadError::Gone => ReadFailure::Gone,
                     ReadError::Log(_) => ReadFailure::Failed,
                 })

@@ -131,8 +131,10 @@ pub(crate) enum AppendFailure {
 /// Why a reader ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFailure {
-    /// Messages were removed before they were read.
-    Truncated,
+    /// The log said that messages from `wanted` on were removed before they were read.
+    Truncated { wanted: u64 },
+    /// This message is missing between others, or damaged in the log itself.
+    Damaged { sequence: u64 },
     /// The log was deleted or replaced.
     Gone,
     /// It may work again.
@@ -214,6 +216,14 @@ enum Phase {
     Stopped,
 }
 
+/// A message that a reader did not get past.
+struct Obstacle {
+    epoch: u64,
+    sequence: u64,
+    /// Readers that ended here, one after the other.
+    times: u32,
+}
+
 /// The decisions of an ingester.
 pub(crate) struct Plan {
     config: PlanConfig,
@@ -228,6 +238,10 @@ pub(crate) struct Plan {
     last_term: u64,
     /// Damaged records since the last whole one.
     damages: u32,
+    /// The message that the last reader did not get past.
+    obstacle: Option<Obstacle>,
+    /// The message that was wanted when the log said that it was removed. The extent shows whether that is so.
+    truncated_at: Option<u64>,
     counters: PlanCounters,
     notices: Vec<Notice>,
 }
@@ -245,6 +259,8 @@ impl Plan {
             last_number: 0,
             last_term: 0,
             damages: 0,
+            obstacle: None,
+            truncated_at: None,
             counters: PlanCounters::default(),
             notices: Vec::new(),
         }
@@ -428,9 +444,9 @@ impl Plan {
 
     fn note_read_failure(&mut self, failure: ReadFailure) {
         match failure {
-            ReadFailure::Truncated => self.counters.truncated += 1,
+            ReadFailure::Truncated { .. } => self.counters.truncated += 1,
             ReadFailure::Gone => self.counters.gone += 1,
-            ReadFailure::Failed => return,
+            ReadFailure::Damaged { .. } | ReadFailure::Failed => return,
         }
         self.notices.push(Notice::LostLog(failure));
     }

@@ -163,7 +163,7 @@ impl World {
             Err(err) => {
                 ingester.reader = None;
                 Input::ReadFailed(match err {
-                    ReadError::Truncated { .. } => ReadFailure::Truncated,
+                    ReadError::Truncated { wanted, .. } => ReadFailure::Truncated { wanted },
                     ReadError::Gone => ReadFailure::Gone,
                     ReadError::Log(_) => ReadFailure::Failed,
                 })

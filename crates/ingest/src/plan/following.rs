@@ -99,6 +99,17 @@ impl Following {
         self.stream = RecordStream::after_record(self.chain.position());
     }
 
+    /// Asks for the extent of the log, and reads again.
+    pub(super) fn measure_again(&mut self) {
+        self.reopen_reader();
+        self.needs_tail = true;
+    }
+
+    /// Whether messages that exist do not arrive, although the log says that it has them.
+    fn is_stuck(&self) -> bool {
+        self.is_behind() && self.has_reader && !self.needs_tail
+    }
+
     fn is_behind(&self) -> bool {
         self.chain.position() < self.known_last
     }
@@ -150,9 +161,15 @@ impl Plan {
         let Phase::Following(following) = &mut self.phase else { return Action::Wait(None) };
         if following.is_behind() && now.elapsed >= following.read_since + READ_TIME_MAX {
             following.read_since = now.elapsed;
-            following.reopen_reader();
-            following.needs_tail = true;
+            let is_stuck = following.is_stuck();
+            let epoch = following.epoch;
+            let wanted = following.stream.position() + 1;
+            following.measure_again();
+            if is_stuck && self.replace_at_obstacle(epoch, wanted, now) {
+                return self.next_opening_action(now);
+            }
         }
+        let Phase::Following(following) = &mut self.phase else { return Action::Wait(None) };
         if !following.has_reader {
             return Action::Read(following.chain.position());
         }
@@ -353,13 +370,13 @@ impl Plan {
         self.note_read_failure(failure);
         self.note_numbers();
         let Phase::Following(following) = &mut self.phase else { return };
-        following.reopen_reader();
-        following.needs_tail = true;
+        following.measure_again();
         let epoch = following.epoch;
         match failure {
-            ReadFailure::Failed => self.delay(now),
+            ReadFailure::Failed | ReadFailure::Damaged { .. } => self.delay(now),
             // All that is missing was final: the end of the log has the rest.
-            ReadFailure::Truncated => {
+            ReadFailure::Truncated { .. } => {
+                self.note_truncation(failure);
                 self.phase = Phase::Measuring { epoch };
                 self.delay(now);
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use replicated_log::{StoredMessage, Tail};
 
 use super::following::Following;
-use super::{Action, DAMAGES_MAX, Now, Phase, Plan, READ_TIME_MAX, ReadFailure};
+use super::{Action, DAMAGES_MAX, Now, Obstacle, Phase, Plan, READ_TIME_MAX, ReadFailure};
 use crate::log_chain::{Damage, LogChain};
 use crate::record_stream::{RecordStream, StreamError};
 
@@ -61,6 +61,12 @@ impl Plan {
         if now.elapsed < until {
             return Action::Wait(Some(until));
         }
+        // The log may count a message that it lost.
+        let epoch = learning.epoch;
+        let wanted = learning.stream.position() + 1;
+        if self.replace_at_obstacle(epoch, wanted, now) {
+            return self.next_opening_action(now);
+        }
         self.phase = Phase::Seeking;
         Action::FindEpoch
     }
@@ -72,6 +78,14 @@ impl Plan {
                 let epoch = *epoch;
                 if tail.last == 0 {
                     return self.await_first_record(epoch, now);
+                }
+                if tail.first == 0 || tail.first > tail.last {
+                    let reason = "all messages of the log were removed".into();
+                    return self.replace_epoch(epoch, reason, now);
+                }
+                let hole = self.truncated_at.take().filter(|wanted| *wanted >= tail.first);
+                if let Some(sequence) = hole {
+                    return self.handle_read_failure(ReadFailure::Damaged { sequence }, now);
                 }
                 let learning = Learning::new(epoch, tail, FIRST_WINDOW);
                 self.phase = Phase::Learning(Box::new(learning));
@@ -110,20 +124,64 @@ impl Plan {
     }
 
     pub(super) fn handle_read_failure(&mut self, failure: ReadFailure, now: Now) {
+        if let ReadFailure::Damaged { sequence } = failure {
+            return self.handle_damaged_message(sequence, now);
+        }
         match &mut self.phase {
             Phase::Learning(learning) => {
                 let epoch = learning.epoch;
                 self.note_read_failure(failure);
                 // The log may have lost its oldest messages meanwhile, or may be replaced by another epoch.
+                self.note_truncation(failure);
                 self.phase = match failure {
                     ReadFailure::Gone => Phase::Seeking,
-                    ReadFailure::Truncated | ReadFailure::Failed => Phase::Measuring { epoch },
+                    _ => Phase::Measuring { epoch },
                 };
                 self.delay(now);
             }
             Phase::Following(_) => self.lose_reader(failure, now),
             _ => {}
         }
+    }
+
+    /// Remembers what a truncated reader wanted, until the extent of the log is known.
+    pub(super) fn note_truncation(&mut self, failure: ReadFailure) {
+        if let ReadFailure::Truncated { wanted } = failure {
+            self.truncated_at = Some(wanted);
+        }
+    }
+
+    /// Reads again from before a message that is missing or damaged in the log.
+    fn handle_damaged_message(&mut self, sequence: u64, now: Now) {
+        let epoch = match &self.phase {
+            Phase::Measuring { epoch } => *epoch,
+            Phase::Learning(learning) => learning.epoch,
+            Phase::Following(following) => following.epoch,
+            _ => return,
+        };
+        if self.replace_at_obstacle(epoch, sequence, now) {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Following(following) => following.measure_again(),
+            _ => self.phase = Phase::Measuring { epoch },
+        }
+        self.delay(now);
+    }
+
+    /// Counts a message that a reader did not get past. Whole records before it say nothing about it, so it has a count
+    /// of its own. Returns `true` if the log is replaced, after several times.
+    pub(super) fn replace_at_obstacle(&mut self, epoch: u64, sequence: u64, now: Now) -> bool {
+        self.note_damage(Damage { what: "message", number: 0, sequence });
+        let earlier = self.obstacle.take();
+        let earlier = earlier.filter(|it| it.epoch == epoch && it.sequence == sequence);
+        let times = earlier.map_or(0, |it| it.times) + 1;
+        if times > DAMAGES_MAX {
+            self.replace_epoch(epoch, "a message of the log is missing or damaged".into(), now);
+            return true;
+        }
+        self.obstacle = Some(Obstacle { epoch, sequence, times });
+        false
     }
 
     fn learn(&mut self, message: &StoredMessage, now: Now) {

@@ -14,7 +14,8 @@ use solana_hash::Hash;
 use testkit::test_ledger::{block_info, empty_block};
 
 use super::{
-    Action, AppendFailure, Input, Notice, Now, Outcome, Plan, PlanConfig, WrittenSnapshot,
+    Action, AppendFailure, Input, Notice, Now, Outcome, Plan, PlanConfig, ReadFailure,
+    WrittenSnapshot,
 };
 use crate::model::source::{content, key};
 use crate::own_chain::{BlockContent, FrozenBlock, OwnEvent, OwnStart};
@@ -92,11 +93,20 @@ fn follow(plan: &mut Plan, messages: &[LogMessage]) {
         };
         plan.handle(Input::Done(outcome), NOW);
     }
-    for (sequence, message) in (1..).zip(messages) {
-        let LogMessage { kind, payload } = message.clone();
-        let message = StoredMessage { sequence, kind, payload, pending: last - sequence };
-        plan.handle(Input::Message(message), NOW);
-    }
+    stored(messages).into_iter().for_each(|message| plan.handle(Input::Message(message), NOW));
+}
+
+/// The messages as a reader gets them.
+fn stored(messages: &[LogMessage]) -> Vec<StoredMessage> {
+    let last = messages.len() as u64;
+    let numbered = (1..).zip(messages.iter().cloned());
+    let stored = numbered.map(|(sequence, LogMessage { kind, payload })| StoredMessage {
+        sequence,
+        kind,
+        payload,
+        pending: last - sequence,
+    });
+    stored.collect()
 }
 
 /// The records of an epoch that another ingester writes.
@@ -257,6 +267,73 @@ fn a_jump_behind_the_confirmed_block_is_not_logged() {
         }
     };
     assert_eq!((request.epoch, request.block), (1, id(9)));
+}
+
+/// Starts on a log of this extent, whose readers end so. Returns the reason of the epoch that the plan opens.
+fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
+    let mut plan = plan(usize::MAX);
+    let mut elapsed = Duration::ZERO;
+    for _ in 0..1_000 {
+        let now = Now { elapsed, unix_ms: 2 };
+        let outcome = match plan.next_action(now) {
+            Action::CheckChain => Outcome::ChainChecked(Ok(None)),
+            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
+            Action::AskTail => Outcome::TailRead(Ok(tail.clone())),
+            Action::Read(_) => {
+                plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
+                read(&mut plan, now);
+                continue;
+            }
+            Action::Wait(until) => {
+                elapsed = until.expect("a time");
+                continue;
+            }
+            Action::WriteSnapshot(request) => {
+                assert_eq!(request.epoch, 1);
+                let mut notices = plan.take_notices().into_iter();
+                let reason = notices.find_map(|notice| match notice {
+                    Notice::OpensEpoch { reason, .. } => Some(reason),
+                    _ => None,
+                });
+                return reason.expect("a notice");
+            }
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), now);
+    }
+    panic!("no epoch is opened");
+}
+
+#[test]
+fn a_log_whose_messages_were_all_removed_is_replaced() {
+    for first in [0, 11] {
+        let reason = open_instead(Tail { first, last: 10, head: None }, |_, _| {});
+        assert!(reason.contains("all messages"), "{reason}");
+    }
+}
+
+#[test]
+fn a_log_with_a_hole_is_replaced() {
+    let tail = Tail { first: 1, last: 10, head: None };
+    let reason = open_instead(tail, |plan, now| {
+        for message in stored(&epoch_with(&content(1, false))) {
+            plan.handle(Input::Message(message), now);
+        }
+        plan.handle(Input::ReadFailed(ReadFailure::Truncated { wanted: 9 }), now);
+    });
+    assert!(reason.contains("a message of the log is missing"), "{reason}");
+}
+
+#[test]
+fn a_log_that_counts_a_message_it_lost_is_replaced() {
+    let tail = Tail { first: 1, last: 10, head: None };
+    let reason = open_instead(tail, |plan, now| {
+        for message in stored(&epoch_with(&content(1, false))) {
+            plan.handle(Input::Message(message), now);
+        }
+    });
+    assert!(reason.contains("a message of the log is missing"), "{reason}");
 }
 
 #[test]
