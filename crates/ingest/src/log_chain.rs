@@ -54,7 +54,7 @@ struct LastRecord {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of record {number} at message {sequence} does not continue the log")]
 pub(crate) struct Damage {
-    /// The part of the head: `number`, `previous`, `term`, `message`, `head` or `digest`.
+    /// The part of the head: one of [`crate::plan::DAMAGE_KINDS`].
     pub(crate) what: &'static str,
     /// Number of the record, or of the one before it if its head cannot be read.
     pub(crate) number: u64,

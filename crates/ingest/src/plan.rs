@@ -194,7 +194,8 @@ pub(crate) struct PlanCounters {
 }
 
 /// The parts of records that [`Damage`] names.
-pub(crate) const DAMAGE_KINDS: [&str; 5] = ["number", "previous", "term", "message", "head"];
+pub(crate) const DAMAGE_KINDS: [&str; 6] =
+    ["number", "previous", "term", "message", "head", "body"];
 
 /// The step that an ingester has reached.
 enum Phase {

@@ -93,10 +93,10 @@ impl Following {
         self.read_since = now;
     }
 
-    /// Reads again from the last whole record on.
+    /// Reads again from the last whole record on. The reader of a leader may be behind the chain.
     pub(super) fn reopen_reader(&mut self) {
         self.has_reader = false;
-        self.stream = RecordStream::after_record(self.chain.position());
+        self.stream = RecordStream::after_record(self.stream.record_end());
     }
 
     /// Asks for the extent of the log, and reads again.
@@ -171,7 +171,7 @@ impl Plan {
         }
         let Phase::Following(following) = &mut self.phase else { return Action::Wait(None) };
         if !following.has_reader {
-            return Action::Read(following.chain.position());
+            return Action::Read(following.stream.position());
         }
         if following.needs_tail {
             following.tail_asked_at = following.chain.position();
@@ -334,8 +334,12 @@ impl Plan {
         }
         following.read_since = now.elapsed;
         following.known_last = following.known_last.max(message.sequence + message.pending);
-        let known = following.chain.position();
-        let record = match following.stream.push(message, known) {
+        let record = match following.stream.push(message) {
+            // The leader's own record, as the log has stored it.
+            Ok(Some(record)) if record.sequence <= following.chain.position() => {
+                self.damages = 0;
+                return;
+            }
             Ok(Some(record)) => record,
             Ok(None) => return,
             Err(StreamError::Version(err)) => return self.stop(err.to_string()),

@@ -190,8 +190,7 @@ impl Plan {
             return;
         }
         learning.read_since = Some(now.elapsed);
-        let known = learning.chain.position();
-        let applied = match learning.stream.push(message, known) {
+        let applied = match learning.stream.push(message) {
             Ok(Some(record)) => {
                 let applied = learning.chain.apply(&record.head, record.sequence);
                 if applied.is_ok() {
@@ -234,7 +233,7 @@ impl Plan {
         let epoch = learning.epoch;
         if learning.chain.has_root() {
             let chain = std::mem::take(&mut learning.chain);
-            let stream = learning.stream.clone();
+            let stream = std::mem::replace(&mut learning.stream, RecordStream::after_record(0));
             self.damages = 0;
             return self.start_following(Following::new(epoch, chain, stream, now.elapsed));
         }

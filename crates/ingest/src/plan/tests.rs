@@ -326,6 +326,58 @@ fn a_log_with_a_hole_is_replaced() {
 }
 
 #[test]
+fn a_log_with_a_damaged_body_is_replaced() {
+    let mut messages = epoch_with(&content(1, false));
+    let body = messages.last_mut().expect("the block has bodies");
+    let mut payload = body.payload.to_vec();
+    payload[0] ^= 1;
+    body.payload = payload.into();
+    let tail = Tail { first: 1, last: messages.len() as u64, head: None };
+    let reason = open_instead(tail, |plan, now| {
+        for message in stored(&messages) {
+            plan.handle(Input::Message(message), now);
+        }
+    });
+    assert!(reason.contains("a record of the log is damaged"), "{reason}");
+}
+
+#[test]
+fn a_leader_finds_that_its_own_record_was_stored_damaged() {
+    let mut plan = plan(usize::MAX);
+    lead(&mut plan);
+    plan.handle(frozen(1, Ok(content(1, false))), NOW);
+    let Action::Append(batch) = plan.next_action(NOW) else { panic!("it appends") };
+    let mut messages = stored(&batch.messages);
+    let last = batch.chain.position();
+    plan.handle(Input::Done(Outcome::Appended(Ok(last))), NOW);
+    for message in &mut messages {
+        message.sequence += batch.after;
+    }
+    let body = messages.last_mut().expect("the block has bodies");
+    let mut payload = body.payload.to_vec();
+    payload[0] ^= 1;
+    body.payload = payload.into();
+    let mut elapsed = Duration::ZERO;
+    for _ in 0..100 {
+        let now = Now { elapsed, unix_ms: 2 };
+        messages.iter().for_each(|it| plan.handle(Input::Message(it.clone()), now));
+        match plan.next_action(now) {
+            Action::Read(after) => {
+                assert_eq!(after, batch.after, "it reads the damaged record again");
+                plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
+            }
+            Action::FindEpoch => {
+                plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
+            }
+            Action::WriteSnapshot(request) => return assert_eq!(request.epoch, 1),
+            Action::Wait(until) => elapsed = until.expect("a time"),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("no epoch is opened");
+}
+
+#[test]
 fn a_log_that_counts_a_message_it_lost_is_replaced() {
     let tail = Tail { first: 1, last: 10, head: None };
     let reason = open_instead(tail, |plan, now| {
