@@ -36,6 +36,8 @@ pub(super) struct Following {
     needs_tail: bool,
     /// Position at the time of the request for the extent. Others may append before the reply is handled.
     tail_asked_at: u64,
+    /// Time since which the log says that it ends before messages that it has confirmed.
+    shorter_since: Option<Duration>,
     /// Sequence of the newest message that is known to exist.
     known_last: u64,
     /// Time of the last message, or of the step that expects one.
@@ -59,6 +61,7 @@ impl Following {
             has_reader: true,
             needs_tail: false,
             tail_asked_at: 0,
+            shorter_since: None,
             read_since: now,
             advanced_at: now,
             searched_at: now,
@@ -79,6 +82,7 @@ impl Following {
 
     pub(super) fn note_tail(&mut self, last: u64, now: Duration) {
         self.needs_tail = false;
+        self.shorter_since = None;
         self.known_last = self.chain.position().max(last);
         self.read_since = now;
     }
@@ -86,6 +90,12 @@ impl Following {
     /// Whether the log ends before messages that it has confirmed.
     pub(super) fn is_longer_than(&self, last: u64) -> bool {
         last < self.tail_asked_at
+    }
+
+    /// Returns how long the log has been shorter than it was. A server that is about to step down, or that still applies
+    /// its last messages, says so for a while.
+    pub(super) fn note_shorter_tail(&mut self, now: Duration) -> Duration {
+        now - *self.shorter_since.get_or_insert(now)
     }
 
     pub(super) fn note_reader(&mut self, now: Duration) {

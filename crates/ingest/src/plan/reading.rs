@@ -18,6 +18,9 @@ const FIRST_WINDOW: u64 = 512;
 /// Growth of a window that was too small.
 const WINDOW_FACTOR: u64 = 8;
 
+/// Leases for which a log must be shorter than it was before it counts as replaced.
+const SHORTER_LEASES: u32 = 2;
+
 /// A log whose end is being read.
 pub(super) struct Learning {
     epoch: u64,
@@ -93,6 +96,10 @@ impl Plan {
             // Confirmed messages are gone: the log was created again, or restored from an older backup.
             Phase::Following(following) if following.is_longer_than(tail.last) => {
                 let epoch = following.epoch;
+                if following.note_shorter_tail(now.elapsed) < self.config.lease * SHORTER_LEASES {
+                    // The extent is asked for again.
+                    return self.delay(now);
+                }
                 self.note_read_failure(ReadFailure::Gone);
                 self.replace_epoch(epoch, "the log was replaced by an older one".into(), now);
             }

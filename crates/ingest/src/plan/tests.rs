@@ -377,6 +377,50 @@ fn a_leader_finds_that_its_own_record_was_stored_damaged() {
     panic!("no epoch is opened");
 }
 
+/// Reads the extent after an append without a reply, until the plan does something else, or the time ends.
+fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Option<Action> {
+    let mut elapsed = from;
+    while elapsed < until {
+        let now = Now { elapsed, unix_ms: 2 };
+        match plan.next_action(now) {
+            Action::AskTail => {
+                let tail = Tail { first: 1, last, head: None };
+                plan.handle(Input::Done(Outcome::TailRead(Ok(tail))), now);
+            }
+            Action::FindEpoch => {
+                plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
+            }
+            Action::Wait(until) => elapsed = until.expect("a time"),
+            other => return Some(other),
+        }
+    }
+    None
+}
+
+#[test]
+fn a_log_is_replaced_after_it_was_shorter_for_two_leases() {
+    let shorter = |until: Duration, then: u64| {
+        let mut plan = plan(usize::MAX);
+        lead(&mut plan);
+        for slot in 1..=2 {
+            plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
+            let Action::Append(batch) = plan.next_action(NOW) else { panic!("it appends") };
+            let appended = match slot {
+                1 => Ok(batch.chain.position()),
+                _ => Err(AppendFailure::Unknown),
+            };
+            plan.handle(Input::Done(Outcome::Appended(appended)), NOW);
+        }
+        let outcome = ask_tail(&mut plan, 1, Duration::ZERO, until);
+        outcome.or_else(|| ask_tail(&mut plan, then, until, until + LEASE))
+    };
+    let position = 1 + stored(&epoch_with(&content(1, false))).len() as u64 - 1;
+    let append = shorter(LEASE, position);
+    assert!(matches!(append, Some(Action::Append(_))), "{append:?}");
+    let opening = shorter(LEASE * 3, position);
+    assert!(matches!(opening, Some(Action::WriteSnapshot(_))), "{opening:?}");
+}
+
 #[test]
 fn a_log_that_counts_a_message_it_lost_is_replaced() {
     let tail = Tail { first: 1, last: 10, head: None };
