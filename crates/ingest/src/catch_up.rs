@@ -48,6 +48,21 @@ pub(crate) fn is_done(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
     }
 }
 
+/// Whether a leader can append an item now, or once it has appended those before it. A block of a fork that the log's
+/// root has left is never appended.
+pub(crate) fn can_append(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
+    match item.kind {
+        ItemKind::TipMoved => false,
+        ItemKind::Block => own.block(item.number).is_some_and(|block| {
+            block.content.is_ok()
+                && log
+                    .find(&block.parent)
+                    .is_some_and(|parent| !leaves_confirmed(block, parent, log))
+        }),
+        _ => log.find(&item.key).is_some(),
+    }
+}
+
 /// Whether a block is the log's root, or can never be above it.
 fn is_below_root(key: &BlockKey, log: &LogChain) -> bool {
     log.root_slot().is_some_and(|root| key.slot <= root)

@@ -33,6 +33,8 @@ pub(crate) struct LogBlock {
     pub(crate) blockhash: Option<Hash>,
     /// Number of the parent's record.
     pub(crate) parent: u64,
+    /// Slot of the parent.
+    pub(crate) parent_slot: Slot,
     /// Digest of its record.
     pub(crate) record: RecordDigest,
     /// `None` for the block of a snapshot.
@@ -228,6 +230,7 @@ impl LogChain {
                     slot: name.slot,
                     blockhash: Some(*blockhash),
                     parent: parent.number,
+                    parent_slot: parent.slot,
                     record: head.digest,
                     digests: Some(*digests),
                     head_sequence: sequence - u64::from(head.body_messages),
@@ -340,6 +343,7 @@ impl LogChain {
             slot: block.slot,
             blockhash: None,
             parent: block.number,
+            parent_slot: block.slot,
             record,
             digests: None,
             head_sequence: sequence,

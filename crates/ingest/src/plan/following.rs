@@ -213,16 +213,23 @@ impl Plan {
         if self.is_leader() {
             return Duty::Append(WriterId { term: following.chain.term(), ingester });
         }
-        let lacking = self.own.items().find(|item| item.kind != ItemKind::TipMoved);
-        let Some(since) = lacking.map(|item| item.received) else { return never };
-        let since = since.max(following.advanced_at);
+        let log = &following.chain;
+        let mut lacking = self.own.items().filter(|item| item.kind != ItemKind::TipMoved);
+        let Some(first) = lacking.next() else { return never };
+        let since = first.received.max(following.advanced_at);
         let due = since + self.config.lease;
         if now.elapsed < due {
             return Duty::Wait(due);
         }
+        let gap = catch_up::find_gap(&self.own, log);
         let gap_due = since + self.config.lease * GAP_LEASES;
-        if now.elapsed < gap_due && catch_up::find_gap(&self.own, &following.chain).is_some() {
+        if gap.is_some() && now.elapsed < gap_due {
             return Duty::Wait(gap_due);
+        }
+        let can_end_gap = gap.is_some_and(|gap| gap.is_closed_by_root(&self.own));
+        let is_useful = |item: &Item| catch_up::can_append(item, &self.own, log);
+        if !can_end_gap && !self.own.items().any(is_useful) {
+            return never;
         }
         Duty::TakeOver(WriterId { term: following.chain.term() + 1, ingester })
     }
@@ -444,7 +451,8 @@ impl Plan {
         let BlockKey { slot, blockhash } = key;
         self.stop(format!(
             "the log has another final block at slot {slot} than this node, whose block is {blockhash}: \
-             it is of another chain, or one of the two sources is wrong"
+             it is of another chain, one of the two sources is wrong, or the ledger was restored from an older \
+             state: give a restored ledger another --log-cluster"
         ));
     }
 
@@ -459,9 +467,12 @@ impl Plan {
     pub(super) fn compare_with_log(&mut self, key: &BlockKey) {
         let Phase::Following(following) = &self.phase else { return };
         let in_log = following.chain.find(key).and_then(|number| following.chain.block(number));
-        let in_log = in_log.and_then(|block| block.digests);
-        let own = self.own.find(key).and_then(|block| block.digests());
-        let (Some(in_log), Some(own)) = (in_log, own) else { return };
+        let (Some(in_log), Some(own)) = (in_log, self.own.find(key)) else { return };
+        // The writes of a jump are the difference to an older block.
+        if own.is_jump || in_log.parent_slot != own.parent.slot {
+            return;
+        }
+        let (Some(in_log), Some(own)) = (in_log.digests, own.digests()) else { return };
         let slot = key.slot;
         if in_log.state != own.state {
             self.counters.state_disagreements += 1;

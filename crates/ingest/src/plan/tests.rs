@@ -422,6 +422,38 @@ fn a_log_is_replaced_after_it_was_shorter_for_two_leases() {
 }
 
 #[test]
+fn an_item_that_no_leader_can_append_ends_no_term() {
+    let mut plan = plan(usize::MAX);
+    follow(&mut plan, &epoch_with(&content(1, false)));
+    plan.handle(frozen(1, Ok(content(1, false))), NOW);
+    // Its parent is a fork that the log does not have.
+    plan.handle(frozen(3, Ok(content(3, false))), NOW);
+    let later = Now { elapsed: LEASE * 10, unix_ms: 2 };
+    assert!(matches!(plan.next_action(later), Action::FindEpoch));
+    plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), later);
+    let action = plan.next_action(later);
+    assert!(matches!(action, Action::Wait(_)), "{action:?}");
+}
+
+#[test]
+fn the_jump_of_another_ingester_is_not_compared() {
+    let info = block_info(2);
+    let block = chain_solana::Block {
+        blockhash: key(2, false).blockhash,
+        previous_blockhash: key(0, false).blockhash,
+        ..empty_block(id(2), id(0))
+    };
+    let source = BlockSource { is_jump: true, ..BlockSource::new(&block, &info, 1) };
+    let jump = EncodedBlock::new(&source).expect("a record");
+    let mut plan = plan(usize::MAX);
+    follow(&mut plan, &epoch_with(&jump));
+    plan.handle(frozen(1, Ok(content(1, false))), NOW);
+    plan.handle(frozen(2, Ok(content(2, false))), NOW);
+    let counters = plan.counters();
+    assert_eq!((counters.state_disagreements, counters.rest_disagreements), (0, 0));
+}
+
+#[test]
 fn a_log_that_counts_a_message_it_lost_is_replaced() {
     let tail = Tail { first: 1, last: 10, head: None };
     let reason = open_instead(tail, |plan, now| {
