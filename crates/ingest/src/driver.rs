@@ -193,6 +193,10 @@ impl Running {
                 Outcome::TailRead(tail)
             }),
             Action::Append(batch) => self.append(*batch),
+            Action::RetainView => {
+                let view = self.driver.snapshots.retain_view();
+                Box::pin(std::future::ready(Finished::Outcome(Outcome::ViewRetained(view))))
+            }
             Action::WriteSnapshot(request) => self.write_snapshot(request, now),
             // These are not operations of a task.
             Action::Wait(_) | Action::Stop | Action::Read(_) => Box::pin(std::future::pending()),
@@ -401,6 +405,12 @@ fn log_notice(notice: &Notice) {
         Notice::Damaged(damage) => tracing::error!(%damage, "the log is damaged"),
         Notice::LostLog(failure) => tracing::error!(?failure, "messages of the log are gone"),
         Notice::RefusedBatch(reason) => tracing::error!(reason, "the log refused an append"),
+        Notice::SnapshotTooSlow { took, queue_bytes_max } => tracing::error!(
+            ?took,
+            queue_bytes_max,
+            "blocks were dropped while the snapshot of a new epoch was written: the queue is too small for the size \
+             of the state"
+        ),
         Notice::Full => tracing::warn!("the log takes no more messages"),
         Notice::Stopped(reason) => tracing::error!(reason, "nothing more is appended to the log"),
     }

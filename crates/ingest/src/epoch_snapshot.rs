@@ -15,6 +15,7 @@ use cluster_snapshot::{
 use depot::{Depot, DepotError};
 use futures_util::future::BoxFuture;
 use ledger::{Address, BlockId, Commitment, Slot};
+use parking_lot::Mutex;
 use snapshot_solana::stored_rows::{BankRow, ChainRow};
 use solana::{EpochStakes, EpochVoter};
 use solana_account::ReadableAccount;
@@ -23,7 +24,8 @@ use solana_pubkey::Pubkey;
 use solana_vote_interface::state::VoteStateV4;
 
 use crate::config::ChainFacts;
-use crate::plan::{SnapshotRequest, WrittenSnapshot};
+use crate::log_chain::BlockKey;
+use crate::plan::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 
 /// Nanoseconds of a slot of a ledger that makes a block for each transaction.
 const NS_PER_SLOT_DEFAULT: u128 = 400_000_000;
@@ -31,9 +33,9 @@ const NS_PER_SLOT_DEFAULT: u128 = 400_000_000;
 /// Why a snapshot was not written or not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EpochSnapshotError {
-    /// The view has moved on. It is tried again with the next root.
-    #[error("the final view is of slot {found}, and slot {requested} was requested")]
-    Moved { requested: Slot, found: Slot },
+    /// No view of the block is retained. It is tried again with a newer one.
+    #[error("no view of slot {requested} is retained")]
+    NoView { requested: Slot },
     #[error(transparent)]
     Write(#[from] SnapshotWriteError),
     #[error(transparent)]
@@ -47,7 +49,10 @@ pub(crate) trait EpochSnapshots: Send + Sync {
     /// Returns the genesis hash of the newest snapshot, or `None` if the store has none.
     fn genesis_hash(&self) -> BoxFuture<'static, Result<Option<Hash>, EpochSnapshotError>>;
 
-    /// Writes a snapshot of the final view. Fails if that is not of the requested block.
+    /// Retains the final view until [`Self::write`], in place of an earlier one.
+    fn retain_view(&self) -> ViewBlock;
+
+    /// Writes a snapshot of the retained view. Fails if that is not of the requested block.
     fn write(
         &self,
         request: SnapshotRequest,
@@ -62,6 +67,8 @@ pub(crate) struct StoredSnapshots {
     pub(crate) depot: Depot,
     pub(crate) reader: Reader,
     pub(crate) chain: ChainFacts,
+    /// The view that the next snapshot is of.
+    pub(crate) view: Arc<Mutex<Option<View>>>,
 }
 
 impl EpochSnapshots for StoredSnapshots {
@@ -80,15 +87,26 @@ impl EpochSnapshots for StoredSnapshots {
         })
     }
 
+    fn retain_view(&self) -> ViewBlock {
+        let view = self.reader.view(Commitment::Finalized);
+        let id = view.block();
+        let key = BlockKey { slot: id.slot, blockhash: view.meta().last_blockhash() };
+        *self.view.lock() = Some(view);
+        ViewBlock { id, key }
+    }
+
     fn write(
         &self,
         request: SnapshotRequest,
         unix_ms: u64,
     ) -> BoxFuture<'static, Result<WrittenSnapshot, EpochSnapshotError>> {
         let this = self.clone();
-        // Taken at once: the plan retains the blocks above it from now on.
-        let view = self.reader.view(Commitment::Finalized);
-        Box::pin(async move { this.write_view(&view, request, unix_ms).await })
+        let view = self.view.lock().take().filter(|view| view.block() == request.block);
+        Box::pin(async move {
+            let requested = request.block.slot;
+            let view = view.ok_or(EpochSnapshotError::NoView { requested })?;
+            this.write_view(&view, request, unix_ms).await
+        })
     }
 }
 
@@ -100,11 +118,6 @@ impl StoredSnapshots {
         unix_ms: u64,
     ) -> Result<WrittenSnapshot, EpochSnapshotError> {
         let SnapshotRequest { epoch, block, number, block_digest } = request;
-        let found = view.block();
-        if found != block {
-            let requested = block.slot;
-            return Err(EpochSnapshotError::Moved { requested, found: found.slot });
-        }
         let facts = SnapshotFacts {
             cluster: self.cluster.clone(),
             epoch,

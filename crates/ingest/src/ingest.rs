@@ -56,7 +56,8 @@ impl Ingest {
             queue_bytes_max: config.queue_bytes_max,
         };
         let plan = Plan::new(plan_config, start);
-        let snapshots = StoredSnapshots { cluster: config.cluster, depot, reader, chain };
+        let snapshots =
+            StoredSnapshots { cluster: config.cluster, depot, reader, chain, view: Arc::default() };
         let driver = Driver {
             plan,
             space,

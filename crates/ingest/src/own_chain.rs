@@ -146,7 +146,6 @@ pub(crate) struct OwnChain {
     /// Whether some of them may be removals of blocks.
     has_reverts: bool,
     next_number: ItemNumber,
-    root: BlockId,
     root_key: BlockKey,
     /// The newest roots, the oldest first.
     rooted: VecDeque<BlockKey>,
@@ -180,7 +179,6 @@ impl OwnChain {
             items: VecDeque::from([root_item]),
             has_reverts: false,
             next_number: 2,
-            root,
             root_key,
             rooted: VecDeque::from([root_key]),
             confirmed: None,
@@ -213,11 +211,6 @@ impl OwnChain {
     /// Returns the processed tip, if it is known.
     pub(crate) fn tip(&self) -> Option<BlockKey> {
         self.tip
-    }
-
-    /// Returns the root of the own ledger.
-    pub(crate) fn root(&self) -> BlockId {
-        self.root
     }
 
     /// Returns the name of the root.
@@ -316,12 +309,12 @@ impl OwnChain {
         self.has_left_root = false;
     }
 
-    /// Retains all blocks above the root until [`Self::unpin`].
-    pub(crate) fn pin_root(&mut self) {
-        self.pinned = Some(self.root_key.slot);
+    /// Retains all blocks above a slot until [`Self::unpin`]. The slot is that of the root or of a later one.
+    pub(crate) fn pin(&mut self, slot: Slot) {
+        self.pinned = Some(slot);
     }
 
-    /// Whether the blocks above the pinned root are still retained.
+    /// Whether the blocks above the pinned slot are still retained.
     pub(crate) fn is_pinned(&self) -> bool {
         self.pinned.is_some()
     }
@@ -408,7 +401,6 @@ impl OwnChain {
         if let Some(block) = root {
             block.is_rooted = true;
         }
-        self.root = id;
         self.root_key = key;
         self.rooted.push_back(key);
         let excess = self.rooted.len().saturating_sub(ROOTED_MAX);

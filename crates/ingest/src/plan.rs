@@ -25,7 +25,7 @@ use self::following::Following;
 use self::opening::Opening;
 use self::reading::Learning;
 use crate::batch::Batch;
-use crate::log_chain::Damage;
+use crate::log_chain::{BlockKey, Damage};
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
 /// Times that a damaged record is read again: another server may have it undamaged.
@@ -74,12 +74,23 @@ pub(crate) enum Action {
     Read(u64),
     /// Append a batch.
     Append(Box<Batch>),
-    /// Write a snapshot of the final view, which must be of this block.
+    /// Retain the final view for a snapshot.
+    RetainView,
+    /// Write a snapshot of the retained view.
     WriteSnapshot(SnapshotRequest),
     /// Create an epoch.
     CreateEpoch(u64),
     /// Append nothing more: this ingester cannot serve this log.
     Stop,
+}
+
+/// The block of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ViewBlock {
+    /// The block in this process.
+    pub(crate) id: BlockId,
+    /// The block at every ingester.
+    pub(crate) key: BlockKey,
 }
 
 /// A snapshot that a new epoch starts with.
@@ -115,6 +126,7 @@ pub(crate) enum Outcome {
     ReaderOpened(Result<(), ()>),
     /// The sequence of the last message.
     Appended(Result<u64, AppendFailure>),
+    ViewRetained(ViewBlock),
     SnapshotWritten(Result<WrittenSnapshot, ()>),
     EpochCreated(Result<(), ()>),
 }
@@ -169,6 +181,8 @@ pub(crate) enum Notice {
     LostLog(ReadFailure),
     /// A batch was refused.
     RefusedBatch(String),
+    /// Blocks were dropped while the snapshot of a new epoch was written, which is written again.
+    SnapshotTooSlow { took: Duration, queue_bytes_max: usize },
     /// The log takes no more messages for now.
     Full,
     /// This ingester appends nothing more.
@@ -349,6 +363,7 @@ impl Plan {
             Outcome::TailRead(result) => self.end_measurement(result, now),
             Outcome::ReaderOpened(result) => self.end_reader_opening(result, now),
             Outcome::Appended(result) => self.end_append(result, now),
+            Outcome::ViewRetained(view) => self.expect_root(view, now),
             Outcome::SnapshotWritten(result) => self.end_snapshot(result, now),
             Outcome::EpochCreated(result) => self.end_creation(result, now),
         }

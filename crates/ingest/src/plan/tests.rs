@@ -15,7 +15,7 @@ use testkit::test_ledger::{block_info, empty_block};
 
 use super::{
     Action, AppendFailure, Input, Notice, Now, Outcome, Plan, PlanConfig, ReadFailure,
-    WrittenSnapshot,
+    SnapshotRequest, ViewBlock, WrittenSnapshot,
 };
 use crate::model::source::{content, key};
 use crate::own_chain::{BlockContent, FrozenBlock, OwnEvent, OwnStart};
@@ -53,18 +53,28 @@ fn frozen_on(parent: Slot, slot: Slot, content: BlockContent) -> Input {
     }))
 }
 
+fn view_of_root(plan: &Plan) -> Outcome {
+    let key = plan.own().root_key();
+    Outcome::ViewRetained(ViewBlock { id: id(key.slot), key })
+}
+
+fn written(request: SnapshotRequest) -> Outcome {
+    Outcome::SnapshotWritten(Ok(WrittenSnapshot {
+        number: request.number,
+        block_digest: request.block_digest,
+        manifest_key: "manifest".to_owned(),
+        manifest_digest: [0; 32],
+    }))
+}
+
 /// Opens the first epoch, which this ingester then leads.
 fn lead(plan: &mut Plan) {
     loop {
         let outcome = match plan.next_action(NOW) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindEpoch => Outcome::EpochFound(Ok(None)),
-            Action::WriteSnapshot(request) => Outcome::SnapshotWritten(Ok(WrittenSnapshot {
-                number: request.number,
-                block_digest: request.block_digest,
-                manifest_key: "manifest".to_owned(),
-                manifest_digest: [0; 32],
-            })),
+            Action::RetainView => view_of_root(plan),
+            Action::WriteSnapshot(request) => written(request),
             Action::CreateEpoch(0) => Outcome::EpochCreated(Ok(())),
             Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
             Action::Append(batch) => Outcome::Appended(Ok(batch.chain.position())),
@@ -261,6 +271,10 @@ fn a_jump_behind_the_confirmed_block_is_not_logged() {
             Action::FindEpoch => {
                 plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
             }
+            Action::RetainView => {
+                let outcome = view_of_root(&plan);
+                plan.handle(Input::Done(outcome), now);
+            }
             Action::WriteSnapshot(request) => break request,
             Action::Wait(until) => elapsed = until.expect("the lease ends"),
             other => panic!("{other:?}"),
@@ -280,6 +294,7 @@ fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
             Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
             Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
             Action::AskTail => Outcome::TailRead(Ok(tail.clone())),
+            Action::RetainView => view_of_root(&plan),
             Action::Read(_) => {
                 plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
                 read(&mut plan, now);
@@ -369,6 +384,10 @@ fn a_leader_finds_that_its_own_record_was_stored_damaged() {
             Action::FindEpoch => {
                 plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
             }
+            Action::RetainView => {
+                let outcome = view_of_root(&plan);
+                plan.handle(Input::Done(outcome), now);
+            }
             Action::WriteSnapshot(request) => return assert_eq!(request.epoch, 1),
             Action::Wait(until) => elapsed = until.expect("a time"),
             other => panic!("{other:?}"),
@@ -389,6 +408,10 @@ fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Opti
             }
             Action::FindEpoch => {
                 plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
+            }
+            Action::RetainView => {
+                let outcome = view_of_root(plan);
+                plan.handle(Input::Done(outcome), now);
             }
             Action::Wait(until) => elapsed = until.expect("a time"),
             other => return Some(other),
@@ -451,6 +474,59 @@ fn the_jump_of_another_ingester_is_not_compared() {
     plan.handle(frozen(2, Ok(content(2, false))), NOW);
     let counters = plan.counters();
     assert_eq!((counters.state_disagreements, counters.rest_disagreements), (0, 0));
+}
+
+/// A plan that has retained the view of slot 2, while its events are at slot 0.
+fn plan_with_view(queue_bytes_max: usize) -> Plan {
+    let mut plan = plan(queue_bytes_max);
+    loop {
+        let outcome = match plan.next_action(NOW) {
+            Action::CheckChain => Outcome::ChainChecked(Ok(None)),
+            Action::FindEpoch => Outcome::EpochFound(Ok(None)),
+            Action::RetainView => {
+                let view = ViewBlock { id: id(2), key: key(2, false) };
+                plan.handle(Input::Done(Outcome::ViewRetained(view)), NOW);
+                return plan;
+            }
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), NOW);
+    }
+}
+
+#[test]
+fn a_snapshot_is_of_the_view_that_the_events_reach_later() {
+    let mut plan = plan_with_view(usize::MAX);
+    for slot in 1..=5 {
+        assert!(slot > 2 || matches!(plan.next_action(NOW), Action::Wait(_)));
+        plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
+        let root = OwnEvent::Rooted { id: id(slot), key: key(slot, false) };
+        plan.handle(Input::Own(root), NOW);
+    }
+    let Action::WriteSnapshot(request) = plan.next_action(NOW) else { panic!("a snapshot") };
+    assert_eq!(request.block, id(2));
+    for slot in 3..=5 {
+        assert!(plan.own().find(&key(slot, false)).is_some(), "slot {slot} is retained");
+    }
+}
+
+#[test]
+fn a_queue_that_is_too_small_for_a_snapshot_is_named() {
+    let queue_bytes_max = (content(1, false).bytes() + 1_000) * 4;
+    let mut plan = plan_with_view(queue_bytes_max);
+    for slot in 1..=2 {
+        plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
+    }
+    plan.handle(Input::Own(OwnEvent::Rooted { id: id(2), key: key(2, false) }), NOW);
+    let Action::WriteSnapshot(request) = plan.next_action(NOW) else { panic!("a snapshot") };
+    for slot in 3..=9 {
+        plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
+    }
+    let later = Now { elapsed: LEASE, unix_ms: 2 };
+    plan.handle(Input::Done(written(request)), later);
+    let notices = plan.take_notices();
+    let expected = Notice::SnapshotTooSlow { took: LEASE, queue_bytes_max };
+    assert!(notices.contains(&expected), "{notices:?}");
 }
 
 #[test]
@@ -540,6 +616,9 @@ fn opens_an_epoch(plan: &mut Plan, expected: &str) {
     plan.handle(Input::Own(root), NOW);
     assert!(matches!(plan.next_action(NOW), Action::FindEpoch));
     plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), NOW);
+    assert!(matches!(plan.next_action(NOW), Action::RetainView));
+    let view = view_of_root(plan);
+    plan.handle(Input::Done(view), NOW);
     let Action::WriteSnapshot(request) = plan.next_action(NOW) else { panic!("a snapshot") };
     assert_eq!((request.epoch, request.block), (1, id(4)));
     let notices = plan.take_notices();
