@@ -36,6 +36,12 @@ pub(crate) enum EpochSnapshotError {
     /// No view of the block is retained. It is tried again with a newer one.
     #[error("no view of slot {requested} is retained")]
     NoView { requested: Slot },
+    /// Whether the cluster is of the own chain cannot be said.
+    #[error(
+        "none of the {damaged} snapshots of {cluster} can be read, so its chain is unknown: remove them, or choose \
+         another --log-cluster"
+    )]
+    Unreadable { damaged: usize, cluster: String },
     #[error(transparent)]
     Write(#[from] SnapshotWriteError),
     #[error(transparent)]
@@ -74,17 +80,7 @@ pub(crate) struct StoredSnapshots {
 impl EpochSnapshots for StoredSnapshots {
     fn genesis_hash(&self) -> BoxFuture<'static, Result<Option<Hash>, EpochSnapshotError>> {
         let this = self.clone();
-        Box::pin(async move {
-            for found in newest_snapshots(&this.depot, &this.cluster).await? {
-                match load_manifest(&this.depot, &found.key, None).await {
-                    Ok(manifest) => return Ok(Some(manifest.fields.chain.genesis_hash)),
-                    Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => {}
-                    Err(SnapshotLoadError::Depot(err)) => return Err(err.into()),
-                    Err(err) => tracing::warn!(%err, "a snapshot is damaged"),
-                }
-            }
-            Ok(None)
-        })
+        Box::pin(async move { newest_genesis_hash(&this.depot, &this.cluster).await })
     }
 
     fn retain_view(&self) -> ViewBlock {
@@ -107,6 +103,30 @@ impl EpochSnapshots for StoredSnapshots {
             let view = view.ok_or(EpochSnapshotError::NoView { requested })?;
             this.write_view(&view, request, unix_ms).await
         })
+    }
+}
+
+/// Returns the genesis hash of the newest snapshot that can be read, or `None` if the store has none. Fails if it has
+/// damaged ones only: the cluster is not new, and its chain is not known.
+async fn newest_genesis_hash(
+    depot: &Depot,
+    cluster: &str,
+) -> Result<Option<Hash>, EpochSnapshotError> {
+    let mut damaged = 0;
+    for found in newest_snapshots(depot, cluster).await? {
+        match load_manifest(depot, &found.key, None).await {
+            Ok(manifest) => return Ok(Some(manifest.fields.chain.genesis_hash)),
+            Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => {}
+            Err(SnapshotLoadError::Depot(err)) => return Err(err.into()),
+            Err(err) => {
+                tracing::warn!(%err, "a snapshot is damaged");
+                damaged += 1;
+            }
+        }
+    }
+    match damaged {
+        0 => Ok(None),
+        _ => Err(EpochSnapshotError::Unreadable { damaged, cluster: cluster.to_owned() }),
     }
 }
 
@@ -209,5 +229,23 @@ impl StoredSnapshots {
         let mut voters: Vec<EpochVoter> = staked.filter_map(voter).collect();
         voters.sort_unstable_by_key(|voter| voter.vote_account);
         EpochStakes { epoch, voters }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use depot::DepotConfig;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn damaged_snapshots_are_not_those_of_a_new_cluster() {
+        let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
+        assert_eq!(newest_genesis_hash(&depot, "test").await.expect("no snapshots"), None);
+        let blockhash = Hash::new_from_array([7; 32]);
+        let key = format!("snap/test/{:020}-{:010}-{blockhash}/manifest", 42, 3);
+        depot.put_new(&key, "damaged".into()).await.expect("it is stored");
+        let err = newest_genesis_hash(&depot, "test").await.expect_err("its chain is unknown");
+        assert!(matches!(err, EpochSnapshotError::Unreadable { damaged: 1, .. }), "{err}");
     }
 }

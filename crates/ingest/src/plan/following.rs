@@ -366,8 +366,8 @@ impl Plan {
             }
         };
         let writer = following.chain.writer();
-        let has_lost_block =
-            reverted_keys(&record.head, &following.chain).any(|key| self.own.find(&key).is_some());
+        let has_lost_block = find_reverted_keys(&record.head, &following.chain)
+            .any(|key| self.own.find(&key).is_some());
         if let Err(damage) = following.chain.apply(&record.head, record.sequence) {
             let epoch = following.epoch;
             return self.handle_damage(epoch, damage, now);
@@ -486,7 +486,7 @@ impl Plan {
 }
 
 /// Returns the names of the blocks that a record removes from the log.
-fn reverted_keys<'a>(
+fn find_reverted_keys<'a>(
     head: &'a RecordHead,
     log: &'a LogChain,
 ) -> impl Iterator<Item = BlockKey> + 'a {

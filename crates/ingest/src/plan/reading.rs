@@ -151,7 +151,7 @@ impl Plan {
         }
     }
 
-    /// Remembers what a truncated reader wanted, until the extent of the log is known.
+    /// Remembers the message that a truncated reader wanted until the extent of the log is known.
     pub(super) fn note_truncation(&mut self, failure: ReadFailure) {
         if let ReadFailure::Truncated { wanted } = failure {
             self.truncated_at = Some(wanted);

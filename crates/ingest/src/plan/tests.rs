@@ -53,12 +53,12 @@ fn frozen_on(parent: Slot, slot: Slot, content: BlockContent) -> Input {
     }))
 }
 
-fn view_of_root(plan: &Plan) -> Outcome {
+fn retain_root_view(plan: &Plan) -> Outcome {
     let key = plan.own().root_key();
     Outcome::ViewRetained(ViewBlock { id: id(key.slot), key })
 }
 
-fn written(request: SnapshotRequest) -> Outcome {
+fn end_writing(request: SnapshotRequest) -> Outcome {
     Outcome::SnapshotWritten(Ok(WrittenSnapshot {
         number: request.number,
         block_digest: request.block_digest,
@@ -73,8 +73,8 @@ fn lead(plan: &mut Plan) {
         let outcome = match plan.next_action(NOW) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindEpoch => Outcome::EpochFound(Ok(None)),
-            Action::RetainView => view_of_root(plan),
-            Action::WriteSnapshot(request) => written(request),
+            Action::RetainView => retain_root_view(plan),
+            Action::WriteSnapshot(request) => end_writing(request),
             Action::CreateEpoch(0) => Outcome::EpochCreated(Ok(())),
             Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
             Action::Append(batch) => Outcome::Appended(Ok(batch.chain.position())),
@@ -103,11 +103,13 @@ fn follow(plan: &mut Plan, messages: &[LogMessage]) {
         };
         plan.handle(Input::Done(outcome), NOW);
     }
-    stored(messages).into_iter().for_each(|message| plan.handle(Input::Message(message), NOW));
+    number_messages(messages)
+        .into_iter()
+        .for_each(|message| plan.handle(Input::Message(message), NOW));
 }
 
 /// The messages as a reader gets them.
-fn stored(messages: &[LogMessage]) -> Vec<StoredMessage> {
+fn number_messages(messages: &[LogMessage]) -> Vec<StoredMessage> {
     let last = messages.len() as u64;
     let numbered = (1..).zip(messages.iter().cloned());
     let stored = numbered.map(|(sequence, LogMessage { kind, payload })| StoredMessage {
@@ -272,7 +274,7 @@ fn a_jump_behind_the_confirmed_block_is_not_logged() {
                 plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
             }
             Action::RetainView => {
-                let outcome = view_of_root(&plan);
+                let outcome = retain_root_view(&plan);
                 plan.handle(Input::Done(outcome), now);
             }
             Action::WriteSnapshot(request) => break request,
@@ -294,7 +296,7 @@ fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
             Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
             Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
             Action::AskTail => Outcome::TailRead(Ok(tail.clone())),
-            Action::RetainView => view_of_root(&plan),
+            Action::RetainView => retain_root_view(&plan),
             Action::Read(_) => {
                 plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
                 read(&mut plan, now);
@@ -332,7 +334,7 @@ fn a_log_whose_messages_were_all_removed_is_replaced() {
 fn a_log_with_a_hole_is_replaced() {
     let tail = Tail { first: 1, last: 10, head: None };
     let reason = open_instead(tail, |plan, now| {
-        for message in stored(&epoch_with(&content(1, false))) {
+        for message in number_messages(&epoch_with(&content(1, false))) {
             plan.handle(Input::Message(message), now);
         }
         plan.handle(Input::ReadFailed(ReadFailure::Truncated { wanted: 9 }), now);
@@ -349,7 +351,7 @@ fn a_log_with_a_damaged_body_is_replaced() {
     body.payload = payload.into();
     let tail = Tail { first: 1, last: messages.len() as u64, head: None };
     let reason = open_instead(tail, |plan, now| {
-        for message in stored(&messages) {
+        for message in number_messages(&messages) {
             plan.handle(Input::Message(message), now);
         }
     });
@@ -362,7 +364,7 @@ fn a_leader_finds_that_its_own_record_was_stored_damaged() {
     lead(&mut plan);
     plan.handle(frozen(1, Ok(content(1, false))), NOW);
     let Action::Append(batch) = plan.next_action(NOW) else { panic!("it appends") };
-    let mut messages = stored(&batch.messages);
+    let mut messages = number_messages(&batch.messages);
     let last = batch.chain.position();
     plan.handle(Input::Done(Outcome::Appended(Ok(last))), NOW);
     for message in &mut messages {
@@ -385,7 +387,7 @@ fn a_leader_finds_that_its_own_record_was_stored_damaged() {
                 plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
             }
             Action::RetainView => {
-                let outcome = view_of_root(&plan);
+                let outcome = retain_root_view(&plan);
                 plan.handle(Input::Done(outcome), now);
             }
             Action::WriteSnapshot(request) => return assert_eq!(request.epoch, 1),
@@ -410,7 +412,7 @@ fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Opti
                 plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
             }
             Action::RetainView => {
-                let outcome = view_of_root(plan);
+                let outcome = retain_root_view(plan);
                 plan.handle(Input::Done(outcome), now);
             }
             Action::Wait(until) => elapsed = until.expect("a time"),
@@ -437,7 +439,7 @@ fn a_log_is_replaced_after_it_was_shorter_for_two_leases() {
         let outcome = ask_tail(&mut plan, 1, Duration::ZERO, until);
         outcome.or_else(|| ask_tail(&mut plan, then, until, until + LEASE))
     };
-    let position = 1 + stored(&epoch_with(&content(1, false))).len() as u64 - 1;
+    let position = 1 + number_messages(&epoch_with(&content(1, false))).len() as u64 - 1;
     let append = shorter(LEASE, position);
     assert!(matches!(append, Some(Action::Append(_))), "{append:?}");
     let opening = shorter(LEASE * 3, position);
@@ -523,17 +525,45 @@ fn a_queue_that_is_too_small_for_a_snapshot_is_named() {
         plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
     }
     let later = Now { elapsed: LEASE, unix_ms: 2 };
-    plan.handle(Input::Done(written(request)), later);
+    plan.handle(Input::Done(end_writing(request)), later);
     let notices = plan.take_notices();
     let expected = Notice::SnapshotTooSlow { took: LEASE, queue_bytes_max };
     assert!(notices.contains(&expected), "{notices:?}");
 }
 
 #[test]
+fn a_follower_replaces_a_log_that_stops_delivering() {
+    let mut plan = plan(usize::MAX);
+    let messages = epoch_with(&content(1, false));
+    follow(&mut plan, &messages);
+    let last = messages.len() as u64 + 3;
+    let mut elapsed = Duration::ZERO;
+    let mut message = number_messages(&messages).pop().expect("a message");
+    message.pending = 3;
+    plan.handle(Input::Message(message), NOW);
+    for _ in 0..100 {
+        let now = Now { elapsed, unix_ms: 2 };
+        let outcome = match plan.next_action(now) {
+            Action::Read(_) => Outcome::ReaderOpened(Ok(())),
+            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last, head: None })),
+            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            Action::RetainView => return,
+            Action::Wait(until) => {
+                elapsed = until.expect("a time");
+                continue;
+            }
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), now);
+    }
+    panic!("no epoch is opened");
+}
+
+#[test]
 fn a_log_that_counts_a_message_it_lost_is_replaced() {
     let tail = Tail { first: 1, last: 10, head: None };
     let reason = open_instead(tail, |plan, now| {
-        for message in stored(&epoch_with(&content(1, false))) {
+        for message in number_messages(&epoch_with(&content(1, false))) {
             plan.handle(Input::Message(message), now);
         }
     });
@@ -617,7 +647,7 @@ fn opens_an_epoch(plan: &mut Plan, expected: &str) {
     assert!(matches!(plan.next_action(NOW), Action::FindEpoch));
     plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), NOW);
     assert!(matches!(plan.next_action(NOW), Action::RetainView));
-    let view = view_of_root(plan);
+    let view = retain_root_view(plan);
     plan.handle(Input::Done(view), NOW);
     let Action::WriteSnapshot(request) = plan.next_action(NOW) else { panic!("a snapshot") };
     assert_eq!((request.epoch, request.block), (1, id(4)));
