@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use chain_solana::RevertReason;
 use chain_solana::wire::Mark;
+use ledger::Slot;
 
 use crate::batch::{BatchBuilder, BatchError};
 use crate::log_chain::{BlockKey, LogChain};
-use crate::own_chain::{Item, ItemKind, OwnChain};
+use crate::own_chain::{Item, ItemKind, OwnBlock, OwnChain};
 
 /// The result of an item.
 enum Progress {
@@ -44,6 +45,21 @@ pub(crate) fn is_done(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
         },
         ItemKind::Rooted => is_below_root || (found.is_none() && own.find(&item.key).is_none()),
         ItemKind::Reverted(_) => found.is_none() || is_below_root,
+    }
+}
+
+/// Whether a leader can append an item now, or once it has appended those before it. A block of a fork that the log's
+/// root has left is never appended.
+pub(crate) fn can_append(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
+    match item.kind {
+        ItemKind::TipMoved => false,
+        ItemKind::Block => own.block(item.number).is_some_and(|block| {
+            block.content.is_ok()
+                && log
+                    .find(&block.parent)
+                    .is_some_and(|parent| !leaves_confirmed(block, parent, log))
+        }),
+        _ => log.find(&item.key).is_some(),
     }
 }
 
@@ -76,10 +92,25 @@ pub(crate) fn add_items(builder: &mut BatchBuilder, own: &OwnChain) -> Result<()
     Ok(())
 }
 
+/// The reason why own blocks cannot be appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) reason: Arc<str>,
+    /// The block that cannot be appended. A snapshot of a root below it has the same gap.
+    slot: Option<Slot>,
+}
+
+impl Gap {
+    /// Whether an epoch that starts with the own root has no such gap.
+    pub(crate) fn is_closed_by_root(&self, own: &OwnChain) -> bool {
+        self.slot.is_none_or(|slot| slot <= own.root_key().slot)
+    }
+}
+
 /// Returns why the own tip can't be appended with the own blocks, or `None` if it can.
-pub(crate) fn find_gap(own: &OwnChain, log: &LogChain) -> Option<Arc<str>> {
+pub(crate) fn find_gap(own: &OwnChain, log: &LogChain) -> Option<Gap> {
     if own.has_left_root() {
-        return Some("the ledger reverted a final block".into());
+        return Some(Gap { reason: "the ledger reverted a final block".into(), slot: None });
     }
     let tip = own.tip()?;
     let mut key = tip;
@@ -87,12 +118,20 @@ pub(crate) fn find_gap(own: &OwnChain, log: &LogChain) -> Option<Arc<str>> {
         if log.find(&key).is_some() || is_below_root(&tip, log) {
             return None;
         }
+        let slot = Some(key.slot);
         let Some(block) = own.find(&key) else {
             let reason = format!("block {} of slot {} is missing", key.blockhash, key.slot);
-            return Some(reason.into());
+            return Some(Gap { reason: reason.into(), slot });
         };
+        if log.find(&block.parent).is_some_and(|parent| leaves_confirmed(block, parent, log)) {
+            let reason = format!(
+                "the ledger jumped to slot {}, from a block below the log's confirmed one",
+                key.slot
+            );
+            return Some(Gap { reason: reason.into(), slot });
+        }
         if let Err(reason) = &block.content {
-            return Some(Arc::clone(reason));
+            return Some(Gap { reason: Arc::clone(reason), slot });
         }
         key = block.parent;
     }
@@ -137,8 +176,17 @@ fn add_block(
     let (Some(parent), Ok(content)) = (builder.chain().find(&block.parent), &block.content) else {
         return Ok(Progress::Blocked);
     };
+    if leaves_confirmed(block, parent, builder.chain()) {
+        return Ok(Progress::Blocked);
+    }
     let is_added = builder.add_block(item.number, content, parent)?;
     Ok(if is_added { Progress::Done } else { Progress::Full })
+}
+
+/// Whether a block is a jump from a block that is not the log's confirmed one, nor above it. Its readers would have to
+/// leave a confirmed block without a removal.
+fn leaves_confirmed(block: &OwnBlock, parent: u64, log: &LogChain) -> bool {
+    block.is_jump && log.confirmed().is_some_and(|confirmed| !log.descends(parent, confirmed))
 }
 
 /// Moves the tip to a block, unless the log's tip or confirmed block is ahead of this ledger's.

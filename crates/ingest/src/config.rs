@@ -14,7 +14,8 @@ pub struct IngestConfig {
     /// Time without an append after which another ingester takes over. A smaller value shortens the gap after a
     /// failure, and takes over from a leader that only pauses.
     pub lease: Duration,
-    /// Maximum estimated bytes of queued events, and of encoded blocks that wait for the log.
+    /// Maximum estimated bytes of queued events, and again of encoded blocks that wait for the log: twice this value
+    /// in all.
     pub queue_bytes_max: usize,
     /// The random id of this process.
     pub ingester: [u8; 16],
@@ -46,7 +47,8 @@ impl IngestConfig {
 pub struct ChainFacts {
     /// Properties that never change.
     pub info: Arc<ClusterInfo>,
-    /// Stakes and inflation.
+    /// Stakes and inflation. The opening snapshot of an epoch has the identities and voters that the vote accounts name
+    /// at its block: one that changed within the epoch of the chain differs until the next.
     pub cluster: Arc<dyn Cluster>,
     /// The blocks of the ledger.
     pub history: Arc<History>,

@@ -193,6 +193,10 @@ impl Running {
                 Outcome::TailRead(tail)
             }),
             Action::Append(batch) => self.append(*batch),
+            Action::RetainView => {
+                let view = self.driver.snapshots.retain_view();
+                Box::pin(std::future::ready(Finished::Outcome(Outcome::ViewRetained(view))))
+            }
             Action::WriteSnapshot(request) => self.write_snapshot(request, now),
             // These are not operations of a task.
             Action::Wait(_) | Action::Stop | Action::Read(_) => Box::pin(std::future::pending()),
@@ -298,7 +302,7 @@ impl Running {
                 self.reader = None;
                 self.lines.report(&err);
                 Input::ReadFailed(match err {
-                    ReadError::Truncated { .. } => ReadFailure::Truncated,
+                    ReadError::Truncated { wanted, .. } => ReadFailure::Truncated { wanted },
                     ReadError::Gone => ReadFailure::Gone,
                     ReadError::Damaged { .. } | ReadError::Missing { .. } | ReadError::Log(_) => {
                         ReadFailure::Failed
@@ -319,7 +323,7 @@ impl Running {
         self.driver.status.set(StatusValues {
             log,
             counters: plan.counters(),
-            items: own.items().count() as u64,
+            items: own.item_count() as u64,
             lag: oldest.map_or(Duration::ZERO, |oldest| now.elapsed.saturating_sub(oldest)),
             bytes: own.bytes() as u64,
             dropped_blocks: own.dropped_blocks(),
@@ -359,7 +363,7 @@ impl Running {
         if let Some(removal) = &self.removal {
             removal.abort();
         }
-        let items = self.driver.plan.own().items().count();
+        let items = self.driver.plan.own().item_count();
         if items > 0 && !self.is_stopped {
             tracing::warn!(items, "the log lacks blocks or marks of this ledger at its end");
         }
@@ -403,6 +407,12 @@ fn log_notice(notice: &Notice) {
         Notice::Damaged(damage) => tracing::error!(%damage, "the log is damaged"),
         Notice::LostLog(failure) => tracing::error!(?failure, "messages of the log are gone"),
         Notice::RefusedBatch(reason) => tracing::error!(reason, "the log refused an append"),
+        Notice::SnapshotTooSlow { took, queue_bytes_max } => tracing::error!(
+            ?took,
+            queue_bytes_max,
+            "blocks were dropped while the snapshot of a new epoch was written: the queue is too small for the size \
+             of the state"
+        ),
         Notice::Full => tracing::warn!("the log takes no more messages"),
         Notice::Stopped(reason) => tracing::error!(reason, "nothing more is appended to the log"),
     }

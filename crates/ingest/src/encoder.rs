@@ -13,7 +13,7 @@ use solana_hash::Hash;
 use tokio::sync::mpsc::Sender;
 
 use crate::log_chain::BlockKey;
-use crate::own_chain::{FrozenBlock, OwnEvent};
+use crate::own_chain::{FrozenBlock, OwnEvent, OwnStart};
 use crate::status::IngestStatus;
 
 /// Encodes the blocks of a ledger.
@@ -21,12 +21,13 @@ pub(crate) struct Encoder {
     pub(crate) events: EventReceiver,
     pub(crate) output: Sender<OwnEvent>,
     pub(crate) status: Arc<IngestStatus>,
+    /// The state of the ledger before its first event.
+    pub(crate) start: OwnStart,
     /// The time in milliseconds since 1970.
     pub(crate) unix_ms: fn() -> u64,
 }
 
 /// The facts of blocks that events refer to.
-#[derive(Default)]
 struct KnownBlocks {
     /// Footers of blocks that are not frozen.
     footers: HashMap<BlockId, Arc<BlockFooter>>,
@@ -36,7 +37,7 @@ struct KnownBlocks {
 impl Encoder {
     /// Encodes blocks until the ledger has ended, or the task.
     pub(crate) fn run(mut self) {
-        let mut known = KnownBlocks::default();
+        let mut known = KnownBlocks::new(self.start);
         while let Some(received) = self.events.recv() {
             let event = match received {
                 Received::Event { event, .. } => self.convert(&event, &mut known),
@@ -108,11 +109,17 @@ impl Encoder {
             Arc::from(err.to_string())
         });
         let parent = BlockKey { slot: block.parent.slot, blockhash: parent_blockhash };
-        FrozenBlock { id: block.id, key: key(block), parent, content }
+        FrozenBlock { id: block.id, key: key(block), parent, is_jump, content }
     }
 }
 
 impl KnownBlocks {
+    /// The root is the parent of the first block, also of a jump, whose previous blockhash is of a missing block.
+    fn new(start: OwnStart) -> Self {
+        let blockhashes = HashMap::from([(start.root, start.root_key.blockhash)]);
+        Self { footers: HashMap::new(), blockhashes }
+    }
+
     fn forget_below(&mut self, root: Slot) {
         self.footers.retain(|block, _| block.slot > root);
         self.blockhashes.retain(|block, _| block.slot >= root);
@@ -121,4 +128,32 @@ impl KnownBlocks {
 
 fn key(block: &Block) -> BlockKey {
     BlockKey { slot: block.id.slot, blockhash: block.blockhash }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::test_ledger::{block_info, empty_block};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::model::source::key as block_key;
+    use crate::sink;
+
+    #[test]
+    fn a_jump_from_the_start_has_the_root_as_its_parent() {
+        let id = |slot| BlockId { slot, version: 1 };
+        let root_key = block_key(3, false);
+        let start = OwnStart { root: id(3), root_key, is_complete: true };
+        let (_sink, events) = sink::channel(1 << 20, false);
+        let (output, _own) = mpsc::channel(1);
+        let status = Arc::new(IngestStatus::default());
+        let encoder = Encoder { events, output, status, start, unix_ms: || 1 };
+        let block = Block {
+            previous_blockhash: block_key(8, false).blockhash,
+            ..empty_block(id(9), id(3))
+        };
+        let mut known = KnownBlocks::new(start);
+        let frozen = encoder.freeze(&block, &block_info(9), &mut known, true);
+        assert_eq!(frozen.parent, root_key);
+    }
 }

@@ -15,6 +15,7 @@ use cluster_snapshot::{
 use depot::{Depot, DepotError};
 use futures_util::future::BoxFuture;
 use ledger::{Address, BlockId, Commitment, Slot};
+use parking_lot::Mutex;
 use snapshot_solana::stored_rows::{BankRow, ChainRow};
 use solana::{EpochStakes, EpochVoter};
 use solana_account::ReadableAccount;
@@ -23,7 +24,8 @@ use solana_pubkey::Pubkey;
 use solana_vote_interface::state::VoteStateV4;
 
 use crate::config::ChainFacts;
-use crate::plan::{SnapshotRequest, WrittenSnapshot};
+use crate::log_chain::BlockKey;
+use crate::plan::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 
 /// Nanoseconds of a slot of a ledger that makes a block for each transaction.
 const NS_PER_SLOT_DEFAULT: u128 = 400_000_000;
@@ -31,9 +33,15 @@ const NS_PER_SLOT_DEFAULT: u128 = 400_000_000;
 /// Why a snapshot was not written or not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EpochSnapshotError {
-    /// The view has moved on. It is tried again with the next root.
-    #[error("the final view is of slot {found}, and slot {requested} was requested")]
-    Moved { requested: Slot, found: Slot },
+    /// No view of the block is retained. It is tried again with a newer one.
+    #[error("no view of slot {requested} is retained")]
+    NoView { requested: Slot },
+    /// Whether the cluster is of the own chain cannot be said.
+    #[error(
+        "none of the {damaged} snapshots of {cluster} can be read, so its chain is unknown: remove them, or choose \
+         another --log-cluster"
+    )]
+    Unreadable { damaged: usize, cluster: String },
     #[error(transparent)]
     Write(#[from] SnapshotWriteError),
     #[error(transparent)]
@@ -47,7 +55,10 @@ pub(crate) trait EpochSnapshots: Send + Sync {
     /// Returns the genesis hash of the newest snapshot, or `None` if the store has none.
     fn genesis_hash(&self) -> BoxFuture<'static, Result<Option<Hash>, EpochSnapshotError>>;
 
-    /// Writes a snapshot of the final view. Fails if that is not of the requested block.
+    /// Retains the final view until [`Self::write`], in place of an earlier one.
+    fn retain_view(&self) -> ViewBlock;
+
+    /// Writes a snapshot of the retained view. Fails if that is not of the requested block.
     fn write(
         &self,
         request: SnapshotRequest,
@@ -62,22 +73,22 @@ pub(crate) struct StoredSnapshots {
     pub(crate) depot: Depot,
     pub(crate) reader: Reader,
     pub(crate) chain: ChainFacts,
+    /// The view that the next snapshot is of.
+    pub(crate) view: Arc<Mutex<Option<View>>>,
 }
 
 impl EpochSnapshots for StoredSnapshots {
     fn genesis_hash(&self) -> BoxFuture<'static, Result<Option<Hash>, EpochSnapshotError>> {
         let this = self.clone();
-        Box::pin(async move {
-            for found in newest_snapshots(&this.depot, &this.cluster).await? {
-                match load_manifest(&this.depot, &found.key, None).await {
-                    Ok(manifest) => return Ok(Some(manifest.fields.chain.genesis_hash)),
-                    Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => {}
-                    Err(SnapshotLoadError::Depot(err)) => return Err(err.into()),
-                    Err(err) => tracing::warn!(%err, "a snapshot is damaged"),
-                }
-            }
-            Ok(None)
-        })
+        Box::pin(async move { newest_genesis_hash(&this.depot, &this.cluster).await })
+    }
+
+    fn retain_view(&self) -> ViewBlock {
+        let view = self.reader.view(Commitment::Finalized);
+        let id = view.block();
+        let key = BlockKey { slot: id.slot, blockhash: view.meta().last_blockhash() };
+        *self.view.lock() = Some(view);
+        ViewBlock { id, key }
     }
 
     fn write(
@@ -86,9 +97,36 @@ impl EpochSnapshots for StoredSnapshots {
         unix_ms: u64,
     ) -> BoxFuture<'static, Result<WrittenSnapshot, EpochSnapshotError>> {
         let this = self.clone();
-        // Taken at once: the plan retains the blocks above it from now on.
-        let view = self.reader.view(Commitment::Finalized);
-        Box::pin(async move { this.write_view(&view, request, unix_ms).await })
+        let view = self.view.lock().take().filter(|view| view.block() == request.block);
+        Box::pin(async move {
+            let requested = request.block.slot;
+            let view = view.ok_or(EpochSnapshotError::NoView { requested })?;
+            this.write_view(&view, request, unix_ms).await
+        })
+    }
+}
+
+/// Returns the genesis hash of the newest snapshot that can be read, or `None` if the store has none. Fails if it has
+/// damaged ones only: the cluster is not new, and its chain is not known.
+async fn newest_genesis_hash(
+    depot: &Depot,
+    cluster: &str,
+) -> Result<Option<Hash>, EpochSnapshotError> {
+    let mut damaged = 0;
+    for found in newest_snapshots(depot, cluster).await? {
+        match load_manifest(depot, &found.key, None).await {
+            Ok(manifest) => return Ok(Some(manifest.fields.chain.genesis_hash)),
+            Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => {}
+            Err(SnapshotLoadError::Depot(err)) => return Err(err.into()),
+            Err(err) => {
+                tracing::warn!(%err, "a snapshot is damaged");
+                damaged += 1;
+            }
+        }
+    }
+    match damaged {
+        0 => Ok(None),
+        _ => Err(EpochSnapshotError::Unreadable { damaged, cluster: cluster.to_owned() }),
     }
 }
 
@@ -100,11 +138,6 @@ impl StoredSnapshots {
         unix_ms: u64,
     ) -> Result<WrittenSnapshot, EpochSnapshotError> {
         let SnapshotRequest { epoch, block, number, block_digest } = request;
-        let found = view.block();
-        if found != block {
-            let requested = block.slot;
-            return Err(EpochSnapshotError::Moved { requested, found: found.slot });
-        }
         let facts = SnapshotFacts {
             cluster: self.cluster.clone(),
             epoch,
@@ -196,5 +229,23 @@ impl StoredSnapshots {
         let mut voters: Vec<EpochVoter> = staked.filter_map(voter).collect();
         voters.sort_unstable_by_key(|voter| voter.vote_account);
         EpochStakes { epoch, voters }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use depot::DepotConfig;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn damaged_snapshots_are_not_those_of_a_new_cluster() {
+        let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
+        assert_eq!(newest_genesis_hash(&depot, "test").await.expect("no snapshots"), None);
+        let blockhash = Hash::new_from_array([7; 32]);
+        let key = format!("snap/test/{:020}-{:010}-{blockhash}/manifest", 42, 3);
+        depot.put_new(&key, "damaged".into()).await.expect("it is stored");
+        let err = newest_genesis_hash(&depot, "test").await.expect_err("its chain is unknown");
+        assert!(matches!(err, EpochSnapshotError::Unreadable { damaged: 1, .. }), "{err}");
     }
 }

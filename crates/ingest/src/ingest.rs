@@ -32,7 +32,7 @@ pub struct Ingest {
 
 impl Ingest {
     /// Starts an ingester for the ledger of `reader`, whose events go to the sink. Call it before the ledger starts,
-    /// in an async runtime. The log may be down.
+    /// in an async runtime. The log may be down, but opening its space needs NATS.
     ///
     /// # Errors
     ///
@@ -47,15 +47,17 @@ impl Ingest {
         let status = Arc::new(IngestStatus::default());
         let (sink, events) = sink::channel(config.queue_bytes_max, config.has_entries);
         let (output, own) = mpsc::channel(OWN_EVENTS_MAX);
-        let encoder = Encoder { events, output, status: Arc::clone(&status), unix_ms };
+        let start = own_start(&reader);
+        let encoder = Encoder { events, output, status: Arc::clone(&status), start, unix_ms };
         let plan_config = PlanConfig {
             ingester: config.ingester,
             lease: config.lease,
             genesis_hash: chain.info.genesis_hash,
             queue_bytes_max: config.queue_bytes_max,
         };
-        let plan = Plan::new(plan_config, own_start(&reader));
-        let snapshots = StoredSnapshots { cluster: config.cluster, depot, reader, chain };
+        let plan = Plan::new(plan_config, start);
+        let snapshots =
+            StoredSnapshots { cluster: config.cluster, depot, reader, chain, view: Arc::default() };
         let driver = Driver {
             plan,
             space,

@@ -33,12 +33,16 @@ pub(crate) struct LogBlock {
     pub(crate) blockhash: Option<Hash>,
     /// Number of the parent's record.
     pub(crate) parent: u64,
+    /// Slot of the parent.
+    pub(crate) parent_slot: Slot,
     /// Digest of its record.
     pub(crate) record: RecordDigest,
     /// `None` for the block of a snapshot.
     pub(crate) digests: Option<BlockDigests>,
     /// Sequence of its record's head.
     pub(crate) head_sequence: u64,
+    /// Numbers of the blocks on this one.
+    children: Vec<u64>,
 }
 
 /// The last record that was applied.
@@ -52,7 +56,7 @@ struct LastRecord {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of record {number} at message {sequence} does not continue the log")]
 pub(crate) struct Damage {
-    /// The part of the head: `number`, `previous`, `term`, `message`, `head` or `digest`.
+    /// The part of the head: one of [`crate::plan::DAMAGE_KINDS`].
     pub(crate) what: &'static str,
     /// Number of the record, or of the one before it if its head cannot be read.
     pub(crate) number: u64,
@@ -69,10 +73,12 @@ pub(crate) struct LogChain {
     writer: Option<WriterId>,
     /// The root and the blocks above it, by the number of their records. A child has a higher number than its parent.
     blocks: BTreeMap<u64, LogBlock>,
+    /// The numbers of these blocks, in ascending order.
+    by_slot: BTreeMap<Slot, Vec<u64>>,
     root: Option<u64>,
     confirmed: Option<u64>,
     tip: Option<u64>,
-    /// The newest rooted blocks, the oldest first.
+    /// The newest rooted blocks, by ascending slot.
     rooted: VecDeque<BlockKey>,
 }
 
@@ -140,10 +146,12 @@ impl LogChain {
     /// Returns the record number of a block that is the root or above it, and not reverted. The block of a snapshot is
     /// found by its slot.
     pub(crate) fn find(&self, key: &BlockKey) -> Option<u64> {
-        let is_it = |block: &LogBlock| {
-            block.slot == key.slot && block.blockhash.is_none_or(|hash| hash == key.blockhash)
+        let numbers = self.by_slot.get(&key.slot)?;
+        let is_it = |number: &&u64| {
+            let block = self.blocks.get(number);
+            block.is_some_and(|it| it.blockhash.is_none_or(|hash| hash == key.blockhash))
         };
-        self.blocks.iter().rev().find(|(_, block)| is_it(block)).map(|(number, _)| *number)
+        numbers.iter().rev().find(is_it).copied()
     }
 
     /// Whether `descendant` is `ancestor` or descends from it.
@@ -172,24 +180,34 @@ impl LogChain {
         Some(path)
     }
 
-    /// Returns the blocks above the root that do not lie on the chain through `number`, the newest first.
+    /// Returns the blocks that a root leaves when it moves to its child `number`, the newest first. Cost: those blocks.
     pub(crate) fn blocks_on_other_forks(&self, number: u64) -> Vec<u64> {
-        let is_other = |at: &u64| {
-            Some(*at) != self.root && !self.descends(*at, number) && !self.descends(number, *at)
-        };
-        self.blocks.keys().rev().copied().filter(is_other).collect()
+        let parent = self.blocks.get(&number).and_then(|block| self.blocks.get(&block.parent));
+        let siblings = parent.map_or(&[][..], |parent| &parent.children);
+        self.with_descendants(siblings.iter().copied().filter(|at| *at != number).collect())
     }
 
     /// Returns a block and its descendants, the newest first.
     pub(crate) fn descendants(&self, number: u64) -> Vec<u64> {
-        let numbers = self.blocks.range(number..).rev().map(|(at, _)| *at);
-        numbers.filter(|at| self.descends(*at, number)).collect()
+        self.with_descendants(vec![number])
+    }
+
+    fn with_descendants(&self, mut numbers: Vec<u64>) -> Vec<u64> {
+        numbers.retain(|number| self.blocks.contains_key(number));
+        let mut at = 0;
+        while let Some(block) = numbers.get(at).and_then(|number| self.blocks.get(number)) {
+            numbers.extend(&block.children);
+            at += 1;
+        }
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
+        numbers
     }
 
     /// Whether the final chain has another block at the slot of this one.
     pub(crate) fn contradicts(&self, key: &BlockKey) -> bool {
-        let mut rooted = self.rooted.iter().rev();
-        rooted.any(|block| block.slot == key.slot && block.blockhash != key.blockhash)
+        let found = self.rooted.binary_search_by_key(&key.slot, |block| block.slot);
+        let rooted = found.ok().and_then(|at| self.rooted.get(at));
+        rooted.is_some_and(|block| block.blockhash != key.blockhash)
     }
 
     /// Returns the sequence before the oldest message that an ingester needs at its start.
@@ -212,13 +230,15 @@ impl LogChain {
                     slot: name.slot,
                     blockhash: Some(*blockhash),
                     parent: parent.number,
+                    parent_slot: parent.slot,
                     record: head.digest,
                     digests: Some(*digests),
                     head_sequence: sequence - u64::from(head.body_messages),
+                    children: Vec::new(),
                 };
                 // After a revert of its parent, a block is of a fork that ended.
                 if self.root.is_none() || self.blocks.contains_key(&parent.number) {
-                    self.blocks.insert(name.number, block);
+                    self.insert(name.number, block);
                 }
             }
             RecordKind::Marks(marks) => marks.iter().for_each(|mark| self.apply_mark(mark)),
@@ -270,6 +290,29 @@ impl LogChain {
         }
     }
 
+    fn insert(&mut self, number: u64, block: LogBlock) {
+        self.by_slot.entry(block.slot).or_default().push(number);
+        if let Some(parent) = self.blocks.get_mut(&block.parent) {
+            parent.children.push(number);
+        }
+        self.blocks.insert(number, block);
+    }
+
+    fn remove(&mut self, number: u64) -> Option<LogBlock> {
+        let block = self.blocks.remove(&number)?;
+        if let Some(numbers) = self.by_slot.get_mut(&block.slot) {
+            numbers.retain(|at| *at != number);
+            if numbers.is_empty() {
+                self.by_slot.remove(&block.slot);
+            }
+        }
+        if let Some(parent) = self.blocks.get_mut(&block.parent) {
+            parent.children.retain(|at| *at != number);
+        }
+        Some(block)
+    }
+
+    /// Cost: the blocks that are removed.
     fn set_root(&mut self, number: u64) {
         let Some(root) = self.blocks.get(&number) else { return };
         let slot = root.slot;
@@ -279,12 +322,15 @@ impl LogChain {
             self.rooted.drain(..excess);
         }
         self.root = Some(number);
-        self.blocks.retain(|at, block| *at == number || block.slot > slot);
+        let ended: Vec<u64> = self.by_slot.range(..=slot).flat_map(|(_, at)| at).copied().collect();
+        for at in ended.into_iter().filter(|at| *at != number) {
+            self.remove(at);
+        }
     }
 
     /// Removes a block. Tips fall back to its parent, as they do in a ledger.
     fn revert(&mut self, number: u64) {
-        let Some(block) = self.blocks.remove(&number) else { return };
+        let Some(block) = self.remove(number) else { return };
         for tip in [&mut self.tip, &mut self.confirmed] {
             if *tip == Some(number) {
                 *tip = Some(block.parent);
@@ -297,11 +343,13 @@ impl LogChain {
             slot: block.slot,
             blockhash: None,
             parent: block.number,
+            parent_slot: block.slot,
             record,
             digests: None,
             head_sequence: sequence,
+            children: Vec::new(),
         };
-        self.blocks.insert(block.number, root);
+        self.insert(block.number, root);
         let number = Some(block.number);
         self.root = number;
         self.confirmed = number;

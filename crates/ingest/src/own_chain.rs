@@ -20,6 +20,11 @@ use crate::log_chain::BlockKey;
 /// Number of roots of which a revert is detected. A localnet can go back to fewer blocks.
 const ROOTED_MAX: usize = 1_024;
 
+/// Number of items of blocks and marks, which are about four for a block. Above it blocks are dropped.
+const ITEMS_MAX: usize = 400_000;
+/// Bytes of a block without its encoded sections: its head, names, items and entries of indices.
+const BLOCK_BYTES: usize = 1_000;
+
 /// The content of an own block, or the reason why it has no record.
 pub(crate) type BlockContent = Result<Arc<EncodedBlock>, Arc<str>>;
 
@@ -56,6 +61,8 @@ pub(crate) struct FrozenBlock {
     pub(crate) id: BlockId,
     pub(crate) key: BlockKey,
     pub(crate) parent: BlockKey,
+    /// Whether blocks are missing between the parent and it.
+    pub(crate) is_jump: bool,
     pub(crate) content: BlockContent,
 }
 
@@ -97,9 +104,13 @@ pub(crate) enum ItemKind {
 pub(crate) struct OwnBlock {
     pub(crate) key: BlockKey,
     pub(crate) parent: BlockKey,
+    /// Whether blocks are missing between the parent and it.
+    pub(crate) is_jump: bool,
     pub(crate) content: BlockContent,
     is_reverted: bool,
     is_rooted: bool,
+    /// Whether the queue has the block.
+    is_queued: bool,
     received: Duration,
 }
 
@@ -115,7 +126,7 @@ impl OwnBlock {
     }
 
     fn bytes(&self) -> usize {
-        self.content.as_ref().map_or(0, |content| content.bytes())
+        BLOCK_BYTES + self.content.as_ref().map_or(0, |content| content.bytes())
     }
 }
 
@@ -123,11 +134,18 @@ impl OwnBlock {
 pub(crate) struct OwnChain {
     /// By the number of their items.
     blocks: BTreeMap<ItemNumber, OwnBlock>,
+    /// The newest block of each name.
+    by_key: HashMap<BlockKey, ItemNumber>,
+    /// The blocks in the order of slots.
+    by_slot: BTreeSet<(Slot, ItemNumber)>,
+    /// Blocks up to this slot are retained only while they are queued.
+    pruned_slot: Slot,
     /// Names of the blocks above, and of the root.
     keys: HashMap<BlockId, BlockKey>,
     items: VecDeque<Item>,
+    /// Whether some of them may be removals of blocks.
+    has_reverts: bool,
     next_number: ItemNumber,
-    root: BlockId,
     root_key: BlockKey,
     /// The newest roots, the oldest first.
     rooted: VecDeque<BlockKey>,
@@ -154,10 +172,13 @@ impl OwnChain {
             Item { number: 1, key: root_key, kind: ItemKind::Rooted, received: Duration::ZERO };
         Self {
             blocks: BTreeMap::new(),
+            by_key: HashMap::new(),
+            by_slot: BTreeSet::new(),
+            pruned_slot: root_key.slot,
             keys: HashMap::from([(root, root_key)]),
             items: VecDeque::from([root_item]),
+            has_reverts: false,
             next_number: 2,
-            root,
             root_key,
             rooted: VecDeque::from([root_key]),
             confirmed: None,
@@ -183,17 +204,13 @@ impl OwnChain {
 
     /// Returns the newest own block of this name that is not reverted.
     pub(crate) fn find(&self, key: &BlockKey) -> Option<&OwnBlock> {
-        self.blocks.values().rev().find(|block| block.key == *key && !block.is_reverted)
+        let block = self.blocks.get(self.by_key.get(key)?)?;
+        (!block.is_reverted).then_some(block)
     }
 
     /// Returns the processed tip, if it is known.
     pub(crate) fn tip(&self) -> Option<BlockKey> {
         self.tip
-    }
-
-    /// Returns the root of the own ledger.
-    pub(crate) fn root(&self) -> BlockId {
-        self.root
     }
 
     /// Returns the name of the root.
@@ -242,12 +259,35 @@ impl OwnChain {
         self.enforce_bound();
     }
 
-    /// Removes items that the log has or does not need, and then the blocks that are no longer needed.
+    /// Returns the number of queued items.
+    pub(crate) fn item_count(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Removes items that the log has or does not need, and then the blocks that are no longer needed. Cost: all items.
     pub(crate) fn remove_items(&mut self, is_done: impl Fn(&Item, &Self) -> bool) {
         let items = std::mem::take(&mut self.items);
-        let remaining = items.into_iter().filter(|item| !is_done(item, self)).collect();
+        let mut remaining = VecDeque::with_capacity(items.len());
+        let mut ended = Vec::new();
+        for item in items {
+            match is_done(&item, self) {
+                true if item.kind == ItemKind::Block => ended.push(item.number),
+                true => {}
+                false => remaining.push_back(item),
+            }
+        }
         self.items = remaining;
-        self.prune();
+        ended.into_iter().for_each(|number| self.end_queued_block(number));
+    }
+
+    /// Removes the newest item, if it is done.
+    pub(crate) fn remove_newest_item(&mut self, is_done: impl Fn(&Item, &Self) -> bool) {
+        let Some(item) = self.items.back().filter(|item| is_done(item, self)) else { return };
+        let ended = (item.kind == ItemKind::Block).then_some(item.number);
+        self.items.pop_back();
+        if let Some(number) = ended {
+            self.end_queued_block(number);
+        }
     }
 
     /// Removes the queued moves of the tip, because some may be in the log. The newest tip is appended after the other
@@ -269,12 +309,12 @@ impl OwnChain {
         self.has_left_root = false;
     }
 
-    /// Retains all blocks above the root until [`Self::unpin`].
-    pub(crate) fn pin_root(&mut self) {
-        self.pinned = Some(self.root_key.slot);
+    /// Retains all blocks above a slot until [`Self::unpin`]. The slot is that of the root or of a later one.
+    pub(crate) fn pin(&mut self, slot: Slot) {
+        self.pinned = Some(slot);
     }
 
-    /// Whether the blocks above the pinned root are still retained.
+    /// Whether the blocks above the pinned slot are still retained.
     pub(crate) fn is_pinned(&self) -> bool {
         self.pinned.is_some()
     }
@@ -311,6 +351,10 @@ impl OwnChain {
             items.push(Item { number, ..item });
         }
         self.items = items.into();
+        for block in self.blocks.values_mut() {
+            block.is_queued = !block.is_reverted;
+        }
+        self.remove_ended_blocks();
     }
 
     fn take_number(&mut self) -> ItemNumber {
@@ -325,24 +369,38 @@ impl OwnChain {
     }
 
     fn add_block(&mut self, frozen: FrozenBlock, received: Duration) {
-        let FrozenBlock { id, key, parent, content } = frozen;
-        let block =
-            OwnBlock { key, parent, content, is_reverted: false, is_rooted: false, received };
+        let FrozenBlock { id, key, parent, is_jump, content } = frozen;
+        let block = OwnBlock {
+            key,
+            parent,
+            is_jump,
+            content,
+            is_reverted: false,
+            is_rooted: false,
+            is_queued: true,
+            received,
+        };
         self.bytes += block.bytes();
         self.keys.insert(id, key);
         // If the ledger makes the same block again before its removal is logged, the log keeps it.
-        self.items.retain(|item| item.key != key || !matches!(item.kind, ItemKind::Reverted(_)));
+        if self.has_reverts {
+            let is_revert = |item: &Item| matches!(item.kind, ItemKind::Reverted(_));
+            self.items.retain(|item| item.key != key || !is_revert(item));
+            self.has_reverts = self.items.iter().any(is_revert);
+        }
+        self.by_key.insert(key, self.next_number);
+        self.by_slot.insert((key.slot, self.next_number));
         self.blocks.insert(self.next_number, block);
         self.push(key, ItemKind::Block, received);
     }
 
     fn set_root(&mut self, id: BlockId, key: BlockKey, now: Duration) {
-        let root = self.blocks.values_mut().rev().find(|block| block.key == key);
+        let number = self.by_key.get(&key);
+        let root = number.and_then(|number| self.blocks.get_mut(number));
         self.is_complete |= root.is_some();
         if let Some(block) = root {
             block.is_rooted = true;
         }
-        self.root = id;
         self.root_key = key;
         self.rooted.push_back(key);
         let excess = self.rooted.len().saturating_sub(ROOTED_MAX);
@@ -360,8 +418,8 @@ impl OwnChain {
             self.has_left_root = true;
             return;
         }
-        let block = self.blocks.values_mut().rev().find(|block| block.key == key);
-        if let Some(block) = block {
+        let number = self.by_key.get(&key).copied();
+        if let Some(block) = number.and_then(|number| self.blocks.get_mut(&number)) {
             block.is_reverted = true;
         }
         for tip in [&mut self.tip, &mut self.confirmed] {
@@ -369,46 +427,84 @@ impl OwnChain {
                 *tip = None;
             }
         }
+        self.has_reverts = true;
         self.push(key, ItemKind::Reverted(reason), now);
+        if let Some(number) = number {
+            self.remove_if_ended(number);
+        }
     }
 
     /// Drops everything. The chain is complete again with the next root among the blocks that follow.
     fn reset(&mut self) {
         let blocks = std::mem::take(&mut self.blocks);
         self.dropped_blocks += blocks.len() as u64;
+        self.by_key.clear();
+        self.by_slot.clear();
         self.items.clear();
         self.bytes = 0;
         self.is_complete = false;
         self.pinned = None;
     }
 
+    fn is_above_bound(&self) -> bool {
+        let is_above = self.bytes > self.bytes_max || self.items.len() > ITEMS_MAX;
+        is_above && self.blocks.len() > 1
+    }
+
     fn enforce_bound(&mut self) {
-        if self.bytes <= self.bytes_max || self.blocks.len() <= 1 {
+        if !self.is_above_bound() {
             return;
         }
         let root = self.root_key.slot;
         let before = self.blocks.len();
         self.pinned = None;
-        self.items.retain(|item| item.key.slot > root);
+        self.remove_items(|item, _| item.key.slot <= root);
         self.prune();
         self.dropped_blocks += (before - self.blocks.len()) as u64;
-        if self.bytes > self.bytes_max && self.blocks.len() > 1 {
+        if self.is_above_bound() {
             self.reset();
         }
     }
 
-    /// Removes the blocks at and below the root that are not queued.
+    /// Removes the blocks that the root has passed and that are not queued. Cost: the blocks that it has passed since
+    /// the last call.
     fn prune(&mut self) {
-        let retained_above =
-            self.pinned.map_or(self.root_key.slot, |slot| slot.min(self.root_key.slot));
-        let is_block = |item: &&Item| item.kind == ItemKind::Block;
-        let queued: BTreeSet<ItemNumber> =
-            self.items.iter().filter(is_block).map(|item| item.number).collect();
-        self.blocks.retain(|number, block| {
-            let is_ended = block.key.slot <= retained_above || block.is_reverted;
-            !is_ended || queued.contains(number)
-        });
-        self.bytes = self.blocks.values().map(OwnBlock::bytes).sum();
+        let root = self.root_key.slot;
+        let retained_above = self.pinned.map_or(root, |slot| slot.min(root));
+        let passed = self.pruned_slot.min(retained_above)..=retained_above;
+        self.pruned_slot = retained_above;
+        let range = (*passed.start(), ItemNumber::MIN)..=(*passed.end(), ItemNumber::MAX);
+        let ended: Vec<ItemNumber> = self.by_slot.range(range).map(|(_, number)| *number).collect();
+        ended.into_iter().for_each(|number| self.remove_if_ended(number));
+    }
+
+    /// Removes all blocks that have ended. Cost: all blocks.
+    fn remove_ended_blocks(&mut self) {
+        let numbers: Vec<ItemNumber> = self.blocks.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.remove_if_ended(number));
+    }
+
+    /// Notes that the queue no longer has a block.
+    fn end_queued_block(&mut self, number: ItemNumber) {
+        if let Some(block) = self.blocks.get_mut(&number) {
+            block.is_queued = false;
+        }
+        self.remove_if_ended(number);
+    }
+
+    fn remove_if_ended(&mut self, number: ItemNumber) {
+        let Some(block) = self.blocks.get(&number) else { return };
+        let is_passed = block.key.slot <= self.pruned_slot || block.is_reverted;
+        if block.is_queued || !is_passed {
+            return;
+        }
+        let key = block.key;
+        self.bytes -= block.bytes();
+        self.blocks.remove(&number);
+        self.by_slot.remove(&(key.slot, number));
+        if self.by_key.get(&key) == Some(&number) {
+            self.by_key.remove(&key);
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use self::following::Following;
 use self::opening::Opening;
 use self::reading::Learning;
 use crate::batch::Batch;
-use crate::log_chain::Damage;
+use crate::log_chain::{BlockKey, Damage};
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
 /// Times that a damaged record is read again: another server may have it undamaged.
@@ -74,12 +74,23 @@ pub(crate) enum Action {
     Read(u64),
     /// Append a batch.
     Append(Box<Batch>),
-    /// Write a snapshot of the final view, which must be of this block.
+    /// Retain the final view for a snapshot.
+    RetainView,
+    /// Write a snapshot of the retained view.
     WriteSnapshot(SnapshotRequest),
     /// Create an epoch.
     CreateEpoch(u64),
     /// Append nothing more: this ingester cannot serve this log.
     Stop,
+}
+
+/// The block of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ViewBlock {
+    /// The block in this process.
+    pub(crate) id: BlockId,
+    /// The block at every ingester.
+    pub(crate) key: BlockKey,
 }
 
 /// A snapshot that a new epoch starts with.
@@ -115,6 +126,7 @@ pub(crate) enum Outcome {
     ReaderOpened(Result<(), ()>),
     /// The sequence of the last message.
     Appended(Result<u64, AppendFailure>),
+    ViewRetained(ViewBlock),
     SnapshotWritten(Result<WrittenSnapshot, ()>),
     EpochCreated(Result<(), ()>),
 }
@@ -131,8 +143,10 @@ pub(crate) enum AppendFailure {
 /// Why a reader ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFailure {
-    /// Messages were removed before they were read.
-    Truncated,
+    /// The log said that messages from `wanted` on were removed before they were read.
+    Truncated { wanted: u64 },
+    /// This message is missing between others, or damaged in the log itself.
+    Damaged { sequence: u64 },
     /// The log was deleted or replaced.
     Gone,
     /// It may work again.
@@ -167,6 +181,8 @@ pub(crate) enum Notice {
     LostLog(ReadFailure),
     /// A batch was refused.
     RefusedBatch(String),
+    /// Blocks were dropped while the snapshot of a new epoch was written, which is written again.
+    SnapshotTooSlow { took: Duration, queue_bytes_max: usize },
     /// The log takes no more messages for now.
     Full,
     /// This ingester appends nothing more.
@@ -192,7 +208,8 @@ pub(crate) struct PlanCounters {
 }
 
 /// The parts of records that [`Damage`] names.
-pub(crate) const DAMAGE_KINDS: [&str; 5] = ["number", "previous", "term", "message", "head"];
+pub(crate) const DAMAGE_KINDS: [&str; 6] =
+    ["number", "previous", "term", "message", "head", "body"];
 
 /// The step that an ingester has reached.
 enum Phase {
@@ -214,6 +231,14 @@ enum Phase {
     Stopped,
 }
 
+/// A message that a reader did not get past.
+struct Obstacle {
+    epoch: u64,
+    sequence: u64,
+    /// Readers that ended here, one after the other.
+    times: u32,
+}
+
 /// The decisions of an ingester.
 pub(crate) struct Plan {
     config: PlanConfig,
@@ -228,6 +253,10 @@ pub(crate) struct Plan {
     last_term: u64,
     /// Damaged records since the last whole one.
     damages: u32,
+    /// The message that the last reader did not get past.
+    obstacle: Option<Obstacle>,
+    /// The message that was wanted when the log said that it was removed. The extent shows whether that is so.
+    truncated_at: Option<u64>,
     counters: PlanCounters,
     notices: Vec<Notice>,
 }
@@ -245,6 +274,8 @@ impl Plan {
             last_number: 0,
             last_term: 0,
             damages: 0,
+            obstacle: None,
+            truncated_at: None,
             counters: PlanCounters::default(),
             notices: Vec::new(),
         }
@@ -332,6 +363,7 @@ impl Plan {
             Outcome::TailRead(result) => self.end_measurement(result, now),
             Outcome::ReaderOpened(result) => self.end_reader_opening(result, now),
             Outcome::Appended(result) => self.end_append(result, now),
+            Outcome::ViewRetained(view) => self.expect_root(view, now),
             Outcome::SnapshotWritten(result) => self.end_snapshot(result, now),
             Outcome::EpochCreated(result) => self.end_creation(result, now),
         }
@@ -346,11 +378,16 @@ impl Plan {
             OwnEvent::Frozen(block) => Some(block.key),
             _ => None,
         };
+        let is_revert = matches!(event, OwnEvent::Reverted { .. });
         self.own.handle(event, is_leader, now.elapsed);
         if let Some(key) = frozen {
             self.compare_with_log(&key);
         }
-        self.remove_done_items();
+        match is_revert {
+            // The items of the removed block are done as well.
+            true => self.remove_done_items(),
+            false => self.remove_done_event(),
+        }
     }
 
     fn end_check(&mut self, result: Result<Option<Hash>, ()>, now: Now) {
@@ -423,9 +460,9 @@ impl Plan {
 
     fn note_read_failure(&mut self, failure: ReadFailure) {
         match failure {
-            ReadFailure::Truncated => self.counters.truncated += 1,
+            ReadFailure::Truncated { .. } => self.counters.truncated += 1,
             ReadFailure::Gone => self.counters.gone += 1,
-            ReadFailure::Failed => return,
+            ReadFailure::Damaged { .. } | ReadFailure::Failed => return,
         }
         self.notices.push(Notice::LostLog(failure));
     }

@@ -1,11 +1,13 @@
 //! From the messages of a log to the heads of its records.
 //!
 //! Input: messages in the order of a reader, which may repeat some. Output: each head, once all messages of its record
-//! have arrived. The bodies are counted and not decoded: replicas check them.
-//! Invariant: a missing message is an error, and a repeated one is ignored.
+//! have arrived.
+//! Invariant: a missing message is an error, and a repeated one is ignored. Bodies have the checksums and the digests of
+//! their head, so a record that is damaged in the log is found here, even if no replica could say so.
+//! Bounds: one block, unpacked. Cost: that of reading a block at a replica.
 //! Not here: the chain of records (`log_chain`).
 
-use chain_solana::wire::{RecordHead, WireError, read_head};
+use chain_solana::wire::{RecordHead, RecordReader, WireError, read_head};
 use replicated_log::{MessageKind, StoredMessage};
 
 use crate::log_chain::Damage;
@@ -29,31 +31,33 @@ pub(crate) enum StreamError {
 }
 
 /// The records of a log from one position on.
-#[derive(Clone, Debug)]
 pub(crate) struct RecordStream {
     /// Sequence of the last message.
     position: u64,
+    /// Sequence of the last message of the last whole record.
+    record_end: u64,
     /// The record whose bodies arrive.
     open: Option<OpenRecord>,
     /// Whether the stream may have started within a record.
     seeks_head: bool,
 }
 
-#[derive(Clone, Debug)]
 struct OpenRecord {
     head: RecordHead,
     missing: u16,
+    /// Checks the bodies.
+    bodies: RecordReader,
 }
 
 impl RecordStream {
     /// A stream from the end of a record on.
     pub(crate) fn after_record(position: u64) -> Self {
-        Self { position, open: None, seeks_head: false }
+        Self { position, record_end: position, open: None, seeks_head: false }
     }
 
     /// A stream from any message on. Bodies before the first head are skipped.
     pub(crate) fn after_message(position: u64) -> Self {
-        Self { position, open: None, seeks_head: position > 0 }
+        Self { seeks_head: position > 0, ..Self::after_record(position) }
     }
 
     /// Returns the sequence of the last message.
@@ -61,40 +65,44 @@ impl RecordStream {
         self.position
     }
 
-    /// Takes a message. Messages up to `known` belong to records that need not be read.
+    /// Returns the sequence of the last message of the last whole record.
+    pub(crate) fn record_end(&self) -> u64 {
+        self.record_end
+    }
+
+    /// Takes a message. Returns the record that it completes.
     pub(crate) fn push(
         &mut self,
         message: &StoredMessage,
-        known: u64,
     ) -> Result<Option<WholeRecord>, StreamError> {
         let sequence = message.sequence;
         if sequence <= self.position {
             return Ok(None);
         }
-        let damage = |what, number| StreamError::Damage(Damage { what, number, sequence });
         let number = self.open.as_ref().map_or(0, |open| open.head.link.number);
+        let damage = |what| StreamError::Damage(Damage { what, number, sequence });
         if sequence != self.position + 1 {
-            return Err(damage("message", number));
+            return Err(damage("message"));
         }
         self.position = sequence;
-        if sequence <= known {
-            self.open = None;
-            return Ok(None);
-        }
+        let payload = message.payload.clone();
         match (message.kind, self.open.take()) {
             (MessageKind::Head, None) => {
                 self.seeks_head = false;
-                let head = read_head(&message.payload).map_err(|err| match err {
+                let head = read_head(&payload).map_err(|err| match err {
                     WireError::Version { .. } => StreamError::Version(err),
-                    _ => damage("head", number),
+                    _ => damage("head"),
                 })?;
-                Ok(self.add(OpenRecord { missing: head.body_messages, head }))
+                let mut bodies = RecordReader::new();
+                bodies.push(true, payload).map_err(|_| damage("head"))?;
+                Ok(self.add(OpenRecord { missing: head.body_messages, head, bodies }))
             }
-            (MessageKind::Body, Some(open)) => {
+            (MessageKind::Body, Some(mut open)) => {
+                open.bodies.push(false, payload).map_err(|_| damage("body"))?;
                 Ok(self.add(OpenRecord { missing: open.missing - 1, ..open }))
             }
             (MessageKind::Body, None) if self.seeks_head => Ok(None),
-            _ => Err(damage("message", number)),
+            _ => Err(damage("message")),
         }
     }
 
@@ -104,6 +112,7 @@ impl RecordStream {
             self.open = Some(open);
             return None;
         }
+        self.record_end = self.position;
         Some(WholeRecord { head: open.head, sequence: self.position })
     }
 }

@@ -130,6 +130,7 @@ impl Source {
             id,
             key: key(slot, is_fork),
             parent: key(slot - 1, false),
+            is_jump: false,
             content: Ok(content(slot, is_fork)),
         }));
         id

@@ -10,9 +10,10 @@ use replicated_log::memory::{Faults, MemoryLogSpace};
 use replicated_log::{AppendError, Log, LogReader, LogSpace, ReadError};
 use solana_hash::Hash;
 
-use super::source::Source;
+use super::source::{Source, key};
 use crate::plan::{
-    Action, AppendFailure, Input, Now, Outcome, Plan, PlanConfig, ReadFailure, WrittenSnapshot,
+    Action, AppendFailure, Input, Now, Outcome, Plan, PlanConfig, ReadFailure, ViewBlock,
+    WrittenSnapshot,
 };
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -163,7 +164,7 @@ impl World {
             Err(err) => {
                 ingester.reader = None;
                 Input::ReadFailed(match err {
-                    ReadError::Truncated { .. } => ReadFailure::Truncated,
+                    ReadError::Truncated { wanted, .. } => ReadFailure::Truncated { wanted },
                     ReadError::Gone => ReadFailure::Gone,
                     ReadError::Damaged { .. } | ReadError::Missing { .. } | ReadError::Log(_) => {
                         ReadFailure::Failed
@@ -221,16 +222,17 @@ impl World {
                     AppendError::Refused(err) => panic!("seed {seed}: {err}"),
                 })))
             }
-            Action::WriteSnapshot(request) => {
-                let is_root = request.block == ingester.source.root();
-                let written = is_root.then(|| WrittenSnapshot {
-                    number: request.number,
-                    block_digest: request.block_digest,
-                    manifest_key: format!("{}", request.block.slot),
-                    manifest_digest: [0; 32],
-                });
-                Some(Outcome::SnapshotWritten(written.ok_or(())))
+            Action::RetainView => {
+                let id = ingester.source.root();
+                let key = key(id.slot, false);
+                Some(Outcome::ViewRetained(ViewBlock { id, key }))
             }
+            Action::WriteSnapshot(request) => Some(Outcome::SnapshotWritten(Ok(WrittenSnapshot {
+                number: request.number,
+                block_digest: request.block_digest,
+                manifest_key: format!("{}", request.block.slot),
+                manifest_digest: [0; 32],
+            }))),
         };
     }
 

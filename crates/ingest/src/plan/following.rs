@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::wire::{RecordHead, RecordKind, WriterId};
+use chain_solana::wire::{Mark, RecordHead, RecordKind, WriterId};
 use replicated_log::StoredMessage;
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 use crate::batch::{Batch, BatchBuilder, BatchError};
 use crate::catch_up;
 use crate::log_chain::{BlockKey, LogChain};
-use crate::own_chain::{ItemKind, ItemNumber, OwnChain};
+use crate::own_chain::{Item, ItemKind, ItemNumber, OwnChain};
 use crate::record_stream::{RecordStream, StreamError};
 
 /// Interval at which an ingester looks for a newer epoch.
@@ -36,6 +36,8 @@ pub(super) struct Following {
     needs_tail: bool,
     /// Position at the time of the request for the extent. Others may append before the reply is handled.
     tail_asked_at: u64,
+    /// Time since which the log says that it ends before messages that it has confirmed.
+    shorter_since: Option<Duration>,
     /// Sequence of the newest message that is known to exist.
     known_last: u64,
     /// Time of the last message, or of the step that expects one.
@@ -59,6 +61,7 @@ impl Following {
             has_reader: true,
             needs_tail: false,
             tail_asked_at: 0,
+            shorter_since: None,
             read_since: now,
             advanced_at: now,
             searched_at: now,
@@ -79,6 +82,7 @@ impl Following {
 
     pub(super) fn note_tail(&mut self, last: u64, now: Duration) {
         self.needs_tail = false;
+        self.shorter_since = None;
         self.known_last = self.chain.position().max(last);
         self.read_since = now;
     }
@@ -88,15 +92,32 @@ impl Following {
         last < self.tail_asked_at
     }
 
+    /// Returns how long the log has been shorter than it was. A server that is about to step down, or that still applies
+    /// its last messages, says so for a while.
+    pub(super) fn note_shorter_tail(&mut self, now: Duration) -> Duration {
+        now - *self.shorter_since.get_or_insert(now)
+    }
+
     pub(super) fn note_reader(&mut self, now: Duration) {
         self.has_reader = true;
         self.read_since = now;
     }
 
-    /// Reads again from the last whole record on.
+    /// Reads again from the last whole record on. The reader of a leader may be behind the chain.
     pub(super) fn reopen_reader(&mut self) {
         self.has_reader = false;
-        self.stream = RecordStream::after_record(self.chain.position());
+        self.stream = RecordStream::after_record(self.stream.record_end());
+    }
+
+    /// Asks for the extent of the log, and reads again.
+    pub(super) fn measure_again(&mut self) {
+        self.reopen_reader();
+        self.needs_tail = true;
+    }
+
+    /// Whether messages that exist do not arrive, although the log says that it has them.
+    fn is_stuck(&self) -> bool {
+        self.is_behind() && self.has_reader && !self.needs_tail
     }
 
     fn is_behind(&self) -> bool {
@@ -150,11 +171,17 @@ impl Plan {
         let Phase::Following(following) = &mut self.phase else { return Action::Wait(None) };
         if following.is_behind() && now.elapsed >= following.read_since + READ_TIME_MAX {
             following.read_since = now.elapsed;
-            following.reopen_reader();
-            following.needs_tail = true;
+            let is_stuck = following.is_stuck();
+            let epoch = following.epoch;
+            let wanted = following.stream.position() + 1;
+            following.measure_again();
+            if is_stuck && self.replace_at_obstacle(epoch, wanted, now) {
+                return self.next_opening_action(now);
+            }
         }
+        let Phase::Following(following) = &mut self.phase else { return Action::Wait(None) };
         if !following.has_reader {
-            return Action::Read(following.chain.position());
+            return Action::Read(following.stream.position());
         }
         if following.needs_tail {
             following.tail_asked_at = following.chain.position();
@@ -186,13 +213,23 @@ impl Plan {
         if self.is_leader() {
             return Duty::Append(WriterId { term: following.chain.term(), ingester });
         }
-        let lacking = self.own.items().filter(|item| item.kind != ItemKind::TipMoved);
-        let Some(since) = lacking.map(|item| item.received).min() else { return never };
-        let has_gap = catch_up::find_gap(&self.own, &following.chain).is_some();
-        let leases = if has_gap { GAP_LEASES } else { 1 };
-        let due = since.max(following.advanced_at) + self.config.lease * leases;
+        let log = &following.chain;
+        let mut lacking = self.own.items().filter(|item| item.kind != ItemKind::TipMoved);
+        let Some(first) = lacking.next() else { return never };
+        let since = first.received.max(following.advanced_at);
+        let due = since + self.config.lease;
         if now.elapsed < due {
             return Duty::Wait(due);
+        }
+        let gap = catch_up::find_gap(&self.own, log);
+        let gap_due = since + self.config.lease * GAP_LEASES;
+        if gap.is_some() && now.elapsed < gap_due {
+            return Duty::Wait(gap_due);
+        }
+        let can_end_gap = gap.is_some_and(|gap| gap.is_closed_by_root(&self.own));
+        let is_useful = |item: &Item| catch_up::can_append(item, &self.own, log);
+        if !can_end_gap && !self.own.items().any(is_useful) {
+            return never;
         }
         Duty::TakeOver(WriterId { term: following.chain.term() + 1, ingester })
     }
@@ -201,10 +238,12 @@ impl Plan {
     fn plan_append(&mut self, writer: WriterId, term: Option<String>, now: Now) -> Option<Action> {
         let Phase::Following(following) = &mut self.phase else { return None };
         let has_term = term.is_some();
-        if !has_term && self.own.items().next().is_none() && self.own.tip().is_none() {
+        let log = &following.chain;
+        let tip = self.own.tip();
+        let has_tip = tip.is_none_or(|tip| log.find(&tip).is_some_and(|it| log.tip() == Some(it)));
+        if !has_term && self.own.item_count() == 0 && has_tip {
             return None;
         }
-        let log = &following.chain;
         let builder = BatchBuilder::new(log, writer, now.unix_ms, following.records_max);
         match make_batch(builder, term, &self.own) {
             Ok(batch) if !batch.messages.is_empty() => {
@@ -222,8 +261,12 @@ impl Plan {
         }
         let Phase::Following(following) = &self.phase else { return None };
         let gap = catch_up::find_gap(&self.own, &following.chain)?;
+        if !gap.is_closed_by_root(&self.own) {
+            // Until then another ingester may have the block from its source, and takes over.
+            return None;
+        }
         let epoch = following.epoch;
-        self.open_epoch(epoch + 1, gap);
+        self.open_epoch(epoch + 1, gap.reason);
         Some(self.next_opening_action(now))
     }
 
@@ -308,8 +351,12 @@ impl Plan {
         }
         following.read_since = now.elapsed;
         following.known_last = following.known_last.max(message.sequence + message.pending);
-        let known = following.chain.position();
-        let record = match following.stream.push(message, known) {
+        let record = match following.stream.push(message) {
+            // The leader's own record, as the log has stored it.
+            Ok(Some(record)) if record.sequence <= following.chain.position() => {
+                self.damages = 0;
+                return;
+            }
             Ok(Some(record)) => record,
             Ok(None) => return,
             Err(StreamError::Version(err)) => return self.stop(err.to_string()),
@@ -319,6 +366,8 @@ impl Plan {
             }
         };
         let writer = following.chain.writer();
+        let has_lost_block = find_reverted_keys(&record.head, &following.chain)
+            .any(|key| self.own.find(&key).is_some());
         if let Err(damage) = following.chain.apply(&record.head, record.sequence) {
             let epoch = following.epoch;
             return self.handle_damage(epoch, damage, now);
@@ -331,6 +380,10 @@ impl Plan {
         }
         self.note_numbers();
         self.compare_record(&record.head);
+        if has_lost_block {
+            // This ingester appends the block again if it leads.
+            self.own.requeue();
+        }
         self.remove_done_items();
     }
 
@@ -338,13 +391,13 @@ impl Plan {
         self.note_read_failure(failure);
         self.note_numbers();
         let Phase::Following(following) = &mut self.phase else { return };
-        following.reopen_reader();
-        following.needs_tail = true;
+        following.measure_again();
         let epoch = following.epoch;
         match failure {
-            ReadFailure::Failed => self.delay(now),
+            ReadFailure::Failed | ReadFailure::Damaged { .. } => self.delay(now),
             // All that is missing was final: the end of the log has the rest.
-            ReadFailure::Truncated => {
+            ReadFailure::Truncated { .. } => {
+                self.note_truncation(failure);
                 self.phase = Phase::Measuring { epoch };
                 self.delay(now);
             }
@@ -366,15 +419,30 @@ impl Plan {
         });
     }
 
-    /// Removes the items that the log has. Stops if the log has another final chain.
+    /// Removes the newest item, if the log has it. The other items change with the log only, or with a removed block.
+    /// Stops if the log has another final chain.
+    pub(super) fn remove_done_event(&mut self) {
+        let Phase::Following(following) = &self.phase else { return };
+        let log = &following.chain;
+        let newest = self.own.items().next_back();
+        let other = newest.filter(|item| self.is_contradicted(item, log)).map(|item| item.key);
+        if let Some(key) = other {
+            return self.stop_on_other_chain(key);
+        }
+        self.own.remove_newest_item(|item, own| catch_up::is_done(item, own, log));
+    }
+
+    fn is_contradicted(&self, item: &Item, log: &LogChain) -> bool {
+        item.kind == ItemKind::Rooted && !self.own.has_left_root() && log.contradicts(&item.key)
+    }
+
+    /// Removes the items that the log has. Stops if the log has another final chain. Cost: all items.
     pub(super) fn remove_done_items(&mut self) {
         let Phase::Following(following) = &self.phase else { return };
         let log = &following.chain;
-        let other = self.own.items().find(|item| {
-            item.kind == ItemKind::Rooted && !self.own.has_left_root() && log.contradicts(&item.key)
-        });
-        if let Some(item) = other {
-            return self.stop_on_other_chain(item.key);
+        let other = self.own.items().find(|item| self.is_contradicted(item, log));
+        if let Some(key) = other.map(|item| item.key) {
+            return self.stop_on_other_chain(key);
         }
         self.own.remove_items(|item, own| catch_up::is_done(item, own, log));
     }
@@ -383,7 +451,8 @@ impl Plan {
         let BlockKey { slot, blockhash } = key;
         self.stop(format!(
             "the log has another final block at slot {slot} than this node, whose block is {blockhash}: \
-             it is of another chain, or one of the two sources is wrong"
+             it is of another chain, one of the two sources is wrong, or the ledger was restored from an older \
+             state: give a restored ledger another --log-cluster"
         ));
     }
 
@@ -398,9 +467,12 @@ impl Plan {
     pub(super) fn compare_with_log(&mut self, key: &BlockKey) {
         let Phase::Following(following) = &self.phase else { return };
         let in_log = following.chain.find(key).and_then(|number| following.chain.block(number));
-        let in_log = in_log.and_then(|block| block.digests);
-        let own = self.own.find(key).and_then(|block| block.digests());
-        let (Some(in_log), Some(own)) = (in_log, own) else { return };
+        let (Some(in_log), Some(own)) = (in_log, self.own.find(key)) else { return };
+        // The writes of a jump are the difference to an older block.
+        if own.is_jump || in_log.parent_slot != own.parent.slot {
+            return;
+        }
+        let (Some(in_log), Some(own)) = (in_log.digests, own.digests()) else { return };
         let slot = key.slot;
         if in_log.state != own.state {
             self.counters.state_disagreements += 1;
@@ -411,6 +483,24 @@ impl Plan {
             self.notices.push(Notice::Disagrees { slot, what: "rest" });
         }
     }
+}
+
+/// Returns the names of the blocks that a record removes from the log.
+fn find_reverted_keys<'a>(
+    head: &'a RecordHead,
+    log: &'a LogChain,
+) -> impl Iterator<Item = BlockKey> + 'a {
+    let marks = match &head.kind {
+        RecordKind::Marks(marks) => &marks[..],
+        _ => &[],
+    };
+    marks.iter().filter_map(|mark| match mark {
+        Mark::Reverted { block, .. } => {
+            let blockhash = log.block(block.number)?.blockhash?;
+            Some(BlockKey { slot: block.slot, blockhash })
+        }
+        _ => None,
+    })
 }
 
 /// Fills a batch: the start of a term, if it has one, and then the own items.

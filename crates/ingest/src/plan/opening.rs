@@ -1,6 +1,7 @@
 //! A new epoch: a snapshot of the own final view, then the first record, which names it.
 //!
-//! Shape: wait, look for an epoch of another ingester, write the snapshot, create the epoch, append the first record.
+//! Shape: wait, look for an epoch of another ingester, retain the final view, wait until the own events have reached its
+//! block, write the snapshot, create the epoch, append the first record.
 //! The fence of the first append decides between two ingesters that open the same epoch.
 //! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
 //! Not here: the snapshot itself (`epoch_snapshot`).
@@ -15,8 +16,8 @@ use replicated_log::LogMessage;
 
 use super::following::Following;
 use super::{
-    Action, AppendFailure, Notice, Now, Phase, Plan, RETRY_DELAY, SnapshotRequest, WrittenSnapshot,
-    unlogged_block_digest,
+    Action, AppendFailure, Notice, Now, Phase, Plan, RETRY_DELAY, SnapshotRequest, ViewBlock,
+    WrittenSnapshot, unlogged_block_digest,
 };
 use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
@@ -45,8 +46,12 @@ enum OpeningStep {
     Waiting { until: Duration },
     /// The newest epoch, or the tail of an empty one, is requested.
     Looking,
-    /// The snapshot is written.
-    Writing(Option<SnapshotRequest>),
+    /// The final view is retained, once all blocks above the root are known.
+    Viewing,
+    /// The own events reach the block of the retained view.
+    Reaching(ViewBlock),
+    /// The snapshot is written since this time.
+    Writing { request: SnapshotRequest, since: Duration },
     /// The epoch is created.
     Creating(OpenedSnapshot),
     /// The epoch is opened.
@@ -107,7 +112,13 @@ impl Plan {
             OpeningStep::Waiting { until } => Action::Wait(Some(*until)),
             OpeningStep::Looking if opening.exists => Action::AskTail,
             OpeningStep::Looking => Action::FindEpoch,
-            OpeningStep::Writing(_) => self.start_snapshot(now),
+            OpeningStep::Viewing => self.retain_view(now),
+            OpeningStep::Reaching(view) => {
+                let view = *view;
+                self.start_snapshot(view, now)
+            }
+            // Its outcome is the next input.
+            OpeningStep::Writing { .. } => Action::Wait(None),
             OpeningStep::Creating(_) => Action::CreateEpoch(opening.epoch),
             OpeningStep::Opening(_) => Action::OpenEpoch(opening.epoch),
             OpeningStep::Appending(batch) => Action::Append(Box::new(batch.clone())),
@@ -129,46 +140,73 @@ impl Plan {
 
     fn expect_snapshot(&mut self) {
         let Phase::Opening(opening) = &mut self.phase else { return };
-        opening.step = OpeningStep::Writing(None);
+        opening.step = OpeningStep::Viewing;
     }
 
-    /// Requests a snapshot of the own root, once all blocks above it are known.
-    fn start_snapshot(&mut self, now: Now) -> Action {
-        if !self.own.is_complete() {
+    fn retain_view(&mut self, now: Now) -> Action {
+        match self.own.is_complete() {
+            true => Action::RetainView,
+            false => Action::Wait(Some(now.elapsed + RETRY_DELAY)),
+        }
+    }
+
+    /// Retains the own blocks above the view. The ledger is ahead of its events, so its root may be to come.
+    pub(super) fn expect_root(&mut self, view: ViewBlock, now: Now) {
+        let Phase::Opening(opening) = &mut self.phase else { return };
+        if view.key.slot < self.own.root_key().slot {
+            // The blocks above it may be gone. It is tried with a newer view.
+            return self.delay(now);
+        }
+        self.own.pin(view.key.slot);
+        opening.step = OpeningStep::Reaching(view);
+    }
+
+    /// Requests a snapshot of the view, once the own root has reached it.
+    fn start_snapshot(&mut self, view: ViewBlock, now: Now) -> Action {
+        if !self.own.is_pinned() {
+            self.expect_snapshot();
+            return self.retain_view(now);
+        }
+        if self.own.root_key().slot < view.key.slot {
             return Action::Wait(Some(now.elapsed + RETRY_DELAY));
         }
-        let key = self.own.root_key();
+        let ViewBlock { id, key } = view;
         let Phase::Opening(opening) = &mut self.phase else { return Action::Wait(None) };
         let earlier = opening.earlier.as_ref().and_then(|log| log.block(log.find(&key)?));
         let request = SnapshotRequest {
             epoch: opening.epoch,
-            block: self.own.root(),
+            block: id,
             number: self.last_number.max(opening.epoch << EPOCH_NUMBER_BITS),
             block_digest: earlier
                 .map_or_else(|| unlogged_block_digest(key.slot, &key.blockhash), |it| it.record),
         };
-        opening.step = OpeningStep::Writing(Some(request));
+        opening.step = OpeningStep::Writing { request, since: now.elapsed };
         let notice =
             Notice::OpensEpoch { epoch: opening.epoch, reason: Arc::clone(&opening.reason) };
         self.notices.push(notice);
-        self.own.pin_root();
         Action::WriteSnapshot(request)
     }
 
     pub(super) fn end_snapshot(&mut self, result: Result<WrittenSnapshot, ()>, now: Now) {
         let is_retained = self.own.is_pinned();
         let Phase::Opening(opening) = &mut self.phase else { return self.own.unpin() };
-        let OpeningStep::Writing(Some(request)) = &opening.step else { return };
+        let OpeningStep::Writing { request, since } = opening.step else { return };
         match result {
             Ok(written) if is_retained => {
-                let snapshot = OpenedSnapshot { request: *request, written };
+                let snapshot = OpenedSnapshot { request, written };
                 opening.step = match opening.exists {
                     true => OpeningStep::Opening(snapshot),
                     false => OpeningStep::Creating(snapshot),
                 };
             }
-            // The view is of another block, the store failed, or blocks were dropped meanwhile.
-            _ => {
+            result => {
+                if result.is_ok() {
+                    // It cannot succeed before the queue is larger, or the state smaller.
+                    self.notices.push(Notice::SnapshotTooSlow {
+                        took: now.elapsed.saturating_sub(since),
+                        queue_bytes_max: self.config.queue_bytes_max,
+                    });
+                }
                 self.own.unpin();
                 self.expect_snapshot();
                 self.delay(now);

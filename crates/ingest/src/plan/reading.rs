@@ -9,7 +9,7 @@ use std::time::Duration;
 use replicated_log::{StoredMessage, Tail};
 
 use super::following::Following;
-use super::{Action, DAMAGES_MAX, Now, Phase, Plan, READ_TIME_MAX, ReadFailure};
+use super::{Action, DAMAGES_MAX, Now, Obstacle, Phase, Plan, READ_TIME_MAX, ReadFailure};
 use crate::log_chain::{Damage, LogChain};
 use crate::record_stream::{RecordStream, StreamError};
 
@@ -17,6 +17,9 @@ use crate::record_stream::{RecordStream, StreamError};
 const FIRST_WINDOW: u64 = 512;
 /// Growth of a window that was too small.
 const WINDOW_FACTOR: u64 = 8;
+
+/// Leases for which a log must be shorter than it was before it counts as replaced.
+const SHORTER_LEASES: u32 = 2;
 
 /// A log whose end is being read.
 pub(super) struct Learning {
@@ -61,6 +64,12 @@ impl Plan {
         if now.elapsed < until {
             return Action::Wait(Some(until));
         }
+        // The log may count a message that it lost.
+        let epoch = learning.epoch;
+        let wanted = learning.stream.position() + 1;
+        if self.replace_at_obstacle(epoch, wanted, now) {
+            return self.next_opening_action(now);
+        }
         self.phase = Phase::Seeking;
         Action::FindEpoch
     }
@@ -73,12 +82,24 @@ impl Plan {
                 if tail.last == 0 {
                     return self.await_first_record(epoch, now);
                 }
+                if tail.first == 0 || tail.first > tail.last {
+                    let reason = "all messages of the log were removed".into();
+                    return self.replace_epoch(epoch, reason, now);
+                }
+                let hole = self.truncated_at.take().filter(|wanted| *wanted >= tail.first);
+                if let Some(sequence) = hole {
+                    return self.handle_read_failure(ReadFailure::Damaged { sequence }, now);
+                }
                 let learning = Learning::new(epoch, tail, FIRST_WINDOW);
                 self.phase = Phase::Learning(Box::new(learning));
             }
             // Confirmed messages are gone: the log was created again, or restored from an older backup.
             Phase::Following(following) if following.is_longer_than(tail.last) => {
                 let epoch = following.epoch;
+                if following.note_shorter_tail(now.elapsed) < self.config.lease * SHORTER_LEASES {
+                    // The extent is asked for again.
+                    return self.delay(now);
+                }
                 self.note_read_failure(ReadFailure::Gone);
                 self.replace_epoch(epoch, "the log was replaced by an older one".into(), now);
             }
@@ -110,14 +131,18 @@ impl Plan {
     }
 
     pub(super) fn handle_read_failure(&mut self, failure: ReadFailure, now: Now) {
+        if let ReadFailure::Damaged { sequence } = failure {
+            return self.handle_damaged_message(sequence, now);
+        }
         match &mut self.phase {
             Phase::Learning(learning) => {
                 let epoch = learning.epoch;
                 self.note_read_failure(failure);
                 // The log may have lost its oldest messages meanwhile, or may be replaced by another epoch.
+                self.note_truncation(failure);
                 self.phase = match failure {
                     ReadFailure::Gone => Phase::Seeking,
-                    ReadFailure::Truncated | ReadFailure::Failed => Phase::Measuring { epoch },
+                    _ => Phase::Measuring { epoch },
                 };
                 self.delay(now);
             }
@@ -126,14 +151,53 @@ impl Plan {
         }
     }
 
+    /// Remembers the message that a truncated reader wanted until the extent of the log is known.
+    pub(super) fn note_truncation(&mut self, failure: ReadFailure) {
+        if let ReadFailure::Truncated { wanted } = failure {
+            self.truncated_at = Some(wanted);
+        }
+    }
+
+    /// Reads again from before a message that is missing or damaged in the log.
+    fn handle_damaged_message(&mut self, sequence: u64, now: Now) {
+        let epoch = match &self.phase {
+            Phase::Measuring { epoch } => *epoch,
+            Phase::Learning(learning) => learning.epoch,
+            Phase::Following(following) => following.epoch,
+            _ => return,
+        };
+        if self.replace_at_obstacle(epoch, sequence, now) {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Following(following) => following.measure_again(),
+            _ => self.phase = Phase::Measuring { epoch },
+        }
+        self.delay(now);
+    }
+
+    /// Counts a message that a reader did not get past. Whole records before it say nothing about it, so it has a count
+    /// of its own. Returns `true` if the log is replaced, after several times.
+    pub(super) fn replace_at_obstacle(&mut self, epoch: u64, sequence: u64, now: Now) -> bool {
+        self.note_damage(Damage { what: "message", number: 0, sequence });
+        let earlier = self.obstacle.take();
+        let earlier = earlier.filter(|it| it.epoch == epoch && it.sequence == sequence);
+        let times = earlier.map_or(0, |it| it.times) + 1;
+        if times > DAMAGES_MAX {
+            self.replace_epoch(epoch, "a message of the log is missing or damaged".into(), now);
+            return true;
+        }
+        self.obstacle = Some(Obstacle { epoch, sequence, times });
+        false
+    }
+
     fn learn(&mut self, message: &StoredMessage, now: Now) {
         let Phase::Learning(learning) = &mut self.phase else { return };
         if learning.read_since.is_none() {
             return;
         }
         learning.read_since = Some(now.elapsed);
-        let known = learning.chain.position();
-        let applied = match learning.stream.push(message, known) {
+        let applied = match learning.stream.push(message) {
             Ok(Some(record)) => {
                 let applied = learning.chain.apply(&record.head, record.sequence);
                 if applied.is_ok() {
@@ -176,7 +240,7 @@ impl Plan {
         let epoch = learning.epoch;
         if learning.chain.has_root() {
             let chain = std::mem::take(&mut learning.chain);
-            let stream = learning.stream.clone();
+            let stream = std::mem::replace(&mut learning.stream, RecordStream::after_record(0));
             self.damages = 0;
             return self.start_following(Following::new(epoch, chain, stream, now.elapsed));
         }
