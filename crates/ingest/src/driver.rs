@@ -304,9 +304,10 @@ impl Running {
                 Input::ReadFailed(match err {
                     ReadError::Truncated { wanted, .. } => ReadFailure::Truncated { wanted },
                     ReadError::Gone => ReadFailure::Gone,
-                    ReadError::Damaged { .. } | ReadError::Missing { .. } | ReadError::Log(_) => {
-                        ReadFailure::Failed
+                    ReadError::Damaged { sequence, .. } | ReadError::Missing { wanted: sequence, .. } => {
+                        ReadFailure::Damaged { sequence }
                     }
+                    ReadError::Log(_) => ReadFailure::Failed,
                 })
             }
         };

@@ -20,6 +20,8 @@ use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
 const LAG_MAX_SLOTS_DEFAULT: u64 = 8;
 /// Number of retained snapshots. If the newest one is damaged, the one before is loaded.
 const SNAPSHOTS_KEPT_DEFAULT: usize = 3;
+/// The default of `--snapshot-every`: an eighth of the time that the log keeps its messages by default.
+const SNAPSHOT_EVERY_DEFAULT: Duration = Duration::from_secs(45 * 60);
 
 /// The settings of `hydrant replica`.
 pub(crate) struct ReplicaSettings {
@@ -83,7 +85,7 @@ impl ReplicaConfig {
             lag_max_slots: LAG_MAX_SLOTS_DEFAULT,
             resume_slots_min: 0,
             cache_dir: None,
-            snapshot_every: None,
+            snapshot_every: Some(SNAPSHOT_EVERY_DEFAULT),
             snapshots_kept: SNAPSHOTS_KEPT_DEFAULT,
             load_threads: cores(),
             archive: false,
@@ -107,7 +109,11 @@ impl ReplicaConfig {
             lag_max_slots: flags.replica_lag_max_slots.unwrap_or(defaults.lag_max_slots),
             resume_slots_min: flags.replica_resume_slots.unwrap_or(defaults.resume_slots_min),
             cache_dir: flags.replica_cache_dir.clone(),
-            snapshot_every: flags.snapshot_every.map(Duration::from_secs),
+            snapshot_every: match flags.snapshot_every {
+                Some(0) => None,
+                Some(seconds) => Some(Duration::from_secs(seconds)),
+                None => defaults.snapshot_every,
+            },
             snapshots_kept: flags.snapshots_kept.unwrap_or(defaults.snapshots_kept),
             load_threads: flags.load_threads.unwrap_or(defaults.load_threads),
             archive: flags.archive,

@@ -40,7 +40,7 @@ pub(crate) struct ReplicaFlags {
     /// Store a copy of the newest snapshot in this directory, and start from it [default: none].
     #[arg(long, value_name = "DIR", help_heading = "Replica")]
     pub(crate) replica_cache_dir: Option<PathBuf>,
-    /// Write a snapshot to --depot at this interval [default: none is written].
+    /// Write a snapshot to --depot at this interval, unless another replica did; 0: never [default: 2700].
     #[arg(long, value_name = "SECONDS", help_heading = "Replica")]
     pub(crate) snapshot_every: Option<u64>,
     /// Keep this many of the newest snapshots, and those that the log still needs [default: 3].
