@@ -108,7 +108,11 @@ const BENCHMARKS: &[Benchmark] = &[
     ("blocks", "tips that are replaced, and deep chains: a virtual block, a root", blocks::run),
     ("grpc", "Yellowstone gRPC: publishing to 100 clients compared with one", grpc::run),
     ("follow", "a followed chain of mainnet's shape: updates a second, lag, verdicts", follow::run),
-    ("cluster", "a replicated log: appends, lag, snapshots, a replica that catches up", cluster::run),
+    (
+        "cluster",
+        "a replicated log: appends, lag, snapshots, a replica that catches up",
+        cluster::run,
+    ),
     ("store", "the ledger on disk, over our storage engine and over a rival", store::run),
 ];
 

@@ -304,7 +304,8 @@ impl Running {
                 Input::ReadFailed(match err {
                     ReadError::Truncated { wanted, .. } => ReadFailure::Truncated { wanted },
                     ReadError::Gone => ReadFailure::Gone,
-                    ReadError::Damaged { sequence, .. } | ReadError::Missing { wanted: sequence, .. } => {
+                    ReadError::Damaged { sequence, .. }
+                    | ReadError::Missing { wanted: sequence, .. } => {
                         ReadFailure::Damaged { sequence }
                     }
                     ReadError::Log(_) => ReadFailure::Failed,

@@ -368,7 +368,9 @@ mod tests {
         let neutral = LAYERS.iter().take(LAST_NEUTRAL_LAYER + 1).copied().flatten().copied();
         let serving =
             ["query", "cpu_pool", "authentication", "http_server", "http_client", "response_cache"];
-        for name in neutral.chain(serving).chain(["depot", "jsonrpc", "rest", "loadgen", "replicated_log"]) {
+        for name in
+            neutral.chain(serving).chain(["depot", "jsonrpc", "rest", "loadgen", "replicated_log"])
+        {
             assert_eq!(chain_of_crate(name), None, "{name}");
             for import in ["solana-pubkey", "kaspa-hashes"] {
                 assert_eq!(check_with(name, &[import]).len(), 1, "{name} imports {import}");

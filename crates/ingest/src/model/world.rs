@@ -166,7 +166,8 @@ impl World {
                 Input::ReadFailed(match err {
                     ReadError::Truncated { wanted, .. } => ReadFailure::Truncated { wanted },
                     ReadError::Gone => ReadFailure::Gone,
-                    ReadError::Damaged { sequence, .. } | ReadError::Missing { wanted: sequence, .. } => {
+                    ReadError::Damaged { sequence, .. }
+                    | ReadError::Missing { wanted: sequence, .. } => {
                         ReadFailure::Damaged { sequence }
                     }
                     ReadError::Log(_) => ReadFailure::Failed,
