@@ -15,11 +15,10 @@ use ledger::Address;
 use store::{ByteReader, ByteWriter, DecodeError};
 
 use crate::error::ManifestError;
+use crate::version::SNAPSHOT_VERSION;
 use crate::fields::ManifestFields;
 use crate::keys::ManifestKey;
 
-/// The version of manifests and parts.
-pub const SNAPSHOT_VERSION: u16 = 1;
 
 /// Bytes of a manifest. That of a billion accounts has about 4 MB.
 pub const MANIFEST_BYTES_MAX: usize = 256 << 20;

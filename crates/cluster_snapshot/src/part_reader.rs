@@ -10,7 +10,8 @@ use store::{ByteReader, DecodeError};
 use zstd::bulk::Decompressor;
 
 use crate::error::PartError;
-use crate::manifest::{PartEntry, SNAPSHOT_VERSION};
+use crate::manifest::PartEntry;
+use crate::version::SNAPSHOT_VERSION;
 use crate::part_writer::{FRAME_BYTES, MAGIC};
 
 /// Unpacked bytes of a frame: what ends one, and an account of the largest size.

@@ -9,13 +9,17 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
-use crate::attempts::Attempts;
-use crate::backend::{Backend, Failure, Listing, Received};
+use crate::attempts::{Attempts, RequestContext};
+use crate::backend::Backend;
+use crate::config::DepotConfig;
+use crate::error::DepotError;
 use crate::file_store::FileStore;
 use crate::key::{Location, check_key, check_prefix, parse_url};
-use crate::metrics::{DepotMetrics, Operation};
+use crate::metrics::Operation;
 use crate::object_backend::ObjectBackend;
-use crate::{DepotConfig, DepotError, ObjectWriter, s3};
+use crate::object_info::ObjectInfo;
+use crate::request::{Failure, Listing, Received};
+use crate::s3;
 
 /// Directory of the objects that [`Depot::check`] creates.
 const CHECK_PREFIX: &str = "check";
@@ -47,32 +51,9 @@ pub enum Put {
     Exists,
 }
 
-/// An object in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectInfo {
-    /// The key within the depot.
-    pub key: String,
-    /// Length of the body.
-    pub bytes: u64,
-}
-
 pub(crate) struct Inner {
-    pub(crate) backend: Backend,
-    /// The URL without user and password.
-    name: String,
-    pub(crate) config: DepotConfig,
-    pub(crate) metrics: Arc<DepotMetrics>,
-}
-
-impl Inner {
-    /// Name of an object in errors.
-    pub(crate) fn object(&self, key: &str) -> String {
-        format!("{}/{key}", self.name)
-    }
-
-    pub(crate) fn not_found(&self, key: &str) -> DepotError {
-        DepotError::NotFound { object: self.object(key) }
-    }
+    backend: Backend,
+    pub(crate) context: RequestContext,
 }
 
 impl Depot {
@@ -97,11 +78,9 @@ impl Depot {
             Location::Bucket { bucket, prefix } => {
                 let opened = s3::open(&bucket);
                 let store = opened.map_err(|why| DepotError::Url { url: url.to_owned(), why })?;
-                Backend::Objects(ObjectBackend::new(store, &prefix, config))
+                Backend::Objects(ObjectBackend::new(store, &prefix))
             }
-            Location::Memory => {
-                Backend::Objects(ObjectBackend::new(Arc::new(InMemory::new()), "", config))
-            }
+            Location::Memory => Backend::Objects(ObjectBackend::new(Arc::new(InMemory::new()), "")),
         };
         Ok(Self::new(backend, name, config))
     }
@@ -109,22 +88,22 @@ impl Depot {
     /// Opens a depot over any store. All its keys start with `prefix`, which may be empty.
     pub fn with_store(store: Arc<dyn ObjectStore>, prefix: &str, config: &DepotConfig) -> Self {
         let name = format!("{store}:{prefix}");
-        Self::new(Backend::Objects(ObjectBackend::new(store, prefix, config)), name, config)
+        Self::new(Backend::Objects(ObjectBackend::new(store, prefix)), name, config)
     }
 
     fn new(backend: Backend, name: String, config: &DepotConfig) -> Self {
-        let metrics = Arc::new(DepotMetrics::new());
-        Self { inner: Arc::new(Inner { backend, name, config: config.clone(), metrics }) }
+        let context = RequestContext::new(name, config.clone());
+        Self { inner: Arc::new(Inner { backend, context }) }
     }
 
     /// The URL of the depot, without user and password.
     pub fn name(&self) -> &str {
-        &self.inner.name
+        self.inner.context.name()
     }
 
     /// Returns the counters of requests, retries, failures and bytes.
     pub fn metrics(&self) -> Arc<dyn Collector> {
-        Arc::clone(&self.inner.metrics) as Arc<dyn Collector>
+        Arc::clone(&self.inner.context.metrics) as Arc<dyn Collector>
     }
 
     /// Checks that the store can be written and read, and that it refuses to create an object twice.
@@ -135,7 +114,7 @@ impl Depot {
     pub async fn check(&self) -> Result<(), DepotError> {
         let key = format!("{CHECK_PREFIX}/{:032x}", fastrand::u128(..));
         let first = Bytes::from_static(b"first");
-        let not_exclusive = || DepotError::NotExclusive { store: self.inner.name.clone() };
+        let not_exclusive = || DepotError::NotExclusive { store: self.name().to_owned() };
         let created = self.put_new(&key, first.clone()).await?;
         let second = self.put_new(&key, Bytes::from_static(b"second")).await?;
         let found = self.get(&key, first.len() + 1).await;
@@ -156,12 +135,12 @@ impl Depot {
     pub async fn put_new(&self, key: &str, body: Bytes) -> Result<Put, DepotError> {
         check_key(key)?;
         let inner = &*self.inner;
-        let mut attempts = Attempts::new(inner, Operation::Put, key);
+        let mut attempts = Attempts::new(&inner.context, Operation::Put, key);
         loop {
             let created = inner.backend.create(key, body.clone());
             let failure = match attempts.run(body.len() as u64, created).await {
                 Ok(()) => {
-                    inner.metrics.count_written(body.len());
+                    inner.context.metrics.count_written(body.len());
                     return Ok(Put::Created);
                 }
                 Err(Failure::Exists) => match self.is_same(key, &body).await? {
@@ -183,23 +162,6 @@ impl Depot {
                 Ok(Some(false)) => Ok(Put::Exists),
                 _ => Err(err),
             };
-        }
-    }
-
-    /// Starts an object that is written in pieces. It replaces an object of this key, so the caller chooses unique keys.
-    /// Nothing can be read before [`ObjectWriter::finish`].
-    ///
-    /// # Errors
-    ///
-    /// The key is invalid, or the last attempt failed.
-    pub async fn put_stream(&self, key: &str) -> Result<ObjectWriter, DepotError> {
-        check_key(key)?;
-        let mut attempts = Attempts::new(&self.inner, Operation::Upload, key);
-        loop {
-            match attempts.run(0, self.inner.backend.start_upload(key)).await {
-                Ok(upload) => return Ok(ObjectWriter::new(self.clone(), key, upload)),
-                Err(failure) => attempts.wait_after(failure).await?,
-            }
         }
     }
 
@@ -232,10 +194,10 @@ impl Depot {
     ///
     /// [`DepotError::TooMany`] if there are more than `list_max`, or the last attempt failed.
     pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectInfo>, DepotError> {
-        let max = self.inner.config.list_max;
+        let max = self.inner.context.config.list_max;
         let found = self.list_after(prefix, "", max.saturating_add(1)).await?;
         if found.len() > max {
-            return Err(DepotError::TooMany { prefix: self.inner.object(prefix), max });
+            return Err(DepotError::TooMany { prefix: self.inner.context.object(prefix), max });
         }
         Ok(found)
     }
@@ -257,10 +219,10 @@ impl Depot {
             check_key(after)?;
         }
         let listing = Listing { prefix, after, max };
-        let mut attempts = Attempts::new(&self.inner, Operation::List, prefix);
+        let mut attempts = Attempts::new(&self.inner.context, Operation::List, prefix);
         loop {
             // A list of a million keys takes a thousand pages: about 200 bytes a key.
-            let bytes = (max.min(self.inner.config.list_max) as u64).saturating_mul(200);
+            let bytes = (max.min(self.inner.context.config.list_max) as u64).saturating_mul(200);
             match attempts.run(bytes, self.inner.backend.list(listing)).await {
                 Ok(found) => return Ok(found),
                 Err(failure) => attempts.wait_after(failure).await?,
@@ -284,7 +246,7 @@ impl Depot {
     /// The key is invalid, or the last attempt failed.
     pub async fn delete(&self, key: &str) -> Result<(), DepotError> {
         check_key(key)?;
-        let mut attempts = Attempts::new(&self.inner, Operation::Delete, key);
+        let mut attempts = Attempts::new(&self.inner.context, Operation::Delete, key);
         loop {
             match attempts.run(0, self.inner.backend.delete(key)).await {
                 Ok(()) | Err(Failure::NotFound) => return Ok(()),
@@ -312,14 +274,14 @@ impl Depot {
     ) -> Result<Bytes, DepotError> {
         check_key(key)?;
         let inner = &*self.inner;
-        let mut attempts = Attempts::new(inner, Operation::Get, key);
+        let mut attempts = Attempts::new(&inner.context, Operation::Get, key);
         let mut received = Received::default();
         loop {
             let before = received.bytes.len();
             let read = inner.backend.read(key, range.as_ref(), bytes_max, &mut received);
             let result = attempts.run(bytes_max.min(READ_BYTES_TIMED) as u64, read).await;
             let bytes = received.bytes.len() - before;
-            inner.metrics.count_read(bytes);
+            inner.context.metrics.count_read(bytes);
             if received.is_complete() {
                 return Ok(received.bytes.into());
             }
@@ -334,6 +296,6 @@ impl Depot {
 
 impl fmt::Debug for Depot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Depot").field(&self.inner.name).finish()
+        f.debug_tuple("Depot").field(&self.name()).finish()
     }
 }

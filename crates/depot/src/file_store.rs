@@ -17,8 +17,8 @@ use bytes::Bytes;
 use store::durable_file;
 use tempfile::NamedTempFile;
 
-use crate::ObjectInfo;
-use crate::backend::{Failure, Listing, Received};
+use crate::object_info::ObjectInfo;
+use crate::request::{Failure, Listing, Received};
 
 /// Directory of files that are being written. No key starts with a dot.
 const UNFINISHED_DIR: &str = ".unfinished";
@@ -32,13 +32,6 @@ const MODE: u32 = 0o666;
 /// A depot in a directory.
 pub(crate) struct FileStore {
     root: Arc<Path>,
-}
-
-/// A file that has no name yet. Removed when it is dropped.
-pub(crate) struct UnfinishedFile {
-    target: PathBuf,
-    /// `None` while a write runs, and after one that failed.
-    file: Option<NamedTempFile>,
 }
 
 impl FileStore {
@@ -76,12 +69,6 @@ impl FileStore {
             }
         })
         .await
-    }
-
-    pub(crate) async fn start_upload(&self, key: &str) -> Result<UnfinishedFile, Failure> {
-        let target = self.root.join(key);
-        let root = Arc::clone(&self.root);
-        run_blocking(move || Ok(UnfinishedFile { target, file: Some(new_file(&root)?) })).await
     }
 
     pub(crate) async fn read(
@@ -144,36 +131,6 @@ impl FileStore {
             Ok(())
         })
         .await
-    }
-}
-
-impl UnfinishedFile {
-    pub(crate) async fn write(&mut self, part: Bytes) -> Result<(), Failure> {
-        let mut file = self.take_file()?;
-        let written = run_blocking(move || {
-            file.write_all(&part)?;
-            Ok(file)
-        });
-        self.file = Some(written.await?);
-        Ok(())
-    }
-
-    /// Syncs the file and names it.
-    pub(crate) async fn publish(mut self) -> Result<(), Failure> {
-        let file = self.take_file()?;
-        let target = self.target;
-        run_blocking(move || {
-            file.as_file().sync_all()?;
-            create_parent(&target)?;
-            file.persist(&target).map_err(|err| err.error)?;
-            Ok(durable_file::sync_entry(&target)?)
-        })
-        .await
-    }
-
-    fn take_file(&mut self) -> Result<NamedTempFile, Failure> {
-        let failed = || Failure::Final("a write failed before".to_owned());
-        self.file.take().ok_or_else(failed)
     }
 }
 

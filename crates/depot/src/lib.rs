@@ -21,15 +21,16 @@ mod http_connector;
 mod key;
 mod metrics;
 mod object_backend;
-mod object_writer;
+mod object_info;
 mod redact;
+mod request;
 mod s3;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 pub use config::DepotConfig;
-pub use depot::{Depot, ObjectInfo, Put};
+pub use depot::{Depot, Put};
 pub use error::DepotError;
+pub use object_info::ObjectInfo;
 pub use object_store::ObjectStore;
-pub use object_writer::ObjectWriter;

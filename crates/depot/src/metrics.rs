@@ -9,11 +9,10 @@ pub(crate) enum Operation {
     Put,
     List,
     Delete,
-    Upload,
 }
 
-const OPERATIONS: [Operation; 5] =
-    [Operation::Get, Operation::Put, Operation::List, Operation::Delete, Operation::Upload];
+const OPERATIONS: [Operation; 4] =
+    [Operation::Get, Operation::Put, Operation::List, Operation::Delete];
 
 /// Positions of the counters: first one for each operation, three times; then the bytes.
 const RETRIES: usize = OPERATIONS.len();
@@ -29,7 +28,6 @@ impl Operation {
             Self::Put => "put",
             Self::List => "list",
             Self::Delete => "delete",
-            Self::Upload => "upload",
         }
     }
 }

@@ -3,51 +3,31 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::path::Path;
-use object_store::retry::{RetryContext, RetryPolicy};
-use object_store::{
-    Error, GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode,
-    PutMultipartOptions, PutOptions,
-};
+use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
-use crate::backend::{Failure, Listing, Received};
+use crate::object_info::ObjectInfo;
 use crate::redact::reason;
-use crate::{DepotConfig, ObjectInfo};
+use crate::request::{Failure, Listing, Received};
 
 /// A depot over an `ObjectStore`.
 pub(crate) struct ObjectBackend {
     store: Arc<dyn ObjectStore>,
     /// The start of all keys, without a slash at the end. It may be empty.
     prefix: String,
-    part_retries: Arc<PartRetries>,
 }
 
-/// Retries of the parts of an upload, which only the store can send again.
-#[derive(Debug)]
-struct PartRetries(DepotConfig);
-
 impl ObjectBackend {
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, prefix: &str, config: &DepotConfig) -> Self {
-        let part_retries = Arc::new(PartRetries(config.clone()));
-        Self { store, prefix: prefix.trim_matches('/').to_owned(), part_retries }
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
+        Self { store, prefix: prefix.trim_matches('/').to_owned() }
     }
 
     pub(crate) async fn create(&self, key: &str, body: Bytes) -> Result<(), Failure> {
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let put = self.store.put_opts(&self.path(key)?, body.into(), options).await;
         put.map(|_| ()).map_err(failure)
-    }
-
-    pub(crate) async fn start_upload(
-        &self,
-        key: &str,
-    ) -> Result<Box<dyn MultipartUpload>, Failure> {
-        let retries = Arc::clone(&self.part_retries) as Arc<dyn RetryPolicy>;
-        let options = PutMultipartOptions::default().with_retry_policy(retries);
-        self.store.put_multipart_opts(&self.path(key)?, options).await.map_err(failure)
     }
 
     pub(crate) async fn read(
@@ -123,24 +103,12 @@ impl ObjectBackend {
     }
 }
 
-#[async_trait]
-impl RetryPolicy for PartRetries {
-    async fn retry(&self, context: RetryContext) -> bool {
-        let attempt = u32::try_from(context.attempt).unwrap_or(u32::MAX);
-        let is_allowed = attempt <= self.0.retries_max;
-        if is_allowed {
-            tokio::time::sleep(self.0.backoff(attempt)).await;
-        }
-        is_allowed
-    }
-}
-
 fn parse(path: &str) -> Result<Path, Failure> {
     Path::parse(path).map_err(|err| Failure::Final(reason(&err)))
 }
 
 /// Decides whether another attempt may succeed.
-pub(crate) fn failure(err: Error) -> Failure {
+fn failure(err: Error) -> Failure {
     match err {
         Error::NotFound { .. } => Failure::NotFound,
         Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {

@@ -22,7 +22,8 @@ use crate::offload::{self, INLINE_BODY_BYTES_MAX};
 use crate::request_context::RequestContext;
 use crate::server_context::ServerContext;
 use crate::slot_waits::RequiredSlots;
-use crate::state_slots::{StateRequest, StateRequirement, StateSlots};
+use crate::state_requirement::StateRequirement;
+use crate::state_slots::{StateRequest, StateSlots};
 use crate::trace_parent::TraceParent;
 use crate::value_response::{ResponseMeta, ResponseOptions};
 

@@ -15,10 +15,12 @@ const ALL: &str = "*";
 /// Packages of the measured programs in which no benchmark spends time, and their purpose.
 const UNMEASURED: &[(&str, &str)] = &[
     ("aho-corasick", "below regular expressions"),
+    ("chrono", "the times in the responses of object stores"),
     ("clap_builder", "the command line"),
     ("regex-automata", "the filter of log lines"),
     ("regex-syntax", "the filter of log lines"),
     ("solana-poseidon", "a syscall that no benchmark calls; most of it is a table"),
+    ("url", "the URLs of servers, which are parsed at the start"),
 ];
 
 /// Returns the packages of the measured programs, which are in `measured`, that are not compiled as in release.

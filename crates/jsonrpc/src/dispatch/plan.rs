@@ -19,7 +19,7 @@ use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::planned_call::{CallPlan, DoneCall, Placement, PlannedCall};
 use crate::request_context::RequestContext;
-use crate::state_slots::StateRequirement;
+use crate::state_requirement::StateRequirement;
 
 /// A body after its cheap calls were run.
 pub(super) enum BodyPlan<'a, A: Api> {
