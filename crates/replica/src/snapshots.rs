@@ -74,6 +74,12 @@ impl LogExtent {
         self.first.as_ref().map(|first| first.digest)
     }
 
+    /// Returns the digest that the first record states for the manifest with this key.
+    fn digest_of(&self, key: &str) -> Option<[u8; 32]> {
+        let record = &self.first.as_ref()?.record;
+        (record.manifest_key == key).then_some(record.manifest_digest)
+    }
+
     /// Finds the position in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
     /// snapshot that was made in the epoch before.
     fn find_position(&self, manifest: &Manifest) -> Result<RecordPosition, String> {
@@ -154,8 +160,13 @@ impl SnapshotSources {
                     found.reasons.push(format!("{}: it is not newer than the ledger", key.key));
                     break;
                 }
-                let usable = match load_manifest(store, &key.key, None).await {
-                    Err(err) => Err(error_text(&err)),
+                let usable = match load_manifest(store, &key.key, extent.digest_of(&key.key)).await {
+                    Err(err) => {
+                        let key = &key.key;
+                        let err = &err as &dyn std::error::Error;
+                        tracing::warn!(key, err, "a snapshot is not used");
+                        Err(error_text(err))
+                    }
                     Ok(manifest) => extent.find_position(&manifest).and_then(|position| {
                         let bank = SnapshotBank::new(&manifest, position);
                         let bank = bank.map_err(|err| err.to_string())?;
