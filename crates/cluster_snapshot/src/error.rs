@@ -5,7 +5,7 @@ use ledger::{Address, Slot};
 use query::LedgerError;
 use store::DecodeError;
 
-use crate::manifest::SNAPSHOT_VERSION;
+use crate::version::SNAPSHOT_VERSION;
 
 /// Why a manifest cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -27,6 +27,7 @@ mod part_reader;
 mod part_writer;
 #[cfg(test)]
 mod tests;
+mod version;
 mod write;
 
 pub use catalogue::{RemovalRules, newest_snapshots, remove_old_snapshots};
@@ -34,7 +35,8 @@ pub use error::{ManifestError, PartError, SnapshotLoadError, SnapshotWriteError}
 pub use fields::ManifestFields;
 pub use keys::ManifestKey;
 pub use load::{load_manifest, load_snapshot_parts};
-pub use manifest::{MANIFEST_BYTES_MAX, Manifest, ManifestSection, PartEntry, SNAPSHOT_VERSION};
+pub use manifest::{MANIFEST_BYTES_MAX, Manifest, ManifestSection, PartEntry};
 pub use part_reader::{PartReader, SnapshotAccount};
 pub use part_writer::{EncodedPart, PartWriter};
+pub use version::SNAPSHOT_VERSION;
 pub use write::{SnapshotFacts, WriteLimits, write_snapshot};

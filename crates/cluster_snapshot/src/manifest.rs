@@ -17,9 +17,7 @@ use store::{ByteReader, ByteWriter, DecodeError};
 use crate::error::ManifestError;
 use crate::fields::ManifestFields;
 use crate::keys::ManifestKey;
-
-/// The version of manifests and parts.
-pub const SNAPSHOT_VERSION: u16 = 1;
+use crate::version::SNAPSHOT_VERSION;
 
 /// Bytes of a manifest. That of a billion accounts has about 4 MB.
 pub const MANIFEST_BYTES_MAX: usize = 256 << 20;

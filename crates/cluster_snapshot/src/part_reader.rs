@@ -10,8 +10,9 @@ use store::{ByteReader, DecodeError};
 use zstd::bulk::Decompressor;
 
 use crate::error::PartError;
-use crate::manifest::{PartEntry, SNAPSHOT_VERSION};
+use crate::manifest::PartEntry;
 use crate::part_writer::{FRAME_BYTES, MAGIC};
+use crate::version::SNAPSHOT_VERSION;
 
 /// Unpacked bytes of a frame: what ends one, and an account of the largest size.
 const FRAME_BYTES_MAX: usize = FRAME_BYTES + (11 << 20);

@@ -19,7 +19,8 @@ use zstd::bulk::Compressor;
 
 use crate::error::PartError;
 use crate::keys::part_key;
-use crate::manifest::{PartEntry, SNAPSHOT_VERSION};
+use crate::manifest::PartEntry;
+use crate::version::SNAPSHOT_VERSION;
 
 pub(crate) const MAGIC: &[u8; 4] = b"HYSP";
 

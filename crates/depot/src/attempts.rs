@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::DepotError;
-use crate::backend::Failure;
-use crate::depot::Inner;
+use crate::inner::Inner;
 use crate::metrics::Operation;
+use crate::requests::Failure;
 
 /// The attempts of one request.
 pub(crate) struct Attempts<'a> {

@@ -10,11 +10,13 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
 use crate::attempts::Attempts;
-use crate::backend::{Backend, Failure, Listing, Received};
+use crate::backend::Backend;
 use crate::file_store::FileStore;
+use crate::inner::Inner;
 use crate::key::{Location, check_key, check_prefix, parse_url};
 use crate::metrics::{DepotMetrics, Operation};
 use crate::object_backend::ObjectBackend;
+use crate::requests::{Failure, Listing, ObjectInfo, Received};
 use crate::{DepotConfig, DepotError, ObjectWriter, s3};
 
 /// Directory of the objects that [`Depot::check`] creates.
@@ -45,34 +47,6 @@ pub enum Put {
     Created,
     /// There is an object with another body.
     Exists,
-}
-
-/// An object in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectInfo {
-    /// The key within the depot.
-    pub key: String,
-    /// Length of the body.
-    pub bytes: u64,
-}
-
-pub(crate) struct Inner {
-    pub(crate) backend: Backend,
-    /// The URL without user and password.
-    name: String,
-    pub(crate) config: DepotConfig,
-    pub(crate) metrics: Arc<DepotMetrics>,
-}
-
-impl Inner {
-    /// Name of an object in errors.
-    pub(crate) fn object(&self, key: &str) -> String {
-        format!("{}/{key}", self.name)
-    }
-
-    pub(crate) fn not_found(&self, key: &str) -> DepotError {
-        DepotError::NotFound { object: self.object(key) }
-    }
 }
 
 impl Depot {
@@ -197,7 +171,7 @@ impl Depot {
         let mut attempts = Attempts::new(&self.inner, Operation::Upload, key);
         loop {
             match attempts.run(0, self.inner.backend.start_upload(key)).await {
-                Ok(upload) => return Ok(ObjectWriter::new(self.clone(), key, upload)),
+                Ok(upload) => return Ok(ObjectWriter::new(Arc::clone(&self.inner), key, upload)),
                 Err(failure) => attempts.wait_after(failure).await?,
             }
         }

@@ -17,8 +17,7 @@ use bytes::Bytes;
 use store::durable_file;
 use tempfile::NamedTempFile;
 
-use crate::ObjectInfo;
-use crate::backend::{Failure, Listing, Received};
+use crate::requests::{Failure, Listing, ObjectInfo, Received};
 
 /// Directory of files that are being written. No key starts with a dot.
 const UNFINISHED_DIR: &str = ".unfinished";

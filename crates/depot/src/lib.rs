@@ -18,18 +18,21 @@ mod error;
 pub mod faults;
 mod file_store;
 mod http_connector;
+mod inner;
 mod key;
 mod metrics;
 mod object_backend;
 mod object_writer;
 mod redact;
+mod requests;
 mod s3;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 pub use config::DepotConfig;
-pub use depot::{Depot, ObjectInfo, Put};
+pub use depot::{Depot, Put};
 pub use error::DepotError;
 pub use object_store::ObjectStore;
 pub use object_writer::ObjectWriter;
+pub use requests::ObjectInfo;

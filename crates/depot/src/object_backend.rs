@@ -13,9 +13,9 @@ use object_store::{
     PutMultipartOptions, PutOptions,
 };
 
-use crate::backend::{Failure, Listing, Received};
+use crate::DepotConfig;
 use crate::redact::reason;
-use crate::{DepotConfig, ObjectInfo};
+use crate::requests::{Failure, Listing, ObjectInfo, Received};
 
 /// A depot over an `ObjectStore`.
 pub(crate) struct ObjectBackend {

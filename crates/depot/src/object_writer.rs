@@ -1,14 +1,16 @@
 //! Writes an object in pieces, for objects that do not fit memory.
 
-use bytes::{Bytes, BytesMut};
-use object_store::MultipartUpload;
+use std::sync::Arc;
 
+use bytes::{Bytes, BytesMut};
+
+use crate::DepotError;
 use crate::attempts::Attempts;
-use crate::backend::Failure;
-use crate::file_store::UnfinishedFile;
+use crate::backend::Upload;
+use crate::inner::Inner;
 use crate::metrics::Operation;
 use crate::object_backend::failure;
-use crate::{Depot, DepotError};
+use crate::requests::Failure;
 
 /// Bytes of a part. S3 wants at least 5 MiB, and at most 10,000 parts: 80 GB.
 const PART_BYTES: usize = 8 << 20;
@@ -16,22 +18,16 @@ const PART_BYTES: usize = 8 << 20;
 /// An object that is being written. If it is dropped without [`Self::finish`], no object exists, but a bucket may store
 /// the parts until its lifecycle rule removes them. [`Self::abort`] removes them at once.
 pub struct ObjectWriter {
-    depot: Depot,
+    inner: Arc<Inner>,
     key: String,
     upload: Upload,
     pending: BytesMut,
     bytes: u64,
 }
 
-/// The unfinished object in the store.
-pub(crate) enum Upload {
-    File(UnfinishedFile),
-    Parts(Box<dyn MultipartUpload>),
-}
-
 impl ObjectWriter {
-    pub(crate) fn new(depot: Depot, key: &str, upload: Upload) -> Self {
-        Self { depot, key: key.to_owned(), upload, pending: BytesMut::new(), bytes: 0 }
+    pub(crate) fn new(inner: Arc<Inner>, key: &str, upload: Upload) -> Self {
+        Self { inner, key: key.to_owned(), upload, pending: BytesMut::new(), bytes: 0 }
     }
 
     /// Appends bytes. Up to 8 MiB are buffered.
@@ -60,8 +56,8 @@ impl ObjectWriter {
         if !part.is_empty() || self.bytes == 0 {
             self.write_part(part).await?;
         }
-        let Self { depot, key, upload, bytes, .. } = self;
-        let mut attempts = Attempts::new(&depot.inner, Operation::Upload, &key);
+        let Self { inner, key, upload, bytes, .. } = self;
+        let mut attempts = Attempts::new(&inner, Operation::Upload, &key);
         match upload {
             Upload::File(file) => match attempts.run(bytes, file.publish()).await {
                 Ok(()) => Ok(bytes),
@@ -83,12 +79,12 @@ impl ObjectWriter {
     ///
     /// The store could not remove it.
     pub async fn abort(self) -> Result<(), DepotError> {
-        let Self { depot, key, upload, .. } = self;
+        let Self { inner, key, upload, .. } = self;
         let Upload::Parts(mut parts) = upload else {
             // The file is removed when it is dropped.
             return Ok(());
         };
-        let mut attempts = Attempts::new(&depot.inner, Operation::Upload, &key);
+        let mut attempts = Attempts::new(&inner, Operation::Upload, &key);
         loop {
             let aborted = async { parts.abort().await.map_err(failure) };
             match attempts.run(0, aborted).await {
@@ -101,7 +97,7 @@ impl ObjectWriter {
     /// Writes a part once: the store itself retries, because the number of a part is its own.
     async fn write_part(&mut self, part: Bytes) -> Result<(), DepotError> {
         let bytes = part.len();
-        let inner = &self.depot.inner;
+        let inner = &self.inner;
         let mut attempts = Attempts::new(inner, Operation::Upload, &self.key);
         // The time limit covers the retries of the store.
         let limit = (bytes as u64).saturating_mul(u64::from(inner.config.retries_max) + 1);
