@@ -42,8 +42,8 @@ pub async fn newest_snapshots(
     Ok(found)
 }
 
-/// Rules that decide which snapshots of a cluster are kept. Ages are differences of wall clocks: with a clock that is wrong,
-/// more or fewer young snapshots are kept.
+/// Rules that decide which snapshots of a cluster are retained. Ages are differences of wall clocks: with a clock that is
+/// wrong, more or fewer young snapshots are retained.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovalRules {
     /// Number of the newest intact snapshots of the newest epoch that stay. Until it has as many, those of older epochs stay

@@ -69,11 +69,11 @@ impl FaultyStore {
     }
 
     /// Fails after a request was carried out.
-    fn answer<T>(&self, answer: T) -> Result<T> {
+    fn pass_response<T>(&self, response: T) -> Result<T> {
         if self.has(|faults| faults.lost_answer) {
-            Err(new_error("the answer is lost"))
+            Err(new_error("the response is lost"))
         } else {
-            Ok(answer)
+            Ok(response)
         }
     }
 
@@ -112,7 +112,7 @@ impl ObjectStore for FaultyStore {
             options.mode = PutMode::Overwrite;
         }
         let result = self.inner.put_opts(location, payload, options).await?;
-        self.answer(result)
+        self.pass_response(result)
     }
 
     async fn put_multipart_opts(
@@ -132,7 +132,7 @@ impl ObjectStore for FaultyStore {
         let payload = self.body(found.bytes().await?);
         let attributes = Attributes::default();
         let extensions = Extensions::default();
-        self.answer(GetResult { payload, meta, range, attributes, extensions })
+        self.pass_response(GetResult { payload, meta, range, attributes, extensions })
     }
 
     fn delete_stream(

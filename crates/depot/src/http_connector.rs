@@ -81,7 +81,7 @@ impl HttpService for HyperService {
         };
         let sent = requests.send_request(Request::from_parts(parts, body)).await;
         let (parts, body) = sent.map_err(http_error)?.into_parts();
-        self.keep(IdleConnection { scheme, authority, requests });
+        self.add_idle(IdleConnection { scheme, authority, requests });
         let body = HttpResponseBody::new(body.map_err(http_error));
         Ok(HttpResponse::from_parts(parts, body))
     }
@@ -103,7 +103,7 @@ impl HyperService {
         Some(idle.swap_remove(at).requests)
     }
 
-    fn keep(&self, connection: IdleConnection) {
+    fn add_idle(&self, connection: IdleConnection) {
         let mut idle = self.idle.lock();
         if idle.len() >= IDLE_MAX {
             idle.remove(0);

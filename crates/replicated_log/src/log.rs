@@ -26,7 +26,7 @@ pub trait Log: Send + Sync {
     -> BoxFuture<'_, Result<u64, AppendError>>;
 
     /// Returns the extent of the log and the last head of a record, as the leader of the log knows them. An extent that is
-    /// shorter than one before is no proof that the log was replaced: a leader may be late. Damage of the end is an error
+    /// shorter than one before is not a proof that the log was replaced: a leader may be late. Damage of the end is an error
     /// for which [`LogError::is_damage`] is true, here and in [`AppendError::Unknown`].
     fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>>;
 
@@ -60,8 +60,8 @@ pub trait LogSpace: Send + Sync {
     fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
 
     /// Removes all epochs before `epoch`, with their messages. Returns the number of removed epochs. Their readers fail
-    /// with [`ReadError::Gone`] or [`ReadError::Truncated`]. The leading writer calls this when no reader needs them any
-    /// more; nothing else removes an epoch. After an error the next call continues.
+    /// with [`ReadError::Gone`] or [`ReadError::Truncated`]. The leading writer calls this when readers no
+    /// longer need them; nothing else removes an epoch. After an error the next call continues.
     fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>>;
 
     /// Opens an epoch, or fails if it does not exist.

@@ -61,12 +61,12 @@ struct Controls {
 /// One direction of all connections.
 struct Pipe {
     flow: watch::Sender<Flow>,
-    held_bytes: AtomicUsize,
+    waiting_bytes: AtomicUsize,
 }
 
 impl Pipe {
     fn new() -> Self {
-        Self { flow: watch::Sender::new(Flow::Pass), held_bytes: AtomicUsize::new(0) }
+        Self { flow: watch::Sender::new(Flow::Pass), waiting_bytes: AtomicUsize::new(0) }
     }
 }
 
@@ -103,9 +103,9 @@ impl TcpProxy {
         self.controls.closes.send_modify(|closes| *closes += 1);
     }
 
-    /// Returns the bytes that the proxy has read and does not pass on.
-    pub fn held_bytes(&self, direction: Direction) -> usize {
-        self.controls.pipe(direction).held_bytes.load(Ordering::SeqCst)
+    /// Returns the number of bytes that the proxy has read and does not pass on.
+    pub fn waiting_bytes(&self, direction: Direction) -> usize {
+        self.controls.pipe(direction).waiting_bytes.load(Ordering::SeqCst)
     }
 }
 
@@ -172,11 +172,11 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pipe: &Pipe) {
 
 /// Waits until bytes may be passed on. Returns `false` if they are dropped.
 async fn wait_for_passage(flow: &mut watch::Receiver<Flow>, bytes: usize, pipe: &Pipe) -> bool {
-    let held = HeldBytes::new(pipe, bytes);
+    let waiting = WaitingBytes::new(pipe, bytes);
     let Ok(current) = flow.wait_for(|flow| *flow != Flow::Hold).await.map(|flow| *flow) else {
         return false;
     };
-    drop(held);
+    drop(waiting);
     match current {
         Flow::Slow { bytes_per_s } => {
             let seconds = bytes as f64 / f64::from(bytes_per_s.max(1));
@@ -189,21 +189,21 @@ async fn wait_for_passage(flow: &mut watch::Receiver<Flow>, bytes: usize, pipe: 
 }
 
 /// Bytes that are counted while the value lives: a connection may be closed while its bytes wait.
-struct HeldBytes<'a> {
+struct WaitingBytes<'a> {
     pipe: &'a Pipe,
     bytes: usize,
 }
 
-impl<'a> HeldBytes<'a> {
+impl<'a> WaitingBytes<'a> {
     fn new(pipe: &'a Pipe, bytes: usize) -> Self {
-        pipe.held_bytes.fetch_add(bytes, Ordering::SeqCst);
+        pipe.waiting_bytes.fetch_add(bytes, Ordering::SeqCst);
         Self { pipe, bytes }
     }
 }
 
-impl Drop for HeldBytes<'_> {
+impl Drop for WaitingBytes<'_> {
     fn drop(&mut self) {
-        self.pipe.held_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        self.pipe.waiting_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
     }
 }
 
@@ -248,13 +248,13 @@ mod tests {
         buffer
     }
 
-    async fn wait_for_held(proxy: &TcpProxy, direction: Direction, bytes: usize) {
-        let is_held = || proxy.held_bytes(direction) == bytes;
-        eventually(is_held, || format!("{bytes} held bytes")).await;
+    async fn wait_for_bytes(proxy: &TcpProxy, direction: Direction, bytes: usize) {
+        let is_waiting = || proxy.waiting_bytes(direction) == bytes;
+        eventually(is_waiting, || format!("{bytes} waiting bytes")).await;
     }
 
     #[tokio::test]
-    async fn held_bytes_arrive_when_they_are_released() {
+    async fn waiting_bytes_arrive_when_they_are_released() {
         let echo = start_echo().await;
         let proxy = TcpProxy::start(echo.address).await;
         let mut client = TcpStream::connect(proxy.address()).await.expect("a connection");
@@ -262,11 +262,11 @@ mod tests {
         assert_eq!(read(&mut client, 3).await, b"one");
         proxy.set_flow(Direction::ToServer, Flow::Hold);
         client.write_all(b"three").await.expect("written");
-        wait_for_held(&proxy, Direction::ToServer, 5).await;
+        wait_for_bytes(&proxy, Direction::ToServer, 5).await;
         assert_eq!(echo.read_bytes.load(Ordering::SeqCst), 3);
         proxy.set_flow(Direction::ToClient, Flow::Hold);
         proxy.set_flow(Direction::ToServer, Flow::Pass);
-        wait_for_held(&proxy, Direction::ToClient, 5).await;
+        wait_for_bytes(&proxy, Direction::ToClient, 5).await;
         assert_eq!(echo.read_bytes.load(Ordering::SeqCst), 8);
         proxy.set_flows(Flow::Pass);
         assert_eq!(read(&mut client, 5).await, b"three");
@@ -305,10 +305,10 @@ mod tests {
         let mut client = TcpStream::connect(proxy.address()).await.expect("a connection");
         proxy.set_flow(Direction::ToServer, Flow::Hold);
         client.write_all(b"lost").await.expect("written");
-        wait_for_held(&proxy, Direction::ToServer, 4).await;
+        wait_for_bytes(&proxy, Direction::ToServer, 4).await;
         proxy.close_connections();
         assert!(matches!(client.read(&mut [0]).await, Ok(0) | Err(_)));
-        wait_for_held(&proxy, Direction::ToServer, 0).await;
+        wait_for_bytes(&proxy, Direction::ToServer, 0).await;
         proxy.set_flows(Flow::Pass);
         let mut client = TcpStream::connect(proxy.address()).await.expect("a connection");
         client.write_all(b"new").await.expect("written");

@@ -5,8 +5,8 @@ use store::{ByteReader, ByteWriter, DecodeError};
 use super::record::{BlockName, Mark};
 use crate::RevertReason;
 
-/// Maximum number of marks in one record: so many fit into a message, whatever their reasons are. The log refuses a
-/// longer record, because its message is too long.
+/// Maximum number of marks in one record. They fit into a message, whatever their reasons are. The log refuses a longer
+/// record, because its message is too long.
 pub const MARKS_MAX: usize = 1_000;
 /// Maximum bytes of the error of a dead block. A longer one is cut.
 pub const REVERT_ERROR_BYTES_MAX: usize = 220;

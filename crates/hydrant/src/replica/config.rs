@@ -19,7 +19,7 @@ use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
 /// Slots behind the log above which the node is not ready: three seconds of 400 ms slots.
 const LAG_MAX_SLOTS_DEFAULT: u64 = 8;
 /// Number of retained snapshots. If the newest one is damaged, the one before is loaded.
-const SNAPSHOTS_KEPT_DEFAULT: usize = 3;
+const SNAPSHOTS_RETAINED_DEFAULT: usize = 3;
 /// The default of `--snapshot-every`: an eighth of the time that the log keeps its messages by default.
 const SNAPSHOT_EVERY_DEFAULT: Duration = Duration::from_secs(45 * 60);
 
@@ -86,7 +86,7 @@ impl ReplicaConfig {
             resume_slots_min: 0,
             cache_dir: None,
             snapshot_every: Some(SNAPSHOT_EVERY_DEFAULT),
-            snapshots_kept: SNAPSHOTS_KEPT_DEFAULT,
+            snapshots_kept: SNAPSHOTS_RETAINED_DEFAULT,
             load_threads: cores(),
             archive: false,
             upstream: None,

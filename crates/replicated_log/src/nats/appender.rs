@@ -31,7 +31,7 @@ pub(super) struct Appender {
     replies: Subscriber,
 }
 
-/// A batch in transit: its place in the log, and the names of its replies.
+/// A batch in transit: its position in the log, and the names of its replies.
 struct OutgoingBatch {
     id: String,
     after: u64,
@@ -67,7 +67,7 @@ impl Appender {
         for (index, message) in messages.into_iter().enumerate() {
             let position = index + 1;
             let bytes = message.payload.len();
-            while !window.has_room(bytes) {
+            while !window.may_send(bytes) {
                 let reply = self.receive_reply(&batch).await?;
                 read_reply(&self.epoch.connection, &reply.message)?;
                 window.confirm(reply.position);

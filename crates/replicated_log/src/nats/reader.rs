@@ -1,9 +1,10 @@
 //! Reading an epoch: a pull consumer of its own, which any server of the stream may hold, in memory.
 //!
-//! If the wanted message was removed, a server starts the consumer at its first message without an error. It also skips
-//! messages that are removed before they are delivered, and those that its store lost. So the reader compares each
-//! sequence with the wanted one. After a gap it creates the consumer again at the wanted message. If the gap remains, the
-//! extent of the log decides: it is truncated if it begins after the wanted message, otherwise the message is missing.
+//! If the requested message was removed, a server starts the consumer at its first message without an error. It also
+//! skips messages that are removed before they are delivered, and those that its store lost. So the reader compares each
+//! sequence with the requested one. After a gap it creates the consumer again at the requested message. If the gap
+//! remains, the extent of the log decides: it is truncated if it begins after the requested message, otherwise the
+//! message is missing.
 //! Bounds: `in_flight_bytes` of messages that are requested and not returned. A consumer that is not read for
 //! [`INACTIVE_MAX`] is removed by the server, and created again by the next call.
 //! Invariant: every message that is returned has the sequence after the one before it, and the stream still was the one
@@ -53,7 +54,7 @@ pub(super) struct NatsReader {
     failures: u32,
 }
 
-/// A consumer at the wanted message. Its creation continues after a caller has dropped the future of `next`.
+/// A consumer at the reader's next message. Its creation continues after a caller has dropped the future of `next`.
 enum ConsumerState {
     Closed,
     Opening(BoxFuture<'static, Result<pull::Stream, ReadError>>),
@@ -143,7 +144,7 @@ impl LogReader for NatsReader {
     }
 }
 
-/// Creates a consumer at the message `wanted`, after a pause that grows with the number of failures before.
+/// Creates a consumer at the requested message, after a pause that grows with the number of failures before.
 async fn open_after_pause(
     epoch: Arc<Epoch>,
     wanted: u64,
@@ -184,7 +185,7 @@ fn consumer_settings(wanted: u64) -> pull::Config {
     }
 }
 
-/// Returns an error unless the log has the message `wanted`, or ends right before it.
+/// Returns an error unless the log has the requested message, or ends right before it.
 async fn check_extent(epoch: &Epoch, wanted: u64) -> Result<(), ReadError> {
     for _ in 0..EXTENT_CHECKS {
         let stream = epoch.stream_info(ATTEMPT).await?;
@@ -237,7 +238,7 @@ fn compare_extent(state: &State, wanted: u64) -> Extent {
     }
 }
 
-/// Asks the stream's leader why the message `found` follows where `wanted` belongs.
+/// Asks the stream's leader why the message `found` follows in place of the requested one.
 async fn describe_gap(epoch: &Epoch, wanted: u64, found: u64) -> ReadError {
     match epoch.stream_info(ATTEMPT).await {
         Ok(stream) => classify_gap(&stream.cached_info().state, wanted, found),
@@ -245,7 +246,7 @@ async fn describe_gap(epoch: &Epoch, wanted: u64, found: u64) -> ReadError {
     }
 }
 
-/// Returns why the message `found` follows where `wanted` belongs, in a log of this extent.
+/// Returns why the message `found` follows in place of the requested one, in a log of this extent.
 fn classify_gap(state: &State, wanted: u64, found: u64) -> ReadError {
     match compare_extent(state, wanted) {
         Extent::Begins(first) => ReadError::Truncated { wanted, first },

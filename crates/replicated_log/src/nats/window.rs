@@ -44,7 +44,7 @@ impl Window {
     }
 
     /// Returns whether a message may be sent now.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
+    pub(super) fn may_send(&self, bytes: usize) -> bool {
         self.in_flight_bytes + bytes <= self.limit_bytes
     }
 
@@ -85,7 +85,7 @@ mod tests {
             let mut asked = VecDeque::new();
             for position in 1..=1_000 {
                 let bytes = random.usize(0..=MESSAGE_BYTES_MAX);
-                while !window.has_room(bytes) {
+                while !window.may_send(bytes) {
                     let position = asked.pop_front().expect("an outstanding acknowledgement");
                     window.confirm(position);
                 }

@@ -8,8 +8,8 @@
 //! ```
 //! The checksum of a message covers its sequence, kind, length and payload, so swapped messages are noticed.
 //! The append id is random: the bytes of two appends differ although their messages are equal.
-//! Invariant: each damage is an error with the offset at which it was found. The magic, the version, and the place of the
-//! checksum at the end of the first 44 or 26 bytes are the same in every version, so a newer object is not mistaken for a
+//! Invariant: each damage is an error with the offset at which it was found. The magic, the version, and the position of
+//! the checksum at the end of the first 44 or 26 bytes are the same in every version, so a newer object is not mistaken for a
 //! damaged one.
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -48,7 +48,7 @@ pub(super) enum ObjectError {
 }
 
 impl ObjectError {
-    fn damaged(offset: usize, problem: impl Into<String>) -> Self {
+    fn describe_damage(offset: usize, problem: impl Into<String>) -> Self {
         Self::Damaged { offset, problem: problem.into() }
     }
 }
@@ -97,11 +97,11 @@ pub(super) fn decode_batch(bytes: &Bytes, first: u64) -> Result<Vec<LogMessage>,
     let (header, count) = decode_header_and_count(bytes)?;
     if header.first != first {
         let problem = format!("begins at message {}, its name says {first}", header.first);
-        return Err(ObjectError::damaged(8, problem));
+        return Err(ObjectError::describe_damage(8, problem));
     }
     if count == 0 || usize::from(count) > BATCH_MESSAGES_MAX {
         let problem = format!("{count} messages, the limit is {BATCH_MESSAGES_MAX}");
-        return Err(ObjectError::damaged(6, problem));
+        return Err(ObjectError::describe_damage(6, problem));
     }
     let mut offset = BATCH_HEADER_BYTES;
     let mut messages = Vec::with_capacity(usize::from(count));
@@ -112,7 +112,7 @@ pub(super) fn decode_batch(bytes: &Bytes, first: u64) -> Result<Vec<LogMessage>,
     }
     if offset != bytes.len() {
         let problem = format!("{} bytes follow the last message", bytes.len() - offset);
-        return Err(ObjectError::damaged(offset, problem));
+        return Err(ObjectError::describe_damage(offset, problem));
     }
     Ok(messages)
 }
@@ -131,7 +131,7 @@ pub(super) fn encode_marker(instance: [u8; 16]) -> Bytes {
 pub(super) fn decode_marker(bytes: &[u8]) -> Result<[u8; 16], ObjectError> {
     check_head(bytes, MARKER_MAGIC, MARKER_BYTES)?;
     if bytes.len() > MARKER_BYTES {
-        return Err(ObjectError::damaged(MARKER_BYTES, "it is too long"));
+        return Err(ObjectError::describe_damage(MARKER_BYTES, "it is too long"));
     }
     read_array(bytes, 6)
 }
@@ -150,7 +150,7 @@ fn decode_header_and_count(bytes: &[u8]) -> Result<(BatchHeader, u16), ObjectErr
 fn check_head(bytes: &[u8], magic: &[u8; 4], length: usize) -> Result<(), ObjectError> {
     let found: [u8; 4] = read_array(bytes, 0)?;
     if found != *magic {
-        return Err(ObjectError::damaged(0, "it is not an object of a log"));
+        return Err(ObjectError::describe_damage(0, "it is not an object of a log"));
     }
     let crc_offset = length - 4;
     let expected = u32::from_le_bytes(read_array(bytes, crc_offset)?);
@@ -166,7 +166,7 @@ fn decode_message(bytes: &Bytes, offset: usize, sequence: u64) -> Result<LogMess
     let expected = u32::from_le_bytes(read_array(bytes, offset + 5)?);
     if length > MESSAGE_BYTES_MAX {
         let problem = format!("message of {length} bytes, the limit is {MESSAGE_BYTES_MAX}");
-        return Err(ObjectError::damaged(offset + 1, problem));
+        return Err(ObjectError::describe_damage(offset + 1, problem));
     }
     let begin = offset + MESSAGE_HEADER_BYTES;
     if bytes.len() < begin + length {
@@ -177,7 +177,7 @@ fn decode_message(bytes: &Bytes, offset: usize, sequence: u64) -> Result<LogMess
     let kind = match kind {
         0 => MessageKind::Head,
         1 => MessageKind::Body,
-        _ => return Err(ObjectError::damaged(offset, format!("message of kind {kind}"))),
+        _ => return Err(ObjectError::describe_damage(offset, format!("message of kind {kind}"))),
     };
     Ok(LogMessage { kind, payload })
 }
@@ -202,7 +202,10 @@ fn check_crc(offset: usize, expected: u32, found: u32) -> Result<(), ObjectError
     if expected == found {
         return Ok(());
     }
-    Err(ObjectError::damaged(offset, format!("checksum {found:08x}, expected {expected:08x}")))
+    Err(ObjectError::describe_damage(
+        offset,
+        format!("checksum {found:08x}, expected {expected:08x}"),
+    ))
 }
 
 fn read_array<const N: usize>(bytes: &[u8], offset: usize) -> Result<[u8; N], ObjectError> {
@@ -211,7 +214,7 @@ fn read_array<const N: usize>(bytes: &[u8], offset: usize) -> Result<[u8; N], Ob
 }
 
 fn describe_end(bytes: &[u8]) -> ObjectError {
-    ObjectError::damaged(bytes.len(), "it ends here")
+    ObjectError::describe_damage(bytes.len(), "it ends here")
 }
 
 #[cfg(test)]

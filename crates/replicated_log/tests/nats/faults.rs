@@ -113,8 +113,8 @@ async fn a_reader_goes_on_after_each_cut() {
     let waiting = tokio::spawn(async move {
         check_reader(&mut *reader, after, &records).await;
     });
-    let is_held = || proxy.held_bytes(Direction::ToClient) > 0;
-    eventually(is_held, || "held bytes".to_owned()).await;
+    let is_waiting = || proxy.waiting_bytes(Direction::ToClient) > 0;
+    eventually(is_waiting, || "waiting bytes".to_owned()).await;
     proxy.close_connections();
     proxy.set_flows(Flow::Pass);
     within(waiting).await.expect("the records");

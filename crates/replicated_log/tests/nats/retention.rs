@@ -1,4 +1,4 @@
-//! Logs without the message that a reader wants: truncated, deleted, created again, or with a foreign one in its place.
+//! Logs without the message that a reader wants: truncated, deleted, created again, or with a foreign one at its sequence.
 
 use std::time::Duration;
 

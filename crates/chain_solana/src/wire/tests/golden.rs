@@ -24,16 +24,19 @@ use super::*;
 use crate::wire::fuzzing::{read_messages, write_messages};
 use crate::{BankHashComponents, ExecutedTransaction};
 
+/// Seeds of the fuzz target.
+const SEEDS_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/log_messages");
+
 const LINK: RecordLink = RecordLink { number: 1_234_567, previous: RecordDigest([0xa5; 32]) };
 const WRITER: WriterId = WriterId { term: 3, ingester: *b"sixteen bytes id" };
 const MADE_AT_MS: u64 = 1_800_000_000_123;
 
 /// Compares the file of a version 1 with `record`. Both are read as the same record.
 fn check(name: &str, record: &EncodedRecord) {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let path = root.join("tests/golden").join(format!("{name}_v1"));
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}_v1"));
     if std::env::var_os("HYDRANT_WRITE_GOLDEN").is_some() {
-        let seed = root.join("../../fuzz/seeds/log_messages").join(format!("{name}_v1"));
+        let seed = PathBuf::from(SEEDS_DIR).join(format!("{name}_v1"));
         for path in [&path, &seed] {
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             fs::write(path, write_messages(record)).expect("a file");

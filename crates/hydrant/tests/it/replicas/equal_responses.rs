@@ -1,5 +1,5 @@
-//! Three replicas answer every method and every route byte for byte the same, and notify their subscribers of the same,
-//! also about forks.
+//! Three replicas respond to every method and every route byte for byte the same, and notify their subscribers of the
+//! same, also about forks.
 //!
 //! Exceptions, as in docs/cluster.md: the identity and the addresses of a node, page cursors, and the order of lists that
 //! are not sorted.
@@ -61,14 +61,14 @@ const UNORDERED: [&str; 12] = [
 
 /// The comparable part of a response.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
+struct ComparedResponse {
     status: u16,
     slot: Option<String>,
     commitment: Option<String>,
     body: String,
 }
 
-impl Answer {
+impl ComparedResponse {
     fn new(name: &str, response: &Response) -> Self {
         let header = |name| response.header(name).map(str::to_owned);
         let is_unordered = UNORDERED.iter().any(|start| name.starts_with(start));
@@ -107,17 +107,17 @@ fn without_order(body: &str) -> String {
 
 /// Sends one request to all replicas, and adds a line for each response that differs from the first one.
 fn compare(clients: &mut [Client], name: &str, request: &str, failures: &mut Vec<String>) {
-    let answers: Vec<Answer> = clients
+    let responses: Vec<ComparedResponse> = clients
         .iter_mut()
         .map(|client| {
             client.send(request);
-            Answer::new(name, &client.receive())
+            ComparedResponse::new(name, &client.receive())
         })
         .collect();
     let is_exempt = DIFFERENCES.iter().any(|(exempt, _)| *exempt == name);
-    for answer in &answers[1..] {
-        if !is_exempt && *answer != answers[0] {
-            failures.push(format!("{request}\n  first {:?}\n  other {answer:?}", answers[0]));
+    for response in &responses[1..] {
+        if !is_exempt && *response != responses[0] {
+            failures.push(format!("{request}\n  first {:?}\n  other {response:?}", responses[0]));
         }
     }
 }
@@ -246,7 +246,7 @@ async fn replay(server: SocketAddr, from: u64, to: u64) -> Result<Vec<SubscribeU
 }
 
 #[test]
-fn three_replicas_give_equal_answers_and_notifications() -> Result<()> {
+fn three_replicas_give_equal_responses_and_notifications() -> Result<()> {
     let rig = Rig::start()?;
     let replicas: Vec<NodeHandle> =
         (0..REPLICAS).map(|_| rig.replica(|config| config)).collect::<Result<_>>()?;
