@@ -2,12 +2,13 @@
 //!
 //! Shape: small, and `Copy`. Not here: the wait for a required slot ([`crate::slot_waits`]).
 
+use std::time::Duration;
+
 use ledger::{Commitment, Slot};
 use response_cache::LedgerVersions;
 
 use crate::error::RpcError;
 use crate::slot_headers::StateSlot;
-use crate::slot_waits::{RequiredSlots, SlotWaits};
 
 /// The state that a call reads, by its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,22 @@ impl StateSlots {
     }
 }
 
+/// The slots that the calls of a body require, the highest of each commitment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequiredSlots([Option<Slot>; 3]);
+
+impl RequiredSlots {
+    pub(crate) fn add(&mut self, commitment: Commitment, slot: Slot) {
+        let required = &mut self.0[commitment_index(commitment)];
+        *required = Some(required.map_or(slot, |other| other.max(slot)));
+    }
+
+    /// The required slot of a commitment, if a call requires one.
+    pub(crate) fn slot(&self, commitment: Commitment) -> Option<Slot> {
+        self.0[commitment_index(commitment)]
+    }
+}
+
 /// The slots that a call requires of the state that it reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StateRequirement {
@@ -84,14 +101,27 @@ impl StateRequirement {
         }
     }
 
-    /// The error of a call whose state has not reached the slot of the header.
-    pub(crate) fn check_header(self, slots: StateSlots, waits: &SlotWaits) -> Result<(), RpcError> {
+    /// The error of a call whose state has not reached the slot of the header. `time_limit` is that of the wait.
+    pub(crate) fn check_header(
+        self,
+        slots: StateSlots,
+        time_limit: Duration,
+    ) -> Result<(), RpcError> {
         let state = slots.state_slot(self.commitment);
         match self.by_header {
             Some(min_slot) if state.slot < min_slot => {
-                Err(RpcError::min_slot_not_reached(state, min_slot, waits.time_limit()))
+                Err(RpcError::min_slot_not_reached(state, min_slot, time_limit))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The position of a commitment in a list of all.
+pub(crate) fn commitment_index(commitment: Commitment) -> usize {
+    match commitment {
+        Commitment::Processed => 0,
+        Commitment::Confirmed => 1,
+        Commitment::Finalized => 2,
     }
 }

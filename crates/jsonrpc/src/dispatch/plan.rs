@@ -110,7 +110,7 @@ pub(super) fn resolve<'a, A: Api>(
     };
     let waits = &server.context.slot_waits;
     if !waits.are_enabled()
-        && let Err(err) = requirement.check_header(context.slots, waits)
+        && let Err(err) = requirement.check_header(context.slots, waits.time_limit())
     {
         return refuse(id, method.label(), err);
     }
