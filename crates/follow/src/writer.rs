@@ -79,7 +79,7 @@ pub(crate) struct WriterParts {
     /// Selects votes, if they are counted.
     pub(crate) votes: Option<Arc<VoteFilter>>,
     pub(crate) storage: Storage,
-    /// Executes transactions again, if that is wanted.
+    /// Executes transactions again, if the configuration says so.
     pub(crate) execution: Option<Execution>,
     pub(crate) free_thread: FreeThread,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,

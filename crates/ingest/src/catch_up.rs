@@ -29,7 +29,7 @@ enum Progress {
 }
 
 /// Whether the log has an item, or will never need it.
-pub(crate) fn is_done(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
+pub(crate) fn is_obsolete(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
     let is_below_root = is_below_root(&item.key, log);
     let found = log.find(&item.key);
     match item.kind {
@@ -40,7 +40,7 @@ pub(crate) fn is_done(item: &Item, own: &OwnChain, log: &LogChain) -> bool {
         // Only the batch that has it knows whether it was appended.
         ItemKind::TipMoved => is_below_root,
         ItemKind::Confirmed => match found {
-            Some(number) => log.confirmed().is_some_and(|it| log.descends(it, number)),
+            Some(number) => log.confirmed_number().is_some_and(|it| log.descends(it, number)),
             None => is_below_root || own.find(&item.key).is_none(),
         },
         ItemKind::Rooted => is_below_root || (found.is_none() && own.find(&item.key).is_none()),
@@ -143,7 +143,7 @@ fn add_item(
     item: &Item,
 ) -> Result<Progress, BatchError> {
     let log = builder.chain();
-    if is_done(item, own, log) {
+    if is_obsolete(item, own, log) {
         return Ok(Progress::Done);
     }
     let found = log.find(&item.key);
@@ -186,7 +186,8 @@ fn add_block(
 /// Whether a block is a jump from a block that is not the log's confirmed one, nor above it. Its readers would have to
 /// leave a confirmed block without a removal.
 fn leaves_confirmed(block: &OwnBlock, parent: u64, log: &LogChain) -> bool {
-    block.is_jump && log.confirmed().is_some_and(|confirmed| !log.descends(parent, confirmed))
+    block.is_jump
+        && log.confirmed_number().is_some_and(|confirmed| !log.descends(parent, confirmed))
 }
 
 /// Moves the tip to a block, unless the log's tip or confirmed block is ahead of this ledger's.
@@ -195,7 +196,7 @@ fn move_tip(builder: &mut BatchBuilder, key: &BlockKey) {
     let Some(number) = log.find(key) else { return };
     let is_behind = log.tip().is_some_and(|tip| log.descends(tip, number));
     let is_allowed = |lower: Option<u64>| lower.is_none_or(|lower| log.descends(number, lower));
-    if !is_behind && is_allowed(log.confirmed()) && is_allowed(log.root()) {
+    if !is_behind && is_allowed(log.confirmed_number()) && is_allowed(log.root()) {
         builder.add_mark(number, Mark::TipMoved);
     }
 }
@@ -216,7 +217,7 @@ fn set_root(builder: &mut BatchBuilder, number: u64) -> Progress {
         let abandoned = builder.chain().blocks_on_other_forks(root);
         builder.add_reverts(&abandoned, &RevertReason::Abandoned);
         let log = builder.chain();
-        if !log.confirmed().is_some_and(|it| log.descends(it, root)) {
+        if !log.confirmed_number().is_some_and(|it| log.descends(it, root)) {
             confirm(builder, root);
         }
         builder.add_mark(root, Mark::Rooted);

@@ -319,7 +319,7 @@ impl Running {
     fn report(&mut self) {
         let now = self.now();
         let plan = &self.driver.plan;
-        let log = plan.followed();
+        let log = plan.followed_log();
         let own = plan.own();
         let oldest = own.items().next().map(|item| item.received);
         self.driver.status.set(StatusValues {

@@ -124,7 +124,7 @@ impl LogChain {
     }
 
     /// Returns the record number of the confirmed block.
-    pub(crate) fn confirmed(&self) -> Option<u64> {
+    pub(crate) fn confirmed_number(&self) -> Option<u64> {
         self.confirmed
     }
 

@@ -17,7 +17,7 @@ use ledger::{BlockId, Slot};
 
 use crate::log_chain::BlockKey;
 
-/// Number of roots of which a revert is detected. A localnet can go back to fewer blocks.
+/// Number of roots whose revert is detected. A localnet can go back to fewer blocks.
 const ROOTED_MAX: usize = 1_024;
 
 /// Number of items of blocks and marks, which are about four for a block. Above it blocks are dropped.
@@ -265,12 +265,12 @@ impl OwnChain {
     }
 
     /// Removes items that the log has or does not need, and then the blocks that are no longer needed. Cost: all items.
-    pub(crate) fn remove_items(&mut self, is_done: impl Fn(&Item, &Self) -> bool) {
+    pub(crate) fn remove_items(&mut self, is_obsolete: impl Fn(&Item, &Self) -> bool) {
         let items = std::mem::take(&mut self.items);
         let mut remaining = VecDeque::with_capacity(items.len());
         let mut ended = Vec::new();
         for item in items {
-            match is_done(&item, self) {
+            match is_obsolete(&item, self) {
                 true if item.kind == ItemKind::Block => ended.push(item.number),
                 true => {}
                 false => remaining.push_back(item),
@@ -280,9 +280,9 @@ impl OwnChain {
         ended.into_iter().for_each(|number| self.end_queued_block(number));
     }
 
-    /// Removes the newest item, if it is done.
-    pub(crate) fn remove_newest_item(&mut self, is_done: impl Fn(&Item, &Self) -> bool) {
-        let Some(item) = self.items.back().filter(|item| is_done(item, self)) else { return };
+    /// Removes the newest item, if it is obsolete.
+    pub(crate) fn remove_newest_item(&mut self, is_obsolete: impl Fn(&Item, &Self) -> bool) {
+        let Some(item) = self.items.back().filter(|item| is_obsolete(item, self)) else { return };
         let ended = (item.kind == ItemKind::Block).then_some(item.number);
         self.items.pop_back();
         if let Some(number) = ended {

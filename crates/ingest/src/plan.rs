@@ -9,6 +9,7 @@
 
 mod following;
 mod opening;
+mod phase;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -17,22 +18,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::wire::RecordDigest;
-use ledger::{BlockId, Slot};
+use ledger::Slot;
 use replicated_log::{StoredMessage, Tail};
 use solana_hash::Hash;
 
-use self::following::Following;
-use self::opening::Opening;
-use self::reading::Learning;
+use self::phase::Phase;
+pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 use crate::batch::Batch;
-use crate::log_chain::{BlockKey, Damage};
+use crate::log_chain::Damage;
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
 /// Times that a damaged record is read again: another server may have it undamaged.
 const DAMAGES_MAX: u32 = 3;
 /// Delay before a failed operation is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Time in which a reader gets messages that exist. Afterwards the log is asked again.
+/// Time in which a reader gets messages that exist. Afterwards the extent is requested again.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The time of a step.
@@ -84,37 +84,6 @@ pub(crate) enum Action {
     Stop,
 }
 
-/// The block of a view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ViewBlock {
-    /// The block in this process.
-    pub(crate) id: BlockId,
-    /// The block at every ingester.
-    pub(crate) key: BlockKey,
-}
-
-/// A snapshot that a new epoch starts with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SnapshotRequest {
-    pub(crate) epoch: u64,
-    /// The block in this process.
-    pub(crate) block: BlockId,
-    /// The number that the block has in the new epoch.
-    pub(crate) number: u64,
-    /// The digest of its record.
-    pub(crate) block_digest: RecordDigest,
-}
-
-/// A snapshot that was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WrittenSnapshot {
-    /// Number and digest as in the request, unless another ingester wrote a snapshot of this block first.
-    pub(crate) number: u64,
-    pub(crate) block_digest: RecordDigest,
-    pub(crate) manifest_key: String,
-    pub(crate) manifest_digest: [u8; 32],
-}
-
 /// The outcome of an action. It is `Err(())` if the operation failed; the driver has logged the reason.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
@@ -143,7 +112,7 @@ pub(crate) enum AppendFailure {
 /// Why a reader ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFailure {
-    /// The log said that messages from `wanted` on were removed before they were read.
+    /// The log said that messages from the requested sequence on were removed before they were read.
     Truncated { wanted: u64 },
     /// This message is missing between others, or damaged in the log itself.
     Damaged { sequence: u64 },
@@ -211,26 +180,6 @@ pub(crate) struct PlanCounters {
 pub(crate) const DAMAGE_KINDS: [&str; 6] =
     ["number", "previous", "term", "message", "head", "body"];
 
-/// The step that an ingester has reached.
-enum Phase {
-    /// The chain of the newest snapshot is not compared yet.
-    Unchecked,
-    /// The newest epoch is not known.
-    Seeking,
-    /// The newest epoch is not open.
-    Connecting { epoch: u64 },
-    /// The extent of the epoch is not known.
-    Measuring { epoch: u64 },
-    /// The blocks above the log's root are read.
-    Learning(Box<Learning>),
-    /// The log is followed, and appended to if this ingester leads.
-    Following(Box<Following>),
-    /// A new epoch is made.
-    Opening(Box<Opening>),
-    /// The ingester appends no more records.
-    Stopped,
-}
-
 /// A message that a reader did not get past.
 struct Obstacle {
     epoch: u64,
@@ -255,7 +204,7 @@ pub(crate) struct Plan {
     damages: u32,
     /// The message that the last reader did not get past.
     obstacle: Option<Obstacle>,
-    /// The message that was wanted when the log said that it was removed. The extent shows whether that is so.
+    /// The message that was requested when the log said that it was removed. The extent shows whether that is so.
     truncated_at: Option<u64>,
     counters: PlanCounters,
     notices: Vec<Notice>,
@@ -335,7 +284,7 @@ impl Plan {
     }
 
     /// Returns the state of the followed log.
-    pub(crate) fn followed(&self) -> Option<FollowedLog> {
+    pub(crate) fn followed_log(&self) -> Option<FollowedLog> {
         let Phase::Following(following) = &self.phase else { return None };
         Some(FollowedLog {
             epoch: following.epoch,
@@ -385,8 +334,8 @@ impl Plan {
         }
         match is_revert {
             // The items of the removed block are done as well.
-            true => self.remove_done_items(),
-            false => self.remove_done_event(),
+            true => self.remove_obsolete_items(),
+            false => self.remove_obsolete_event(),
         }
     }
 

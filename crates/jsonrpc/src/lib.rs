@@ -35,7 +35,6 @@ pub mod slot_headers;
 mod slot_waits;
 #[cfg(test)]
 mod slot_waits_tests;
-mod state_requirement;
 mod state_slots;
 mod status_endpoints;
 mod streamed_body;

@@ -21,9 +21,7 @@ use crate::metrics::Rejection;
 use crate::offload::{self, INLINE_BODY_BYTES_MAX};
 use crate::request_context::RequestContext;
 use crate::server_context::ServerContext;
-use crate::slot_waits::RequiredSlots;
-use crate::state_requirement::StateRequirement;
-use crate::state_slots::{StateRequest, StateSlots};
+use crate::state_slots::{RequiredSlots, StateRequest, StateRequirement, StateSlots};
 use crate::trace_parent::TraceParent;
 use crate::value_response::{ResponseMeta, ResponseOptions};
 
@@ -95,7 +93,7 @@ impl MethodClient {
                 server.context.metrics.record_rejection(Rejection::Waits);
             })?;
         }
-        requirement.check_header(slots, waits)
+        requirement.check_header(slots, waits.time_limit())
     }
 
     /// Id of the request in the log.

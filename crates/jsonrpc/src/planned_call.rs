@@ -14,7 +14,7 @@ use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::params::Params;
 use crate::request_context::RequestContext;
-use crate::state_requirement::StateRequirement;
+use crate::state_slots::StateRequirement;
 
 /// The plan of a call that gets a response.
 pub(crate) enum CallPlan<'a, A: Api> {

@@ -27,8 +27,7 @@ use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::request_context::RequestContext;
 use crate::server_context::ServerContext;
 use crate::slot_headers::{self, StateSlot, read_min_slot};
-use crate::state_requirement::StateRequirement;
-use crate::state_slots::StateSlots;
+use crate::state_slots::{StateRequirement, StateSlots};
 use crate::status_endpoints::{health, ready, serve_metrics};
 use crate::trace_parent::TraceParent;
 

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use crate::config::Config;
 use crate::error::{OVERLOADED, RpcError};
-use crate::state_slots::StateSlots;
+use crate::state_slots::{RequiredSlots, StateSlots, commitment_index};
 
 /// Estimated memory of a wait, in addition to that of its connection: its calls, its future and its entry here.
 const WAIT_BYTES: u64 = 4 * 1024;
@@ -84,17 +84,6 @@ struct CountedWait<'a> {
     end: WaitEnd,
 }
 
-/// The slots that the calls of a body require, the highest of each commitment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RequiredSlots([Option<Slot>; 3]);
-
-impl RequiredSlots {
-    pub(crate) fn add(&mut self, commitment: Commitment, slot: Slot) {
-        let required = &mut self.0[index(commitment)];
-        *required = Some(required.map_or(slot, |other| other.max(slot)));
-    }
-}
-
 impl SlotWaits {
     /// No call waits if the time limit of `config` is 0.
     pub fn new(config: &Config) -> Self {
@@ -146,7 +135,7 @@ impl SlotWaits {
         counted.end = WaitEnd::Abandoned;
         let wait_all = async {
             for commitment in Commitment::ALL {
-                if let Some(slot) = required.0[index(commitment)] {
+                if let Some(slot) = required.slot(commitment) {
                     self.wait_reached(ledger, commitment, slot).await;
                 }
             }
@@ -174,7 +163,7 @@ impl SlotWaits {
         let was_empty = waiters.is_empty();
         let key = WaiterKey { slot, id: waiters.next_id };
         waiters.next_id += 1;
-        waiters.by_slot[index(commitment)].insert(key, Arc::clone(&notify));
+        waiters.by_slot[commitment_index(commitment)].insert(key, Arc::clone(&notify));
         drop(waiters);
         if was_empty {
             self.has_waiters.notify_one();
@@ -200,7 +189,7 @@ impl SlotWaits {
     fn wake_reached(&self, slots: StateSlots) -> Poll<()> {
         let mut waiters = self.waiters.lock();
         for commitment in Commitment::ALL {
-            let by_slot = &mut waiters.by_slot[index(commitment)];
+            let by_slot = &mut waiters.by_slot[commitment_index(commitment)];
             while let Some(first) = by_slot.first_entry() {
                 if first.key().slot > slots.at(commitment) {
                     break;
@@ -227,14 +216,6 @@ impl SlotWaits {
     }
 }
 
-fn index(commitment: Commitment) -> usize {
-    match commitment {
-        Commitment::Processed => 0,
-        Commitment::Confirmed => 1,
-        Commitment::Finalized => 2,
-    }
-}
-
 impl Waiters {
     fn is_empty(&self) -> bool {
         self.by_slot.iter().all(BTreeMap::is_empty)
@@ -243,7 +224,7 @@ impl Waiters {
 
 impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
-        self.waits.waiters.lock().by_slot[index(self.commitment)].remove(&self.key);
+        self.waits.waiters.lock().by_slot[commitment_index(self.commitment)].remove(&self.key);
     }
 }
 

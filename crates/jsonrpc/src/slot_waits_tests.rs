@@ -12,7 +12,8 @@ use testkit::toy_api::ToyApi;
 
 use crate::config::Config;
 use crate::error::RpcError;
-use crate::slot_waits::{RequiredSlots, SlotWaits};
+use crate::slot_waits::SlotWaits;
+use crate::state_slots::RequiredSlots;
 
 const CLIENT: ClientId = ClientId(1);
 

@@ -95,7 +95,7 @@ impl LogFollower {
     }
 
     /// Finds the cause of an outage in the list of epochs: the epoch was deleted, or another one has followed it. Returns
-    /// `None` if the epoch exists, or if nobody replies.
+    /// `None` if the epoch exists, or if no server replies.
     async fn find_cause(&self, fault: &Fault) -> Option<Fault> {
         if !fault.is_outage() {
             return None;

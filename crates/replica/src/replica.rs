@@ -273,7 +273,7 @@ impl Replica {
     }
 }
 
-/// Reads the log until the replica stops, and then stops the writer: tasks may still hold its queue, and nobody polls them
+/// Reads the log until the replica stops, and then stops the writer: tasks may still hold its queue, and are not polled
 /// if their runtime's thread waits for the end. If the reader panics, the writer is stopped, too, and the state says so.
 fn read_log(runtime: &Handle, follower: LogFollower, stopped: watch::Receiver<bool>) {
     let inputs = follower.inputs.clone();

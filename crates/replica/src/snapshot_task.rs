@@ -1,7 +1,7 @@
 //! Writes snapshots while the replica serves.
 //!
 //! In: the state at the root, which the writer hands over at any time: a view costs a pointer. Out: snapshots in the
-//! object store, where those that nobody needs are removed.
+//! object store, where those that no replica needs are removed.
 //! Several replicas write in turn: none writes while the newest snapshot of the epoch is young. Two of them may write at
 //! once if one starts before the other one has ended; their snapshots are of different blocks, or equal.
 //! Bounds: one snapshot at a time. Its view retains the versions of accounts that are replaced meanwhile.
@@ -27,10 +27,10 @@ use crate::snapshot_cache::SnapshotCopies;
 use crate::snapshots::SnapshotSources;
 use crate::status::{ReplicaState, ReplicaStatus};
 
-/// Number of times that the age of the newest snapshot is looked at while it grows to the interval.
-const LOOKS: u32 = 4;
-/// Shortest time between two looks.
-const LOOK_EVERY_MIN: Duration = Duration::from_millis(1);
+/// Number of times that the age of the newest snapshot is polled while it grows to the interval.
+const POLLS: u32 = 4;
+/// Shortest time between two polls.
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// Age below which a snapshot is retained: a replica may be loading it.
 const RETAINED_AGE_MIN: Duration = Duration::from_secs(3_600);
 /// Time of loads for which a snapshot is retained.
@@ -49,7 +49,7 @@ impl SnapshotTask {
     /// Writes a snapshot when the newest one is older than the interval, while the log is followed. Runs until the writer
     /// has ended.
     pub(crate) async fn run(self, every: Duration) {
-        let mut ticks = tokio::time::interval((every / LOOKS).max(LOOK_EVERY_MIN));
+        let mut ticks = tokio::time::interval((every / POLLS).max(POLL_INTERVAL_MIN));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first one is at once.
         ticks.tick().await;

@@ -30,8 +30,8 @@ use crate::status::{ReplicaStatus, error_text};
 
 /// Number of the newest snapshots that are tried.
 const TRIED_MAX: usize = 8;
-/// Number of the newest epochs that are asked for their records.
-const EPOCHS_ASKED_MAX: u64 = 8;
+/// Number of the newest epochs whose records are requested.
+const REQUESTED_EPOCHS_MAX: u64 = 8;
 
 /// The sources of a replica: the log and the object store.
 #[derive(Clone)]
@@ -118,7 +118,7 @@ impl SnapshotSources {
         let is_new = |newest: &u64| known.is_none_or(|known| *newest > known);
         let Some(newest) = created.filter(is_new) else { return Ok(created) };
         let oldest = known.map_or(0, |known| known.saturating_add(1));
-        let oldest = oldest.max(newest.saturating_sub(EPOCHS_ASKED_MAX - 1));
+        let oldest = oldest.max(newest.saturating_sub(REQUESTED_EPOCHS_MAX - 1));
         for epoch in (oldest..=newest).rev() {
             let log = match self.space.open_epoch(epoch).await {
                 Ok(log) => log,

@@ -200,7 +200,7 @@ impl ReplicaStatus {
     /// Returns about how many slots of the log are not shown.
     pub fn lag_slots(&self) -> u64 {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let queued = get(&self.read_slot).saturating_sub(self.processed());
+        let queued = get(&self.read_slot).saturating_sub(self.processed_slot());
         let pending = u128::from(get(&self.pending));
         // A block and its marks are at least two messages.
         let blocks = u128::from(get(&self.read_blocks).max(1));
@@ -216,7 +216,7 @@ impl ReplicaStatus {
     }
 
     /// Returns the slot of the processed tip.
-    pub fn processed(&self) -> Slot {
+    pub fn processed_slot(&self) -> Slot {
         self.cluster.processed.load(Ordering::Relaxed)
     }
 
@@ -261,7 +261,7 @@ impl ReplicaStatus {
     }
 
     fn resume_slots(&self) -> u64 {
-        self.processed().saturating_sub(self.window_start.load(Ordering::Relaxed))
+        self.processed_slot().saturating_sub(self.window_start.load(Ordering::Relaxed))
     }
 
     pub(crate) fn set_loading(&self) {

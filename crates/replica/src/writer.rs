@@ -160,7 +160,7 @@ impl Writer {
             if matches!(input, Input::Stop) {
                 break;
             }
-            self.take(input)?;
+            self.handle_input(input)?;
             if inputs.is_empty() || self.output.unsent.len() >= UNSENT_MAX {
                 self.publish_if_consistent();
             }
@@ -169,7 +169,7 @@ impl Writer {
         Ok(())
     }
 
-    fn take(&mut self, input: Input) -> Result<(), ReplicaError> {
+    fn handle_input(&mut self, input: Input) -> Result<(), ReplicaError> {
         let applied = match input {
             Input::Block(_) | Input::Marks { .. } if self.is_halted => Ok(()),
             // The loop has ended.

@@ -5,11 +5,11 @@
 //! order, however many a commitment jumps over, and the blocks of an abandoned fork are reverted first,
 //! the newest first.
 //! Bounds: the last `steps_max` steps of each cursor are retained for listeners that resume, fewer of a commitment that
-//! nobody resumes at, and of all cursors together `bytes_max` bytes of blocks, each block counted once. Beyond that the
-//! oldest step of any cursor is evicted, so that all cursors reach back as far. If no listener that could resume existed
-//! for `steps_max` steps, only [`STEPS_IDLE`] are retained: steps own all that their blocks wrote. At most `unrooted_max`
-//! blocks wait for a root. A root drops the blocks that do not descend from it, [`BlockLog::drop_fork`] those that the
-//! ledger has dropped.
+//! no listener resumes at, and of all cursors together `bytes_max` bytes of blocks, each block counted once. Beyond
+//! that the oldest step of any cursor is evicted, so that all cursors reach back as far. If no listener that could
+//! resume existed for `steps_max` steps, only [`STEPS_IDLE`] are retained: steps own all that their blocks wrote. At
+//! most `unrooted_max` blocks wait for a root. A root drops the blocks that do not descend from it,
+//! [`BlockLog::drop_fork`] those that the ledger has dropped.
 //! Cost: a step each for the blocks that a cursor passes, and for the blocks that a root or a dropped fork removes. It
 //! does not grow with the blocks above the root.
 //! Invariant: after a step of a commitment its cursor is on the block of the step, or, if the step reverted it, on that

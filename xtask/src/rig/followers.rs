@@ -44,7 +44,7 @@ pub(crate) struct Status {
     pub(crate) jumps: Option<u64>,
     /// Banks whose transactions were all executed again, with equal results.
     pub(crate) equal_results: Option<u64>,
-    /// Banks without a difference of which some transactions were not executed.
+    /// Banks without a difference, some of whose transactions were not executed.
     pub(crate) partial_results: Option<u64>,
     /// Banks with a result that is not the validator's.
     pub(crate) differing_results: Option<u64>,

@@ -55,7 +55,7 @@ impl Follower {
     /// Waits until a block is visible.
     pub(crate) async fn wait_for(&self, slot: Slot) -> Result<()> {
         let began = now();
-        while self.status.processed() < slot {
+        while self.status.processed_slot() < slot {
             ensure!(!self.handle.is_finished(), "the replica ended");
             let fault = self.status.last_fault();
             ensure!(began.elapsed() < TIMEOUT, "slot {slot} is not shown: {fault:?}");

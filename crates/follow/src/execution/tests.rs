@@ -1,3 +1,5 @@
+//! Execution of banks: calls of programs that are not known, and banks beyond the bound of the queue.
+
 use std::collections::HashMap;
 
 use chain_solana::{Block, ExecutedTransaction, StatusVisibility};

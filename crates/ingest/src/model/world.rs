@@ -120,7 +120,7 @@ impl World {
         for ingester in &mut self.ingesters {
             let items: Vec<_> = ingester.plan.own().items().cloned().collect();
             let notices = ingester.plan.take_notices();
-            print_state(&format!("{:?} {items:?} {notices:?}", ingester.plan.followed()));
+            print_state(&format!("{:?} {items:?} {notices:?}", ingester.plan.followed_log()));
         }
         panic!("seed {}: the log lacks items", self.config.seed);
     }

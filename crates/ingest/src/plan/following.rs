@@ -10,121 +10,18 @@ use std::time::Duration;
 use chain_solana::wire::{Mark, RecordHead, RecordKind, WriterId};
 use replicated_log::StoredMessage;
 
-use super::{
-    Action, AppendFailure, Notice, Now, Phase, Plan, READ_TIME_MAX, RETRY_DELAY, ReadFailure,
-};
+use super::phase::{Following, Phase, RECORDS_MAX};
+use super::{Action, AppendFailure, Notice, Now, Plan, READ_TIME_MAX, RETRY_DELAY, ReadFailure};
 use crate::batch::{Batch, BatchBuilder, BatchError};
 use crate::catch_up;
 use crate::log_chain::{BlockKey, LogChain};
 use crate::own_chain::{Item, ItemKind, ItemNumber, OwnChain};
-use crate::record_stream::{RecordStream, StreamError};
+use crate::record_stream::StreamError;
 
 /// Interval at which an ingester looks for a newer epoch.
 const EPOCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Leases after which an ingester whose blocks do not continue the log opens a new epoch.
 const GAP_LEASES: u32 = 4;
-/// Records of an append, unless a batch was refused.
-const RECORDS_MAX: usize = 256;
-
-/// A followed log.
-pub(super) struct Following {
-    pub(super) epoch: u64,
-    pub(super) chain: LogChain,
-    stream: RecordStream,
-    has_reader: bool,
-    /// Whether the extent of the log is unknown after an append without a reply.
-    needs_tail: bool,
-    /// Position at the time of the request for the extent. Others may append before the reply is handled.
-    tail_asked_at: u64,
-    /// Time since which the log says that it ends before messages that it has confirmed.
-    shorter_since: Option<Duration>,
-    /// Sequence of the newest message that is known to exist.
-    known_last: u64,
-    /// Time of the last message, or of the step that expects one.
-    read_since: Duration,
-    /// Time at which the log got its newest record.
-    advanced_at: Duration,
-    searched_at: Duration,
-    records_max: usize,
-    /// The batch that is being appended.
-    append: Option<Batch>,
-}
-
-impl Following {
-    /// Follows a log that was read so far.
-    pub(super) fn new(epoch: u64, chain: LogChain, stream: RecordStream, now: Duration) -> Self {
-        Self {
-            epoch,
-            known_last: chain.position(),
-            chain,
-            stream,
-            has_reader: true,
-            needs_tail: false,
-            tail_asked_at: 0,
-            shorter_since: None,
-            read_since: now,
-            advanced_at: now,
-            searched_at: now,
-            records_max: RECORDS_MAX,
-            append: None,
-        }
-    }
-
-    /// Follows a log whose first record this ingester has appended.
-    pub(super) fn from_first_record(epoch: u64, chain: LogChain, now: Duration) -> Self {
-        let stream = RecordStream::after_record(chain.position());
-        Self { has_reader: false, ..Self::new(epoch, chain, stream, now) }
-    }
-
-    pub(super) fn note_search(&mut self, now: Duration) {
-        self.searched_at = now;
-    }
-
-    pub(super) fn note_tail(&mut self, last: u64, now: Duration) {
-        self.needs_tail = false;
-        self.shorter_since = None;
-        self.known_last = self.chain.position().max(last);
-        self.read_since = now;
-    }
-
-    /// Whether the log ends before messages that it has confirmed.
-    pub(super) fn is_longer_than(&self, last: u64) -> bool {
-        last < self.tail_asked_at
-    }
-
-    /// Returns how long the log has been shorter than it was. A server that is about to step down, or that still applies
-    /// its last messages, says so for a while.
-    pub(super) fn note_shorter_tail(&mut self, now: Duration) -> Duration {
-        now - *self.shorter_since.get_or_insert(now)
-    }
-
-    pub(super) fn note_reader(&mut self, now: Duration) {
-        self.has_reader = true;
-        self.read_since = now;
-    }
-
-    /// Reads again from the last whole record on. The reader of a leader may be behind the chain.
-    pub(super) fn reopen_reader(&mut self) {
-        self.has_reader = false;
-        self.stream = RecordStream::after_record(self.stream.record_end());
-    }
-
-    /// Asks for the extent of the log, and reads again.
-    pub(super) fn measure_again(&mut self) {
-        self.reopen_reader();
-        self.needs_tail = true;
-    }
-
-    /// Whether messages that exist do not arrive, although the log says that it has them.
-    fn is_stuck(&self) -> bool {
-        self.is_behind() && self.has_reader && !self.needs_tail
-    }
-
-    fn is_behind(&self) -> bool {
-        self.chain.position() < self.known_last
-    }
-}
-
 /// The duty of an ingester while the log lacks items.
 enum Duty {
     /// It waits for the leader, until this time at most.
@@ -151,7 +48,7 @@ impl Plan {
         keys.iter().for_each(|key| self.compare_with_log(key));
         // This epoch may lack blocks that an earlier one had.
         self.own.requeue();
-        self.remove_done_items();
+        self.remove_obsolete_items();
     }
 
     pub(super) fn is_leader(&self) -> bool {
@@ -306,7 +203,7 @@ impl Plan {
         if !was_leader {
             self.note_leader();
         }
-        self.remove_done_items();
+        self.remove_obsolete_items();
     }
 
     fn handle_append_failure(&mut self, failure: AppendFailure, batch: &Batch, now: Now) {
@@ -384,7 +281,7 @@ impl Plan {
             // This ingester appends the block again if it leads.
             self.own.requeue();
         }
-        self.remove_done_items();
+        self.remove_obsolete_items();
     }
 
     pub(super) fn lose_reader(&mut self, failure: ReadFailure, now: Now) {
@@ -421,7 +318,7 @@ impl Plan {
 
     /// Removes the newest item, if the log has it. The other items change with the log only, or with a removed block.
     /// Stops if the log has another final chain.
-    pub(super) fn remove_done_event(&mut self) {
+    pub(super) fn remove_obsolete_event(&mut self) {
         let Phase::Following(following) = &self.phase else { return };
         let log = &following.chain;
         let newest = self.own.items().next_back();
@@ -429,7 +326,7 @@ impl Plan {
         if let Some(key) = other {
             return self.stop_on_other_chain(key);
         }
-        self.own.remove_newest_item(|item, own| catch_up::is_done(item, own, log));
+        self.own.remove_newest_item(|item, own| catch_up::is_obsolete(item, own, log));
     }
 
     fn is_contradicted(&self, item: &Item, log: &LogChain) -> bool {
@@ -437,14 +334,14 @@ impl Plan {
     }
 
     /// Removes the items that the log has. Stops if the log has another final chain. Cost: all items.
-    pub(super) fn remove_done_items(&mut self) {
+    pub(super) fn remove_obsolete_items(&mut self) {
         let Phase::Following(following) = &self.phase else { return };
         let log = &following.chain;
         let other = self.own.items().find(|item| self.is_contradicted(item, log));
         if let Some(key) = other.map(|item| item.key) {
             return self.stop_on_other_chain(key);
         }
-        self.own.remove_items(|item, own| catch_up::is_done(item, own, log));
+        self.own.remove_items(|item, own| catch_up::is_obsolete(item, own, log));
     }
 
     fn stop_on_other_chain(&mut self, key: BlockKey) {

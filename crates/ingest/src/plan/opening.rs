@@ -14,11 +14,11 @@ use chain_solana::wire::{
 };
 use replicated_log::LogMessage;
 
-use super::following::Following;
-use super::{
-    Action, AppendFailure, Notice, Now, Phase, Plan, RETRY_DELAY, SnapshotRequest, ViewBlock,
-    WrittenSnapshot, unlogged_block_digest,
+use super::phase::{
+    Following, OpenedSnapshot, Opening, OpeningStep, Phase, SnapshotRequest, ViewBlock,
+    WrittenSnapshot,
 };
+use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY, unlogged_block_digest};
 use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
 
@@ -28,46 +28,6 @@ use crate::log_chain::LogChain;
 const EPOCH_NUMBER_BITS: u32 = 32;
 /// Leases in which another ingester may open the epoch.
 const WAIT_LEASES: u32 = 4;
-
-/// An epoch that is being made.
-pub(super) struct Opening {
-    epoch: u64,
-    reason: Arc<str>,
-    step: OpeningStep,
-    /// Whether the epoch exists and is empty.
-    exists: bool,
-    /// The previous epoch, if it was followed. The new one continues from a block of it.
-    earlier: Option<LogChain>,
-}
-
-/// The next step of an opening.
-enum OpeningStep {
-    /// Another ingester may open it before this time.
-    Waiting { until: Duration },
-    /// The newest epoch, or the tail of an empty one, is requested.
-    Looking,
-    /// The final view is retained, once all blocks above the root are known.
-    Viewing,
-    /// The own events reach the block of the retained view.
-    Reaching(ViewBlock),
-    /// The snapshot is written since this time.
-    Writing { request: SnapshotRequest, since: Duration },
-    /// The epoch is created.
-    Creating(OpenedSnapshot),
-    /// The epoch is opened.
-    Opening(OpenedSnapshot),
-    /// The first record is appended.
-    Appending(Batch),
-    /// The extent of the epoch is requested, after an append without a reply.
-    Checking(Batch),
-}
-
-/// A snapshot that the first record names.
-#[derive(Clone, Debug)]
-struct OpenedSnapshot {
-    request: SnapshotRequest,
-    written: WrittenSnapshot,
-}
 
 impl Plan {
     /// Opens an epoch without delay.
@@ -264,7 +224,7 @@ impl Plan {
         let batch = batch.clone();
         match result {
             Ok(1) => self.end_opening(epoch, batch, now),
-            // Whoever the first record is of.
+            // Another ingester may have appended the first record.
             Ok(_) => self.connect(epoch),
             Err(AppendFailure::Fenced { .. }) => {
                 self.counters.fenced += 1;

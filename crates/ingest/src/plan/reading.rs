@@ -4,13 +4,11 @@
 //! All blocks above the root come after it. Most windows are a few hundred messages, however long the log is.
 //! Not here: the log from there on (`following`).
 
-use std::time::Duration;
-
 use replicated_log::{StoredMessage, Tail};
 
-use super::following::Following;
-use super::{Action, DAMAGES_MAX, Now, Obstacle, Phase, Plan, READ_TIME_MAX, ReadFailure};
-use crate::log_chain::{Damage, LogChain};
+use super::phase::{Following, Learning, Phase};
+use super::{Action, DAMAGES_MAX, Now, Obstacle, Plan, READ_TIME_MAX, ReadFailure};
+use crate::log_chain::Damage;
 use crate::record_stream::{RecordStream, StreamError};
 
 /// Messages of the first window: some hundred small blocks. A larger value reads more at each start.
@@ -20,37 +18,6 @@ const WINDOW_FACTOR: u64 = 8;
 
 /// Leases for which a log must be shorter than it was before it counts as replaced.
 const SHORTER_LEASES: u32 = 2;
-
-/// A log whose end is being read.
-pub(super) struct Learning {
-    epoch: u64,
-    tail: Tail,
-    window: u64,
-    chain: LogChain,
-    stream: RecordStream,
-    /// Time of the last message, or of the reader's opening. `None` before the reader is open.
-    read_since: Option<Duration>,
-}
-
-impl Learning {
-    fn new(epoch: u64, tail: Tail, window: u64) -> Self {
-        let start = tail.last.saturating_sub(window).max(tail.first.saturating_sub(1));
-        Self {
-            epoch,
-            tail,
-            window,
-            chain: LogChain::default(),
-            stream: RecordStream::after_message(start),
-            read_since: None,
-        }
-    }
-
-    /// Reads again from the last whole record on.
-    fn reopen_reader(&mut self) {
-        self.read_since = None;
-        self.stream = RecordStream::after_record(self.chain.position());
-    }
-}
 
 impl Plan {
     /// Reads the window. Its messages never arrive if the log was created again after it was measured, so the newest
@@ -97,7 +64,7 @@ impl Plan {
             Phase::Following(following) if following.is_longer_than(tail.last) => {
                 let epoch = following.epoch;
                 if following.note_shorter_tail(now.elapsed) < self.config.lease * SHORTER_LEASES {
-                    // The extent is asked for again.
+                    // The extent is requested again.
                     return self.delay(now);
                 }
                 self.note_read_failure(ReadFailure::Gone);
@@ -151,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// Remembers the message that a truncated reader wanted until the extent of the log is known.
+    /// Remembers the message that a truncated reader had requested until the extent of the log is known.
     pub(super) fn note_truncation(&mut self, failure: ReadFailure) {
         if let ReadFailure::Truncated { wanted } = failure {
             self.truncated_at = Some(wanted);

@@ -592,7 +592,7 @@ fn a_ledger_that_goes_back_below_its_root_gets_a_new_epoch() {
     plan.handle(Input::Own(OwnEvent::Rooted { id: id(1), key: key(1, false) }), NOW);
     let reason = RevertReason::Dead { error: "on request".to_owned() };
     plan.handle(Input::Own(OwnEvent::Reverted { key: key(1, false), reason }), NOW);
-    // A new block shows that the ledger goes on.
+    // A new block shows that the ledger continues.
     plan.handle(frozen(1, Ok(content(1, true))), NOW);
     opens_an_epoch(&mut plan, "reverted a final block");
 }

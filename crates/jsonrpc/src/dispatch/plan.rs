@@ -19,7 +19,7 @@ use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::planned_call::{CallPlan, DoneCall, Placement, PlannedCall};
 use crate::request_context::RequestContext;
-use crate::state_requirement::StateRequirement;
+use crate::state_slots::StateRequirement;
 
 /// A body after its cheap calls were run.
 pub(super) enum BodyPlan<'a, A: Api> {
@@ -110,7 +110,7 @@ pub(super) fn resolve<'a, A: Api>(
     };
     let waits = &server.context.slot_waits;
     if !waits.are_enabled()
-        && let Err(err) = requirement.check_header(context.slots, waits)
+        && let Err(err) = requirement.check_header(context.slots, waits.time_limit())
     {
         return refuse(id, method.label(), err);
     }

@@ -25,7 +25,7 @@ use crate::request_context::RequestContext;
 use crate::response_channel::{BodyChunk, ResponseReceiver};
 use crate::server_context::ServerContext;
 use crate::slot_headers::StateSlot;
-use crate::state_requirement::StateRequirement;
+use crate::state_slots::StateRequirement;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
 pub(crate) enum JsonRpcResponse {

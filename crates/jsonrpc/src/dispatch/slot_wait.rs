@@ -10,7 +10,7 @@ use crate::error::RpcError;
 use crate::metrics::Rejection;
 use crate::planned_call::{CallPlan, DoneCall, PlannedCall};
 use crate::request_context::RequestContext;
-use crate::slot_waits::RequiredSlots;
+use crate::state_slots::RequiredSlots;
 
 /// Waits for the slots that a call requires.
 ///
@@ -23,7 +23,7 @@ pub(super) async fn wait_for_call<A: Api>(
     let mut required = RequiredSlots::default();
     call.requirement.add_to(&mut required);
     wait(server, context, required).await?;
-    call.requirement.check_header(context.slots, &server.context.slot_waits)
+    call.requirement.check_header(context.slots, server.context.slot_waits.time_limit())
 }
 
 /// Waits for the slots that the calls of a batch require. The calls that are refused have their error afterwards.
@@ -58,7 +58,8 @@ fn refuse_if_behind<'a, A: Api>(
         CallPlan::Run(call) if call.is_behind => call,
         other => return other,
     };
-    let check = || call.requirement.check_header(context.slots, &server.context.slot_waits);
+    let check =
+        || call.requirement.check_header(context.slots, server.context.slot_waits.time_limit());
     match waited.clone().and_then(|()| check()) {
         Ok(()) => CallPlan::Run(call),
         Err(err) => CallPlan::Done(DoneCall {

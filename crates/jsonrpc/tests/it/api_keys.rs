@@ -28,7 +28,7 @@ fn file(tier: &str) -> KeyFile {
     KeyFile::parse(&text).expect("it is valid")
 }
 
-fn served(tier: &str) -> (Toy, Arc<ApiKeys>) {
+fn start_toy(tier: &str) -> (Toy, Arc<ApiKeys>) {
     let keys = Arc::new(ApiKeys::new(file(tier), NOON));
     (Toy::with_keys(&keys), keys)
 }
@@ -90,7 +90,7 @@ fn with_key(toy: &Toy, key: &str, body: &Value) -> Response {
 
 #[test]
 fn a_request_without_a_valid_key_gets_401_and_one_with_a_key_is_served() {
-    let (toy, keys) = served("");
+    let (toy, keys) = start_toy("");
     let height = call(1, "getHeight");
     let missing = post(&toy, "/", "", &height);
     assert_eq!(missing.error(), (401, -32401), "{}", missing.body);
@@ -125,7 +125,7 @@ fn a_request_without_a_valid_key_gets_401_and_one_with_a_key_is_served() {
 
 #[test]
 fn a_key_of_a_megabyte_is_refused_before_it_is_read() {
-    let (toy, _keys) = served("");
+    let (toy, _keys) = start_toy("");
     // The node may close before all of it is written.
     let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         with_key(&toy, &"x".repeat(1 << 20), &call(1, "getHeight")).status()
@@ -136,7 +136,7 @@ fn a_key_of_a_megabyte_is_refused_before_it_is_read() {
 
 #[test]
 fn a_denied_method_gets_its_own_error_also_in_a_batch() {
-    let (toy, keys) = served("deny = [\"counterSum\"]");
+    let (toy, keys) = start_toy("deny = [\"counterSum\"]");
     let denied = with_key(&toy, KEY, &call(3, "counterSum"));
     assert_eq!((denied.error(), &denied.json()["id"]), ((200, -32601), &json!(3)));
     assert!(denied.body.contains("counterSum is not available"), "{}", denied.body);
@@ -152,18 +152,18 @@ fn a_denied_method_gets_its_own_error_also_in_a_batch() {
 
 #[test]
 fn only_listed_methods_are_served_if_there_is_a_list() {
-    let (toy, _keys) = served("allow = [\"getHeight\"]");
+    let (toy, _keys) = start_toy("allow = [\"getHeight\"]");
     assert_eq!(with_key(&toy, KEY, &call(1, "getHeight")).json()["result"], json!(0));
     assert_eq!(with_key(&toy, KEY, &call(1, "counterSum")).error(), (200, -32601));
 }
 
 #[test]
 fn a_key_over_its_rate_gets_429_with_the_time_to_wait_and_another_key_does_not_notice() {
-    let (toy, _keys) = served("");
+    let (toy, _keys) = start_toy("");
     let first = with_key(&toy, KEY, &call(1, "getHeight"));
     assert_eq!((first.status(), first.header("ratelimit-limit")), (200, None));
     // Too few tokens come back during the test.
-    let (toy, _keys) = served("requests_per_s = 1\nburst = 650");
+    let (toy, _keys) = start_toy("requests_per_s = 1\nburst = 650");
     let first = with_key(&toy, KEY, &call(1, "getHeight"));
     assert_eq!((first.status(), first.header("ratelimit-limit")), (200, Some("650")));
     let remaining: u32 =
@@ -188,7 +188,7 @@ fn a_key_over_its_rate_gets_429_with_the_time_to_wait_and_another_key_does_not_n
 fn rates_of_classes_and_methods_are_those_of_the_calls() {
     let tier = "[tiers.t.heavy]\nrequests_per_s = 1\nburst = 2\n\
                 [tiers.t.methods.counterSum]\nrequests_per_s = 1\nburst = 1";
-    let (toy, keys) = served(tier);
+    let (toy, keys) = start_toy(tier);
     let status = |method: &str| with_key(&toy, KEY, &call(1, method)).status();
     let many = |method: &str| Value::from_iter((0..50).map(|id| call(id, method)));
     // A list is heavy, because it may be long, even if this one is not. A batch beyond the burst is served to a key that
@@ -204,7 +204,7 @@ fn rates_of_classes_and_methods_are_those_of_the_calls() {
 
 #[test]
 fn a_quota_names_the_time_at_which_it_is_whole_again() {
-    let (toy, keys) = served("requests_per_day = 3");
+    let (toy, keys) = start_toy("requests_per_day = 3");
     let status = || with_key(&toy, KEY, &call(1, "getHeight"));
     assert!((0..3).all(|_| status().status() == 200));
     let used_up = status();
@@ -216,7 +216,7 @@ fn a_quota_names_the_time_at_which_it_is_whole_again() {
 
 #[test]
 fn metrics_have_names_and_no_keys_and_only_some_may_read_them() {
-    let (toy, keys) = served("");
+    let (toy, keys) = start_toy("");
     let key = format!("x-api-key: {KEY}\r\n");
     with_key(&toy, KEY, &call(1, "counterSum"));
     with_key(&toy, "wrong", &call(1, "counterSum"));
@@ -239,7 +239,7 @@ fn metrics_have_names_and_no_keys_and_only_some_may_read_them() {
 
 #[test]
 fn wrong_keys_of_one_address_are_throttled_and_its_right_key_is_served() {
-    let (toy, keys) = served("");
+    let (toy, keys) = start_toy("");
     // Their bucket is empty: 100, and ten a second.
     let now = toy.server.context.pool.now();
     let address = ClientId::from_ip(Ipv4Addr::LOCALHOST.into());
@@ -260,7 +260,7 @@ fn wrong_keys_of_one_address_are_throttled_and_its_right_key_is_served() {
 #[test]
 fn a_socket_has_the_limits_of_its_key() {
     let tier = "websocket_connections = 2\nsubscriptions = 2\nrequests_per_s = 1\nburst = 20";
-    let (toy, keys) = served(&format!("{tier}\ndeny = [\"heightSubscribe\"]"));
+    let (toy, keys) = start_toy(&format!("{tier}\ndeny = [\"heightSubscribe\"]"));
     let path = format!("?api-key={KEY}");
     toy.run(async {
         let status = |err: Error| match err {
@@ -304,7 +304,7 @@ fn exhaust_refusals(toy: &Toy, keys: &ApiKeys) -> Duration {
 
 #[test]
 fn a_refusal_of_a_flooding_key_is_late_and_that_of_another_key_is_not() {
-    let (toy, keys) = served("requests_per_s = 1\nburst = 1");
+    let (toy, keys) = start_toy("requests_per_s = 1\nburst = 1");
     let batch = Value::from_iter((0..100).map(|id| call(id, "getHeight")));
     assert_eq!(with_key(&toy, KEY, &batch).status(), 200, "it owed nothing");
     let until = exhaust_refusals(&toy, &keys);
@@ -320,7 +320,7 @@ fn a_refusal_of_a_flooding_key_is_late_and_that_of_another_key_is_not() {
 
 #[test]
 fn a_socket_that_floods_is_read_late_and_gets_its_notifications() {
-    let (toy, keys) = served("requests_per_s = 1\nburst = 1");
+    let (toy, keys) = start_toy("requests_per_s = 1\nburst = 1");
     toy.run(async {
         let mut socket = toy.try_connect(KEY).await.expect("a socket");
         let mut other = toy.try_connect(OTHER).await.expect("a socket");
@@ -347,7 +347,7 @@ fn a_socket_that_floods_is_read_late_and_gets_its_notifications() {
 
 #[test]
 fn a_removed_key_closes_its_sockets_with_a_reason_and_those_of_others_stay() {
-    let (toy, keys) = served("");
+    let (toy, keys) = start_toy("");
     toy.run(async {
         let mut alice = toy.try_connect(KEY).await.expect("a socket");
         let mut bob = toy.try_connect(OTHER).await.expect("a socket");
@@ -367,7 +367,7 @@ fn a_removed_key_closes_its_sockets_with_a_reason_and_those_of_others_stay() {
 
 #[test]
 fn a_key_at_its_limit_takes_no_work_from_the_pool_that_another_waits_for() {
-    let (toy, keys) = served("requests_per_s = 1\nburst = 20");
+    let (toy, keys) = start_toy("requests_per_s = 1\nburst = 20");
     let flood = |_| with_key(&toy, KEY, &call(1, "counterSum")).status();
     let served = (0..300).map(flood).filter(|status| *status == 200).count();
     let bob = (0..10).filter(|_| with_key(&toy, OTHER, &call(1, "counterSum")).status() == 200);

@@ -21,11 +21,11 @@ use tokio::time::Instant;
 
 use crate::rig::{RunningReplica, config, load, start, start_new};
 use crate::source_chain::SourceChain;
-use crate::source_log::{CLUSTER, Place, SourceLog};
+use crate::source_log::{CLUSTER, RecordPosition, SourceLog};
 use crate::watched_log::WatchedSpace;
 
 /// A chain of some blocks, its log, and a replica that shows it.
-async fn started(seed: u64) -> (SourceChain, SourceLog, RunningReplica) {
+async fn start_chain(seed: u64) -> (SourceChain, SourceLog, RunningReplica) {
     let mut chain = SourceChain::new(seed);
     let mut log = SourceLog::new(&chain).await;
     let replica = start_new(&log).await;
@@ -131,7 +131,7 @@ async fn check_named(
         chain.extend(chain.tip);
     }
     let root = chain.root;
-    log.places.entry(root).or_insert_with(|| Place {
+    log.positions.entry(root).or_insert_with(|| RecordPosition {
         name: BlockName { slot: chain.blocks[root].block.id.slot, number: log.number },
         digest: RecordDigest([77; 32]),
         epoch: log.epoch,
@@ -156,7 +156,7 @@ async fn check_named(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stored_message_that_is_damaged_is_named() {
-    let (mut chain, mut log, replica) = started(1).await;
+    let (mut chain, mut log, replica) = start_chain(1).await;
     replica.stop();
     let replica = start_new(&log).await;
     replica.wait_for(&chain).await;
@@ -240,7 +240,7 @@ async fn a_fault_without_a_way_to_continue_is_reported() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_that_break_the_chain_are_named() {
     for (name, seed) in [("number", 2), ("chain", 3), ("term", 4)] {
-        let (mut chain, mut log, replica) = started(seed).await;
+        let (mut chain, mut log, replica) = start_chain(seed).await;
         let block = chain.make_block(chain.tip);
         let record = match name {
             "number" => {
@@ -285,7 +285,7 @@ async fn blocks_that_contradict_their_sums_are_named() {
         ("no_sum", |block| block.bank_hash = Hash::default()),
     ];
     for (seed, (name, edit)) in edits.into_iter().enumerate() {
-        let (mut chain, mut log, replica) = started(10 + seed as u64).await;
+        let (mut chain, mut log, replica) = start_chain(10 + seed as u64).await;
         let block = chain.make_block(chain.tip);
         let record: EncodedRecord = log.encode_block(&chain, block, edit);
         log.append(&record).await;
@@ -295,7 +295,7 @@ async fn blocks_that_contradict_their_sums_are_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_jump_that_leaves_the_confirmed_block_is_named() {
-    let (mut chain, mut log, replica) = started(30).await;
+    let (mut chain, mut log, replica) = start_chain(30).await;
     for _ in 0..10 {
         let steps = chain.extend(chain.tip);
         log.append_steps(&chain, &steps).await;
@@ -312,7 +312,7 @@ async fn a_jump_that_leaves_the_confirmed_block_is_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn marks_of_no_block_and_reverts_of_final_ones_are_named() {
     for (name, seed) in [("mark", 20), ("final_reverted", 21)] {
-        let (chain, mut log, replica) = started(seed).await;
+        let (chain, mut log, replica) = start_chain(seed).await;
         let root = log.name(chain.root);
         let mark = match name {
             // The record of a snapshot or of marks.

@@ -75,7 +75,7 @@ async fn check_jump(seed: u64, names: &[&str], change: impl Fn(&Path)) {
     let mut chain = SourceChain::new(seed);
     let mut log = SourceLog::new(&chain).await;
     extend(&mut chain, &mut log, 20).await;
-    let damaged = log.places[&chain.tip].sequence;
+    let damaged = log.positions[&chain.tip].sequence;
     let space = open(dir.path()).await;
     copy_epoch(&log, &*space).await;
     // It is loaded before there is a snapshot after the damage. A reader of a directory polls.

@@ -114,7 +114,7 @@ async fn open_below_root(chain: &SourceChain, log: &mut SourceLog, depth: usize)
     let on_chain = chain.chain_to(chain.tip);
     let root = on_chain.iter().position(|block| *block == chain.root).expect("it is on the chain");
     let opened = on_chain[root - depth];
-    log.places.get_mut(&opened).expect("it was logged").digest = RecordDigest([55; 32]);
+    log.positions.get_mut(&opened).expect("it was logged").digest = RecordDigest([55; 32]);
     log.open_epoch(chain, opened).await;
     for (at, block) in on_chain.iter().copied().enumerate().skip(root - depth + 1) {
         let mut steps = vec![Step::Block(block), Step::TipMoved(block)];
@@ -193,7 +193,7 @@ async fn check_other_chain(seed: u64, is_older: bool) {
     let shown = || replica.reader.view(Commitment::Finalized).block().slot;
     let before = shown();
     assert_eq!(chain.blocks[other[4]].block.id.slot < before, is_older);
-    log.places.get_mut(&other[0]).expect("it was logged").digest = RecordDigest([55; 32]);
+    log.positions.get_mut(&other[0]).expect("it was logged").digest = RecordDigest([55; 32]);
     log.open_epoch(&chain, other[0]).await;
     for block in other[1..].iter().copied() {
         log.append_steps(&chain, &[Step::Block(block), Step::TipMoved(block)]).await;

@@ -5,7 +5,7 @@ use chain_solana::wire::{BlockName, Mark, RecordDigest};
 
 use crate::rig::{config, load, start, start_new};
 use crate::source_chain::{SourceChain, Step};
-use crate::source_log::{Place, SourceLog};
+use crate::source_log::{RecordPosition, SourceLog};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_behind_a_truncated_log_jumps_to_a_snapshot() {
@@ -24,7 +24,7 @@ async fn a_replica_behind_a_truncated_log_jumps_to_a_snapshot() {
         }
         let root = chain.root;
         log.write_snapshot(&chain, root).await;
-        log.space.truncate_epoch(log.epoch, log.places[&root].sequence + 1);
+        log.space.truncate_epoch(log.epoch, log.positions[&root].sequence + 1);
         for _ in 0..10 {
             let steps = chain.step();
             log.append_steps(&chain, &steps).await;
@@ -97,8 +97,8 @@ async fn a_new_epoch_from_an_unknown_block_is_jumped_to() {
     let root = chain.root;
     let name = BlockName { slot: chain.blocks[root].block.id.slot, number: log.number };
     let digest = RecordDigest([55; 32]);
-    let place = Place { name, digest, epoch: log.epoch, sequence: 0 };
-    log.places.insert(root, place);
+    let position = RecordPosition { name, digest, epoch: log.epoch, sequence: 0 };
+    log.positions.insert(root, position);
     log.open_epoch(&chain, root).await;
     let above: Vec<usize> =
         chain.chain_to(chain.tip).into_iter().skip_while(|block| *block != root).skip(1).collect();
@@ -120,17 +120,17 @@ async fn forks_that_died_before_a_snapshot_are_passed_over() {
     let mut log = SourceLog::new(&chain).await;
     let parent = chain.make_block(0);
     let left = chain.make_block(parent);
-    let kept = chain.make_block(parent);
+    let rooted = chain.make_block(parent);
     for block in [parent, left] {
         log.append_block(&chain, block).await;
     }
-    log.append_block(&chain, kept).await;
+    log.append_block(&chain, rooted).await;
     let left_child = chain.make_block(left);
-    let kept_child = chain.make_block(kept);
+    let rooted_child = chain.make_block(rooted);
     let left_sibling = chain.make_block(parent);
-    // The snapshot is of `kept`: these come after its record.
+    // The snapshot is of `rooted`: these come after its record.
     log.append_marks(vec![Mark::TipMoved(log.name(left)), Mark::Confirmed(log.name(parent))]).await;
-    for block in [left_child, kept_child, left_sibling] {
+    for block in [left_child, rooted_child, left_sibling] {
         log.append_block(&chain, block).await;
     }
     let reason = RevertReason::Abandoned;
@@ -138,19 +138,19 @@ async fn forks_that_died_before_a_snapshot_are_passed_over() {
     let marks = vec![
         Mark::TipMoved(log.name(left_child)),
         Mark::Rooted(log.name(parent)),
-        Mark::TipMoved(log.name(kept_child)),
-        Mark::Confirmed(log.name(kept)),
+        Mark::TipMoved(log.name(rooted_child)),
+        Mark::Confirmed(log.name(rooted)),
         reverted(log.name(left_sibling)),
         reverted(log.name(left_child)),
         reverted(log.name(left)),
-        Mark::Rooted(log.name(kept)),
+        Mark::Rooted(log.name(rooted)),
     ];
     log.append_marks(marks).await;
-    (chain.tip, chain.confirmed, chain.root) = (kept_child, kept, kept);
-    log.write_snapshot(&chain, kept).await;
+    (chain.tip, chain.confirmed, chain.root) = (rooted_child, rooted, rooted);
+    log.write_snapshot(&chain, rooted).await;
     let replica = start_new(&log).await;
     replica.wait_for(&chain).await;
-    replica.check(&chain, kept);
+    replica.check(&chain, rooted);
     assert_eq!(replica.status.last_fault(), None);
     let lines = replica.stop().lines();
     let kinds: Vec<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();

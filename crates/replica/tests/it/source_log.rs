@@ -24,9 +24,9 @@ use crate::source_chain::{SourceChain, Step};
 /// Name of the cluster.
 pub(crate) const CLUSTER: &str = "test";
 
-/// The place of a block's record.
+/// The position of a block's record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RecordPosition {
     pub(crate) name: BlockName,
     pub(crate) digest: RecordDigest,
     pub(crate) epoch: u64,
@@ -44,7 +44,7 @@ pub(crate) struct SourceLog {
     pub(crate) number: u64,
     pub(crate) digest: RecordDigest,
     pub(crate) term: u64,
-    pub(crate) places: HashMap<usize, Place>,
+    pub(crate) positions: HashMap<usize, RecordPosition>,
 }
 
 /// A store in memory.
@@ -65,9 +65,9 @@ impl SourceLog {
             number: 0,
             digest,
             term: 1,
-            places: HashMap::new(),
+            positions: HashMap::new(),
         };
-        log.places.insert(0, Place { name, digest, epoch: 1, sequence: 0 });
+        log.positions.insert(0, RecordPosition { name, digest, epoch: 1, sequence: 0 });
         log.open_epoch(chain, 0).await;
         log
     }
@@ -84,10 +84,11 @@ impl SourceLog {
     pub(crate) async fn open_epoch(&mut self, chain: &SourceChain, block: usize) {
         self.epoch += 1;
         self.sequence = 0;
-        let known = self.places[&block];
+        let known = self.positions[&block];
         self.digest = known.digest;
         let name = BlockName { slot: known.name.slot, number: self.number };
-        self.places.insert(block, Place { name, epoch: self.epoch, sequence: 0, ..known });
+        self.positions
+            .insert(block, RecordPosition { name, epoch: self.epoch, sequence: 0, ..known });
         let manifest = self.write_snapshot(chain, block).await;
         // It may exist without a record.
         self.space.create_epoch(self.epoch).await.expect("a log");
@@ -129,7 +130,7 @@ impl SourceLog {
         let mut edited = Block::clone(&source.block);
         edit(&mut edited);
         let encoded = EncodedBlock::new(&BlockSource::new(&edited, &source.info, 1));
-        let parent = self.places[&source.parent].name.number;
+        let parent = self.positions[&source.parent].name.number;
         encoded.expect("a small block").to_record(self.next_link(), self.writer(), parent)
     }
 
@@ -148,7 +149,7 @@ impl SourceLog {
             parent_blockhash: parent_block.blockhash,
             ..BlockSource::new(&jumped, &source.info, 1)
         });
-        let number = self.places[&parent].name.number;
+        let number = self.positions[&parent].name.number;
         encoded.expect("a small block").to_record(self.next_link(), self.writer(), number)
     }
 
@@ -179,12 +180,12 @@ impl SourceLog {
         let digest = record.digest();
         self.append(&record).await;
         let name = BlockName { slot: chain.blocks[block].block.id.slot, number: self.number };
-        let place = Place { name, digest, epoch: self.epoch, sequence: self.sequence };
-        self.places.insert(block, place);
+        let position = RecordPosition { name, digest, epoch: self.epoch, sequence: self.sequence };
+        self.positions.insert(block, position);
     }
 
     pub(crate) fn name(&self, block: usize) -> BlockName {
-        self.places[&block].name
+        self.positions[&block].name
     }
 
     pub(crate) async fn append_marks(&mut self, marks: Vec<Mark>) {
@@ -215,16 +216,16 @@ impl SourceLog {
         let mut fields = BankFields::empty();
         fields.epoch_schedule = EpochSchedule::without_warmup();
         fields.ns_per_slot = 400_000_000;
-        let place = self.places[&block];
+        let position = self.positions[&block];
         let hard_forks = Vec::new();
         let lattice = LatticeRow { lt_hash: source.lt_hash.clone(), hard_forks };
         let blockhashes = info.blockhashes.iter().copied().collect();
         let facts = SnapshotFacts {
             cluster: CLUSTER.to_owned(),
-            epoch: place.epoch,
-            position: place.sequence,
-            block: place.name,
-            block_digest: place.digest,
+            epoch: position.epoch,
+            position: position.sequence,
+            block: position.name,
+            block_digest: position.digest,
             fields: ManifestFields {
                 chain: ChainRow::new(Hash::new_from_array([5; 32]), &fields),
                 bank: BankRow { blockhashes, lattice: Some(lattice), jump: None },
