@@ -1,5 +1,6 @@
 //! Servers, a log space on them, and records that name themselves.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ impl World {
     }
 
     pub(crate) async fn start_with(options: NatsOptions, replicas: u8) -> Self {
-        let program = find_program("nats-server").expect("the list of tools");
+        let program: anyhow::Result<Option<PathBuf>> = find_program("nats-server");
+        let program = program.expect("the list of tools");
         let program = program.expect("cargo xtask tools builds nats-server");
         let servers = NatsServers::start(&program, options).await;
         let config = LogConfig {
