@@ -41,12 +41,18 @@ pub(super) async fn read_through(
                 checker.skip_removed(first);
                 reader = log.read(first - 1).await?;
             }
-            Ok(Err(ReadError::Log(_))) if retries < RETRIES_MAX => {
+            Ok(Err(err)) if is_local(&err) && retries < RETRIES_MAX => {
                 retries += 1;
                 tokio::time::sleep(RETRY_INTERVAL).await;
+                reader = log.read(next - 1).await?;
             }
-            Ok(Err(ReadError::Log(err))) => {
-                checker.add_damage("unreadable", format!("{:#}", Error::from(err)));
+            Ok(Err(err)) if is_local(&err) => {
+                let name = match &err {
+                    ReadError::Damaged { .. } => "damaged",
+                    ReadError::Missing { .. } => "missing",
+                    _ => "unreadable",
+                };
+                checker.add_damage(name, format!("{:#}", Error::from(err)));
                 let readable = match has_objects {
                     true => find_readable(log, next, checker.last_sequence()).await,
                     false => None,
@@ -68,6 +74,11 @@ pub(super) async fn read_through(
         }
     }
     Ok(())
+}
+
+/// Whether an error is about one message, so that those after it may be readable.
+fn is_local(err: &ReadError) -> bool {
+    matches!(err, ReadError::Log(_) | ReadError::Damaged { .. } | ReadError::Missing { .. })
 }
 
 /// A message after unreadable ones, and the reader after it.

@@ -122,7 +122,7 @@ fn a_damaged_snapshot_is_passed_over_and_named() -> Result<()> {
     let batch = rig.batches()?.into_iter().nth(5).context("a batch")?;
     damage(&batch)?;
     let read = check(&["log-check", &log], 1)?;
-    ensure!(read.contains(": unreadable: "), "{read}");
+    ensure!(read.contains(": damaged: "), "{read}");
     Ok(())
 }
 
