@@ -36,7 +36,7 @@ pub use fields::ManifestFields;
 pub use keys::ManifestKey;
 pub use load::{load_manifest, load_snapshot_parts};
 pub use manifest::{MANIFEST_BYTES_MAX, Manifest, ManifestSection, PartEntry};
-pub use version::SNAPSHOT_VERSION;
 pub use part_reader::{PartReader, SnapshotAccount};
 pub use part_writer::{EncodedPart, PartWriter};
+pub use version::SNAPSHOT_VERSION;
 pub use write::{SnapshotFacts, WriteLimits, write_snapshot};

@@ -15,10 +15,9 @@ use ledger::Address;
 use store::{ByteReader, ByteWriter, DecodeError};
 
 use crate::error::ManifestError;
-use crate::version::SNAPSHOT_VERSION;
 use crate::fields::ManifestFields;
 use crate::keys::ManifestKey;
-
+use crate::version::SNAPSHOT_VERSION;
 
 /// Bytes of a manifest. That of a billion accounts has about 4 MB.
 pub const MANIFEST_BYTES_MAX: usize = 256 << 20;

@@ -11,8 +11,8 @@ use zstd::bulk::Decompressor;
 
 use crate::error::PartError;
 use crate::manifest::PartEntry;
-use crate::version::SNAPSHOT_VERSION;
 use crate::part_writer::{FRAME_BYTES, MAGIC};
+use crate::version::SNAPSHOT_VERSION;
 
 /// Unpacked bytes of a frame: what ends one, and an account of the largest size.
 const FRAME_BYTES_MAX: usize = FRAME_BYTES + (11 << 20);

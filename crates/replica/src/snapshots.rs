@@ -160,7 +160,8 @@ impl SnapshotSources {
                     found.reasons.push(format!("{}: it is not newer than the ledger", key.key));
                     break;
                 }
-                let usable = match load_manifest(store, &key.key, extent.digest_of(&key.key)).await {
+                let usable = match load_manifest(store, &key.key, extent.digest_of(&key.key)).await
+                {
                     Err(err) => {
                         let key = &key.key;
                         let err = &err as &dyn std::error::Error;
