@@ -43,6 +43,17 @@ async fn a_restart_loads_the_copy_without_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manifest_that_the_log_does_not_name_is_refused() {
+    let chain = SourceChain::new(6);
+    let mut log = SourceLog::new(&chain).await;
+    log.stated_digest = Some([7; 32]);
+    log.open_epoch(&chain, 0).await;
+    let loaded = Replica::load(config(), Arc::new(log.space.clone()), log.depot.clone()).await;
+    let err = loaded.err().expect("the manifest is another one").to_string();
+    assert!(err.contains("another digest"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_writes_snapshots_that_others_load() {
     let mut chain = SourceChain::new(2);
     let mut log = SourceLog::new(&chain).await;

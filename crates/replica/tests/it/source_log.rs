@@ -44,6 +44,8 @@ pub(crate) struct SourceLog {
     pub(crate) number: u64,
     pub(crate) digest: RecordDigest,
     pub(crate) term: u64,
+    /// The digest that the next first record states instead of the manifest's own.
+    pub(crate) stated_digest: Option<[u8; 32]>,
     pub(crate) positions: HashMap<usize, RecordPosition>,
 }
 
@@ -65,6 +67,7 @@ impl SourceLog {
             number: 0,
             digest,
             term: 1,
+            stated_digest: None,
             positions: HashMap::new(),
         };
         log.positions.insert(0, RecordPosition { name, digest, epoch: 1, sequence: 0 });
@@ -97,7 +100,7 @@ impl SourceLog {
             writer: self.writer(),
             made_at_ms: 1,
             manifest_key: manifest.key(),
-            manifest_digest: [0; 32],
+            manifest_digest: self.stated_digest.unwrap_or_else(|| manifest.digest()),
             block: name,
             block_digest: known.digest,
         };
