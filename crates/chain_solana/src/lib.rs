@@ -1,6 +1,6 @@
 //! The facts that a Solana ledger publishes besides its accounts, and the interfaces that a server calls: to send a
 //! transaction, to simulate one, and for airdrops. A ledger (`localnet`, `follow`) writes here; servers (`rpc_solana`)
-//! read. Blocks and their events as bytes: [`wire`].
+//! read. Blocks and their events as bytes: `wire`, a feature.
 //!
 //! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 
@@ -38,6 +38,7 @@ mod transaction_sender;
 mod upstream_rpc;
 mod verification;
 mod verified_transaction;
+#[cfg(feature = "wire")]
 pub mod wire;
 mod written_accounts;
 
