@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use chain_solana::{
-    AccountUpdate, BankHashComponents, Block, ExecutedTransaction, LedgerEvent, RevertReason,
+    AccountUpdate, BankHashComponents, Block, BlockInfo, BlockhashQueue, ExecutedTransaction,
+    LedgerEvent, RevertReason,
 };
 use ledger::{BlockId, Slot};
 use solana::Entry;
@@ -286,7 +287,8 @@ impl Sequencer {
         }
         bank.block = Some(Arc::clone(&block));
         self.flush();
-        self.events.push(LedgerEvent::Frozen { block, timestamp_ms: now_ms });
+        let info = new_block_info(&block);
+        self.events.push(LedgerEvent::Frozen { block, info, timestamp_ms: now_ms });
         self.take_reached(now_ms)
     }
 
@@ -397,4 +399,21 @@ fn new_block(
         writes: Vec::new(),
     };
     (Arc::new(block), has_holes)
+}
+
+/// The properties of a block, as far as Agave tells them to a plugin. The sum of lamports is unknown, and stays 0: gRPC
+/// sends none of these properties.
+fn new_block_info(block: &Block) -> Arc<BlockInfo> {
+    Arc::new(BlockInfo {
+        block: block.id,
+        parent: block.parent,
+        block_height: block.block_height,
+        blockhashes: Arc::new(BlockhashQueue::new(block.blockhash)),
+        transaction_count: block.transaction_count,
+        unix_timestamp: block.block_time,
+        capitalization: 0,
+        bank_hash: block.bank_hash,
+        hash_components: block.hash_components,
+        complete: true,
+    })
 }
