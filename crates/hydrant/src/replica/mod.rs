@@ -14,6 +14,8 @@ mod front_end;
 mod producer;
 #[cfg(feature = "cluster")]
 mod refusing_sender;
+#[cfg(feature = "cluster")]
+mod verification;
 
 use anyhow::Result;
 

@@ -31,6 +31,7 @@ use crate::replica::ReplicaConfig;
 use crate::replica::archiver::Archiver;
 use crate::replica::front_end::ReplicaFrontEnd;
 use crate::replica::refusing_sender::RefusingSender;
+use crate::replica::verification::ReplicaVerification;
 
 /// Time for which a start waits for the first epoch of the log. An ingester that starts together with the replicas has to
 /// write a snapshot first.
@@ -136,7 +137,10 @@ impl OpenedLedger for OpenedReplica {
             cluster_info: info,
             identity,
             request_reader: reader.clone(),
-            verification: Arc::new(ComputedVerification::new(reader.clone(), Arc::clone(&history))),
+            verification: Arc::new(ReplicaVerification::new(ComputedVerification::new(
+                reader.clone(),
+                Arc::clone(&history),
+            ))),
             reader,
             history,
             transaction_sender: upstream.sender,
