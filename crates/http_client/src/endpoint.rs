@@ -106,6 +106,12 @@ impl Endpoint {
         Self { addresses, preferred, host, path, tls: None, api_key: None }
     }
 
+    /// The server's name, for the operator.
+    pub fn server(&self) -> Server {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        Server::from_url(&format!("{scheme}://{}", self.host))
+    }
+
     /// All addresses with their indices, in the order in which they are tried.
     pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = (usize, SocketAddr)> {
         let count = self.addresses.len();

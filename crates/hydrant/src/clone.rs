@@ -21,6 +21,7 @@ use solana_pubkey::Pubkey;
 use crate::accounts_file::{self, JsonAccount};
 use crate::console::print_stderr;
 use crate::local::flags::DevFlags;
+use crate::wait_notice::with_wait_notice;
 
 /// Accounts that are fetched at most, those of lookup tables included.
 const ADDRESSES_MAX: usize = 100_000;
@@ -101,7 +102,9 @@ impl CloneRequest {
 
     /// Fetches all of it. An account that must exist and does not is an error.
     pub(crate) fn fetch(&self) -> Result<Cloned> {
-        self.fetch_all().with_context(|| format!("clone from {}", Server::from_url(&self.url)))
+        let server = Server::from_url(&self.url);
+        with_wait_notice(&server, || self.fetch_all())
+            .with_context(|| format!("clone from {server}"))
     }
 
     fn fetch_all(&self) -> Result<Cloned> {

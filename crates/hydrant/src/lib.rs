@@ -65,6 +65,7 @@ mod tpu;
 mod tpu_metrics;
 mod upstream_fork_setup;
 mod validator_log;
+mod wait_notice;
 
 use std::path::Path;
 

@@ -16,6 +16,7 @@ use chain_solana::{
     Verification,
 };
 use feed::FeedConfig;
+use http_client::{Endpoint, HttpClientError};
 use indicatif::HumanBytes;
 use jsonrpc::{Health, Status};
 use metrics::Collector;
@@ -37,6 +38,7 @@ use crate::node::solana::front_end::{ReadyNode, SolanaFrontEnd};
 use crate::node::solana::ledger::{LedgerHandles, LedgerProducer, OpenedLedger};
 use crate::node::{NodeConfig, Producer};
 use crate::snapshot_file::SnapshotFile;
+use crate::wait_notice::with_wait_notice;
 
 /// Interval of the lines about a download.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -91,8 +93,7 @@ impl Start<'_> {
         }
         let (snapshot, upstream) = chain.first_snapshot()?;
         // It blocks, and before the download: a wrong upstream must not cost hours.
-        let facts =
-            UpstreamFacts::request(upstream).context("request the chain's facts (--upstream)")?;
+        let facts = request_facts(upstream).context("request the chain's facts (--upstream)")?;
         chain.check_genesis(&facts.genesis_hash).context("--upstream")?;
         // A signal removes the part of the file that was downloaded.
         let path = snapshot_path(chain, snapshot, node.quiet);
@@ -118,6 +119,10 @@ fn ledger_directory(dir: &Path, is_reset: bool) -> Result<LedgerDirectory> {
     Ok(directory)
 }
 
+fn request_facts(upstream: &Endpoint) -> Result<UpstreamFacts, HttpClientError> {
+    with_wait_notice(upstream.server(), || UpstreamFacts::request(upstream))
+}
+
 /// The stored state. An upstream that does not respond does not prevent the start.
 fn start_from_stored(
     chain: &FollowConfig,
@@ -126,7 +131,7 @@ fn start_from_stored(
 ) -> Result<(Base, UpstreamFacts)> {
     let started = now();
     let slot = stored.slot();
-    let facts = chain.upstream.as_ref().map(UpstreamFacts::request);
+    let facts = chain.upstream.as_ref().map(request_facts);
     let facts = facts.transpose().unwrap_or_else(|err| {
         let err = &err as &dyn std::error::Error;
         tracing::warn!(err, "the upstream does not respond, so its genesis hash is not compared");

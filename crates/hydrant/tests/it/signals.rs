@@ -1,9 +1,10 @@
 //! Signals to a real node: those that end it cleanly, and those that it ignores.
 
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use process_usage::Process;
@@ -153,6 +154,26 @@ fn a_signal_ends_a_node_that_has_not_started_yet() -> Result<()> {
             ensure!(status.code() == Some(0), "SIG{name}: {args:?}: {status}");
             drop(connection);
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_start_names_the_server_that_it_waits_for() -> Result<()> {
+    let server = silent_server()?;
+    let url = format!("http://{}", server.local_addr()?);
+    let address = Pubkey::new_from_array([9; 32]).to_string();
+    let clone = ["dev", "--rpc-port", "0", "--url", &url, "--clone", &address];
+    let follow = ["follow", "--rpc-port", "0", "--source", &url, "--snapshot", &url];
+    for args in [&clone[..], &follow] {
+        let mut command = Command::new(HYDRANT);
+        let mut process = KillOnDrop::spawn(command.args(args).stderr(Stdio::piped()))?;
+        let stderr = process.0.stderr.take().context("no standard error")?;
+        let notice = format!("hydrant: still waiting for {url}");
+        let mut lines = BufReader::new(stderr).lines();
+        let found = lines.find(|line| line.as_ref().map_or(true, |line| *line == notice));
+        found.with_context(|| format!("{args:?} ended without a notice"))??;
+        ensure!(process.0.try_wait()?.is_none(), "{args:?} ended");
     }
     Ok(())
 }
