@@ -287,6 +287,10 @@ impl Streams {
                 // Another source may have the banks now.
                 gaps = GapRounds::new(self.sources.len());
             }
+            if detached.is_none() && gaps.was_refused(at) && gaps.are_lasting() {
+                // It can start above the gap. The others may have stalled, and would again.
+                continue;
+            }
             failures = failures.saturating_add(1);
             let next = (at + 1) % self.sources.len();
             if next != at {
@@ -657,21 +661,29 @@ struct GapRounds {
     /// Number of rounds over all sources in which one had a gap.
     rounds: u32,
     is_in_round: bool,
+    /// Whether a source of this round had its time to bring the next bank, and did not.
+    has_stalled: bool,
     /// The sources that have refused the stream.
     refused: Vec<bool>,
 }
 
 impl GapRounds {
     fn new(sources: usize) -> Self {
-        Self { rounds: 0, is_in_round: false, refused: vec![false; sources] }
+        Self { rounds: 0, is_in_round: false, has_stalled: false, refused: vec![false; sources] }
     }
 
     /// A stream of a source ended without moving the root.
     fn record(&mut self, source: usize, end: &StreamEnd) {
         self.refused[source] = end.is_out_of_window();
         self.is_in_round |= self.refused[source] || matches!(end, StreamEnd::Gap);
-        if source + 1 == self.refused.len() && std::mem::take(&mut self.is_in_round) {
-            self.rounds = self.rounds.saturating_add(1);
+        self.has_stalled |= end.is_choice();
+        if source + 1 == self.refused.len() {
+            let has_stalled = std::mem::take(&mut self.has_stalled);
+            if std::mem::take(&mut self.is_in_round) {
+                // A stall takes so long that a second round would only lose more slots.
+                let rounds = if has_stalled { GAP_ROUNDS } else { 1 };
+                self.rounds = self.rounds.saturating_add(rounds);
+            }
         }
     }
 
@@ -732,6 +744,25 @@ mod tests {
         assert!(!gaps.are_lasting(), "a refusal is not a round");
         gaps.record(1, &StreamEnd::Ended);
         assert!(!gaps.was_refused(1));
+    }
+
+    #[test]
+    fn a_round_with_a_stalled_source_is_enough_for_a_gap() {
+        let refusal = || StreamEnd::Refused(tonic::Status::out_of_range("slot"));
+        let stalled = || StreamEnd::NoBank(Duration::from_secs(45));
+        let mut gaps = GapRounds::new(2);
+        gaps.record(0, &stalled());
+        assert!(!gaps.are_lasting(), "the other source may have the bank");
+        gaps.record(1, &refusal());
+        assert!(gaps.are_lasting() && gaps.was_refused(1));
+        let mut gaps = GapRounds::new(2);
+        gaps.record(0, &stalled());
+        gaps.record(1, &stalled());
+        assert!(!gaps.are_lasting(), "no source lacks the bank");
+        let mut gaps = GapRounds::new(2);
+        gaps.record(0, &StreamEnd::Ended);
+        gaps.record(1, &refusal());
+        assert!(!gaps.are_lasting(), "the first one may be back soon");
     }
 
     #[tokio::test]

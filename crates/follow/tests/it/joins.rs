@@ -138,6 +138,29 @@ async fn a_window_that_moves_before_each_request_is_caught_up_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_stalls_hides_no_other_that_needs_an_archive() {
+    let hung = Source::new(None);
+    hung.set_newest(200);
+    let hung_config = source_config(&hung).await;
+    let source = Source::new(None);
+    source.set_newest(200);
+    source.limit_replay(131);
+    source.send(chain(101..=190));
+    let joined = Joined::start(&source, |config| {
+        config.sources.insert(0, hung_config);
+        config.stream.stall_timeout = Duration::from_secs(1);
+    })
+    .await;
+    let rig = &joined.rig;
+    rig.wait("a stream that waits", |rig| rig.status.needs_archive()).await;
+    assert_eq!(hung.requests().len(), 1, "it stalled once");
+    joined.serve_incremental(&State::at(150), 100);
+    rig.wait_for_slots([190, 190, 150]).await;
+    joined.check_lamports();
+    joined.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cuts_beyond_the_window_are_closed_by_an_incremental_and_then_by_a_full_archive() {
     let source = Source::new(None);
     let joined = Joined::start(&source, |_| {}).await;
