@@ -27,12 +27,18 @@ pub struct Config {
     /// Connections of one identity (the key of the client's certificate). Default 16.
     pub connections_per_identity_max: usize,
 
-    /// Streams open at once on one connection, at most. Default 512. Memory: about 360 bytes for each
-    /// that was ever open at once, for as long as the connection lives.
+    /// Streams open at once on one connection, at most. Default 512. Memory: about 400 bytes for each
+    /// that was granted and used, for as long as the connection lives.
     #[serde(skip)]
     pub window_max: u32,
-    /// Streams open at once on one connection, at least, however many connections share them.
-    /// Default 16.
+    /// Streams that a new connection may have open at once. Default 64: with transactions of 215 bytes or more, the
+    /// first flight of a client's congestion control has no more. A quarter of its share if that is less, while there
+    /// are so many connections that a share is below `window_max`. Smaller values slow the first burst of a client;
+    /// larger ones cost memory and cache for each connection that sends.
+    #[serde(skip)]
+    pub window_initial: u32,
+    /// Streams open at once on one connection, at least, however many connections share them and however little it
+    /// sends. Default 16.
     #[serde(skip)]
     pub window_min: u32,
     /// Streams open at once on all connections. Default 131,072. Identities in the weights file
@@ -125,6 +131,7 @@ impl Default for Config {
             connections_per_address_max: 4_000,
             connections_per_identity_max: 16,
             window_max: 512,
+            window_initial: 64,
             window_min: 16,
             streams_max: 131_072,
             receive_window_bytes: 1 << 20,
@@ -167,13 +174,14 @@ pub struct ConfigError {
 impl Config {
     /// Checks that every number is in its range.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let at_least_one: [(&'static str, u64); 13] = [
+        let at_least_one: [(&'static str, u64); 14] = [
             ("shards", self.shards as u64),
             ("verify_threads", self.verify_threads as u64),
             ("connections_max", self.connections_max as u64),
             ("connections_per_address_max", self.connections_per_address_max as u64),
             ("connections_per_identity_max", self.connections_per_identity_max as u64),
             ("window_min", self.window_min.into()),
+            ("window_initial", self.window_initial.into()),
             ("stream_timeout_ms", self.stream_timeout_ms),
             ("handshakes_per_second", self.handshakes_per_second.into()),
             ("handshakes_per_address_per_minute", self.handshakes_per_address_per_minute.into()),

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::counters::DropReason;
 use crate::driver_stats::DriverStats;
 use crate::reassembly::{PartialTransaction, Reassembler};
+use crate::stream_demand::{OpenedStreams, StreamDemand};
 use crate::transaction::{PeerId, ReceivedTransaction};
 
 /// Why a connection is closed, as sent to its peer: the codes of Agave's servers, and `Slow`, which
@@ -64,8 +65,11 @@ pub(crate) struct Connection {
     pub(crate) last_datagram_at: Instant,
     /// Time at which its last transaction arrived.
     pub(crate) last_transaction_at: Instant,
-    /// Streams that may be open at once.
-    pub(crate) window: u32,
+    /// Streams that may be open at once: the smaller one of `share` and the demand.
+    window: u32,
+    /// Streams that may be open at once if the connection needs them.
+    share: u32,
+    demand: StreamDemand,
     pub(crate) needs_processing: bool,
     /// Whether the peer has closed it: nothing may be sent after that.
     pub(crate) is_closed_by_peer: bool,
@@ -106,7 +110,12 @@ pub(crate) struct StreamReader<'a> {
 }
 
 impl Connection {
-    pub(crate) fn new(inner: quinn_proto::Connection, address: IpAddr, now: Instant) -> Self {
+    pub(crate) fn new(
+        inner: quinn_proto::Connection,
+        address: IpAddr,
+        config: &Config,
+        now: Instant,
+    ) -> Self {
         Self {
             inner,
             address,
@@ -115,6 +124,8 @@ impl Connection {
             last_datagram_at: now,
             last_transaction_at: now,
             window: 0,
+            share: 0,
+            demand: StreamDemand::new(config, now),
             needs_processing: false,
             is_closed_by_peer: false,
             deadline: None,
@@ -127,13 +138,19 @@ impl Connection {
         }
     }
 
-    /// Reads all streams that were opened since the last call.
+    /// Reads all streams that were opened since the last call, and adapts the window to their number.
     pub(crate) fn accept_streams(&mut self, mut reader: StreamReader<'_>) {
+        let mut count = 0;
         while let Some(id) = self.inner.streams().accept(Dir::Uni) {
             let since = reader.now;
             let fresh = UnfinishedStream { partial: PartialTransaction::Nothing, since };
             self.read_stream(id, fresh, &mut reader);
+            count += 1;
         }
+        let opened = OpenedStreams { count, min_rtt: self.inner.min_rtt(), share: self.share };
+        self.demand.record(opened, reader.now);
+        // A MAX_STREAMS frame is sent with this round's packets.
+        self.update_window();
     }
 
     /// Continues to read an unfinished stream.
@@ -254,8 +271,21 @@ impl Connection {
             > FRAMES_FREE + FRAMES_PER_STREAM_MAX * (self.ended + u64::from(self.window))
     }
 
-    /// Sets the number of streams that may be open at once. Returns whether the value has changed.
-    pub(crate) fn set_window(&mut self, window: u32) -> bool {
+    /// Grants the first streams to a connection that was admitted.
+    pub(crate) fn grant_initial(&mut self, config: &Config, share: u32) {
+        self.demand.limit_initial(config, share);
+        self.set_share(share);
+    }
+
+    /// Sets the number of streams that may be open at once if the connection needs them. Returns whether its
+    /// window has changed.
+    pub(crate) fn set_share(&mut self, share: u32) -> bool {
+        self.share = share;
+        self.update_window()
+    }
+
+    fn update_window(&mut self) -> bool {
+        let window = self.share.min(self.demand.streams());
         let changes = self.window != window;
         if changes {
             self.window = window;

@@ -7,8 +7,8 @@
 //! rounds nothing happens before [`Driver::next_timeout`]. `Driver::sweep` handles everything that needs no
 //! precise time: stalled streams, idle connections, windows, unused buffers.
 //! Invariant: no unread bytes are left in `quinn-proto` on purpose. Backpressure is the number of
-//! streams that may be open (`stream_window`), because unread bytes pin the buffers in which they
-//! arrived.
+//! streams that may be open (`stream_window`, `stream_demand`), because unread bytes pin the buffers
+//! in which they arrived.
 //! Not here: sockets (`shard`), admission (`connection_admission`).
 
 use std::net::{IpAddr, SocketAddr};
@@ -288,7 +288,8 @@ impl Driver {
             IncomingDecision::Accept => {
                 match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
                     Ok((handle, inner)) => {
-                        self.insert(handle, Connection::new(inner, address, now));
+                        let config = &self.shared.config;
+                        self.insert(handle, Connection::new(inner, address, config, now));
                         None
                     }
                     Err(err) => {
@@ -469,10 +470,10 @@ impl Driver {
                     if windows_change {
                         let over_share = has_pressure && sink.is_over_share(peer);
                         let load = self.shared.admission.peer_load(peer);
-                        let window = stream_window::window(config, load);
-                        let window =
-                            stream_window::under_pressure(config, window, pressure, over_share);
-                        has_news |= connection.set_window(window);
+                        let share = stream_window::share(config, load);
+                        let share =
+                            stream_window::under_pressure(config, share, pressure, over_share);
+                        has_news |= connection.set_share(share);
                     }
                     if passed(connection.last_datagram_at) >= idle {
                         Some((CloseCode::Dropped, "idle"))
@@ -594,7 +595,8 @@ fn admit(
             connection.state = ConnectionState::Open(peer);
             connection.unreported_peer = Some((peer, sender));
             let load = shared.admission.peer_load(peer);
-            connection.set_window(stream_window::window(&shared.config, load));
+            let share = stream_window::share(&shared.config, load);
+            connection.grant_initial(&shared.config, share);
         }
         Err(cause) => {
             stats.refuse(cause);

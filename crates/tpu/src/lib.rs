@@ -29,6 +29,7 @@ mod server;
 mod shard;
 mod sigverify;
 mod socket;
+mod stream_demand;
 mod stream_window;
 mod timers;
 mod transaction;

@@ -1,4 +1,5 @@
-//! A server under measurement: `quic_server ours|quinn [--window N] [--bytes N]`.
+//! A server under measurement: `quic_server ours|ours-fixed|quinn [--window N] [--bytes N]`. `ours-fixed` grants the
+//! whole window at once.
 //!
 //! It counts its allocations, and reports them on request over standard input (`tpu/metrics.rs`).
 #![forbid(unsafe_code)]
@@ -32,9 +33,10 @@ fn main() -> Result<()> {
     };
     let window = value("--window").unwrap_or(512);
     match args.first().map(String::as_str) {
-        Some("ours") => serve_hydrant(window),
+        Some("ours") => serve_hydrant(window, Config::default().window_initial),
+        Some("ours-fixed") => serve_hydrant(window, window as u32),
         Some("quinn") => quinn_server::serve(window, value("--bytes").unwrap_or(0), allocations),
-        _ => bail!("quic_server ours|quinn"),
+        _ => bail!("quic_server ours|ours-fixed|quinn"),
     }
 }
 
@@ -47,9 +49,11 @@ fn allocations() -> (u64, u64, u64) {
 }
 
 /// Hydrant's server, up to the queue, and a thread that takes transactions from it as the signature threads do.
-fn serve_hydrant(window: usize) -> Result<()> {
+/// A new connection is granted `window_initial` streams.
+fn serve_hydrant(window: usize, window_initial: u32) -> Result<()> {
     let config = Arc::new(Config {
         window_max: window as u32,
+        window_initial,
         connections_per_identity_max: usize::MAX,
         handshakes_per_address_per_minute: 1_000_000,
         handshakes_per_second: 100_000,

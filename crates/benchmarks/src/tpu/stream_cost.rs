@@ -257,5 +257,24 @@ pub(super) fn windows(size: &Size, names: &[&'static str]) -> Result<()> {
         }
         contenders.into_iter().try_for_each(|contender| contender.end())?;
     }
-    Ok(())
+    fixed_windows(size)
+}
+
+/// A window that follows the use of a connection, compared with one that is granted at once.
+fn fixed_windows(size: &Size) -> Result<()> {
+    let mut contenders = Vec::new();
+    for name in ["ours", "ours-fixed"] {
+        contenders.push(Contender::start(name, 512, 100, 1_232)?);
+    }
+    for offload in [false, true] {
+        let which = Cell { bytes: 0, offload };
+        let costs = cell(&mut contenders, &which.load(size.seconds), size.rounds)?;
+        for (contender, costs) in contenders.iter().zip(&costs) {
+            row(&contender.name, &format!("100 connections, {}", which.name()), costs);
+        }
+        for ratio in ratios(&costs) {
+            println!("  ours does {ratio:.2} times ours-fixed with the same CPU time");
+        }
+    }
+    contenders.into_iter().try_for_each(|contender| contender.end())
 }
