@@ -257,24 +257,31 @@ pub(super) fn windows(size: &Size, names: &[&'static str]) -> Result<()> {
         }
         contenders.into_iter().try_for_each(|contender| contender.end())?;
     }
-    fixed_windows(size)
+    Ok(())
 }
 
-/// A window that follows the use of a connection, compared with one that is granted at once.
-fn fixed_windows(size: &Size) -> Result<()> {
-    let mut contenders = Vec::new();
-    for name in ["ours", "ours-fixed"] {
-        contenders.push(Contender::start(name, 512, 100, 1_232)?);
-    }
-    for offload in [false, true] {
-        let which = Cell { bytes: 0, offload };
-        let costs = cell(&mut contenders, &which.load(size.seconds), size.rounds)?;
-        for (contender, costs) in contenders.iter().zip(&costs) {
-            row(&contender.name, &format!("100 connections, {}", which.name()), costs);
+/// The effect of two parts of our server: windows that follow the use of a connection, without which all streams are
+/// granted at once (`ours-fixed`), and the queue with its thread (`ours-discard` drops what it receives, as quinn here).
+pub(super) fn variants(size: &Size) -> Result<()> {
+    for (connections, names) in
+        [(100, ["ours", "ours-fixed", "quinn"]), (1, ["ours", "ours-discard", "quinn"])]
+    {
+        let mut contenders = Vec::new();
+        for name in names {
+            contenders.push(Contender::start(name, 512, connections, 1_232)?);
         }
-        for ratio in ratios(&costs) {
-            println!("  ours does {ratio:.2} times ours-fixed with the same CPU time");
+        for bytes in SIZES {
+            let which = Cell { bytes, offload: true };
+            let costs = cell(&mut contenders, &which.load(size.seconds), size.rate_rounds)?;
+            for (contender, costs) in contenders.iter().zip(&costs) {
+                let what = format!("{connections} connections, {}", which.name());
+                row(&contender.name, &what, costs);
+            }
+            for (name, ratio) in names[1..].iter().zip(ratios(&costs)) {
+                println!("  ours does {ratio:.2} times {name} with the same CPU time");
+            }
         }
+        contenders.into_iter().try_for_each(|contender| contender.end())?;
     }
-    contenders.into_iter().try_for_each(|contender| contender.end())
+    Ok(())
 }
