@@ -34,16 +34,18 @@ pub struct Config {
     /// Streams that a new connection may have open at once. Default 64: with transactions of 215 bytes or more, the
     /// first flight of a client's congestion control has no more. A quarter of its share if that is less, while there
     /// are so many connections that a share is below `window_max`. Smaller values slow the first burst of a client;
-    /// larger ones cost memory and cache for each connection that sends.
+    /// larger ones cost memory and cache for each connection that sends. Identities in the weights file do not need it:
+    /// they have their whole share at once.
     #[serde(skip)]
     pub window_initial: u32,
-    /// Streams open at once on one connection, at least, however many connections share them and however little it
-    /// sends. Default 16.
+    /// Streams open at once on one connection, at least, however many connections share them. Default 16.
     #[serde(skip)]
     pub window_min: u32,
     /// Streams open at once on all connections. Default 131,072. Identities in the weights file
     /// share three quarters by weight, all others the rest. Without a file all share everything.
-    /// Memory: 360 bytes each, so 47 MB; `window_min` comes first.
+    /// Memory: 400 bytes each, so 52 MB; `window_min` comes first. A connection keeps the states that it has used when
+    /// its share shrinks, so clients that connect one after another and use their shares at once have up to
+    /// four times as much (with 4,000 connections), until they disconnect.
     pub streams_max: usize,
     /// Bytes in flight to us on one connection. Default 1,048,576. Memory: in the worst case, where
     /// all data waits for a lost first packet, this for each connection.

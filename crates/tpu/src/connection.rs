@@ -19,6 +19,7 @@ use crate::counters::DropReason;
 use crate::driver_stats::DriverStats;
 use crate::reassembly::{PartialTransaction, Reassembler};
 use crate::stream_demand::{OpenedStreams, StreamDemand};
+use crate::stream_window::{self, PeerLoad};
 use crate::transaction::{PeerId, ReceivedTransaction};
 
 /// Why a connection is closed, as sent to its peer: the codes of Agave's servers, and `Slow`, which
@@ -272,8 +273,9 @@ impl Connection {
     }
 
     /// Grants the first streams to a connection that was admitted.
-    pub(crate) fn grant_initial(&mut self, config: &Config, share: u32) {
-        self.demand.limit_initial(config, share);
+    pub(crate) fn grant_initial(&mut self, config: &Config, load: PeerLoad) {
+        let share = stream_window::share(config, load);
+        self.demand.set_initial(config, load, share);
         self.set_share(share);
     }
 

@@ -595,8 +595,7 @@ fn admit(
             connection.state = ConnectionState::Open(peer);
             connection.unreported_peer = Some((peer, sender));
             let load = shared.admission.peer_load(peer);
-            let share = stream_window::share(&shared.config, load);
-            connection.grant_initial(&shared.config, share);
+            connection.grant_initial(&shared.config, load);
         }
         Err(cause) => {
             stats.refuse(cause);

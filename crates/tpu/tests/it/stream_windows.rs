@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quinn_proto::{Dir, Side, StreamId};
 use tpu::Config;
 
 use crate::world::{Link, World, transactions};
@@ -79,7 +80,31 @@ fn a_near_client_that_sends_little_keeps_a_small_window() {
     }
     assert_eq!(world.sink.len(), 2_000);
     let open = world.client(at).open_all();
-    assert!((14..=64).contains(&open), "{open}");
+    assert!((56..=64).contains(&open), "{open}");
+}
+
+#[test]
+fn a_client_that_implies_streams_is_closed_and_delays_no_other() {
+    let mut world = World::new(Config::default(), far(), 16);
+    let hostile = world.connect();
+    let honest = world.connect();
+    world.run_for(Duration::from_secs(1));
+    let mut opened = 0;
+    // Windows of 64, 128, 256 and 512 streams.
+    for _ in 0..4 {
+        let client = world.client(hostile);
+        opened += client.open_all() as u64;
+        let last = StreamId::new(Side::Client, Dir::Uni, opened - 1);
+        client.connection.send_stream(last).write(&[1]).expect("a new stream takes a byte");
+        world.run_for(4 * far().delay);
+    }
+    assert_eq!(opened, 512);
+    world.client(honest).send(transactions(0, 2_000, 215));
+    world.run_until(Duration::from_secs(5), |world| world.sink.len() == 2_000);
+    world.run_until(Duration::from_secs(15), |world| world.client(hostile).lost.is_some());
+    let lost = world.client(hostile).lost.clone().unwrap_or_default();
+    assert!(lost.contains("too many broken streams"), "{lost}");
+    assert_eq!(world.client(honest).lost, None);
 }
 
 #[test]
