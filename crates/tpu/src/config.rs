@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// The memory of an idle connection: the state of QUIC and TLS. Measured over 1,000 of them.
 pub const CONNECTION_BYTES: u64 = 45_000;
+/// The approximate memory of a stream's state. A connection has one for each stream that it had open at once.
+pub const STREAM_BYTES: u64 = 400;
 
 /// Limits of the port. Traffic that exceeds a limit is refused and counted by cause (see [`crate::DropReason`]).
 ///
@@ -27,7 +29,7 @@ pub struct Config {
     /// Connections of one identity (the key of the client's certificate). Default 16.
     pub connections_per_identity_max: usize,
 
-    /// Streams open at once on one connection, at most. Default 512. Memory: about 400 bytes for each
+    /// Streams open at once on one connection, at most. Default 512. Memory: [`STREAM_BYTES`] for each
     /// that was granted and used, for as long as the connection lives.
     #[serde(skip)]
     pub window_max: u32,
@@ -43,7 +45,7 @@ pub struct Config {
     pub window_min: u32,
     /// Streams open at once on all connections. Default 131,072. Identities in the weights file
     /// share three quarters by weight, all others the rest. Without a file all share everything.
-    /// Memory: 400 bytes each, so 52 MB; `window_min` comes first. A connection keeps the states that it has used when
+    /// Memory: [`STREAM_BYTES`] each, so 52 MB; `window_min` comes first. A connection keeps the states that it has used when
     /// its share shrinks, so clients that connect one after another and use their shares at once have up to
     /// four times as much (with 4,000 connections), until they disconnect.
     pub streams_max: usize,

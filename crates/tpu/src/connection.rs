@@ -71,6 +71,12 @@ pub(crate) struct Connection {
     /// Streams that may be open at once if the connection needs them.
     share: u32,
     demand: StreamDemand,
+    /// The largest window so far.
+    window_max: u32,
+    /// Streams that were opened so far.
+    opened: u64,
+    /// States of streams. They are used again, and freed when the connection ends.
+    stream_states: u64,
     pub(crate) needs_processing: bool,
     /// Whether the peer has closed it: nothing may be sent after that.
     pub(crate) is_closed_by_peer: bool,
@@ -127,6 +133,9 @@ impl Connection {
             window: 0,
             share: 0,
             demand: StreamDemand::new(config, now),
+            window_max: 0,
+            opened: 0,
+            stream_states: 0,
             needs_processing: false,
             is_closed_by_peer: false,
             deadline: None,
@@ -139,8 +148,9 @@ impl Connection {
         }
     }
 
-    /// Reads all streams that were opened since the last call, and adapts the window to their number.
-    pub(crate) fn accept_streams(&mut self, mut reader: StreamReader<'_>) {
+    /// Reads all streams that were opened since the last call, and adapts the window to their number. Returns the number
+    /// of states that were allocated for them.
+    pub(crate) fn accept_streams(&mut self, mut reader: StreamReader<'_>) -> u64 {
         let mut count = 0;
         while let Some(id) = self.inner.streams().accept(Dir::Uni) {
             let since = reader.now;
@@ -148,10 +158,27 @@ impl Connection {
             self.read_stream(id, fresh, &mut reader);
             count += 1;
         }
+        let allocated = self.count_states(count);
         let opened = OpenedStreams { count, min_rtt: self.inner.min_rtt(), share: self.share };
         self.demand.record(opened, reader.now);
         // A MAX_STREAMS frame is sent with this round's packets.
         self.update_window();
+        allocated
+    }
+
+    /// Counts the states that `count` more streams need. Returns the number of new ones: a stream has its own until all
+    /// streams of the largest window have one.
+    fn count_states(&mut self, count: u32) -> u64 {
+        self.opened += u64::from(count);
+        let states = self.opened.min(self.window_max.into());
+        let allocated = states - self.stream_states;
+        self.stream_states = states;
+        allocated
+    }
+
+    /// Returns the number of states of streams that it has.
+    pub(crate) fn stream_states(&self) -> u64 {
+        self.stream_states
     }
 
     /// Continues to read an unfinished stream.
@@ -291,6 +318,7 @@ impl Connection {
         let changes = self.window != window;
         if changes {
             self.window = window;
+            self.window_max = self.window_max.max(window);
             self.inner.set_max_concurrent_streams(Dir::Uni, VarInt::from_u32(window));
         }
         changes

@@ -29,7 +29,7 @@ use crate::connection::{CloseCode, Connection, ConnectionState, StreamReader};
 use crate::connection_admission::{ConnectionAdmission, IncomingDecision};
 use crate::connection_id::ShardConnectionIds;
 use crate::counters::{Counters, DropReason};
-use crate::driver_stats::DriverStats;
+use crate::driver_stats::{DriverGauges, DriverStats};
 use crate::reassembly::Reassembler;
 use crate::stream_window;
 use crate::timers::Timers;
@@ -132,6 +132,8 @@ pub struct Driver {
     batch: Vec<ReceivedTransaction>,
     scratch: Vec<u8>,
     stats: DriverStats,
+    /// States of streams of all connections.
+    stream_states: u64,
     swept_at: Instant,
     slow_swept_at: Instant,
     windows_version: u64,
@@ -167,6 +169,7 @@ impl Driver {
             batch: Vec::with_capacity(BATCH),
             scratch: Vec::new(),
             stats: DriverStats::default(),
+            stream_states: 0,
             swept_at: now,
             slow_swept_at: now,
             windows_version: 0,
@@ -409,7 +412,9 @@ impl Driver {
                         stats: &mut self.stats,
                     };
                     match event {
-                        StreamEvent::Opened { dir: Dir::Uni } => connection.accept_streams(reader),
+                        StreamEvent::Opened { dir: Dir::Uni } => {
+                            self.stream_states += connection.accept_streams(reader);
+                        }
                         StreamEvent::Readable { id } => connection.resume_stream(id, reader),
                         // We send no streams.
                         _ => {}
@@ -435,6 +440,7 @@ impl Driver {
         };
         end_connection(&self.shared, &mut connection, &mut self.reassembler, &mut self.stats);
         self.open -= 1;
+        self.stream_states -= connection.stream_states();
     }
 
     fn sweep(&mut self, now: Instant, out: &mut dyn DatagramSender, sink: &dyn TransactionSink) {
@@ -553,6 +559,7 @@ impl Driver {
             end_connection(&self.shared, &mut connection, &mut self.reassembler, &mut self.stats);
         }
         self.open = 0;
+        self.stream_states = 0;
         self.process_queue.clear();
         self.timers = Timers::default();
         self.endpoint = self.shared.new_endpoint(self.shard);
@@ -562,7 +569,9 @@ impl Driver {
     pub fn publish(&mut self, counters: &Counters) {
         let buffers_made = self.buffers.made + self.reassembler.buffers_made();
         let unfinished_bytes = self.reassembler.unfinished_bytes();
-        self.stats.publish(buffers_made, unfinished_bytes, counters);
+        let gauges =
+            DriverGauges { buffers_made, unfinished_bytes, stream_states: self.stream_states };
+        self.stats.publish(gauges, counters);
     }
 }
 

@@ -36,7 +36,7 @@ mod transaction;
 mod weights;
 
 pub use certificate::{ALPN, TlsError, TlsIdentity, client_config};
-pub use config::{CONNECTION_BYTES, Config, ConfigError};
+pub use config::{CONNECTION_BYTES, Config, ConfigError, STREAM_BYTES};
 pub use connection_admission::ConnectionAdmission;
 pub use counters::{Counters, DropReason, MetricsSnapshot, VerifyStep};
 pub use driver::{DatagramSender, Driver};

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_client_has_at_least_what_a_new_congestion_window_permits() {
+    fn a_far_client_has_what_a_new_congestion_window_permits() {
         let mut client = Simulated::new(FAR);
         let mut flight = 55;
         for _ in 0..4 {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_client_that_waits_for_its_window_gets_its_share_within_milliseconds() {
+    fn a_near_client_that_fills_its_window_gets_its_share_in_time() {
         let mut client = Simulated::new(NEAR);
         // Gathering of datagrams makes its round trips longer than the path is.
         assert_eq!(client.fill_windows(8, Duration::from_micros(600)), SHARE);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_longer_than_the_minimum_rtt_do_not_hide_a_full_window() {
+    fn longer_round_trips_than_the_minimum_hide_no_full_window() {
         let min_rtt = Duration::from_millis(5);
         let mut client = Simulated::new(min_rtt);
         assert_eq!(client.fill_windows(10, 3 * min_rtt), SHARE);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_share_limits_growth_and_a_larger_one_permits_it_again() {
+    fn a_smaller_share_limits_growth_and_a_larger_permits_it() {
         let now = clock::now();
         let mut demand = demand(now);
         demand.record(OpenedStreams { count: 16, min_rtt: FAR, share: 16 }, now);

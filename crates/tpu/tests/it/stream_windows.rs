@@ -71,6 +71,23 @@ fn a_near_client_with_much_to_send_gets_its_whole_share() {
 }
 
 #[test]
+fn states_of_streams_are_counted_and_released() {
+    let mut world = World::new(Config::default(), near(), 17);
+    let [busy, quiet] = [0, 1].map(|_| world.connect());
+    world.client(busy).send(transactions(0, 20_000, 215));
+    world.client(quiet).send(transactions(100_000, 10, 215));
+    world.run_until(Duration::from_secs(20), |world| world.sink.len() == 20_010);
+    let states = world.metrics().stream_states;
+    assert!((256 + 10..=512 + 10).contains(&states), "{states}");
+    for client in [busy, quiet] {
+        let now = world.now;
+        world.client(client).close(now);
+    }
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.metrics().stream_states, 0);
+}
+
+#[test]
 fn a_near_client_that_sends_little_keeps_a_small_window() {
     let mut world = World::new(Config::default(), near(), 14);
     let at = world.connect();
