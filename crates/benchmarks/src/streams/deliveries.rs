@@ -1,7 +1,7 @@
 //! The streams that each server was sent in all rounds of a part, and those that it has received.
 //!
 //! Shape: a row for each start of a server, written when its rounds are over: `delivered.csv`.
-//! Not here: what a fresh server receives (`cold`, which ends with an error if a stream is missing).
+//! Not here: the streams of a fresh server (`cold`, which ends with an error if one is missing).
 
 use anyhow::Result;
 
