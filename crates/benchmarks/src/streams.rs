@@ -9,12 +9,14 @@
 //! `cells`: streams a second and CPU time a stream for each number of connections, size and offload.
 //! `stalls`: with glibc's allocator and with jemalloc: how long a thread that only reads the clock is stopped, page
 //! faults, time in the kernel. `HYDRANT_JEMALLOC` names the library if it is not the one of Debian's libjemalloc2.
-//! Output: `docs/benchmarks/streams`: CSV, a plot, and tables in README.md. A run that was stopped continues.
+//! Output: `docs/benchmarks/streams`: CSV, a plot of the cells, and tables in README.md. A run that was stopped
+//! continues.
 //! Time: at most 45 minutes on two cores: `cold` 1, `sites` 5, `warm` 20, `cells` 15, `stalls` 4. The first run builds
 //! the rival, two minutes more. `cold`, `sites` and `warm` are counts and bytes, which a busy machine does not change.
 
 mod cells;
 mod cold;
+mod deliveries;
 mod dhat;
 mod measurement;
 mod sites;
@@ -23,44 +25,56 @@ mod warm;
 
 use anyhow::Result;
 
+use self::deliveries::Deliveries;
 use self::measurement::{FULL, Measurement, SERVERS, TOY};
 use crate::report::{Progress, Report, selected_part};
 use crate::tpu::process::build_baselines;
 
-/// A part's name, and a function that measures what has no row yet, if the part is selected, and returns the tables of
-/// all rows.
-type Part = (&'static str, fn(&mut Measurement<'_>, bool) -> Result<String>);
+/// A part's name, its time, and a function that measures what has no row yet, if the part is selected, and returns the
+/// tables of all rows.
+struct Part {
+    name: &'static str,
+    /// Minutes at full size, at most.
+    minutes: f64,
+    run: fn(&mut Measurement<'_>, bool) -> Result<String>,
+}
 
 const PARTS: [Part; 5] = [
-    ("cold", cold::run),
-    ("sites", sites::run),
-    ("warm", warm::run),
-    ("cells", cells::run),
-    ("stalls", stalls::run),
+    Part { name: "cold", minutes: 1.0, run: cold::run },
+    Part { name: "sites", minutes: 5.0, run: sites::run },
+    Part { name: "warm", minutes: 20.0, run: warm::run },
+    Part { name: "cells", minutes: 15.0, run: cells::run },
+    Part { name: "stalls", minutes: 4.0, run: stalls::run },
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");
-    let only = selected_part(args, &PARTS.map(|(name, _)| name))?;
+    let only = selected_part(args, &PARTS.map(|part| part.name))?;
+    let is_selected = |part: &Part| only.is_none_or(|only| only == part.name);
     let report = Report::open("streams", args, is_toy)?;
     let servers = if is_toy { &SERVERS[..2] } else { &SERVERS[..] };
     build_baselines(servers)?;
-    let size = if is_toy { TOY } else { FULL };
-    let parts = if only.is_some() { 1.0 } else { PARTS.len() as f64 };
-    let progress = Progress::new("streams, parts", parts);
-    let mut measurement = Measurement { size, report: &report, servers, progress };
+    let selected = PARTS.iter().filter(|part| is_selected(part));
+    let mut measurement = Measurement {
+        size: if is_toy { TOY } else { FULL },
+        report: &report,
+        servers,
+        deliveries: Deliveries::open(&report)?,
+        progress: Progress::new("streams, minutes", selected.map(|part| part.minutes).sum()),
+        part_minutes: 0.0,
+    };
     let mut text = format!(
         "# Benchmarks: allocations of streams\n\nWritten by `cargo xtask bench streams`. {}\n",
         report.source()
     );
-    for (name, part) in PARTS {
-        let is_selected = only.is_none_or(|only| only == name);
-        let tables = part(&mut measurement, is_selected)?;
+    for part in &PARTS {
+        measurement.part_minutes = part.minutes;
+        let tables = (part.run)(&mut measurement, is_selected(part))?;
         println!("{tables}");
         text.push_str(&tables);
-        if is_selected {
-            measurement.progress.add(1.0);
-        }
     }
+    let delivered = measurement.deliveries.table(servers);
+    println!("{delivered}");
+    text.push_str(&delivered);
     report.write("README.md", &text)
 }

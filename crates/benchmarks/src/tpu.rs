@@ -5,7 +5,7 @@
 //! (0.11.5 on proto 0.11.8) and Agave's solana-streamer 4.2.2. All servers of a table run at once. Each round
 //! measures all of them, so that a disturbance of the machine affects all. A ratio is taken within its round, and
 //! the median of the rounds is reported.
-//! Parts: `allocations`, `rates`, `windows`, `memory`, `manners`, `ledger`.
+//! Parts: `allocations`, `rates`, `windows`, `variants`, `memory`, `manners`, `ledger`.
 //! Not here: the parts (`tpu/*.rs`), the generator (`tpu/generator.rs`), the servers (`bin/quic_server.rs`).
 
 pub(crate) mod generator;
@@ -21,7 +21,8 @@ use anyhow::{Context, Result, ensure};
 use self::size::{FULL, TOY};
 use crate::arguments::value_of;
 
-const PARTS: [&str; 6] = ["allocations", "rates", "windows", "memory", "manners", "ledger"];
+const PARTS: [&str; 7] =
+    ["allocations", "rates", "windows", "variants", "memory", "manners", "ledger"];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");
@@ -47,6 +48,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     if is_selected("windows") {
         stream_cost::windows(&size, names)?;
+    }
+    if is_selected("variants") {
+        stream_cost::variants(&size)?;
     }
     if is_selected("memory") {
         memory::run(&size, names)?;

@@ -427,6 +427,7 @@ pub(crate) fn quic(config: &::tpu::Config) -> Vec<Setting> {
         connections_per_address_max,
         connections_per_identity_max,
         window_max: _,
+        window_initial: _,
         window_min: _,
         streams_max,
         receive_window_bytes: _,

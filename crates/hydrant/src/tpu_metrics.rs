@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use ::tpu::{CONNECTION_BYTES, Counters, DestinationStats, Forwarder};
+use ::tpu::{CONNECTION_BYTES, Counters, DestinationStats, Forwarder, STREAM_BYTES};
 use metrics::{Collector, Exposition, MetricKind};
 
 /// The sources of the metrics, without a reference that would prevent the forwarder from being dropped.
@@ -15,7 +15,9 @@ pub(crate) struct TpuMetrics {
 impl Collector for TpuMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let snapshot = self.counters.snapshot();
-        let bytes = snapshot.open * CONNECTION_BYTES + snapshot.unfinished_bytes;
+        let bytes = snapshot.open * CONNECTION_BYTES
+            + snapshot.stream_states * STREAM_BYTES
+            + snapshot.unfinished_bytes;
         vec![("quic_connections", bytes)]
     }
 

@@ -10,7 +10,8 @@ use chain_solana::{BundleError, VerifiedTransaction, WrittenAccounts};
 use solana_transaction_error::TransactionError;
 
 use crate::account_bytes::NoSpace;
-use crate::executor::{DroppedTransaction, Executor, ExecutorError, TransactionRun};
+use crate::executor::{Executor, ExecutorError};
+use crate::executor_transactions::{DroppedTransaction, TransactionRun};
 use crate::queue::Bundle;
 
 impl Executor {

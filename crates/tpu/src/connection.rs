@@ -18,6 +18,8 @@ use crate::config::Config;
 use crate::counters::DropReason;
 use crate::driver_stats::DriverStats;
 use crate::reassembly::{PartialTransaction, Reassembler};
+use crate::stream_demand::{OpenedStreams, StreamDemand};
+use crate::stream_window::{self, PeerLoad};
 use crate::transaction::{PeerId, ReceivedTransaction};
 
 /// Why a connection is closed, as sent to its peer: the codes of Agave's servers, and `Slow`, which
@@ -64,8 +66,17 @@ pub(crate) struct Connection {
     pub(crate) last_datagram_at: Instant,
     /// Time at which its last transaction arrived.
     pub(crate) last_transaction_at: Instant,
-    /// Streams that may be open at once.
-    pub(crate) window: u32,
+    /// Streams that may be open at once: the smaller one of `share` and the demand.
+    window: u32,
+    /// Streams that may be open at once if the connection needs them.
+    share: u32,
+    demand: StreamDemand,
+    /// The largest window so far.
+    window_max: u32,
+    /// Streams that were opened so far.
+    opened: u64,
+    /// States of streams. They are used again, and freed when the connection ends.
+    stream_states: u64,
     pub(crate) needs_processing: bool,
     /// Whether the peer has closed it: nothing may be sent after that.
     pub(crate) is_closed_by_peer: bool,
@@ -106,7 +117,12 @@ pub(crate) struct StreamReader<'a> {
 }
 
 impl Connection {
-    pub(crate) fn new(inner: quinn_proto::Connection, address: IpAddr, now: Instant) -> Self {
+    pub(crate) fn new(
+        inner: quinn_proto::Connection,
+        address: IpAddr,
+        config: &Config,
+        now: Instant,
+    ) -> Self {
         Self {
             inner,
             address,
@@ -115,6 +131,11 @@ impl Connection {
             last_datagram_at: now,
             last_transaction_at: now,
             window: 0,
+            share: 0,
+            demand: StreamDemand::new(config, now),
+            window_max: 0,
+            opened: 0,
+            stream_states: 0,
             needs_processing: false,
             is_closed_by_peer: false,
             deadline: None,
@@ -127,13 +148,37 @@ impl Connection {
         }
     }
 
-    /// Reads all streams that were opened since the last call.
-    pub(crate) fn accept_streams(&mut self, mut reader: StreamReader<'_>) {
+    /// Reads all streams that were opened since the last call, and adapts the window to their number. Returns the number
+    /// of states that were allocated for them.
+    pub(crate) fn accept_streams(&mut self, mut reader: StreamReader<'_>) -> u64 {
+        let mut count = 0;
         while let Some(id) = self.inner.streams().accept(Dir::Uni) {
             let since = reader.now;
             let fresh = UnfinishedStream { partial: PartialTransaction::Nothing, since };
             self.read_stream(id, fresh, &mut reader);
+            count += 1;
         }
+        let allocated = self.count_states(count);
+        let opened = OpenedStreams { count, min_rtt: self.inner.min_rtt(), share: self.share };
+        self.demand.record(opened, reader.now);
+        // A MAX_STREAMS frame is sent with this round's packets.
+        self.update_window();
+        allocated
+    }
+
+    /// Counts the states that `count` more streams need. Returns the number of new ones: a stream has its own until all
+    /// streams of the largest window have one.
+    fn count_states(&mut self, count: u32) -> u64 {
+        self.opened += u64::from(count);
+        let states = self.opened.min(self.window_max.into());
+        let allocated = states - self.stream_states;
+        self.stream_states = states;
+        allocated
+    }
+
+    /// Returns the number of states of streams that it has.
+    pub(crate) fn stream_states(&self) -> u64 {
+        self.stream_states
     }
 
     /// Continues to read an unfinished stream.
@@ -254,11 +299,26 @@ impl Connection {
             > FRAMES_FREE + FRAMES_PER_STREAM_MAX * (self.ended + u64::from(self.window))
     }
 
-    /// Sets the number of streams that may be open at once. Returns whether the value has changed.
-    pub(crate) fn set_window(&mut self, window: u32) -> bool {
+    /// Grants the first streams to a connection that was admitted.
+    pub(crate) fn grant_initial(&mut self, config: &Config, load: PeerLoad) {
+        let share = stream_window::share(config, load);
+        self.demand.set_initial(config, load, share);
+        self.set_share(share);
+    }
+
+    /// Sets the number of streams that may be open at once if the connection needs them. Returns whether its
+    /// window has changed.
+    pub(crate) fn set_share(&mut self, share: u32) -> bool {
+        self.share = share;
+        self.update_window()
+    }
+
+    fn update_window(&mut self) -> bool {
+        let window = self.share.min(self.demand.streams());
         let changes = self.window != window;
         if changes {
             self.window = window;
+            self.window_max = self.window_max.max(window);
             self.inner.set_max_concurrent_streams(Dir::Uni, VarInt::from_u32(window));
         }
         changes

@@ -147,6 +147,8 @@ pub struct Counters {
     pub retries: AtomicU64,
     /// Bytes of unfinished transactions.
     pub unfinished_bytes: AtomicU64,
+    /// States of streams that the open connections have, of [`STREAM_BYTES`](crate::STREAM_BYTES) each.
+    pub stream_states: AtomicU64,
     refused: [AtomicU64; DROP_REASONS.len()],
     latency: LatencyHistogram,
     /// Nanoseconds of each verification step.
@@ -194,6 +196,7 @@ impl Counters {
             open: load(&self.open),
             retries: load(&self.retries),
             unfinished_bytes: load(&self.unfinished_bytes),
+            stream_states: load(&self.stream_states),
             refused: self.refused.each_ref().map(load),
             latency: self.latency.0.histogram(0),
             steps: self.steps.each_ref().map(load),
@@ -224,6 +227,8 @@ pub struct MetricsSnapshot {
     pub retries: u64,
     /// Bytes of unfinished transactions.
     pub unfinished_bytes: u64,
+    /// States of streams that the open connections have, of [`STREAM_BYTES`](crate::STREAM_BYTES) each.
+    pub stream_states: u64,
     /// Time from the first byte of accepted transactions to the ledger.
     pub latency: Histogram,
     refused: [u64; DROP_REASONS.len()],

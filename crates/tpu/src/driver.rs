@@ -7,8 +7,8 @@
 //! rounds nothing happens before [`Driver::next_timeout`]. `Driver::sweep` handles everything that needs no
 //! precise time: stalled streams, idle connections, windows, unused buffers.
 //! Invariant: no unread bytes are left in `quinn-proto` on purpose. Backpressure is the number of
-//! streams that may be open (`stream_window`), because unread bytes pin the buffers in which they
-//! arrived.
+//! streams that may be open (`stream_window`, `stream_demand`), because unread bytes pin the buffers
+//! in which they arrived.
 //! Not here: sockets (`shard`), admission (`connection_admission`).
 
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,7 @@ use crate::connection::{CloseCode, Connection, ConnectionState, StreamReader};
 use crate::connection_admission::{ConnectionAdmission, IncomingDecision};
 use crate::connection_id::ShardConnectionIds;
 use crate::counters::{Counters, DropReason};
-use crate::driver_stats::DriverStats;
+use crate::driver_stats::{DriverGauges, DriverStats};
 use crate::reassembly::Reassembler;
 use crate::stream_window;
 use crate::timers::Timers;
@@ -132,6 +132,8 @@ pub struct Driver {
     batch: Vec<ReceivedTransaction>,
     scratch: Vec<u8>,
     stats: DriverStats,
+    /// States of streams of all connections.
+    stream_states: u64,
     swept_at: Instant,
     slow_swept_at: Instant,
     windows_version: u64,
@@ -167,6 +169,7 @@ impl Driver {
             batch: Vec::with_capacity(BATCH),
             scratch: Vec::new(),
             stats: DriverStats::default(),
+            stream_states: 0,
             swept_at: now,
             slow_swept_at: now,
             windows_version: 0,
@@ -288,7 +291,8 @@ impl Driver {
             IncomingDecision::Accept => {
                 match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
                     Ok((handle, inner)) => {
-                        self.insert(handle, Connection::new(inner, address, now));
+                        let config = &self.shared.config;
+                        self.insert(handle, Connection::new(inner, address, config, now));
                         None
                     }
                     Err(err) => {
@@ -408,7 +412,9 @@ impl Driver {
                         stats: &mut self.stats,
                     };
                     match event {
-                        StreamEvent::Opened { dir: Dir::Uni } => connection.accept_streams(reader),
+                        StreamEvent::Opened { dir: Dir::Uni } => {
+                            self.stream_states += connection.accept_streams(reader);
+                        }
                         StreamEvent::Readable { id } => connection.resume_stream(id, reader),
                         // We send no streams.
                         _ => {}
@@ -434,6 +440,7 @@ impl Driver {
         };
         end_connection(&self.shared, &mut connection, &mut self.reassembler, &mut self.stats);
         self.open -= 1;
+        self.stream_states -= connection.stream_states();
     }
 
     fn sweep(&mut self, now: Instant, out: &mut dyn DatagramSender, sink: &dyn TransactionSink) {
@@ -469,10 +476,10 @@ impl Driver {
                     if windows_change {
                         let over_share = has_pressure && sink.is_over_share(peer);
                         let load = self.shared.admission.peer_load(peer);
-                        let window = stream_window::window(config, load);
-                        let window =
-                            stream_window::under_pressure(config, window, pressure, over_share);
-                        has_news |= connection.set_window(window);
+                        let share = stream_window::share(config, load);
+                        let share =
+                            stream_window::under_pressure(config, share, pressure, over_share);
+                        has_news |= connection.set_share(share);
                     }
                     if passed(connection.last_datagram_at) >= idle {
                         Some((CloseCode::Dropped, "idle"))
@@ -552,6 +559,7 @@ impl Driver {
             end_connection(&self.shared, &mut connection, &mut self.reassembler, &mut self.stats);
         }
         self.open = 0;
+        self.stream_states = 0;
         self.process_queue.clear();
         self.timers = Timers::default();
         self.endpoint = self.shared.new_endpoint(self.shard);
@@ -561,7 +569,9 @@ impl Driver {
     pub fn publish(&mut self, counters: &Counters) {
         let buffers_made = self.buffers.made + self.reassembler.buffers_made();
         let unfinished_bytes = self.reassembler.unfinished_bytes();
-        self.stats.publish(buffers_made, unfinished_bytes, counters);
+        let gauges =
+            DriverGauges { buffers_made, unfinished_bytes, stream_states: self.stream_states };
+        self.stats.publish(gauges, counters);
     }
 }
 
@@ -594,7 +604,7 @@ fn admit(
             connection.state = ConnectionState::Open(peer);
             connection.unreported_peer = Some((peer, sender));
             let load = shared.admission.peer_load(peer);
-            connection.set_window(stream_window::window(&shared.config, load));
+            connection.grant_initial(&shared.config, load);
         }
         Err(cause) => {
             stats.refuse(cause);

@@ -14,11 +14,20 @@ pub(crate) struct DriverStats {
     pub(crate) admitted: u64,
     pub(crate) ended: u64,
     pub(crate) retries: u64,
-    /// Receive buffers that the driver had allocated when the counts were last published.
-    buffers_made: u64,
-    /// Bytes of unfinished transactions when the counts were last published.
-    unfinished_bytes: u64,
+    /// The gauges that were last published.
+    published: DriverGauges,
     refused: Vec<(DropReason, u64)>,
+}
+
+/// Present values of one driver.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DriverGauges {
+    /// Receive buffers that the driver has allocated so far.
+    pub(crate) buffers_made: u64,
+    /// Bytes of its unfinished transactions.
+    pub(crate) unfinished_bytes: u64,
+    /// States of streams of its connections.
+    pub(crate) stream_states: u64,
 }
 
 impl DriverStats {
@@ -29,14 +38,8 @@ impl DriverStats {
         }
     }
 
-    /// Adds the counts to `counters`. `buffers_made` is the number of receive buffers that the driver has allocated
-    /// so far, `unfinished_bytes` the present bytes of its unfinished transactions.
-    pub(crate) fn publish(
-        &mut self,
-        buffers_made: u64,
-        unfinished_bytes: u64,
-        counters: &Counters,
-    ) {
+    /// Adds the counts, and the changes of the gauges, to `counters`.
+    pub(crate) fn publish(&mut self, gauges: DriverGauges, counters: &Counters) {
         let stats = std::mem::take(self);
         let add = |to: &AtomicU64, count: u64| {
             if count > 0 {
@@ -51,12 +54,15 @@ impl DriverStats {
         add(&counters.connections, stats.admitted);
         add(&counters.open, stats.admitted);
         counters.open.fetch_sub(stats.ended, Ordering::Relaxed);
-        add(&counters.buffers_made, buffers_made - stats.buffers_made);
-        self.buffers_made = buffers_made;
+        let before = stats.published;
         // The difference wraps around if there are fewer than before; the sum is still right.
-        let change = unfinished_bytes.wrapping_sub(stats.unfinished_bytes);
-        counters.unfinished_bytes.fetch_add(change, Ordering::Relaxed);
-        self.unfinished_bytes = unfinished_bytes;
+        let change = |of: &AtomicU64, now: u64, before: u64| {
+            add(of, now.wrapping_sub(before));
+        };
+        change(&counters.buffers_made, gauges.buffers_made, before.buffers_made);
+        change(&counters.unfinished_bytes, gauges.unfinished_bytes, before.unfinished_bytes);
+        change(&counters.stream_states, gauges.stream_states, before.stream_states);
+        self.published = gauges;
         for (cause, count) in &stats.refused {
             counters.refuse_many(*cause, *count);
         }

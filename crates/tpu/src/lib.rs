@@ -29,13 +29,14 @@ mod server;
 mod shard;
 mod sigverify;
 mod socket;
+mod stream_demand;
 mod stream_window;
 mod timers;
 mod transaction;
 mod weights;
 
 pub use certificate::{ALPN, TlsError, TlsIdentity, client_config};
-pub use config::{CONNECTION_BYTES, Config, ConfigError};
+pub use config::{CONNECTION_BYTES, Config, ConfigError, STREAM_BYTES};
 pub use connection_admission::ConnectionAdmission;
 pub use counters::{Counters, DropReason, MetricsSnapshot, VerifyStep};
 pub use driver::{DatagramSender, Driver};

@@ -21,7 +21,7 @@ const MISSED: &str = "missed";
 const HEAD: &str = "| what | against | result | bar | met | commit | date | age |\n|---|---|---|---|---|---|---|---|\n";
 
 /// Lines of BENCHMARKS.md. A longer document is not read as one page.
-const LINES_MAX: usize = 300;
+const LINES_MAX: usize = 400;
 
 /// Writes the tables of BENCHMARKS.md.
 pub(super) fn write(root: &Path, pages: &[ResultPage]) -> Result<()> {
@@ -204,6 +204,6 @@ mod tests {
         assert_eq!(without, ["BENCHMARKS.md: BENCHMARKS.md has no section `rpc`"]);
         let long = complaints(&format!("{document}{}", "\n".repeat(LINES_MAX)));
         let lines = document.lines().count() + LINES_MAX;
-        assert_eq!(long, [format!("BENCHMARKS.md: {lines} lines, at most 300")]);
+        assert_eq!(long, [format!("BENCHMARKS.md: {lines} lines, at most {LINES_MAX}")]);
     }
 }

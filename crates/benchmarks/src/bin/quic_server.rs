@@ -1,5 +1,7 @@
-//! A server under measurement: `quic_server ours|quinn [--window N] [--bytes N]`.
+//! A server under measurement: `quic_server ours|ours-fixed|ours-discard|quinn [--window N] [--bytes N]`.
 //!
+//! `ours-fixed` grants the whole window at once. `ours-discard` has no queue and no second thread: it drops transactions
+//! where it receives them, as the rivals do.
 //! It counts its allocations, and reports them on request over standard input (`tpu/metrics.rs`).
 #![forbid(unsafe_code)]
 
@@ -14,7 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ::tpu::{Config, Counters, FairQueue, Server, TlsIdentity};
+use ::tpu::{
+    Config, Counters, FairQueue, ReceivedTransaction, Server, TlsIdentity, TransactionSink,
+};
 use anyhow::{Result, bail};
 use metrics::Received;
 use solana_keypair::Keypair;
@@ -32,9 +36,13 @@ fn main() -> Result<()> {
     };
     let window = value("--window").unwrap_or(512);
     match args.first().map(String::as_str) {
-        Some("ours") => serve_hydrant(window),
+        Some("ours") => serve_queue(config(window)),
+        Some("ours-fixed") => {
+            serve_queue(Config { window_initial: window as u32, ..config(window) })
+        }
+        Some("ours-discard") => serve_discarding(config(window)),
         Some("quinn") => quinn_server::serve(window, value("--bytes").unwrap_or(0), allocations),
-        _ => bail!("quic_server ours|quinn"),
+        _ => bail!("quic_server ours|ours-fixed|ours-discard|quinn"),
     }
 }
 
@@ -46,9 +54,8 @@ fn allocations() -> (u64, u64, u64) {
     (count as u64, stats.bytes_allocated as u64, in_use as u64)
 }
 
-/// Hydrant's server, up to the queue, and a thread that takes transactions from it as the signature threads do.
-fn serve_hydrant(window: usize) -> Result<()> {
-    let config = Arc::new(Config {
+fn config(window: usize) -> Config {
+    Config {
         window_max: window as u32,
         connections_per_identity_max: usize::MAX,
         handshakes_per_address_per_minute: 1_000_000,
@@ -56,25 +63,59 @@ fn serve_hydrant(window: usize) -> Result<()> {
         handshakes_max: 4_000,
         retry_above: 4_000,
         ..Config::default()
-    });
-    let counters = Arc::<Counters>::default();
-    let queue = Arc::new(FairQueue::new(config.queue_max, Arc::clone(&counters)));
+    }
+}
+
+/// Starts Hydrant's server on any port of loopback.
+fn start(
+    config: Config,
+    sink: Arc<dyn TransactionSink>,
+    counters: &Arc<Counters>,
+) -> Result<Server> {
     let keypair = Keypair::new();
     let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let sink = Arc::clone(&queue) as Arc<dyn ::tpu::TransactionSink>;
-    let server = Server::start(config, any, &identity, sink, Arc::clone(&counters))?;
+    Ok(Server::start(Arc::new(config), any, &identity, sink, Arc::clone(counters))?)
+}
+
+/// Counts transactions, and drops them on the thread that received them.
+struct DiscardingSink(Arc<Received>);
+
+impl TransactionSink for DiscardingSink {
+    fn push_batch(&self, batch: &mut Vec<ReceivedTransaction>) {
+        self.0.add(batch.len() as u64, sum_bytes(batch));
+        batch.clear();
+    }
+}
+
+fn sum_bytes(batch: &[ReceivedTransaction]) -> u64 {
+    batch.iter().map(|received| received.bytes.len() as u64).sum()
+}
+
+/// Hydrant's server without anything behind its connections.
+fn serve_discarding(config: Config) -> Result<()> {
+    let received = Arc::<Received>::default();
+    let sink = Arc::new(DiscardingSink(Arc::clone(&received)));
+    let server = start(config, sink, &Arc::default())?;
+    metrics::write_reports(server.address().port(), &received, allocations, String::new);
+    Ok(())
+}
+
+/// Hydrant's server, up to the queue, and a thread that takes transactions from it as the signature threads do.
+fn serve_queue(config: Config) -> Result<()> {
+    let counters = Arc::<Counters>::default();
+    let queue = Arc::new(FairQueue::new(config.queue_max, Arc::clone(&counters)));
+    let sink = Arc::clone(&queue) as Arc<dyn TransactionSink>;
+    let server = start(config, sink, &counters)?;
     let received = Arc::<Received>::default();
     let counts = Arc::clone(&received);
     let latencies = Arc::<Latencies>::default();
     let recorded = Arc::clone(&latencies);
     std::thread::spawn(move || {
-        let (mut batch, mut all) =
-            (Vec::with_capacity(64), Vec::<::tpu::ReceivedTransaction>::new());
+        let (mut batch, mut all) = (Vec::with_capacity(64), Vec::<ReceivedTransaction>::new());
         while queue.pop(&mut batch, 64, Duration::from_millis(100)) {
             all.extend(batch.drain(..).map(|(received, _)| received));
-            let bytes = all.iter().map(|received| received.bytes.len() as u64).sum();
-            counts.add(all.len() as u64, bytes);
+            counts.add(all.len() as u64, sum_bytes(&all));
             recorded.add(&all);
             all.clear();
         }
@@ -108,7 +149,7 @@ impl Latencies {
     /// Uses the oldest transaction's time for the whole batch: a count for each would cost more than some of the
     /// measured steps.
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-    fn add(&self, batch: &[::tpu::ReceivedTransaction]) {
+    fn add(&self, batch: &[ReceivedTransaction]) {
         let Some(first) = batch.first() else { return };
         let us = Instant::now().saturating_duration_since(first.since).as_micros() as u64;
         let us = us.clamp(PARTS, u64::from(u32::MAX));

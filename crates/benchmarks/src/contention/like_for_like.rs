@@ -26,7 +26,7 @@ use super::candidate::OURS;
 use crate::index::baselines::{Baseline, Dash, DashOutside, Locked};
 use crate::index::keys::{Numbers, Shuffled, pubkey};
 use crate::median::median;
-use crate::report::{Report, Rows};
+use crate::report::{Progress, Report, Rows};
 use crate::threshold;
 
 pub(super) struct Size {
@@ -70,7 +70,11 @@ const KEY_LEN: usize = 4;
 
 /// Measures what has no row yet, if `is_selected`. Returns the tables, and prints the bars.
 pub(super) fn run(size: &Size, report: &Report, is_selected: bool) -> Result<String> {
-    let mut rounds = Rounds { rows: report.rows("like.csv", KEY_LEN, COLUMNS)?, size };
+    let mut rounds = Rounds {
+        rows: report.rows("like.csv", KEY_LEN, COLUMNS)?,
+        size,
+        progress: Progress::new("contention, like for like", Rounds::count(size) as f64),
+    };
     if is_selected {
         writes(&mut rounds)?;
         addresses(&mut rounds)?;
@@ -83,9 +87,17 @@ pub(super) fn run(size: &Size, report: &Report, is_selected: bool) -> Result<Str
 struct Rounds<'a> {
     rows: Rows,
     size: &'a Size,
+    /// In rows.
+    progress: Progress,
 }
 
 impl Rounds<'_> {
+    /// Returns the number of rows of all works.
+    fn count(size: &Size) -> usize {
+        let lengths: usize = WORKS.iter().map(|(work, _)| lengths(work, size).len()).sum();
+        lengths * (RIVALS.len() + 1) * size.rounds
+    }
+
     /// Measures a candidate once, if it has no row. `run` returns the number of entries, and what is dropped after the
     /// measurement.
     fn measure<T>(
@@ -98,13 +110,16 @@ impl Rounds<'_> {
     ) -> Result<()> {
         let key = key(work, entries, candidate, round);
         if self.rows.find(&key).is_some() {
+            self.progress.skip(1.0);
             return Ok(());
         }
         let began = ThreadTime::now();
         let (count, kept) = run()?;
         let ns = began.elapsed().as_nanos() as f64 / count.max(1) as f64;
         drop(kept);
-        self.rows.push(&key, &[format!("{ns:.2}")])
+        self.rows.push(&key, &[format!("{ns:.2}")])?;
+        self.progress.add(1.0);
+        Ok(())
     }
 
     fn median(&self, work: &str, entries: usize, candidate: &str) -> Option<f64> {
@@ -115,19 +130,10 @@ impl Rounds<'_> {
         (!all.is_empty()).then(|| median(all))
     }
 
-    /// Lengths of the keys that are read; the last is about that of the largest mint.
-    fn lengths(&self) -> [usize; 4] {
-        let accounts = self.size.accounts as usize;
-        [1, 100, 10_000.min(accounts / 4), accounts * 15 / 100]
-    }
-
     fn tables(&self) -> String {
         let mut text = String::new();
         for (work, about) in WORKS {
-            let lengths = match work {
-                "addresses" | "records" => self.lengths().to_vec(),
-                _ => vec![self.size.writes as usize],
-            };
+            let lengths = lengths(work, self.size);
             let rows: String =
                 lengths.iter().filter_map(|entries| self.row(work, *entries)).collect();
             if rows.is_empty() {
@@ -163,6 +169,20 @@ impl Rounds<'_> {
         let rivals = rivals.iter().map(|ns| format!("{ns:.1} | ")).collect::<String>();
         Some(format!("| {entries} | {rivals}{ours:.1} | {:.3} |\n", ours / best))
     }
+}
+
+/// Returns the numbers of entries of a work: those of a ledger that is written, or of the keys that are read.
+fn lengths(work: &str, size: &Size) -> Vec<usize> {
+    match work {
+        "addresses" | "records" => key_lengths(size).to_vec(),
+        _ => vec![size.writes as usize],
+    }
+}
+
+/// Returns the lengths of the keys that are read; the last is about that of the largest mint.
+fn key_lengths(size: &Size) -> [usize; 4] {
+    let accounts = size.accounts as usize;
+    [1, 100, 10_000.min(accounts / 4), accounts * 15 / 100]
 }
 
 fn key(work: &str, entries: usize, candidate: &str, round: usize) -> [String; KEY_LEN] {
@@ -224,7 +244,7 @@ fn addresses(rounds: &mut Rounds<'_>) -> Result<()> {
         table.retain(&address(&pubkey(n)))?;
     }
     let mut rivals = RIVALS.map(|(name, make)| (name, make()));
-    let lengths = rounds.lengths();
+    let lengths = key_lengths(rounds.size);
     for (nth, len) in lengths.iter().enumerate() {
         let key = pubkey(u32::MAX - nth as u32);
         let id = table.retain(&address(&key))?;
@@ -376,7 +396,7 @@ fn to_pubkey(address: &Address) -> Result<Pubkey> {
 fn records(rounds: &mut Rounds<'_>) -> Result<()> {
     let synthetic = Synthetic::new(SyntheticConfig::tokens(7, rounds.size.accounts));
     let ledger = TokenLedger::new(&synthetic)?;
-    let lengths = rounds.lengths();
+    let lengths = key_lengths(rounds.size);
     let owners = |accounts: u64| {
         let known = KnownOwner::all().filter(|known| known.accounts() == accounts);
         let owners = known.map(|known| (key_kind::OWNER, synthetic.known_owner(known)));

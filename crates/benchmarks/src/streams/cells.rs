@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::Result;
 
 use super::measurement::{Measurement, size_name};
@@ -10,11 +11,64 @@ use crate::report::{Rows, table_head};
 use crate::threshold;
 use crate::tpu::stream_cost::{Cell, Contender, LARGE, SIZES};
 
+const KEY_LEN: usize = 5;
+
 /// A cell of the table.
 #[derive(Clone, Copy)]
 struct Load {
     connections: usize,
     cell: Cell,
+}
+
+/// A round of a server.
+struct Round {
+    seconds: f64,
+    streams: f64,
+    cpu_us: f64,
+}
+
+impl Round {
+    fn rate(&self) -> f64 {
+        self.streams / self.seconds
+    }
+
+    fn cpu_per_stream(&self) -> f64 {
+        self.cpu_us / self.streams
+    }
+
+    /// Streams for a microsecond of CPU time.
+    fn efficiency(&self) -> f64 {
+        self.streams / self.cpu_us
+    }
+}
+
+/// The rows of all rounds.
+struct Results {
+    rows: Rows,
+    rounds: usize,
+}
+
+impl Results {
+    /// Returns a value of each round; `None` if one was not measured.
+    fn values(&self, server: &str, load: Load, value: fn(&Round) -> f64) -> Option<Vec<f64>> {
+        let round = |round| {
+            let key = key(server, load, round);
+            let number = |at| self.rows.number(&key, at);
+            Some(Round { seconds: number(0)?, streams: number(1)?, cpu_us: number(2)? })
+        };
+        (0..self.rounds).map(|nth| round(nth).as_ref().map(value)).collect()
+    }
+
+    fn median(&self, server: &str, load: Load, value: fn(&Round) -> f64) -> Option<f64> {
+        self.values(server, load, value).map(median)
+    }
+
+    /// Returns a value of ours over that of a rival: the median of the ratios within the rounds.
+    fn ratio(&self, rival: &str, load: Load, value: fn(&Round) -> f64) -> Option<f64> {
+        let ours = self.values("ours", load, value)?;
+        let others = self.values(rival, load, value)?;
+        Some(median(ours.iter().zip(others).map(|(ours, other)| ours / other).collect()))
+    }
 }
 
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
@@ -29,44 +83,42 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
         "cpu_us",
         "allocations",
     ];
-    let mut rows = run.report.rows("cells.csv", 5, &columns)?;
+    let mut rows = run.report.rows("cells.csv", KEY_LEN, &columns)?;
     if is_selected {
         measure(run, &mut rows)?;
     }
+    let results = Results { rows, rounds: run.size.cell_rounds };
+    let table = table(run, &results);
+    if table.is_empty() {
+        return Ok(table);
+    }
+    run.report.write("cells.svg", &plots(run, &results))?;
+    Ok(table + "\n![Streams a second and CPU time a stream](cells.svg)\n")
+}
+
+/// Returns the table, and prints the bars: the worst ratios of all cells.
+fn table(run: &Measurement<'_>, results: &Results) -> String {
     let mut lines: Vec<(f64, String)> = Vec::new();
     let mut worst = [f64::INFINITY; 2];
     for load in loads(run) {
-        let rounds = |name: &str, value: &dyn Fn(&[f64; 3]) -> f64| {
-            let rounds = (0..run.size.cell_rounds).map(|round| {
-                let key = key(name, load, round);
-                let numbers = [0, 1, 2].map(|at| rows.number(&key, at));
-                let [Some(seconds), Some(streams), Some(cpu)] = numbers else { return None };
-                Some(value(&[seconds, streams, cpu]))
-            });
-            rounds.collect::<Option<Vec<f64>>>()
-        };
-        let rate = |name: &str| rounds(name, &|[seconds, streams, _]| streams / seconds);
-        let efficiency = |name: &str| rounds(name, &|[_, streams, cpu]| streams / cpu);
-        let (Some(our_rate), Some(our_efficiency)) = (rate("ours"), efficiency("ours")) else {
+        if results.median("ours", load, Round::rate).is_none() {
             continue;
-        };
+        }
         let mut line = format!("| {} | {} |", load.connections, load.cell.name());
         let mut least = f64::INFINITY;
         for name in run.servers.iter().rev() {
-            let (Some(rate), Some(efficiency)) = (rate(name), efficiency(name)) else { continue };
-            let cpu = 1.0 / median(efficiency);
+            let medians =
+                [Round::rate, Round::cpu_per_stream].map(|value| results.median(name, load, value));
+            let [Some(rate), Some(cpu)] = medians else { continue };
             // Writing to a string never fails.
-            let _ = write!(line, " {:.0} | {cpu:.3} |", median(rate));
+            let _ = write!(line, " {rate:.0} | {cpu:.3} |");
         }
         for name in run.rivals() {
-            let (Some(rate), Some(efficiency)) = (rate(name), efficiency(name)) else { continue };
-            // A ratio is taken within its round.
-            let ratio = |ours: &[f64], other: &[f64]| {
-                median(ours.iter().zip(other).map(|(ours, other)| ours / other).collect())
-            };
-            let ratios = [ratio(&our_rate, &rate), ratio(&our_efficiency, &efficiency)];
-            let _ = write!(line, " {:.3} | {:.3} |", ratios[0], ratios[1]);
-            for (worst, ratio) in worst.iter_mut().zip(ratios) {
+            let ratios =
+                [Round::rate, Round::efficiency].map(|value| results.ratio(name, load, value));
+            let [Some(rate), Some(efficiency)] = ratios else { continue };
+            let _ = write!(line, " {rate:.3} | {efficiency:.3} |");
+            for (worst, ratio) in worst.iter_mut().zip([rate, efficiency]) {
                 *worst = worst.min(ratio);
                 least = least.min(ratio);
             }
@@ -74,7 +126,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
         lines.push((least, line + "\n"));
     }
     if lines.is_empty() {
-        return Ok(String::new());
+        return String::new();
     }
     threshold::to_four_digits("streams_rate_worst_cell", worst[0], "x", ">=", 1.0);
     threshold::to_four_digits("streams_cpu_worst_cell", worst[1], "x", ">=", 1.0);
@@ -93,10 +145,46 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
          first. Commits: {}.",
         run.size.cell_rounds,
         run.size.cell_seconds,
-        rows.commits()
+        results.rows.commits()
     );
     let lines: String = lines.into_iter().map(|(_, line)| line).collect();
-    Ok(table_head("Every cell", &about, &columns) + &lines)
+    table_head("Every cell", &about, &columns) + &lines
+}
+
+/// Returns a document with two plots for each number of connections: the rate and the CPU time, by load.
+fn plots(run: &Measurement<'_>, results: &Results) -> String {
+    type Value = fn(&Round) -> f64;
+    let values: [(&str, &'static str, Value); 2] = [
+        ("streams a second", "streams/s", Round::rate),
+        ("CPU time a stream", "us", Round::cpu_per_stream),
+    ];
+    let all = loads(run);
+    let mut plots = Vec::new();
+    for (title, unit, value) in values {
+        for loads in all.chunk_by(|one, next| one.connections == next.connections) {
+            let line = |name: &'static str| {
+                let point = |(nth, load): (usize, &Load)| {
+                    let y = results.median(name, *load, value)?;
+                    Some(Point { x: nth as f64, y, label: load.cell.name() })
+                };
+                Line { name, points: loads.iter().enumerate().filter_map(point).collect() }
+            };
+            let marks = loads.iter().enumerate();
+            let marks = marks.map(|(nth, load)| (nth as f64, short_name(load.cell)));
+            let x = Axis::linear("load, + with offload", -0.5, loads.len() as f64 - 0.5);
+            let lines = run.servers.iter().rev().copied().map(line).collect();
+            let plot = Plot { x: x.with_marks(marks), y_scale: Scale::Linear, unit, lines };
+            plots.push((format!("{title}, {} connections", loads[0].connections), plot));
+        }
+    }
+    let title = "Streams a second and CPU time a stream";
+    Document { title, columns: run.size.connections.len(), plots }.svg()
+}
+
+/// Returns the name of a cell below an axis: `1232+` is with offload.
+fn short_name(cell: Cell) -> String {
+    let size = if cell.bytes == 0 { "mix".to_owned() } else { cell.bytes.to_string() };
+    if cell.offload { size + "+" } else { size }
 }
 
 fn loads(run: &Measurement<'_>) -> Vec<Load> {
@@ -110,7 +198,7 @@ fn loads(run: &Measurement<'_>) -> Vec<Load> {
         .collect()
 }
 
-fn key(server: &str, load: Load, round: usize) -> [String; 5] {
+fn key(server: &str, load: Load, round: usize) -> [String; KEY_LEN] {
     let Load { connections, cell: Cell { bytes, offload } } = load;
     [
         server.to_owned(),
@@ -124,18 +212,21 @@ fn key(server: &str, load: Load, round: usize) -> [String; 5] {
 /// Measures the cells that have no rows. Servers with the same window are up together.
 fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
     let all = loads(run);
+    let servers = run.servers;
+    let last = run.size.cell_rounds - 1;
+    let share = 1.0 / all.len() as f64;
     let is_missing = |rows: &Rows, load: &Load| {
-        let last = run.size.cell_rounds - 1;
-        run.servers.iter().any(|name| rows.find(&key(name, *load, last)).is_none())
+        servers.iter().any(|name| rows.find(&key(name, *load, last)).is_none())
     };
     let group = |load: &Load| (load.connections, load.cell.bytes == LARGE);
     for loads in all.chunk_by(|one, next| group(one) == group(next)) {
         let missing: Vec<Load> =
             loads.iter().copied().filter(|load| is_missing(rows, load)).collect();
+        run.skip(share * (loads.len() - missing.len()) as f64);
         let Some(first) = missing.first() else { continue };
         let bytes = if first.cell.bytes == LARGE { LARGE } else { 1_232 };
         let mut contenders = Vec::new();
-        for name in run.servers {
+        for name in servers {
             contenders.push(Contender::start(name, 512, first.connections, bytes)?);
         }
         for load in missing {
@@ -152,8 +243,12 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
                     rows.push(&key(&name, load, round), &cells)?;
                 }
             }
+            run.complete(share);
         }
-        contenders.into_iter().try_for_each(Contender::end)?;
+        for mut contender in contenders {
+            run.deliveries.push("cells", &mut contender)?;
+            contender.end()?;
+        }
     }
     Ok(())
 }

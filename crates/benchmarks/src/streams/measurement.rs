@@ -1,5 +1,6 @@
 //! The size, servers and report that each part of the benchmark gets.
 
+use super::deliveries::Deliveries;
 use crate::report::{Progress, Report};
 
 /// The servers, ours first.
@@ -47,13 +48,26 @@ pub(super) struct Measurement<'a> {
     pub(super) report: &'a Report,
     /// The servers that are measured: at toy size those that need no build of their own.
     pub(super) servers: &'a [&'static str],
+    pub(super) deliveries: Deliveries,
     pub(super) progress: Progress,
+    /// Minutes that the current part takes at most.
+    pub(super) part_minutes: f64,
 }
 
 impl Measurement<'_> {
     /// The servers that are compared with ours.
     pub(super) fn rivals(&self) -> &[&'static str] {
         &self.servers[1..]
+    }
+
+    /// Counts a share of the current part, from 0 to 1, as done, and prints the progress.
+    pub(super) fn complete(&mut self, share: f64) {
+        self.progress.add(share * self.part_minutes);
+    }
+
+    /// Leaves out a share of the current part, which an earlier run has measured.
+    pub(super) fn skip(&mut self, share: f64) {
+        self.progress.skip(share * self.part_minutes);
     }
 }
 

@@ -21,12 +21,18 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     let mut rows = run.report.rows("sites.csv", 2, &columns)?;
     let key = |server: &str, site: &str| [server.to_owned(), site.to_owned()];
     let mut sites = BTreeSet::new();
-    for name in run.servers {
-        if is_selected && rows.find(&key(name, TOTAL)).is_none() {
+    let servers = run.servers;
+    let share = 1.0 / servers.len() as f64;
+    for name in servers {
+        let is_measured = rows.find(&key(name, TOTAL)).is_some();
+        if is_selected && is_measured {
+            run.skip(share);
+        } else if is_selected {
             for (site, allocations) in measure(name, run.size.sites)? {
                 let Allocations { count, bytes } = allocations;
                 rows.push(&key(name, &site), &[format!("{count:.3}"), format!("{bytes:.1}")])?;
             }
+            run.complete(share);
         }
         sites.extend(rows.keys().filter(|row| row[0] == *name).map(|row| row[1].clone()));
     }

@@ -13,6 +13,8 @@ use crate::tpu::process::{Generator, Server};
 /// Debian's libjemalloc2.
 const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
 
+const ALLOCATORS: [&str; 2] = ["glibc", "jemalloc"];
+
 const METRICS: [&str; 8] = [
     "stop_p50_us",
     "stop_p99_us",
@@ -30,14 +32,20 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     let jemalloc =
         std::env::var_os("HYDRANT_JEMALLOC").map_or_else(|| JEMALLOC.into(), PathBuf::from);
     let mut table = String::new();
-    for allocator in ["glibc", "jemalloc"] {
-        for name in run.servers.iter().rev() {
+    let servers = run.servers;
+    let share = 1.0 / (ALLOCATORS.len() * servers.len()) as f64;
+    for allocator in ALLOCATORS {
+        for name in servers.iter().rev() {
             let key = [allocator.to_owned(), (*name).to_owned()];
             let preload = (allocator == "jemalloc").then_some(&jemalloc);
             let can_run = preload.is_none_or(|library| library.exists());
-            if is_selected && can_run && rows.find(&key).is_none() {
+            let is_missing = can_run && rows.find(&key).is_none();
+            if is_selected && is_missing {
                 let values = measure(run, name, preload)?;
                 rows.push(&key, &values.map(|value| value.to_string()))?;
+                run.complete(share);
+            } else if is_selected {
+                run.skip(share);
             }
             let number = |at: usize| rows.number(&key, at);
             let [Some(half), Some(most), Some(tail), Some(max)] = [0, 1, 2, 3].map(number) else {

@@ -13,7 +13,7 @@ use testkit::clock::{now, sleep_for};
 const BASELINES: &[&str] = &["quinn-old", "streamer"];
 const BASELINES_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rivals");
 
-/// Time limit of [`Server::wait_for_streams`], long enough for a server under Valgrind.
+/// Time limit of [`Server::poll_streams`], long enough for a server under Valgrind.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 const RECEIVE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -57,14 +57,20 @@ impl Server {
 impl Server {
     /// Waits until the server has received this many streams in all: a stream is acknowledged before it is read.
     pub(crate) fn wait_for_streams(&mut self, streams: u64) -> Result<ServerMetrics> {
+        let metrics = self.poll_streams(streams)?;
+        let received = metrics.get("streams") as u64;
+        ensure!(received >= streams, "{received} of {streams} streams in {RECEIVE_TIMEOUT:?}");
+        Ok(metrics)
+    }
+
+    /// Returns the metrics once the server has received this many streams in all, or after [`RECEIVE_TIMEOUT`].
+    pub(crate) fn poll_streams(&mut self, streams: u64) -> Result<ServerMetrics> {
         let end = now() + RECEIVE_TIMEOUT;
         loop {
             let metrics = self.metrics()?;
-            let received = metrics.get("streams") as u64;
-            if received >= streams {
+            if metrics.get("streams") as u64 >= streams || now() >= end {
                 return Ok(metrics);
             }
-            ensure!(now() < end, "{received} of {streams} streams in {RECEIVE_TIMEOUT:?}");
             sleep_for(RECEIVE_POLL_INTERVAL);
         }
     }

@@ -19,6 +19,15 @@ pub(crate) struct Contender {
     pub(crate) name: String,
     server: Server,
     generator: Generator,
+    /// Streams that the generator has sent, and that were acknowledged.
+    sent: u64,
+}
+
+/// The streams of a server since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
 }
 
 /// The cost of a run for a server.
@@ -79,12 +88,13 @@ impl Contender {
         // One identity: one of the rivals accepts more than 200 a second only because of its stake.
         let plan = format!("connections={connections} under-way=2048 one-identity=1");
         let generator = Generator::start(server.port, &plan)?;
-        Ok(Self { name: name.to_owned(), server, generator })
+        Ok(Self { name: name.to_owned(), server, generator, sent: 0 })
     }
 
     pub(crate) fn measure(&mut self, load: &str) -> Result<Cost> {
         let before = self.server.metrics()?;
         let outcome = self.generator.run(load)?;
+        self.sent += outcome.streams as u64;
         let after = self.server.metrics()?;
         let delta = |key: &str| after.get(key) - before.get(key);
         let mut refused = after.rejected();
@@ -105,6 +115,12 @@ impl Contender {
 }
 
 impl Contender {
+    /// Returns the streams of all measurements, once the server has read those that it acknowledged.
+    pub(crate) fn delivery(&mut self) -> Result<Delivery> {
+        let received = self.server.poll_streams(self.sent)?.get("streams") as u64;
+        Ok(Delivery { sent: self.sent, received })
+    }
+
     /// Closes the connections.
     pub(crate) fn end(self) -> Result<()> {
         self.generator.end()
@@ -253,6 +269,32 @@ pub(super) fn windows(size: &Size, names: &[&'static str]) -> Result<()> {
             let costs = cell(&mut contenders, &which.load(size.seconds), size.rounds)?;
             for (contender, costs) in contenders.iter().zip(&costs) {
                 row(&contender.name, &format!("window {window}, {}", which.name()), costs);
+            }
+        }
+        contenders.into_iter().try_for_each(|contender| contender.end())?;
+    }
+    Ok(())
+}
+
+/// The effect of two parts of our server: windows that follow the use of a connection, without which all streams are
+/// granted at once (`ours-fixed`), and the queue with its thread (`ours-discard` drops what it receives, as quinn here).
+pub(super) fn variants(size: &Size) -> Result<()> {
+    for (connections, names) in
+        [(100, ["ours", "ours-fixed", "quinn"]), (1, ["ours", "ours-discard", "quinn"])]
+    {
+        let mut contenders = Vec::new();
+        for name in names {
+            contenders.push(Contender::start(name, 512, connections, 1_232)?);
+        }
+        for bytes in SIZES {
+            let which = Cell { bytes, offload: true };
+            let costs = cell(&mut contenders, &which.load(size.seconds), size.rate_rounds)?;
+            for (contender, costs) in contenders.iter().zip(&costs) {
+                let what = format!("{connections} connections, {}", which.name());
+                row(&contender.name, &what, costs);
+            }
+            for (name, ratio) in names[1..].iter().zip(ratios(&costs)) {
+                println!("  ours does {ratio:.2} times {name} with the same CPU time");
             }
         }
         contenders.into_iter().try_for_each(|contender| contender.end())?;

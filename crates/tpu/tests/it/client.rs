@@ -153,6 +153,11 @@ impl Client {
         }
     }
 
+    /// Opens all streams that the server's limit permits. Returns their number.
+    pub(crate) fn open_all(&mut self) -> usize {
+        std::iter::from_fn(|| self.connection.streams().open(Dir::Uni)).count()
+    }
+
     pub(crate) fn next_timeout(&mut self) -> Option<Instant> {
         self.connection.poll_timeout()
     }

@@ -7,4 +7,5 @@ mod collecting_sink;
 mod forwarder;
 mod simulation;
 mod sockets;
+mod stream_windows;
 mod world;

@@ -41,7 +41,7 @@ fn a_clean_link() {
 fn loss_reordering_and_repetition() {
     for seed in 0..4 {
         let jitter = Duration::from_millis(5);
-        let link = Link { loss: 0.03, repeat: 0.03, jitter };
+        let link = Link { loss: 0.03, repeat: 0.03, jitter, ..Link::default() };
         everything_arrives_once(link, [200, 800, 1_232, 1_000][seed as usize], seed);
     }
 }

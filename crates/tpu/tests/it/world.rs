@@ -20,16 +20,21 @@ use crate::client::{Client, identity};
 use crate::collecting_sink::CollectingSink;
 
 /// The effects of links on datagrams.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
+    /// Network delay in one direction.
+    pub(crate) delay: Duration,
     pub(crate) loss: f64,
     pub(crate) repeat: f64,
     /// Additional delay of a datagram, at most.
     pub(crate) jitter: Duration,
 }
 
-/// Network delay in one direction.
-const DELAY: Duration = Duration::from_millis(10);
+impl Default for Link {
+    fn default() -> Self {
+        Self { delay: Duration::from_millis(10), loss: 0.0, repeat: 0.0, jitter: Duration::ZERO }
+    }
+}
 
 /// A datagram in flight: its arrival, a sequence number, its receiver, its bytes.
 type Flying = Reverse<(Instant, u64, Option<usize>, Vec<u8>)>;
@@ -216,7 +221,8 @@ impl World {
     fn take_off(&mut self, to: Option<usize>, datagram: Vec<u8>) {
         let jitter = self.link.jitter.mul_f64(self.random.random_range(0.0..=1.0));
         self.number += 1;
-        self.in_flight.push(Reverse((self.now + DELAY + jitter, self.number, to, datagram)));
+        let arrival = self.now + self.link.delay + jitter;
+        self.in_flight.push(Reverse((arrival, self.number, to, datagram)));
     }
 }
 
