@@ -26,6 +26,7 @@ mod address_counts;
 mod address_set;
 mod address_set_subscription;
 mod block_log;
+mod delivery;
 mod error;
 mod eviction;
 mod filter;
@@ -51,12 +52,12 @@ pub use address_set_subscription::{
     CATCH_UP_STEPS_MAX, CatchUp, ResumeFrom, SetSubscription, SlowConsumerPolicy,
 };
 pub use block_log::{BlockInUse, BlockStep, Direction, MissingParent};
+pub use delivery::{CloseReason, Conflated, Delivery, Hold, Message, Next};
 pub use error::{ListenError, SubscribeError};
 pub use filter::{ExactKey, Filter, Interest, Position, Topic};
 pub use ids::SubscriptionId;
 pub use limits::Limits;
 pub use listener::{Listener, UnsubscribeTask};
-pub use queue::{CloseReason, Conflated, Delivery, Hold, Message, Next};
 pub use queue_memory::{Charge, OwnerId, QueueMemory};
 pub use registry::{AfterDelivery, Match, Matches, Publication, Steps, Subscriptions};
 pub use set_change::{Activation, AddedIds, SetChange, SetChangeResult};

@@ -10,11 +10,12 @@ use parking_lot::MutexGuard;
 
 use crate::address_counts::AddressCounts;
 use crate::address_set::{AddressSet, ReleaseTask};
+use crate::delivery::{CloseReason, Hold, Message, Next};
 use crate::error::{ListenError, SubscribeError};
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::Cursor;
 use crate::ids::{ListenerId, SubscriptionId};
-use crate::queue::{CloseReason, Hold, Message, Next, Queue};
+use crate::queue::Queue;
 use crate::queue_memory::OwnerId;
 use crate::registry::{
     Registry, Subscriber, Subscription, Subscriptions, count_addresses, fingerprint,

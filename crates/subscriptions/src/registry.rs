@@ -19,6 +19,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::address_set::AddressSet;
 use crate::block_log::{BlockInUse, BlockLog, BlockStep, Direction, MissingParent, Retention};
+use crate::delivery::{CloseReason, Delivery, Message};
 use crate::error::ListenError;
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::IdSet;
@@ -26,7 +27,7 @@ use crate::ids::{ListenerId, SubscriptionId};
 use crate::index::Index;
 use crate::limits::Limits;
 use crate::posting_lists::INDEX_SLOT_MAX;
-use crate::queue::{CloseReason, Delivery, Message, Queue};
+use crate::queue::Queue;
 use crate::queue_memory::{OwnerId, QueueMemory};
 use crate::stats::{MemoryUsage, Stats};
 
