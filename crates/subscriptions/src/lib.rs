@@ -46,6 +46,7 @@ mod scattered_postings;
 mod set_change;
 mod set_update;
 mod stats;
+mod wake_listener;
 
 pub use address_set::AddressSet;
 pub use address_set_subscription::{
@@ -63,3 +64,4 @@ pub use registry::{AfterDelivery, Match, Matches, Publication, Steps, Subscripti
 pub use set_change::{Activation, AddedIds, SetChange, SetChangeResult};
 pub use set_update::SetUpdate;
 pub use stats::{MemoryUsage, Stats};
+pub use wake_listener::WakeListener;

@@ -68,6 +68,8 @@ pub enum AfterDelivery {
 /// `S` is the identity of a subscription (equal ones are shared), `M` the body of a message, `B` the body of a block.
 ///
 /// ```
+/// use std::sync::Arc;
+///
 /// use subscriptions::{
 ///     AfterDelivery, Filter, Interest, Limits, Message, Next, OwnerId, Position, Publication,
 ///     Subscriptions, Topic,
@@ -101,7 +103,7 @@ pub enum AfterDelivery {
 /// # };
 /// const SLOTS: Topic = Topic(0);
 /// let subscriptions: Subscriptions<&str, Text, ()> = Subscriptions::new(limits);
-/// let listener = subscriptions.listen(OwnerId(1), || {})?;
+/// let listener = subscriptions.listen(OwnerId(1), Arc::new(|| {}))?;
 /// let interests = vec![Interest { topic: SLOTS, filter: Filter::All }];
 /// let id = listener.subscribe("slots", interests, Position(0))?;
 ///
@@ -350,7 +352,9 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
                 subscription.subscribers.iter_mut().filter(|subscriber| gets(subscriber))
             {
                 let delivery = subscriber.delivery(message.body.clone(), message.bytes, message.at);
-                subscriber.queue.push(&self.shared.limits, delivery);
+                if subscriber.queue.push(&self.shared.limits, delivery) {
+                    subscriber.queue.wake();
+                }
                 delivered += 1;
             }
             if message.after_delivery == AfterDelivery::End {
@@ -566,7 +570,8 @@ impl<S, M: Message, B> Registry<S, M, B> {
         black_box(all.clone().fold(0, |sum, subscription| sum ^ subscription.subscribers.len()));
         black_box(subscribers.clone().fold(0, |sum, subscriber| sum ^ subscriber.next_sequence));
         black_box(all.fold(0, |sum, subscription| sum ^ Arc::strong_count(&subscription.identity)));
-        black_box(subscribers.fold(false, |sum, subscriber| sum ^ subscriber.queue.is_busy()));
+        black_box(subscribers.clone().fold(0, |sum, it| sum ^ it.queue.load_lines()));
+        black_box(subscribers.fold(0, |sum, it| sum ^ it.queue.load_waker()));
     }
 
     /// Whether an address of a subscription does not count yet at a step.

@@ -135,7 +135,7 @@ where
     let pulse = Arc::new(Notify::new());
     let wake = Arc::clone(&pulse);
     let owner = OwnerId(client_id.0);
-    let listener = match server.subscriptions.listen(owner, move || wake.notify_one()) {
+    let listener = match server.subscriptions.listen(owner, Arc::new(move || wake.notify_one())) {
         Ok(listener) => listener,
         Err(full) => {
             server.counters.add(SessionEvent::Refused, 1);
