@@ -26,6 +26,7 @@ mod message_reader;
 mod payload;
 mod protocol;
 mod protocol_types;
+mod pulse;
 mod server;
 mod session;
 mod session_output;
