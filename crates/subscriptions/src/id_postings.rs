@@ -34,7 +34,42 @@ pub(crate) struct IdPostings {
     ids: usize,
 }
 
+/// A subscription that matches an item of a publication.
+pub(crate) struct ItemMatch {
+    pub(crate) index_slot: u32,
+    /// The id of the item.
+    pub(crate) id: u32,
+    /// The caller's number of the item.
+    pub(crate) item: u32,
+}
+
 impl IdPostings {
+    /// Returns the subscriptions that match items: pairs of an id and the caller's number. In the order of the items,
+    /// each subscription once for each of them.
+    ///
+    /// All postings are looked up before the first list, so that the cache misses of several items overlap.
+    pub(crate) fn match_items(
+        &self,
+        items: impl IntoIterator<Item = (u32, u32)>,
+    ) -> Vec<ItemMatch> {
+        let words: Vec<(u32, u32, PostingRef)> = items
+            .into_iter()
+            .map(|(id, item)| (id, item, self.posting(id)))
+            .filter(|(.., word)| *word != PostingRef::EMPTY)
+            .collect();
+        let mut matches = Vec::with_capacity(words.len());
+        for (id, item, word) in words {
+            let mut one = 0;
+            let index_slots = self.lists.index_slots(&word, &mut one);
+            matches.extend(index_slots.iter().map(|&index_slot| ItemMatch {
+                index_slot,
+                id,
+                item,
+            }));
+        }
+        matches
+    }
+
     /// Calls `found` with each subscription of an id, once.
     pub(crate) fn for_each_match(&self, id: u32, mut found: impl FnMut(u32)) {
         let word = self.posting(id);
