@@ -37,7 +37,7 @@ pub(crate) struct IdPostings {
 /// A subscription that matches an item of a publication.
 pub(crate) struct ItemMatch {
     pub(crate) index_slot: u32,
-    /// The id of the item.
+    /// The id that the caller passed with the item.
     pub(crate) id: u32,
     /// The caller's number of the item.
     pub(crate) item: u32,
@@ -133,7 +133,7 @@ impl IdPostings {
         self.posting_in(self.pages.get(&page_number(id)), id)
     }
 
-    /// The posting of an id, whose page is known if it has one.
+    /// The posting of an id, in its page or, without one, in the table.
     fn posting_in(&self, page: Option<&PostingPage>, id: u32) -> PostingRef {
         match page {
             Some(page) => page.get(offset_in_page(id)),

@@ -1,8 +1,8 @@
 //! Messages of the publisher, and their delivery to the queues of listeners.
 //!
-//! Shape: [`Subscriptions::deliver`] takes messages in batches. It first loads what the queues of a batch need, one
-//! level of pointers after the other: most of it is not in the CPU's caches if there are many listeners, and the cache
-//! misses of one level overlap. Then it adds the messages, under the registry's lock, and wakes the listeners without it.
+//! Shape: [`Subscriptions::deliver`] takes messages in batches. It first loads the queues of a batch, one level of
+//! pointers after the other: most of them are not in the CPU's caches if there are many listeners, and the cache misses
+//! of one level overlap. Then it adds the messages, under the registry's lock. It wakes the listeners without the lock.
 //! Invariant: messages are added to a queue in the order of the publisher.
 //! Not here: which subscriptions a publication matches (`registry`), the bounds of a queue (`queue`).
 
@@ -16,8 +16,9 @@ use crate::limits::Limits;
 use crate::registry::{Registry, Subscriber, Subscription, Subscriptions};
 use crate::wake_listener::PendingWakes;
 
-/// Messages, or listeners of one message, whose queues are loaded together. A larger value overlaps more cache misses;
-/// what is loaded must still be in the first-level or the second-level cache when it is used: some 400 bytes each.
+/// Number of messages, or of listeners of one message, with queues that are loaded together. A larger value overlaps
+/// more cache misses. A smaller one leaves the queues, some 400 bytes each with their subscriptions, in a closer cache
+/// until they are used.
 const BATCH_LEN: usize = 64;
 
 /// A message to all listeners of a subscription.
@@ -37,7 +38,7 @@ pub struct Publication<M> {
 /// The state of a subscription after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDelivery {
-    /// The subscription continues.
+    /// The subscription continues for all its listeners.
     Continue,
     /// It ends for all listeners that got the message.
     End,
@@ -79,7 +80,7 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
 }
 
 impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
-    /// Loads into the CPU's caches what adding messages needs, up to the first listener of each.
+    /// Loads the subscriptions of messages, and the queue of the first listener of each, into the CPU's caches.
     fn prefetch_queues(&self, messages: &[Publication<M>]) {
         let subscriptions: Vec<&Subscription<S, M>> = messages
             .iter()
@@ -123,8 +124,8 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
     }
 }
 
-/// Loads the queues of listeners into the CPU's caches, and what wakes the listeners. One pass for each level of
-/// pointers. The sums are not used: computing them loads the words.
+/// Loads the queues and the wakers of listeners into the CPU's caches, in one pass for each level of pointers. The sums
+/// are not used: computing them loads the words.
 fn load_queues<'a, M: Message + 'a>(subscribers: impl Iterator<Item = &'a Subscriber<M>> + Clone) {
     black_box(subscribers.clone().fold(0, |sum, it| sum ^ it.next_sequence));
     black_box(subscribers.clone().fold(0, |sum, it| sum ^ it.queue.load_lines()));

@@ -12,7 +12,7 @@
 //! being written stays here ([`Queue::start_writing`]), so that its memory is freed as soon as the queue is evicted,
 //! even while the socket is full.
 //! Cost: adding a message touches the two cache lines of [`Queue`], the buffer of its messages, which is new or in use,
-//! and what wakes the listener. An idle listener has nothing else on the heap.
+//! and the waker of the listener. The queue of an idle listener has nothing else on the heap.
 //! Not here: conflated and held messages (`cold_state`), and waking (`wake_listener`).
 
 mod cold_state;
@@ -53,7 +53,7 @@ struct Inner<M: Message> {
     closed: Option<CloseReason>,
     /// Number of holds so far.
     holds_count: u64,
-    /// What most queues do not have. `None` if it would be empty.
+    /// The parts that most queues do not have. `None` while all of them are empty.
     cold: Option<Box<ColdState<M>>>,
 }
 
@@ -90,12 +90,12 @@ impl<M: Message> Queue<M> {
         }
     }
 
-    /// Wakes the listener.
+    /// Wakes the task of the listener.
     pub(crate) fn wake(&self) {
         self.wake.wake();
     }
 
-    /// What wakes the listener.
+    /// Returns the waker of the listener, for later.
     pub(crate) fn waker(&self) -> Arc<dyn WakeListener> {
         Arc::clone(&self.wake)
     }
@@ -270,7 +270,8 @@ impl<M: Message> Queue<M> {
         usize::from(self.inner.is_locked()) ^ Arc::as_ptr(&self.wake).cast::<()>().addr()
     }
 
-    /// As [`Self::load_lines`], for what wakes the listener. Its reference count may be in another cache line.
+    /// Loads the waker into the CPU's caches, as [`Self::load_lines`] does with the queue. The waker's reference count
+    /// may be in a cache line of its own.
     pub(crate) fn load_waker(&self) -> usize {
         usize::from(self.wake.is_woken()) ^ Arc::strong_count(&self.wake)
     }
@@ -309,8 +310,8 @@ impl<M: Message> Inner<M> {
         self.cold.get_or_insert_with(|| Box::new(ColdState::new()))
     }
 
-    /// After a change: charges the entries, the holds and the conflated messages, and frees the memory of what became
-    /// empty. The bodies of messages are charged where they are encoded.
+    /// Charges the entries, the holds and the conflated messages after a change, and frees memory that is not needed
+    /// since. The bodies of messages are charged where they are encoded.
     fn settle(&mut self, memory: &QueueMemory) {
         self.free_unused();
         let now = self.messages_count() * size_of::<Delivery<M>>()
@@ -319,9 +320,9 @@ impl<M: Message> Inner<M> {
         self.charged = now;
     }
 
-    /// Frees the memory of what is empty. The buffer of the messages too, although the next message needs one: most
-    /// listeners wait long for it, and a new buffer comes from the allocator's caches, while this one would have left
-    /// those of the CPU.
+    /// Frees the memory of empty parts, the buffer of the messages included, although the next message needs one: most
+    /// listeners wait long for it. A new buffer was often freed shortly before by another listener, while this one would
+    /// not be in the CPU's caches.
     fn free_unused(&mut self) {
         if self.messages.is_empty() && self.messages.capacity() > 0 {
             self.messages = VecDeque::new();
@@ -381,7 +382,7 @@ impl<M: Message> Inner<M> {
 
     /// Number of messages, those on hold included.
     fn messages_count(&self) -> usize {
-        self.messages.len() + self.cold.as_ref().map_or(0, |cold| cold.held_count())
+        self.messages.len() + self.cold.as_ref().map_or(0, |cold| cold.messages_count())
     }
 
     fn push(&mut self, limits: &Limits, delivery: Delivery<M>) -> Result<(), CloseReason> {

@@ -503,8 +503,8 @@ impl<S, M: Message, B> Registry<S, M, B> {
         Match { id, identity: Arc::clone(&subscription.identity) }
     }
 
-    /// Loads into the CPU's caches what a match needs of its subscription. In two passes, so that the cache misses of
-    /// several subscriptions overlap.
+    /// Loads subscriptions and the reference counts of their identities into the CPU's caches, in two passes, so that
+    /// the cache misses of several subscriptions overlap.
     fn prefetch_matches(&self, index_slots: impl Iterator<Item = u32>) {
         let all: Vec<&Subscription<S, M>> = index_slots
             .filter_map(|index_slot| self.subscriptions.get(&self.index_slots[index_slot as usize]))

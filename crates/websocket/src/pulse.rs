@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use subscriptions::WakeListener;
 
-/// A notification for one task. Aligned, so that it is in one cache line.
+/// Wakes one task. The alignment places it in one cache line.
 #[derive(Debug, Default)]
 #[repr(align(32))]
 pub(crate) struct Pulse {

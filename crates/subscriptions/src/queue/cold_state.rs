@@ -15,7 +15,7 @@ use crate::ids::SubscriptionId;
 pub(super) struct ColdState<M: Message> {
     /// The message that is being written.
     pub(super) writing: Option<M>,
-    /// The subscription whose messages wait.
+    /// The subscription with messages that wait.
     pub(super) paused: Option<SubscriptionId>,
     conflated: BTreeMap<SubscriptionId, Conflated<M::Conflated>>,
     /// Bytes of conflated messages.
@@ -106,8 +106,8 @@ impl<M: Message> ColdState<M> {
         Some(conflated)
     }
 
-    /// Number of messages on hold.
-    pub(super) fn held_count(&self) -> usize {
+    /// Number of messages that are on hold.
+    pub(super) fn messages_count(&self) -> usize {
         self.held_count
     }
 

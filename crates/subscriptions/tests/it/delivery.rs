@@ -1,4 +1,4 @@
-//! Delivery to many listeners: who gets what in which order, and who is woken.
+//! Delivery to many listeners: the order of their messages, and their wake-ups.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::fixed::LIMITS;
 /// More than the publisher loads together, and than it wakes together.
 const LISTENERS: u16 = 600;
 
-/// A body that is a number.
+/// A number as the body of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Number(u16);
 
@@ -37,7 +37,7 @@ impl CountedListener {
         self.wakes.load(Ordering::Relaxed)
     }
 
-    /// Takes all messages.
+    /// Removes all messages from the queue.
     fn take_numbers(&self) -> Vec<u16> {
         let mut numbers = Vec::new();
         while let Next::Message(delivery) = self.listener.next() {
@@ -52,7 +52,7 @@ fn new_node() -> Subscriptions<u16, Number, ()> {
     Subscriptions::new(Limits { listeners_max: most, subscriptions_max: most, ..LIMITS })
 }
 
-/// Adds a listener to a topic.
+/// Adds a listener that subscribes to a topic.
 fn listen(node: &Subscriptions<u16, Number, ()>, topic: u16) -> CountedListener {
     let wakes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&wakes);
