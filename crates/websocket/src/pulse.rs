@@ -1,28 +1,38 @@
 //! Notifies the task of a connection: its queue has something, or is closed.
 //!
 //! Shape: a flag, and the waker of the task. Unlike tokio's `Notify` it has one waiter, so there is no lock and no list
-//! that leads into the task's future: the publisher touches one cache line here, and then the header of the task.
+//! that leads into the task's future: the publisher touches one cache line here. It touches the header of the task too
+//! if it wakes few; otherwise the relay does (`wake_relay`).
 //! Invariant: a notification is consumed by one wait. It is stored while the task waits for nothing or for something
 //! else, and if a wait is dropped before it is over. Several of them are one.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use subscriptions::WakeListener;
 
+use crate::wake_relay::RelayQueue;
+
 /// Wakes one task. The alignment places it in one cache line.
-#[derive(Debug, Default)]
-#[repr(align(32))]
+#[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Pulse {
     is_notified: AtomicBool,
     waker: AtomicWaker,
+    relay: Arc<RelayQueue>,
 }
 
-const _: () = assert!(size_of::<Pulse>() == 32, "a pulse is in one cache line");
+const _: () = assert!(size_of::<Pulse>() == 64, "a pulse is one cache line");
 
 impl Pulse {
+    /// Creates a pulse without a notification. The relay wakes the task if many are woken together.
+    pub(crate) fn new(relay: Arc<RelayQueue>) -> Self {
+        Self { is_notified: AtomicBool::new(false), waker: AtomicWaker::new(), relay }
+    }
+
     /// Stores a notification, and wakes the task if it waits.
     pub(crate) fn notify(&self) {
         self.is_notified.store(true, Ordering::Release);
@@ -63,6 +73,13 @@ impl WakeListener for Pulse {
         self.notify();
     }
 
+    fn wake_in_bulk(&self) {
+        self.is_notified.store(true, Ordering::Release);
+        if let Some(waker) = self.waker.take() {
+            self.relay.wake(waker);
+        }
+    }
+
     fn is_woken(&self) -> bool {
         self.is_notified.load(Ordering::Relaxed)
     }
@@ -71,7 +88,6 @@ impl WakeListener for Pulse {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::task::{Wake, Waker};
     use std::thread;
@@ -80,6 +96,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::wake_relay::WakeRelay;
 
     /// A task that counts how often it was woken.
     #[derive(Default)]
@@ -104,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_notification_is_stored_and_consumed_once() {
-        let pulse = Pulse::default();
+        let pulse = Pulse::new(Arc::default());
         let task = Arc::new(CountedTask::default());
         assert_eq!(poll_once(&pulse, &task), Poll::Pending);
         pulse.notify();
@@ -117,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_waiting_task_is_woken() {
-        let pulse = Pulse::default();
+        let pulse = Pulse::new(Arc::default());
         let task = Arc::new(CountedTask::default());
         pulse.notify();
         assert_eq!(poll_once(&pulse, &task), Poll::Ready(()));
@@ -127,9 +144,23 @@ mod tests {
         assert_eq!(task.wakes(), 1);
     }
 
+    #[tokio::test]
+    async fn a_task_that_is_woken_in_bulk_is_woken_by_the_relay() {
+        let relay = WakeRelay::default();
+        let pulse = Pulse::new(relay.start());
+        let task = Arc::new(CountedTask::default());
+        assert_eq!(poll_once(&pulse, &task), Poll::Pending);
+        pulse.wake_in_bulk();
+        assert_eq!(task.wakes(), 0);
+        while task.wakes() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(poll_once(&pulse, &task), Poll::Ready(()));
+    }
+
     #[test]
     fn a_wait_that_is_dropped_loses_no_notification() {
-        let pulse = Pulse::default();
+        let pulse = Pulse::new(Arc::default());
         let task = Arc::new(CountedTask::default());
         let waker = Waker::from(Arc::clone(&task));
         let mut wait = Box::pin(pulse.notified());
@@ -142,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_task_that_notifies_itself_is_not_woken() {
-        let pulse = Pulse::default();
+        let pulse = Pulse::new(Arc::default());
         let task = Arc::new(CountedTask::default());
         assert_eq!(poll_once(&pulse, &task), Poll::Pending);
         pulse.notify_self();
@@ -152,7 +183,7 @@ mod tests {
 
     #[test]
     fn another_thread_can_notify_after_the_task_notified_itself() {
-        let pulse = Pulse::default();
+        let pulse = Pulse::new(Arc::default());
         let task = Arc::new(CountedTask::default());
         assert_eq!(poll_once(&pulse, &task), Poll::Pending);
         pulse.notify_self();
@@ -163,7 +194,7 @@ mod tests {
     #[tokio::test]
     async fn no_notification_of_another_thread_is_lost() {
         const ROUNDS: usize = 10_000;
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(Pulse::new(Arc::default()));
         let sent = Arc::new(AtomicUsize::new(0));
         let seen = Arc::new(AtomicUsize::new(0));
         let notifier = {
