@@ -64,7 +64,8 @@ impl Pulse {
     }
 
     fn take_notification(&self) -> bool {
-        self.is_notified.swap(false, Ordering::AcqRel)
+        // The load first: most polls of a connection find nothing, and a swap costs ten times as much.
+        self.is_notified.load(Ordering::Acquire) && self.is_notified.swap(false, Ordering::AcqRel)
     }
 }
 
