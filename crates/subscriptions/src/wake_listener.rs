@@ -6,11 +6,11 @@ use std::sync::Arc;
 /// first listeners of a large publication sooner; a larger one needs more memory, 16 bytes each.
 const PENDING_MAX: usize = 512;
 
-/// Pending wake-ups from which on they are made in bulk. A smaller value lets a few listeners wait for one more task; a
-/// larger one lets the publisher wake more of them itself, at some 100 to 500 nanoseconds each.
+/// Minimum number of pending wake-ups that are made in bulk. A smaller value lets a few listeners wait for one more
+/// task; a larger one lets the publisher wake more of them itself, at some 100 to 500 nanoseconds each.
 const BULK_MIN: usize = 16;
 
-/// Wakes the task of a listener. A closure that does it is one too.
+/// Wakes the task of a listener. A closure can be one.
 pub trait WakeListener: Send + Sync + 'static {
     /// Called, possibly under a lock of the subscriptions, when the listener's queue gets a message after it was empty,
     /// or is closed. Must return at once, and must not call the subscriptions.
