@@ -82,6 +82,8 @@ impl ChangedUtxos {
         addresses: &AddressTable,
         sets: Vec<SetMatch>,
     ) -> Vec<SetMatch> {
+        let matched = sets.iter().flat_map(|(_, refs)| refs);
+        addresses.prefetch(matched.map(|at| self.utxos[*at as usize].script_id));
         let current = sets.into_iter().map(|(found, mut refs)| {
             refs.retain(|at| self.is_current(*at, addresses));
             (found, refs)

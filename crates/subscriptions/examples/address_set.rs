@@ -53,7 +53,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     publish(&subscriptions, first)?;
 
     // The client knows the balances of the root, so it starts after that block. Block 1 is in the log.
-    let listener = subscriptions.listen(OwnerId(1), || {})?;
+    let listener = subscriptions.listen(OwnerId(1), Arc::new(|| {}))?;
     let addresses = [alice.id(), carol.id()].into_iter().filter_map(|id| table.address(id));
     let activation = listener.subscribe_set(SetSubscription {
         identity: "text",

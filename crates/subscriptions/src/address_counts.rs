@@ -4,9 +4,9 @@
 
 use std::hash::Hash;
 
+use crate::delivery::Message;
 use crate::error::SubscribeError;
 use crate::ids::ListenerId;
-use crate::queue::Message;
 use crate::registry::{Registry, Subscriptions};
 
 /// The numbers of addresses that a request adds.

@@ -1,6 +1,6 @@
 //! Why a listener or a subscription was refused.
 
-use crate::queue::CloseReason;
+use crate::delivery::CloseReason;
 
 /// Why a subscription was refused. All or nothing: nothing has changed. The texts are those that clients read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

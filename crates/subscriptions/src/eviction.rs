@@ -9,7 +9,8 @@ use std::collections::{BinaryHeap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::queue::{CloseReason, Message, Queue};
+use crate::delivery::{CloseReason, Message};
+use crate::queue::Queue;
 use crate::queue_memory::{OwnerId, QueueMemory};
 use crate::registry::Subscriptions;
 

@@ -34,7 +34,46 @@ pub(crate) struct IdPostings {
     ids: usize,
 }
 
+/// A subscription that matches an item of a publication.
+pub(crate) struct ItemMatch {
+    pub(crate) index_slot: u32,
+    /// The id that the caller passed with the item.
+    pub(crate) id: u32,
+    /// The caller's number of the item.
+    pub(crate) item: u32,
+}
+
 impl IdPostings {
+    /// Returns the subscriptions that match items: pairs of an id and the caller's number. In the order of the items,
+    /// each subscription once for each of them.
+    ///
+    /// In one pass each for the pages, the postings and the lists, so that the cache misses of several items overlap.
+    pub(crate) fn match_items(
+        &self,
+        items: impl IntoIterator<Item = (u32, u32)>,
+    ) -> Vec<ItemMatch> {
+        let pages: Vec<(u32, u32, Option<&PostingPage>)> = items
+            .into_iter()
+            .map(|(id, item)| (id, item, self.pages.get(&page_number(id))))
+            .collect();
+        let words: Vec<(u32, u32, PostingRef)> = pages
+            .into_iter()
+            .map(|(id, item, page)| (id, item, self.posting_in(page, id)))
+            .filter(|(.., word)| *word != PostingRef::EMPTY)
+            .collect();
+        let mut matches = Vec::with_capacity(words.len());
+        for (id, item, word) in words {
+            let mut one = 0;
+            let index_slots = self.lists.index_slots(&word, &mut one);
+            matches.extend(index_slots.iter().map(|&index_slot| ItemMatch {
+                index_slot,
+                id,
+                item,
+            }));
+        }
+        matches
+    }
+
     /// Calls `found` with each subscription of an id, once.
     pub(crate) fn for_each_match(&self, id: u32, mut found: impl FnMut(u32)) {
         let word = self.posting(id);
@@ -91,10 +130,15 @@ impl IdPostings {
     }
 
     fn posting(&self, id: u32) -> PostingRef {
-        if let Some(page) = self.pages.get(&page_number(id)) {
-            return page.get(offset_in_page(id));
+        self.posting_in(self.pages.get(&page_number(id)), id)
+    }
+
+    /// The posting of an id, in its page or, without one, in the table.
+    fn posting_in(&self, page: Option<&PostingPage>, id: u32) -> PostingRef {
+        match page {
+            Some(page) => page.get(offset_in_page(id)),
+            None => self.scattered.get(id),
         }
-        self.scattered.get(id)
     }
 
     /// Changes the postings of some ids of one page.
@@ -288,6 +332,21 @@ mod tests {
         }
         assert!(postings.is_empty() && postings.pages.is_empty() && postings.lists.is_empty());
         assert_eq!(postings.scattered.len(), 0);
+    }
+
+    #[test]
+    fn items_match_in_their_order() {
+        let mut postings = new_postings();
+        postings.insert(&[1, 5], 3);
+        postings.insert(&[5, 1_000_000], 4);
+        let dense: Vec<u32> = (10_000..10_300).collect();
+        postings.insert(&dense, 9);
+        let items = [(5, 0), (7, 1), (10_100, 2), (1_000_000, 3), (5, 4)];
+        let matches = postings.match_items(items);
+        let found: Vec<_> = matches.iter().map(|it| (it.index_slot, it.id, it.item)).collect();
+        let of_page = (9, 10_100, 2);
+        let of_table = (4, 1_000_000, 3);
+        assert_eq!(found, [(3, 5, 0), (4, 5, 0), of_page, of_table, (3, 5, 4), (4, 5, 4)]);
     }
 
     #[test]

@@ -214,14 +214,9 @@ impl Index {
         found
     }
 
-    /// A lookup from an address id to the subscriptions under a key kind, each once.
-    pub(crate) fn set_lookup(
-        &self,
-        topic: Topic,
-        key_kind: KeyKind,
-    ) -> Option<impl Fn(u32, &mut dyn FnMut(u32)) + '_> {
-        let postings = self.topics.get(&topic)?.postings_for(key_kind)?;
-        Some(|id, found: &mut dyn FnMut(u32)| postings.for_each_match(id, found))
+    /// The postings of ids under a key kind.
+    pub(crate) fn postings_for(&self, topic: Topic, key_kind: KeyKind) -> Option<&IdPostings> {
+        self.topics.get(&topic)?.postings_for(key_kind)
     }
 
     /// The subscriptions to the publication with an exact key.

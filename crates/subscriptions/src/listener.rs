@@ -10,15 +10,17 @@ use parking_lot::MutexGuard;
 
 use crate::address_counts::AddressCounts;
 use crate::address_set::{AddressSet, ReleaseTask};
+use crate::delivery::{CloseReason, Hold, Message, Next};
 use crate::error::{ListenError, SubscribeError};
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::Cursor;
 use crate::ids::{ListenerId, SubscriptionId};
-use crate::queue::{CloseReason, Hold, Message, Next, Queue};
+use crate::queue::Queue;
 use crate::queue_memory::OwnerId;
 use crate::registry::{
     Registry, Subscriber, Subscription, Subscriptions, count_addresses, fingerprint,
 };
+use crate::wake_listener::WakeListener;
 
 /// One connected client. Dropping it ends its subscriptions.
 pub struct Listener<S: Eq + Hash, M: Message, B> {
@@ -28,14 +30,14 @@ pub struct Listener<S: Eq + Hash, M: Message, B> {
 }
 
 impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
-    /// A new listener of an owner. `wake` is called, possibly under our lock, when its queue gets a message after
-    /// it was empty, or is closed. It must return at once and must not call us.
+    /// A new listener of an owner. `wake` is called when its queue gets a message after it was empty, or is closed. A
+    /// closure can be one.
     pub fn listen(
         &self,
         owner: OwnerId,
-        wake: impl Fn() + Send + Sync + 'static,
+        wake: Arc<impl WakeListener>,
     ) -> Result<Listener<S, M, B>, ListenError> {
-        let queue = Arc::new(Queue::new(Arc::clone(&self.shared.memory), Box::new(wake)));
+        let queue = Arc::new(Queue::new(Arc::clone(&self.shared.memory), wake));
         let limit = self.shared.limits.listeners_max;
         let id = self.shared.registry.lock().add_listener(owner, &queue, limit)?;
         Ok(Listener { subscriptions: self.clone(), id, queue })
@@ -148,8 +150,11 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         let Some(subscriber) = registry.subscriber(self.id, id) else { return false };
         let delivery = subscriber.delivery(body, bytes, Position::MAX);
         let Some(ended) = registry.remove_subscriber(self.id, id) else { return false };
-        self.queue.push(&self.subscriptions.shared.limits, delivery);
+        let must_wake = self.queue.push(&self.subscriptions.shared.limits, delivery);
         drop(registry);
+        if must_wake {
+            self.queue.wake();
+        }
         self.cleanup(ended);
         self.subscriptions.enforce_memory_limit();
         true

@@ -11,226 +11,129 @@
 //! listener knows the id ([`Queue::hold`]), apart from the others, which do not wait for them. A long message that is
 //! being written stays here ([`Queue::start_writing`]), so that its memory is freed as soon as the queue is evicted,
 //! even while the socket is full.
+//! Cost: adding a message touches the two cache lines of [`Queue`], the buffer of its messages, which is new or in use,
+//! and the waker of the listener. The queue of an idle listener has nothing else on the heap.
+//! Not here: conflated and held messages (`cold_state`), and waking (`wake_listener`).
 
-use std::collections::{BTreeMap, VecDeque};
+mod cold_state;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use foldhash::HashMap;
 use parking_lot::Mutex;
 
+use self::cold_state::ColdState;
+use crate::delivery::{CloseReason, Delivery, Hold, Message, Next};
 use crate::filter::Position;
 use crate::ids::SubscriptionId;
 use crate::limits::Limits;
 use crate::queue_memory::QueueMemory;
+use crate::wake_listener::WakeListener;
 
-/// The body of a message. Cloned for each listener, so let cloning it be cheap.
-pub trait Message: Clone {
-    /// The state of conflated messages.
-    type Conflated: Default;
+/// Bytes of a queue: two cache lines.
+const QUEUE_BYTES: usize = 128;
 
-    /// Merges this message, the newest, into the state of those before it. Returns by how many bytes the state grew.
-    fn conflate(self, state: &mut Self::Conflated) -> usize;
-
-    /// The approximate bytes that dropping this clone frees: its share of the memory that clones share.
-    fn memory(&self) -> usize {
-        0
-    }
-
-    /// Bytes that only [`Self::conflate`] needs. They count in a queue that conflates.
-    fn conflation_bytes(&self) -> usize {
-        0
-    }
-
-    /// Drops what only [`Self::conflate`] needs: the listener does not conflate.
-    fn forget_conflation(&mut self) {}
-}
-
-/// A message in the queue of a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery<M> {
-    /// The number of the delivery of this subscription to this listener: from 0, without gaps.
-    pub sequence: u64,
-    /// The subscription that it is for.
-    pub subscription: SubscriptionId,
-    /// The message, shared by all listeners that get it.
-    pub body: M,
-    pub(crate) bytes: usize,
-    /// The position of its publication.
-    pub(crate) at: Position,
-    /// Whether it may be conflated.
-    pub(crate) conflates: bool,
-}
-
-/// Messages that were conflated to one because their listener was slow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflated<K> {
-    /// The subscription that they were for.
-    pub subscription: SubscriptionId,
-    /// The sequence number of the newest of them.
-    pub sequence: u64,
-    /// Number of conflated messages.
-    pub messages: u64,
-    /// Conflated state of these messages.
-    pub state: K,
-    bytes: usize,
-}
-
-/// The reason why a listener was closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CloseReason {
-    /// It did not read its messages fast enough.
-    #[error("too slow: {limit} messages were waiting")]
-    MessagesFull {
-        /// Maximum number of messages in the queue.
-        limit: usize,
-    },
-    /// It did not read its messages fast enough.
-    #[error("too slow: more than {limit} bytes were waiting")]
-    BytesFull {
-        /// Maximum number of bytes in the queue.
-        limit: usize,
-    },
-    /// All listeners together did not read their messages fast enough, and this one's owner used the most memory.
-    #[error("too slow: more than {limit} bytes were waiting for all clients")]
-    NodeBytesFull {
-        /// Maximum number of bytes in all queues.
-        limit: usize,
-    },
-    /// The publisher lost events that this listener may have subscribed to.
-    #[error("the node could not keep up and notifications were lost")]
-    EventsLost,
-    /// The access of its owner was revoked.
-    #[error("the API key was removed")]
-    Revoked,
-    /// There will be no more publications.
-    #[error("the node is shutting down")]
-    ShutDown,
-}
-
-/// The next entry of a listener's queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next<M, K> {
-    /// The oldest message, removed from the queue.
-    Message(Delivery<M>),
-    /// Conflated messages, removed from the queue. All other messages have been removed before.
-    Conflated(Conflated<K>),
-    /// Nothing now; the listener's `wake` is called when there is a message.
-    Empty,
-    /// No more messages: the listener is closed.
-    Closed(CloseReason),
-}
-
-/// A new subscription. Its messages wait until its listener knows the id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hold {
-    /// Id of the held subscription.
-    pub subscription: SubscriptionId,
-    /// Distinguishes the holds of a subscription that is ended and made again.
-    number: u64,
-}
-
+/// Aligned to two cache lines: many processors load both at the first access to one. The fields are in this order, so
+/// that the lock is in the first line and `wake` in the second ([`Queue::load_lines`]).
+#[repr(C, align(128))]
 pub(crate) struct Queue<M: Message> {
     inner: Mutex<Inner<M>>,
     /// The account that the entries are charged to.
     memory: Arc<QueueMemory>,
     /// Called, without the lock, when the empty queue gets a message, and when the queue is closed.
-    wake: Box<dyn Fn() + Send + Sync>,
+    wake: Arc<dyn WakeListener>,
 }
 
 struct Inner<M: Message> {
     messages: VecDeque<Delivery<M>>,
-    conflated: BTreeMap<SubscriptionId, Conflated<M::Conflated>>,
+    /// Bytes of all messages, also of those in `cold`.
     bytes: usize,
-    /// Bytes of conflated messages.
-    conflated_bytes: usize,
     /// Bytes charged to `Queue::memory`.
     charged: usize,
-    /// The message that is being written.
-    writing: Option<M>,
-    paused: Option<SubscriptionId>,
-    /// The subscriptions that are on hold, with their messages.
-    holds: HashMap<SubscriptionId, HeldMessages<M>>,
-    /// Number of messages in `holds`.
-    held_count: usize,
-    /// Holds that the connection has not taken yet.
-    new_holds: Vec<Hold>,
-    holds_count: u64,
     closed: Option<CloseReason>,
-}
-
-/// The messages of a subscription that is on hold. They are not conflated: only sets conflate, which are never on hold.
-struct HeldMessages<M> {
-    /// The number of its newest hold.
-    number: u64,
-    messages: VecDeque<Delivery<M>>,
+    /// Number of holds so far.
+    holds_count: u64,
+    /// The parts that most queues do not have. `None` while all of them are empty.
+    cold: Option<Box<ColdState<M>>>,
 }
 
 impl<M: Message> Queue<M> {
-    pub(crate) fn new(memory: Arc<QueueMemory>, wake: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(crate) fn new(memory: Arc<QueueMemory>, wake: Arc<dyn WakeListener>) -> Self {
+        const { assert!(size_of::<Self>() == QUEUE_BYTES, "a queue is two cache lines") }
         let inner = Inner {
             messages: VecDeque::new(),
-            conflated: BTreeMap::new(),
             bytes: 0,
-            conflated_bytes: 0,
             charged: 0,
-            writing: None,
-            paused: None,
-            holds: HashMap::default(),
-            held_count: 0,
-            new_holds: Vec::new(),
-            holds_count: 0,
             closed: None,
+            holds_count: 0,
+            cold: None,
         };
         Self { inner: Mutex::new(inner), memory, wake }
     }
 
-    /// Adds a message. If the queue is full, messages that may be conflated are; if it is still full, the
-    /// queue is closed. A closed queue ignores the message.
-    pub(crate) fn push(&self, limits: &Limits, delivery: Delivery<M>) {
+    /// Adds a message. If the queue is full, messages that may be conflated are; if it is still full, the queue is
+    /// closed. A closed queue ignores the message. Returns whether the caller must wake the listener, then or later.
+    #[must_use = "the listener is not woken here"]
+    pub(crate) fn push(&self, limits: &Limits, delivery: Delivery<M>) -> bool {
         let mut inner = self.inner.lock();
         if inner.closed.is_some() {
-            return;
+            return false;
         }
         let was_empty = inner.is_empty();
         let pushed = inner.push(limits, delivery);
         let has_first = was_empty && !inner.is_empty();
-        inner.recount(&self.memory);
+        inner.settle(&self.memory);
         drop(inner);
-        if let Err(reason) = pushed {
-            return self.close(reason);
+        match pushed {
+            Ok(()) => has_first,
+            Err(reason) => self.start_close(reason),
         }
-        if has_first {
-            (self.wake)();
-        }
+    }
+
+    /// Wakes the task of the listener.
+    pub(crate) fn wake(&self) {
+        self.wake.wake();
+    }
+
+    /// Returns the waker of the listener, for later.
+    pub(crate) fn waker(&self) -> Arc<dyn WakeListener> {
+        Arc::clone(&self.wake)
     }
 
     /// Closes the queue, and drops its messages. The first reason stays. A message that is being written stays too,
     /// so that the listener can get the reason after it.
     pub(crate) fn close(&self, reason: CloseReason) {
+        if self.start_close(reason) {
+            self.wake();
+        }
+    }
+
+    /// As [`Self::close`], without waking the listener. False if the queue was closed already.
+    fn start_close(&self, reason: CloseReason) -> bool {
         let mut inner = self.inner.lock();
         if inner.closed.is_some() {
-            return;
+            return false;
         }
         inner.closed = Some(reason);
         inner.bytes = 0;
-        inner.conflated_bytes = 0;
-        inner.held_count = 0;
-        inner.new_holds = Vec::new();
-        let held = std::mem::take(&mut inner.holds);
-        let dropped = (std::mem::take(&mut inner.messages), std::mem::take(&mut inner.conflated));
-        inner.recount(&self.memory);
+        let messages = std::mem::take(&mut inner.messages);
+        let mut cold = inner.cold.take();
+        if let Some(body) = cold.as_mut().and_then(|cold| cold.writing.take()) {
+            inner.cold_mut().writing = Some(body);
+        }
+        inner.settle(&self.memory);
         drop(inner);
-        drop((held, dropped));
-        (self.wake)();
+        drop((messages, cold));
+        true
     }
 
     /// As [`Self::close`], and drops the message that is being written, also of a queue that is closed already.
     pub(crate) fn evict(&self, reason: CloseReason) {
         self.close(reason);
-        let writing = self.inner.lock().writing.take();
+        let writing = self.finish_writing();
         if writing.is_some() {
             drop(writing);
-            (self.wake)();
+            self.wake();
         }
     }
 
@@ -240,7 +143,7 @@ impl<M: Message> Queue<M> {
         match inner.closed {
             Some(reason) => Err(reason),
             None => {
-                inner.writing = Some(body);
+                inner.cold_mut().writing = Some(body);
                 Ok(())
             }
         }
@@ -248,22 +151,22 @@ impl<M: Message> Queue<M> {
 
     /// The message that is being written. `None` if the queue was evicted.
     pub(crate) fn writing(&self) -> Option<M> {
-        self.inner.lock().writing.clone()
+        self.inner.lock().cold.as_ref()?.writing.clone()
     }
 
     /// Removes the message that was written.
     pub(crate) fn finish_writing(&self) -> Option<M> {
-        self.inner.lock().writing.take()
+        let mut inner = self.inner.lock();
+        let writing = inner.cold.as_mut()?.writing.take();
+        inner.free_unused();
+        writing
     }
 
     /// The approximate bytes that evicting it frees. Cost: O(messages).
     pub(crate) fn memory(&self) -> usize {
         let inner = self.inner.lock();
-        let held = inner.holds.values().flat_map(|held| &held.messages);
-        let queued = inner.messages.iter().chain(held);
-        let queued: usize = queued.map(|delivery| delivery.body.memory()).sum();
-        let writing = inner.writing.as_ref().map_or(0, Message::memory);
-        inner.charged + queued + writing
+        let queued: usize = inner.messages.iter().map(|delivery| delivery.body.memory()).sum();
+        inner.charged + queued + inner.cold.as_ref().map_or(0, |cold| cold.body_memory())
     }
 
     pub(crate) fn pop(&self) -> Next<M, M::Conflated> {
@@ -275,16 +178,16 @@ impl<M: Message> Queue<M> {
             true => inner.take_conflated(),
             false => inner.take_message(0),
         };
-        inner.recount(&self.memory);
+        inner.settle(&self.memory);
         next
     }
 
     /// As [`Self::pop`], except conflated messages and those of the paused subscription.
     pub(crate) fn pop_message(&self) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
-        let paused = inner.paused;
+        let paused = inner.cold.as_ref().and_then(|cold| cold.paused);
         let next = inner.pop_where(|delivery| Some(delivery.subscription) != paused);
-        inner.recount(&self.memory);
+        inner.settle(&self.memory);
         next
     }
 
@@ -297,75 +200,80 @@ impl<M: Message> Queue<M> {
         let mut inner = self.inner.lock();
         let next = inner
             .pop_where(|delivery| delivery.subscription == subscription && delivery.at <= until);
-        inner.recount(&self.memory);
+        inner.settle(&self.memory);
         next
     }
 
     /// Pauses the messages of one subscription, and of no other; or of none.
     pub(crate) fn pause_delivery(&self, subscription: Option<SubscriptionId>) {
-        self.inner.lock().paused = subscription;
+        let mut inner = self.inner.lock();
+        if subscription.is_some() || inner.cold.is_some() {
+            inner.cold_mut().paused = subscription;
+            inner.free_unused();
+        }
     }
 
     /// Holds the messages of a subscription, also the queued ones: its listener does not know the id yet. Cost:
     /// O(messages).
     pub(crate) fn hold(&self, subscription: SubscriptionId) {
         let mut inner = self.inner.lock();
-        let inner = &mut *inner;
         // A repeated call must not extend a hold.
-        if inner.closed.is_some() || inner.holds.contains_key(&subscription) {
+        if inner.closed.is_some() || inner.is_on_hold(subscription) {
             return;
         }
         inner.holds_count += 1;
         let hold = Hold { subscription, number: inner.holds_count };
         let messages = inner.extract_messages(subscription);
-        inner.held_count += messages.len();
-        inner.holds.insert(subscription, HeldMessages { number: hold.number, messages });
-        inner.new_holds.push(hold);
-        inner.recount(&self.memory);
+        inner.cold_mut().start_hold(hold, messages);
+        inner.settle(&self.memory);
     }
 
     /// Removes the holds that were not taken yet.
     pub(crate) fn take_new_holds(&self) -> Vec<Hold> {
         let mut inner = self.inner.lock();
-        let taken = std::mem::take(&mut inner.new_holds);
-        if !taken.is_empty() {
-            inner.recount(&self.memory);
-        }
+        let Some(cold) = &mut inner.cold else { return Vec::new() };
+        let taken = cold.take_new_holds();
+        inner.settle(&self.memory);
         taken
     }
 
     /// Whether a subscription is still held by this hold.
     pub(crate) fn has_hold(&self, hold: Hold) -> bool {
-        self.inner.lock().has_hold(hold)
+        self.inner.lock().cold.as_ref().is_some_and(|cold| cold.has_hold(hold))
     }
 
     /// Ends a hold, if it is the newest of its subscription. Its messages come after those that are queued.
     pub(crate) fn release(&self, hold: Hold) {
         let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        if inner.has_hold(hold)
-            && let Some(mut held) = inner.holds.remove(&hold.subscription)
-        {
-            inner.held_count -= held.messages.len();
-            inner.messages.append(&mut held.messages);
-            inner.recount(&self.memory);
+        let held = inner.cold.as_mut().and_then(|cold| cold.end_hold(hold));
+        if let Some(mut messages) = held {
+            inner.messages.append(&mut messages);
+            inner.settle(&self.memory);
         }
     }
 
     /// Whether a subscription is on hold.
     pub(crate) fn is_on_hold(&self, subscription: SubscriptionId) -> bool {
-        self.inner.lock().holds.contains_key(&subscription)
+        self.inner.lock().is_on_hold(subscription)
     }
 
     /// Queued messages and their bytes. The conflated messages of a subscription count as one.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let inner = self.inner.lock();
-        (inner.messages_count() + inner.conflated.len(), inner.bytes)
+        let conflated = inner.cold.as_ref().map_or(0, |cold| cold.conflated_count());
+        (inner.messages_count() + conflated, inner.bytes)
     }
 
-    /// Whether another thread has the lock just now.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.inner.is_locked()
+    /// Loads the queue into the CPU's caches, for a publisher that adds a message next. The result has no meaning; the
+    /// caller uses it, so that the loads are not optimised away.
+    pub(crate) fn load_lines(&self) -> usize {
+        usize::from(self.inner.is_locked()) ^ Arc::as_ptr(&self.wake).cast::<()>().addr()
+    }
+
+    /// Loads the waker into the CPU's caches, as [`Self::load_lines`] does with the queue. The waker's reference count
+    /// may be in a cache line of its own.
+    pub(crate) fn load_waker(&self) -> usize {
+        usize::from(self.wake.is_woken()) ^ Arc::strong_count(&self.wake)
     }
 
     pub(crate) fn closed(&self) -> Option<CloseReason> {
@@ -383,15 +291,10 @@ impl<M: Message> Queue<M> {
             }
             is_other
         });
-        if let Some(conflated) = inner.conflated.remove(&subscription) {
-            inner.bytes -= conflated.bytes;
-            inner.conflated_bytes -= conflated.bytes;
+        if let Some(cold) = &mut inner.cold {
+            inner.bytes -= cold.remove_subscription(subscription);
         }
-        if let Some(held) = inner.holds.remove(&subscription) {
-            inner.held_count -= held.messages.len();
-            inner.bytes -= held.messages.iter().map(|delivery| delivery.bytes).sum::<usize>();
-        }
-        inner.recount(&self.memory);
+        inner.settle(&self.memory);
     }
 }
 
@@ -402,30 +305,45 @@ impl<M: Message> Drop for Queue<M> {
 }
 
 impl<M: Message> Inner<M> {
-    /// Charges the entries, the holds and the conflated messages. The bodies of messages are charged where they are
-    /// encoded.
-    fn recount(&mut self, memory: &QueueMemory) {
+    /// The parts that most queues do not have.
+    fn cold_mut(&mut self) -> &mut ColdState<M> {
+        self.cold.get_or_insert_with(|| Box::new(ColdState::new()))
+    }
+
+    /// Charges the entries, the holds and the conflated messages after a change, and frees memory that is not needed
+    /// since. The bodies of messages are charged where they are encoded.
+    fn settle(&mut self, memory: &QueueMemory) {
+        self.free_unused();
         let now = self.messages_count() * size_of::<Delivery<M>>()
-            + self.conflated_bytes
-            + self.holds.len() * size_of::<(SubscriptionId, HeldMessages<M>)>()
-            + self.new_holds.len() * size_of::<Hold>();
+            + self.cold.as_ref().map_or(0, |cold| cold.charged_bytes());
         memory.replace(self.charged, now);
         self.charged = now;
     }
 
+    /// Frees the memory of empty parts, the buffer of the messages included, although the next message needs one: most
+    /// listeners wait long for it. A new buffer was often freed shortly before by another listener, while this one would
+    /// not be in the CPU's caches.
+    fn free_unused(&mut self) {
+        if self.messages.is_empty() && self.messages.capacity() > 0 {
+            self.messages = VecDeque::new();
+        }
+        if self.cold.as_ref().is_some_and(|cold| cold.is_unused()) {
+            self.cold = None;
+        }
+    }
+
+    fn is_on_hold(&self, subscription: SubscriptionId) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.is_on_hold(subscription))
+    }
+
     fn take_conflated(&mut self) -> Next<M, M::Conflated> {
-        match self.conflated.pop_first() {
-            Some((_, conflated)) => {
+        match self.cold.as_mut().and_then(|cold| cold.take_conflated()) {
+            Some(conflated) => {
                 self.bytes -= conflated.bytes;
-                self.conflated_bytes -= conflated.bytes;
                 Next::Conflated(conflated)
             }
             None => Next::Empty,
         }
-    }
-
-    fn has_hold(&self, hold: Hold) -> bool {
-        self.holds.get(&hold.subscription).is_some_and(|held| held.number == hold.number)
     }
 
     /// Removes the queued messages of a subscription, in order. They still count.
@@ -453,24 +371,22 @@ impl<M: Message> Inner<M> {
     fn take_message(&mut self, index: usize) -> Next<M, M::Conflated> {
         let Some(delivery) = self.messages.remove(index) else { return Next::Empty };
         self.bytes -= delivery.bytes;
-        if self.messages.is_empty() {
-            self.messages.shrink_to(16); // frees what a burst needed
-        }
         Next::Message(delivery)
     }
 
     /// Whether there is nothing to take; messages may be on hold.
     fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.conflated.is_empty()
+        self.messages.is_empty()
+            && self.cold.as_ref().is_none_or(|cold| cold.conflated_count() == 0)
     }
 
     /// Number of messages, those on hold included.
     fn messages_count(&self) -> usize {
-        self.messages.len() + self.held_count
+        self.messages.len() + self.cold.as_ref().map_or(0, |cold| cold.messages_count())
     }
 
     fn push(&mut self, limits: &Limits, delivery: Delivery<M>) -> Result<(), CloseReason> {
-        if delivery.conflates && self.conflated.contains_key(&delivery.subscription) {
+        if delivery.conflates && self.is_conflated(delivery.subscription) {
             self.conflate(delivery);
             return self.check_bytes(limits);
         }
@@ -493,12 +409,12 @@ impl<M: Message> Inner<M> {
             self.check_capacity(limits, delivery.bytes).map_err(|_| reason)?;
         }
         self.bytes += delivery.bytes;
-        match self.holds.get_mut(&delivery.subscription) {
-            Some(held) => {
-                self.held_count += 1;
-                held.messages.push_back(delivery);
-            }
-            None => self.messages.push_back(delivery),
+        let not_held = match &mut self.cold {
+            Some(cold) => cold.hold_message(delivery),
+            None => Some(delivery),
+        };
+        if let Some(delivery) = not_held {
+            self.messages.push_back(delivery);
         }
         Ok(())
     }
@@ -525,21 +441,12 @@ impl<M: Message> Inner<M> {
         self.bytes + self.messages_count() * size_of::<Delivery<M>>()
     }
 
+    fn is_conflated(&self, subscription: SubscriptionId) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.is_conflated(subscription))
+    }
+
     fn conflate(&mut self, delivery: Delivery<M>) {
-        let subscription = delivery.subscription;
-        let conflated = self.conflated.entry(subscription).or_insert_with(|| Conflated {
-            subscription,
-            sequence: 0,
-            messages: 0,
-            state: M::Conflated::default(),
-            bytes: 0,
-        });
-        conflated.sequence = delivery.sequence;
-        conflated.messages += 1;
-        let grown = delivery.body.conflate(&mut conflated.state);
-        conflated.bytes += grown;
-        self.bytes += grown;
-        self.conflated_bytes += grown;
+        self.bytes += self.cold_mut().conflate(delivery);
     }
 }
 

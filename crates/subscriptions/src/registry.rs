@@ -5,8 +5,8 @@
 //! up matches and to deliver; it encodes in between, without the lock. Large sets are processed `BATCH_IDS` at a time.
 //! Invariant: an id is allocated once. A message for a subscription that has ended meanwhile is dropped.
 //! Invariant: the last message of a subscription is delivered at most once: its listener is removed in the same step.
-//! Not here: what listeners do (`listener`), which are closed at the limit (`eviction`), sets that change
-//! (`address_set_subscription`, `set_update`).
+//! Not here: what listeners do (`listener`), delivery (`publication`), which listeners are closed at the limit
+//! (`eviction`), sets that change (`address_set_subscription`, `set_update`).
 
 use std::hash::Hash;
 use std::hint::black_box;
@@ -19,14 +19,16 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::address_set::AddressSet;
 use crate::block_log::{BlockInUse, BlockLog, BlockStep, Direction, MissingParent, Retention};
+use crate::delivery::{CloseReason, Delivery, Message};
 use crate::error::ListenError;
 use crate::filter::{Filter, Interest, Position, Topic};
+use crate::id_postings::ItemMatch;
 use crate::id_set::IdSet;
 use crate::ids::{ListenerId, SubscriptionId};
 use crate::index::Index;
 use crate::limits::Limits;
 use crate::posting_lists::INDEX_SLOT_MAX;
-use crate::queue::{CloseReason, Delivery, Message, Queue};
+use crate::queue::Queue;
 use crate::queue_memory::{OwnerId, QueueMemory};
 use crate::stats::{MemoryUsage, Stats};
 
@@ -39,34 +41,13 @@ pub struct Match<S> {
     pub identity: Arc<S>,
 }
 
-/// A message to all listeners of a subscription.
-pub struct Publication<M> {
-    /// The subscription: the id of a match.
-    pub subscription: SubscriptionId,
-    /// The encoded message for the listeners.
-    pub body: M,
-    /// Bytes that it counts in a queue.
-    pub bytes: usize,
-    /// The position of its publication. Listeners that subscribed at it or after it do not get the message.
-    pub at: Position,
-    /// The subscription's state after the message.
-    pub after_delivery: AfterDelivery,
-}
-
-/// The state of a subscription after a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterDelivery {
-    /// The subscription continues.
-    Continue,
-    /// It ends for all listeners that got the message.
-    End,
-}
-
 /// All subscriptions of a node. A clone is another handle on the same subscriptions.
 ///
 /// `S` is the identity of a subscription (equal ones are shared), `M` the body of a message, `B` the body of a block.
 ///
 /// ```
+/// use std::sync::Arc;
+///
 /// use subscriptions::{
 ///     AfterDelivery, Filter, Interest, Limits, Message, Next, OwnerId, Position, Publication,
 ///     Subscriptions, Topic,
@@ -100,7 +81,7 @@ pub enum AfterDelivery {
 /// # };
 /// const SLOTS: Topic = Topic(0);
 /// let subscriptions: Subscriptions<&str, Text, ()> = Subscriptions::new(limits);
-/// let listener = subscriptions.listen(OwnerId(1), || {})?;
+/// let listener = subscriptions.listen(OwnerId(1), Arc::new(|| {}))?;
 /// let interests = vec![Interest { topic: SLOTS, filter: Filter::All }];
 /// let id = listener.subscribe("slots", interests, Position(0))?;
 ///
@@ -331,36 +312,6 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         Matches { registry: self.shared.registry.lock() }
     }
 
-    /// Delivers messages to the listeners of their subscriptions, in order. A listener that is on hold gets no last
-    /// message: it catches up ([`crate::Listener::release`]). Then enforces the memory limit
-    /// ([`Self::enforce_memory_limit`]). Returns the number of deliveries, which is also the cost.
-    pub fn deliver(&self, messages: impl IntoIterator<Item = Publication<M>>) -> usize {
-        let mut delivered = 0;
-        let mut ended = Vec::new(); // dropped without the lock
-        let mut registry = self.shared.registry.lock();
-        for message in messages {
-            let id = message.subscription;
-            let Some(subscription) = registry.subscriptions.get_mut(&id) else { continue };
-            let is_last = message.after_delivery == AfterDelivery::End;
-            let gets = |subscriber: &Subscriber<M>| {
-                subscriber.after < message.at && !(is_last && subscriber.is_on_hold())
-            };
-            for subscriber in
-                subscription.subscribers.iter_mut().filter(|subscriber| gets(subscriber))
-            {
-                let delivery = subscriber.delivery(message.body.clone(), message.bytes, message.at);
-                subscriber.queue.push(&self.shared.limits, delivery);
-                delivered += 1;
-            }
-            if message.after_delivery == AfterDelivery::End {
-                ended.extend(registry.end_before(id, message.at));
-            }
-        }
-        drop(registry);
-        self.enforce_memory_limit();
-        delivered
-    }
-
     /// Closes all listeners with one reason.
     pub fn close_all(&self, reason: CloseReason) {
         let registry = self.shared.registry.lock();
@@ -467,7 +418,7 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
 
     /// Whether a topic has sets under a key kind.
     pub fn has_key_kind(&self, topic: Topic, key_kind: KeyKind) -> bool {
-        self.registry.index.set_lookup(topic, key_kind).is_some()
+        self.registry.index.postings_for(topic, key_kind).is_some()
     }
 
     /// The subscriptions that match a publication of `topic` with `keys`: those to all of the topic, and those with one
@@ -501,19 +452,16 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
         step: u64,
         items: impl IntoIterator<Item = (u32, u32)>,
     ) -> Vec<(Match<S>, Vec<u32>)> {
-        let Some(lookup) = self.registry.index.set_lookup(topic, key_kind) else {
+        let Some(postings) = self.registry.index.postings_for(topic, key_kind) else {
             return Vec::new();
         };
         // In passes that do little for each match, so that the cache misses of several matches overlap,
         // however many subscriptions there are.
-        let mut matches: Vec<(u32, u32, u32)> = Vec::new();
-        for (id, item) in items {
-            lookup(id, &mut |index_slot| matches.push((index_slot, id, item)));
-        }
-        self.registry.prefetch(matches.iter().map(|(index_slot, ..)| *index_slot));
+        let matches = postings.match_items(items);
+        self.registry.prefetch_matches(matches.iter().map(|it| it.index_slot));
         let has_pending = !self.registry.pending_subscriptions.is_empty();
         let mut found: HashMap<u32, Vec<u32>> = HashMap::default();
-        for (index_slot, id, item) in matches {
+        for ItemMatch { index_slot, id, item } in matches {
             if !has_pending || !self.registry.is_pending(index_slot, id, step) {
                 let items = found.entry(index_slot).or_default();
                 if items.last() != Some(&item) {
@@ -529,7 +477,7 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
 }
 
 impl<M: Message> Subscriber<M> {
-    fn is_on_hold(&self) -> bool {
+    pub(crate) fn is_on_hold(&self) -> bool {
         self.queue.is_on_hold(self.handle)
     }
 
@@ -555,17 +503,14 @@ impl<S, M: Message, B> Registry<S, M, B> {
         Match { id, identity: Arc::clone(&subscription.identity) }
     }
 
-    /// Loads into the CPU's caches what delivering to subscriptions needs.
-    fn prefetch(&self, index_slots: impl Iterator<Item = u32> + Clone) {
-        let all = index_slots.filter_map(|index_slot| {
-            self.subscriptions.get(&self.index_slots[index_slot as usize])
-        });
-        let subscribers = all.clone().filter_map(|subscription| subscription.subscribers.first());
-        // The sums are not used: computing them loads the words.
-        black_box(all.clone().fold(0, |sum, subscription| sum ^ subscription.subscribers.len()));
-        black_box(subscribers.clone().fold(0, |sum, subscriber| sum ^ subscriber.next_sequence));
-        black_box(all.fold(0, |sum, subscription| sum ^ Arc::strong_count(&subscription.identity)));
-        black_box(subscribers.fold(false, |sum, subscriber| sum ^ subscriber.queue.is_busy()));
+    /// Loads subscriptions and the reference counts of their identities into the CPU's caches, in two passes, so that
+    /// the cache misses of several subscriptions overlap.
+    fn prefetch_matches(&self, index_slots: impl Iterator<Item = u32>) {
+        let all: Vec<&Subscription<S, M>> = index_slots
+            .filter_map(|index_slot| self.subscriptions.get(&self.index_slots[index_slot as usize]))
+            .collect();
+        // The sum is not used: computing it loads the words.
+        black_box(all.iter().fold(0, |sum, it| sum ^ Arc::strong_count(&it.identity)));
     }
 
     /// Whether an address of a subscription does not count yet at a step.
@@ -706,7 +651,11 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
     }
 
     /// Removes the subscribers that subscribed before a position.
-    fn end_before(&mut self, id: SubscriptionId, at: Position) -> Option<Subscription<S, M>> {
+    pub(crate) fn end_before(
+        &mut self,
+        id: SubscriptionId,
+        at: Position,
+    ) -> Option<Subscription<S, M>> {
         let subscription = self.subscriptions.get_mut(&id)?;
         if subscription.subscribers.is_empty() {
             return None; // it has ended, and is removed from the index elsewhere

@@ -14,13 +14,13 @@ use ledger::KeyKind;
 
 use crate::address_counts::AddressCounts;
 use crate::address_set::{AddressSet, ReleaseTask};
+use crate::delivery::Message;
 use crate::error::SubscribeError;
 use crate::filter::{Position, Topic};
 use crate::id_set::{Cursor, IdSet};
 use crate::ids::SubscriptionId;
 use crate::index::{IndexFull, ReplacementCredit};
 use crate::listener::Listener;
-use crate::queue::Message;
 use crate::registry::PendingIds;
 use crate::set_change::{Activation, AddedIds, SetChange, SetChangeResult};
 

@@ -30,7 +30,6 @@ use http_server::poll_budget::{self, Budgeted};
 use http_server::{Socket, WebSocketHandler};
 use subscriptions::{CloseReason, Hold, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
 use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control};
@@ -44,6 +43,7 @@ use crate::message::{IncomingPart, MessageKind, NOT_UTF8};
 use crate::message_reader::{MessageReader, ReadError, Received};
 use crate::payload::Payload;
 use crate::protocol::{Protocol, Reply};
+use crate::pulse::Pulse;
 use crate::server::Server;
 use crate::session::Session;
 use crate::session_output::SessionOutput;
@@ -132,10 +132,9 @@ where
     P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let pulse = Arc::new(Notify::new());
-    let wake = Arc::clone(&pulse);
+    let pulse = Arc::new(Pulse::new(server.wake_relay.start()));
     let owner = OwnerId(client_id.0);
-    let listener = match server.subscriptions.listen(owner, move || wake.notify_one()) {
+    let listener = match server.subscriptions.listen(owner, Arc::clone(&pulse)) {
         Ok(listener) => listener,
         Err(full) => {
             server.counters.add(SessionEvent::Refused, 1);
@@ -197,7 +196,7 @@ struct Connection<'a, P: Protocol, IO> {
     server: &'a Arc<Server<P>>,
     session: Arc<Session<P>>,
     /// Notified when the client's queue has something, or is closed.
-    pulse: Arc<Notify>,
+    pulse: Arc<Pulse>,
     ping: Interval,
     /// Pings since anything came.
     silent_pings: u32,
@@ -375,7 +374,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         };
         self.silent_pings = 0; // nothing was read meanwhile
         if self.session.closed().is_none() {
-            self.pulse.notify_one();
+            self.pulse.notify_self();
         }
         Ok(reply)
     }
@@ -436,7 +435,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         }
         let next = self.holds.front().map(|(until, _)| Box::pin(sleep_until(*until)));
         self.hold_timer = next;
-        self.pulse.notify_one();
+        self.pulse.notify_self();
     }
 
     /// Runs the steps of a task on the pool. Queued notifications are written in between. Nothing
@@ -484,7 +483,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         self.session.pause_delivery(None);
         self.session.count_subscriptions();
         self.silent_pings = 0; // nothing was read meanwhile
-        self.pulse.notify_one();
+        self.pulse.notify_self();
         Ok(remaining)
     }
 
@@ -501,7 +500,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             }
         }
         self.silent_pings = 0; // nothing was read meanwhile
-        self.pulse.notify_one();
+        self.pulse.notify_self();
         Ok(())
     }
 

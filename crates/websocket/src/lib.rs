@@ -26,11 +26,13 @@ mod message_reader;
 mod payload;
 mod protocol;
 mod protocol_types;
+mod pulse;
 mod server;
 mod session;
 mod session_output;
 mod session_task;
 mod shared_bytes;
+mod wake_relay;
 
 pub use call_refused::CallRefused;
 pub use config::Config;

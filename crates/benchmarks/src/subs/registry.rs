@@ -75,7 +75,7 @@ fn subscribed(
     identity: u32,
     addresses: impl Iterator<Item = u32>,
 ) -> Result<Client> {
-    let listener = subs.listen(OwnerId(0), || ())?;
+    let listener = subs.listen(OwnerId(0), Arc::new(|| ()))?;
     let set = AddressSet::register(table, addresses.map(|n| Address::from(address_of(n))))?;
     let when_slow = SlowConsumerPolicy::Close;
     let part = listener.subscribe_set(SetSubscription {

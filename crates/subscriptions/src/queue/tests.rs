@@ -41,7 +41,7 @@ fn queue() -> (Queue<&'static str>, Arc<AtomicUsize>) {
     let wake = move || {
         counted.fetch_add(1, Ordering::Relaxed);
     };
-    (Queue::new(Arc::default(), Box::new(wake)), wakes)
+    (Queue::new(Arc::default(), Arc::new(wake)), wakes)
 }
 
 fn push(
@@ -53,7 +53,9 @@ fn push(
 ) {
     let at = Position(bytes as u64);
     let delivery = Delivery { sequence: 7, subscription: to, body, bytes, at, conflates };
-    queue.push(&LIMITS, delivery);
+    if queue.push(&LIMITS, delivery) {
+        queue.wake();
+    }
 }
 
 fn take_message(queue: &Queue<&'static str>) -> Option<&'static str> {
@@ -109,7 +111,7 @@ fn an_entry_counts_in_the_bytes_of_its_queue() {
         let at = Position(1);
         let delivery =
             Delivery { sequence: 7, subscription: ONE, body: "", bytes: 0, at, conflates: false };
-        queue.push(&limits, delivery);
+        let _ = queue.push(&limits, delivery);
     };
     for _ in 0..3 {
         push_empty();
@@ -198,7 +200,7 @@ fn a_hold_includes_what_is_queued_already() {
 #[test]
 fn messages_on_hold_are_bounded_and_charged() {
     let memory: Arc<QueueMemory> = Arc::default();
-    let queue = Queue::new(Arc::clone(&memory), Box::new(|| ()));
+    let queue = Queue::new(Arc::clone(&memory), Arc::new(|| ()));
     let first = hold(&queue, ONE);
     let hold_bytes = memory.bytes();
     push(&queue, ONE, "a", 5, false);
@@ -242,7 +244,7 @@ fn messages_of_an_ended_subscription_are_dropped_and_their_bytes_released() {
 #[test]
 fn entries_are_charged_until_they_are_taken_removed_conflated_or_dropped() {
     let memory: Arc<QueueMemory> = Arc::default();
-    let queue = Queue::new(Arc::clone(&memory), Box::new(|| ()));
+    let queue = Queue::new(Arc::clone(&memory), Arc::new(|| ()));
     push(&queue, ONE, "a", 1, false);
     push(&queue, ONE, "b", 1, false);
     push(&queue, TWO, "c", 1, true);
@@ -269,4 +271,57 @@ fn a_message_that_is_written_outlives_a_close_and_not_an_eviction() {
     assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::ShutDown)));
     assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the close and for the eviction");
     assert_eq!(queue.start_writing("b"), Err(CloseReason::ShutDown));
+}
+
+fn has_no_buffers(queue: &Queue<&'static str>) -> bool {
+    let inner = queue.inner.lock();
+    inner.messages.capacity() == 0 && inner.cold.is_none()
+}
+
+#[test]
+fn an_empty_queue_has_no_buffers() {
+    let (queue, _) = queue();
+    assert!(has_no_buffers(&queue));
+    push(&queue, ONE, "a", 1, false);
+    assert!(!has_no_buffers(&queue));
+    assert_eq!(take_message(&queue), Some("a"));
+    assert!(has_no_buffers(&queue), "after a message");
+
+    let hold = hold(&queue, ONE);
+    push(&queue, ONE, "b", 1, false);
+    assert!(!has_no_buffers(&queue));
+    queue.release(hold);
+    assert_eq!(take_message(&queue), Some("b"));
+    assert!(has_no_buffers(&queue), "after a hold");
+
+    assert_eq!(queue.start_writing("c"), Ok(()));
+    assert!(!has_no_buffers(&queue));
+    assert_eq!(queue.finish_writing(), Some("c"));
+    assert!(has_no_buffers(&queue), "after a long message");
+
+    queue.pause_delivery(Some(ONE));
+    assert!(!has_no_buffers(&queue));
+    queue.pause_delivery(None);
+    assert!(has_no_buffers(&queue), "after a pause");
+
+    for _ in 0..4 {
+        push(&queue, TWO, "d", 1, true);
+    }
+    let Next::Conflated(conflated) = queue.pop() else { panic!("four are too many") };
+    assert_eq!(conflated.messages, 4);
+    assert!(has_no_buffers(&queue), "after conflated messages");
+
+    push(&queue, ONE, "e", 1, false);
+    queue.close(CloseReason::ShutDown);
+    assert!(has_no_buffers(&queue), "after the end");
+}
+
+#[test]
+fn the_number_of_a_hold_is_not_reused() {
+    let (queue, _) = queue();
+    let first = hold(&queue, ONE);
+    queue.remove_subscription(ONE);
+    assert!(has_no_buffers(&queue));
+    let second = hold(&queue, ONE);
+    assert!(!queue.has_hold(first) && queue.has_hold(second));
 }

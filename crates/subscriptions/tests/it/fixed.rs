@@ -187,7 +187,7 @@ impl World {
     }
 
     fn listen(&mut self) {
-        let listener = self.subscriptions.listen(OwnerId::default(), || ());
+        let listener = self.subscriptions.listen(OwnerId::default(), Arc::new(|| ()));
         assert_eq!(listener.is_ok(), self.listeners.len() < LIMITS.listeners_max);
         if let Ok(listener) = listener {
             self.listeners.push(Modelled {
@@ -377,7 +377,8 @@ fn random_listeners_get_what_the_model_says() {
 fn a_subscription_that_ends_twice_at_once_is_removed_once() {
     let table = Arc::new(AddressTable::new(64, 1));
     let subscriptions: Subscriptions<TestFilter, Text, ()> = Subscriptions::new(LIMITS);
-    let listener = subscriptions.listen(OwnerId::default(), || ()).expect("there is room");
+    let listener =
+        subscriptions.listen(OwnerId::default(), Arc::new(|| ())).expect("there is room");
     let filter = TestFilter::Keys(0, 0, vec![7]);
     let subscribed = listener.subscribe(filter.clone(), filter.interests(&table), Position(0));
     let id = subscribed.expect("there is room");

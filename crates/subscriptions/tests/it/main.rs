@@ -1,5 +1,6 @@
 //! Subscriptions as a whole, against a naive model.
 
+mod delivery;
 mod examples;
 mod fixed;
 mod memory;

@@ -41,7 +41,7 @@ fn node(queues_bytes_max: usize) -> Node {
 
 /// A listener of an owner to a topic.
 fn listener(node: &Node, owner: u128, topic: u16) -> (Listener<u16, Body, ()>, SubscriptionId) {
-    let listener = node.listen(OwnerId(owner), || ()).expect("there is room");
+    let listener = node.listen(OwnerId(owner), Arc::new(|| ())).expect("there is room");
     let interest = Interest { topic: Topic(topic), filter: Filter::All };
     let id = listener.subscribe(topic, vec![interest], Position(0)).expect("there is room");
     (listener, id)

@@ -270,7 +270,7 @@ impl World {
 
     fn connect(&mut self) {
         let owner = OwnerId(self.rng.random_range(0..3));
-        match self.subscriptions.listen(owner, || ()) {
+        match self.subscriptions.listen(owner, Arc::new(|| ())) {
             Ok(listener) => {
                 let listener = Arc::new(listener);
                 let subscriptions = Vec::new();
@@ -708,7 +708,8 @@ fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
         let changes: [fn(AddressSet) -> SetChange; 3] =
             [SetChange::Add, SetChange::Remove, SetChange::Replace];
         for change in changes {
-            let listener = Arc::new(subscriptions.listen(OwnerId::default(), || ()).expect("room"));
+            let listener =
+                Arc::new(subscriptions.listen(OwnerId::default(), Arc::new(|| ())).expect("room"));
             let subscription = SetSubscription {
                 identity: (Commitment::Confirmed, 0),
                 topic: Topic(0),

@@ -41,7 +41,7 @@ impl World {
     }
 
     fn connect(&self, owner: u128) -> Client {
-        Arc::new(self.subscriptions.listen(OwnerId(owner), || ()).expect("room"))
+        Arc::new(self.subscriptions.listen(OwnerId(owner), Arc::new(|| ())).expect("room"))
     }
 
     fn set(&self, addresses: impl IntoIterator<Item = u32>) -> AddressSet {

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use subscriptions::{Next, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
@@ -24,6 +23,7 @@ use crate::message::{MessageKind, OutgoingMessage};
 use crate::payload::{Payload, SplitPayload};
 use crate::protocol::Protocol;
 use crate::protocol_types::ProtocolTypes;
+use crate::pulse::Pulse;
 use crate::session::Session;
 use crate::session_output::SessionOutput;
 use crate::shared_bytes::SharedBytes;
@@ -84,7 +84,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         self.feed_message(opcode, is_last, part).await?;
         if is_last {
             // Notifications have waited.
-            self.pulse.notify_one();
+            self.pulse.notify_self();
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                 Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
-        self.pulse.notify_one();
+        self.pulse.notify_self();
         self.flush().await?;
         // The socket may accept all that is queued, and then nothing else would end this poll.
         tokio::task::yield_now().await;
@@ -274,7 +274,7 @@ fn data_opcode(kind: MessageKind) -> OpCode {
 /// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed.
 async fn with_write_timeout<P: ProtocolTypes>(
     session: &Session<P>,
-    pulse: &Notify,
+    pulse: &Pulse,
     config: &Config,
     step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
 ) -> Result<ControlFlow<()>, ConnectionEnd> {
@@ -294,7 +294,7 @@ async fn with_write_timeout<P: ProtocolTypes>(
         }
     };
     if is_pulsed {
-        pulse.notify_one();
+        pulse.notify_self();
     }
     match result {
         Ok(Ok(progress)) => Ok(progress),

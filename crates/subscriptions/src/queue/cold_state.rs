@@ -1,0 +1,167 @@
+//! The parts of a listener's queue that most messages do not touch: conflated messages, holds, the pause, and the
+//! message that is being written.
+//!
+//! Shape: apart from the queue, which allocates it when it needs a part and frees it when all parts are empty. So the
+//! queue of an ordinary listener is small, and the publisher loads two cache lines of it.
+//! Not here: the bytes and the bounds of the whole queue (`queue`).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use foldhash::HashMap;
+
+use crate::delivery::{Conflated, Delivery, Hold, Message};
+use crate::ids::SubscriptionId;
+
+pub(super) struct ColdState<M: Message> {
+    /// The message that is being written.
+    pub(super) writing: Option<M>,
+    /// The subscription with messages that wait.
+    pub(super) paused: Option<SubscriptionId>,
+    conflated: BTreeMap<SubscriptionId, Conflated<M::Conflated>>,
+    /// Bytes of conflated messages.
+    conflated_bytes: usize,
+    /// The subscriptions that are on hold, with their messages.
+    holds: HashMap<SubscriptionId, HeldMessages<M>>,
+    /// Number of messages in `holds`.
+    held_count: usize,
+    /// Holds that the connection has not taken yet.
+    new_holds: Vec<Hold>,
+}
+
+/// The messages of a subscription that is on hold. They are not conflated: only sets conflate, which are never on hold.
+struct HeldMessages<M> {
+    /// The number of its newest hold.
+    number: u64,
+    messages: VecDeque<Delivery<M>>,
+}
+
+impl<M: Message> ColdState<M> {
+    pub(super) fn new() -> Self {
+        Self {
+            writing: None,
+            paused: None,
+            conflated: BTreeMap::new(),
+            conflated_bytes: 0,
+            holds: HashMap::default(),
+            held_count: 0,
+            new_holds: Vec::new(),
+        }
+    }
+
+    /// Whether all parts are empty.
+    pub(super) fn is_unused(&self) -> bool {
+        self.writing.is_none()
+            && self.paused.is_none()
+            && self.conflated.is_empty()
+            && self.holds.is_empty()
+            && self.new_holds.is_empty()
+    }
+
+    /// The bytes of conflated messages, and of the holds without their messages.
+    pub(super) fn charged_bytes(&self) -> usize {
+        self.conflated_bytes
+            + self.holds.len() * size_of::<(SubscriptionId, HeldMessages<M>)>()
+            + self.new_holds.len() * size_of::<Hold>()
+    }
+
+    /// The approximate bytes that dropping the bodies of its messages frees. Cost: O(messages).
+    pub(super) fn body_memory(&self) -> usize {
+        let held = self.holds.values().flat_map(|held| &held.messages);
+        let held: usize = held.map(|delivery| delivery.body.memory()).sum();
+        held + self.writing.as_ref().map_or(0, Message::memory)
+    }
+
+    /// Whether messages of a subscription were conflated.
+    pub(super) fn is_conflated(&self, subscription: SubscriptionId) -> bool {
+        self.conflated.contains_key(&subscription)
+    }
+
+    /// Number of subscriptions with conflated messages.
+    pub(super) fn conflated_count(&self) -> usize {
+        self.conflated.len()
+    }
+
+    /// Conflates a message. Returns by how many bytes the state grew.
+    pub(super) fn conflate(&mut self, delivery: Delivery<M>) -> usize {
+        let subscription = delivery.subscription;
+        let conflated = self.conflated.entry(subscription).or_insert_with(|| Conflated {
+            subscription,
+            sequence: 0,
+            messages: 0,
+            state: M::Conflated::default(),
+            bytes: 0,
+        });
+        conflated.sequence = delivery.sequence;
+        conflated.messages += 1;
+        let grown = delivery.body.conflate(&mut conflated.state);
+        conflated.bytes += grown;
+        self.conflated_bytes += grown;
+        grown
+    }
+
+    /// Removes the conflated messages of a subscription.
+    pub(super) fn take_conflated(&mut self) -> Option<Conflated<M::Conflated>> {
+        let (_, conflated) = self.conflated.pop_first()?;
+        self.conflated_bytes -= conflated.bytes;
+        Some(conflated)
+    }
+
+    /// Number of messages that are on hold.
+    pub(super) fn messages_count(&self) -> usize {
+        self.held_count
+    }
+
+    /// Whether a subscription is on hold.
+    pub(super) fn is_on_hold(&self, subscription: SubscriptionId) -> bool {
+        self.holds.contains_key(&subscription)
+    }
+
+    /// Whether a subscription is still held by this hold.
+    pub(super) fn has_hold(&self, hold: Hold) -> bool {
+        self.holds.get(&hold.subscription).is_some_and(|held| held.number == hold.number)
+    }
+
+    /// Starts a hold of a subscription that is not on hold, with its messages so far.
+    pub(super) fn start_hold(&mut self, hold: Hold, messages: VecDeque<Delivery<M>>) {
+        self.held_count += messages.len();
+        self.holds.insert(hold.subscription, HeldMessages { number: hold.number, messages });
+        self.new_holds.push(hold);
+    }
+
+    /// Adds a message if its subscription is on hold. Otherwise returns it.
+    pub(super) fn hold_message(&mut self, delivery: Delivery<M>) -> Option<Delivery<M>> {
+        let Some(held) = self.holds.get_mut(&delivery.subscription) else { return Some(delivery) };
+        self.held_count += 1;
+        held.messages.push_back(delivery);
+        None
+    }
+
+    /// Ends a hold, if it is the newest of its subscription. Returns its messages.
+    pub(super) fn end_hold(&mut self, hold: Hold) -> Option<VecDeque<Delivery<M>>> {
+        if !self.has_hold(hold) {
+            return None;
+        }
+        let held = self.holds.remove(&hold.subscription)?;
+        self.held_count -= held.messages.len();
+        Some(held.messages)
+    }
+
+    /// Removes the holds that were not taken yet.
+    pub(super) fn take_new_holds(&mut self) -> Vec<Hold> {
+        std::mem::take(&mut self.new_holds)
+    }
+
+    /// Drops the messages of a subscription. Returns the bytes that they counted.
+    pub(super) fn remove_subscription(&mut self, subscription: SubscriptionId) -> usize {
+        let mut removed = 0;
+        if let Some(conflated) = self.conflated.remove(&subscription) {
+            self.conflated_bytes -= conflated.bytes;
+            removed += conflated.bytes;
+        }
+        if let Some(held) = self.holds.remove(&subscription) {
+            self.held_count -= held.messages.len();
+            removed += held.messages.iter().map(|delivery| delivery.bytes).sum::<usize>();
+        }
+        removed
+    }
+}
