@@ -6,21 +6,11 @@ use std::sync::Arc;
 /// first listeners of a large publication sooner; a larger one needs more memory, 16 bytes each.
 const PENDING_MAX: usize = 512;
 
-/// Minimum number of pending wake-ups that are made in bulk. A smaller value lets a few listeners wait for one more
-/// task; a larger one lets the publisher wake more of them itself, at some 100 to 500 nanoseconds each.
-const BULK_MIN: usize = 16;
-
 /// Wakes the task of a listener. A closure can be one.
 pub trait WakeListener: Send + Sync + 'static {
     /// Called, possibly under a lock of the subscriptions, when the listener's queue gets a message after it was empty,
     /// or is closed. Must return at once, and must not call the subscriptions.
     fn wake(&self);
-
-    /// Called instead of [`Self::wake`] if many listeners are woken together: the publisher has the next one to wake, so
-    /// the wake-up itself may be made by another thread shortly after.
-    fn wake_in_bulk(&self) {
-        self.wake();
-    }
 
     /// Returns whether the task was woken and has not noticed yet, if that is known. The publisher calls it for several
     /// listeners before it wakes the first, so that the cache misses of their memory overlap: let it be one load from
@@ -52,14 +42,7 @@ impl PendingWakes {
     }
 
     fn wake_all(&mut self) {
-        let is_bulk = self.listeners.len() >= BULK_MIN;
-        for listener in self.listeners.drain(..) {
-            if is_bulk {
-                listener.wake_in_bulk();
-            } else {
-                listener.wake();
-            }
-        }
+        self.listeners.drain(..).for_each(|listener| listener.wake());
     }
 }
 
@@ -74,40 +57,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-
-    /// Counts its wake-ups, in bulk and alone.
-    #[derive(Default)]
-    struct CountedListener {
-        alone: AtomicUsize,
-        in_bulk: AtomicUsize,
-    }
-
-    impl WakeListener for CountedListener {
-        fn wake(&self) {
-            self.alone.fetch_add(1, Ordering::Relaxed);
-        }
-
-        fn wake_in_bulk(&self) {
-            self.in_bulk.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn many_listeners_are_woken_in_bulk_and_a_few_are_not() {
-        let listener = Arc::new(CountedListener::default());
-        let count = || {
-            let alone = listener.alone.load(Ordering::Relaxed);
-            (alone, listener.in_bulk.load(Ordering::Relaxed))
-        };
-        let wake_times = |times: usize| {
-            let mut wakes = PendingWakes::default();
-            (0..times).for_each(|_| wakes.push(Arc::clone(&listener) as Arc<dyn WakeListener>));
-        };
-        wake_times(BULK_MIN - 1);
-        assert_eq!(count(), (BULK_MIN - 1, 0));
-        wake_times(BULK_MIN);
-        assert_eq!(count(), (BULK_MIN - 1, BULK_MIN));
-    }
 
     #[test]
     fn each_listener_is_woken_once_and_at_the_latest_at_the_end() {

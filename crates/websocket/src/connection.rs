@@ -132,7 +132,7 @@ where
     P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let pulse = Arc::new(Pulse::new(server.wake_relay.start()));
+    let pulse = Arc::new(Pulse::new());
     let owner = OwnerId(client_id.0);
     let listener = match server.subscriptions.listen(owner, Arc::clone(&pulse)) {
         Ok(listener) => listener,

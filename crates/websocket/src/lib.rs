@@ -32,7 +32,6 @@ mod session;
 mod session_output;
 mod session_task;
 mod shared_bytes;
-mod wake_relay;
 
 pub use call_refused::CallRefused;
 pub use config::Config;

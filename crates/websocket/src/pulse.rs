@@ -1,20 +1,16 @@
 //! Notifies the task of a connection: its queue has something, or is closed.
 //!
 //! Shape: a flag, and the waker of the task. Unlike tokio's `Notify` it has one waiter, so there is no lock and no list
-//! that leads into the task's future: the publisher touches one cache line here. It touches the header of the task too
-//! if it wakes few; otherwise the relay does (`wake_relay`).
+//! that leads into the task's future: the publisher touches one cache line here, and the header of the task.
 //! Invariant: a notification is consumed by one wait. It is stored while the task waits for nothing or for something
 //! else, and if a wait is dropped before it is over. Several of them are one.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use subscriptions::WakeListener;
-
-use crate::wake_relay::RelayQueue;
 
 /// Wakes one task. The alignment places it in one cache line.
 #[derive(Debug)]
@@ -22,15 +18,14 @@ use crate::wake_relay::RelayQueue;
 pub(crate) struct Pulse {
     is_notified: AtomicBool,
     waker: AtomicWaker,
-    relay: Arc<RelayQueue>,
 }
 
 const _: () = assert!(size_of::<Pulse>() == 64, "a pulse is one cache line");
 
 impl Pulse {
-    /// Creates a pulse without a notification. The relay wakes the task if many are woken together.
-    pub(crate) fn new(relay: Arc<RelayQueue>) -> Self {
-        Self { is_notified: AtomicBool::new(false), waker: AtomicWaker::new(), relay }
+    /// Creates a pulse without a notification.
+    pub(crate) fn new() -> Self {
+        Self { is_notified: AtomicBool::new(false), waker: AtomicWaker::new() }
     }
 
     /// Stores a notification, and wakes the task if it waits.
@@ -74,13 +69,6 @@ impl WakeListener for Pulse {
         self.notify();
     }
 
-    fn wake_in_bulk(&self) {
-        self.is_notified.store(true, Ordering::Release);
-        if let Some(waker) = self.waker.take() {
-            self.relay.wake(waker);
-        }
-    }
-
     fn is_woken(&self) -> bool {
         self.is_notified.load(Ordering::Relaxed)
     }
@@ -89,6 +77,7 @@ impl WakeListener for Pulse {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::task::{Wake, Waker};
     use std::thread;
@@ -97,7 +86,6 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::wake_relay::WakeRelay;
 
     /// A task that counts how often it was woken.
     #[derive(Default)]
@@ -122,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_notification_is_stored_and_consumed_once() {
-        let pulse = Pulse::new(Arc::default());
+        let pulse = Pulse::new();
         let task = Arc::new(CountedTask::default());
         assert_eq!(poll_once(&pulse, &task), Poll::Pending);
         pulse.notify();
@@ -135,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_waiting_task_is_woken() {
-        let pulse = Pulse::new(Arc::default());
+        let pulse = Pulse::new();
         let task = Arc::new(CountedTask::default());
         pulse.notify();
         assert_eq!(poll_once(&pulse, &task), Poll::Ready(()));
@@ -145,23 +133,9 @@ mod tests {
         assert_eq!(task.wakes(), 1);
     }
 
-    #[tokio::test]
-    async fn a_task_that_is_woken_in_bulk_is_woken_by_the_relay() {
-        let relay = WakeRelay::default();
-        let pulse = Pulse::new(relay.start());
-        let task = Arc::new(CountedTask::default());
-        assert_eq!(poll_once(&pulse, &task), Poll::Pending);
-        pulse.wake_in_bulk();
-        assert_eq!(task.wakes(), 0);
-        while task.wakes() == 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(poll_once(&pulse, &task), Poll::Ready(()));
-    }
-
     #[test]
     fn a_wait_that_is_dropped_loses_no_notification() {
-        let pulse = Pulse::new(Arc::default());
+        let pulse = Pulse::new();
         let task = Arc::new(CountedTask::default());
         let waker = Waker::from(Arc::clone(&task));
         let mut wait = Box::pin(pulse.notified());
@@ -174,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_task_that_notifies_itself_is_not_woken() {
-        let pulse = Pulse::new(Arc::default());
+        let pulse = Pulse::new();
         let task = Arc::new(CountedTask::default());
         assert_eq!(poll_once(&pulse, &task), Poll::Pending);
         pulse.notify_self();
@@ -184,7 +158,7 @@ mod tests {
 
     #[test]
     fn another_thread_can_notify_after_the_task_notified_itself() {
-        let pulse = Pulse::new(Arc::default());
+        let pulse = Pulse::new();
         let task = Arc::new(CountedTask::default());
         assert_eq!(poll_once(&pulse, &task), Poll::Pending);
         pulse.notify_self();
@@ -195,7 +169,7 @@ mod tests {
     #[tokio::test]
     async fn no_notification_of_another_thread_is_lost() {
         const ROUNDS: usize = 10_000;
-        let pulse = Arc::new(Pulse::new(Arc::default()));
+        let pulse = Arc::new(Pulse::new());
         let sent = Arc::new(AtomicUsize::new(0));
         let seen = Arc::new(AtomicUsize::new(0));
         let notifier = {

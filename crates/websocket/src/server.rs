@@ -16,7 +16,6 @@ use crate::counters::SessionCounters;
 use crate::incoming_budget::IncomingBudget;
 use crate::payload::Payload;
 use crate::protocol_types::ProtocolTypes;
-use crate::wake_relay::WakeRelay;
 
 /// A protocol's subscriptions, and what all its connections share. It dereferences to the protocol.
 pub struct Server<P: ProtocolTypes> {
@@ -34,8 +33,6 @@ pub struct Server<P: ProtocolTypes> {
     pub(crate) incoming: Arc<IncomingBudget>,
     /// Bytes that sockets have not accepted yet.
     pub(crate) unwritten: Arc<AtomicUsize>,
-    /// Wakes connections when many are notified together.
-    pub(crate) wake_relay: WakeRelay,
 }
 
 /// The current counts, for a status line.
@@ -78,7 +75,6 @@ impl<P: ProtocolTypes> Server<P> {
             task_permits: Semaphore::new(config.set_tasks_max.max(1)),
             incoming: Arc::new(IncomingBudget::new(config.incoming_bytes_max)),
             unwritten: Arc::<AtomicUsize>::default(),
-            wake_relay: WakeRelay::default(),
             config,
         }
     }

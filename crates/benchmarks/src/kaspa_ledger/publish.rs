@@ -5,8 +5,8 @@
 //! random, so that none of ten thousand is in the caches from the last block. Blocks of both sizes alternate.
 //!
 //! The CPU time is that of the whole process while the publisher runs, because the pool encodes a part. No connection
-//! runs meanwhile, nor the task that wakes them: all are tasks of a runtime that this thread drives between blocks. Each
-//! listener gets its notification before the next block.
+//! runs meanwhile: they are tasks of a runtime that this thread drives between blocks. Each listener gets its
+//! notification before the next block.
 
 use std::sync::Arc;
 
