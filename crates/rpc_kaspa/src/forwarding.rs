@@ -151,7 +151,7 @@ mod tests {
     async fn a_reply_counts_until_its_session_takes_the_output() {
         let permit = Arc::new(());
         let reply = CountedReply { bytes: vec![7; 100_000], _permit: Arc::clone(&permit) };
-        let (checked, is_checked) = mpsc::channel();
+        let (checked, is_checked) = mpsc::sync_channel(1);
         let check = move |reply: &[u8]| {
             let output = reply.to_vec();
             checked.send(()).expect("the test waits");
