@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kaspa::{AddressUtxo, Encoding, KaspaAddress, Notification, Outpoint, Scope, UtxoChanges};
 use rpc_kaspa::Settings;
 use subscriptions::Limits;
-use testkit::kaspa_chain::{DEPTH, address, pay};
+use testkit::kaspa_chain::{DEPTH, TestChain, address, pay};
 
 use crate::world::{World, config};
 use crate::wrpc_client::WrpcClient;
@@ -299,6 +299,45 @@ async fn a_client_that_never_reads_during_reorganizations_is_closed() {
     }
     assert_eq!(copy.len(), 20 * DEPTH);
     // The slow one gets what was being written, and a reason.
+    let closed = loop {
+        if let Err(code) = slow.receive().await {
+            break code;
+        }
+    };
+    assert_eq!(closed, 1008);
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_during_a_reorganization_of_1000_blocks_is_closed() {
+    const BLOCKS: usize = 1_000;
+    // The message of the reorganization has some 70 KB for the client of all UTXOs, and 7 KB for the other one.
+    let limits = Limits { queue_bytes_max: 32 << 10, ..config().limits };
+    let config = websocket::Config { limits, ..config() };
+    let chain = TestChain::with_depth(Vec::new(), BLOCKS);
+    let mut world = World::with_chain(chain, Settings::default(), config);
+    let payments = |number: usize| match number % 40 {
+        0 => vec![pay(2, 1)],
+        rest if rest % 4 == 0 => vec![pay(1, 1)],
+        _ => Vec::new(),
+    };
+    for number in 0..BLOCKS {
+        world.chain.add_block(&[], &payments(number));
+    }
+    world.publish();
+    let mut slow = world.connect_with_buffer(Encoding::Borsh, 1_024).await;
+    slow.subscribe(&ALL).await.expect("room");
+    let mut fast = world.connect(Encoding::Borsh).await;
+    fast.subscribe(&set(&[2])).await.expect("room");
+    let utxos = world.chain.list_utxos(&address(2)).into_iter();
+    let mut copy: BTreeMap<_, _> = utxos.map(|utxo| (utxo.outpoint, utxo)).collect();
+    let added = (0..=BLOCKS).map(|number| (Vec::new(), payments(number))).collect();
+    world.chain.replace_blocks(BLOCKS, added);
+    world.publish();
+    let stats = world.server.stats();
+    assert!(stats.notification_bytes <= 32 << 10, "{stats:?}");
+    // Another client is served, and follows the reorganization.
+    mirror(&mut fast, &mut copy).await;
+    assert!(copy.into_values().eq(world.chain.list_utxos(&address(2))));
     let closed = loop {
         if let Err(code) = slow.receive().await {
             break code;
