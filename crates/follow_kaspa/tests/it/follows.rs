@@ -1,6 +1,6 @@
 //! Follows an honest node: the chain, forks, the virtual state, events.
 
-use chain_kaspa::ChainConfig;
+use chain_kaspa::{ChainConfig, VirtualMode};
 use follow_kaspa::{FollowError, RestartBase, SourceConfig};
 use kaspa::{AddressPayload, Encoding, Event, Network, ScriptPublicKey, Transaction};
 use ledger::Commitment;
@@ -62,6 +62,44 @@ async fn an_empty_chain_is_followed() {
     let world = World::follow(&node);
     world.reach_virtual(&node).await;
     node.mine(1);
+    world.reach_virtual(&node).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_an_index_of_utxos_is_followed_to_its_sink() {
+    let node = KaspaNode::start().await;
+    node.set_utxo_index(false);
+    node.mine(15);
+    let world = World::follow(&node);
+    world.reach_sink(&node).await;
+    node.pay(&payment(5)).expect("coinbases are mature");
+    node.mine(2);
+    node.reorganize(1);
+    world.reach_sink(&node).await;
+    let chain = world.status.chain();
+    assert_eq!((chain.virtual_state.mode, chain.counters.refused), (VirtualMode::Off, 0));
+    assert!(world.read(Commitment::Processed) == node.utxos_at(&node.sink()));
+    assert_eq!(world.status.problem(), None);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_not_in_sync_is_followed_and_reported() {
+    let node = KaspaNode::start().await;
+    node.set_synced(false);
+    node.mine(5);
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    assert!(!world.status.is_source_synced());
+    // As many blocks as a download brings at once.
+    node.mine(300);
+    world.reach_virtual(&node).await;
+    assert_eq!(world.status.chain().counters.refused, 0);
+    // The source is asked at the start of a session.
+    node.set_synced(true);
+    node.cut_after(0);
+    world.wait(follow_kaspa::FollowStatus::is_source_synced).await;
     world.reach_virtual(&node).await;
     world.stop().await;
 }

@@ -16,6 +16,8 @@ pub(crate) struct NodeState {
     pub(crate) dag: Dag,
     pub(crate) faults: Faults,
     pub(crate) is_synced: bool,
+    /// Whether the node runs with `--utxoindex`.
+    pub(crate) has_utxo_index: bool,
     /// The block whose UTXO set other nodes get.
     pub(crate) pruning_point: Hash,
     /// The order of the notifications of one change.
@@ -33,6 +35,7 @@ impl NodeState {
             dag,
             faults: Faults::default(),
             is_synced: true,
+            has_utxo_index: true,
             order: NOTIFICATION_ORDER.to_vec(),
             listeners: Vec::new(),
             next_listener: 0,
@@ -73,6 +76,7 @@ impl NodeState {
                 dag: &self.dag,
                 faults: &self.faults,
                 is_synced: self.is_synced,
+                has_utxo_index: self.has_utxo_index,
                 pruning_point: self.pruning_point,
             };
             let report =
@@ -135,6 +139,7 @@ impl NodeState {
                     dag: &self.dag,
                     faults: &self.faults,
                     is_synced: self.is_synced,
+                    has_utxo_index: self.has_utxo_index,
                     pruning_point: self.pruning_point,
                 };
                 replies.respond(&call)
