@@ -110,16 +110,17 @@ where
     let mut writer = FrameWriter::new(Arc::clone(&server.unwritten));
     let (end, rest) = run_session(&mut io, &mut writer, client_id, &server, state).await;
     // The subscriptions have ended by now, however long closing takes.
-    let (close_frame, own_frame) = match end {
+    let is_closed_by_client = matches!(end, ConnectionEnd::Closing(_));
+    let close_frame = match end {
         ConnectionEnd::Gone => return None,
-        ConnectionEnd::Closing(frame) => (frame, None),
+        ConnectionEnd::Closing(frame) => frame,
         ConnectionEnd::Close(code, mut reason) => {
             tracing::debug!(%code, reason, "a WebSocket connection is closed");
             reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
-            let frame = CloseFrame { code, reason: reason.into() };
-            (Some(frame.clone()), Some(frame))
+            Some(CloseFrame { code, reason: reason.into() })
         }
     };
+    let own_frame = close_frame.clone().filter(|_| !is_closed_by_client);
     let closing = close(&mut io, &mut writer, rest, close_frame);
     let _ = timeout(Duration::from_millis(server.config.close_timeout_ms), closing).await;
     own_frame
