@@ -85,6 +85,19 @@ async fn a_node_without_an_index_of_utxos_is_followed_to_its_sink() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_in_safe_mode_is_left_with_its_own_advice() {
+    let node = KaspaNode::start().await;
+    node.set_unsafe_rpc(false);
+    node.mine(5);
+    let world = World::follow(&node);
+    let advice = |end: String| end.contains("Run the node with --unsaferpc argument");
+    world.wait(|status| status.last_session_end().is_some_and(advice)).await;
+    node.set_unsafe_rpc(true);
+    world.reach_virtual(&node).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_not_in_sync_is_followed_and_reported() {
     let node = KaspaNode::start().await;
     node.set_synced(false);
