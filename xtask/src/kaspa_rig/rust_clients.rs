@@ -1,7 +1,7 @@
-//! kaspa-grpc-client on the gRPC ports of kaspad and of Hydrant.
+//! kaspa-grpc-client and kaspa-wrpc-client on the ports of kaspad and of Hydrant.
 //!
-//! Input: two processes of `clients/rust-kaspa`, which report what their client has. Output: comparisons of the replies,
-//! and of the state that Hydrant's notifications add up to with the state of kaspad.
+//! Input: processes of `clients/rust-kaspa`, which report what their client has, one for each protocol and node. Output:
+//! comparisons of the replies, and of the state that Hydrant's notifications add up to with the state of kaspad.
 //! Invariant: the clients connect at a quiet time, so that their first list and their subscription are of one block.
 //! Not here: the connection and the calls (`clients/rust-kaspa`).
 
@@ -25,14 +25,26 @@ const METHODS: [&str; 4] =
 const REPEATS_MAX: usize = 20;
 const REPEAT_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The ports of a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClientPorts {
+    pub(crate) grpc: SocketAddr,
+    pub(crate) borsh: SocketAddr,
+    pub(crate) json: SocketAddr,
+}
+
+/// Clients of both nodes, one pair for each protocol.
+pub(crate) struct RustClients(Vec<ClientPair>);
+
 /// A client of each node.
-pub(crate) struct GrpcClients {
-    kaspad: GrpcClient,
-    hydrant: GrpcClient,
+struct ClientPair {
+    name: &'static str,
+    kaspad: ReportingClient,
+    hydrant: ReportingClient,
 }
 
 /// The process of a client. It ends with the value.
-struct GrpcClient {
+struct ReportingClient {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -46,32 +58,47 @@ struct Compared {
     hydrant: Value,
 }
 
-impl GrpcClients {
-    /// Connects a client to each port, and subscribes to these addresses.
+impl RustClients {
+    /// Connects clients to the ports of both nodes, and subscribes to these addresses.
     pub(crate) fn start(
         program: &Path,
-        kaspad: SocketAddr,
-        hydrant: SocketAddr,
+        kaspad: ClientPorts,
+        hydrant: ClientPorts,
         addresses: &[KaspaAddress],
     ) -> Result<Self> {
-        let start = |server| GrpcClient::start(program, server, addresses);
-        let mut clients = Self { kaspad: start(kaspad)?, hydrant: start(hydrant)? };
-        // The first report says that they have subscribed.
-        clients.kaspad.report().context("kaspa-grpc-client of kaspad")?;
-        clients.hydrant.report().context("kaspa-grpc-client of Hydrant")?;
-        Ok(clients)
+        let start = |name, protocol, kaspad_port, hydrant_port| -> Result<ClientPair> {
+            Ok(ClientPair {
+                name,
+                kaspad: ReportingClient::start(program, protocol, kaspad_port, addresses)?,
+                hydrant: ReportingClient::start(program, protocol, hydrant_port, addresses)?,
+            })
+        };
+        let mut pairs = vec![
+            start("kaspa-grpc-client", "grpc", kaspad.grpc, hydrant.grpc)?,
+            start("kaspa-wrpc-client, Borsh", "borsh", kaspad.borsh, hydrant.borsh)?,
+            start("kaspa-wrpc-client, Json", "json", kaspad.json, hydrant.json)?,
+        ];
+        for pair in &mut pairs {
+            // The first reports say that they have subscribed.
+            pair.report()?;
+        }
+        Ok(Self(pairs))
     }
 
     /// Compares the clients while nothing is mined.
     pub(crate) fn compare(&mut self, comparison: &mut Comparison) -> Result<()> {
+        self.0.iter_mut().try_for_each(|pair| pair.compare(comparison))
+    }
+}
+
+impl ClientPair {
+    fn compare(&mut self, comparison: &mut Comparison) -> Result<()> {
         let mut repeats = 0;
         loop {
-            let kaspad = self.kaspad.report().context("kaspa-grpc-client of kaspad")?;
-            let hydrant = self.hydrant.report().context("kaspa-grpc-client of Hydrant")?;
-            let compared = pair_reports(&kaspad, &hydrant);
+            let compared = self.report()?;
             if compared.iter().all(Compared::is_equal) || repeats == REPEATS_MAX {
                 for Compared { name, kaspad, hydrant } in &compared {
-                    comparison.check(name, kaspad, hydrant);
+                    comparison.check(&format!("{}: {name}", self.name), kaspad, hydrant);
                 }
                 return Ok(());
             }
@@ -79,18 +106,25 @@ impl GrpcClients {
             pause(REPEAT_INTERVAL);
         }
     }
+
+    /// Requests a report from both clients.
+    fn report(&mut self) -> Result<Vec<Compared>> {
+        let name = self.name;
+        let kaspad = self.kaspad.report().with_context(|| format!("{name} of kaspad"))?;
+        let hydrant = self.hydrant.report().with_context(|| format!("{name} of Hydrant"))?;
+        Ok(pair_reports(&kaspad, &hydrant))
+    }
 }
 
 /// Returns the values of two reports that must be equal. kaspad's notifications may contradict themselves, so those of
 /// Hydrant are compared with kaspad's replies.
 fn pair_reports(kaspad: &Value, hydrant: &Value) -> Vec<Compared> {
     let compare = |name: &str, kaspad: &Value, hydrant: &Value| Compared {
-        name: format!("kaspa-grpc-client: {name}"),
+        name: name.to_owned(),
         kaspad: kaspad.clone(),
         hydrant: hydrant.clone(),
     };
-    let mut compared: Vec<Compared> =
-        METHODS.iter().map(|name| compare(name, &kaspad[*name], &hydrant[*name])).collect();
+    let mut compared = Vec::from(METHODS.map(|name| compare(name, &kaspad[name], &hydrant[name])));
     let utxos = &kaspad["getUtxosByAddresses"];
     compared.push(compare("utxosChanged", utxos, &hydrant["utxosChanged"]));
     compared.push(compare("contradictions", &json!(0), &hydrant["contradictions"]));
@@ -109,10 +143,16 @@ impl Compared {
     }
 }
 
-impl GrpcClient {
-    fn start(program: &Path, server: SocketAddr, addresses: &[KaspaAddress]) -> Result<Self> {
+impl ReportingClient {
+    fn start(
+        program: &Path,
+        protocol: &str,
+        server: SocketAddr,
+        addresses: &[KaspaAddress],
+    ) -> Result<Self> {
         let mut command = Command::new(program);
-        command.arg(server.to_string()).args(addresses.iter().map(ToString::to_string));
+        command.args([protocol, &server.to_string()]);
+        command.args(addresses.iter().map(ToString::to_string));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("start {}", program.display()))?;
         let input = child.stdin.take().context("no standard input")?;
@@ -130,7 +170,7 @@ impl GrpcClient {
     }
 }
 
-impl Drop for GrpcClient {
+impl Drop for ReportingClient {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();
@@ -164,12 +204,11 @@ mod tests {
         assert_eq!(different(&report(None, 0), &report(None, 0)), [""; 0]);
         assert_eq!(different(&report(Some(7), 3), &report(Some(7), 0)), [""; 0]);
         let late = different(&report(Some(7), 0), &report(None, 0));
-        assert_eq!(late, ["kaspa-grpc-client: virtualDaaScoreChanged"]);
+        assert_eq!(late, ["virtualDaaScoreChanged"]);
         let mut wrong = report(Some(7), 1);
         wrong["utxosChanged"] = json!({});
         wrong["getBalanceByAddress"]["address"] = json!(6);
         let names = ["getBalanceByAddress", "utxosChanged", "contradictions"];
-        let names = names.map(|name| format!("kaspa-grpc-client: {name}"));
         assert_eq!(different(&report(Some(7), 0), &wrong), names);
         assert_eq!(different(&report(Some(7), 0), &json!({})).len(), METHODS.len() + 3);
     }
@@ -177,7 +216,8 @@ mod tests {
     #[test]
     fn a_client_that_has_ended_is_an_error() {
         let server = SocketAddr::from(([127, 0, 0, 1], 9));
-        let mut client = GrpcClient::start(Path::new("true"), server, &[]).expect("it starts");
+        let mut client =
+            ReportingClient::start(Path::new("true"), "grpc", server, &[]).expect("it starts");
         client.child.wait().expect("it ends");
         assert!(client.report().is_err());
     }
