@@ -194,23 +194,23 @@ mod tests {
         })
     }
 
-    fn different(kaspad: &Value, hydrant: &Value) -> Vec<String> {
+    fn find_differences(kaspad: &Value, hydrant: &Value) -> Vec<String> {
         let compared = pair_reports(kaspad, hydrant).into_iter();
         compared.filter(|it| !it.is_equal()).map(|it| it.name).collect()
     }
 
     #[test]
     fn replies_and_the_sum_of_notifications_are_compared() {
-        assert_eq!(different(&report(None, 0), &report(None, 0)), [""; 0]);
-        assert_eq!(different(&report(Some(7), 3), &report(Some(7), 0)), [""; 0]);
-        let late = different(&report(Some(7), 0), &report(None, 0));
+        assert_eq!(find_differences(&report(None, 0), &report(None, 0)), [""; 0]);
+        assert_eq!(find_differences(&report(Some(7), 3), &report(Some(7), 0)), [""; 0]);
+        let late = find_differences(&report(Some(7), 0), &report(None, 0));
         assert_eq!(late, ["virtualDaaScoreChanged"]);
         let mut wrong = report(Some(7), 1);
         wrong["utxosChanged"] = json!({});
         wrong["getBalanceByAddress"]["address"] = json!(6);
         let names = ["getBalanceByAddress", "utxosChanged", "contradictions"];
-        assert_eq!(different(&report(Some(7), 0), &wrong), names);
-        assert_eq!(different(&report(Some(7), 0), &json!({})).len(), METHODS.len() + 3);
+        assert_eq!(find_differences(&report(Some(7), 0), &wrong), names);
+        assert_eq!(find_differences(&report(Some(7), 0), &json!({})).len(), METHODS.len() + 3);
     }
 
     #[test]
