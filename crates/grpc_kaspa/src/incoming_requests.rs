@@ -231,7 +231,7 @@ mod tests {
         };
         let mut streams: Vec<_> = (0..10).map(|_| open(ClientId(1))).collect();
         let taken: usize = streams.iter_mut().map(|incoming| take(incoming, 10_000)).sum();
-        // 8 MiB at once, of which each counts as 4 KiB.
+        // The burst is 8 MiB, and each request counts as 4 KiB.
         assert!((1_900..2_200).contains(&taken), "{taken} requests");
         assert!(!streams[0].is_awaited, "requests are read ahead meanwhile");
         assert_eq!(take(&mut open(ClientId(2)), 100), 100, "another client does not wait");

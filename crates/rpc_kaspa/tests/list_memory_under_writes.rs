@@ -121,7 +121,7 @@ async fn a_list_that_is_not_read_retains_what_blocks_change() {
         Arc::new(pool.expect("a thread")),
         Arc::new(RateLimiter::new(clients::Limits::default())),
     );
-    // What is allocated once, and what blocks change without a list.
+    // The first blocks allocate what later ones use again. The next ones show the growth without a list.
     chain.add_blocks(BLOCKS);
     let usual = chain.add_blocks(BLOCKS);
     let (client, io) = duplex(4 * 1024);

@@ -128,7 +128,7 @@ fn pair_reports(kaspad: &Value, hydrant: &Value) -> Vec<Compared> {
     let utxos = &kaspad["getUtxosByAddresses"];
     compared.push(compare("utxosChanged", utxos, &hydrant["utxosChanged"]));
     compared.push(compare("contradictions", &json!(0), &hydrant["contradictions"]));
-    // Until the first block after the subscription there is no score.
+    // The first score comes with the first block after the subscription.
     let score = &hydrant["virtualDaaScoreChanged"];
     if !score.is_null() || !kaspad["virtualDaaScoreChanged"].is_null() {
         let expected = &kaspad["getBlockDagInfo"]["virtualDaaScore"];

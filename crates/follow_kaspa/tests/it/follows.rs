@@ -105,11 +105,11 @@ async fn a_node_that_is_not_in_sync_is_followed_and_reported() {
     let world = World::follow(&node);
     world.reach_virtual(&node).await;
     assert!(!world.status.is_source_synced());
-    // As many blocks as a download brings at once.
+    // A download adds many blocks at once.
     node.mine(300);
     world.reach_virtual(&node).await;
     assert_eq!(world.status.chain().counters.refused, 0);
-    // The source is asked at the start of a session.
+    // A session requests the state of its source when it starts.
     node.set_synced(true);
     node.cut_after(0);
     world.wait(follow_kaspa::FollowStatus::is_source_synced).await;

@@ -50,7 +50,7 @@ fn check_wrpc(node: &KaspaProcess, certificate: &Certificate, source: &KaspaNode
     Ok(())
 }
 
-/// Calls the health service over TLS. It is asked for another service than that of the port.
+/// Calls the health service over TLS. The client asks for a service that the port does not have.
 async fn check_grpc(node: &KaspaProcess, certificate: &Certificate) -> Result<()> {
     let port = node.grpc().context("it serves gRPC")?;
     let error = grpc_tls::client(port, certificate).await?.health_check().await.err();
