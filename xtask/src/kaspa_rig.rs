@@ -5,7 +5,7 @@
 //! Shape: each round mines blocks with transactions and siblings, makes a reorganization of the next depth, and on
 //! request a fault. After each part nothing is mined until Hydrant has the position of kaspad, and both are compared:
 //! replies (`comparison`), Hydrant's own methods (`own_methods`), and the states that the notifications of subscribers
-//! add up to (`subscriber`).
+//! add up to (`subscriber`). On request unmodified clients in Rust are compared, too (`rust_clients`).
 //! Bounds: blocks and minutes, whichever is reached first. All processes end with this program's run.
 //! Not here: replies while blocks are mined; load by other programs; the model node of tests (`testkit`).
 
@@ -25,6 +25,7 @@ pub(crate) mod random;
 mod report;
 mod requests;
 mod resuming_client;
+mod rust_clients;
 mod stream_state;
 mod subscriber;
 mod wallet;
@@ -40,12 +41,14 @@ use kaspa::{Encoding, Hash, KaspaAddress, Method};
 use crate::kaspa_rig::comparison::Comparison;
 use crate::kaspa_rig::depths::Depths;
 use crate::kaspa_rig::faults::Faults;
+use crate::kaspa_rig::hydrant::Endpoints;
 use crate::kaspa_rig::nodes::{ComparedClients, Nodes};
 use crate::kaspa_rig::options::{Options, USAGE};
 use crate::kaspa_rig::own_methods::compare_own_methods;
 use crate::kaspa_rig::report::{Report, StreamReport};
 use crate::kaspa_rig::requests::Request;
 use crate::kaspa_rig::resuming_client::ResumingClient;
+use crate::kaspa_rig::rust_clients::{ClientPorts, RustClients};
 use crate::kaspa_rig::stream_state::NodeState;
 use crate::kaspa_rig::subscriber::{Server, Subscriber};
 use crate::rig::clock::now;
@@ -76,6 +79,10 @@ struct KaspaRig {
     nodes: Nodes,
     subscribers: Vec<Subscriber>,
     resuming_client: ResumingClient,
+    /// The program with kaspa-grpc-client and kaspa-wrpc-client, if they are compared.
+    client_program: Option<PathBuf>,
+    rust_clients: Option<RustClients>,
+    client_addresses: Vec<KaspaAddress>,
     comparison: Comparison,
     comparisons: u64,
     /// Comparisons after a reorganization that were left out, because Hydrant was not level in time.
@@ -103,7 +110,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     options.dir = options.dir.canonicalize()?;
     let programs = programs::find_programs(&options)?;
     let nodes = Nodes::start(&options, &programs)?;
-    let mut rig = KaspaRig::new(options, nodes)?;
+    let mut rig = KaspaRig::new(options, nodes, programs.rust_client)?;
     let end = rig.run_rounds();
     let report =
         rig.report(end.as_ref().map_or_else(|error| format!("{error:#}"), Clone::clone))?;
@@ -117,7 +124,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 
 impl KaspaRig {
     /// Waits until Hydrant has caught up, and connects the subscribers.
-    fn new(options: Options, mut nodes: Nodes) -> Result<Self> {
+    fn new(options: Options, mut nodes: Nodes, client_program: Option<PathBuf>) -> Result<Self> {
         let started = now();
         let base = nodes.settle()?.sink;
         println!("Hydrant has caught up after {:.1} s", started.elapsed().as_secs_f64());
@@ -137,7 +144,10 @@ impl KaspaRig {
             options,
             nodes,
             subscribers,
-            resuming_client: ResumingClient::new(some),
+            resuming_client: ResumingClient::new(some.clone()),
+            client_program,
+            rust_clients: None,
+            client_addresses: some,
             comparison: Comparison::default(),
             comparisons: 0,
             skipped_comparisons: 0,
@@ -185,6 +195,8 @@ impl KaspaRig {
         }
         let Some(fault) = self.faults.next_fault() else { return Ok(()) };
         self.report_lost_connections();
+        // Their connections may end with their servers.
+        self.rust_clients = None;
         let depth = self.faults.count() as usize * FAULT_DEPTH_DISTANCE % FAULT_DEPTH_MAX + 1;
         let cut_off = self.nodes.make_fault(fault, depth)?;
         println!("{fault:?}, {} of {}", self.faults.count(), self.options.kills);
@@ -235,6 +247,9 @@ impl KaspaRig {
         let endpoints = self.nodes.hydrant.endpoints()?;
         compare_own_methods(&mut self.comparison, endpoints.rpc, state, &addresses, &change)?;
         self.resuming_client.compare(&mut self.comparison, endpoints, state.sink)?;
+        if let Some(clients) = &mut self.rust_clients {
+            clients.compare(&mut self.comparison)?;
+        }
         self.compare_streams(state);
         self.nodes.miner.set_utxos(&state.utxos, state.virtual_daa_score);
         self.base = state.sink;
@@ -287,6 +302,16 @@ impl KaspaRig {
                 (Server::Kaspad, Encoding::Json) => main.json(),
             };
             subscriber.connect(address, &state)?;
+        }
+        if let Some(program) = &self.client_program
+            && self.rust_clients.is_none()
+        {
+            let kaspad = ClientPorts { grpc: main.grpc(), borsh: main.borsh(), json: main.json() };
+            let Endpoints { grpc, wrpc_borsh: borsh, wrpc_json: json, .. } = endpoints;
+            let hydrant = ClientPorts { grpc, borsh, json };
+            let addresses = &self.client_addresses;
+            let clients = RustClients::start(program, kaspad, hydrant, addresses)?;
+            self.rust_clients = Some(clients);
         }
         Ok(())
     }

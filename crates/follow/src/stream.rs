@@ -344,7 +344,11 @@ impl Streams {
                         (StreamStart::AfterRoot, Some(next))
                     }
                     Some(first) => {
-                        (StreamStart::AtSlot, Some(first.saturating_add(margin).max(next)))
+                        let newest = match margin {
+                            0 => None,
+                            _ => newest_slot(&client, token.as_ref()).await,
+                        };
+                        (StreamStart::AtSlot, Some(choose_start(first, newest, margin).max(next)))
                     }
                     None if was_refused => (StreamStart::MidSlot, None),
                     None => (StreamStart::MidSlot, Some(next)),
@@ -656,6 +660,28 @@ async fn first_available(
     response.into_inner().first_available
 }
 
+/// The newest slot of a source; `None` if it does not say.
+async fn newest_slot(
+    client: &GeyserClient<Channel>,
+    token: Option<&MetadataValue<Ascii>>,
+) -> Option<Slot> {
+    let commitment = Some(CommitmentLevel::Processed.into());
+    let mut request = tonic::Request::new(GetSlotRequest { commitment });
+    request.set_timeout(CONNECT_TIMEOUT);
+    if let Some(token) = token {
+        request.metadata_mut().insert("x-token", token.clone());
+    }
+    let response = client.clone().get_slot(request).await.ok()?;
+    Some(response.into_inner().slot)
+}
+
+/// Returns the start of a stream in a source's window, which has the slots from `first` to `newest`. The margin takes at
+/// most half of it: the start must not be above the window, and each slot below the start is lost.
+fn choose_start(first: Slot, newest: Option<Slot>, margin: u64) -> Slot {
+    let half = newest.map(|newest| newest.saturating_sub(first).div_ceil(2));
+    first.saturating_add(half.map_or(margin, |half| margin.min(half)))
+}
+
 /// Whether sources lack what follows the root, since it moved last.
 struct GapRounds {
     /// Number of rounds over all sources in which one had a gap.
@@ -704,7 +730,7 @@ impl GapRounds {
 
 /// Requests the newest slot of a source periodically. A source without this call is not an error.
 async fn poll_slot(
-    mut client: GeyserClient<Channel>,
+    client: GeyserClient<Channel>,
     token: Option<MetadataValue<Ascii>>,
     slots: SourceSlots,
     source: usize,
@@ -712,14 +738,8 @@ async fn poll_slot(
     let mut ticks = tokio::time::interval(SLOT_INTERVAL);
     loop {
         ticks.tick().await;
-        let commitment = Some(CommitmentLevel::Processed.into());
-        let mut request = tonic::Request::new(GetSlotRequest { commitment });
-        request.set_timeout(CONNECT_TIMEOUT);
-        if let Some(token) = &token {
-            request.metadata_mut().insert("x-token", token.clone());
-        }
-        if let Ok(response) = client.get_slot(request).await {
-            slots.record(source, response.into_inner().slot);
+        if let Some(slot) = newest_slot(&client, token.as_ref()).await {
+            slots.record(source, slot);
         }
     }
 }
@@ -763,6 +783,18 @@ mod tests {
         gaps.record(0, &StreamEnd::Ended);
         gaps.record(1, &refusal());
         assert!(!gaps.are_lasting(), "the first one may be back soon");
+    }
+
+    #[test]
+    fn a_stream_above_a_gap_starts_within_the_window_of_its_source() {
+        assert_eq!(choose_start(1_000, Some(2_000), 64), 1_064);
+        // A short window: half of it, and more than nothing, because it moves on.
+        assert_eq!(choose_start(1_000, Some(1_020), 64), 1_010);
+        assert_eq!(choose_start(1_000, Some(1_001), 64), 1_001);
+        assert_eq!(choose_start(1_000, Some(1_000), 64), 1_000);
+        // A source that lies, and one that does not say.
+        assert_eq!(choose_start(1_000, Some(900), 64), 1_000);
+        assert_eq!(choose_start(1_000, None, 64), 1_064);
     }
 
     #[tokio::test]

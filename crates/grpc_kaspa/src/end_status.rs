@@ -9,12 +9,17 @@ pub(crate) fn status_from_close(payload: &[u8]) -> Status {
     let Some((code, reason)) = payload.split_first_chunk() else {
         return Status::unavailable("the session was closed");
     };
-    let reason = String::from_utf8_lossy(reason);
+    let code = CloseCode::from(u16::from_be_bytes(*code));
+    status_from_frame(code, &String::from_utf8_lossy(reason))
+}
+
+/// Returns the status for the code and the reason of a close frame.
+pub(crate) fn status_from_frame(code: CloseCode, reason: &str) -> Status {
     if reason == CloseReason::Revoked.to_string() {
         // As Yellowstone's streams: a client without a key gets it, too.
         return Status::unauthenticated(reason);
     }
-    match CloseCode::from(u16::from_be_bytes(*code)) {
+    match code {
         CloseCode::Normal => Status::ok(reason),
         CloseCode::Away => Status::unavailable(reason),
         // A slow client, or one that has used up its memory.

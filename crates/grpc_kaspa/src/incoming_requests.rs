@@ -1,7 +1,9 @@
-//! The requests of a stream. Its session takes them one by one; a few kilobytes are read ahead while it is busy.
+//! The requests of a stream. Its session takes them one by one, each when it is due at the rate of its client; a few
+//! kilobytes are read ahead while it is busy.
 
 use std::fmt::Display;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -17,8 +19,16 @@ use crate::outgoing::Outgoing;
 pub(crate) struct IncomingRequests<B = Incoming> {
     /// `None` if the stream has ended before its session.
     requests: Option<Requests<B>>,
+    /// The request that the session takes next.
+    next: Option<WaitingRequest>,
     /// Whether the last poll of the session waits for a request.
     is_awaited: bool,
+}
+
+/// A request until it is due.
+struct WaitingRequest {
+    request: EncodedRequest,
+    due: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl<B> IncomingRequests<B>
@@ -26,18 +36,32 @@ where
     B: Body<Data = Bytes, Error: Display> + Unpin,
 {
     pub(crate) fn new(requests: Requests<B>) -> Self {
-        Self { requests: Some(requests), is_awaited: false }
+        Self { requests: Some(requests), next: None, is_awaited: false }
     }
 
-    /// Returns the next request for the session; `None` after the last.
+    /// Returns the next request for the session, once it is due; `None` after the last.
     pub(crate) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<EncodedRequest, Status>>> {
         let Some(requests) = &mut self.requests else { return Poll::Ready(None) };
-        let next = requests.poll_next(context);
-        self.is_awaited = next.is_pending();
-        next
+        let mut next = match self.next.take() {
+            Some(next) => next,
+            None => {
+                let received = requests.poll_next(context);
+                self.is_awaited = received.is_pending();
+                let request = match received {
+                    Poll::Ready(Some(Ok(request))) => request,
+                    other => return other,
+                };
+                WaitingRequest { due: requests.wait_until_due(&request), request }
+            }
+        };
+        if next.due.as_mut().poll(context).is_pending() {
+            self.next = Some(next);
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Ok(next.request)))
     }
 
     /// Reads ahead. Returns the status that ends the stream.
@@ -89,7 +113,7 @@ pub(crate) async fn run_session<B>(
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::pin::{Pin, pin};
+    use std::pin::pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
     use std::task::Waker;
@@ -170,6 +194,49 @@ mod tests {
             panic!("the end comes")
         };
         assert!(status.message().contains("the client has left"), "{status}");
+    }
+
+    /// A client that always has a frame of empty messages.
+    struct EmptyMessages;
+
+    impl Body for EmptyMessages {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; 1_000])))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_requests_beyond_the_rate_of_their_client_wait_on_all_its_streams() {
+        let state = Arc::new(ServerState::new(Config::default()));
+        let open = |client| {
+            let requests = Requests::new(EmptyMessages, Arc::clone(&state), client, None);
+            IncomingRequests::new(requests)
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        let mut take = |incoming: &mut IncomingRequests<EmptyMessages>, count_max: usize| {
+            let mut count = 0;
+            while count < count_max
+                && let Poll::Ready(Some(request)) = incoming.poll_next(&mut context)
+            {
+                request.expect("a valid message");
+                count += 1;
+            }
+            count
+        };
+        let mut streams: Vec<_> = (0..10).map(|_| open(ClientId(1))).collect();
+        let taken: usize = streams.iter_mut().map(|incoming| take(incoming, 10_000)).sum();
+        // The burst is 8 MiB, and each request counts as 4 KiB.
+        assert!((1_900..2_200).contains(&taken), "{taken} requests");
+        assert!(!streams[0].is_awaited, "requests are read ahead meanwhile");
+        assert_eq!(take(&mut open(ClientId(2)), 100), 100, "another client does not wait");
+        let next = poll_fn(|context| streams[0].poll_next(context)).await;
+        assert!(matches!(next, Some(Ok(_))), "it is due later");
     }
 
     /// A session that waits for a reply, and says on which thread it is dropped.

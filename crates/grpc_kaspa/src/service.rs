@@ -77,9 +77,15 @@ impl Service for KaspaService {
         let requests = Requests::new(body, Arc::clone(&self.server), client, compression)
             .with_unread_streams(Arc::clone(&connection.unread));
         let requests = Arc::new(Mutex::new(IncomingRequests::new(requests)));
-        let io = SessionIo::new(Arc::clone(&requests), Arc::clone(&outgoing));
+        let mut io = SessionIo::new(Arc::clone(&requests), Arc::clone(&outgoing));
         let state = SessionState::with_format(MessageFormat::Protobuf);
-        let session = serve_session(io, client, Arc::clone(&self.rpc), state);
+        let rpc = Arc::clone(&self.rpc);
+        let session = async move {
+            // The client may not have read as far as the close frame.
+            if let Some(frame) = serve_session(&mut io, client, rpc, state).await {
+                io.set_close(&frame);
+            }
+        };
         tokio::spawn(run_session(session, requests, Arc::clone(&outgoing)));
         let body = Body::new(ResponseBody::new(outgoing, permits));
         let response = http::Response::builder().header("content-type", "application/grpc");

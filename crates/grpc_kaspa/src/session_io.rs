@@ -19,9 +19,10 @@ use grpc_server::{EncodedRequest, HEAD_BYTES};
 use http_server::poll_budget;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tonic::Status;
 
-use crate::end_status::status_from_close;
+use crate::end_status::{status_from_close, status_from_frame};
 use crate::incoming_requests::IncomingRequests;
 use crate::outgoing::Outgoing;
 use crate::server_frames::{FrameEvent, ReadFrames, ServerFrames};
@@ -125,6 +126,11 @@ impl SessionIo {
         head.extend_from_slice(&[0; 4]);
         self.head = head.into();
         self.payload = payload;
+    }
+
+    /// Sets the status of the stream to that of a close frame, unless one is set already.
+    pub(crate) fn set_close(&self, frame: &CloseFrame) {
+        self.outgoing.set_end(status_from_frame(frame.code, &frame.reason));
     }
 
     /// Sets the status of the stream, and returns it as the error of a read.

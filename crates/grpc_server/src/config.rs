@@ -32,6 +32,9 @@ pub struct Config {
     pub subscriptions_max: usize,
     /// Bytes of one request message.
     pub request_bytes_max: usize,
+    /// Bytes that a shorter request counts as, in the rate of its client: 8 MiB a second. A larger value limits the work
+    /// of short requests more; a smaller one lets a client send more of them.
+    pub request_cost_bytes_min: usize,
     /// Bytes of request messages of all connections that are incomplete or not decoded.
     pub incoming_bytes_max: usize,
     /// Time in which a new connection must start HTTP/2.
@@ -62,6 +65,7 @@ impl Default for Config {
             connection_streams_max: 200,
             subscriptions_max: 1_000,
             request_bytes_max: 4 << 20,
+            request_cost_bytes_min: 4 << 10,
             incoming_bytes_max: 64 << 20,
             handshake_timeout_ms: 10_000,
             idle_timeout_ms: 75_000,

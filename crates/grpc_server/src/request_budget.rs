@@ -3,8 +3,8 @@
 //! Shape: bytes are charged as they are received. A stream whose client is beyond its rate is not read, so HTTP/2 stops
 //! the client once the window is full: neither receiving nor decoding costs more than the rate, and a frame of each
 //! stream.
-//! Bounds: [`BYTES_PER_S`] of each client, after decompression, and [`REQUEST_BYTES_MIN`] for a short request. A client
-//! beyond them waits; nothing is refused. A lock for each client that has a subscription.
+//! Bounds: [`BYTES_PER_S`] of each client, after decompression, and `Config::request_cost_bytes_min` for a short request.
+//! A client beyond them waits; nothing is refused. A lock for each client that has a subscription.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -19,8 +19,6 @@ use crate::counters::{Event, ServerCounters};
 /// Bytes of a client a second, decoded; one second's worth may come at once. Decoding, compiling and indexing them
 /// takes up to a fifth of a second. A larger value lets a client delay the requests of others more.
 pub(crate) const BYTES_PER_S: u64 = 8 << 20;
-/// The cost of a short request. A client may send 2,048 a second.
-const REQUEST_BYTES_MIN: usize = 4 << 10;
 /// Number of locks above which those of clients that have left are removed.
 const LOCKS_MIN: usize = 64;
 
@@ -30,6 +28,8 @@ pub type ClientLock = Arc<tokio::sync::Mutex<()>>;
 /// The rates and the locks of all clients.
 pub struct RequestBudget {
     limiter: RateLimiter,
+    /// The cost of a short request.
+    cost_bytes_min: usize,
     started: Instant,
     locks: Mutex<ClientLocks>,
 }
@@ -42,9 +42,10 @@ struct ClientLocks {
 }
 
 impl RequestBudget {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(cost_bytes_min: usize) -> Self {
         let limits = Limits { requests_per_s: 0, bytes_per_s: BYTES_PER_S };
-        Self { limiter: RateLimiter::new(limits), started: Instant::now(), locks: Mutex::default() }
+        let limiter = RateLimiter::new(limits);
+        Self { limiter, cost_bytes_min, started: Instant::now(), locks: Mutex::default() }
     }
 
     /// Returns the lock that all requests of a client share.
@@ -70,10 +71,10 @@ impl RequestBudget {
         delay
     }
 
-    /// Charges a request of less than 4 KiB the difference, because that is the least cost of a request. Waits until
-    /// its client is within its rate.
+    /// Charges a request of less than `Config::request_cost_bytes_min` the difference, because that is the least cost of
+    /// a request. Waits until its client is within its rate.
     pub async fn wait_until_due(&self, client: ClientId, bytes: usize, counters: &ServerCounters) {
-        let cost = REQUEST_BYTES_MIN.saturating_sub(bytes) as u64;
+        let cost = self.cost_bytes_min.saturating_sub(bytes) as u64;
         let mut charged = self.limiter.reserve_bytes(client, cost, self.now());
         if charged != Ok(Duration::ZERO) {
             counters.record(Event::RequestDelayed);

@@ -4,7 +4,7 @@
 //! it reads ahead only while the buffer has less than [`READ_AHEAD_BYTES`]: further frames stay in the connection's
 //! window.
 //! Bounds: `Config::request_bytes_max` for a message, before and after it is decompressed; a share of
-//! `Config::incoming_bytes_max` for a client's messages that are incomplete or not decoded;
+//! `Config::incoming_bytes_max` for a client's messages that are incomplete or not decoded, and one frame more;
 //! `Config::message_timeout_ms` from the first wait for the rest of a message, without pauses in which the node does
 //! not read, or in which its session does not wait for it. The buffer of a message is freed with it, whereas tonic's decoder keeps buffers of the largest message.
 //! Not here: the streams whose frames stay in the window (`unread_streams`).
@@ -41,6 +41,8 @@ pub struct Requests<B = Incoming> {
     compression: Option<Compression>,
     /// The incomplete message, head included.
     buffer: MessageBuffer,
+    /// A frame that was read ahead although the share of the client has no space for it.
+    uncounted_frame: Option<Bytes>,
     /// The share of the client that the bytes of `buffer` count in.
     buffered: Share,
     /// Ends when the bytes that were read are due.
@@ -91,6 +93,7 @@ where
             client,
             compression,
             buffer: MessageBuffer::default(),
+            uncounted_frame: None,
             buffered,
             pause: None,
             deadline: None,
@@ -148,8 +151,22 @@ where
         }
     }
 
-    /// Reads ahead while an earlier request is handled: up to 4 KiB, within the client's share. A stream whose client
-    /// sends more counts as unread. Completes only with the status that ends the stream.
+    /// Charges a request to the rate of its client, as `Config::request_cost_bytes_min` at least, and waits until it is
+    /// due.
+    pub fn wait_until_due(
+        &self,
+        request: &EncodedRequest,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let state = Arc::clone(&self.state);
+        let client = self.client;
+        let bytes = request.content_len();
+        Box::pin(async move {
+            state.request_budget.wait_until_due(client, bytes, &state.counters).await;
+        })
+    }
+
+    /// Reads ahead while an earlier request is handled: up to 4 KiB, or one frame if the client's share is full. A
+    /// stream whose client sends more counts as unread. Completes only with the status that ends the stream.
     pub fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Status> {
         if let Some(deadline) = self.deadline.take() {
             let left = deadline.deadline().saturating_duration_since(Instant::now());
@@ -159,6 +176,15 @@ where
             match ready!(self.poll_receive(context)) {
                 Ok(true) => {}
                 Ok(false) => return Poll::Pending,
+                Err(status) => return Poll::Ready(status),
+            }
+        }
+        if self.buffer.len() < READ_AHEAD_BYTES && self.uncounted_frame.is_none() {
+            self.unread = None;
+            // It shows whether the client sends anything. Its copy does not share the memory of a longer buffer.
+            match ready!(self.poll_frame(context)) {
+                Ok(Some(data)) => self.uncounted_frame = Some(Bytes::copy_from_slice(&data)),
+                Ok(None) => return Poll::Pending,
                 Err(status) => return Poll::Ready(status),
             }
         }
@@ -175,18 +201,28 @@ where
             }
         }
         self.unread = None;
-        if self.has_ended {
-            return Poll::Ready(Ok(false));
-        }
-        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
-            self.has_ended = true;
-            return Poll::Ready(Ok(false));
+        let data = match self.uncounted_frame.take() {
+            Some(data) => Some(data),
+            None => ready!(self.poll_frame(context))?,
         };
-        let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
-        if let Ok(data) = frame.into_data() {
-            self.receive(&data)?;
-        }
+        let Some(data) = data else { return Poll::Ready(Ok(false)) };
+        self.receive(&data)?;
         Poll::Ready(Ok(true))
+    }
+
+    /// Returns the bytes of the next frame of data that the client has sent; `None` at the end of the requests.
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
+        while !self.has_ended {
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
+                self.has_ended = true;
+                break;
+            };
+            let frame = frame.map_err(|err| Status::unavailable(err.to_string()))?;
+            if let Ok(data) = frame.into_data() {
+                return Poll::Ready(Ok(Some(data)));
+            }
+        }
+        Poll::Ready(Ok(None))
     }
 
     /// Counts the stream as unread. Returns the status that ends it if other clients need the window.

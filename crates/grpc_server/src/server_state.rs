@@ -27,7 +27,7 @@ impl ServerState {
         Self {
             counters: ServerCounters::new(),
             shares: Shares::new(&config),
-            request_budget: RequestBudget::new(),
+            request_budget: RequestBudget::new(config.request_cost_bytes_min),
             removals: watch::Sender::new(()),
             config,
         }

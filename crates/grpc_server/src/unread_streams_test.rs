@@ -42,6 +42,21 @@ impl Body for LongMessage {
     }
 }
 
+/// A client that sends nothing.
+struct Silence;
+
+impl Body for Silence {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Pending
+    }
+}
+
 /// Two clients beyond their rates, on one connection.
 struct SharedConnection {
     state: Arc<ServerState>,
@@ -60,9 +75,26 @@ impl SharedConnection {
     }
 
     fn open(&self, client: ClientId) -> Requests<LongMessage> {
-        let body = LongMessage::default();
+        self.open_body(client, LongMessage::default())
+    }
+
+    fn open_body<B>(&self, client: ClientId, body: B) -> Requests<B>
+    where
+        B: Body<Data = Bytes, Error = Infallible> + Unpin,
+    {
         Requests::new(body, Arc::clone(&self.state), client, None)
             .with_unread_streams(Arc::clone(&self.unread))
+    }
+}
+
+/// Returns the status with which a stream ends while its request is handled, or `None` if it waits.
+fn poll_end_ahead<B>(requests: &mut Requests<B>) -> Option<Code>
+where
+    B: Body<Data = Bytes, Error = Infallible> + Unpin,
+{
+    match requests.poll_ahead(&mut Context::from_waker(Waker::noop())) {
+        Poll::Pending => None,
+        Poll::Ready(status) => Some(status.code()),
     }
 }
 
@@ -94,12 +126,26 @@ async fn streams_beyond_the_rate_wait_up_to_the_limit_of_their_connection() {
 async fn a_stream_is_read_ahead_while_its_request_is_handled() {
     let connection = SharedConnection::new();
     let mut streams: Vec<_> = (0..=UNREAD_STREAMS_MAX).map(|_| connection.open(MANY)).collect();
-    let mut context = Context::from_waker(Waker::noop());
-    let ends = streams.iter_mut().map(|requests| match requests.poll_ahead(&mut context) {
-        Poll::Pending => None,
-        Poll::Ready(status) => Some(status.code()),
-    });
-    let ends: Vec<_> = ends.collect();
+    let ends: Vec<_> = streams.iter_mut().map(poll_end_ahead).collect();
     assert_eq!(ends[..UNREAD_STREAMS_MAX], [None; UNREAD_STREAMS_MAX]);
     assert_eq!(ends[UNREAD_STREAMS_MAX], Some(Code::ResourceExhausted));
+}
+
+#[tokio::test]
+async fn silent_streams_of_a_client_whose_share_is_full_are_not_unread() {
+    let connection = SharedConnection::new();
+    let mut share = connection.state.shares.incoming.empty_share(MANY);
+    while share.try_grow(FRAME_BYTES_MAX).is_ok() {}
+    let silent = (0..2 * UNREAD_STREAMS_MAX).map(|_| connection.open_body(MANY, Silence));
+    let mut silent: Vec<_> = silent.collect();
+    assert_eq!(silent.iter_mut().find_map(poll_end_ahead), None);
+    let mut streams: Vec<_> = (0..=UNREAD_STREAMS_MAX).map(|_| connection.open(MANY)).collect();
+    let ends: Vec<_> = streams.iter_mut().map(poll_end_ahead).collect();
+    assert_eq!(ends[..UNREAD_STREAMS_MAX], [None; UNREAD_STREAMS_MAX]);
+    assert_eq!(ends[UNREAD_STREAMS_MAX], Some(Code::ResourceExhausted));
+    assert!(streams.iter().all(|requests| requests.body.frames == 1), "a frame of each is read");
+    drop(share);
+    // Its rate allows nothing more, so only the frame that was read ahead is received.
+    assert_eq!(poll_end(&mut streams[0]), None);
+    assert_eq!(connection.state.shares.incoming.units_in_use(), FRAME_BYTES_MAX);
 }

@@ -3,7 +3,8 @@
 //! A long reply is checked, and translated to protobuf, on a thread for blocking work. Requests in protobuf were translated
 //! to JSON, so the upstream answers them in JSON.
 //! Bounds: the time of a reply ([`crate::Settings::forward_timeout_ms`]). Its length, and the requests in flight, are
-//! bounded by [`crate::Forward`].
+//! bounded by [`crate::Forward`], which counts a reply until its bytes are dropped. They are kept until the session takes
+//! the output, which may be three times as long while a reply is translated to protobuf.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use kaspa::{
     Encoding, Method, Operation, ProtobufReply, ServerError, encode_protobuf_reply,
     replace_borsh_id,
 };
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 use websocket::OutgoingMessage;
 
@@ -47,11 +48,11 @@ pub(crate) async fn forward_request(
     let encoding = request.encoding();
     let reply = match send(&server, client, request).await {
         Ok(reply) if reply.len() > CHECKED_HERE_BYTES_MAX => {
-            let check = move || check_reply(&server, encoding, request_id, reply);
+            let check = move |reply: &[u8]| check_reply(&server, encoding, request_id, reply);
             let stopping = |_| Err(ForwardError::new("the node stops"));
-            spawn_blocking(check).await.unwrap_or_else(stopping)
+            check_on_thread(reply, check).await.unwrap_or_else(stopping)
         }
-        reply => reply.and_then(|reply| check_reply(&server, encoding, request_id, reply)),
+        reply => reply.and_then(|reply| check_reply(&server, encoding, request_id, &reply)),
     };
     reply.unwrap_or_else(|error| {
         let error = ServerError::Text(error.to_string());
@@ -72,17 +73,29 @@ async fn send(rpc: &KaspaRpc, client: ClientId, request: Request) -> Result<Byte
     })
 }
 
+/// Runs a check on a thread for blocking work. The reply is dropped when the result is taken, not before: until then
+/// the output is counted by nothing else.
+async fn check_on_thread<T: Send + 'static>(
+    reply: Bytes,
+    check: impl FnOnce(&[u8]) -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let checked = reply.clone();
+    let result = spawn_blocking(move || check(&checked)).await;
+    drop(reply);
+    result
+}
+
 fn check_reply(
     rpc: &KaspaRpc,
     encoding: Encoding,
     request_id: RequestId,
-    reply: Bytes,
+    reply: &[u8],
 ) -> Result<OutgoingMessage, ForwardError> {
     let RequestId { id, operation, reply: format } = request_id;
     let invalid = || ForwardError::new("the upstream node sent an invalid reply");
     match encoding {
         Encoding::Borsh => {
-            let mut frame = Vec::from(reply);
+            let mut frame = reply.to_vec();
             if !replace_borsh_id(&mut frame, id) {
                 return Err(invalid());
             }
@@ -90,15 +103,15 @@ fn check_reply(
             Ok(OutgoingMessage::Binary(adapted.unwrap_or(frame)))
         }
         Encoding::Json => {
-            let text = String::from_utf8(reply.into()).map_err(|_| invalid())?;
-            let adapted = adapt_json(rpc, id, operation, &text);
+            let text = std::str::from_utf8(reply).map_err(|_| invalid())?;
+            let adapted = adapt_json(rpc, id, operation, text);
             let adapted = adapted.map(String::from_utf8).transpose().map_err(|_| invalid())?;
-            let text = adapted.unwrap_or(text);
             match (format, operation) {
                 (ReplyFormat::Protobuf { field }, Operation::Method(method)) => {
-                    translate(ProtobufReply { id, field }, method, &text)
+                    let text = adapted.as_deref().unwrap_or(text);
+                    translate(ProtobufReply { id, field }, method, text)
                 }
-                _ => Ok(OutgoingMessage::Text(text)),
+                _ => Ok(OutgoingMessage::Text(adapted.unwrap_or_else(|| text.to_owned()))),
             }
         }
     }
@@ -112,4 +125,43 @@ fn translate(
 ) -> Result<OutgoingMessage, ForwardError> {
     let translated = encode_protobuf_reply(reply, method, json);
     translated.map(OutgoingMessage::Binary).map_err(ForwardError::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// A reply that counts in a bound until it is dropped.
+    struct CountedReply {
+        bytes: Vec<u8>,
+        _permit: Arc<()>,
+    }
+
+    impl AsRef<[u8]> for CountedReply {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_counts_until_its_session_takes_the_output() {
+        let permit = Arc::new(());
+        let reply = CountedReply { bytes: vec![7; 100_000], _permit: Arc::clone(&permit) };
+        let (checked, is_checked) = mpsc::sync_channel(1);
+        let check = move |reply: &[u8]| {
+            let output = reply.to_vec();
+            checked.send(()).expect("the test waits");
+            output
+        };
+        let mut output = pin!(check_on_thread(Bytes::from_owner(reply), check));
+        assert!(output.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        is_checked.recv().expect("it is checked");
+        assert_eq!(Arc::strong_count(&permit), 2, "the session has not taken the output");
+        assert!(output.await.expect("no panic") == [7; 100_000]);
+        assert_eq!(Arc::strong_count(&permit), 1);
+    }
 }

@@ -75,7 +75,9 @@ impl WebSocketHandler for KaspaPort {
         client_id: ClientId,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let server = Arc::clone(&self.server);
-        Box::pin(serve_session(socket, client_id, server, SessionState::new(self.encoding)))
+        Box::pin(async move {
+            serve_session(socket, client_id, server, SessionState::new(self.encoding)).await;
+        })
     }
 
     /// Forwarded calls may have effects, so their clients must learn the outcome.

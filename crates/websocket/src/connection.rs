@@ -82,17 +82,19 @@ where
 }
 
 /// Serves a client as [`serve_connection`] does. `state` is the state that its session starts with: for a protocol
-/// whose ports differ.
+/// whose ports differ. Returns the close frame of a connection that the server closed. Its client may not have read it in
+/// `Config::close_timeout_ms`.
 pub async fn serve_session<P, IO>(
     io: IO,
     client_id: ClientId,
     server: Arc<Server<P>>,
     state: P::SessionState,
-) where
+) -> Option<CloseFrame>
+where
     P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    Budgeted::new(serve(io, client_id, server, state)).await;
+    Budgeted::new(serve(io, client_id, server, state)).await
 }
 
 async fn serve<P, IO>(
@@ -100,15 +102,17 @@ async fn serve<P, IO>(
     client_id: ClientId,
     server: Arc<Server<P>>,
     state: P::SessionState,
-) where
+) -> Option<CloseFrame>
+where
     P: Protocol,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let mut writer = FrameWriter::new(Arc::clone(&server.unwritten));
     let (end, rest) = run_session(&mut io, &mut writer, client_id, &server, state).await;
     // The subscriptions have ended by now, however long closing takes.
+    let is_closed_by_client = matches!(end, ConnectionEnd::Closing(_));
     let close_frame = match end {
-        ConnectionEnd::Gone => return,
+        ConnectionEnd::Gone => return None,
         ConnectionEnd::Closing(frame) => frame,
         ConnectionEnd::Close(code, mut reason) => {
             tracing::debug!(%code, reason, "a WebSocket connection is closed");
@@ -116,8 +120,10 @@ async fn serve<P, IO>(
             Some(CloseFrame { code, reason: reason.into() })
         }
     };
+    let own_frame = close_frame.clone().filter(|_| !is_closed_by_client);
     let closing = close(&mut io, &mut writer, rest, close_frame);
     let _ = timeout(Duration::from_millis(server.config.close_timeout_ms), closing).await;
+    own_frame
 }
 
 /// Serves a session. Returns how it ended, and the payload that is partly written.

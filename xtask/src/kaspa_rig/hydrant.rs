@@ -36,6 +36,7 @@ pub(crate) struct Endpoints {
     pub(crate) rpc: SocketAddr,
     pub(crate) wrpc_borsh: SocketAddr,
     pub(crate) wrpc_json: SocketAddr,
+    pub(crate) grpc: SocketAddr,
 }
 
 /// A follower with its ledger.
@@ -127,7 +128,7 @@ impl Hydrant {
             .args(["--source", &format!("ws://{borsh}")])
             .args(["--json-source", &format!("ws://{json}")])
             .args(["--network", "simnet", "--rpc-port", "0"])
-            .args(["--wrpc-borsh-port", "0", "--wrpc-json-port", "0"])
+            .args(["--wrpc-borsh-port", "0", "--wrpc-json-port", "0", "--grpc-port", "0"])
             .args(["--snapshot-interval", &SNAPSHOT_INTERVAL_S.to_string()])
             .arg("--ledger")
             .arg(self.dir.join("ledger"))
@@ -157,6 +158,7 @@ fn parse_endpoints(text: &str) -> Result<Endpoints> {
         rpc: address("rpc")?,
         wrpc_borsh: address("wrpc_borsh")?,
         wrpc_json: address("wrpc_json")?,
+        grpc: address("grpc")?,
     })
 }
 
@@ -168,8 +170,9 @@ mod tests {
     fn endpoints_are_addresses_or_urls() {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let text = r#"{"rpc": "http://127.0.0.1:1/", "wrpc_borsh": "ws://127.0.0.1:2",
-            "wrpc_json": "127.0.0.1:3"}"#;
-        let expected = Endpoints { rpc: address(1), wrpc_borsh: address(2), wrpc_json: address(3) };
+            "wrpc_json": "127.0.0.1:3", "grpc": "http://127.0.0.1:4"}"#;
+        let [rpc, wrpc_borsh, wrpc_json, grpc] = [1, 2, 3, 4].map(address);
+        let expected = Endpoints { rpc, wrpc_borsh, wrpc_json, grpc };
         assert_eq!(parse_endpoints(text).unwrap(), expected);
         for incomplete in ["", "{", r#"{"rpc": "127.0.0.1:1"}"#, r#"{"rpc": 1}"#] {
             assert!(parse_endpoints(incomplete).is_err(), "{incomplete}");

@@ -69,7 +69,7 @@ impl Kaspad {
     pub(crate) fn restart(&mut self) -> Result<()> {
         let mut process = ChildProcess::start(&self.dir, &self.name, self.command())?;
         let started = now();
-        for address in [self.borsh(), self.json()] {
+        for address in [self.borsh(), self.json(), self.grpc()] {
             while TcpStream::connect(address).is_err() {
                 process.check()?;
                 let is_late = started.elapsed() > START_TIMEOUT;
@@ -101,6 +101,11 @@ impl Kaspad {
     /// Returns the address of wRPC in JSON.
     pub(crate) fn json(&self) -> SocketAddr {
         local(self.ports.json)
+    }
+
+    /// Returns the address of gRPC.
+    pub(crate) fn grpc(&self) -> SocketAddr {
+        local(self.ports.grpc)
     }
 
     /// Returns the tip of the selected chain.

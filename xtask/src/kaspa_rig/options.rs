@@ -14,11 +14,22 @@ cargo xtask rig kaspa [OPTIONS]    a real kaspad, followed and compared; docs/ka
   --minutes COUNT    and end after this time [default: 60]
   --kaspad FILE      an existing kaspad 2.1.0
   --hydrant FILE     an existing hydrant
+  --rust-clients FILE
+                     compare kaspa-grpc-client and kaspa-wrpc-client, too: an existing program of clients/rust-kaspa,
+                     or `build`, which builds it once [default: none]
   --faults SECONDS   interval between faults, which repeat in this order [default: none]: kill Hydrant, kill the kaspad,
                      cut the connection between them
   --kills COUNT      end the faults after this many [default: 50]
   --seed NUMBER      of the amounts, and of the choices among UTXOs and addresses [default: 1]
 ";
+
+/// The program with kaspa-grpc-client and kaspa-wrpc-client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RustClientProgram {
+    /// It is built, unless it was built earlier.
+    Build,
+    File(PathBuf),
+}
 
 /// Settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +39,7 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     pub(crate) kaspad: Option<PathBuf>,
     pub(crate) hydrant: Option<PathBuf>,
+    pub(crate) rust_client: Option<RustClientProgram>,
     pub(crate) faults: Option<Duration>,
     pub(crate) kills: u64,
     pub(crate) seed: u64,
@@ -42,6 +54,7 @@ impl Options {
             time: Duration::from_secs(60 * 60),
             kaspad: None,
             hydrant: None,
+            rust_client: None,
             faults: None,
             kills: 50,
             seed: 1,
@@ -58,6 +71,13 @@ impl Options {
                 }
                 "--kaspad" => options.kaspad = Some(value()?.into()),
                 "--hydrant" => options.hydrant = Some(value()?.into()),
+                "--rust-clients" => {
+                    let value = value()?.as_str();
+                    options.rust_client = Some(match value {
+                        "build" => RustClientProgram::Build,
+                        file => RustClientProgram::File(file.into()),
+                    });
+                }
                 "--faults" => {
                     options.faults = Some(Duration::from_secs(parse_number(arg, value()?)?));
                 }
@@ -94,6 +114,9 @@ mod tests {
         let time = Duration::from_secs(120);
         let faults = Some(Duration::from_secs(20));
         assert_eq!(options, Options { blocks: 7, time, faults, ..defaults });
+        let client = |value| parse(&["--rust-clients", value]).unwrap().rust_client;
+        assert_eq!(client("build"), Some(RustClientProgram::Build));
+        assert_eq!(client("./build"), Some(RustClientProgram::File("./build".into())));
     }
 
     #[test]

@@ -47,7 +47,7 @@ struct QueuedCall {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A reply that its client has not taken, or that waits for the thread that checks and translates it.
+/// A reply that its client has not taken, or that is checked and translated on another thread.
 struct WaitingReply {
     bytes: Bytes,
     _share: Share,

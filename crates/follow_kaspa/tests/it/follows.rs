@@ -1,6 +1,6 @@
 //! Follows an honest node: the chain, forks, the virtual state, events.
 
-use chain_kaspa::ChainConfig;
+use chain_kaspa::{ChainConfig, VirtualMode};
 use follow_kaspa::{FollowError, RestartBase, SourceConfig};
 use kaspa::{AddressPayload, Encoding, Event, Network, ScriptPublicKey, Transaction};
 use ledger::Commitment;
@@ -62,6 +62,57 @@ async fn an_empty_chain_is_followed() {
     let world = World::follow(&node);
     world.reach_virtual(&node).await;
     node.mine(1);
+    world.reach_virtual(&node).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_an_index_of_utxos_is_followed_to_its_sink() {
+    let node = KaspaNode::start().await;
+    node.set_utxo_index(false);
+    node.mine(15);
+    let world = World::follow(&node);
+    world.reach_sink(&node).await;
+    node.pay(&payment(5)).expect("coinbases are mature");
+    node.mine(2);
+    node.reorganize(1);
+    world.reach_sink(&node).await;
+    let chain = world.status.chain();
+    assert_eq!((chain.virtual_state.mode, chain.counters.refused), (VirtualMode::Off, 0));
+    assert!(world.read(Commitment::Processed) == node.utxos_at(&node.sink()));
+    assert_eq!(world.status.problem(), None);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_in_safe_mode_is_left_with_its_own_advice() {
+    let node = KaspaNode::start().await;
+    node.set_unsafe_rpc(false);
+    node.mine(5);
+    let world = World::follow(&node);
+    let advice = |end: String| end.contains("Run the node with --unsaferpc argument");
+    world.wait(|status| status.last_session_end().is_some_and(advice)).await;
+    node.set_unsafe_rpc(true);
+    world.reach_virtual(&node).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_not_in_sync_is_followed_and_reported() {
+    let node = KaspaNode::start().await;
+    node.set_synced(false);
+    node.mine(5);
+    let world = World::follow(&node);
+    world.reach_virtual(&node).await;
+    assert!(!world.status.is_source_synced());
+    // A download adds many blocks at once.
+    node.mine(300);
+    world.reach_virtual(&node).await;
+    assert_eq!(world.status.chain().counters.refused, 0);
+    // A session requests the state of its source when it starts.
+    node.set_synced(true);
+    node.cut_after(0);
+    world.wait(follow_kaspa::FollowStatus::is_source_synced).await;
     world.reach_virtual(&node).await;
     world.stop().await;
 }

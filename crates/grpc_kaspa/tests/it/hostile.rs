@@ -32,19 +32,41 @@ async fn a_message_that_becomes_too_long_when_it_is_decompressed_is_refused() {
     assert_eq!(client.end().await.code(), Code::OutOfRange);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_is_ended_at_the_bound_of_its_queue() {
-    let mut world = World::new(Vec::new(), |config| config.limits.queue_bytes_max = 64 << 10);
+/// Starts a client of all changed UTXOs that reads nothing, and publishes more than the windows of HTTP/2, the sockets
+/// and the queue hold.
+async fn flood_client(world: &mut World) -> Client {
     let mut client = Client::start(world.address()).await;
     let start = vec![0xa8, 0x06, 1, 0xca, 0x41, 0];
     client.exchange(start).await;
     let payments: Vec<_> = (0..100).map(|amount| pay(1, amount + 1)).collect();
-    // Some 30 KB each: more than the windows of HTTP/2, the sockets and the queue hold.
+    // Some 30 KB each.
     for _ in 0..300 {
         world.chain.add_block(&[], &payments);
         world.publish();
     }
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_is_ended_at_the_bound_of_its_queue() {
+    let mut world = World::new(Vec::new(), |config| config.limits.queue_bytes_max = 64 << 10);
+    let mut client = flood_client(&mut world).await;
     assert_eq!(client.end().await.code(), Code::ResourceExhausted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_after_the_end_of_its_session_gets_the_reason() {
+    let mut world = World::new(Vec::new(), |config| {
+        config.limits.queue_bytes_max = 64 << 10;
+        config.close_timeout_ms = 0;
+    });
+    let mut client = flood_client(&mut world).await;
+    while world.rpc.stats().connections > 0 {
+        tokio::task::yield_now().await;
+    }
+    let status = client.end().await;
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(status.message().contains("pubsub.queue_bytes_max"), "{status}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,12 +20,15 @@ use crate::tls::Certificate;
 use crate::world::{WAIT_TIMEOUT, wait_until};
 
 /// The connection preface of HTTP/2.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Slot updates that a stream gets.
 const UPDATES: usize = 5;
 
 /// A client that trusts a certificate only.
-async fn client(address: SocketAddr, certificate: &Certificate) -> Result<GeyserGrpcClient> {
+pub(crate) async fn client(
+    address: SocketAddr,
+    certificate: &Certificate,
+) -> Result<GeyserGrpcClient> {
     let trusted = transport::Certificate::from_pem(fs::read(&certificate.chain)?);
     let tls = ClientTlsConfig::new().ca_certificate(trusted);
     let client = GeyserGrpcClient::build_from_shared(format!("https://{address}"))?;

@@ -25,9 +25,9 @@ use crate::world::{WAIT_TIMEOUT, wait_until};
 /// A running `hydrant follow-kaspa`. It ends with the value.
 pub(crate) struct KaspaProcess {
     process: KillOnDrop,
-    borsh: SocketAddr,
+    pub(crate) borsh: SocketAddr,
     pub(crate) json: SocketAddr,
-    rpc: SocketAddr,
+    pub(crate) rpc: SocketAddr,
     log: PathBuf,
     dir: TempDir,
 }
@@ -72,6 +72,11 @@ impl KaspaProcess {
         let json = read_address(dir.path(), "wrpc_json").context("no port for JSON")?;
         let rpc = read_address(dir.path(), "rpc").context("no port for JSON-RPC")?;
         Ok(Self { process, borsh, json, rpc, log, dir })
+    }
+
+    /// Returns the address of gRPC, if it is served.
+    pub(crate) fn grpc(&self) -> Option<SocketAddr> {
+        read_address(self.dir.path(), "grpc")
     }
 
     /// Waits until every port reports that the sink of the node is proven.

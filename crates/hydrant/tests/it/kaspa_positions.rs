@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use kaspa::Hash;
 use serde_json::{Value, json};
 use testkit::kaspa_node::{KaspaNode, MINER, WrpcClient, simnet_address};
+use testkit::kaspa_utxo_copy::{UtxoCopy, outpoint_key};
 
 use crate::kaspa_node::KaspaProcess;
 
@@ -17,50 +18,11 @@ struct CopyingClient {
     copy: UtxoCopy,
 }
 
-/// The part of a client that outlives its connection.
-#[derive(Default)]
-struct UtxoCopy {
-    /// Amounts in sompi by outpoint: transaction id and index.
-    utxos: BTreeMap<(String, u64), u64>,
-    position: Value,
-    snapshots: usize,
-}
-
-fn read_utxo(utxo: &Value) -> Result<((String, u64), u64)> {
-    let id = utxo["outpoint"]["transactionId"].as_str().context("an id")?.to_owned();
-    let index = utxo["outpoint"]["index"].as_u64().context("an index")?;
-    let amount = utxo["utxoEntry"]["amount"].as_u64().context("an amount")?;
-    Ok(((id, index), amount))
-}
-
-impl UtxoCopy {
-    fn apply(&mut self, params: &Value) -> Result<()> {
-        for utxo in params["removed"].as_array().context("a list")? {
-            let (outpoint, amount) = read_utxo(utxo)?;
-            ensure!(self.utxos.remove(&outpoint) == Some(amount), "not there: {utxo}");
-        }
-        for utxo in params["added"].as_array().context("a list")? {
-            let (outpoint, amount) = read_utxo(utxo)?;
-            ensure!(self.utxos.insert(outpoint, amount).is_none(), "twice: {utxo}");
-        }
-        if params["more"] == json!(false) {
-            self.position = params["position"].clone();
-            self.snapshots += usize::from(params["kind"] == json!("snapshot"));
-        }
-        Ok(())
-    }
-}
-
 impl CopyingClient {
     /// Subscribes: with a snapshot at first, then from the position of the copy.
     async fn subscribe(node: &KaspaProcess, copy: UtxoCopy) -> Result<Self> {
         let client = WrpcClient::connect(node.json).await;
-        let addresses = [simnet_address(MINER).to_string()];
-        let params = if copy.position.is_null() {
-            json!({ "addresses": addresses, "snapshot": true })
-        } else {
-            json!({ "addresses": addresses, "resume": copy.position })
-        };
+        let params = copy.subscribe_params(json!([simnet_address(MINER).to_string()]));
         let mut client = Self { client, subscription: Value::Null, copy };
         let reply = client.call("addressesSubscribe", params).await?;
         client.subscription = reply["subscription"].clone();
@@ -77,7 +39,7 @@ impl CopyingClient {
                 ensure!(message.get("error").is_none(), "{method}: {message}");
                 return Ok(message["params"].clone());
             }
-            self.copy.apply(&message["params"])?;
+            self.copy.apply(&message["params"]).map_err(Error::msg)?;
         }
     }
 
@@ -91,14 +53,19 @@ impl CopyingClient {
     /// Compares the copy with the UTXO set of the source at its position. All UTXOs are the miner's.
     fn check(&self, source: &KaspaNode) -> Result<()> {
         let block = self.copy.position["chainBlock"].as_str().context("a position")?;
-        let expected: BTreeMap<(String, u64), u64> = source
+        let expected: BTreeMap<String, Value> = source
             .utxos_at(&Hash::from_hex(block)?)
             .into_iter()
             .map(|(outpoint, entry)| {
-                ((outpoint.transaction_id.to_string(), u64::from(outpoint.index)), entry.amount)
+                let id = outpoint.transaction_id.to_string();
+                let outpoint = json!({ "transactionId": id, "index": outpoint.index });
+                (outpoint_key(&json!({ "outpoint": outpoint })), entry.amount.into())
             })
             .collect();
-        ensure!(self.copy.utxos == expected, "the copy differs at block {block}");
+        let amount = |utxo: &Value| utxo["utxoEntry"]["amount"].clone();
+        let copied: BTreeMap<String, Value> =
+            self.copy.utxos.iter().map(|(key, utxo)| (key.clone(), amount(utxo))).collect();
+        ensure!(copied == expected, "the copy differs at block {block}");
         Ok(())
     }
 }

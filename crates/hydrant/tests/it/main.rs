@@ -43,6 +43,7 @@ mod hostile_upstream;
 mod kaspa_clients;
 mod kaspa_node;
 mod kaspa_positions;
+mod kaspa_tls;
 mod launch_lines;
 mod memory;
 mod memory_of_ports;

@@ -1,28 +1,14 @@
 //! A client of `addressesSubscribe` with a copy of its UTXOs that is made of notifications only, and a chain for it.
 
-use std::collections::BTreeMap;
-
 use kaspa::{AddressUtxo, Encoding};
 use rpc_kaspa::Settings;
 use serde_json::{Value, json};
 use subscriptions::Limits;
 use testkit::kaspa_chain::{Payment, address, pay};
+use testkit::kaspa_utxo_copy::{UtxoCopy, Utxos, outpoint_key};
 
 use crate::world::{World, config};
 use crate::wrpc_client::WrpcClient;
-
-/// UTXOs by outpoint, as they are in JSON.
-pub(crate) type Utxos = BTreeMap<String, Value>;
-
-/// The part of a client's state that outlives its connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct UtxoCopy {
-    pub(crate) utxos: Utxos,
-    /// The position of the last notification, or of the last reply.
-    pub(crate) position: Value,
-    /// The kinds of the notifications so far.
-    pub(crate) kinds: Vec<String>,
-}
 
 pub(crate) struct AddressClient {
     pub(crate) client: WrpcClient,
@@ -46,27 +32,6 @@ pub(crate) fn list_chain_utxos(world: &World, keys: &[u8]) -> Utxos {
         (outpoint_key(&value), value)
     };
     utxos.map(to_json).collect()
-}
-
-fn outpoint_key(utxo: &Value) -> String {
-    format!("{}", utxo["outpoint"])
-}
-
-impl UtxoCopy {
-    fn apply(&mut self, params: &Value) {
-        for utxo in params["removed"].as_array().expect("a list") {
-            let key = outpoint_key(utxo);
-            assert_eq!(self.utxos.remove(&key).as_ref(), Some(utxo), "{key} is not there");
-        }
-        for utxo in params["added"].as_array().expect("a list") {
-            let key = outpoint_key(utxo);
-            assert_eq!(self.utxos.insert(key.clone(), utxo.clone()), None, "{key} comes twice");
-        }
-        self.kinds.push(params["kind"].as_str().expect("a kind").to_owned());
-        if params["more"] == json!(false) {
-            self.position = params["position"].clone();
-        }
-    }
 }
 
 impl AddressClient {
@@ -114,7 +79,7 @@ impl AddressClient {
         assert_eq!(params["subscription"], self.subscription);
         assert_eq!(params["sequence"], json!(self.next_sequence));
         self.next_sequence += 1;
-        self.copy.apply(params);
+        self.copy.apply(params).expect("it fits");
     }
 
     pub(crate) async fn call(&mut self, method: &str, params: &Value) -> Result<Value, String> {
@@ -170,15 +135,12 @@ pub(crate) fn reorganize(world: &mut World, depth: usize, key: u8) {
 
 /// A client of key 1, which has its UTXOs.
 pub(crate) async fn start_client(world: &World) -> AddressClient {
-    let mut client = AddressClient::connect(world).await;
-    let params = json!({ "addresses": addresses(&[1]), "snapshot": true });
-    client.subscribe(&params).await.expect("room");
-    client.sync().await;
-    client
+    resume_client(world, UtxoCopy::default()).await.expect("room")
 }
 
+/// A client of key 1 that continues a copy.
 pub(crate) async fn resume_client(world: &World, copy: UtxoCopy) -> Result<AddressClient, String> {
-    let params = json!({ "addresses": addresses(&[1]), "resume": copy.position });
+    let params = copy.subscribe_params(addresses(&[1]));
     let mut client = AddressClient::reconnect(world, copy).await;
     client.subscribe(&params).await?;
     client.sync().await;

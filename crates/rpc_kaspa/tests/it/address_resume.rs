@@ -3,9 +3,10 @@
 use kaspa::KaspaAddress;
 use serde_json::{Value, json};
 use testkit::kaspa_chain::{DEPTH, Payment, address, pay};
+use testkit::kaspa_utxo_copy::UtxoCopy;
 
 use crate::address_client::{
-    AddressClient, UtxoCopy, addresses, check, list_chain_utxos, mine, reorganize, resume_client,
+    AddressClient, addresses, check, list_chain_utxos, mine, reorganize, resume_client,
     start_client, wait_until_empty, world_with_log,
 };
 use crate::world::World;
@@ -196,13 +197,11 @@ async fn subscribe_again(
     mut before: Option<UtxoCopy>,
 ) -> AddressClient {
     loop {
-        let start = match &before {
-            Some(copy) => json!({ "addresses": addresses(&[1]), "resume": copy.position }),
-            None => json!({ "addresses": addresses(&[1]), "snapshot": true }),
-        };
         let copy = before.take();
         let is_resume = copy.is_some();
-        let mut client = AddressClient::reconnect(world, copy.unwrap_or_default()).await;
+        let copy = copy.unwrap_or_default();
+        let start = copy.subscribe_params(addresses(&[1]));
+        let mut client = AddressClient::reconnect(world, copy).await;
         let id = client.send("addressesSubscribe", &start).await;
         if choices.choose(2) == 0 {
             change_chain(world, choices, height);

@@ -116,9 +116,12 @@ async fn a_request_that_is_cut_anywhere_is_not_forwarded() {
             let reply = client.exchange(id, request[..len].to_vec()).await;
             assert_eq!(reply, Err(ServerError::InvalidPayload), "{name} at {len}");
         }
-        let longer = [&request[..], &[0]].concat();
-        client.send(longer).await;
-        client.receive_reply().await;
+        // A byte more, and two requests in one frame: there is one reply.
+        for more in [&[0][..], &request] {
+            client.send([&request[..], more].concat()).await;
+            client.receive_reply().await;
+            check_alive(&mut client).await;
+        }
     }
     assert_eq!(world.forward.take_requests(), []);
     assert_eq!(world.server.stats().subscriptions, 0);

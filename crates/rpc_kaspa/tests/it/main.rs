@@ -14,6 +14,7 @@ mod notifications;
 mod own_methods;
 mod protobuf;
 mod publisher_thread;
+mod subscriber_floods;
 mod subscriptions;
 mod world;
 mod wrpc_client;

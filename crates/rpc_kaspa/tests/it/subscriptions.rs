@@ -1,4 +1,6 @@
 //! Subscriptions to changes of UTXOs: all, sets and their changes, limits, reorganizations.
+//!
+//! Not here: clients that never read, or subscribe as fast as they can (`subscriber_floods`).
 
 use std::collections::BTreeMap;
 
@@ -10,12 +12,12 @@ use testkit::kaspa_chain::{DEPTH, address, pay};
 use crate::world::{World, config};
 use crate::wrpc_client::WrpcClient;
 
-fn set(keys: &[u8]) -> Scope {
+pub(crate) fn set(keys: &[u8]) -> Scope {
     Scope::UtxosChanged { addresses: keys.iter().map(|key| address(*key)).collect() }
 }
 
 const NONE: [u8; 0] = [];
-const ALL: Scope = Scope::UtxosChanged { addresses: Vec::new() };
+pub(crate) const ALL: Scope = Scope::UtxosChanged { addresses: Vec::new() };
 
 /// Different addresses that nothing pays to.
 fn many_addresses(count: u32) -> impl Iterator<Item = KaspaAddress> {
@@ -81,7 +83,7 @@ async fn sets_change_as_in_kaspad() {
     }
 }
 
-async fn wait_until_empty(world: &World) {
+pub(crate) async fn wait_until_empty(world: &World) {
     while world.server.stats().connections > 0 {
         tokio::task::yield_now().await;
     }
@@ -199,7 +201,7 @@ async fn the_last_addresses_of_the_table_are_left_to_the_chain() {
 }
 
 /// A copy of an address's UTXOs that is made of notifications only.
-async fn mirror(client: &mut WrpcClient, copy: &mut BTreeMap<Outpoint, AddressUtxo>) {
+pub(crate) async fn mirror(client: &mut WrpcClient, copy: &mut BTreeMap<Outpoint, AddressUtxo>) {
     for _ in 0..2 {
         client.call(kaspa::Method::Ping).await.expect("a pong");
     }
@@ -271,63 +273,6 @@ async fn no_change_is_missed_while_a_subscription_is_replaced() {
         assert!(utxos == world.chain.list_utxos(&address(1)), "round {round}");
         assert!(notifications <= if narrows { 1 } else { 2 }, "round {round}: {notifications}");
     }
-}
-
-#[tokio::test]
-async fn a_client_that_never_reads_during_reorganizations_is_closed() {
-    // A reorganization of all is a message of 600 KB.
-    let limits = Limits { queue_bytes_max: 1 << 20, queues_bytes_max: 8 << 20, ..config().limits };
-    let config = websocket::Config { limits, ..config() };
-    let mut world = World::new(Vec::new(), Settings::default(), config);
-    let mut slow = world.connect_with_buffer(Encoding::Borsh, 1_024).await;
-    slow.subscribe(&ALL).await.expect("room");
-    let mut fast = world.connect(Encoding::Borsh).await;
-    fast.subscribe(&set(&[1])).await.expect("room");
-    let payments: Vec<_> = (0..20).map(|_| pay(1, 1)).collect();
-    for _ in 0..DEPTH {
-        world.chain.add_block(&[], &payments);
-    }
-    world.publish();
-    let mut copy = BTreeMap::new();
-    for _ in 0..4 {
-        let added = (0..DEPTH).map(|_| (Vec::new(), payments.clone())).collect();
-        world.chain.replace_blocks(DEPTH, added);
-        world.publish();
-        let stats = world.server.stats();
-        assert!(stats.notification_bytes <= 4 << 20, "{stats:?}");
-        mirror(&mut fast, &mut copy).await;
-    }
-    assert_eq!(copy.len(), 20 * DEPTH);
-    // The slow one gets what was being written, and a reason.
-    let closed = loop {
-        if let Err(code) = slow.receive().await {
-            break code;
-        }
-    };
-    assert_eq!(closed, 1008);
-}
-
-#[tokio::test]
-async fn many_subscribes_and_unsubscribes_leave_nothing_behind() {
-    let mut world = World::start();
-    let mut client = world.connect(Encoding::Borsh).await;
-    for round in 0..2_000_u32 {
-        let keys = [(round % 5) as u8 + 1, (round % 3) as u8 + 1];
-        if round % 2 == 0 {
-            client.subscribe(&set(&keys)).await.expect("room");
-        } else {
-            client.unsubscribe(&set(&keys)).await;
-        }
-        if round % 100 == 0 {
-            world.chain.add_block(&[], &[pay(1, 1)]);
-            world.publish();
-        }
-    }
-    client.unsubscribe(&ALL).await;
-    let stats = world.server.stats();
-    assert_eq!((stats.subscriptions, stats.tracked_addresses), (0, 0));
-    drop(client);
-    wait_until_empty(&world).await;
 }
 
 #[tokio::test]

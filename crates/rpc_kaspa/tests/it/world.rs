@@ -60,7 +60,10 @@ impl World {
         settings: Settings,
         config: Config,
     ) -> Self {
-        let chain = TestChain::new(utxos);
+        Self::with_chain(TestChain::new(utxos), settings, config)
+    }
+
+    pub(crate) fn with_chain(chain: TestChain, settings: Settings, config: Config) -> Self {
         let now_ms = Arc::new(AtomicU64::new(0));
         let now = Arc::clone(&now_ms);
         let clock = move || Duration::from_millis(now.load(Ordering::SeqCst));

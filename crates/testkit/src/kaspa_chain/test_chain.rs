@@ -13,7 +13,7 @@ use kaspa::{
 };
 use muhash::MuHash;
 
-/// The depth of the deepest reorganization.
+/// The depth of the deepest reorganization, unless a test sets another one.
 pub const DEPTH: usize = 100;
 
 /// An output of a transaction.
@@ -60,10 +60,17 @@ impl TestChain {
     ///
     /// Panics if two of them have the same outpoint.
     pub fn new(utxos: Vec<(Outpoint, UtxoEntry)>) -> Self {
+        Self::with_depth(utxos, DEPTH)
+    }
+
+    /// Creates a chain that starts with these UTXOs, and whose reorganizations have this depth at most.
+    ///
+    /// Panics if two of the UTXOs have the same outpoint.
+    pub fn with_depth(utxos: Vec<(Outpoint, UtxoEntry)>, depth_max: usize) -> Self {
         let product = hash_utxos(&utxos);
         let utxo_commitment = Hash(product.finalize());
         let header = Header { utxo_commitment, ..Network::Simnet.genesis() };
-        let config = ChainConfig { depth_max: DEPTH, ..ChainConfig::new(100_000) };
+        let config = ChainConfig { depth_max, ..ChainConfig::new(100_000) };
         let mut loader = ChainLoader::new(config, header.clone());
         loader.add_product(&product);
         loader.insert_unhashed(&utxos).expect("room");

@@ -214,6 +214,17 @@ impl KaspaNode {
         self.shared.state.lock().is_synced = is_synced;
     }
 
+    /// Sets whether the node runs with `--utxoindex`. Default: true.
+    pub fn set_utxo_index(&self, has_utxo_index: bool) {
+        self.shared.state.lock().has_utxo_index = has_utxo_index;
+    }
+
+    /// Sets whether the node runs with `--unsaferpc`. If not, it refuses subscriptions to the changes of all UTXOs.
+    /// Default: true.
+    pub fn set_unsafe_rpc(&self, is_unsafe: bool) {
+        self.shared.state.lock().is_unsafe = is_unsafe;
+    }
+
     /// Deletes all blocks above the first one and cuts all connections, as if the node had restarted without its
     /// database. Late notifications of the deleted blocks are never sent.
     pub fn reset(&self) {

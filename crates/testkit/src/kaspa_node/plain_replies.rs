@@ -31,14 +31,14 @@ impl Replies<'_> {
                 .field("rpcApiRevision", Value::U16(0))
                 .field("serverVersion", Value::Text(SERVER_VERSION.to_owned()))
                 .field("networkId", Value::Network(Network::Simnet))
-                .field("hasUtxoIndex", Value::Flag(true))
+                .field("hasUtxoIndex", Value::Flag(self.has_utxo_index))
                 .field("isSynced", Value::Flag(self.is_synced))
                 .field("virtualDaaScore", Value::U64(virtual_block.ghostdag.daa_score)),
             Method::GetInfo => reply()
                 .field("p2pId", Value::Text(P2P_ID.to_owned()))
                 .field("mempoolSize", Value::U64(self.dag.mempool().len() as u64))
                 .field("serverVersion", Value::Text(SERVER_VERSION.to_owned()))
-                .field("isUtxoIndexed", Value::Flag(true))
+                .field("isUtxoIndexed", Value::Flag(self.has_utxo_index))
                 .field("isSynced", Value::Flag(self.is_synced))
                 .field("hasNotifyCommand", Value::Flag(true))
                 .field("hasMessageId", Value::Flag(true)),

@@ -24,12 +24,17 @@ const BLOCKS_MAX: usize = 249;
 /// The selected parent that kaspad reports for the first block.
 const ORIGIN: Hash = Hash([0xfe; 32]);
 
+/// The error of a method that needs the index of UTXOs.
+const NO_UTXO_INDEX: &str = "Method unavailable. Run the node with the --utxoindex argument.";
+
 /// The state that replies are made from.
 pub(crate) struct Replies<'a> {
     pub(crate) dag: &'a Dag,
     pub(crate) faults: &'a Faults,
     /// Whether the node reports that it is in sync.
     pub(crate) is_synced: bool,
+    /// Whether the node runs with `--utxoindex`.
+    pub(crate) has_utxo_index: bool,
     pub(crate) pruning_point: Hash,
 }
 
@@ -39,6 +44,9 @@ pub(crate) type MethodResult = Result<Structure, String>;
 impl Replies<'_> {
     /// Returns the reply to a call that does not change the node.
     pub(crate) fn respond(&self, call: &Call) -> MethodResult {
+        if !self.has_utxo_index && needs_utxo_index(call) {
+            return Err(NO_UTXO_INDEX.to_owned());
+        }
         match call {
             Call::Plain(method) => self.respond_plain(*method),
             Call::Addresses { method: Method::GetUtxosByAddresses, addresses } => {
@@ -318,6 +326,16 @@ impl Replies<'_> {
         Ok(reply()
             .field("block", Value::Structure(raw_block(&block.header, &block.transactions)))
             .field("isSynced", Value::Flag(self.is_synced)))
+    }
+}
+
+fn needs_utxo_index(call: &Call) -> bool {
+    match call {
+        Call::BalanceByAddress(_) | Call::Plain(Method::GetCoinSupply) => true,
+        Call::Addresses { method, .. } => {
+            matches!(method, Method::GetUtxosByAddresses | Method::GetBalancesByAddresses)
+        }
+        _ => false,
     }
 }
 

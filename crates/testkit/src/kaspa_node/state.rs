@@ -2,7 +2,7 @@
 //!
 //! A change and its notifications happen under the lock, so all clients get the same order.
 
-use kaspa::{Event, Hash, Operation, Outpoint, ServerError, UtxoEntry};
+use kaspa::{Event, Hash, Operation, Outpoint, Scope, ServerError, UtxoEntry};
 
 use super::dag::{BlockEffects, Dag, InvalidBlock, NewBlock};
 use super::faults::Faults;
@@ -11,11 +11,18 @@ use super::notices::{NOTIFICATION_ORDER, Notice};
 use super::replies::{BlockStatus, Replies, block_structure, reply};
 use super::wire::{Call, Frame, Request, Value};
 
+/// The error of a call that a node in safe mode refuses.
+const SAFE_MODE: &str = "Method unavailable in safe mode. Run the node with --unsaferpc argument.";
+
 /// The state of a node.
 pub(crate) struct NodeState {
     pub(crate) dag: Dag,
     pub(crate) faults: Faults,
     pub(crate) is_synced: bool,
+    /// Whether the node runs with `--utxoindex`.
+    pub(crate) has_utxo_index: bool,
+    /// Whether the node runs with `--unsaferpc`.
+    pub(crate) is_unsafe: bool,
     /// The block whose UTXO set other nodes get.
     pub(crate) pruning_point: Hash,
     /// The order of the notifications of one change.
@@ -33,6 +40,8 @@ impl NodeState {
             dag,
             faults: Faults::default(),
             is_synced: true,
+            has_utxo_index: true,
+            is_unsafe: true,
             order: NOTIFICATION_ORDER.to_vec(),
             listeners: Vec::new(),
             next_listener: 0,
@@ -73,6 +82,7 @@ impl NodeState {
                 dag: &self.dag,
                 faults: &self.faults,
                 is_synced: self.is_synced,
+                has_utxo_index: self.has_utxo_index,
                 pruning_point: self.pruning_point,
             };
             let report =
@@ -105,6 +115,11 @@ impl NodeState {
 
     fn run_call(&mut self, listener_id: u64, call: Call) -> Result<super::wire::Structure, String> {
         match call {
+            Call::Subscribe(Scope::UtxosChanged { addresses })
+                if addresses.is_empty() && !self.is_unsafe =>
+            {
+                Err(SAFE_MODE.to_owned())
+            }
             Call::Subscribe(scope) => {
                 self.listener(listener_id, |listener| listener.subscribe(scope));
                 Ok(reply().field("id", Value::U64(listener_id)))
@@ -135,6 +150,7 @@ impl NodeState {
                     dag: &self.dag,
                     faults: &self.faults,
                     is_synced: self.is_synced,
+                    has_utxo_index: self.has_utxo_index,
                     pruning_point: self.pruning_point,
                 };
                 replies.respond(&call)

@@ -1,8 +1,11 @@
 //! The codes and reasons with which connections are closed.
 
-use tokio::io::AsyncWriteExt;
+use std::sync::Arc;
+
+use clients::ClientId;
+use tokio::io::{AsyncWriteExt, duplex};
 use tokio_tungstenite::tungstenite::Bytes;
-use websocket::Config;
+use websocket::{Config, serve_session};
 
 use crate::blob_protocol::{
     CUT, ECHO, GIVE_UP, MIX, MIX_KINDS, PANIC, PANIC_ON_POOL, QUIT, QUIT_WITH, request,
@@ -31,6 +34,17 @@ async fn what_a_protocol_does_wrong_closes_its_connection_only() {
     }
     drop(other);
     world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn the_close_frame_of_a_client_that_does_not_read_it_is_returned() {
+    let world = World::start(Config { close_timeout_ms: 0, ..config() }).await;
+    let (mut client, io) = duplex(1_024);
+    client.write_all(&frame(0x82, &request(1, QUIT, b""))).await.expect("it is open");
+    let server = Arc::clone(&world.server);
+    let closed = serve_session(io, ClientId(7), server, Default::default()).await;
+    let closed = closed.map(|closed| (u16::from(closed.code), closed.reason.to_string()));
+    assert_eq!(closed, Some((4001, "goodbye".to_owned())));
 }
 
 #[tokio::test]

@@ -22,6 +22,10 @@ const SHUTDOWN_MS_MAX: u64 = 10_000;
 /// thread would let all others wait behind them.
 const REQUEST_THREADS: usize = 2;
 
+/// Bytes that a short request counts as. A client may send 8,192 of them a second on all its streams, so that hundreds of
+/// streams of one client do not delay the others. They share one thread, which takes some microseconds for each.
+const REQUEST_COST_BYTES_MIN: usize = 1 << 10;
+
 /// The server of kaspad's gRPC.
 pub(super) struct GrpcPart(KaspaGrpcServer);
 
@@ -41,6 +45,7 @@ impl GrpcPart {
         let drain_ms = u64::try_from(config.serving.drain.as_millis()).unwrap_or(u64::MAX);
         settings.shutdown_timeout_ms = drain_ms.clamp(SHUTDOWN_MS_MIN, SHUTDOWN_MS_MAX);
         settings.request_threads = REQUEST_THREADS;
+        settings.request_cost_bytes_min = REQUEST_COST_BYTES_MIN;
         let authenticator = context.http.authenticator.clone();
         let security = Security { authenticator, tls: find_tls(config) };
         let server = KaspaGrpcServer::start(settings, Arc::clone(wrpc), listener, security);
