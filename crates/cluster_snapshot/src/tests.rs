@@ -14,7 +14,7 @@ use ledger::{Address, BlockId, Commitment, Slot};
 use query::LedgerConfig;
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::stored_rows::{BankRow, ChainRow, LatticeRow};
-use solana::{Account, EpochStakes};
+use solana::{Account, EpochStakes, VerificationLevel};
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
@@ -149,6 +149,7 @@ fn source(seed: u64, slot: Slot, accounts: usize) -> Source {
         block,
         unix_timestamp: 12,
         capitalization: lamports,
+        level: Some(VerificationLevel::Voted),
     };
     let facts = SnapshotFacts {
         cluster: CLUSTER.to_owned(),

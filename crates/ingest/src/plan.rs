@@ -17,9 +17,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::wire::RecordDigest;
+use chain_solana::wire::{RecordDigest, WriterId};
 use ledger::Slot;
 use replicated_log::{StoredMessage, Tail};
+use solana::VerificationLevel;
 use solana_hash::Hash;
 
 use self::phase::Phase;
@@ -49,12 +50,22 @@ pub(crate) struct Now {
 pub(crate) struct PlanConfig {
     /// The random id of this process.
     pub(crate) ingester: [u8; 16],
+    /// The level of proof that the own ledger requires of a confirmed block.
+    pub(crate) level: Option<VerificationLevel>,
     /// Time without an append after which another ingester takes over.
     pub(crate) lease: Duration,
     /// The genesis hash of the own chain.
     pub(crate) genesis_hash: Hash,
     /// Bytes of encoded blocks that wait for the log.
     pub(crate) queue_bytes_max: usize,
+}
+
+impl PlanConfig {
+    /// Returns the writer of the own records in a term.
+    fn writer(&self, term: u64) -> WriterId {
+        let Self { ingester, level, .. } = *self;
+        WriterId { term, ingester, level }
+    }
 }
 
 /// An operation on the log or on the store of snapshots.

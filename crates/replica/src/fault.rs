@@ -1,8 +1,9 @@
 //! The faults of a log, by name.
 
-use chain_solana::wire::{RecordDigest, WireError};
+use chain_solana::wire::{RecordDigest, WireError, WriterId};
 use ledger::{BlockId, Slot};
 use replicated_log::LogError;
+use solana::VerificationLevel;
 use solana_hash::Hash;
 
 /// A fault of the log, or of a record in it. Nothing of such a record is shown.
@@ -110,6 +111,19 @@ pub enum Fault {
         found: u64,
         /// Term of the record before it.
         known: u64,
+    },
+    /// The writer of a record requires a lower level of proof than this replica does.
+    #[error(
+        "record {number}: its ingester requires the level {}, and {} is needed here (--verify-min)",
+        level_name(*.found), level_name(*.needed)
+    )]
+    Level {
+        /// Number of the record.
+        number: u64,
+        /// The level of the writer.
+        found: Option<VerificationLevel>,
+        /// The lowest level that is accepted.
+        needed: Option<VerificationLevel>,
     },
     /// The first record of an epoch does not name a snapshot.
     #[error("epoch {epoch} begins with a record of kind {kind}, not with the name of a snapshot")]
@@ -246,6 +260,7 @@ impl Fault {
         "number",
         "chain",
         "term",
+        "level",
         "first_record",
         "parent",
         "no_sum",
@@ -281,6 +296,7 @@ impl Fault {
             Self::Number { .. } => "number",
             Self::Chain { .. } => "chain",
             Self::Term { .. } => "term",
+            Self::Level { .. } => "level",
             Self::FirstRecord { .. } => "first_record",
             Self::Parent { .. } => "parent",
             Self::NoSum { .. } => "no_sum",
@@ -316,6 +332,21 @@ impl Fault {
                 | Self::Gone { .. }
         )
     }
+}
+
+/// Fails if a writer requires a lower level of proof than is needed.
+pub(crate) fn check_level(
+    writer: WriterId,
+    number: u64,
+    needed: Option<VerificationLevel>,
+) -> Result<(), Fault> {
+    let found = writer.level;
+    if found < needed { Err(Fault::Level { number, found, needed }) } else { Ok(()) }
+}
+
+/// Returns the name of a level in the API, or `off`.
+pub(crate) fn level_name(level: Option<VerificationLevel>) -> &'static str {
+    level.map_or("off", VerificationLevel::name)
 }
 
 impl From<LogError> for Fault {

@@ -10,6 +10,7 @@ use chain_solana::View;
 use chain_solana::wire::{BlockRecord, Mark};
 use follow::bank::{AccountAfter, LandedVotes};
 use ledger::{BlockId, Slot};
+use solana::VerificationLevel;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::known_blocks::BlockKey;
@@ -27,6 +28,8 @@ pub(crate) enum Input {
     Marks {
         marks: Vec<Mark>,
         made_at_ms: u64,
+        /// The level of proof of their writer.
+        level: Option<VerificationLevel>,
     },
     /// Requests the state that a snapshot is compared with.
     State(oneshot::Sender<ConfirmedState>),
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     fn marks() -> Input {
-        Input::Marks { marks: Vec::new(), made_at_ms: 0 }
+        Input::Marks { marks: Vec::new(), made_at_ms: 0, level: None }
     }
 
     #[tokio::test]

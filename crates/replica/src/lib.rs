@@ -12,7 +12,7 @@
 //! some time without such a snapshot it reports the fault to the ingesters ([`fault_reports`]).
 //! Bounds: [`ReplicaConfig`], without the largest block: a record is unpacked and decoded as a whole, so that a block of
 //! 100 MB takes 300 MB for a moment. Its sections are at most 512 MiB.
-//! Not here: the log (`log`), its records (`chain_solana::wire`), the format of snapshots (`cluster_snapshot`), sockets
+//! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots (`cluster_snapshot`), sockets
 //! of servers, flags (`hydrant`).
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod input_queue;
 mod known_blocks;
 mod log_follower;
 mod log_position;
+mod proof;
 mod record_chain;
 mod replica;
 mod snapshot_bank;
@@ -38,5 +39,6 @@ mod writer;
 pub use config::ReplicaConfig;
 pub use error::ReplicaError;
 pub use fault::Fault;
+pub use proof::{BankWord, ReplicaProof};
 pub use replica::{Replica, ReplicaHandle};
 pub use status::{ReplicaState, ReplicaStatus};

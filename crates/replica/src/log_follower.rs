@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chain_solana::Reader;
-use chain_solana::wire::{BlockName, BlockRecord, Record, RecordDigest, RecordReader, WireError};
+use chain_solana::wire::{
+    BlockName, BlockRecord, MarksRecord, Record, RecordDigest, RecordReader, WireError,
+};
 use follow::bank::LandedVotes;
 use replicated_log::{Log, MessageKind, ReadError, StoredMessage};
 use solana_account::ReadableAccount;
@@ -21,7 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::clock::now;
 use crate::config::ReplicaConfig;
-use crate::fault::Fault;
+use crate::fault::{Fault, check_level, level_name};
 use crate::input_queue::{BlockInput, Input, InputSender, WriterEnded};
 use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
 use crate::snapshot_cache::SnapshotCopies;
@@ -222,6 +224,7 @@ impl LogFollower {
         let mut chain = self.at.chain;
         let is_term = matches!(record, Record::Term(_));
         chain.advance(record.link(), record.writer(), is_term, digest)?;
+        check_level(record.writer(), chain.number, self.config.level_min)?;
         let epoch = self.at.epoch;
         let at = LogPosition { epoch, sequence, chain };
         match record {
@@ -239,12 +242,14 @@ impl LogFollower {
             }
             Record::Marks(record) => {
                 let bytes = size_of_val(&record.marks[..]);
-                let marks = Input::Marks { marks: record.marks, made_at_ms: record.made_at_ms };
+                let MarksRecord { marks, made_at_ms, writer, .. } = record;
+                let marks = Input::Marks { marks, made_at_ms, level: writer.level };
                 self.inputs.send(marks, bytes).await?;
             }
             Record::Term(record) => {
                 tracing::info!(
                     term = record.writer.term,
+                    level = level_name(record.writer.level),
                     "the log has a new writer: {}",
                     record.reason
                 );

@@ -19,10 +19,12 @@ use ledger::Slot;
 use replicated_log::{Log, LogError, LogSpace, Tail};
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::AccountSink;
+use solana::VerificationLevel;
 use tokio::sync::oneshot;
 
 use crate::config::ReplicaConfig;
 use crate::error::SnapshotFault;
+use crate::fault::level_name;
 use crate::first_record::FirstRecord;
 use crate::log_position::RecordPosition;
 use crate::snapshot_bank::SnapshotBank;
@@ -40,6 +42,8 @@ pub(crate) struct SnapshotSources {
     pub(crate) depot: Depot,
     /// The copy of the newest snapshot.
     pub(crate) cache: Option<Depot>,
+    /// The lowest level of proof of a snapshot that is used.
+    pub(crate) level_min: Option<VerificationLevel>,
 }
 
 /// A snapshot from which the log can be read on.
@@ -168,11 +172,9 @@ impl SnapshotSources {
                         tracing::warn!(key, err, "a snapshot is not used");
                         Err(error_text(err))
                     }
-                    Ok(manifest) => extent.find_position(&manifest).and_then(|position| {
-                        let bank = SnapshotBank::new(&manifest, position);
-                        let bank = bank.map_err(|err| err.to_string())?;
+                    Ok(manifest) => self.find_bank(&manifest, extent).map(|bank| {
                         let depot = store.clone();
-                        Ok(UsableSnapshot { manifest, bank, depot, is_cached })
+                        UsableSnapshot { manifest, bank, depot, is_cached }
                     }),
                 };
                 match usable {
@@ -184,6 +186,20 @@ impl SnapshotSources {
         // The sort is stable, so of two equal ones the copy is first.
         found.usable.sort_by_key(|it| std::cmp::Reverse(it.manifest.block.slot));
         found
+    }
+
+    /// Returns the bank of a snapshot at its position in the log, or why the snapshot is not used.
+    fn find_bank(&self, manifest: &Manifest, extent: &LogExtent) -> Result<SnapshotBank, String> {
+        let position = extent.find_position(manifest)?;
+        let bank = SnapshotBank::new(manifest, position).map_err(|err| err.to_string())?;
+        if bank.level < self.level_min {
+            let found = level_name(bank.level);
+            let needed = level_name(self.level_min);
+            return Err(format!(
+                "its ingester requires the level {found}, and {needed} is needed here (--verify-min)"
+            ));
+        }
+        Ok(bank)
     }
 }
 

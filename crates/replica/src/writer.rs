@@ -18,7 +18,7 @@ use lattice::{HardFork, LtHash};
 use ledger::{BlockId, Commitment};
 use query::{Ledger, LedgerError};
 use snapshot_solana::stored_rows::ChainRow;
-use solana::Account;
+use solana::{Account, VerificationLevel};
 use tokio::sync::mpsc;
 
 use crate::error::ReplicaError;
@@ -26,6 +26,7 @@ use crate::fault::Fault;
 use crate::input_queue::{ConfirmedState, Input, QueuedInput, Rebase};
 use crate::known_blocks::{BlockKey, KnownBlocks, NamedBlock, Resolved};
 use crate::log_position::RecordPosition;
+use crate::proof::ReplicaProof;
 use crate::snapshot_bank::{RootState, SnapshotBank};
 use crate::status::ReplicaStatus;
 
@@ -52,6 +53,8 @@ struct Frozen {
     /// Whether its transactions were sent as processed.
     is_executed: bool,
     is_confirmed: bool,
+    /// The level of proof of the ingester that logged the block, or of the one that confirmed it if that is lower.
+    level: Option<VerificationLevel>,
 }
 
 /// Why a record was not applied.
@@ -81,6 +84,7 @@ pub(crate) struct WriterParts {
     pub(crate) history: Arc<History>,
     pub(crate) cluster: ClusterTracker,
     pub(crate) status: Arc<ReplicaStatus>,
+    pub(crate) proof: Arc<ReplicaProof>,
     pub(crate) root: SnapshotBank,
     pub(crate) free_thread: FreeThread,
     /// Gets the fault that halts the writer.
@@ -105,6 +109,9 @@ pub(crate) struct Writer {
     history: Arc<History>,
     cluster: ClusterTracker,
     status: Arc<ReplicaStatus>,
+    proof: Arc<ReplicaProof>,
+    /// The level of proof of the writer of the newest record.
+    level: Option<VerificationLevel>,
     chain: ChainRow,
     hard_forks: Vec<HardFork>,
     known: KnownBlocks,
@@ -118,7 +125,8 @@ pub(crate) struct Writer {
 impl Writer {
     /// Creates a writer of a ledger whose root is the block of a snapshot.
     pub(crate) fn new(parts: WriterParts) -> Self {
-        let SnapshotBank { block, info, lt_hash, hard_forks, chain, position, .. } = parts.root;
+        let SnapshotBank { block, info, lt_hash, hard_forks, chain, level, position, .. } =
+            parts.root;
         let id = block.id;
         let known = KnownBlocks::new(position.number, block_key(&block), named_block(&block));
         let root = Frozen {
@@ -129,6 +137,7 @@ impl Writer {
             votes: LandedVotes::default(),
             is_executed: true,
             is_confirmed: true,
+            level,
         };
         let output =
             Output { sinks: parts.sinks, unsent: Vec::new(), tip: id, skipped_publications: 0 };
@@ -138,6 +147,8 @@ impl Writer {
             history: parts.history,
             cluster: parts.cluster,
             status: parts.status,
+            proof: parts.proof,
+            level,
             chain,
             hard_forks,
             known,
@@ -174,8 +185,14 @@ impl Writer {
             Input::Block(_) | Input::Marks { .. } if self.is_halted => Ok(()),
             // The loop has ended.
             Input::Stop => Ok(()),
-            Input::Block(block) => self.write_block(*block),
-            Input::Marks { marks, made_at_ms } => self.apply_marks(marks, made_at_ms),
+            Input::Block(block) => {
+                self.set_level(block.record.writer.level);
+                self.write_block(*block)
+            }
+            Input::Marks { marks, made_at_ms, level } => {
+                self.set_level(level);
+                self.apply_marks(marks, made_at_ms)
+            }
             Input::State(reply) => {
                 self.publish_if_consistent();
                 // The receiver may have ended.
@@ -204,6 +221,12 @@ impl Writer {
                 Ok(())
             }
         }
+    }
+
+    /// The records from here on are of a writer with this level of proof.
+    fn set_level(&mut self, level: Option<VerificationLevel>) {
+        self.level = level;
+        self.proof.set_level(level);
     }
 
     /// Ignores the log from here on. Records that were applied before are shown.
@@ -313,7 +336,7 @@ impl Writer {
     /// The published state at the root. `None` while the root is not published.
     fn root_state(&self) -> Option<RootState> {
         let view = self.reader.view(Commitment::Finalized);
-        let Frozen { block, info, lt_hash, position, .. } = self.banks.get(&view.block())?;
+        let Frozen { block, info, lt_hash, position, level, .. } = self.banks.get(&view.block())?;
         let bank = SnapshotBank {
             block: Arc::clone(block),
             info: Arc::clone(info),
@@ -321,6 +344,7 @@ impl Writer {
             hard_forks: self.hard_forks.clone(),
             chain: self.chain.clone(),
             epoch_stakes: self.cluster.epoch_stakes().cloned().collect(),
+            level: *level,
             position: *position,
         };
         (block.id == self.ledger.root()).then_some(RootState { view, bank })

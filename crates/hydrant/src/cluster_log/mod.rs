@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use chain_solana::{Cluster, ClusterInfo, History, Reader};
+use solana::VerificationLevel;
 
 #[cfg(feature = "cluster")]
 pub(crate) use self::ingester::{LedgerIngester, OpenedLog, open};
@@ -58,6 +59,8 @@ pub(crate) struct LoggedChain {
     pub(crate) history: Arc<History>,
     pub(crate) info: Arc<ClusterInfo>,
     pub(crate) cluster: Arc<dyn Cluster>,
+    /// The level of proof that a block needs before the ledger confirms it; `None` if it verifies nothing.
+    pub(crate) level: Option<VerificationLevel>,
 }
 
 impl ClusterLogConfig {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use http_client::Endpoint;
+use solana::VerificationLevel;
 
 use crate::bounds;
 use crate::cluster_log::ClusterLogConfig;
@@ -32,6 +33,8 @@ pub(crate) struct ReplicaSettings {
 /// The settings of a ledger that is fed by a replicated log.
 pub struct ReplicaConfig {
     pub(crate) log: ClusterLogConfig,
+    /// The lowest level of proof of an ingester whose records are read; `None`: every one.
+    pub(crate) level_min: Option<VerificationLevel>,
     pub(crate) lag_max_slots: u64,
     pub(crate) resume_slots_min: u64,
     /// The directory of the copy of the newest snapshot.
@@ -82,6 +85,7 @@ impl ReplicaConfig {
     fn with_log(log: ClusterLogConfig) -> Self {
         Self {
             log,
+            level_min: None,
             lag_max_slots: LAG_MAX_SLOTS_DEFAULT,
             resume_slots_min: 0,
             cache_dir: None,
@@ -106,6 +110,7 @@ impl ReplicaConfig {
     fn from_flags(flags: &ReplicaFlags, log: ClusterLogConfig) -> Result<Self> {
         let defaults = Self::with_log(log);
         Ok(Self {
+            level_min: flags.verify_min.unwrap_or_default().level(),
             lag_max_slots: flags.replica_lag_max_slots.unwrap_or(defaults.lag_max_slots),
             resume_slots_min: flags.replica_resume_slots.unwrap_or(defaults.resume_slots_min),
             cache_dir: flags.replica_cache_dir.clone(),
@@ -127,6 +132,7 @@ impl ReplicaConfig {
         let history = node.history.for_solana();
         let cluster = &self.log.cluster;
         ::replica::ReplicaConfig {
+            level_min: self.level_min,
             lag_max_slots: self.lag_max_slots,
             resume_slots_min: self.resume_slots_min,
             cache_dir: self.cache_dir.clone(),

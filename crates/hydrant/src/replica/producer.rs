@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use ::follow::{FollowSimulator, UpstreamCalls, UpstreamFacts, UpstreamSender, cluster_info};
 use ::replica::{Replica, ReplicaError, ReplicaHandle, ReplicaState, ReplicaStatus};
 use anyhow::{Context, Result, ensure};
-use chain_solana::{
-    Cluster, ClusterInfo, ComputedVerification, EventSink, TransactionSender, UpstreamRpc,
-};
+use chain_solana::{Cluster, ClusterInfo, EventSink, TransactionSender, UpstreamRpc};
 use depot::Depot;
 use jsonrpc::{Health, Status};
 use metrics::Collector;
@@ -137,10 +135,11 @@ impl OpenedLedger for OpenedReplica {
             cluster_info: info,
             identity,
             request_reader: reader.clone(),
-            verification: Arc::new(ReplicaVerification::new(ComputedVerification::new(
+            verification: Arc::new(ReplicaVerification::new(
                 reader.clone(),
                 Arc::clone(&history),
-            ))),
+                Arc::clone(replica.proof()),
+            )),
             reader,
             history,
             transaction_sender: upstream.sender,

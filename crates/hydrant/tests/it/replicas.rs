@@ -7,4 +7,5 @@ mod calls;
 mod embedded;
 mod equal_responses;
 mod faults;
+mod levels;
 mod rig;

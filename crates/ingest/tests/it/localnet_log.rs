@@ -13,6 +13,7 @@ use ledger::Slot;
 use localnet::Localnet;
 use replicated_log::MessageKind;
 use replicated_log::memory::MemoryLogSpace;
+use solana::VerificationLevel;
 
 /// Roots after which the ledger ends.
 const ROOTS: usize = 20;
@@ -95,6 +96,7 @@ fn start_ingest(localnet: &Localnet, space: &MemoryLogSpace) -> (Ingest, Box<dyn
         cluster: localnet.cluster(Arc::clone(&info)),
         info,
         history: Arc::clone(localnet.history()),
+        level: Some(VerificationLevel::Computed),
     };
     let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
     // A log in memory ends with the process, which an ingester refuses otherwise.

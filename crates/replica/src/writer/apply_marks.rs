@@ -126,6 +126,8 @@ impl Writer {
         for id in chain {
             let Some(frozen) = self.banks.get_mut(&id) else { continue };
             frozen.is_confirmed = true;
+            frozen.level = frozen.level.min(self.level);
+            self.proof.confirm(id.slot, frozen.level);
             let block = Arc::clone(&frozen.block);
             self.output.unsent.push(LedgerEvent::Confirmed { block, timestamp_ms });
         }

@@ -80,8 +80,11 @@ impl Writer {
             votes: LandedVotes::default(),
             is_executed: true,
             is_confirmed: true,
+            level: bank.level,
         };
         self.banks.insert(to, frozen);
+        self.level = bank.level;
+        self.proof.start_from_snapshot(to.slot, bank.level);
         self.chain = bank.chain;
         self.hard_forks = bank.hard_forks;
         self.history.record_jump(&block);

@@ -74,6 +74,7 @@ impl Writer {
             votes,
             is_executed: is_jump,
             is_confirmed: false,
+            level: self.level,
         };
         self.banks.insert(id, frozen);
         self.known.insert(position.number, block_key(&block), named_block(&block));

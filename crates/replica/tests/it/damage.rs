@@ -12,7 +12,7 @@ use replica::fault_reports::{
 };
 use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaState};
 use replicated_log::memory::{Faults, ReadFaults};
-use solana::Account;
+use solana::{Account, VerificationLevel};
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -261,6 +261,42 @@ async fn records_that_break_the_chain_are_named() {
         log.append_raw(&record).await;
         check_named(name, chain, log, replica).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ingester_of_too_low_a_level_is_refused_until_another_one_continues() {
+    let level_min = Some(VerificationLevel::Sequence);
+    let report_after = Duration::ZERO;
+    let config = || ReplicaConfig { level_min, report_after, ..config() };
+    let mut chain = SourceChain::new(40);
+    let mut log = SourceLog::new(&chain).await;
+    let depot = log.depot.clone();
+    let replica = start(load(config(), &log, &depot).await);
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+
+    log.level = None;
+    log.append_term(2).await;
+    let describe = || format!("{:?}", replica.status.last_fault());
+    let reason = "broken: level; no snapshot to jump to";
+    let is_refused = || replica.status.not_ready_reason().as_deref() == Some(reason);
+    eventually(is_refused, describe).await;
+    let fault = replica.status.last_fault().expect("a fault");
+    assert!(fault.ends_with("level off, and consistent is needed here (--verify-min)"), "{fault}");
+    // An epoch of such an ingester is refused, too, and so is a start from its snapshot.
+    let root = chain.root;
+    log.open_epoch(&chain, root).await;
+    let space = Arc::new(log.space.clone());
+    let refused = Replica::load(config(), space, depot.clone()).await;
+    let Err(err) = refused else { panic!("a replica started") };
+    assert!(err.to_string().contains("and consistent is needed here"), "{err}");
+
+    log.level = level_min;
+    check_named("level", chain, log, replica).await;
+    // Another epoch of the same ingester would not help.
+    let reports = depot.list(&fault_report_dir(CLUSTER)).await.expect("a list");
+    assert!(reports.is_empty(), "{reports:?}");
 }
 
 /// A write that the sum does not contain, of an address above all others.

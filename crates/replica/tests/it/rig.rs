@@ -8,7 +8,7 @@ use depot::Depot;
 use ledger::Commitment;
 use parking_lot::Mutex;
 use query::LedgerConfig;
-use replica::{Replica, ReplicaConfig, ReplicaHandle, ReplicaStatus};
+use replica::{Replica, ReplicaConfig, ReplicaHandle, ReplicaProof, ReplicaStatus};
 use solana_pubkey::Pubkey;
 use testkit::eventually::eventually;
 
@@ -80,6 +80,7 @@ pub(crate) struct RunningReplica {
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) status: Arc<ReplicaStatus>,
+    pub(crate) proof: Arc<ReplicaProof>,
     pub(crate) events: EventLog,
 }
 
@@ -92,9 +93,10 @@ pub(crate) fn start(replica: Replica) -> RunningReplica {
     let reader = replica.reader().clone();
     let history = Arc::clone(replica.history());
     let status = Arc::clone(replica.status());
+    let proof = Arc::clone(replica.proof());
     let events = EventLog::default();
     let handle = replica.start(vec![Box::new(events.clone())]).expect("threads");
-    RunningReplica { handle, reader, history, status, events }
+    RunningReplica { handle, reader, history, status, proof, events }
 }
 
 pub(crate) async fn start_new(log: &SourceLog) -> RunningReplica {
