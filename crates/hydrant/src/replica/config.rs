@@ -14,6 +14,7 @@ use crate::bounds;
 use crate::cluster_log::ClusterLogConfig;
 use crate::config_file;
 use crate::node::config::cores;
+use crate::node::flags::LogWriterFlags;
 use crate::node::{Merge, NodeConfig, ProducerDefaults};
 use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
 
@@ -64,6 +65,11 @@ impl ReplicaSettings {
         ensure!(
             stored.ledger.is_none() && !stored.reset,
             "--ledger, --reset: a replica stores no ledger; --replica-cache-dir stores a copy of the newest snapshot"
+        );
+        ensure!(
+            flags.node.log_writer == LogWriterFlags::default(),
+            "--log-replicas, --log-max-age, --log-max-bytes, --log-allow-lazy-sync, --log-entries: a replica only reads \
+             the log; the ingester creates it, and appends to it"
         );
         let mut node = NodeConfig::from_flags(&flags.node, &ProducerDefaults::FOLLOWED)?;
         node.check_ports(None)?;
@@ -182,10 +188,12 @@ mod tests {
     fn a_refusal_names_the_flag() {
         let none = ReplicaFlags::default;
         let ledger = LedgerFlags { ledger: Some("dir".into()), reset: false };
+        let log_writer = LogWriterFlags { log_entries: true, ..LogWriterFlags::default() };
         let upstream = |url: &str| ReplicaFlags { upstream: Some(url.to_owned()), ..none() };
         for (replica, node, expected) in [
             (none(), NodeFlags::default(), "--log-url is required"),
             (none(), NodeFlags { ledger, ..node_with_log() }, "--ledger, --reset: a replica"),
+            (none(), NodeFlags { log_writer, ..node_with_log() }, "--log-replicas, --log-max-age"),
             (upstream("ws://a/KEY"), node_with_log(), "--upstream: ws://a: "),
             (
                 ReplicaFlags { upstream_key: Some("key".into()), ..none() },

@@ -95,7 +95,10 @@ impl VerifyMin {
 /// Hides the flags of a node that a replica refuses.
 pub(crate) fn hide_flags(command: clap::Command) -> clap::Command {
     let hide = |command: clap::Command, flag| command.mut_arg(flag, |arg| arg.hide(true));
-    ["ledger", "reset"].into_iter().fold(command, hide)
+    let ledger = ["ledger", "reset"];
+    let log_writer =
+        ["log_replicas", "log_max_age", "log_max_bytes", "log_allow_lazy_sync", "log_entries"];
+    ledger.into_iter().chain(log_writer).fold(command, hide)
 }
 
 merge_by_field!(ReplicaCommandFlags { config, replica, node });
