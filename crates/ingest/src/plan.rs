@@ -188,8 +188,8 @@ pub(crate) struct PlanCounters {
 }
 
 /// The parts of records that [`Damage`] names.
-pub(crate) const DAMAGE_KINDS: [&str; 6] =
-    ["number", "previous", "term", "message", "head", "body"];
+pub(crate) const DAMAGE_KINDS: [&str; 9] =
+    ["missing", "body", "digest", "value", "order", "length", "number", "chain", "term"];
 
 /// A message that a reader did not get past.
 struct Obstacle {
@@ -302,6 +302,7 @@ impl Plan {
             term: following.chain.term(),
             is_leader: self.is_leader(),
             position: following.chain.position(),
+            record: following.chain.last_number(),
             needed_after: following.chain.needed_after(),
         })
     }
@@ -436,6 +437,8 @@ pub(crate) struct FollowedLog {
     pub(crate) is_leader: bool,
     /// Sequence of the last message that is known.
     pub(crate) position: u64,
+    /// Number of the record that it ends.
+    pub(crate) record: u64,
     /// Sequence before the oldest message that an ingester needs at its start.
     pub(crate) needed_after: u64,
 }

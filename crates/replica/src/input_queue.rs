@@ -7,13 +7,12 @@
 use std::sync::Arc;
 
 use chain_solana::View;
-use chain_solana::wire::{BlockRecord, Mark};
+use chain_solana::wire::{BlockKey, BlockRecord, Mark};
 use follow::bank::{AccountAfter, LandedVotes};
 use ledger::{BlockId, Slot};
 use solana::VerificationLevel;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::known_blocks::BlockKey;
 use crate::log_position::RecordPosition;
 use crate::snapshot_bank::{RootState, SnapshotBank};
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::wire::BlockName;
+use chain_solana::wire::{BlockName, RecordChain};
 use chain_solana::{Block, BlockInfo, View};
 use cluster_snapshot::{Manifest, ManifestFields, SnapshotFacts};
 use lattice::{HardFork, LtHash};
@@ -15,7 +15,6 @@ use snapshot_solana::stored_rows::{BankRow, ChainRow, LatticeRow};
 use solana::{EpochStakes, VerificationLevel};
 
 use crate::log_position::{LogPosition, RecordPosition};
-use crate::record_chain::RecordChain;
 
 /// The bank of a snapshot.
 #[derive(Clone)]

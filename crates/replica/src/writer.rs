@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use chain_solana::wire::BlockKey;
 use chain_solana::{Block, BlockInfo, EventSink, History, LedgerEvent, Reader, RevertReason};
 use follow::bank::{ClusterTracker, FreeThread, LandedVotes};
 use lattice::{HardFork, LtHash};
@@ -24,7 +25,7 @@ use tokio::sync::mpsc;
 use crate::error::ReplicaError;
 use crate::fault::Fault;
 use crate::input_queue::{ConfirmedState, Input, QueuedInput, Rebase};
-use crate::known_blocks::{BlockKey, KnownBlocks, NamedBlock, Resolved};
+use crate::known_blocks::{KnownBlocks, NamedBlock, Resolved};
 use crate::log_position::RecordPosition;
 use crate::proof::ReplicaProof;
 use crate::snapshot_bank::{RootState, SnapshotBank};
@@ -245,7 +246,7 @@ impl Writer {
     }
 
     /// Continues in a new epoch of the log. An epoch may begin at a block that is older than all known ones. Then what it
-    /// lists up to a known block is passed over, and a root that is not here is noticed as the root of another chain.
+    /// lists up to a known block is skipped, and a root that is not here is noticed as the root of another chain.
     fn rebase(&mut self, rebase: Rebase) {
         let Rebase { slot, known, key, position, done } = rebase;
         let by_number = known.and_then(|number| match self.known.resolve(number) {
@@ -328,7 +329,6 @@ impl Writer {
         let slot = |at| self.ledger.tip(at).slot;
         let set = |counter: &AtomicU64, value: u64| counter.store(value, Ordering::Relaxed);
         set(&status.cluster.processed, slot(Commitment::Processed));
-        set(&status.confirmed, slot(Commitment::Confirmed));
         set(&status.root, self.ledger.root().slot);
         set(&status.unrooted, self.banks.len().saturating_sub(1) as u64);
     }

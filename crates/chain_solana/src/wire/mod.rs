@@ -46,6 +46,7 @@ mod head;
 mod marks;
 mod reader;
 mod record;
+mod record_chain;
 #[cfg(test)]
 mod tests;
 
@@ -53,11 +54,12 @@ pub use encoded_block::{BlockSource, EncodedBlock};
 pub use error::{BodyFault, DamagedValue, EncodeError, WireError};
 pub use head::{RecordHead, RecordKind, encode_marks, encode_snapshot, encode_term, read_head};
 pub use marks::{MARKS_MAX, REVERT_ERROR_BYTES_MAX};
-pub use reader::RecordReader;
+pub use reader::{ReadRecord, RecordReader};
 pub use record::{
-    BlockDigests, BlockName, BlockRecord, EncodedRecord, Mark, MarksRecord, Record, RecordDigest,
-    RecordLink, SnapshotRecord, TermRecord, WireAccount, WriterId,
+    BlockDigests, BlockKey, BlockName, BlockRecord, EncodedRecord, Mark, MarksRecord, Record,
+    RecordDigest, RecordLink, SnapshotRecord, TermRecord, WireAccount, WriterId,
 };
+pub use record_chain::{ChainFault, RecordChain};
 
 /// The version of the records that this code writes, and the newest that it reads.
 pub const RECORD_VERSION: u16 = 1;

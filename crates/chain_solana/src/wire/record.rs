@@ -51,6 +51,15 @@ pub struct BlockName {
     pub number: u64,
 }
 
+/// The name of a block that every node gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockKey {
+    /// The slot of the block.
+    pub slot: Slot,
+    /// The blockhash of the block.
+    pub blockhash: Hash,
+}
+
 /// The digests of a block's content, over unpacked bytes. Two sources of a chain agree on a block if `state` is equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockDigests {

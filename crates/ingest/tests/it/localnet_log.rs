@@ -70,7 +70,7 @@ fn read_log(space: &MemoryLogSpace) -> LoggedRecords {
     for message in space.stored_messages(0) {
         let is_head = message.kind == MessageKind::Head;
         let read = reader.push(is_head, message.payload).expect("the log is not damaged");
-        match read.map(|(record, _)| record) {
+        match read.map(|read| read.record) {
             Some(Record::Block(block)) => records.blocks.push(*block),
             Some(Record::Marks(marks)) => {
                 for mark in marks.marks {

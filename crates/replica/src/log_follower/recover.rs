@@ -6,7 +6,7 @@
 //! [`ReplicaConfig::report_after`](crate::ReplicaConfig) the fault is reported.
 //! Not here: the jump itself (`writer/jump.rs`).
 
-use chain_solana::wire::{BlockName, SnapshotRecord};
+use chain_solana::wire::{BlockKey, BlockName, RecordChain, SnapshotRecord};
 use cluster_snapshot::ManifestKey;
 use ledger::Commitment;
 use replicated_log::LogError;
@@ -18,9 +18,7 @@ use crate::fault::{Fault, check_level};
 use crate::fault_reports::FaultReport;
 use crate::first_record::FirstRecord;
 use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
-use crate::known_blocks::BlockKey;
 use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
-use crate::record_chain::RecordChain;
 use crate::snapshots::{LogExtent, UsableSnapshot};
 use crate::status::{LoadReason, error_text};
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use chain_solana::wire::{BlockRecord, WireAccount};
+use chain_solana::wire::{BlockKey, BlockRecord, WireAccount};
 use chain_solana::{
     AccountUpdate, Block, BlockInfo, BlockhashQueue, LedgerEvent, RECENT_BLOCKHASHES_MAX,
 };
@@ -27,7 +27,7 @@ use crate::clock::unix_ms;
 use crate::error::ReplicaError;
 use crate::fault::Fault;
 use crate::input_queue::BlockInput;
-use crate::known_blocks::{BlockKey, Resolved};
+use crate::known_blocks::Resolved;
 use crate::log_position::RecordPosition;
 use crate::snapshot_bank::bank_fields;
 
@@ -119,15 +119,15 @@ impl Writer {
         let wrong_parent = Fault::Parent { slot, number, parent: record.parent_number };
         let parent = match self.known.resolve(record.parent_number) {
             Resolved::Block(id) => id,
-            Resolved::PassedOver | Resolved::Older => {
-                self.pass_over(number);
+            Resolved::Skipped | Resolved::Older => {
+                self.skip(number);
                 return Ok(None);
             }
             Resolved::Unknown => return Err(wrong_parent.into()),
         };
         let Some(frozen) = self.banks.get(&parent) else {
             // The parent is below the root.
-            self.pass_over(number);
+            self.skip(number);
             return Ok(None);
         };
         let is_parent = record.block.parent.slot == parent.slot
@@ -151,9 +151,9 @@ impl Writer {
         Ok(Some(parent))
     }
 
-    fn pass_over(&mut self, number: u64) {
-        self.known.pass_over(number);
-        self.status.passed_over.fetch_add(1, Ordering::Relaxed);
+    fn skip(&mut self, number: u64) {
+        self.known.skip(number);
+        self.status.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes the accounts of a block, and compares what follows with the record. Returns the sum over all accounts.

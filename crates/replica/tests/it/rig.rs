@@ -8,7 +8,7 @@ use depot::Depot;
 use ledger::Commitment;
 use parking_lot::Mutex;
 use query::LedgerConfig;
-use replica::{Replica, ReplicaConfig, ReplicaHandle, ReplicaProof, ReplicaStatus};
+use replica::{FaultKind, Replica, ReplicaConfig, ReplicaHandle, ReplicaProof, ReplicaStatus};
 use solana_pubkey::Pubkey;
 use testkit::eventually::eventually;
 
@@ -128,8 +128,9 @@ impl RunningReplica {
     /// Waits until the replica has read the log.
     pub(crate) async fn wait_for_end(&self, log: &SourceLog) {
         let end = (log.epoch, log.sequence);
-        let describe = || format!("{end:?}, read: {:?}", self.status.position());
-        eventually(|| self.status.position() == end, describe).await;
+        let position = || (self.status.epoch(), self.status.sequence());
+        let describe = || format!("{end:?}, read: {:?}", position());
+        eventually(|| position() == end, describe).await;
     }
 
     /// Compares state and history with a chain. History begins after the block `start`.
@@ -175,6 +176,12 @@ impl RunningReplica {
             };
             assert_eq!(signatures(found), signatures(&source.block));
         }
+    }
+
+    /// Returns how often the fault of this name was found.
+    pub(crate) fn faults(&self, name: &str) -> u64 {
+        let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == name);
+        self.status.faults(kind.unwrap_or_else(|| panic!("no fault is called {name}")))
     }
 
     pub(crate) fn stop(self) -> EventLog {

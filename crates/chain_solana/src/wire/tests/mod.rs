@@ -172,7 +172,7 @@ fn read_all<'a>(messages: impl IntoIterator<Item = &'a Message>) -> ReadLog {
     let mut log = ReadLog { records: Vec::new(), refusal: None };
     for Message { is_head, payload } in messages {
         match reader.push(*is_head, payload.clone()) {
-            Ok(Some((record, digest))) => log.records.push(ReadRecord { record, digest }),
+            Ok(Some(read)) => log.records.push(read),
             Ok(None) => {}
             Err(err) => {
                 log.refusal = Some(err);
@@ -187,12 +187,6 @@ fn read_all<'a>(messages: impl IntoIterator<Item = &'a Message>) -> ReadLog {
 struct ReadLog {
     records: Vec<ReadRecord>,
     refusal: Option<WireError>,
-}
-
-/// A record as it was read.
-struct ReadRecord {
-    record: Record,
-    digest: RecordDigest,
 }
 
 /// Returns the accounts that a reader gets of a block.

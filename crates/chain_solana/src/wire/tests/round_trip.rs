@@ -54,7 +54,8 @@ fn a_head_alone_names_the_block_its_parent_and_its_digests() {
     assert_eq!(head.kind, kind);
     assert_eq!(encoded.slot(), block.id.slot);
     assert_eq!(encoded.blockhash(), block.blockhash);
-    assert_eq!(encoded.parent(), (block.parent.slot, block.previous_blockhash));
+    let parent = BlockKey { slot: block.parent.slot, blockhash: block.previous_blockhash };
+    assert_eq!(encoded.parent(), parent);
     assert_eq!(encoded.bytes() + record.head.len(), record.bytes());
 }
 
@@ -188,7 +189,7 @@ fn the_info_of_a_block_survives_its_record() {
     for Message { is_head, payload } in messages(&record) {
         read = reader.push(is_head, payload).expect("an undamaged record");
     }
-    let Some((Record::Block(record), _)) = read else { panic!("no block") };
+    let Some(ReadRecord { record: Record::Block(record), .. }) = read else { panic!("no block") };
     assert_eq!(format!("{:?}", record.block_info(&earlier)), format!("{info:?}"));
 }
 
