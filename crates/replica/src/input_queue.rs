@@ -30,8 +30,8 @@ pub(crate) enum Input {
         /// The level of proof of their writer.
         level: Option<VerificationLevel>,
     },
-    /// Requests the state that a snapshot is compared with.
-    State(oneshot::Sender<ConfirmedState>),
+    /// Requests the confirmed state, which a snapshot is compared with.
+    State(oneshot::Sender<View>),
     Jump(Box<Jump>),
     Rebase(Rebase),
     /// Requests the state at the root. The writer does not reply while tips are not published.
@@ -45,11 +45,6 @@ pub(crate) struct BlockInput {
     pub(crate) position: RecordPosition,
     /// The votes among its transactions.
     pub(crate) votes: LandedVotes,
-}
-
-/// The confirmed state of the ledger.
-pub(crate) struct ConfirmedState {
-    pub(crate) view: View,
 }
 
 /// A jump to the block of a snapshot.

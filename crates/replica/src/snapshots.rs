@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use chain_solana::wire::RecordDigest;
 use chain_solana::{Reader, View};
-use cluster_snapshot::{Manifest, PartEntry, PartReader, load_manifest, load_snapshot_parts};
+use cluster_snapshot::{Manifest, PartSums, fetch_part, load_manifest, load_snapshot_parts};
 use depot::Depot;
 use follow::bank::{AccountAfter, ArchiveChanges};
 use futures_util::{StreamExt, stream};
-use lattice::LtHash;
 use ledger::Slot;
 use replicated_log::{Log, LogError, LogSpace, Tail};
 use snapshot_ledger::BulkLoader;
@@ -228,8 +227,7 @@ impl UsableSnapshot {
         let mut manifest = self.manifest.clone();
         // The root has the name that the log gives it.
         manifest.fields.block.id = self.bank.id();
-        let loaded = load_snapshot_parts(&self.depot, manifest, ledger, config.load_threads).await;
-        Ok(loaded?.0)
+        Ok(load_snapshot_parts(&self.depot, &manifest, ledger, config.load_threads).await?)
     }
 
     /// Compares the accounts with a running ledger. Returns those that differ.
@@ -246,20 +244,16 @@ impl UsableSnapshot {
         let bytes_max = config.changes_bytes_max;
         let mut changes = ArchiveChanges::new(view, reader, true, bytes_max, gauge);
         let entries = self.manifest.parts.clone();
-        let parts = entries.into_iter().map(|entry| load_part(self.depot.clone(), entry));
+        let parts = entries.into_iter().map(|entry| fetch_part(self.depot.clone(), entry));
         let mut parts = stream::iter(parts).buffer_unordered(config.load_threads.max(1));
-        let mut accounts = 0;
-        let mut lt_hash = LtHash::EMPTY;
+        let mut sums = PartSums::default();
         while let Some(part) = parts.next().await {
             let part = part?;
-            accounts += part.accounts.len() as u64;
-            lt_hash.mix_in(&part.lt_hash);
+            sums.add(&part);
             let loaded = part.accounts.into_iter().map(|it| (it.pubkey, Some(it.account.0)));
             changes.put(loaded.collect())?;
         }
-        if accounts != self.manifest.accounts || lt_hash != self.manifest.lt_hash {
-            return Err("its parts have another sum than its manifest".into());
-        }
+        sums.check(&self.manifest)?;
         // It looks at all accounts of the ledger, which takes minutes for a large one.
         Ok(run_on_thread(|| changes.into_changes()).await??)
     }
@@ -277,15 +271,6 @@ async fn run_on_thread<T: Send + 'static>(
         let _ = done.send(work());
     })?;
     Ok(received.await?)
-}
-
-/// Fetches, decodes and checks a part.
-async fn load_part(depot: Depot, entry: PartEntry) -> Result<PartReader, SnapshotFault> {
-    // The store has the length that the manifest says, or the part is refused.
-    let bytes_max = usize::try_from(entry.bytes).unwrap_or(usize::MAX);
-    let body = depot.get(&entry.key, bytes_max).await?;
-    let decoded = tokio::task::spawn_blocking(move || PartReader::read(&body, &entry)).await?;
-    Ok(decoded?)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use chain_solana::wire::BlockKey;
 use chain_solana::{Block, BlockInfo, EventSink, History, LedgerEvent, Reader, RevertReason};
-use follow::bank::{ClusterTracker, FreeThread, LandedVotes};
+use follow::bank::{ClusterTracker, FreeThread, LandedVotes, send_events};
 use lattice::{HardFork, LtHash};
 use ledger::{BlockId, Commitment};
 use query::{Ledger, LedgerError};
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 use crate::error::ReplicaError;
 use crate::fault::Fault;
-use crate::input_queue::{ConfirmedState, Input, QueuedInput, Rebase};
+use crate::input_queue::{Input, QueuedInput, Rebase};
 use crate::known_blocks::{KnownBlocks, NamedBlock, Resolved};
 use crate::log_position::RecordPosition;
 use crate::proof::ReplicaProof;
@@ -197,8 +197,7 @@ impl Writer {
             Input::State(reply) => {
                 self.publish_if_consistent();
                 // The receiver may have ended.
-                let _ =
-                    reply.send(ConfirmedState { view: self.reader.view(Commitment::Confirmed) });
+                let _ = reply.send(self.reader.view(Commitment::Confirmed));
                 Ok(())
             }
             Input::Jump(jump) => self.jump(*jump),
@@ -314,14 +313,7 @@ impl Writer {
         self.free_thread.free((history, ledger));
         self.ledger.reclaim();
         self.update_status();
-        for event in std::mem::take(&mut self.output.unsent) {
-            let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
-            for sink in &mut self.output.sinks {
-                if !is_update || sink.needs_account_updates() {
-                    sink.send(&event);
-                }
-            }
-        }
+        send_events(&mut self.output.sinks, std::mem::take(&mut self.output.unsent));
     }
 
     fn update_status(&self) {

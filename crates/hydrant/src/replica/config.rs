@@ -28,11 +28,11 @@ const SNAPSHOT_EVERY_DEFAULT: Duration = Duration::from_secs(45 * 60);
 /// The settings of `hydrant replica`.
 pub(crate) struct ReplicaSettings {
     pub(crate) node: NodeConfig,
-    pub(crate) replica: ReplicaConfig,
+    pub(crate) replica: ReplicaNodeConfig,
 }
 
 /// The settings of a ledger that is fed by a replicated log.
-pub struct ReplicaConfig {
+pub struct ReplicaNodeConfig {
     pub(crate) log: ClusterLogConfig,
     /// The lowest level of proof of an ingester whose records are read; `None`: every one.
     pub(crate) level_min: Option<VerificationLevel>,
@@ -76,12 +76,12 @@ impl ReplicaSettings {
         // The node does not append its blocks to the log that they come from.
         let log = node.cluster_log.take();
         let log = log.context("--log-url is required: the log that the replica reads")?;
-        let replica = ReplicaConfig::from_flags(&flags.replica, log)?;
+        let replica = ReplicaNodeConfig::from_flags(&flags.replica, log)?;
         Ok(Self { node, replica })
     }
 }
 
-impl ReplicaConfig {
+impl ReplicaNodeConfig {
     /// Reads the log of the cluster `local` at `log_url` (`nats://HOST:PORT`, `file:///DIR` or `s3://BUCKET/PREFIX`),
     /// whose snapshots are in the directory or bucket `depot_url`.
     pub fn new(log_url: &str, depot_url: &str) -> Self {

@@ -168,7 +168,9 @@ mod tests {
     fn the_bank_of_a_snapshot_is_the_word_of_the_snapshot_only() {
         let mut world = World::new(VOTED);
         world.confirm(VOTED);
-        world.ledger.jump(20, Vec::new());
+        // The history has the block of a snapshot with the bank hash that the snapshot states.
+        world.add_block(20);
+        world.ledger.confirm();
         world.proof.start_from_snapshot(20, VOTED);
         assert_eq!(world.level(20), None);
         assert_eq!(world.verification.verified_slot(), None);

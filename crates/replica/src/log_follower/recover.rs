@@ -217,11 +217,11 @@ impl LogFollower {
 
     /// Compares a snapshot with the ledger, and jumps to it.
     async fn jump_to(&mut self, snapshot: &UsableSnapshot) -> Result<(), JumpError> {
-        let state = self.inputs.request(Input::State).await?;
-        let Some(state) = state else { return Err(WriterEnded.into()) };
-        let from = state.view.block();
+        let view = self.inputs.request(Input::State).await?;
+        let Some(view) = view else { return Err(WriterEnded.into()) };
+        let from = view.block();
         let compared =
-            snapshot.compare(&self.config, state.view, self.reader.clone(), &self.status).await;
+            snapshot.compare(&self.config, view, self.reader.clone(), &self.status).await;
         let changes = compared.map_err(|err| JumpError::Refused(error_text(&*err)))?;
         let bank = snapshot.bank.clone();
         let position = bank.log_position();

@@ -11,16 +11,13 @@ use chain_solana::wire::{BlockKey, BlockRecord, WireAccount};
 use chain_solana::{
     AccountUpdate, Block, BlockInfo, BlockhashQueue, LedgerEvent, RECENT_BLOCKHASHES_MAX,
 };
-use follow::bank::{Hashing, PreparedBank};
+use follow::bank::{Hashing, PreparedBank, StateAt};
 use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
-use ledger::{Address, BlockId, Commitment};
-use query::Ledger;
+use ledger::{BlockId, Commitment};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
-use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
-use svm::AccountSource;
 
 use super::{Frozen, UNROOTED_MAX, WriteError, Writer, block_key, ledger_error, named_block};
 use crate::clock::unix_ms;
@@ -302,17 +299,6 @@ fn recent_blockhashes(prepared: &PreparedBank, blockhash: Hash) -> Option<Blockh
         hashes.push(blockhash);
     }
     BlockhashQueue::restore(hashes)
-}
-
-struct StateAt<'a> {
-    ledger: &'a Ledger<Account, BlockInfo>,
-    block: BlockId,
-}
-
-impl AccountSource for StateAt<'_> {
-    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
-        self.ledger.record_at(self.block, &Address::from(key.to_bytes()))
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A record is read as it was written.
 
+use store::{ByteReader, ByteWriter};
+
 use super::*;
 use crate::{BlockInfo, BlockhashQueue};
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use hydrant::{Node, NodeConfig, NodeHandle, ReplicaConfig, ReplicaProducer};
+use hydrant::{Node, NodeConfig, NodeHandle, ReplicaNodeConfig, ReplicaProducer};
 use serde_json::{Value, json};
 use testkit::child_process::run_to_end;
 use testkit::node::NodeCommand;
@@ -46,7 +46,7 @@ fn check_level(rig: &Rig, node: SocketAddr, level: &str, word: &str) -> Result<(
 }
 
 fn serve_replica(log: &str, depot: &str) -> Result<NodeHandle> {
-    let producer = ReplicaProducer::new(ReplicaConfig::new(log, depot));
+    let producer = ReplicaProducer::new(ReplicaNodeConfig::new(log, depot));
     Ok(Node::builder(producer).serve(NodeConfig::default().with_free_ports())?)
 }
 
