@@ -4,6 +4,7 @@
 //! killed or stopped are processes.
 
 mod calls;
+mod differences;
 mod embedded;
 mod equal_responses;
 mod faults;
