@@ -53,8 +53,8 @@ pub struct ChainFacts {
     pub cluster: Arc<dyn Cluster>,
     /// The blocks of the ledger.
     pub history: Arc<History>,
-    /// The level of proof that a block needs before the ledger confirms it: [`VerificationLevel::Computed`] if it makes its
-    /// blocks, `None` if it verifies nothing. Records and snapshots state it.
+    /// The level of proof that a block needs before the ledger confirms it: [`VerificationLevel::Computed`] if it makes
+    /// its blocks, `None` if it verifies nothing. Records and snapshots state it.
     pub level: Option<VerificationLevel>,
 }
 

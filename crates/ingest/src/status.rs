@@ -1,6 +1,7 @@
 //! The metrics of an ingester.
 //!
-//! `hydrant_log_position`, `hydrant_log_faults_total` and `hydrant_log_losses_total` have the same meaning in a replica.
+//! `hydrant_log_position`, `hydrant_log_faults_total` and `hydrant_log_losses_total` have the same meaning in a
+//! replica.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

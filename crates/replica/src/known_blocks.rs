@@ -1,11 +1,11 @@
 //! The blocks of the log, by the number of their record.
 //!
-//! In: blocks as they are written, skipped and removed. Out: for a record's number, the ledger's block, or that the block
-//! was skipped, or that no block has the number.
-//! Shape: records from [`KnownBlocks::new`]'s number on are known. A block on a parent before that is of a fork that died
-//! before the snapshot, so it is skipped, and so are its children and the marks of all of these.
-//! A new epoch of the log may list blocks again that the ledger has. They are found by slot and blockhash, so that a
-//! block has one id for the life of the process.
+//! In: blocks as they are written, skipped and removed. Out: for a record's number, the ledger's block, or that the
+//! block was skipped, or that no block has the number.
+//! Shape: records from [`KnownBlocks::new`]'s number on are known. A block on a parent before that is of a fork that
+//! died before the snapshot, so it is skipped, and so are its children and the marks of all of these. A new epoch of
+//! the log may list blocks again that the ledger has. They are found by slot and blockhash, so that a block has one id
+//! for the life of the process.
 //! Bounds: [`NUMBERS_MAX`] numbers, [`NAMES_MAX`] names.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -135,8 +135,8 @@ impl KnownBlocks {
         }
     }
 
-    /// A new epoch of the log continues from a block under this number. `id` is the block if it is known. Otherwise it is
-    /// older, and the blocks after it are found by their names as the epoch lists them.
+    /// A new epoch of the log continues from a block under this number. `id` is the block if it is known. Otherwise it
+    /// is older, and the blocks after it are found by their names as the epoch lists them.
     pub(crate) fn rebase(&mut self, number: u64, id: Option<BlockId>) {
         self.first = if id.is_some() { number } else { number.saturating_add(1) };
         self.ids = id.map(|id| (number, id)).into_iter().collect();

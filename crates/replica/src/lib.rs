@@ -10,10 +10,10 @@
 //! Behaviour on damage: each kind of it has a name ([`Fault`]). The replica is not ready, shows nothing of the damaged
 //! record, and jumps to a newer snapshot in the running ledger. Until then it serves the state that it has, and after
 //! some time without such a snapshot it reports the fault to the ingesters ([`fault_reports`]).
-//! Bounds: [`ReplicaConfig`], without the largest block: a record is unpacked and decoded as a whole, so that a block of
-//! 100 MB takes 300 MB for a moment. Its sections are at most 512 MiB.
-//! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots (`cluster_snapshot`), sockets
-//! of servers, flags (`hydrant`).
+//! Bounds: [`ReplicaConfig`], without the largest block: a record is unpacked and decoded as a whole, so that a block
+//! of 100 MB takes 300 MB for a moment. Its sections are at most 512 MiB.
+//! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots
+//! (`cluster_snapshot`), sockets of servers, flags (`hydrant`).
 #![forbid(unsafe_code)]
 
 mod clock;

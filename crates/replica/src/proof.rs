@@ -1,8 +1,9 @@
 //! Whose word the banks of a replica are: a snapshot's, or that of an ingester with its level of proof.
 //!
-//! In: the levels of the records, and each block that becomes confirmed. Out: the word for a confirmed bank by its slot.
-//! A replica computes the hash of each bank, and compares it with that of the bank's record. All else is the word of the
-//! ingesters: of the one that logged the bank, and of the one that confirmed it. The lower level of the two counts.
+//! In: the levels of the records, and each block that becomes confirmed. Out: the word for a confirmed bank by its
+//! slot. A replica computes the hash of each bank, and compares it with that of the bank's record. All else is the word
+//! of the ingesters: of the one that logged the bank, and of the one that confirmed it. The lower level of the two
+//! counts.
 //! Bounds: [`SPANS_MAX`] changes of the word. Banks before them have none.
 //! Not here: what servers say about it (`hydrant`).
 
@@ -49,8 +50,8 @@ impl ReplicaProof {
         Self(Mutex::new(Words { level, spans }))
     }
 
-    /// Returns the level that the writer of the newest record requires of a confirmed bank; that of the snapshot before the
-    /// first record. `None` if it verifies nothing.
+    /// Returns the level that the writer of the newest record requires of a confirmed bank; that of the snapshot before
+    /// the first record. `None` if it verifies nothing.
     pub fn level(&self) -> Option<VerificationLevel> {
         self.0.lock().level
     }

@@ -19,7 +19,8 @@
 //! | marks, a reason, or the name of a snapshot                 |       | the other three   |
 //! | CRC-32 of all bytes before it                              | 4     | all               |
 //!
-//! The level of proof is 0 if the writer verifies nothing, 1 `computed`, 2 `consistent`, 3 `agreed`, 4 `voted`. Every record has it, because a reader may start after the record of the term.
+//! The level of proof is 0 if the writer verifies nothing, 1 `computed`, 2 `consistent`, 3 `agreed`, 4 `voted`. Every
+//! record has it, because a reader may start after the record of the term.
 //!
 //! A body is one zstd frame with a part of a section. The section `state` has the accounts in the order of their
 //! addresses, each once and whole. The section `rest` has everything that no bank hash covers.
@@ -31,8 +32,8 @@
 //! Invariant: a field that a new release adds to a block fails the build here, where its encoding must be decided.
 //! Bounds: a message has at most [`MESSAGE_BYTES_MAX`] and a record [`RECORD_MESSAGES_MAX`] messages. A head
 //! announces the unpacked length of each body: at most [`BODY_UNPACKED_BYTES_MAX`], and for all bodies of a record
-//! [`RECORD_UNPACKED_BYTES_MAX`]. A head that announces more is refused. A reader allocates one body and the unpacked sections
-//! as far as their bodies have arrived, never more than the head announced, and then the decoded record.
+//! [`RECORD_UNPACKED_BYTES_MAX`]. A head that announces more is refused. A reader allocates one body and the unpacked
+//! sections as far as their bodies have arrived, never more than the head announced, and then the decoded record.
 //! Not here: the log (`replicated_log`), its writers (`ingest`) and its readers (`replica`).
 
 mod block_content;

@@ -1,8 +1,8 @@
 //! Puts messages together to records, and checks them.
 //!
 //! Input: the messages of a log in order. Output: each record when its last message has arrived.
-//! Invariant: each record continues the chain of records ([`RecordChain`]), or it is refused. So a record that is missing,
-//! repeated, of another log or of a writer without a term is noticed, even if all its messages are undamaged.
+//! Invariant: each record continues the chain of records ([`RecordChain`]), or it is refused. So a record that is
+//! missing, repeated, of another log or of a writer without a term is noticed, even if all its messages are undamaged.
 //! Bounds: the unpacked sections of one record, which grow as bodies arrive.
 //! Not here: the record that the first one follows, which a snapshot names (`replica`).
 

@@ -37,8 +37,8 @@ pub struct WriterId {
     pub term: u64,
     /// The random id of the writing process.
     pub ingester: [u8; 16],
-    /// The level that a bank needs before the writer calls it confirmed: [`VerificationLevel::Computed`] if it makes its
-    /// banks, `None` if it verifies nothing.
+    /// The level that a bank needs before the writer calls it confirmed: [`VerificationLevel::Computed`] if it makes
+    /// its banks, `None` if it verifies nothing.
     pub level: Option<VerificationLevel>,
 }
 

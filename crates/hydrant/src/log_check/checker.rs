@@ -1,8 +1,8 @@
 //! Checks a log message by message.
 //!
 //! In: messages in the order of the log. Out: counts, and each damage with its name and position.
-//! Checked: sequences without a gap, everything that [`RecordReader`] checks (digests, links, writers, lengths), and names
-//! of blocks that a record before has: parents, marks in order.
+//! Checked: sequences without a gap, everything that [`RecordReader`] checks (digests, links, writers, lengths), and
+//! names of blocks that a record before has: parents, marks in order.
 
 use chain_solana::wire::{
     BlockName, BlockRecord, Mark, MarksRecord, Record, RecordReader, SnapshotRecord,

@@ -9,8 +9,8 @@ use ledger::Slot;
 /// Damages that are listed. Further ones are only counted.
 const DAMAGES_SHOWN_MAX: usize = 200;
 
-/// Names of all damages. Those of records are [`chain_solana::wire::WireError::NAMES`], and the same as a replica's and an
-/// ingester's in `hydrant_log_faults_total`. docs/operations.md describes them.
+/// Names of all damages. Those of records are [`chain_solana::wire::WireError::NAMES`], and the same as a replica's and
+/// an ingester's in `hydrant_log_faults_total`. docs/operations.md describes them.
 pub(super) const DAMAGE_NAMES: [&str; 21] = [
     "missing",
     "repeated",

@@ -1,9 +1,9 @@
 //! The verification of a replica: it computes the hash of each bank, and takes everything else from the log.
 //!
-//! A replica checks that the accounts of a block give the sum and the bank hash that its record states. Which blocks are
-//! confirmed or final, and the results of transactions, are the word of the ingester, which states in each record the
-//! level that it requires of a confirmed bank. So a replica has that level, as the ingester's node has it. The bank of a
-//! snapshot has none: it is the snapshot's word.
+//! A replica checks that the accounts of a block give the sum and the bank hash that its record states. Which blocks
+//! are confirmed or final, and the results of transactions, are the word of the ingester, which states in each record
+//! the level that it requires of a confirmed bank. So a replica has that level, as the ingester's node has it. The bank
+//! of a snapshot has none: it is the snapshot's word.
 //! Not here: the checks themselves, and the levels by slot (the crate `replica`).
 
 use std::sync::Arc;
