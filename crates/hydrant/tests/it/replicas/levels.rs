@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hydrant::{Node, NodeConfig, NodeHandle, ReplicaNodeConfig, ReplicaProducer};
@@ -10,11 +11,13 @@ use testkit::child_process::run_to_end;
 use testkit::node::NodeCommand;
 use testkit::raw_http_client::Client;
 
-use crate::follower::wait_until_healthy;
 use crate::node::HYDRANT;
 use crate::observability::metrics;
 use crate::replicas::rig::{Rig, call};
 use crate::world::{WAIT_TIMEOUT, wait_until};
+
+/// Time limit of an ingester to load an archive and to reach the tip of its ledger.
+const INGESTER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The verification of a node whose newest verified bank is of a slot after `slot`.
 fn wait_for_verified(rig: &Rig, node: SocketAddr, slot: u64) -> Result<Value> {
@@ -76,7 +79,11 @@ fn a_replica_has_the_level_of_an_ingester_and_refuses_a_lower_one() -> Result<()
     command.arg("--snapshot-dir").arg(&archives);
     command.args(["--log-url", &log, "--depot", &depot]);
     let ingester = NodeCommand::new(command).logged().watched().start()?;
-    wait_until_healthy(&ingester)?;
+    wait_until("a healthy ingester", INGESTER_TIMEOUT, || {
+        // Without blocks it would not know the tip.
+        rig.mine(1)?;
+        Ok(call(ingester.rpc, "getHealth", json!([])).ok())
+    })?;
     let replica = serve_replica(&log, &depot)?;
     let word = "which confirms a bank at the level consistent";
     check_level(&rig, replica.addresses().rpc, "consistent", word)?;
