@@ -212,7 +212,7 @@ fn facts(cluster: &Cluster) -> ProcessFacts {
     let mut facts = ProcessFacts::default();
     for replica in &cluster.replicas {
         let page = replica.metrics().unwrap_or_default();
-        let broken = page.read_labelled("hydrant_log_broken_total", "what");
+        let broken = page.read_labelled("hydrant_log_faults_total", "fault");
         let of_sums = broken.iter().filter(|(name, _)| SUMS.contains(&name.as_str()));
         facts.sum_differences += of_sums.map(|(_, count)| count).sum::<u64>();
         let blocks = page.count("hydrant_replica_events_total{event=\"block\"}");

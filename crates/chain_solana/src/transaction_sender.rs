@@ -120,6 +120,9 @@ pub enum SendError {
          (--upstream forwards transactions, --advertised-ip sets the address of a node)"
     )]
     NoLeader,
+    /// The node sends no transactions. Fix: set `--upstream`.
+    #[error("transactions are not accepted: the node has no upstream to send them to (--upstream)")]
+    NoUpstream,
     /// The node is shutting down.
     #[error("the ledger is shutting down")]
     Closed,

@@ -21,7 +21,7 @@ pub const MISMATCH_ACCOUNTS_MAX: usize = 64;
 pub struct BankProof {
     /// The highest level that the bank reached.
     pub level: VerificationLevel,
-    /// The deciding stake, if the level is [`VerificationLevel::Voted`].
+    /// The deciding stake, if the level is [`VerificationLevel::Voted`] and this node has counted the votes.
     pub votes: Option<VotedStake>,
 }
 

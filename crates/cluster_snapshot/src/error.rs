@@ -24,12 +24,6 @@ pub enum ManifestError {
         /// The version of the manifest.
         found: u16,
     },
-    /// It has a section that must not be ignored, and that this program does not know.
-    #[error("needs section {name:?}, which this program does not know: upgrade it")]
-    Section {
-        /// The name of the section.
-        name: String,
-    },
     /// The parts are not in the order of their addresses, or their sums are not those of the manifest.
     #[error("contradicts itself: {0}")]
     Contradiction(&'static str),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chain_solana::wire::codec;
 use chain_solana::{Block, BlockInfo, BlockhashQueue};
 use snapshot_solana::stored_rows::{BankRow, ChainRow, ChainRowError, read_epochs, write_epochs};
-use solana::EpochStakes;
+use solana::{EpochStakes, VerificationLevel};
 use store::{ByteReader, ByteWriter, DecodeError};
 
 /// The bank of a snapshot.
@@ -23,6 +23,8 @@ pub struct ManifestFields {
     pub unix_timestamp: i64,
     /// Sum of the lamports of all accounts.
     pub capitalization: u64,
+    /// The level of proof that the ingesters required that logged the block and made it final; the lower one of two.
+    pub level: Option<VerificationLevel>,
 }
 
 impl ManifestFields {
@@ -53,6 +55,7 @@ impl ManifestFields {
         out.u64(self.block.parent.version);
         out.i64(self.unix_timestamp);
         out.u64(self.capitalization);
+        codec::write_level(out, self.level);
     }
 
     pub(crate) fn read(from: &mut ByteReader<'_>) -> Result<Self, DecodeError> {
@@ -66,10 +69,11 @@ impl ManifestFields {
         block.parent.version = from.u64("version of the parent")?;
         let unix_timestamp = from.i64("time of the clock")?;
         let capitalization = from.u64("capitalization")?;
+        let level = codec::read_level(from)?;
         if bank.blockhashes.last() != Some(&block.blockhash) {
             return Err(DecodeError { what: "newest blockhash" });
         }
-        Ok(Self { chain, bank, epochs, block, unix_timestamp, capitalization })
+        Ok(Self { chain, bank, epochs, block, unix_timestamp, capitalization, level })
     }
 }
 

@@ -59,26 +59,23 @@ pub async fn load_manifest(
 /// A part is missing or damaged, the sums differ, or the ledger is full. The caller may take the snapshot before.
 pub async fn load_snapshot_parts(
     depot: &Depot,
-    manifest: Manifest,
+    manifest: &Manifest,
     config: LedgerConfig,
     threads: usize,
-) -> Result<(BulkLoader, Manifest), SnapshotLoadError> {
-    let key = manifest.key();
+) -> Result<BulkLoader, SnapshotLoadError> {
     let info = manifest.fields.block_info().ok_or_else(|| SnapshotLoadError::Manifest {
-        key: key.clone(),
+        key: manifest.key(),
         source: ManifestError::Contradiction("blockhashes"),
     })?;
     let (to_ledger, decoded) = mpsc::channel(1);
     let writer = tokio::task::spawn_blocking(move || write_accounts(config, info, decoded));
     let entries = manifest.parts.clone();
-    let parts = entries.into_iter().map(|entry| load_part(depot.clone(), entry));
+    let parts = entries.into_iter().map(|entry| fetch_part(depot.clone(), entry));
     let mut parts = stream::iter(parts).buffer_unordered(threads.max(1));
-    let mut sums = Sums { accounts: 0, lamports: 0, lt_hash: LtHash::EMPTY };
+    let mut sums = PartSums::default();
     while let Some(part) = parts.next().await {
-        let LoadedPart { entry, part } = part?;
-        sums.accounts += entry.accounts;
-        sums.lamports += u128::from(entry.lamports);
-        sums.lt_hash.mix_in(&part.lt_hash);
+        let part = part?;
+        sums.add(&part);
         if to_ledger.send(part.accounts).await.is_err() {
             // The ledger refused accounts: its error is returned below.
             break;
@@ -87,21 +84,40 @@ pub async fn load_snapshot_parts(
     drop(to_ledger);
     let written = writer.await.map_err(|err| SnapshotLoadError::Task(err.to_string()))?;
     let mut loader = written?;
-    sums.check(&manifest, key)?;
+    sums.check(manifest)?;
     loader.set_lamports(manifest.lamports);
     loader.set_lt_hash(manifest.lt_hash.clone());
-    Ok((loader, manifest))
+    Ok(loader)
 }
 
-/// The sums over all parts.
-struct Sums {
+/// The sums over the parts of a snapshot.
+#[derive(Clone, Debug)]
+pub struct PartSums {
     accounts: u64,
     lamports: u128,
     lt_hash: LtHash,
 }
 
-impl Sums {
-    fn check(&self, manifest: &Manifest, key: String) -> Result<(), SnapshotLoadError> {
+impl Default for PartSums {
+    fn default() -> Self {
+        Self { accounts: 0, lamports: 0, lt_hash: LtHash::EMPTY }
+    }
+}
+
+impl PartSums {
+    /// Adds a part.
+    pub fn add(&mut self, part: &PartReader) {
+        self.accounts += part.accounts.len() as u64;
+        self.lamports += u128::from(part.lamports);
+        self.lt_hash.mix_in(&part.lt_hash);
+    }
+
+    /// Compares the sums with those of the manifest, once all parts were added.
+    ///
+    /// # Errors
+    ///
+    /// A sum differs.
+    pub fn check(&self, manifest: &Manifest) -> Result<(), SnapshotLoadError> {
         let what = if self.accounts != manifest.accounts {
             "number of accounts"
         } else if self.lamports != u128::from(manifest.lamports) {
@@ -111,7 +127,7 @@ impl Sums {
         } else {
             return Ok(());
         };
-        Err(SnapshotLoadError::Sum { key, what })
+        Err(SnapshotLoadError::Sum { key: manifest.key(), what })
     }
 }
 
@@ -131,24 +147,22 @@ fn write_accounts(
     Ok(loader)
 }
 
-/// A part that was checked.
-struct LoadedPart {
-    entry: PartEntry,
-    part: PartReader,
-}
-
-/// Fetches, decodes and checks a part.
-async fn load_part(depot: Depot, entry: PartEntry) -> Result<LoadedPart, SnapshotLoadError> {
-    let body = fetch_part(&depot, &entry).await?;
-    let decoded = tokio::task::spawn_blocking(move || match PartReader::read(&body, &entry) {
-        Ok(part) => Ok(LoadedPart { entry, part }),
-        Err(source) => Err(SnapshotLoadError::Part { key: entry.key, source }),
+/// Fetches a part, decodes it on a thread that may wait, and checks it.
+///
+/// # Errors
+///
+/// The store failed, or the part is not the one that its entry describes.
+pub async fn fetch_part(depot: Depot, entry: PartEntry) -> Result<PartReader, SnapshotLoadError> {
+    let body = fetch_ranges(&depot, &entry).await?;
+    let decoded = tokio::task::spawn_blocking(move || {
+        let read = PartReader::read(&body, &entry);
+        read.map_err(|source| SnapshotLoadError::Part { key: entry.key, source })
     });
     decoded.await.map_err(|err| SnapshotLoadError::Task(err.to_string()))?
 }
 
-/// Fetches a part by ranges.
-async fn fetch_part(depot: &Depot, entry: &PartEntry) -> Result<Bytes, SnapshotLoadError> {
+/// Fetches the bytes of a part by ranges.
+async fn fetch_ranges(depot: &Depot, entry: &PartEntry) -> Result<Bytes, SnapshotLoadError> {
     let length = entry.bytes;
     if length <= RANGE_BYTES {
         return Ok(depot.get(&entry.key, PART_BYTES_MAX).await?);

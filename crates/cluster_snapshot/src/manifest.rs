@@ -7,7 +7,6 @@
 //! | 32         | BLAKE3 of all bytes before                              |
 //!
 //! Magic, version and digest are the same in every version, so a newer manifest is distinguished from a damaged one.
-//! A later format adds [`ManifestSection`]s: a reader ignores unknown ones unless they are required.
 
 use chain_solana::wire::{BlockName, RecordDigest};
 use lattice::{LT_HASH_BYTES, LtHash};
@@ -55,8 +54,6 @@ pub struct Manifest {
     pub parts: Vec<PartEntry>,
     /// The time in milliseconds since 1970.
     pub made_at_ms: u64,
-    /// Further content, such as images and segments of a ledger on disk.
-    pub sections: Vec<ManifestSection>,
 }
 
 /// A part of a snapshot: the accounts of a range of addresses.
@@ -80,19 +77,6 @@ pub struct PartEntry {
     pub digest: [u8; 32],
     /// The checksum of the lattice hash over the accounts.
     pub lattice: [u8; 32],
-}
-
-/// Further content of a manifest, for formats to come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestSection {
-    /// The name, such as `image` or `segments`.
-    pub name: String,
-    /// The version of the content.
-    pub version: u16,
-    /// Whether a reader that does not know the section must refuse the snapshot.
-    pub is_required: bool,
-    /// The content.
-    pub content: Vec<u8>,
 }
 
 impl Manifest {
@@ -123,7 +107,6 @@ impl Manifest {
         out.bytes(&self.lt_hash.to_bytes());
         out.list(&self.parts, write_part);
         out.u64(self.made_at_ms);
-        out.list(&self.sections, write_section);
         let digest = blake3::hash(&out.0);
         out.key(digest.as_bytes());
         out.0
@@ -163,7 +146,6 @@ impl Manifest {
             lt_hash: read_lt_hash(&mut from)?,
             parts: from.list("parts", read_part)?,
             made_at_ms: from.u64("time")?,
-            sections: from.list("sections", read_section)?,
         };
         from.end()?;
         manifest.check()?;
@@ -198,11 +180,7 @@ impl Manifest {
         if sum(|part| part.lamports) != Some(self.lamports) {
             return contradiction("lamports");
         }
-        // No section is known yet.
-        match self.sections.iter().find(|section| section.is_required) {
-            Some(section) => Err(ManifestError::Section { name: section.name.clone() }),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -236,22 +214,6 @@ fn read_part(from: &mut ByteReader<'_>) -> Result<PartEntry, DecodeError> {
 fn read_address(from: &mut ByteReader<'_>) -> Result<Address, DecodeError> {
     let what = "address of a part";
     Address::try_from(from.bytes(what)?).map_err(|_| DecodeError { what })
-}
-
-fn write_section(out: &mut ByteWriter, section: &ManifestSection) {
-    out.str(&section.name);
-    out.u16(section.version);
-    out.u8(u8::from(section.is_required));
-    out.bytes(&section.content);
-}
-
-fn read_section(from: &mut ByteReader<'_>) -> Result<ManifestSection, DecodeError> {
-    Ok(ManifestSection {
-        name: from.str("name of a section")?,
-        version: from.u16("version of a section")?,
-        is_required: from.bool("flag of a section")?,
-        content: from.bytes("section")?.to_vec(),
-    })
 }
 
 fn read_lt_hash(from: &mut ByteReader<'_>) -> Result<LtHash, DecodeError> {

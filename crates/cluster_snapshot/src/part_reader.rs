@@ -31,6 +31,8 @@ pub struct SnapshotAccount {
 pub struct PartReader {
     /// In the order of their addresses.
     pub accounts: Vec<SnapshotAccount>,
+    /// Sum of the lamports of the accounts.
+    pub lamports: u64,
     /// The sum over the accounts.
     pub lt_hash: LtHash,
 }
@@ -148,7 +150,7 @@ impl PartDecoder<'_> {
         ];
         match differences.iter().find(|(_, differs)| *differs) {
             Some((what, _)) => Err(PartError::Sum(what)),
-            None => Ok(PartReader { accounts, lt_hash }),
+            None => Ok(PartReader { accounts, lamports, lt_hash }),
         }
     }
 }

@@ -14,7 +14,7 @@ use ledger::{Address, BlockId, Commitment, Slot};
 use query::LedgerConfig;
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::stored_rows::{BankRow, ChainRow, LatticeRow};
-use solana::{Account, EpochStakes};
+use solana::{Account, EpochStakes, VerificationLevel};
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
@@ -22,9 +22,9 @@ use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 
 use crate::{
-    Manifest, ManifestError, ManifestFields, ManifestSection, RemovalRules, SnapshotFacts,
-    SnapshotLoadError, SnapshotWriteError, WriteLimits, load_manifest, load_snapshot_parts,
-    newest_snapshots, remove_old_snapshots, write_snapshot,
+    Manifest, ManifestError, ManifestFields, RemovalRules, SnapshotFacts, SnapshotLoadError,
+    SnapshotWriteError, WriteLimits, load_manifest, load_snapshot_parts, newest_snapshots,
+    remove_old_snapshots, write_snapshot,
 };
 
 const CLUSTER: &str = "test";
@@ -149,6 +149,7 @@ fn source(seed: u64, slot: Slot, accounts: usize) -> Source {
         block,
         unix_timestamp: 12,
         capitalization: lamports,
+        level: Some(VerificationLevel::Voted),
     };
     let facts = SnapshotFacts {
         cluster: CLUSTER.to_owned(),
@@ -169,7 +170,7 @@ async fn write(depot: &Depot, source: &Source) -> Result<Manifest, SnapshotWrite
 async fn load(depot: &Depot, key: &str) -> Result<BTreeMap<Pubkey, Account>, SnapshotLoadError> {
     let manifest = load_manifest(depot, key, None).await?;
     let info = manifest.fields.block_info().expect("it has blockhashes");
-    let (loader, manifest) = load_snapshot_parts(depot, manifest, config(), 3).await?;
+    let loader = load_snapshot_parts(depot, &manifest, config(), 3).await?;
     assert_eq!(loader.lt_hash(), &manifest.lt_hash);
     assert_eq!(loader.lamports(), u128::from(manifest.lamports));
     let (_, reader) = loader.finish(info)?;
@@ -324,18 +325,6 @@ async fn a_manifest_of_another_version_cluster_or_block_is_named() {
     newer[4] += 1;
     let err = Manifest::from_bytes(&seal(newer)).expect_err("it is newer");
     assert!(err.to_string().contains("upgrade readers"), "{err}");
-    let section = |is_required| ManifestSection {
-        name: "image".to_owned(),
-        version: 1,
-        is_required,
-        content: vec![1, 2, 3],
-    };
-    let optional = Manifest { sections: vec![section(false)], ..manifest.clone() };
-    let again = Manifest::from_bytes(&optional.to_bytes()).expect("an optional section");
-    assert_eq!(again.sections, optional.sections);
-    let required = Manifest { sections: vec![section(true)], ..manifest.clone() };
-    let err = Manifest::from_bytes(&required.to_bytes()).expect_err("it is unknown");
-    assert!(matches!(&err, ManifestError::Section { name } if name == "image"), "{err}");
     let mut long = manifest.clone();
     long.parts[0].unpacked_bytes = (1 << 30) + 1;
     let err = Manifest::from_bytes(&long.to_bytes()).expect_err("a part is too long");

@@ -124,7 +124,6 @@ fn new_manifest(facts: SnapshotFacts) -> Manifest {
         lt_hash: LtHash::EMPTY,
         parts: Vec::new(),
         made_at_ms,
-        sections: Vec::new(),
     }
 }
 

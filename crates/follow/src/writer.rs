@@ -31,6 +31,7 @@ use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, Converted, WrittenAccount};
 use crate::deferred::DeferredWork;
 use crate::error::FollowError;
+use crate::event_sinks::send_events;
 use crate::execution::Execution;
 use crate::free_thread::FreeThread;
 use crate::jump::Jump;
@@ -323,14 +324,7 @@ impl Writer {
         self.report_dropped_jump();
         self.deferred.retire((history, ledger), self.now);
         self.update_status();
-        for event in std::mem::take(&mut self.output.unsent) {
-            let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
-            for sink in &mut self.output.sinks {
-                if !is_update || sink.needs_account_updates() {
-                    sink.send(&event);
-                }
-            }
-        }
+        send_events(&mut self.output.sinks, std::mem::take(&mut self.output.unsent));
     }
 
     fn update_status(&self) {

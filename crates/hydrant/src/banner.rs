@@ -11,6 +11,7 @@ use solana_pubkey::Pubkey;
 use crate::console::{bold, has_terminal, print_line};
 use crate::memory_report::MemoryLine;
 use crate::node::NodeAddresses;
+use crate::node::solana::front_end::ReadyNode;
 
 /// Whose words the banner and the status line use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,26 @@ pub(crate) struct Banner<'a> {
     pub(crate) console: bool,
     pub(crate) ready_after: Duration,
     pub(crate) usage: NodeMemory,
+}
+
+/// Returns the lines of a node that does not make its chain: its ports, its memory and its identity.
+pub(crate) fn node_lines(node: &ReadyNode<'_>) -> String {
+    let api = &node.server.api;
+    let info = &api.cluster_info;
+    let usage = NodeMemory::new(&api.reader, &api.history);
+    let line = |name: &str, value: String| format!("\n  {name:<10} {value}");
+    let mut text = line("JSON-RPC", node.addresses.rpc_url());
+    text += &line("WebSocket", node.addresses.pubsub_url());
+    if let Some(tpu) = node.addresses.tpu {
+        text += &line("TPU", format!("{tpu} (QUIC)"));
+    }
+    if let Some(grpc) = node.addresses.grpc_url() {
+        text += &line("gRPC", format!("{grpc} (Yellowstone)"));
+    }
+    text += &line("Memory", MemoryLine(usage).to_string());
+    text += &line("Genesis", info.genesis_hash.to_string());
+    text += &line("Identity", info.identity.to_string());
+    text
 }
 
 /// Prints the lines of `solana-test-validator` before its start: where the ledger and the log are. On

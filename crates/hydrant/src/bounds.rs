@@ -94,8 +94,8 @@ fn count(name: &'static str, value: Option<usize>, range: RangeInclusive<u64>) -
 /// The flags of every node that are set, or the keys of the same names in the file.
 pub(crate) fn node(flags: &NodeFlags) -> Vec<Setting> {
     let NodeFlags { history, listen, grpc, quic, serving, threads, requests, queue, .. } = flags;
-    let NodeFlags { bounds, cluster_log, output, .. } = flags;
-    let log_replicas = cluster_log.log_replicas.map(u64::from);
+    let NodeFlags { bounds, log_writer, output, .. } = flags;
+    let log_replicas = log_writer.log_replicas.map(u64::from);
     let rpc_port = listen.rpc_port.map(u64::from);
     let body_bytes = requests.rpc_max_request_body_size.map(|bytes| bytes as u64);
     let addresses = bounds.max_addresses.map(u64::from);
@@ -119,8 +119,8 @@ pub(crate) fn node(flags: &NodeFlags) -> Vec<Setting> {
         flag("--max-addresses", addresses, 1..=4 * BILLION, ""),
         count("--max-tracked-addresses", bounds.max_tracked_addresses, 1..=BILLION),
         flag("--log-replicas", log_replicas, 1..=5, ", as in NATS"),
-        flag("--log-max-age", cluster_log.log_max_age, 60..=YEAR_S, ", a year"),
-        flag("--log-max-bytes", cluster_log.log_max_bytes, 1 << 20..=PIB, ", a pebibyte"),
+        flag("--log-max-age", log_writer.log_max_age, 60..=YEAR_S, ", a year"),
+        flag("--log-max-bytes", log_writer.log_max_bytes, 1 << 20..=PIB, ", a pebibyte"),
         flag("--slow-request-ms", output.slow_request_ms, 0..=DAY_MS, ", a day"),
     ]
     .into_iter()

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use cluster_snapshot::archive::{ArchiveFault, check_archive, list_archive};
 use cluster_snapshot::{
-    Manifest, ManifestKey, PartEntry, PartReader, load_manifest, newest_snapshots,
+    Manifest, ManifestKey, PartSums, fetch_part, load_manifest, newest_snapshots,
 };
 use depot::{Depot, DepotConfig};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
@@ -105,31 +105,17 @@ async fn add_snapshot(depot: &Depot, key: &ManifestKey, checks: bool, listing: &
 /// Reads the parts of a snapshot, and compares their sums with the manifest's.
 async fn check_parts(depot: &Depot, manifest: &Manifest, listing: &mut Listing) {
     let damages_before = listing.damages;
-    let mut accounts = 0;
-    let mut lt_hash = None;
+    let mut sums = PartSums::default();
     for entry in &manifest.parts {
-        match read_part(depot, entry).await {
-            Ok(part) => {
-                accounts += part.accounts.len() as u64;
-                match &mut lt_hash {
-                    None => lt_hash = Some(part.lt_hash),
-                    Some(lt_hash) => lt_hash.mix_in(&part.lt_hash),
-                }
-            }
-            Err(err) => listing.add_damage(&entry.key, &format_args!("{err:#}")),
+        match fetch_part(depot.clone(), entry.clone()).await {
+            Ok(part) => sums.add(&part),
+            Err(err) => listing.add_damage(&entry.key, &err),
         }
     }
     let is_whole = listing.damages == damages_before;
-    let has_other_sum = lt_hash.is_some_and(|lt_hash| lt_hash != manifest.lt_hash);
-    if is_whole && (accounts != manifest.accounts || has_other_sum) {
-        listing.add_damage(&manifest.key(), &"its parts have another sum than it says");
+    if is_whole && let Err(err) = sums.check(manifest) {
+        listing.add_damage(&manifest.key(), &err);
     }
-}
-
-async fn read_part(depot: &Depot, entry: &PartEntry) -> Result<PartReader> {
-    let bytes_max = usize::try_from(entry.bytes).unwrap_or(usize::MAX);
-    let body = depot.get(&entry.key, bytes_max).await?;
-    Ok(PartReader::read(&body, entry)?)
 }
 
 /// Adds the archive, whose objects are in the order of their slots.
@@ -151,7 +137,7 @@ async fn add_archive(
         ));
     }
     // A damaged object has no footer, so holes and the chain are checked in any case.
-    for fault in check_archive(depot, cluster, 0, checks).await? {
+    for fault in check_archive(depot, cluster, checks).await? {
         match fault {
             ArchiveFault::Hole(slots) => {
                 let name = format!("archive/{cluster}");

@@ -79,7 +79,7 @@ pub use crate::node::{
 };
 
 #[cfg(feature = "cluster")]
-pub use crate::replica::{ReplicaConfig, ReplicaProducer};
+pub use crate::replica::{ReplicaNodeConfig, ReplicaProducer};
 
 use crate::command_line::{Command, ParsedCommand};
 use crate::console::print_stderr;

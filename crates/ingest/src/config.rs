@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chain_solana::{Cluster, ClusterInfo, History};
 use replicated_log::{LogError, LogSpace};
+use solana::VerificationLevel;
 
 /// Settings of an ingester.
 #[derive(Clone, Debug)]
@@ -52,6 +53,9 @@ pub struct ChainFacts {
     pub cluster: Arc<dyn Cluster>,
     /// The blocks of the ledger.
     pub history: Arc<History>,
+    /// The level of proof that a block needs before the ledger confirms it: [`VerificationLevel::Computed`] if it makes
+    /// its blocks, `None` if it verifies nothing. Records and snapshots state it.
+    pub level: Option<VerificationLevel>,
 }
 
 /// Why an ingester cannot start.

@@ -184,6 +184,7 @@ impl StoredSnapshots {
             block: self.block(meta, number),
             unix_timestamp: meta.unix_timestamp,
             capitalization: meta.capitalization,
+            level: self.chain.level,
         }
     }
 

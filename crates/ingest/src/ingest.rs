@@ -51,6 +51,7 @@ impl Ingest {
         let encoder = Encoder { events, output, status: Arc::clone(&status), start, unix_ms };
         let plan_config = PlanConfig {
             ingester: config.ingester,
+            level: chain.level,
             lease: config.lease,
             genesis_hash: chain.info.genesis_hash,
             queue_bytes_max: config.queue_bytes_max,

@@ -10,7 +10,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use chain_solana::wire::{
-    BlockDigests, BlockName, Mark, RecordDigest, RecordHead, RecordKind, RecordLink, WriterId,
+    BlockDigests, BlockName, Mark, RecordChain, RecordDigest, RecordHead, RecordKind, RecordLink,
+    WriterId,
 };
 use ledger::Slot;
 use solana_hash::Hash;
@@ -263,21 +264,12 @@ impl LogChain {
     }
 
     fn check(&self, head: &RecordHead, sequence: u64) -> Result<(), Damage> {
+        let Some(LastRecord { number, digest }) = self.last else { return Ok(()) };
+        let chain = RecordChain { number, digest, writer: self.writer };
+        let begins_term = matches!(head.kind, RecordKind::Term);
+        let checked = chain.check(head.link, head.writer, begins_term);
         let number = head.link.number;
-        let damage = |what| Err(Damage { what, number, sequence });
-        let Some(last) = self.last else { return Ok(()) };
-        if number != last.number + 1 {
-            return damage("number");
-        }
-        if head.link.previous != last.digest {
-            return damage("previous");
-        }
-        let is_new_term =
-            matches!(head.kind, RecordKind::Term) && head.writer.term == self.term() + 1;
-        if !is_new_term && self.writer != Some(head.writer) {
-            return damage("term");
-        }
-        Ok(())
+        checked.map_err(|fault| Damage { what: fault.name(), number, sequence })
     }
 
     /// Applies one mark.

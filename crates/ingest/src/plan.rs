@@ -17,9 +17,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::wire::RecordDigest;
+use chain_solana::wire::{RecordDigest, WriterId};
 use ledger::Slot;
 use replicated_log::{StoredMessage, Tail};
+use solana::VerificationLevel;
 use solana_hash::Hash;
 
 use self::phase::Phase;
@@ -49,12 +50,22 @@ pub(crate) struct Now {
 pub(crate) struct PlanConfig {
     /// The random id of this process.
     pub(crate) ingester: [u8; 16],
+    /// The level of proof that the own ledger requires of a confirmed block.
+    pub(crate) level: Option<VerificationLevel>,
     /// Time without an append after which another ingester takes over.
     pub(crate) lease: Duration,
     /// The genesis hash of the own chain.
     pub(crate) genesis_hash: Hash,
     /// Bytes of encoded blocks that wait for the log.
     pub(crate) queue_bytes_max: usize,
+}
+
+impl PlanConfig {
+    /// Returns the writer of the own records in a term.
+    fn writer(&self, term: u64) -> WriterId {
+        let Self { ingester, level, .. } = *self;
+        WriterId { term, ingester, level }
+    }
 }
 
 /// An operation on the log or on the store of snapshots.
@@ -177,8 +188,8 @@ pub(crate) struct PlanCounters {
 }
 
 /// The parts of records that [`Damage`] names.
-pub(crate) const DAMAGE_KINDS: [&str; 6] =
-    ["number", "previous", "term", "message", "head", "body"];
+pub(crate) const DAMAGE_KINDS: [&str; 9] =
+    ["missing", "body", "digest", "value", "order", "length", "number", "chain", "term"];
 
 /// A message that a reader did not get past.
 struct Obstacle {
@@ -291,6 +302,7 @@ impl Plan {
             term: following.chain.term(),
             is_leader: self.is_leader(),
             position: following.chain.position(),
+            record: following.chain.last_number(),
             needed_after: following.chain.needed_after(),
         })
     }
@@ -425,6 +437,8 @@ pub(crate) struct FollowedLog {
     pub(crate) is_leader: bool,
     /// Sequence of the last message that is known.
     pub(crate) position: u64,
+    /// Number of the record that it ends.
+    pub(crate) record: u64,
     /// Sequence before the oldest message that an ingester needs at its start.
     pub(crate) needed_after: u64,
 }

@@ -82,7 +82,7 @@ impl RecordStream {
         let number = self.open.as_ref().map_or(0, |open| open.head.link.number);
         let damage = |what| StreamError::Damage(Damage { what, number, sequence });
         if sequence != self.position + 1 {
-            return Err(damage("message"));
+            return Err(damage("missing"));
         }
         self.position = sequence;
         let payload = message.payload.clone();
@@ -91,18 +91,18 @@ impl RecordStream {
                 self.seeks_head = false;
                 let head = read_head(&payload).map_err(|err| match err {
                     WireError::Version { .. } => StreamError::Version(err),
-                    _ => damage("head"),
+                    err => damage(err.name()),
                 })?;
                 let mut bodies = RecordReader::new();
-                bodies.push(true, payload).map_err(|_| damage("head"))?;
+                bodies.push(true, payload).map_err(|err| damage(err.name()))?;
                 Ok(self.add(OpenRecord { missing: head.body_messages, head, bodies }))
             }
             (MessageKind::Body, Some(mut open)) => {
-                open.bodies.push(false, payload).map_err(|_| damage("body"))?;
+                open.bodies.push(false, payload).map_err(|err| damage(err.name()))?;
                 Ok(self.add(OpenRecord { missing: open.missing - 1, ..open }))
             }
             (MessageKind::Body, None) if self.seeks_head => Ok(None),
-            _ => Err(damage("message")),
+            _ => Err(damage("order")),
         }
     }
 

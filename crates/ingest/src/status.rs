@@ -1,6 +1,7 @@
 //! The metrics of an ingester.
 //!
-//! Names that begin with `hydrant_log_` have the same meaning in a replica: position, backlog, faults of the log.
+//! `hydrant_log_position`, `hydrant_log_faults_total` and `hydrant_log_losses_total` have the same meaning in a
+//! replica.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -80,14 +81,19 @@ impl Collector for IngestStatus {
 }
 
 fn write_log(to: &mut Exposition, values: &StatusValues) {
-    let position = values.log.map_or(0, |log| log.position);
-    let help = "Sequence of the newest message of the log that is known.";
-    to.single("hydrant_log_position", MetricKind::Gauge, help, position);
+    let position = |value: fn(FollowedLog) -> u64| values.log.map_or(0, value);
+    let help = "Position in the log of the newest whole record: the log's epoch, the sequence of the record's last \
+                message, the number of the record, and the writer's term.";
+    let mut family = to.family("hydrant_log_position", MetricKind::Gauge, help);
+    family.put(&[("of", "epoch")], position(|log| log.epoch));
+    family.put(&[("of", "sequence")], position(|log| log.position));
+    family.put(&[("of", "record")], position(|log| log.record));
+    family.put(&[("of", "term")], position(|log| log.term));
     let help = "Blocks and marks of the ledger that the log lacks.";
-    to.single("hydrant_log_pending", MetricKind::Gauge, help, values.items);
+    to.single("hydrant_ingest_pending", MetricKind::Gauge, help, values.items);
     let help = "Age of the oldest block or mark that the log lacks.";
     let lag = values.lag.as_secs_f64();
-    to.single("hydrant_log_lag_seconds", MetricKind::Gauge, help, lag);
+    to.single("hydrant_ingest_lag_seconds", MetricKind::Gauge, help, lag);
 }
 
 fn write_faults(to: &mut Exposition, counters: &PlanCounters) {
@@ -100,11 +106,15 @@ fn write_faults(to: &mut Exposition, counters: &PlanCounters) {
     ] {
         to.single(name, MetricKind::Counter, help, count);
     }
-    let help = "Records that do not continue the log, and losses of messages, by kind.";
-    let mut family = to.family("hydrant_log_broken_total", MetricKind::Counter, help);
-    let losses = [("truncated", truncated), ("gone", gone)];
-    for (what, count) in DAMAGE_KINDS.into_iter().zip(damages).chain(losses) {
-        family.put(&[("what", what)], count);
+    let help = "Faults of the log, by kind. Messages that were delivered again are skipped.";
+    let mut family = to.family("hydrant_log_faults_total", MetricKind::Counter, help);
+    for (fault, count) in DAMAGE_KINDS.into_iter().zip(damages) {
+        family.put(&[("fault", fault)], count);
+    }
+    let help = "Losses of the log or of its messages, which outages and retention cause, too.";
+    let mut family = to.family("hydrant_log_losses_total", MetricKind::Counter, help);
+    for (loss, count) in [("truncated", truncated), ("gone", gone)] {
+        family.put(&[("loss", loss)], count);
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chain_solana::HistoryLimits;
 use query::LedgerConfig;
+use solana::VerificationLevel;
 
 /// Configuration of a replica: its sources and its bounds.
 #[derive(Clone, Debug)]
@@ -15,6 +16,9 @@ pub struct ReplicaConfig {
     pub ledger: LedgerConfig,
     /// Limits of the retained history.
     pub history: HistoryLimits,
+    /// The lowest level of proof of an ingester whose records are read. Records of a lower one are a fault of the log
+    /// ([`Fault::Level`](crate::Fault)), and snapshots of one are not loaded. Default: `None`, every level.
+    pub level_min: Option<VerificationLevel>,
     /// Maximum lag of a ready replica, in slots. Default: 8.
     pub lag_max_slots: u64,
     /// Minimum number of slots between the snapshot and the tip of a ready replica: subscribers can resume so far back.
@@ -53,6 +57,7 @@ impl ReplicaConfig {
             cluster: cluster.to_owned(),
             ledger,
             history,
+            level_min: None,
             lag_max_slots: 8,
             resume_slots_min: 0,
             cache_dir: None,

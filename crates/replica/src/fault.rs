@@ -1,9 +1,12 @@
 //! The faults of a log, by name.
 
-use chain_solana::wire::{RecordDigest, WireError};
+use chain_solana::wire::{WireError, WriterId};
 use ledger::{BlockId, Slot};
 use replicated_log::LogError;
+use solana::VerificationLevel;
 use solana_hash::Hash;
+
+use crate::fault_kind::FaultKind;
 
 /// A fault of the log, or of a record in it. Nothing of such a record is shown.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +74,7 @@ pub enum Fault {
         /// Number of the newest epoch.
         newest: u64,
     },
-    /// A record is damaged: its messages do not agree with its head, or cannot be decoded.
+    /// A record is damaged, or does not continue the chain of records.
     #[error("after record {number}: {err}")]
     Record {
         /// Number of the last good record.
@@ -79,37 +82,19 @@ pub enum Fault {
         /// The reason.
         err: WireError,
     },
-    /// A record has another number than the next one.
-    #[error("record {found} follows record {last}")]
-    Number {
-        /// Number of the last good record.
-        last: u64,
-        /// Number of the record.
-        found: u64,
-    },
-    /// A record names another predecessor.
+    /// The writer of a record requires a lower level of proof than this replica does.
     #[error(
-        "record {number} follows a record with the digest {named:?}, and the last one has {known:?}"
+        "record {number}: its ingester requires the level {}, and {} is needed here (--verify-min)",
+        .found.map_or("off", VerificationLevel::name),
+        .needed.map_or("off", VerificationLevel::name)
     )]
-    Chain {
+    Level {
         /// Number of the record.
         number: u64,
-        /// The digest that it names.
-        named: RecordDigest,
-        /// Digest of the last good record.
-        known: RecordDigest,
-    },
-    /// A record is of another writer than the one before it, and does not begin a higher term.
-    #[error(
-        "record {number} of term {found} is not of the writer of term {known}, and begins no higher term"
-    )]
-    Term {
-        /// Number of the record.
-        number: u64,
-        /// Term of the record.
-        found: u64,
-        /// Term of the record before it.
-        known: u64,
+        /// The level of the writer.
+        found: Option<VerificationLevel>,
+        /// The lowest level that is accepted.
+        needed: Option<VerificationLevel>,
     },
     /// The first record of an epoch does not name a snapshot.
     #[error("epoch {epoch} begins with a record of kind {kind}, not with the name of a snapshot")]
@@ -121,7 +106,7 @@ pub enum Fault {
     },
     /// A block's parent is not in the log, or is not the block that it names.
     #[error(
-        "the parent of slot {slot} (record {number}) is record {parent}, which is no such block"
+        "the parent of slot {slot} (record {number}) is record {parent}, which is not that block"
     )]
     Parent {
         /// Slot of the block.
@@ -166,7 +151,7 @@ pub enum Fault {
         recorded: Hash,
     },
     /// A mark names a block that the log does not have.
-    #[error("a mark {mark} names slot {slot}, record {number}, which is no block of the log")]
+    #[error("a mark {mark} names slot {slot}, record {number}, which is not a block of the log")]
     Mark {
         /// Kind of the mark.
         mark: &'static str,
@@ -175,7 +160,7 @@ pub enum Fault {
         /// Record that it names.
         number: u64,
     },
-    /// The log takes back a final block.
+    /// The log reverts a final block.
     #[error("the log reverts slot {slot}, which is final here")]
     FinalReverted {
         /// Slot of the block.
@@ -232,67 +217,36 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Names of all faults, as in `hydrant_log_broken_total{what}`.
-    pub(crate) const NAMES: &'static [&'static str] = &[
-        "unreachable",
-        "version",
-        "truncated",
-        "rewound",
-        "damaged",
-        "missing",
-        "gone",
-        "epoch",
-        "record",
-        "number",
-        "chain",
-        "term",
-        "first_record",
-        "parent",
-        "no_sum",
-        "sum",
-        "bank_hash",
-        "mark",
-        "final_reverted",
-        "other_chain",
-        "tips",
-        "jump",
-        "write_versions",
-        "unrooted",
-        "repeated",
-        "state_sum",
-    ];
-    /// Name of a message that was delivered again. It is skipped, so it is not a fault.
-    pub(crate) const REPEATED: &'static str = "repeated";
-    /// Name of a state that was not the one that its sum says, found by a jump.
-    pub(crate) const STATE_SUM: &'static str = "state_sum";
-
     /// Returns the name of the fault.
     pub fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Returns the kind of the fault.
+    pub fn kind(&self) -> FaultKind {
         match self {
-            Self::Unreachable(_) => "unreachable",
-            Self::Version { .. } => "version",
-            Self::Truncated { .. } => "truncated",
-            Self::Rewound { .. } => "rewound",
-            Self::Damaged(_) => "damaged",
-            Self::NotDelivered { .. } | Self::Missing { .. } => "missing",
-            Self::Gone { .. } => "gone",
-            Self::Epoch { .. } => "epoch",
-            Self::Record { .. } => "record",
-            Self::Number { .. } => "number",
-            Self::Chain { .. } => "chain",
-            Self::Term { .. } => "term",
-            Self::FirstRecord { .. } => "first_record",
-            Self::Parent { .. } => "parent",
-            Self::NoSum { .. } => "no_sum",
-            Self::Sum { .. } => "sum",
-            Self::BankHash { .. } => "bank_hash",
-            Self::Mark { .. } => "mark",
-            Self::FinalReverted { .. } => "final_reverted",
-            Self::OtherChain { .. } => "other_chain",
-            Self::Tips { .. } => "tips",
-            Self::Jump { .. } => "jump",
-            Self::WriteVersions { .. } => "write_versions",
-            Self::Unrooted { .. } => "unrooted",
+            Self::Unreachable(_) => FaultKind::Unreachable,
+            Self::Version { .. } => FaultKind::Version,
+            Self::Truncated { .. } => FaultKind::Truncated,
+            Self::Rewound { .. } => FaultKind::Rewound,
+            Self::Damaged(_) => FaultKind::Damaged,
+            Self::NotDelivered { .. } | Self::Missing { .. } => FaultKind::Missing,
+            Self::Gone { .. } => FaultKind::Gone,
+            Self::Epoch { .. } => FaultKind::Epoch,
+            Self::Record { err, .. } => FaultKind::from_wire(err),
+            Self::Level { .. } => FaultKind::Level,
+            Self::FirstRecord { .. } => FaultKind::FirstRecord,
+            Self::Parent { .. } => FaultKind::Parent,
+            Self::NoSum { .. } => FaultKind::NoSum,
+            Self::Sum { .. } => FaultKind::Sum,
+            Self::BankHash { .. } => FaultKind::BankHash,
+            Self::Mark { .. } => FaultKind::Mark,
+            Self::FinalReverted { .. } => FaultKind::FinalReverted,
+            Self::OtherChain { .. } => FaultKind::OtherChain,
+            Self::Tips { .. } => FaultKind::Tips,
+            Self::Jump { .. } => FaultKind::Jump,
+            Self::WriteVersions { .. } => FaultKind::WriteVersions,
+            Self::Unrooted { .. } => FaultKind::Unrooted,
         }
     }
 
@@ -309,13 +263,25 @@ impl Fault {
                 | Self::NotDelivered { .. }
                 | Self::Missing { .. }
                 | Self::Record { .. }
-                | Self::Number { .. }
-                | Self::Chain { .. }
-                | Self::Term { .. }
                 | Self::Rewound { .. }
                 | Self::Gone { .. }
         )
     }
+}
+
+/// Fails if a writer requires a lower level of proof than is needed.
+pub(crate) fn check_level(
+    writer: WriterId,
+    number: u64,
+    needed: Option<VerificationLevel>,
+) -> Result<(), Fault> {
+    let found = writer.level;
+    if found < needed { Err(Fault::Level { number, found, needed }) } else { Ok(()) }
+}
+
+/// Returns the name of a level in the API, or `off`.
+pub(crate) fn level_name(level: Option<VerificationLevel>) -> &'static str {
+    level.map_or("off", VerificationLevel::name)
 }
 
 impl From<LogError> for Fault {

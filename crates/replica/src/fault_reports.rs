@@ -33,7 +33,7 @@ pub struct FaultReport {
     pub slot: u64,
     /// The confirmed slot of the replica. It can jump only to a snapshot above it.
     pub confirmed: u64,
-    /// Name of the fault, as in `hydrant_log_broken_total{what}`.
+    /// Name of the fault, as in `hydrant_log_faults_total{fault}`.
     pub what: String,
     /// Milliseconds since 1970 when the report was made.
     pub made_at_ms: u64,

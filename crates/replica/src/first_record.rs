@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chain_solana::wire::{Record, RecordDigest, RecordReader, SnapshotRecord};
+use chain_solana::wire::{ReadRecord, Record, RecordDigest, RecordReader, SnapshotRecord};
 use replicated_log::{Log, LogError, MessageKind, ReadError, Tail};
 
 /// The first record of an epoch.
@@ -15,7 +15,7 @@ pub(crate) struct FirstRecord {
 
 impl FirstRecord {
     /// Reads the first record of a log. Returns `None` if the log no longer has it, if it does not come in time, or if it
-    /// is none that an epoch begins with.
+    /// is not a snapshot record that opens an epoch.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl FirstRecord {
             let is_head = matches!(message.kind, MessageKind::Head);
             match records.push(is_head, message.payload) {
                 Ok(None) => {}
-                Ok(Some((Record::Snapshot(record), digest))) => {
+                Ok(Some(ReadRecord { record: Record::Snapshot(record), digest })) => {
                     let is_first = record.link.number == record.block.number.saturating_add(1);
                     return Ok(is_first.then_some(Self { record, digest, sequence }));
                 }

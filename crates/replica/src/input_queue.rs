@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use chain_solana::View;
-use chain_solana::wire::{BlockRecord, Mark};
+use chain_solana::wire::{BlockKey, BlockRecord, Mark};
 use follow::bank::{AccountAfter, LandedVotes};
 use ledger::{BlockId, Slot};
+use solana::VerificationLevel;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::known_blocks::BlockKey;
 use crate::log_position::RecordPosition;
 use crate::snapshot_bank::{RootState, SnapshotBank};
 
@@ -27,9 +27,11 @@ pub(crate) enum Input {
     Marks {
         marks: Vec<Mark>,
         made_at_ms: u64,
+        /// The level of proof of their writer.
+        level: Option<VerificationLevel>,
     },
-    /// Requests the state that a snapshot is compared with.
-    State(oneshot::Sender<ConfirmedState>),
+    /// Requests the confirmed state, which a snapshot is compared with.
+    State(oneshot::Sender<View>),
     Jump(Box<Jump>),
     Rebase(Rebase),
     /// Requests the state at the root. The writer does not reply while tips are not published.
@@ -43,11 +45,6 @@ pub(crate) struct BlockInput {
     pub(crate) position: RecordPosition,
     /// The votes among its transactions.
     pub(crate) votes: LandedVotes,
-}
-
-/// The confirmed state of the ledger.
-pub(crate) struct ConfirmedState {
-    pub(crate) view: View,
 }
 
 /// A jump to the block of a snapshot.
@@ -152,7 +149,7 @@ mod tests {
     use super::*;
 
     fn marks() -> Input {
-        Input::Marks { marks: Vec::new(), made_at_ms: 0 }
+        Input::Marks { marks: Vec::new(), made_at_ms: 0, level: None }
     }
 
     #[tokio::test]

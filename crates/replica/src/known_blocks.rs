@@ -1,15 +1,16 @@
 //! The blocks of the log, by the number of their record.
 //!
-//! In: blocks as they are written, passed over and removed. Out: what a number means: a block that the ledger has or
-//! had, one that was passed over, or none.
-//! Shape: records from [`KnownBlocks::new`]'s number on are known. A block on a parent before that is of a fork that died
-//! before the snapshot, so it is passed over, and so are its children and the marks of all of these.
-//! A new epoch of the log may list blocks again that the ledger has. They are found by slot and blockhash, so that a
-//! block has one id for the life of the process.
+//! In: blocks as they are written, skipped and removed. Out: for a record's number, the ledger's block, or that the
+//! block was skipped, or that no block has the number.
+//! Shape: records from [`KnownBlocks::new`]'s number on are known. A block on a parent before that is of a fork that
+//! died before the snapshot, so it is skipped, and so are its children and the marks of all of these. A new epoch of
+//! the log may list blocks again that the ledger has. They are found by slot and blockhash, so that a block has one id
+//! for the life of the process.
 //! Bounds: [`NUMBERS_MAX`] numbers, [`NAMES_MAX`] names.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use chain_solana::wire::BlockKey;
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
@@ -25,7 +26,7 @@ pub(crate) enum Resolved {
     /// A block that the ledger has above its root, or had.
     Block(BlockId),
     /// A block of a fork that is not here.
-    PassedOver,
+    Skipped,
     /// A record from before the snapshot, or from long ago.
     Older,
     /// No block has this number.
@@ -39,20 +40,13 @@ pub(crate) struct NamedBlock {
     pub(crate) bank_hash: Hash,
 }
 
-/// The identity of a block on any node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct BlockKey {
-    pub(crate) slot: Slot,
-    pub(crate) blockhash: Hash,
-}
-
 /// The blocks of the log.
 #[derive(Debug)]
 pub(crate) struct KnownBlocks {
     /// The lowest number that is known.
     first: u64,
     ids: BTreeMap<u64, BlockId>,
-    passed_over: BTreeSet<u64>,
+    skipped: BTreeSet<u64>,
     names: HashMap<BlockKey, NamedBlock>,
     /// The names in the order of their insertion.
     by_age: VecDeque<BlockKey>,
@@ -66,7 +60,7 @@ impl KnownBlocks {
         let mut known = Self {
             first: number,
             ids: BTreeMap::new(),
-            passed_over: BTreeSet::new(),
+            skipped: BTreeSet::new(),
             names: HashMap::new(),
             by_age: VecDeque::new(),
             named_after: key.slot,
@@ -82,7 +76,7 @@ impl KnownBlocks {
         }
         match self.ids.get(&number) {
             Some(id) => Resolved::Block(*id),
-            None if self.passed_over.contains(&number) => Resolved::PassedOver,
+            None if self.skipped.contains(&number) => Resolved::Skipped,
             None => Resolved::Unknown,
         }
     }
@@ -123,8 +117,8 @@ impl KnownBlocks {
     }
 
     /// Adds a block of a fork that is not here.
-    pub(crate) fn pass_over(&mut self, number: u64) {
-        self.passed_over.insert(number);
+    pub(crate) fn skip(&mut self, number: u64) {
+        self.skipped.insert(number);
         self.forget_old(number);
     }
 
@@ -134,19 +128,19 @@ impl KnownBlocks {
             self.ids.iter().filter(|(_, known)| **known == id).map(|(number, _)| *number).collect();
         for number in numbers {
             self.ids.remove(&number);
-            self.passed_over.insert(number);
+            self.skipped.insert(number);
         }
         if self.names.remove(key).is_some() {
             self.by_age.retain(|known| known != key);
         }
     }
 
-    /// A new epoch of the log continues from a block under this number. `id` is the block if it is known. Otherwise it is
-    /// older, and the blocks after it are found by their names as the epoch lists them.
+    /// A new epoch of the log continues from a block under this number. `id` is the block if it is known. Otherwise it
+    /// is older, and the blocks after it are found by their names as the epoch lists them.
     pub(crate) fn rebase(&mut self, number: u64, id: Option<BlockId>) {
         self.first = if id.is_some() { number } else { number.saturating_add(1) };
         self.ids = id.map(|id| (number, id)).into_iter().collect();
-        self.passed_over.clear();
+        self.skipped.clear();
     }
 
     fn forget_old(&mut self, newest: u64) {
@@ -154,7 +148,7 @@ impl KnownBlocks {
         if first > self.first {
             self.first = first;
             self.ids = self.ids.split_off(&first);
-            self.passed_over = self.passed_over.split_off(&first);
+            self.skipped = self.skipped.split_off(&first);
         }
     }
 }
@@ -179,22 +173,22 @@ mod tests {
     fn numbers_before_the_snapshot_are_older_and_numbers_of_no_block_are_unknown() {
         let mut known = KnownBlocks::new(10, key(5), block(5, 10));
         known.insert(12, key(6), block(6, 12));
-        known.pass_over(13);
+        known.skip(13);
         let resolved = [9, 10, 11, 12, 13].map(|number| known.resolve(number));
         let blocks = [id(5, 10), id(6, 12)].map(Resolved::Block);
         let expected =
-            [Resolved::Older, blocks[0], Resolved::Unknown, blocks[1], Resolved::PassedOver];
+            [Resolved::Older, blocks[0], Resolved::Unknown, blocks[1], Resolved::Skipped];
         assert_eq!(resolved, expected);
     }
 
     #[test]
-    fn a_removed_block_is_passed_over_under_all_its_numbers() {
+    fn a_removed_block_is_skipped_under_all_its_numbers() {
         let mut known = KnownBlocks::new(1, key(1), block(1, 1));
         known.insert(2, key(2), block(2, 2));
         known.add_number(7, id(2, 2));
         assert_eq!(known.find(&key(2)), Some(block(2, 2)));
         known.remove(id(2, 2), &key(2));
-        assert_eq!([2, 7].map(|number| known.resolve(number)), [Resolved::PassedOver; 2]);
+        assert_eq!([2, 7].map(|number| known.resolve(number)), [Resolved::Skipped; 2]);
         assert_eq!(known.find(&key(2)), None);
     }
 

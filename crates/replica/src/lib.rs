@@ -10,23 +10,24 @@
 //! Behaviour on damage: each kind of it has a name ([`Fault`]). The replica is not ready, shows nothing of the damaged
 //! record, and jumps to a newer snapshot in the running ledger. Until then it serves the state that it has, and after
 //! some time without such a snapshot it reports the fault to the ingesters ([`fault_reports`]).
-//! Bounds: [`ReplicaConfig`], without the largest block: a record is unpacked and decoded as a whole, so that a block of
-//! 100 MB takes 300 MB for a moment. Its sections are at most 512 MiB.
-//! Not here: the log (`log`), its records (`chain_solana::wire`), the format of snapshots (`cluster_snapshot`), sockets
-//! of servers, flags (`hydrant`).
+//! Bounds: [`ReplicaConfig`], without the largest block: a record is unpacked and decoded as a whole, so that a block
+//! of 100 MB takes 300 MB for a moment. Its sections are at most 512 MiB.
+//! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots
+//! (`cluster_snapshot`), sockets of servers, flags (`hydrant`).
 #![forbid(unsafe_code)]
 
 mod clock;
 mod config;
 mod error;
 mod fault;
+mod fault_kind;
 pub mod fault_reports;
 mod first_record;
 mod input_queue;
 mod known_blocks;
 mod log_follower;
 mod log_position;
-mod record_chain;
+mod proof;
 mod replica;
 mod snapshot_bank;
 mod snapshot_cache;
@@ -38,5 +39,7 @@ mod writer;
 pub use config::ReplicaConfig;
 pub use error::ReplicaError;
 pub use fault::Fault;
+pub use fault_kind::FaultKind;
+pub use proof::{BankWord, ReplicaProof};
 pub use replica::{Replica, ReplicaHandle};
 pub use status::{ReplicaState, ReplicaStatus};

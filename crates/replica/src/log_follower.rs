@@ -5,7 +5,7 @@
 //! sockets. A fault ends the reading of an epoch (`read_epoch`), and `recover` finds out how to continue.
 //! Bounds: one record, which is held unpacked and decoded for a moment, and the writer's queue. The queue counts decoded
 //! records only.
-//! Invariant: a record is passed on only if its number, its digest and its term continue the chain of records.
+//! Invariant: a record is passed on only if it continues the chain of records ([`RecordChain`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chain_solana::Reader;
-use chain_solana::wire::{BlockName, BlockRecord, Record, RecordDigest, RecordReader, WireError};
+use chain_solana::wire::{
+    BlockName, BlockRecord, MarksRecord, ReadRecord, Record, RecordChain, RecordDigest,
+    RecordReader, WireError,
+};
 use follow::bank::LandedVotes;
 use replicated_log::{Log, MessageKind, ReadError, StoredMessage};
 use solana_account::ReadableAccount;
@@ -21,7 +24,8 @@ use tokio::sync::mpsc;
 
 use crate::clock::now;
 use crate::config::ReplicaConfig;
-use crate::fault::Fault;
+use crate::fault::{Fault, check_level, level_name};
+use crate::fault_kind::FaultKind;
 use crate::input_queue::{BlockInput, Input, InputSender, WriterEnded};
 use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
 use crate::snapshot_cache::SnapshotCopies;
@@ -123,7 +127,7 @@ impl LogFollower {
         let start = self.at.sequence;
         self.check_extent(&*log, start).await?;
         let mut reader = log.read(start).await.map_err(Fault::from)?;
-        let mut records = RecordReader::new();
+        let mut records = RecordReader::after(self.at.chain);
         let mut last = start;
         let mut checked = now();
         let mut idle_checks = 0;
@@ -158,7 +162,7 @@ impl LogFollower {
             let StoredMessage { sequence, kind, payload, pending } =
                 next.map_err(|err| self.read_fault(err))?;
             if sequence <= last {
-                self.status.count_broken(Fault::REPEATED);
+                self.status.count_fault(FaultKind::Repeated);
                 continue;
             }
             let wanted = last + 1;
@@ -166,9 +170,8 @@ impl LogFollower {
                 return Err(Fault::Missing { wanted, found: sequence }.into());
             }
             last = sequence;
-            let pushed = self.push(&mut records, kind, payload)?;
-            if let Some((record, digest)) = pushed {
-                self.take_record(record, digest, sequence).await?;
+            if let Some(read) = self.push(&mut records, kind, payload)? {
+                self.take_record(read, sequence).await?;
                 if !is_following {
                     // Not before: a record that is refused again must not look like progress.
                     is_following = true;
@@ -200,7 +203,7 @@ impl LogFollower {
         records: &mut RecordReader,
         kind: MessageKind,
         payload: Bytes,
-    ) -> Result<Option<(Record, RecordDigest)>, Fault> {
+    ) -> Result<Option<ReadRecord>, Fault> {
         let is_head = matches!(kind, MessageKind::Head);
         records.push(is_head, payload).map_err(|err| match err {
             WireError::Version { found, known } => Fault::Version { found, known },
@@ -209,19 +212,15 @@ impl LogFollower {
     }
 
     /// Checks the next record of the chain, and passes it on.
-    async fn take_record(
-        &mut self,
-        record: Record,
-        digest: RecordDigest,
-        sequence: u64,
-    ) -> Result<(), ReadEnd> {
+    async fn take_record(&mut self, read: ReadRecord, sequence: u64) -> Result<(), ReadEnd> {
+        let ReadRecord { record, digest } = read;
         if self.at.sequence == 0 && !matches!(record, Record::Snapshot(_)) {
             let kind = record.name();
             return Err(Fault::FirstRecord { epoch: self.at.epoch, kind }.into());
         }
-        let mut chain = self.at.chain;
-        let is_term = matches!(record, Record::Term(_));
-        chain.advance(record.link(), record.writer(), is_term, digest)?;
+        let writer = record.writer();
+        let chain = RecordChain { number: record.link().number, digest, writer: Some(writer) };
+        check_level(writer, chain.number, self.config.level_min)?;
         let epoch = self.at.epoch;
         let at = LogPosition { epoch, sequence, chain };
         match record {
@@ -239,12 +238,14 @@ impl LogFollower {
             }
             Record::Marks(record) => {
                 let bytes = size_of_val(&record.marks[..]);
-                let marks = Input::Marks { marks: record.marks, made_at_ms: record.made_at_ms };
+                let MarksRecord { marks, made_at_ms, writer, .. } = record;
+                let marks = Input::Marks { marks, made_at_ms, level: writer.level };
                 self.inputs.send(marks, bytes).await?;
             }
             Record::Term(record) => {
                 tracing::info!(
                     term = record.writer.term,
+                    level = level_name(record.writer.level),
                     "the log has a new writer: {}",
                     record.reason
                 );

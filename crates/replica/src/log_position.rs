@@ -4,9 +4,7 @@
 
 use std::collections::VecDeque;
 
-use chain_solana::wire::{BlockName, RecordDigest};
-
-use crate::record_chain::RecordChain;
+use chain_solana::wire::{BlockName, RecordChain, RecordDigest};
 
 /// Number of the newest blocks from which a new epoch of the log may continue without a snapshot: half an hour of slots.
 const RECENT_MAX: usize = 4_096;
@@ -30,22 +28,29 @@ pub(crate) struct RecordPosition {
     pub(crate) digest: RecordDigest,
 }
 
+/// A block with the digest of its record.
+#[derive(Clone, Copy, Debug)]
+struct RecentBlock {
+    name: BlockName,
+    digest: RecordDigest,
+}
+
 /// The digests of recent blocks' records.
 #[derive(Debug, Default)]
-pub(crate) struct RecentBlocks(VecDeque<(BlockName, RecordDigest)>);
+pub(crate) struct RecentBlocks(VecDeque<RecentBlock>);
 
 impl RecentBlocks {
-    pub(crate) fn push(&mut self, block: BlockName, digest: RecordDigest) {
+    pub(crate) fn push(&mut self, name: BlockName, digest: RecordDigest) {
         if self.0.len() == RECENT_MAX {
             self.0.pop_front();
         }
-        self.0.push_back((block, digest));
+        self.0.push_back(RecentBlock { name, digest });
     }
 
     /// Returns the block of a slot whose record has this digest.
     pub(crate) fn find(&self, slot: u64, digest: &RecordDigest) -> Option<BlockName> {
         let mut newest_first = self.0.iter().rev();
-        let found = newest_first.find(|(block, known)| block.slot == slot && known == digest)?;
-        Some(found.0)
+        let found = newest_first.find(|block| block.name.slot == slot && block.digest == *digest);
+        found.map(|block| block.name)
     }
 }

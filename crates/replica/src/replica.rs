@@ -28,6 +28,7 @@ use crate::error::ReplicaError;
 use crate::input_queue::{Input, input_queue};
 use crate::log_follower::LogFollower;
 use crate::log_position::RecentBlocks;
+use crate::proof::ReplicaProof;
 use crate::snapshot_bank::SnapshotBank;
 use crate::snapshot_cache::{SnapshotCopies, copy_snapshots};
 use crate::snapshot_task::SnapshotTask;
@@ -46,6 +47,7 @@ pub struct Replica {
     reader: Reader,
     history: Arc<History>,
     status: Arc<ReplicaStatus>,
+    proof: Arc<ReplicaProof>,
     cluster: ClusterTracker,
     bank: SnapshotBank,
     /// Digest of the first record of the log's epoch, if the log still has it.
@@ -81,7 +83,8 @@ impl Replica {
         let status = Arc::new(ReplicaStatus::new(limits));
         let cluster = config.cluster.clone();
         let cache = config.cache_dir.as_deref().map(open_cache).transpose()?;
-        let sources = SnapshotSources { space, depot, cache };
+        let level_min = config.level_min;
+        let sources = SnapshotSources { space, depot, cache, level_min };
         let epoch = sources.newest_epoch(None).await?;
         let epoch = epoch.ok_or_else(|| ReplicaError::NoLog { cluster: cluster.clone() })?;
         let log = sources.space.open_epoch(epoch).await?;
@@ -147,6 +150,7 @@ impl Replica {
             reader,
             history,
             status,
+            proof: Arc::new(ReplicaProof::new(id.slot, bank.level)),
             cluster,
             bank,
             first_digest,
@@ -167,6 +171,11 @@ impl Replica {
     /// Returns the progress of the replica.
     pub fn status(&self) -> &Arc<ReplicaStatus> {
         &self.status
+    }
+
+    /// Returns whose word the banks of the replica are.
+    pub fn proof(&self) -> &Arc<ReplicaProof> {
+        &self.proof
     }
 
     /// Returns leaders, stakes and inflation.
@@ -197,6 +206,7 @@ impl Replica {
             reader,
             history,
             status,
+            proof,
             cluster,
             bank,
             first_digest,
@@ -250,6 +260,7 @@ impl Replica {
             history,
             cluster,
             status,
+            proof,
             root: bank,
             free_thread: FreeThread::start().map_err(ReplicaError::Thread)?,
             faults,

@@ -5,17 +5,16 @@
 
 use std::sync::Arc;
 
-use chain_solana::wire::BlockName;
+use chain_solana::wire::{BlockName, RecordChain};
 use chain_solana::{Block, BlockInfo, View};
 use cluster_snapshot::{Manifest, ManifestFields, SnapshotFacts};
 use lattice::{HardFork, LtHash};
 use ledger::BlockId;
 use snapshot_solana::BankFields;
 use snapshot_solana::stored_rows::{BankRow, ChainRow, LatticeRow};
-use solana::EpochStakes;
+use solana::{EpochStakes, VerificationLevel};
 
 use crate::log_position::{LogPosition, RecordPosition};
-use crate::record_chain::RecordChain;
 
 /// The bank of a snapshot.
 #[derive(Clone)]
@@ -26,6 +25,8 @@ pub(crate) struct SnapshotBank {
     pub(crate) hard_forks: Vec<HardFork>,
     pub(crate) chain: ChainRow,
     pub(crate) epoch_stakes: Vec<EpochStakes>,
+    /// The level of proof of the ingesters that logged the block and made it final; the lower one of two.
+    pub(crate) level: Option<VerificationLevel>,
     pub(crate) position: RecordPosition,
 }
 
@@ -60,6 +61,7 @@ impl SnapshotBank {
             hard_forks: hard_forks.unwrap_or_default(),
             chain: fields.chain.clone(),
             epoch_stakes: fields.epochs.clone(),
+            level: fields.level,
             position,
         })
     }
@@ -123,7 +125,7 @@ pub(crate) struct RootState {
 impl RootState {
     /// The facts of a snapshot of this state.
     pub(crate) fn facts(&self, cluster: &str, made_at_ms: u64) -> SnapshotFacts {
-        let SnapshotBank { block, info, lt_hash, hard_forks, chain, epoch_stakes, position } =
+        let SnapshotBank { block, info, lt_hash, hard_forks, chain, epoch_stakes, level, position } =
             &self.bank;
         let lattice = LatticeRow { lt_hash: lt_hash.clone(), hard_forks: hard_forks.clone() };
         let blockhashes = info.blockhashes.iter().copied().collect();
@@ -141,6 +143,7 @@ impl RootState {
                 block: Block { writes: Vec::new(), ..Block::clone(block) },
                 unix_timestamp: info.unix_timestamp,
                 capitalization: info.capitalization,
+                level: *level,
             },
             made_at_ms,
         }

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use cluster_snapshot::{Manifest, RemovalRules, remove_old_snapshots};
-use depot::Depot;
+use depot::{Depot, DepotError, Put};
 use tokio::sync::mpsc;
 
 use crate::clock::unix_ms;
@@ -53,9 +54,9 @@ async fn copy_snapshot(from: &Depot, to: &Depot, manifest: &Manifest) -> Result<
     for part in &manifest.parts {
         let bytes_max = usize::try_from(part.bytes).unwrap_or(usize::MAX);
         let body = from.get(&part.key, bytes_max).await?;
-        to.put_new(&part.key, body).await?;
+        put_intact(to, &part.key, body).await?;
     }
-    to.put_new(&manifest.key(), manifest.to_bytes().into()).await?;
+    put_intact(to, &manifest.key(), manifest.to_bytes().into()).await?;
     let rules = RemovalRules {
         keep: 1,
         newest_epoch: manifest.epoch,
@@ -65,4 +66,37 @@ async fn copy_snapshot(from: &Depot, to: &Depot, manifest: &Manifest) -> Result<
     };
     remove_old_snapshots(to, &manifest.cluster, &rules).await?;
     Ok(())
+}
+
+/// Puts an object. One that exists with other bytes is damaged, and is replaced.
+async fn put_intact(to: &Depot, key: &str, body: Bytes) -> Result<(), DepotError> {
+    if to.put_new(key, body.clone()).await? == Put::Created {
+        return Ok(());
+    }
+    if to.get(key, body.len()).await.is_ok_and(|existing| existing == body) {
+        return Ok(());
+    }
+    to.delete(key).await?;
+    to.put_new(key, body).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use depot::DepotConfig;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_damaged_copy_of_an_object_is_replaced() {
+        let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store");
+        let body = Bytes::from_static(b"a part");
+        for existing in [None, Some("a part"), Some("a part!"), Some("a  art")] {
+            if let Some(existing) = existing {
+                depot.delete("part").await.expect("it exists");
+                depot.put_new("part", existing.into()).await.expect("a store");
+            }
+            put_intact(&depot, "part", body.clone()).await.expect("a store");
+            assert_eq!(depot.get("part", 100).await.expect("an object"), body, "{existing:?}");
+        }
+    }
 }

@@ -69,7 +69,7 @@ impl SnapshotTask {
                 continue;
             }
             let epoch = state.bank.position.epoch;
-            if epoch != self.status.position().0 {
+            if epoch != self.status.epoch() {
                 // The epoch that is read now has not listed the root yet.
                 continue;
             }

@@ -10,19 +10,20 @@ use std::time::Duration;
 
 use chain_solana::wire::RecordDigest;
 use chain_solana::{Reader, View};
-use cluster_snapshot::{Manifest, PartEntry, PartReader, load_manifest, load_snapshot_parts};
+use cluster_snapshot::{Manifest, PartSums, fetch_part, load_manifest, load_snapshot_parts};
 use depot::Depot;
 use follow::bank::{AccountAfter, ArchiveChanges};
 use futures_util::{StreamExt, stream};
-use lattice::LtHash;
 use ledger::Slot;
 use replicated_log::{Log, LogError, LogSpace, Tail};
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::AccountSink;
+use solana::VerificationLevel;
 use tokio::sync::oneshot;
 
 use crate::config::ReplicaConfig;
 use crate::error::SnapshotFault;
+use crate::fault::level_name;
 use crate::first_record::FirstRecord;
 use crate::log_position::RecordPosition;
 use crate::snapshot_bank::SnapshotBank;
@@ -40,6 +41,8 @@ pub(crate) struct SnapshotSources {
     pub(crate) depot: Depot,
     /// The copy of the newest snapshot.
     pub(crate) cache: Option<Depot>,
+    /// The lowest level of proof of a snapshot that is used.
+    pub(crate) level_min: Option<VerificationLevel>,
 }
 
 /// A snapshot from which the log can be read on.
@@ -168,11 +171,9 @@ impl SnapshotSources {
                         tracing::warn!(key, err, "a snapshot is not used");
                         Err(error_text(err))
                     }
-                    Ok(manifest) => extent.find_position(&manifest).and_then(|position| {
-                        let bank = SnapshotBank::new(&manifest, position);
-                        let bank = bank.map_err(|err| err.to_string())?;
+                    Ok(manifest) => self.find_bank(&manifest, extent).map(|bank| {
                         let depot = store.clone();
-                        Ok(UsableSnapshot { manifest, bank, depot, is_cached })
+                        UsableSnapshot { manifest, bank, depot, is_cached }
                     }),
                 };
                 match usable {
@@ -184,6 +185,20 @@ impl SnapshotSources {
         // The sort is stable, so of two equal ones the copy is first.
         found.usable.sort_by_key(|it| std::cmp::Reverse(it.manifest.block.slot));
         found
+    }
+
+    /// Returns the bank of a snapshot at its position in the log, or why the snapshot is not used.
+    fn find_bank(&self, manifest: &Manifest, extent: &LogExtent) -> Result<SnapshotBank, String> {
+        let position = extent.find_position(manifest)?;
+        let bank = SnapshotBank::new(manifest, position).map_err(|err| err.to_string())?;
+        if bank.level < self.level_min {
+            let found = level_name(bank.level);
+            let needed = level_name(self.level_min);
+            return Err(format!(
+                "its ingester requires the level {found}, and {needed} is needed here (--verify-min)"
+            ));
+        }
+        Ok(bank)
     }
 }
 
@@ -212,8 +227,7 @@ impl UsableSnapshot {
         let mut manifest = self.manifest.clone();
         // The root has the name that the log gives it.
         manifest.fields.block.id = self.bank.id();
-        let loaded = load_snapshot_parts(&self.depot, manifest, ledger, config.load_threads).await;
-        Ok(loaded?.0)
+        Ok(load_snapshot_parts(&self.depot, &manifest, ledger, config.load_threads).await?)
     }
 
     /// Compares the accounts with a running ledger. Returns those that differ.
@@ -230,20 +244,16 @@ impl UsableSnapshot {
         let bytes_max = config.changes_bytes_max;
         let mut changes = ArchiveChanges::new(view, reader, true, bytes_max, gauge);
         let entries = self.manifest.parts.clone();
-        let parts = entries.into_iter().map(|entry| load_part(self.depot.clone(), entry));
+        let parts = entries.into_iter().map(|entry| fetch_part(self.depot.clone(), entry));
         let mut parts = stream::iter(parts).buffer_unordered(config.load_threads.max(1));
-        let mut accounts = 0;
-        let mut lt_hash = LtHash::EMPTY;
+        let mut sums = PartSums::default();
         while let Some(part) = parts.next().await {
             let part = part?;
-            accounts += part.accounts.len() as u64;
-            lt_hash.mix_in(&part.lt_hash);
+            sums.add(&part);
             let loaded = part.accounts.into_iter().map(|it| (it.pubkey, Some(it.account.0)));
             changes.put(loaded.collect())?;
         }
-        if accounts != self.manifest.accounts || lt_hash != self.manifest.lt_hash {
-            return Err("its parts have another sum than its manifest".into());
-        }
+        sums.check(&self.manifest)?;
         // It looks at all accounts of the ledger, which takes minutes for a large one.
         Ok(run_on_thread(|| changes.into_changes()).await??)
     }
@@ -261,15 +271,6 @@ async fn run_on_thread<T: Send + 'static>(
         let _ = done.send(work());
     })?;
     Ok(received.await?)
-}
-
-/// Fetches, decodes and checks a part.
-async fn load_part(depot: Depot, entry: PartEntry) -> Result<PartReader, SnapshotFault> {
-    // The store has the length that the manifest says, or the part is refused.
-    let bytes_max = usize::try_from(entry.bytes).unwrap_or(usize::MAX);
-    let body = depot.get(&entry.key, bytes_max).await?;
-    let decoded = tokio::task::spawn_blocking(move || PartReader::read(&body, &entry)).await?;
-    Ok(decoded?)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use ledger::Slot;
 use parking_lot::Mutex;
 
 use crate::fault::Fault;
+use crate::fault_kind::FaultKind;
 use crate::log_position::LogPosition;
 
 mod metrics;
@@ -27,8 +28,7 @@ enum Activity {
     Loading,
     Following,
     Unreachable,
-    /// With the name of the fault.
-    Broken(&'static str),
+    Broken(FaultKind),
     /// A thread of the replica has ended.
     Ended,
 }
@@ -80,13 +80,13 @@ pub struct ReplicaStatus {
     lacks_snapshot: AtomicBool,
     /// Shared with the cluster that servers read.
     pub(crate) cluster: Arc<ClusterCounters>,
-    pub(crate) confirmed: AtomicU64,
     pub(crate) root: AtomicU64,
     /// The slot of the snapshot that the history begins after.
     window_start: AtomicU64,
-    was_near_end: AtomicU64,
+    /// Whether it was near the end of the log since it was loaded or has jumped.
+    has_caught_up: AtomicBool,
     epoch: AtomicU64,
-    position: AtomicU64,
+    sequence: AtomicU64,
     record: AtomicU64,
     term: AtomicU64,
     pending: AtomicU64,
@@ -97,7 +97,7 @@ pub struct ReplicaStatus {
     read_slot: AtomicU64,
     /// Blocks that were written.
     pub(crate) blocks: AtomicU64,
-    pub(crate) passed_over: AtomicU64,
+    pub(crate) skipped: AtomicU64,
     pub(crate) reverted: AtomicU64,
     pub(crate) jumps: AtomicU64,
     pub(crate) unrooted: AtomicU64,
@@ -113,7 +113,8 @@ pub struct ReplicaStatus {
     pub(crate) failed_snapshots: AtomicU64,
     load_ms: AtomicU64,
     loads: [AtomicU64; LoadReason::ALL.len()],
-    broken: Box<[AtomicU64]>,
+    /// By [`FaultKind::ALL`].
+    faults: [AtomicU64; FaultKind::ALL.len()],
     last_fault: Mutex<Option<String>>,
 }
 
@@ -124,12 +125,11 @@ impl ReplicaStatus {
             activity: Mutex::new(Activity::Loading),
             lacks_snapshot: AtomicBool::new(false),
             cluster: Arc::default(),
-            confirmed: AtomicU64::default(),
             root: AtomicU64::default(),
             window_start: AtomicU64::default(),
-            was_near_end: AtomicU64::default(),
+            has_caught_up: AtomicBool::default(),
             epoch: AtomicU64::default(),
-            position: AtomicU64::default(),
+            sequence: AtomicU64::default(),
             record: AtomicU64::default(),
             term: AtomicU64::default(),
             pending: AtomicU64::default(),
@@ -137,7 +137,7 @@ impl ReplicaStatus {
             read_blocks: AtomicU64::default(),
             read_slot: AtomicU64::default(),
             blocks: AtomicU64::default(),
-            passed_over: AtomicU64::default(),
+            skipped: AtomicU64::default(),
             reverted: AtomicU64::default(),
             jumps: AtomicU64::default(),
             unrooted: AtomicU64::default(),
@@ -150,7 +150,7 @@ impl ReplicaStatus {
             failed_snapshots: AtomicU64::default(),
             load_ms: AtomicU64::default(),
             loads: Default::default(),
-            broken: Fault::NAMES.iter().map(|_| AtomicU64::default()).collect(),
+            faults: std::array::from_fn(|_| AtomicU64::default()),
             last_fault: Mutex::default(),
         }
     }
@@ -162,7 +162,7 @@ impl ReplicaStatus {
             Activity::Unreachable => ReplicaState::Unreachable,
             Activity::Broken(_) | Activity::Ended => ReplicaState::Broken,
             Activity::Following if self.is_near_end() => ReplicaState::Ready,
-            Activity::Following if self.was_near_end.load(Ordering::Relaxed) == 1 => {
+            Activity::Following if self.has_caught_up.load(Ordering::Relaxed) => {
                 ReplicaState::Behind
             }
             Activity::Following => ReplicaState::CatchingUp,
@@ -182,7 +182,7 @@ impl ReplicaStatus {
         }
         let mut reason = state.name().replace('_', " ");
         match &*self.activity.lock() {
-            Activity::Broken(name) => reason = format!("{reason}: {name}"),
+            Activity::Broken(kind) => reason = format!("{reason}: {}", kind.name()),
             Activity::Ended => reason = format!("{reason}: a thread has ended"),
             Activity::Loading | Activity::Following | Activity::Unreachable => {}
         }
@@ -211,7 +211,7 @@ impl ReplicaStatus {
 
     /// Returns the seconds from the making of the newest block's record until it was written here, by the clocks of two
     /// machines.
-    pub fn lag_seconds(&self) -> f64 {
+    fn lag_seconds(&self) -> f64 {
         self.delay_ms.load(Ordering::Relaxed) as f64 / 1_000.0
     }
 
@@ -225,9 +225,14 @@ impl ReplicaStatus {
         self.root.load(Ordering::Relaxed)
     }
 
-    /// Returns the epoch of the log and the sequence of the last message of the newest whole record.
-    pub fn position(&self) -> (u64, u64) {
-        (self.epoch.load(Ordering::Relaxed), self.position.load(Ordering::Relaxed))
+    /// Returns the epoch of the log that is read.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Returns the sequence of the last message of the newest whole record.
+    pub fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Relaxed)
     }
 
     /// Returns the number of messages after the last one that was read.
@@ -240,10 +245,14 @@ impl ReplicaStatus {
         self.jumps.load(Ordering::Relaxed)
     }
 
-    /// Returns how often a fault of this name was found.
-    pub fn broken(&self, name: &str) -> u64 {
-        let at = Fault::NAMES.iter().position(|known| *known == name);
-        at.and_then(|at| self.broken.get(at)).map_or(0, |count| count.load(Ordering::Relaxed))
+    /// Returns how often a fault of this kind was found.
+    pub fn faults(&self, kind: FaultKind) -> u64 {
+        self.fault_counter(kind).map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Returns the counter of a kind. Each one has a counter.
+    fn fault_counter(&self, kind: FaultKind) -> Option<&AtomicU64> {
+        self.faults.get(kind as usize)
     }
 
     /// Returns a description of the last fault, with the servers and objects that it names.
@@ -285,7 +294,7 @@ impl ReplicaStatus {
 
     /// Counts a fault, and shows it.
     pub(crate) fn set_fault(&self, fault: &Fault) {
-        self.count_broken(fault.name());
+        self.count_fault(fault.kind());
         self.show_fault(fault);
     }
 
@@ -295,14 +304,13 @@ impl ReplicaStatus {
         *self.last_fault.lock() = Some(format!("{}: {text}", fault.name()));
         *self.activity.lock() = match fault {
             Fault::Unreachable(_) => Activity::Unreachable,
-            _ => Activity::Broken(fault.name()),
+            _ => Activity::Broken(fault.kind()),
         };
     }
 
-    pub(crate) fn count_broken(&self, name: &str) {
-        let at = Fault::NAMES.iter().position(|known| *known == name);
-        if let Some(count) = at.and_then(|at| self.broken.get(at)) {
-            count.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_fault(&self, kind: FaultKind) {
+        if let Some(counter) = self.fault_counter(kind) {
+            counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -327,7 +335,7 @@ impl ReplicaStatus {
 
     pub(crate) fn record_position(&self, at: &LogPosition) {
         self.epoch.store(at.epoch, Ordering::Relaxed);
-        self.position.store(at.sequence, Ordering::Relaxed);
+        self.sequence.store(at.sequence, Ordering::Relaxed);
         self.record.store(at.chain.number, Ordering::Relaxed);
         self.term.store(at.chain.term(), Ordering::Relaxed);
     }
@@ -361,12 +369,12 @@ impl ReplicaStatus {
     pub(crate) fn restart_window(&self, slot: Slot) {
         self.window_start.store(slot, Ordering::Relaxed);
         self.read_slot.store(slot, Ordering::Relaxed);
-        self.was_near_end.store(0, Ordering::Relaxed);
+        self.has_caught_up.store(false, Ordering::Relaxed);
     }
 
     fn latch_near_end(&self) {
         if self.is_near_end() {
-            self.was_near_end.store(1, Ordering::Relaxed);
+            self.has_caught_up.store(true, Ordering::Relaxed);
         }
     }
 }

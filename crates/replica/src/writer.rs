@@ -12,20 +12,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use chain_solana::wire::BlockKey;
 use chain_solana::{Block, BlockInfo, EventSink, History, LedgerEvent, Reader, RevertReason};
-use follow::bank::{ClusterTracker, FreeThread, LandedVotes};
+use follow::bank::{ClusterTracker, FreeThread, LandedVotes, send_events};
 use lattice::{HardFork, LtHash};
 use ledger::{BlockId, Commitment};
 use query::{Ledger, LedgerError};
 use snapshot_solana::stored_rows::ChainRow;
-use solana::Account;
+use solana::{Account, VerificationLevel};
 use tokio::sync::mpsc;
 
 use crate::error::ReplicaError;
 use crate::fault::Fault;
-use crate::input_queue::{ConfirmedState, Input, QueuedInput, Rebase};
-use crate::known_blocks::{BlockKey, KnownBlocks, NamedBlock, Resolved};
+use crate::input_queue::{Input, QueuedInput, Rebase};
+use crate::known_blocks::{KnownBlocks, NamedBlock, Resolved};
 use crate::log_position::RecordPosition;
+use crate::proof::ReplicaProof;
 use crate::snapshot_bank::{RootState, SnapshotBank};
 use crate::status::ReplicaStatus;
 
@@ -52,6 +54,8 @@ struct Frozen {
     /// Whether its transactions were sent as processed.
     is_executed: bool,
     is_confirmed: bool,
+    /// The level of proof of the ingester that logged the block, or of the one that confirmed it if that is lower.
+    level: Option<VerificationLevel>,
 }
 
 /// Why a record was not applied.
@@ -81,6 +85,7 @@ pub(crate) struct WriterParts {
     pub(crate) history: Arc<History>,
     pub(crate) cluster: ClusterTracker,
     pub(crate) status: Arc<ReplicaStatus>,
+    pub(crate) proof: Arc<ReplicaProof>,
     pub(crate) root: SnapshotBank,
     pub(crate) free_thread: FreeThread,
     /// Gets the fault that halts the writer.
@@ -105,6 +110,9 @@ pub(crate) struct Writer {
     history: Arc<History>,
     cluster: ClusterTracker,
     status: Arc<ReplicaStatus>,
+    proof: Arc<ReplicaProof>,
+    /// The level of proof of the writer of the newest record.
+    level: Option<VerificationLevel>,
     chain: ChainRow,
     hard_forks: Vec<HardFork>,
     known: KnownBlocks,
@@ -118,7 +126,8 @@ pub(crate) struct Writer {
 impl Writer {
     /// Creates a writer of a ledger whose root is the block of a snapshot.
     pub(crate) fn new(parts: WriterParts) -> Self {
-        let SnapshotBank { block, info, lt_hash, hard_forks, chain, position, .. } = parts.root;
+        let SnapshotBank { block, info, lt_hash, hard_forks, chain, level, position, .. } =
+            parts.root;
         let id = block.id;
         let known = KnownBlocks::new(position.number, block_key(&block), named_block(&block));
         let root = Frozen {
@@ -129,6 +138,7 @@ impl Writer {
             votes: LandedVotes::default(),
             is_executed: true,
             is_confirmed: true,
+            level,
         };
         let output =
             Output { sinks: parts.sinks, unsent: Vec::new(), tip: id, skipped_publications: 0 };
@@ -138,6 +148,8 @@ impl Writer {
             history: parts.history,
             cluster: parts.cluster,
             status: parts.status,
+            proof: parts.proof,
+            level,
             chain,
             hard_forks,
             known,
@@ -174,13 +186,18 @@ impl Writer {
             Input::Block(_) | Input::Marks { .. } if self.is_halted => Ok(()),
             // The loop has ended.
             Input::Stop => Ok(()),
-            Input::Block(block) => self.write_block(*block),
-            Input::Marks { marks, made_at_ms } => self.apply_marks(marks, made_at_ms),
+            Input::Block(block) => {
+                self.set_level(block.record.writer.level);
+                self.write_block(*block)
+            }
+            Input::Marks { marks, made_at_ms, level } => {
+                self.set_level(level);
+                self.apply_marks(marks, made_at_ms)
+            }
             Input::State(reply) => {
                 self.publish_if_consistent();
                 // The receiver may have ended.
-                let _ =
-                    reply.send(ConfirmedState { view: self.reader.view(Commitment::Confirmed) });
+                let _ = reply.send(self.reader.view(Commitment::Confirmed));
                 Ok(())
             }
             Input::Jump(jump) => self.jump(*jump),
@@ -206,6 +223,12 @@ impl Writer {
         }
     }
 
+    /// The records from here on are of a writer with this level of proof.
+    fn set_level(&mut self, level: Option<VerificationLevel>) {
+        self.level = level;
+        self.proof.set_level(level);
+    }
+
     /// Ignores the log from here on. Records that were applied before are shown.
     fn halt(&mut self, fault: Fault) {
         tracing::error!(what = fault.name(), "the log is wrong: {fault}");
@@ -222,7 +245,7 @@ impl Writer {
     }
 
     /// Continues in a new epoch of the log. An epoch may begin at a block that is older than all known ones. Then what it
-    /// lists up to a known block is passed over, and a root that is not here is noticed as the root of another chain.
+    /// lists up to a known block is skipped, and a root that is not here is noticed as the root of another chain.
     fn rebase(&mut self, rebase: Rebase) {
         let Rebase { slot, known, key, position, done } = rebase;
         let by_number = known.and_then(|number| match self.known.resolve(number) {
@@ -290,14 +313,7 @@ impl Writer {
         self.free_thread.free((history, ledger));
         self.ledger.reclaim();
         self.update_status();
-        for event in std::mem::take(&mut self.output.unsent) {
-            let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
-            for sink in &mut self.output.sinks {
-                if !is_update || sink.needs_account_updates() {
-                    sink.send(&event);
-                }
-            }
-        }
+        send_events(&mut self.output.sinks, std::mem::take(&mut self.output.unsent));
     }
 
     fn update_status(&self) {
@@ -305,7 +321,6 @@ impl Writer {
         let slot = |at| self.ledger.tip(at).slot;
         let set = |counter: &AtomicU64, value: u64| counter.store(value, Ordering::Relaxed);
         set(&status.cluster.processed, slot(Commitment::Processed));
-        set(&status.confirmed, slot(Commitment::Confirmed));
         set(&status.root, self.ledger.root().slot);
         set(&status.unrooted, self.banks.len().saturating_sub(1) as u64);
     }
@@ -313,7 +328,7 @@ impl Writer {
     /// The published state at the root. `None` while the root is not published.
     fn root_state(&self) -> Option<RootState> {
         let view = self.reader.view(Commitment::Finalized);
-        let Frozen { block, info, lt_hash, position, .. } = self.banks.get(&view.block())?;
+        let Frozen { block, info, lt_hash, position, level, .. } = self.banks.get(&view.block())?;
         let bank = SnapshotBank {
             block: Arc::clone(block),
             info: Arc::clone(info),
@@ -321,6 +336,7 @@ impl Writer {
             hard_forks: self.hard_forks.clone(),
             chain: self.chain.clone(),
             epoch_stakes: self.cluster.epoch_stakes().cloned().collect(),
+            level: *level,
             position: *position,
         };
         (block.id == self.ledger.root()).then_some(RootState { view, bank })

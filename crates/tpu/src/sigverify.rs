@@ -223,7 +223,7 @@ impl Shared {
             Err(SendError::QueueFull { .. } | SendError::UpstreamBusy { .. }) => {
                 return Err(HandOverError::Full);
             }
-            Err(SendError::NoLeader | SendError::Closed) => {
+            Err(SendError::NoLeader | SendError::NoUpstream | SendError::Closed) => {
                 self.dedup.forget(*fingerprint);
                 return Err(HandOverError::Closed);
             }

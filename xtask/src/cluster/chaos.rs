@@ -35,8 +35,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The times in which a slow replica runs and does not.
 const RUNS: Duration = Duration::from_millis(50);
 const STANDS: Duration = Duration::from_millis(450);
-/// Losses of messages that a fault of the log makes, and not damages of records.
-const LOSSES: [&str; 6] = ["truncated", "gone", "epoch", "rewound", "unreachable", "repeated"];
+/// A message that was delivered again, which readers skip.
+const REPEATED: &str = "repeated";
 /// The replica without a copy of the snapshot.
 const WITHOUT_COPY: usize = 2;
 
@@ -271,11 +271,11 @@ impl Round<'_> {
         let mut names = Names { records: 0, losses: 0, snapshots: 0, panics: 0 };
         for node in self.nodes() {
             let page = node.metrics().unwrap_or_default();
-            for (name, count) in page.read_labelled("hydrant_log_broken_total", "what") {
-                let is_loss = LOSSES.contains(&name.as_str());
-                let sum = if is_loss { &mut names.losses } else { &mut names.records };
-                *sum += count;
-            }
+            let faults = page.read_labelled("hydrant_log_faults_total", "fault");
+            let records = faults.iter().filter(|(name, _)| name != REPEATED);
+            names.records += records.map(|(_, count)| count).sum::<u64>();
+            let losses = page.read_labelled("hydrant_log_losses_total", "loss");
+            names.losses += losses.iter().map(|(_, count)| count).sum::<u64>();
             let log = node.log();
             let lines = log.lines().filter(|line| line.contains("WARN") && line.contains("snap"));
             names.snapshots += lines.count() as u64;

@@ -326,8 +326,10 @@ impl Setup<'_> {
         };
         let depot = self.store.url("depot");
         let mut args = strings(&["--log-url", &url, "--depot", &depot, "--log-cluster", CLUSTER]);
-        args.extend(strings(&["--log-max-bytes", &self.options.log_bytes.to_string()]));
-        args.extend(strings(&["--log-max-age", &LOG_AGE_S.to_string()]));
+        if let Party::Ingester(_) = party {
+            args.extend(strings(&["--log-max-bytes", &self.options.log_bytes.to_string()]));
+            args.extend(strings(&["--log-max-age", &LOG_AGE_S.to_string()]));
+        }
         args
     }
 }

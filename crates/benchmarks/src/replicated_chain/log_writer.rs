@@ -31,7 +31,7 @@ pub(crate) const CLUSTER: &str = "bench";
 const EPOCH: u64 = 1;
 /// Blocks until a block is rooted.
 const ROOT_DEPTH: u64 = 31;
-const WRITER: WriterId = WriterId { term: 1, ingester: [1; 16] };
+const WRITER: WriterId = WriterId { term: 1, ingester: [1; 16], level: None };
 
 /// A written block, in the log.
 #[derive(Clone, Copy)]
@@ -207,6 +207,7 @@ impl ChainSnapshot {
                 block: Block::clone(&made.block),
                 unix_timestamp: info.unix_timestamp,
                 capitalization: info.capitalization,
+                level: None,
             },
             made_at_ms: 1,
         };

@@ -166,7 +166,7 @@ async fn measure_load(depot: &Depot, manifest: Manifest) -> Result<()> {
     let accounts = manifest.accounts as f64;
     let gigabytes: f64 = manifest.parts.iter().map(|part| part.bytes as f64 / 1e9).sum();
     let began = now();
-    let loaded = load_snapshot_parts(depot, manifest, ledger_config(), LOAD_THREADS).await?;
+    let loaded = load_snapshot_parts(depot, &manifest, ledger_config(), LOAD_THREADS).await?;
     let took = began.elapsed().as_secs_f64();
     drop(loaded);
     println!("loading: {accounts} accounts in {took:.2} s, {:.1} s a GB", took / gigabytes);

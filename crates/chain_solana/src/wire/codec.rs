@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use ledger::{BlockId, Slot};
-use solana::Account;
+use solana::{Account, VerificationLevel};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_account_decoder_client_types::token::UiTokenAmount;
 use solana_hash::Hash;
@@ -61,6 +61,30 @@ pub fn read_account_fields(from: &mut ByteReader<'_>) -> Result<Account, DecodeE
         data: from.bytes("data")?.to_vec(),
     };
     Ok(Account(AccountSharedData::from(account)))
+}
+
+/// Writes a level of proof as one byte; `None` if nothing is verified.
+pub fn write_level(out: &mut ByteWriter, level: Option<VerificationLevel>) {
+    out.u8(match level {
+        None => 0,
+        Some(VerificationLevel::Computed) => 1,
+        Some(VerificationLevel::Sequence) => 2,
+        Some(VerificationLevel::Agreed) => 3,
+        Some(VerificationLevel::Voted) => 4,
+    });
+}
+
+/// Reads what [`write_level`] wrote.
+pub fn read_level(from: &mut ByteReader<'_>) -> Result<Option<VerificationLevel>, DecodeError> {
+    let what = "level of proof";
+    match from.u8(what)? {
+        0 => Ok(None),
+        1 => Ok(Some(VerificationLevel::Computed)),
+        2 => Ok(Some(VerificationLevel::Sequence)),
+        3 => Ok(Some(VerificationLevel::Agreed)),
+        4 => Ok(Some(VerificationLevel::Voted)),
+        _ => Err(DecodeError { what }),
+    }
 }
 
 /// Encodes a block with its transactions, without its account writes.

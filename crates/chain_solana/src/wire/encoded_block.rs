@@ -13,7 +13,7 @@ use super::body::{Body, BodyWriter, Section};
 use super::error::EncodeError;
 use super::facts::{BankFacts, rest_hasher};
 use super::head::{BlockHead, write_block_head};
-use super::record::{BlockDigests, EncodedRecord, RecordLink, WriterId};
+use super::record::{BlockDigests, BlockKey, EncodedRecord, RecordLink, WriterId};
 use crate::{Block, BlockFooter, BlockInfo};
 
 /// A block and what its producer knows of it.
@@ -143,9 +143,9 @@ impl EncodedBlock {
         self.facts.blockhash
     }
 
-    /// Returns the slot and the blockhash of the parent.
-    pub fn parent(&self) -> (Slot, Hash) {
-        (self.facts.parent_slot, self.facts.parent_blockhash)
+    /// Returns the parent.
+    pub fn parent(&self) -> BlockKey {
+        BlockKey { slot: self.facts.parent_slot, blockhash: self.facts.parent_blockhash }
     }
 
     /// Returns the digests of the content.

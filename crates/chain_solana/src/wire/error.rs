@@ -3,6 +3,8 @@
 use ledger::Slot;
 use solana_pubkey::Pubkey;
 
+use super::record_chain::ChainFault;
+
 /// The reason why a block has no record.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
@@ -61,7 +63,7 @@ pub enum WireError {
     },
     /// A body is damaged, or is not the one that follows.
     #[error("record {record}: body {index} of {count} ({section}): {fault}")]
-    Chunk {
+    Body {
         /// The number of the record.
         record: u64,
         /// The position of the body in the record, from 1 on.
@@ -82,7 +84,10 @@ pub enum WireError {
     /// A head or a section is damaged.
     #[error(transparent)]
     Decode(DamagedValue),
-    /// A message is missing, doubled, or out of order.
+    /// The record does not follow the one before it.
+    #[error(transparent)]
+    Chain(#[from] ChainFault),
+    /// A message of a record is missing, doubled, or out of order.
     #[error("found {found} instead of {expected}")]
     Unexpected {
         /// The message that came.
@@ -113,6 +118,23 @@ pub struct DamagedValue {
 }
 
 impl WireError {
+    /// Names of all errors, as in metrics and in the output of `hydrant log-check`.
+    pub const NAMES: [&'static str; 9] =
+        ["version", "body", "digest", "value", "number", "chain", "term", "order", "length"];
+
+    /// Returns the name of the error.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Version { .. } => "version",
+            Self::Body { .. } => "body",
+            Self::Digest { .. } => "digest",
+            Self::Decode(_) => "value",
+            Self::Chain(fault) => fault.name(),
+            Self::Unexpected { .. } => "order",
+            Self::TooLong { .. } => "length",
+        }
+    }
+
     /// Creates the error of a value of `place` that cannot be read.
     pub(super) fn damaged_value(place: impl Into<String>, what: &'static str) -> Self {
         Self::Decode(DamagedValue { place: place.into(), what })

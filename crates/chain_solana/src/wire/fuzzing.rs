@@ -11,7 +11,7 @@ use super::head::{
     CHECKSUM_BYTES, TERM_REASON_BYTES_MAX, encode_marks, encode_snapshot, encode_term, read_head,
 };
 use super::marks::REVERT_ERROR_BYTES_MAX;
-use super::reader::RecordReader;
+use super::reader::{ReadRecord, RecordReader};
 use super::record::{EncodedRecord, Mark, Record, RecordDigest, WireAccount};
 use crate::RevertReason;
 
@@ -59,7 +59,7 @@ pub fn check_messages(file: &[u8]) -> usize {
             check_sections(&payload);
         }
         match reader.push(is_head, payload) {
-            Ok(Some((record, digest))) => {
+            Ok(Some(ReadRecord { record, digest })) => {
                 check_record(&record, digest);
                 records += 1;
             }

@@ -9,6 +9,7 @@ use solana_hash::Hash;
 use store::{ByteReader, ByteWriter, DecodeError};
 
 use super::body::{BodyEntry, Section};
+use super::codec::{read_level, write_level};
 use super::error::WireError;
 use super::facts::BankFacts;
 use super::marks::{read_mark, read_name, truncate, write_mark, write_name};
@@ -254,7 +255,7 @@ impl Head {
 
 fn start_head(kind: u8, link: RecordLink, writer: WriterId, made_at_ms: u64) -> ByteWriter {
     let RecordLink { number, previous } = link;
-    let WriterId { term, ingester } = writer;
+    let WriterId { term, ingester, level } = writer;
     let mut out = ByteWriter(MAGIC.to_vec());
     out.u16(RECORD_VERSION);
     out.u8(kind);
@@ -262,6 +263,7 @@ fn start_head(kind: u8, link: RecordLink, writer: WriterId, made_at_ms: u64) -> 
     out.key(&previous.0);
     out.u64(term);
     out.0.extend(ingester);
+    write_level(&mut out, level);
     out.u64(made_at_ms);
     out
 }
@@ -303,7 +305,7 @@ fn read_writer(from: &mut ByteReader<'_>) -> Result<WriterId, DecodeError> {
     let low = from.u64("ingester")?.to_le_bytes();
     let high = from.u64("ingester")?.to_le_bytes();
     let ingester = std::array::from_fn(|at| if at < 8 { low[at] } else { high[at - 8] });
-    Ok(WriterId { term, ingester })
+    Ok(WriterId { term, ingester, level: read_level(from)? })
 }
 
 fn read_block_head(from: &mut ByteReader<'_>) -> Result<BlockHead, DecodeError> {

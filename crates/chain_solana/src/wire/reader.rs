@@ -1,10 +1,10 @@
 //! Puts messages together to records, and checks them.
 //!
 //! Input: the messages of a log in order. Output: each record when its last message has arrived.
-//! Invariant: each record after the first names the digest of the record before it, or it is refused. So a record that
-//! is missing, repeated or of another log is noticed, even if all its messages are undamaged.
+//! Invariant: each record continues the chain of records ([`RecordChain`]), or it is refused. So a record that is
+//! missing, repeated, of another log or of a writer without a term is noticed, even if all its messages are undamaged.
 //! Bounds: the unpacked sections of one record, which grow as bodies arrive.
-//! Not here: the first record that a reader accepts, which follows from its snapshot (`replica`).
+//! Not here: the record that the first one follows, which a snapshot names (`replica`).
 
 use bytes::Bytes;
 use ledger::BlockId;
@@ -16,6 +16,7 @@ use super::error::WireError;
 use super::facts::rest_hasher;
 use super::head::{BlockHead, Head, HeadContent};
 use super::record::{BlockDigests, BlockRecord, Record, RecordDigest, RecordLink, WriterId};
+use super::record_chain::RecordChain;
 use crate::Block;
 
 /// Reads the records of a log from its messages. After an error it cannot continue: the next record would not follow.
@@ -23,15 +24,18 @@ use crate::Block;
 pub struct RecordReader {
     decompressor: Decompressor<'static>,
     /// The last record.
-    last: Option<LastRecord>,
+    last: Option<RecordChain>,
     /// The block that lacks bodies.
     open: Option<OpenBlock>,
 }
 
-/// The record that the next one has to follow.
-struct LastRecord {
-    number: u64,
-    digest: RecordDigest,
+/// A record that was read, and its digest.
+#[derive(Clone, Debug)]
+pub struct ReadRecord {
+    /// The record.
+    pub record: Record,
+    /// The digest, which the next record names.
+    pub digest: RecordDigest,
 }
 
 /// A block that lacks bodies.
@@ -53,17 +57,23 @@ impl RecordReader {
         Self::default()
     }
 
+    /// Creates a reader whose first record must continue a chain.
+    pub fn after(last: RecordChain) -> Self {
+        Self { last: Some(last), ..Self::default() }
+    }
+
+    /// Returns the last record that was read, or the one that the reader started after.
+    pub fn last(&self) -> Option<RecordChain> {
+        self.last
+    }
+
     /// Takes the next message; `is_head` is as the log stores it. Returns the record that the message completes, or
     /// `Ok(None)` if the record has more messages. An error names the record and the message.
-    pub fn push(
-        &mut self,
-        is_head: bool,
-        payload: Bytes,
-    ) -> Result<Option<(Record, RecordDigest)>, WireError> {
+    pub fn push(&mut self, is_head: bool, payload: Bytes) -> Result<Option<ReadRecord>, WireError> {
         let open = match (self.open.take(), is_head) {
             (None, true) => match self.start_record(&payload)? {
                 Started::Block(open) => open,
-                Started::Complete(record, digest) => return Ok(Some((record, digest))),
+                Started::Complete(read) => return Ok(Some(self.accept(read))),
             },
             (Some(open), false) => self.add_body(open, &payload)?,
             (None, false) => {
@@ -84,14 +94,23 @@ impl RecordReader {
             return Ok(None);
         }
         let digest = open.digest;
-        let record = open.decode()?;
-        self.last = Some(LastRecord { number: record.link.number, digest });
-        Ok(Some((Record::Block(Box::new(record)), digest)))
+        let record = Record::Block(Box::new(open.decode()?));
+        Ok(Some(self.accept(ReadRecord { record, digest })))
+    }
+
+    /// The next record has to follow this one.
+    fn accept(&mut self, read: ReadRecord) -> ReadRecord {
+        let number = read.record.link().number;
+        let writer = Some(read.record.writer());
+        self.last = Some(RecordChain { number, digest: read.digest, writer });
+        read
     }
 
     fn start_record(&mut self, payload: &Bytes) -> Result<Started, WireError> {
         let Head { link, writer, digest, made_at_ms, content } = Head::read(payload)?;
-        self.check_link(link)?;
+        if let Some(last) = &self.last {
+            last.check(link, writer, matches!(content, HeadContent::Term(_)))?;
+        }
         let record = match content {
             HeadContent::Block(head) => {
                 return Ok(Started::Block(OpenBlock {
@@ -109,24 +128,7 @@ impl RecordReader {
             HeadContent::Term(record) => Record::Term(record),
             HeadContent::Snapshot(record) => Record::Snapshot(record),
         };
-        self.last = Some(LastRecord { number: link.number, digest });
-        Ok(Started::Complete(record, digest))
-    }
-
-    /// Fails unless the record follows the last one.
-    fn check_link(&self, link: RecordLink) -> Result<(), WireError> {
-        let Some(last) = &self.last else { return Ok(()) };
-        if last.number.checked_add(1) != Some(link.number) {
-            return Err(WireError::Unexpected {
-                found: format!("record {}", link.number),
-                expected: self.describe_next_record(),
-            });
-        }
-        if link.previous != last.digest {
-            let what = format!("record {}, as record {} names it,", last.number, link.number);
-            return Err(WireError::Digest { what });
-        }
-        Ok(())
+        Ok(Started::Complete(ReadRecord { record, digest }))
     }
 
     fn add_body(&mut self, mut open: OpenBlock, payload: &[u8]) -> Result<OpenBlock, WireError> {
@@ -138,7 +140,7 @@ impl RecordReader {
         };
         open.arrived += 1;
         let unpacked = entry.unpack(payload, &mut self.decompressor);
-        let unpacked = unpacked.map_err(|fault| WireError::Chunk {
+        let unpacked = unpacked.map_err(|fault| WireError::Body {
             record: open.link.number,
             index: open.arrived as u16,
             count: open.head.bodies.len() as u16,
@@ -166,7 +168,7 @@ impl RecordReader {
 /// The outcome of a head.
 enum Started {
     Block(OpenBlock),
-    Complete(Record, RecordDigest),
+    Complete(ReadRecord),
 }
 
 impl OpenBlock {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ledger::Slot;
-use solana::Account;
+use solana::{Account, VerificationLevel};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
@@ -37,6 +37,9 @@ pub struct WriterId {
     pub term: u64,
     /// The random id of the writing process.
     pub ingester: [u8; 16],
+    /// The level that a bank needs before the writer calls it confirmed: [`VerificationLevel::Computed`] if it makes
+    /// its banks, `None` if it verifies nothing.
+    pub level: Option<VerificationLevel>,
 }
 
 /// A block in a log.
@@ -46,6 +49,15 @@ pub struct BlockName {
     pub slot: Slot,
     /// The number of the block's record.
     pub number: u64,
+}
+
+/// The name of a block that every node gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockKey {
+    /// The slot of the block.
+    pub slot: Slot,
+    /// The blockhash of the block.
+    pub blockhash: Hash,
 }
 
 /// The digests of a block's content, over unpacked bytes. Two sources of a chain agree on a block if `state` is equal.

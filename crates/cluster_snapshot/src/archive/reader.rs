@@ -77,8 +77,7 @@ pub async fn read_block(
     decode(&object.key, archived, &packed).map(Some)
 }
 
-/// Reads all objects of an archive, from the one with `first` on, and returns its faults. `blocks` decides
-/// whether each block is read too.
+/// Reads all objects of an archive, and returns its faults. `blocks` decides whether each block is read too.
 ///
 /// # Errors
 ///
@@ -86,11 +85,9 @@ pub async fn read_block(
 pub async fn check_archive(
     depot: &Depot,
     cluster: &str,
-    first: Slot,
     blocks: bool,
 ) -> Result<Vec<ArchiveFault>, ArchiveError> {
-    let mut objects = list_archive(depot, cluster).await?;
-    objects.retain(|object| object.last >= first);
+    let objects = list_archive(depot, cluster).await?;
     let mut faults: Vec<ArchiveFault> =
         find_holes(&objects).into_iter().map(ArchiveFault::Hole).collect();
     let mut before: Option<(&ArchiveObject, Option<[u8; 32]>)> = None;

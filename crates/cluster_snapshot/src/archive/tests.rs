@@ -95,7 +95,7 @@ async fn put(depot: &Depot, key: &str, body: Bytes) {
 }
 
 async fn faults(depot: &Depot) -> Vec<ArchiveFault> {
-    check_archive(depot, CLUSTER, 0, true).await.expect("a store in memory")
+    check_archive(depot, CLUSTER, true).await.expect("a store in memory")
 }
 
 /// Checks that each slot of the archive is the block of the chain, or skipped.

@@ -105,7 +105,7 @@ impl ArchiveWriter {
     }
 
     /// Adds a final block, and writes the objects that are complete before it. Blocks below [`Self::next_slot`] are
-    /// passed over. Returns the objects.
+    /// skipped. Returns the objects.
     ///
     /// # Errors
     ///

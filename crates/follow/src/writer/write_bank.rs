@@ -11,14 +11,13 @@ use chain_solana::{
     AccountUpdate, BankHashComponents, Block, BlockInfo, ExecutedTransaction, LedgerEvent,
 };
 use feed::{Bank, BankAccounts, Decision, LastWrite};
-use ledger::{Address, BlockId};
-use query::{Ledger, LedgerError};
+use ledger::BlockId;
+use query::LedgerError;
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
-use svm::AccountSource;
 use verify::SummedBank;
 
 use super::{Frozen, Writer};
@@ -27,6 +26,7 @@ use crate::clock::unix_ms;
 use crate::convert::{BlockFacts, WrittenAccount};
 use crate::error::FollowError;
 use crate::prepared_bank::{Hashing, PreparedBank};
+use crate::state_at::StateAt;
 use crate::verification::BankHashes;
 
 type WholeBank = Bank<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>;
@@ -218,17 +218,6 @@ impl Writer {
             let root_max = self.voting.accounts.super_majority_root(slot);
             self.feed.apply(Decision::LimitRoot(root_max));
         }
-    }
-}
-
-struct StateAt<'a> {
-    ledger: &'a Ledger<Account, BlockInfo>,
-    block: BlockId,
-}
-
-impl AccountSource for StateAt<'_> {
-    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
-        self.ledger.record_at(self.block, &Address::from(key.to_bytes()))
     }
 }
 

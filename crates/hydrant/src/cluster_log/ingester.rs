@@ -56,8 +56,8 @@ impl LedgerIngester {
         drain: Duration,
     ) -> Result<(Self, Box<dyn EventSink>)> {
         let OpenedLog { space, depot, config } = log;
-        let LoggedChain { reader, history, info, cluster } = chain;
-        let facts = ChainFacts { info, cluster, history };
+        let LoggedChain { reader, history, info, cluster, level } = chain;
+        let facts = ChainFacts { info, cluster, history, level };
         let config = IngestConfig { drain, ..config };
         let started = Ingest::start(config, space, depot.clone(), reader, facts);
         let (ingest, sink) = started.context("start the ingester")?;

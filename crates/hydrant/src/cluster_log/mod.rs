@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use chain_solana::{Cluster, ClusterInfo, History, Reader};
+use solana::VerificationLevel;
 
 #[cfg(feature = "cluster")]
 pub(crate) use self::ingester::{LedgerIngester, OpenedLog, open};
@@ -26,7 +27,7 @@ pub(crate) use self::ingester::{LedgerIngester, OpenedLog, open};
 pub(crate) use self::sources::{LogSources, open_log, open_sources};
 #[cfg(not(feature = "cluster"))]
 pub(crate) use self::without::{LedgerIngester, OpenedLog, open};
-use crate::node::flags::ClusterLogFlags;
+use crate::node::flags::{ClusterLogFlags, LogWriterFlags};
 
 /// The name of a cluster without `--log-cluster`.
 pub(crate) const CLUSTER_DEFAULT: &str = "local";
@@ -58,6 +59,8 @@ pub(crate) struct LoggedChain {
     pub(crate) history: Arc<History>,
     pub(crate) info: Arc<ClusterInfo>,
     pub(crate) cluster: Arc<dyn Cluster>,
+    /// The level of proof that a block needs before the ledger confirms it; `None` if it verifies nothing.
+    pub(crate) level: Option<VerificationLevel>,
 }
 
 impl ClusterLogConfig {
@@ -76,7 +79,10 @@ impl ClusterLogConfig {
     }
 
     /// Settings from flags that were merged with the file. `None` without `--log-url`.
-    pub(crate) fn from_flags(flags: &ClusterLogFlags) -> Result<Option<Self>> {
+    pub(crate) fn from_flags(
+        flags: &ClusterLogFlags,
+        writer: &LogWriterFlags,
+    ) -> Result<Option<Self>> {
         let Some(url) = &flags.log_url else {
             ensure!(flags.depot.is_none(), "--depot requires --log-url");
             return Ok(None);
@@ -84,14 +90,14 @@ impl ClusterLogConfig {
         let depot_url = flags.depot.as_ref();
         let depot_url = depot_url.context("--log-url requires --depot: the store of snapshots")?;
         let defaults = Self::new(url, depot_url);
-        let replicas = flags.log_replicas.map(u8::try_from).transpose();
+        let replicas = writer.log_replicas.map(u8::try_from).transpose();
         Ok(Some(Self {
             cluster: flags.log_cluster.clone().unwrap_or_else(|| defaults.cluster.clone()),
             replicas: replicas.context("--log-replicas")?.unwrap_or(defaults.replicas),
-            max_age: flags.log_max_age.map_or(defaults.max_age, Duration::from_secs),
-            max_bytes: flags.log_max_bytes.unwrap_or(defaults.max_bytes),
-            allow_lazy_sync: flags.log_allow_lazy_sync,
-            has_entries: flags.log_entries,
+            max_age: writer.log_max_age.map_or(defaults.max_age, Duration::from_secs),
+            max_bytes: writer.log_max_bytes.unwrap_or(defaults.max_bytes),
+            allow_lazy_sync: writer.log_allow_lazy_sync,
+            has_entries: writer.log_entries,
             ..defaults
         }))
     }
@@ -104,19 +110,21 @@ mod tests {
     #[test]
     fn a_log_requires_a_depot_and_a_depot_a_log() {
         let url = || Some("file:///log".to_owned());
+        let writer = LogWriterFlags::default();
         let without_depot = ClusterLogFlags { log_url: url(), ..ClusterLogFlags::default() };
         let without_log = ClusterLogFlags { depot: url(), ..ClusterLogFlags::default() };
         for (flags, expected) in [
             (without_depot, "--log-url requires --depot"),
             (without_log, "--depot requires --log-url"),
         ] {
-            let err = ClusterLogConfig::from_flags(&flags).expect_err("it is refused").to_string();
+            let err = ClusterLogConfig::from_flags(&flags, &writer).expect_err("it is refused");
+            let err = err.to_string();
             assert!(err.contains(expected), "{err}");
         }
         let both = ClusterLogFlags { log_url: url(), depot: url(), ..ClusterLogFlags::default() };
-        let config = ClusterLogConfig::from_flags(&both).expect("valid settings");
+        let config = ClusterLogConfig::from_flags(&both, &writer).expect("valid settings");
         assert_eq!(config.map(|config| config.cluster), Some("local".to_owned()));
-        let none = ClusterLogConfig::from_flags(&ClusterLogFlags::default());
+        let none = ClusterLogConfig::from_flags(&ClusterLogFlags::default(), &writer);
         assert!(none.expect("valid settings").is_none());
     }
 }

@@ -20,16 +20,15 @@ use http_client::{Endpoint, HttpClientError};
 use indicatif::HumanBytes;
 use jsonrpc::{Health, Status};
 use metrics::Collector;
-use rpc_solana::NodeMemory;
 use solana_keypair::Keypair;
 use solana_signer::Signer;
 use web_console::LedgerKind;
 
+use crate::banner::node_lines;
 use crate::console::{now, print_line, print_stderr};
 use crate::follow::FollowConfig;
 use crate::follow::config::SnapshotSource;
 use crate::follow::flags::SendTo;
-use crate::memory_report::MemoryLine;
 use crate::node::composed::RunningLedger;
 use crate::node::parts::BoxFuture;
 use crate::node::producer::OpenContext;
@@ -349,28 +348,14 @@ impl SolanaFrontEnd for FollowFrontEnd {
         if !self.has_banner {
             return Ok(());
         }
-        let api = &node.server.api;
-        let info = &api.cluster_info;
-        let usage = NodeMemory::new(&api.reader, &api.history);
-        let line = |name: &str, value: String| format!("\n  {name:<10} {value}");
-        let mut text = format!(
+        let info = &node.server.api.cluster_info;
+        let first = format!(
             "Hydrant {}, follows from slot {} after {:?}",
             env!("CARGO_PKG_VERSION"),
             info.first_slot,
             now() - self.started
         );
-        text += &line("JSON-RPC", node.addresses.rpc_url());
-        text += &line("WebSocket", node.addresses.pubsub_url());
-        if let Some(tpu) = node.addresses.tpu {
-            text += &line("TPU", format!("{tpu} (QUIC)"));
-        }
-        if let Some(grpc) = node.addresses.grpc_url() {
-            text += &line("gRPC", format!("{grpc} (Yellowstone)"));
-        }
-        text += &line("Memory", MemoryLine(usage).to_string());
-        text += &line("Genesis", info.genesis_hash.to_string());
-        text += &line("Identity", info.identity.to_string());
-        print_line(&text);
+        print_line(&(first + &node_lines(node)));
         Ok(())
     }
 }

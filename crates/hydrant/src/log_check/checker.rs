@@ -1,11 +1,11 @@
 //! Checks a log message by message.
 //!
 //! In: messages in the order of the log. Out: counts, and each damage with its name and position.
-//! Checked: sequences without a gap, everything that [`RecordReader`] checks (digests, links, lengths), terms that do not
-//! fall, and names of blocks that a record before has: parents, marks in order.
+//! Checked: sequences without a gap, everything that [`RecordReader`] checks (digests, links, writers, lengths), and
+//! names of blocks that a record before has: parents, marks in order.
 
 use chain_solana::wire::{
-    BlockName, BlockRecord, Mark, MarksRecord, Record, RecordReader, SnapshotRecord, WireError,
+    BlockName, BlockRecord, Mark, MarksRecord, Record, RecordReader, SnapshotRecord,
 };
 use replicated_log::{MessageKind, StoredMessage};
 
@@ -23,11 +23,10 @@ pub(super) struct LogChecker {
     next: u64,
     /// Whether a record lacks messages.
     is_open: bool,
-    /// Whether messages are passed over until the next head.
-    is_passing_over: bool,
+    /// Whether messages are skipped until the next head.
+    is_skipping: bool,
     /// Whether the next record follows one that was read: false for the first record, and after a damage.
     is_continued: bool,
-    term: u64,
     window: BlockWindow,
 }
 
@@ -40,9 +39,8 @@ impl LogChecker {
             next: first.max(1),
             is_open: false,
             // A log may be cut within a record.
-            is_passing_over: first > 1,
+            is_skipping: first > 1,
             is_continued: false,
-            term: 0,
             window: BlockWindow::default(),
         }
     }
@@ -72,15 +70,15 @@ impl LogChecker {
         self.next > self.last_sequence()
     }
 
-    /// Messages below `first` were removed by retention before they were read. The log is not damaged.
+    /// Skips the messages below `first`, which retention removed before they were read. The log is not damaged.
     pub(super) fn skip_removed(&mut self, first: u64) {
         self.report.removed += first.saturating_sub(self.next);
         self.start_over(first);
     }
 
-    /// Messages below `readable` cannot be read. The damage was added.
+    /// Skips the messages below `readable`, which cannot be read. The damage was added.
     pub(super) fn skip_unreadable(&mut self, readable: u64) {
-        self.report.passed_over += readable.saturating_sub(self.next);
+        self.report.skipped += readable.saturating_sub(self.next);
         self.start_over(readable);
     }
 
@@ -88,7 +86,7 @@ impl LogChecker {
         self.next = next;
         self.records = RecordReader::new();
         self.is_open = false;
-        self.is_passing_over = true;
+        self.is_skipping = true;
         self.is_continued = false;
     }
 
@@ -112,14 +110,14 @@ impl LogChecker {
         self.report.messages += 1;
         self.report.bytes += payload.len() as u64;
         let is_head = kind == MessageKind::Head;
-        if self.is_passing_over && !is_head {
-            self.report.passed_over += 1;
+        if self.is_skipping && !is_head {
+            self.report.skipped += 1;
             self.next += 1;
             return;
         }
         let mut pushed = self.records.push(is_head, payload.clone());
         if let Err(err) = &pushed {
-            self.add_damage(fault_name(err), err.to_string());
+            self.add_damage(err.name(), err.to_string());
             self.start_over(self.next);
             // The record that begins with this head may be undamaged.
             if is_head {
@@ -128,21 +126,21 @@ impl LogChecker {
         }
         match pushed {
             Ok(record) => {
-                self.is_passing_over = false;
+                self.is_skipping = false;
                 self.is_open = record.is_none();
-                if let Some((record, _)) = record {
-                    self.add_record(&record);
+                if let Some(read) = record {
+                    self.add_record(&read.record);
                 }
             }
             Err(_) => {
                 self.records = RecordReader::new();
-                self.report.passed_over += 1;
+                self.report.skipped += 1;
             }
         }
         self.next += 1;
     }
 
-    /// The last message was read.
+    /// Ends the check after the last message.
     pub(super) fn finish(&mut self) {
         if self.is_open && self.is_complete() {
             self.add_damage("cut", "the last record lacks messages".to_owned());
@@ -152,13 +150,13 @@ impl LogChecker {
     fn add_record(&mut self, record: &Record) {
         let link = record.link();
         let report = &self.report;
-        let is_first =
-            report.extent[0] == 1 && report.numbers.is_empty() && report.passed_over == 0;
+        let is_first = report.extent[0] == 1 && report.numbers.is_empty() && report.skipped == 0;
         self.report.numbers.add(link.number);
         if !self.is_continued {
             self.window.restart(link.number);
         }
-        self.check_term(record);
+        self.report.terms.add(record.writer().term);
+        self.report.writers.insert(record.writer().ingester);
         match record {
             Record::Block(block) => self.add_block(block),
             Record::Marks(marks) => self.add_marks(marks),
@@ -167,26 +165,9 @@ impl LogChecker {
         }
         if is_first && !matches!(record, Record::Snapshot(_)) {
             let text = format!("the first record is a {}, not a snapshot", record.name());
-            self.add_damage("first", text);
+            self.add_damage("first_record", text);
         }
         self.is_continued = true;
-    }
-
-    /// Terms do not fall. They rise with the record of a term, and with the first one of an epoch.
-    fn check_term(&mut self, record: &Record) {
-        let writer = record.writer();
-        let number = record.link().number;
-        self.report.terms.add(writer.term);
-        self.report.writers.insert(writer.ingester);
-        let starts_term = matches!(record, Record::Term(_) | Record::Snapshot(_));
-        if writer.term < self.term {
-            let text = format!("record {number} has term {} after {}", writer.term, self.term);
-            self.add_damage("term", text);
-        } else if writer.term > self.term && self.is_continued && !starts_term {
-            let text = format!("record {number} has term {}, which none started", writer.term);
-            self.add_damage("term", text);
-        }
-        self.term = self.term.max(writer.term);
     }
 
     fn add_block(&mut self, record: &BlockRecord) {
@@ -242,17 +223,5 @@ impl LogChecker {
                 format!("record {} names {}: {fault}", record.link.number, record.manifest_key);
             self.add_damage("snapshot", text);
         }
-    }
-}
-
-/// The name of a fault.
-fn fault_name(err: &WireError) -> &'static str {
-    match err {
-        WireError::Version { .. } => "version",
-        WireError::Chunk { .. } => "body",
-        WireError::Digest { .. } => "digest",
-        WireError::Decode(_) => "value",
-        WireError::Unexpected { .. } => "order",
-        WireError::TooLong { .. } => "length",
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the messages of a log from the first to the last one.
 //!
 //! Behaviour on faults: an attempt that fails is repeated. In a directory or bucket, messages that cannot be read are then
-//! passed over, up to the next object. In NATS the rest of the log is not read.
+//! skipped, up to the next object. In NATS the rest of the log is not read.
 
 use std::time::Duration;
 

@@ -9,11 +9,38 @@ use ledger::Slot;
 /// Damages that are listed. Further ones are only counted.
 const DAMAGES_SHOWN_MAX: usize = 200;
 
+/// Names of all damages. Those of records are [`chain_solana::wire::WireError::NAMES`], and the same as a replica's and
+/// an ingester's in `hydrant_log_faults_total`. docs/operations.md describes them.
+pub(super) const DAMAGE_NAMES: [&str; 21] = [
+    "missing",
+    "repeated",
+    "damaged",
+    "unreadable",
+    "gone",
+    "version",
+    "body",
+    "digest",
+    "value",
+    "order",
+    "length",
+    "number",
+    "chain",
+    "term",
+    "first_record",
+    "parent",
+    "slot",
+    "mark",
+    "root",
+    "snapshot",
+    "cut",
+];
+
 /// A damage of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     /// The message at which it was found.
     pub(super) sequence: u64,
+    /// One of [`DAMAGE_NAMES`].
     pub(super) name: &'static str,
     pub(super) text: String,
 }
@@ -52,7 +79,7 @@ pub(super) struct LogReport {
     /// Messages that retention removed while the log was read.
     pub(super) removed: u64,
     /// Messages that belong to damaged records.
-    pub(super) passed_over: u64,
+    pub(super) skipped: u64,
     pub(super) numbers: Extent,
     pub(super) blocks: u64,
     pub(super) marks_records: u64,
@@ -71,15 +98,11 @@ pub(super) struct LogReport {
 
 impl LogReport {
     pub(super) fn add_damage(&mut self, damage: Damage) {
+        debug_assert!(DAMAGE_NAMES.contains(&damage.name), "{damage:?} has no name of the list");
         self.damages_len += 1;
         if self.damages.len() < DAMAGES_SHOWN_MAX {
             self.damages.push(damage);
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn damages(&self) -> &[Damage] {
-        &self.damages
     }
 }
 
@@ -115,9 +138,9 @@ impl fmt::Display for LogReport {
         if hidden > 0 {
             writeln!(f, "Damage         {} more", count(hidden))?;
         }
-        if self.passed_over > 0 {
-            let messages = count(self.passed_over);
-            writeln!(f, "Passed over    {messages} messages of damaged records")?;
+        if self.skipped > 0 {
+            let messages = count(self.skipped);
+            writeln!(f, "Skipped        {messages} messages of damaged records")?;
         }
         write!(f, "Total          {} damages", count(self.damages_len))
     }

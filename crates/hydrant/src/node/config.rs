@@ -210,7 +210,7 @@ impl NodeConfig {
             history: HistorySettings::from_flags(&flags.history),
             queue_max: flags.queue.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT),
             cache_bytes_max: flags.bounds.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
-            cluster_log: ClusterLogConfig::from_flags(&flags.cluster_log)?,
+            cluster_log: ClusterLogConfig::from_flags(&flags.cluster_log, &flags.log_writer)?,
             quiet: flags.output.quiet,
             log: flags.output.log,
             log_format: flags.output.log_format.unwrap_or_default(),

@@ -52,6 +52,8 @@ pub(crate) struct NodeFlags {
     #[command(flatten)]
     pub(crate) cluster_log: ClusterLogFlags,
     #[command(flatten)]
+    pub(crate) log_writer: LogWriterFlags,
+    #[command(flatten)]
     pub(crate) output: OutputFlags,
 }
 
@@ -345,6 +347,12 @@ pub(crate) struct ClusterLogFlags {
     /// Use this name of the cluster in the log and the depot: letters, digits, _ and - [default: local].
     #[arg(long, value_name = "NAME", requires = "log_source", help_heading = "Replicated log")]
     pub(crate) log_cluster: Option<String>,
+}
+
+/// The settings of a log that a node creates and appends to.
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct LogWriterFlags {
     /// Let NATS store the log on this many servers [default: 3].
     #[arg(long, value_name = "COUNT", requires = "log_source", help_heading = "Replicated log")]
     pub(crate) log_replicas: Option<u16>,
@@ -419,6 +427,7 @@ impl NodeFlags {
             queue: file.part()?,
             bounds: file.part()?,
             cluster_log: file.part()?,
+            log_writer: file.part()?,
             output: file.part()?,
         })
     }
@@ -427,7 +436,7 @@ impl NodeFlags {
 merge_by_field! {
     NodeFlags {
         tables, ledger, history, indices, listen, grpc, keys, console, quic, serving, threads, requests,
-        queue, bounds, cluster_log, output,
+        queue, bounds, cluster_log, log_writer, output,
     }
 }
 merge_by_field!(ConfigFlags { config, check });
@@ -451,10 +460,9 @@ merge_by_field! {
         heavy_max, cache_bytes_max, connections_max, max_addresses, max_tracked_addresses,
     }
 }
+merge_by_field!(ClusterLogFlags { log_url, depot, log_cluster });
 merge_by_field! {
-    ClusterLogFlags {
-        log_url, depot, log_cluster, log_replicas, log_max_age, log_max_bytes, log_allow_lazy_sync, log_entries,
-    }
+    LogWriterFlags { log_replicas, log_max_age, log_max_bytes, log_allow_lazy_sync, log_entries }
 }
 merge_by_field!(OutputFlags { quiet, log, log_format, slow_request_ms, otlp_endpoint });
 

@@ -39,6 +39,7 @@ struct ArchiveMetrics {
     objects: AtomicU64,
     failures: AtomicU64,
     holes: AtomicU64,
+    disagreements: AtomicU64,
 }
 
 impl Archiver {
@@ -105,7 +106,11 @@ impl Archiver {
             let Some(last) = blocks.last() else { return Ok(progress) };
             progress.next = last.id.slot + 1;
             for block in &blocks {
-                for object in progress.writer.push(block).await? {
+                let disagreements = progress.writer.disagreements();
+                let pushed = progress.writer.push(block).await;
+                let found = progress.writer.disagreements() - disagreements;
+                self.metrics.disagreements.fetch_add(found, Ordering::Relaxed);
+                for object in pushed? {
                     self.metrics.objects.fetch_add(1, Ordering::Relaxed);
                     self.metrics.last_slot.fetch_max(object.last, Ordering::Relaxed);
                     tracing::info!(key = object.key, "archived final blocks");
@@ -137,12 +142,15 @@ impl Collector for ArchiveMetrics {
         let help = "The last slot of the archive's newest object.";
         let last = count(&self.last_slot);
         out.single("hydrant_archive_last_slot", MetricKind::Gauge, help, last);
-        let help = "Objects that this node has written, and attempts that failed: because of the store, or because a \
-                    final block is missing.";
+        let help = "Objects that this node has written, attempts that failed because of the store or because a final \
+                    block is missing, and objects that another node has written with other content.";
         let mut family = out.family("hydrant_archive_events_total", MetricKind::Counter, help);
-        for (event, counter) in
-            [("object", &self.objects), ("failure", &self.failures), ("hole", &self.holes)]
-        {
+        for (event, counter) in [
+            ("object", &self.objects),
+            ("failure", &self.failures),
+            ("hole", &self.holes),
+            ("disagreement", &self.disagreements),
+        ] {
             family.put(&[("event", event)], count(counter));
         }
     }

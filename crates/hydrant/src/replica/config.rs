@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use http_client::Endpoint;
+use solana::VerificationLevel;
 
 use crate::bounds;
 use crate::cluster_log::ClusterLogConfig;
 use crate::config_file;
 use crate::node::config::cores;
+use crate::node::flags::LogWriterFlags;
 use crate::node::{Merge, NodeConfig, ProducerDefaults};
 use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
 
@@ -26,12 +28,14 @@ const SNAPSHOT_EVERY_DEFAULT: Duration = Duration::from_secs(45 * 60);
 /// The settings of `hydrant replica`.
 pub(crate) struct ReplicaSettings {
     pub(crate) node: NodeConfig,
-    pub(crate) replica: ReplicaConfig,
+    pub(crate) replica: ReplicaNodeConfig,
 }
 
 /// The settings of a ledger that is fed by a replicated log.
-pub struct ReplicaConfig {
+pub struct ReplicaNodeConfig {
     pub(crate) log: ClusterLogConfig,
+    /// The lowest level of proof of an ingester whose records are read; `None`: every one.
+    pub(crate) level_min: Option<VerificationLevel>,
     pub(crate) lag_max_slots: u64,
     pub(crate) resume_slots_min: u64,
     /// The directory of the copy of the newest snapshot.
@@ -62,17 +66,22 @@ impl ReplicaSettings {
             stored.ledger.is_none() && !stored.reset,
             "--ledger, --reset: a replica stores no ledger; --replica-cache-dir stores a copy of the newest snapshot"
         );
+        ensure!(
+            flags.node.log_writer == LogWriterFlags::default(),
+            "--log-replicas, --log-max-age, --log-max-bytes, --log-allow-lazy-sync, --log-entries: a replica only reads \
+             the log; the ingester creates it, and appends to it"
+        );
         let mut node = NodeConfig::from_flags(&flags.node, &ProducerDefaults::FOLLOWED)?;
         node.check_ports(None)?;
         // The node does not append its blocks to the log that they come from.
         let log = node.cluster_log.take();
         let log = log.context("--log-url is required: the log that the replica reads")?;
-        let replica = ReplicaConfig::from_flags(&flags.replica, log)?;
+        let replica = ReplicaNodeConfig::from_flags(&flags.replica, log)?;
         Ok(Self { node, replica })
     }
 }
 
-impl ReplicaConfig {
+impl ReplicaNodeConfig {
     /// Reads the log of the cluster `local` at `log_url` (`nats://HOST:PORT`, `file:///DIR` or `s3://BUCKET/PREFIX`),
     /// whose snapshots are in the directory or bucket `depot_url`.
     pub fn new(log_url: &str, depot_url: &str) -> Self {
@@ -82,6 +91,7 @@ impl ReplicaConfig {
     fn with_log(log: ClusterLogConfig) -> Self {
         Self {
             log,
+            level_min: None,
             lag_max_slots: LAG_MAX_SLOTS_DEFAULT,
             resume_slots_min: 0,
             cache_dir: None,
@@ -106,6 +116,7 @@ impl ReplicaConfig {
     fn from_flags(flags: &ReplicaFlags, log: ClusterLogConfig) -> Result<Self> {
         let defaults = Self::with_log(log);
         Ok(Self {
+            level_min: flags.verify_min.unwrap_or_default().level(),
             lag_max_slots: flags.replica_lag_max_slots.unwrap_or(defaults.lag_max_slots),
             resume_slots_min: flags.replica_resume_slots.unwrap_or(defaults.resume_slots_min),
             cache_dir: flags.replica_cache_dir.clone(),
@@ -127,6 +138,7 @@ impl ReplicaConfig {
         let history = node.history.for_solana();
         let cluster = &self.log.cluster;
         ::replica::ReplicaConfig {
+            level_min: self.level_min,
             lag_max_slots: self.lag_max_slots,
             resume_slots_min: self.resume_slots_min,
             cache_dir: self.cache_dir.clone(),
@@ -176,10 +188,12 @@ mod tests {
     fn a_refusal_names_the_flag() {
         let none = ReplicaFlags::default;
         let ledger = LedgerFlags { ledger: Some("dir".into()), reset: false };
+        let log_writer = LogWriterFlags { log_entries: true, ..LogWriterFlags::default() };
         let upstream = |url: &str| ReplicaFlags { upstream: Some(url.to_owned()), ..none() };
         for (replica, node, expected) in [
             (none(), NodeFlags::default(), "--log-url is required"),
             (none(), NodeFlags { ledger, ..node_with_log() }, "--ledger, --reset: a replica"),
+            (none(), NodeFlags { log_writer, ..node_with_log() }, "--log-replicas, --log-max-age"),
             (upstream("ws://a/KEY"), node_with_log(), "--upstream: ws://a: "),
             (
                 ReplicaFlags { upstream_key: Some("key".into()), ..none() },

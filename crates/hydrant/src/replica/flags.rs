@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
+use solana::VerificationLevel;
 
 use crate::node::flags::{ConfigFlags, file_or};
 use crate::node::{NodeFlags, merge_by_field};
@@ -30,6 +31,9 @@ pub(crate) struct ReplicaCommandFlags {
 #[command(group = file_or("upstream_node", "upstream"))]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct ReplicaFlags {
+    /// Refuse records and snapshots of ingesters that verify less than this [default: off].
+    #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Replica")]
+    pub(crate) verify_min: Option<VerifyMin>,
     /// Report the node as not ready when it is about this many slots behind the log [default: 8].
     #[arg(long, value_name = "COUNT", help_heading = "Replica")]
     pub(crate) replica_lag_max_slots: Option<u64>,
@@ -60,16 +64,47 @@ pub(crate) struct ReplicaFlags {
     pub(crate) upstream_key: Option<PathBuf>,
 }
 
+/// The lowest level of proof that a replica accepts of an ingester. The docs of the variants are the help of
+/// `--verify-min`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum VerifyMin {
+    /// Accept every ingester.
+    #[default]
+    Off,
+    /// Accept those that compare the hash of each bank with the one that its child lists.
+    Sequence,
+    /// Accept those that require independent sources to list the hash, too.
+    Agree,
+    /// Accept those that require more than two thirds of the stake to sign the hash.
+    Votes,
+}
+
+impl VerifyMin {
+    /// Returns the level; `None` if every one is accepted.
+    pub(crate) fn level(self) -> Option<VerificationLevel> {
+        match self {
+            Self::Off => None,
+            Self::Sequence => Some(VerificationLevel::Sequence),
+            Self::Agree => Some(VerificationLevel::Agreed),
+            Self::Votes => Some(VerificationLevel::Voted),
+        }
+    }
+}
+
 /// Hides the flags of a node that a replica refuses.
 pub(crate) fn hide_flags(command: clap::Command) -> clap::Command {
     let hide = |command: clap::Command, flag| command.mut_arg(flag, |arg| arg.hide(true));
-    ["ledger", "reset"].into_iter().fold(command, hide)
+    let ledger = ["ledger", "reset"];
+    let log_writer =
+        ["log_replicas", "log_max_age", "log_max_bytes", "log_allow_lazy_sync", "log_entries"];
+    ledger.into_iter().chain(log_writer).fold(command, hide)
 }
 
 merge_by_field!(ReplicaCommandFlags { config, replica, node });
 merge_by_field! {
     ReplicaFlags {
-        replica_lag_max_slots, replica_resume_slots, replica_cache_dir, snapshot_every, snapshots_kept,
+        verify_min, replica_lag_max_slots, replica_resume_slots, replica_cache_dir, snapshot_every, snapshots_kept,
         load_threads, archive, upstream, upstream_key,
     }
 }
@@ -82,11 +117,13 @@ mod tests {
     #[test]
     fn a_replica_reads_its_settings_and_those_of_a_node_from_a_file() {
         let file = "log-url = \"file:///log\"\ndepot = \"file:///depot\"\n[rpc]\nmin_slot_wait_ms = 5\n\
-                    [replica]\nreplica-lag-max-slots = 3\nload-threads = 2\narchive = true";
+                    [replica]\nverify-min = \"votes\"\nreplica-lag-max-slots = 3\nload-threads = 2\n\
+                    archive = true";
         let flags = ReplicaCommandFlags::from_toml(file).expect("valid settings");
         let ReplicaCommandFlags { replica, node, .. } = flags;
         assert_eq!((replica.replica_lag_max_slots, replica.load_threads), (Some(3), Some(2)));
         assert!(replica.archive);
+        assert_eq!(replica.verify_min, Some(VerifyMin::Votes));
         assert_eq!(node.cluster_log.log_url.as_deref(), Some("file:///log"));
         assert_eq!(node.tables.rpc.min_slot_wait_ms, Some(5));
         // The other commands check the keys of the table, too.

@@ -3,11 +3,9 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use rpc_solana::NodeMemory;
 
-use crate::banner::OutputStyle;
+use crate::banner::{OutputStyle, node_lines};
 use crate::console::{now, print_line};
-use crate::memory_report::MemoryLine;
 use crate::node::solana::front_end::{ReadyNode, SolanaFrontEnd};
 use crate::status_line::{StatusLine, StatusSource};
 
@@ -27,27 +25,14 @@ impl SolanaFrontEnd for ReplicaFrontEnd {
         }
         let api = &node.server.api;
         let info = &api.cluster_info;
-        let usage = NodeMemory::new(&api.reader, &api.history);
-        let line = |name: &str, value: String| format!("\n  {name:<10} {value}");
-        let mut text = format!(
+        let first = format!(
             "Hydrant {}, a replica of {} from slot {} after {:?}",
             env!("CARGO_PKG_VERSION"),
             self.cluster,
             info.first_slot,
             now() - self.started
         );
-        text += &line("JSON-RPC", node.addresses.rpc_url());
-        text += &line("WebSocket", node.addresses.pubsub_url());
-        if let Some(tpu) = node.addresses.tpu {
-            text += &line("TPU", format!("{tpu} (QUIC)"));
-        }
-        if let Some(grpc) = node.addresses.grpc_url() {
-            text += &line("gRPC", format!("{grpc} (Yellowstone)"));
-        }
-        text += &line("Memory", MemoryLine(usage).to_string());
-        text += &line("Genesis", info.genesis_hash.to_string());
-        text += &line("Identity", info.identity.to_string());
-        print_line(&text);
+        print_line(&(first + &node_lines(node)));
         self.line = StatusLine::start(StatusSource {
             style: OutputStyle::Hydrant,
             started: self.started,

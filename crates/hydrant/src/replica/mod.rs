@@ -20,7 +20,7 @@ mod verification;
 use anyhow::Result;
 
 #[cfg(feature = "cluster")]
-pub use config::ReplicaConfig;
+pub use config::ReplicaNodeConfig;
 #[cfg(feature = "cluster")]
 pub use producer::ReplicaProducer;
 

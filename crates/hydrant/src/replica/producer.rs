@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use ::follow::{FollowSimulator, UpstreamCalls, UpstreamFacts, UpstreamSender, cluster_info};
 use ::replica::{Replica, ReplicaError, ReplicaHandle, ReplicaState, ReplicaStatus};
 use anyhow::{Context, Result, ensure};
-use chain_solana::{
-    Cluster, ClusterInfo, ComputedVerification, EventSink, TransactionSender, UpstreamRpc,
-};
+use chain_solana::{Cluster, ClusterInfo, EventSink, TransactionSender, UpstreamRpc};
 use depot::Depot;
 use jsonrpc::{Health, Status};
 use metrics::Collector;
@@ -41,7 +39,7 @@ const LOG_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Serves a ledger that is fed by a replicated log, as `hydrant replica` does.
 pub struct ReplicaProducer {
-    config: ReplicaConfig,
+    config: ReplicaNodeConfig,
 }
 
 impl From<ReplicaProducer> for Producer {
@@ -52,7 +50,7 @@ impl From<ReplicaProducer> for Producer {
 
 impl ReplicaProducer {
     /// A producer with these settings.
-    pub fn new(config: ReplicaConfig) -> Self {
+    pub fn new(config: ReplicaNodeConfig) -> Self {
         Self { config }
     }
 }
@@ -72,22 +70,22 @@ impl LedgerProducer for ReplicaProducer {
 }
 
 /// Loads the newest usable snapshot. Waits for the log if it does not exist yet.
-async fn load(config: ReplicaConfig, node: &NodeConfig) -> Result<OpenedReplica> {
+async fn load(config: ReplicaNodeConfig, node: &NodeConfig) -> Result<OpenedReplica> {
     let LogSources { space, depot } = open_sources(&config.log).await?;
     if config.snapshot_every.is_some() || config.archive {
         depot.check().await.context("--depot")?;
     }
     let started = now();
-    let mut is_told = false;
+    let mut has_reported = false;
     loop {
         let ledger = config.for_ledger(node);
         match Replica::load(ledger, Arc::clone(&space), depot.clone()).await {
             Ok(replica) => return Ok(OpenedReplica { config, depot, replica }),
             Err(err @ ReplicaError::NoLog { .. }) if now() - started < LOG_TIMEOUT => {
-                if !is_told && !node.quiet {
+                if !has_reported && !node.quiet {
                     print_stderr(&format!("hydrant: {err}; waits up to {LOG_TIMEOUT:?} for it"));
                 }
-                is_told = true;
+                has_reported = true;
                 tokio::time::sleep(LOG_POLL_INTERVAL).await;
             }
             Err(err) => return Err(err).context("load the ledger of the replica"),
@@ -97,7 +95,7 @@ async fn load(config: ReplicaConfig, node: &NodeConfig) -> Result<OpenedReplica>
 
 /// A replica at the block of its snapshot, which does not follow the log yet.
 struct OpenedReplica {
-    config: ReplicaConfig,
+    config: ReplicaNodeConfig,
     depot: Depot,
     replica: Replica,
 }
@@ -137,10 +135,11 @@ impl OpenedLedger for OpenedReplica {
             cluster_info: info,
             identity,
             request_reader: reader.clone(),
-            verification: Arc::new(ReplicaVerification::new(ComputedVerification::new(
+            verification: Arc::new(ReplicaVerification::new(
                 reader.clone(),
                 Arc::clone(&history),
-            ))),
+                Arc::clone(replica.proof()),
+            )),
             reader,
             history,
             transaction_sender: upstream.sender,
@@ -194,7 +193,7 @@ struct Upstream {
 }
 
 impl Upstream {
-    fn start(config: &ReplicaConfig, queue_max: usize) -> Result<Self> {
+    fn start(config: &ReplicaNodeConfig, queue_max: usize) -> Result<Self> {
         let Some(endpoint) = &config.upstream else {
             let sender = Arc::new(RefusingSender);
             return Ok(Self { sender, calls: None, collectors: Vec::new() });

@@ -7,6 +7,6 @@ pub(super) struct RefusingSender;
 
 impl TransactionSender for RefusingSender {
     fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
-        Err(SendError::NoLeader)
+        Err(SendError::NoUpstream)
     }
 }

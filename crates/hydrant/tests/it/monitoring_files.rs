@@ -54,7 +54,7 @@ fn queries(board: &Value) -> Result<Vec<&str>> {
 fn start_replica(log: &str, depot: &str) -> Result<Node> {
     let mut command = Command::new(HYDRANT);
     command.args(["replica", "--quiet", "--log", "--rpc-port", "0"]);
-    command.args(["--log-url", log, "--depot", depot]);
+    command.args(["--log-url", log, "--depot", depot, "--archive"]);
     NodeCommand::new(command).logged().watched().start()
 }
 

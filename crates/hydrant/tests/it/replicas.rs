@@ -4,7 +4,9 @@
 //! killed or stopped are processes.
 
 mod calls;
+mod differences;
 mod embedded;
 mod equal_responses;
 mod faults;
+mod levels;
 mod rig;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chain_solana::wire::{
-    BlockName, Mark, Record, RecordDigest, RecordLink, RecordReader, WireError, WriterId,
+    BlockName, Mark, ReadRecord, Record, RecordDigest, RecordLink, RecordReader, WireError,
+    WriterId,
 };
 use ledger::Slot;
 use replicated_log::MessageKind;
@@ -63,14 +64,14 @@ fn check_epoch(world: &World, epoch: u64) -> Replay {
             Ok(read) => read,
             // A log that was created again has the fence of the old one if both end at the same sequence. Its readers
             // find the record, and a new epoch follows.
-            Err(WireError::Unexpected { .. } | WireError::Digest { .. })
+            Err(WireError::Unexpected { .. } | WireError::Digest { .. } | WireError::Chain(_))
                 if world.config.faults.recreation > 0 && world.newest_epoch() > Some(epoch) =>
             {
                 return replay;
             }
             Err(err) => panic!("seed {seed}: epoch {epoch}: {err}"),
         };
-        if let Some((record, digest)) = read {
+        if let Some(ReadRecord { record, digest }) = read {
             replay.apply(&record, digest, &format!("seed {seed}: epoch {epoch}: {record:?}"));
         }
     }

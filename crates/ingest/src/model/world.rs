@@ -77,6 +77,7 @@ impl World {
         let source = Source::new(root);
         let config = PlanConfig {
             ingester: [self.next_id; 16],
+            level: None,
             lease: LEASE,
             genesis_hash: Hash::default(),
             queue_bytes_max: 1 << 30,

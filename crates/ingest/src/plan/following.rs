@@ -106,9 +106,8 @@ impl Plan {
     fn find_duty(&self, now: Now) -> Duty {
         let never = Duty::Wait(Duration::MAX);
         let Phase::Following(following) = &self.phase else { return never };
-        let ingester = self.config.ingester;
         if self.is_leader() {
-            return Duty::Append(WriterId { term: following.chain.term(), ingester });
+            return Duty::Append(self.config.writer(following.chain.term()));
         }
         let log = &following.chain;
         let mut lacking = self.own.items().filter(|item| item.kind != ItemKind::TipMoved);
@@ -128,7 +127,7 @@ impl Plan {
         if !can_end_gap && !self.own.items().any(is_useful) {
             return never;
         }
-        Duty::TakeOver(WriterId { term: following.chain.term() + 1, ingester })
+        Duty::TakeOver(self.config.writer(following.chain.term() + 1))
     }
 
     /// Makes the next batch. A leader with nothing that it could append may have a gap, which a new epoch closes.

@@ -203,7 +203,7 @@ impl Plan {
     /// The first record, which is the start of a term as well. It is made once: an append without a reply is repeated
     /// as it was.
     fn first_batch(&self, snapshot: &OpenedSnapshot, now: Now) -> Result<Batch, BatchError> {
-        let record = first_record(snapshot, self.last_term + 1, self.config.ingester, now);
+        let record = first_record(snapshot, self.config.writer(self.last_term + 1), now);
         let encoded = encode_snapshot(&record);
         let mut chain = LogChain::default();
         chain.apply(&read_head(&encoded.head)?, 1)?;
@@ -277,18 +277,13 @@ impl Plan {
     }
 }
 
-fn first_record(
-    snapshot: &OpenedSnapshot,
-    term: u64,
-    ingester: [u8; 16],
-    now: Now,
-) -> SnapshotRecord {
+fn first_record(snapshot: &OpenedSnapshot, writer: WriterId, now: Now) -> SnapshotRecord {
     let OpenedSnapshot { request, written } = snapshot;
     let WrittenSnapshot { number, block_digest, manifest_key, manifest_digest } = written.clone();
     let block = request.block;
     SnapshotRecord {
         link: RecordLink { number: number + 1, previous: block_digest },
-        writer: WriterId { term, ingester },
+        writer,
         made_at_ms: now.unix_ms,
         manifest_key,
         manifest_digest,

@@ -146,7 +146,7 @@ impl Plan {
     /// Counts a message that a reader did not get past. Whole records before it say nothing about it, so it has a count
     /// of its own. Returns `true` if the log is replaced, after several times.
     pub(super) fn replace_at_obstacle(&mut self, epoch: u64, sequence: u64, now: Now) -> bool {
-        self.note_damage(Damage { what: "message", number: 0, sequence });
+        self.note_damage(Damage { what: "missing", number: 0, sequence });
         let earlier = self.obstacle.take();
         let earlier = earlier.filter(|it| it.epoch == epoch && it.sequence == sequence);
         let times = earlier.map_or(0, |it| it.times) + 1;

@@ -22,7 +22,7 @@ use crate::own_chain::{BlockContent, FrozenBlock, OwnEvent, OwnStart};
 
 const LEASE: Duration = Duration::from_secs(3);
 const NOW: Now = Now { elapsed: Duration::ZERO, unix_ms: 1 };
-const OTHER: WriterId = WriterId { term: 7, ingester: [9; 16] };
+const OTHER: WriterId = WriterId { term: 7, ingester: [9; 16], level: None };
 
 fn id(slot: Slot) -> BlockId {
     BlockId { slot, version: 1 }
@@ -31,6 +31,7 @@ fn id(slot: Slot) -> BlockId {
 fn plan(queue_bytes_max: usize) -> Plan {
     let config = PlanConfig {
         ingester: [1; 16],
+        level: None,
         lease: LEASE,
         genesis_hash: Hash::default(),
         queue_bytes_max,

@@ -13,6 +13,7 @@ use ledger::Slot;
 use localnet::Localnet;
 use replicated_log::MessageKind;
 use replicated_log::memory::MemoryLogSpace;
+use solana::VerificationLevel;
 
 /// Roots after which the ledger ends.
 const ROOTS: usize = 20;
@@ -69,7 +70,7 @@ fn read_log(space: &MemoryLogSpace) -> LoggedRecords {
     for message in space.stored_messages(0) {
         let is_head = message.kind == MessageKind::Head;
         let read = reader.push(is_head, message.payload).expect("the log is not damaged");
-        match read.map(|(record, _)| record) {
+        match read.map(|read| read.record) {
             Some(Record::Block(block)) => records.blocks.push(*block),
             Some(Record::Marks(marks)) => {
                 for mark in marks.marks {
@@ -95,6 +96,7 @@ fn start_ingest(localnet: &Localnet, space: &MemoryLogSpace) -> (Ingest, Box<dyn
         cluster: localnet.cluster(Arc::clone(&info)),
         info,
         history: Arc::clone(localnet.history()),
+        level: Some(VerificationLevel::Computed),
     };
     let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
     // A log in memory ends with the process, which an ingester refuses otherwise.

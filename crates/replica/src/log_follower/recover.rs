@@ -6,7 +6,7 @@
 //! [`ReplicaConfig::report_after`](crate::ReplicaConfig) the fault is reported.
 //! Not here: the jump itself (`writer/jump.rs`).
 
-use chain_solana::wire::BlockName;
+use chain_solana::wire::{BlockKey, BlockName, RecordChain, SnapshotRecord};
 use cluster_snapshot::ManifestKey;
 use ledger::Commitment;
 use replicated_log::LogError;
@@ -14,13 +14,11 @@ use tokio::time::Instant;
 
 use super::LogFollower;
 use crate::clock::{now, unix_ms};
-use crate::fault::Fault;
+use crate::fault::{Fault, check_level};
 use crate::fault_reports::FaultReport;
 use crate::first_record::FirstRecord;
 use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
-use crate::known_blocks::BlockKey;
 use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
-use crate::record_chain::RecordChain;
 use crate::snapshots::{LogExtent, UsableSnapshot};
 use crate::status::{LoadReason, error_text};
 
@@ -37,6 +35,8 @@ pub(super) enum RecoverError {
         epoch: u64,
         reasons: String,
     },
+    /// The newest epoch begins with an ingester of too low a level of proof, and has no snapshot of a higher one.
+    Level(Fault),
 }
 
 impl From<WriterEnded> for RecoverError {
@@ -64,7 +64,7 @@ fn log_unreachable(err: LogError) -> RecoverError {
 
 impl LogFollower {
     /// Continues after a fault. Returns when reading can be tried from [`Self::at`].
-    pub(super) async fn recover(&mut self, fault: Fault) -> Result<(), WriterEnded> {
+    pub(super) async fn recover(&mut self, mut fault: Fault) -> Result<(), WriterEnded> {
         if fault.is_outage() {
             self.stuck_since = None;
             tokio::time::sleep(self.config.retry_every).await;
@@ -90,8 +90,15 @@ impl LogFollower {
                     text
                 }
                 Err(RecoverError::NoSnapshot { epoch, reasons }) => {
-                    self.report_if_stuck(&fault, epoch).await;
+                    // Another epoch of the same ingesters has no higher level.
+                    if !matches!(fault, Fault::Level { .. }) {
+                        self.report_if_stuck(&fault, epoch).await;
+                    }
                     reasons
+                }
+                Err(RecoverError::Level(level)) => {
+                    fault = level;
+                    fault.to_string()
                 }
             };
             tracing::warn!("no way to continue after {}: {text}", fault.name());
@@ -147,11 +154,15 @@ impl LogFollower {
             true => RecoverError::NoSnapshot { epoch, reasons: error_text(&err) },
             false => log_unreachable(err),
         })?;
+        let mut level = None;
         if let Some(first) = &extent.first
             && self.is_other_log(epoch, first)
-            && self.continue_in(epoch, first).await?
         {
-            return Ok(());
+            let SnapshotRecord { writer, link, .. } = &first.record;
+            level = check_level(*writer, link.number, self.config.level_min).err();
+            if level.is_none() && self.continue_in(epoch, first).await? {
+                return Ok(());
+            }
         }
         let confirmed = self.reader.view(Commitment::Confirmed).block().slot;
         let found = self.sources.find_usable(&self.config.cluster, &extent, Some(confirmed)).await;
@@ -172,7 +183,7 @@ impl LogFollower {
                 }
             }
         }
-        Err(RecoverError::NoSnapshot { epoch, reasons })
+        Err(level.map_or(RecoverError::NoSnapshot { epoch, reasons }, RecoverError::Level))
     }
 
     /// Whether a log is not the one that was read so far. An epoch that was deleted may have been created again.
@@ -206,11 +217,11 @@ impl LogFollower {
 
     /// Compares a snapshot with the ledger, and jumps to it.
     async fn jump_to(&mut self, snapshot: &UsableSnapshot) -> Result<(), JumpError> {
-        let state = self.inputs.request(Input::State).await?;
-        let Some(state) = state else { return Err(WriterEnded.into()) };
-        let from = state.view.block();
+        let view = self.inputs.request(Input::State).await?;
+        let Some(view) = view else { return Err(WriterEnded.into()) };
+        let from = view.block();
         let compared =
-            snapshot.compare(&self.config, state.view, self.reader.clone(), &self.status).await;
+            snapshot.compare(&self.config, view, self.reader.clone(), &self.status).await;
         let changes = compared.map_err(|err| JumpError::Refused(error_text(&*err)))?;
         let bank = snapshot.bank.clone();
         let position = bank.log_position();

@@ -6,7 +6,7 @@ use ::metrics::{Collector, Exposition, MetricKind};
 
 use super::{LoadReason, ReplicaState, ReplicaStatus};
 use crate::clock::unix_ms;
-use crate::fault::Fault;
+use crate::fault_kind::FaultKind;
 
 impl Collector for ReplicaStatus {
     fn memory(&self) -> Vec<(&'static str, u64)> {
@@ -32,7 +32,7 @@ impl Collector for ReplicaStatus {
         let mut family = out.family("hydrant_log_position", gauge, help);
         for (of, counter) in [
             ("epoch", &self.epoch),
-            ("sequence", &self.position),
+            ("sequence", &self.sequence),
             ("record", &self.record),
             ("term", &self.term),
         ] {
@@ -46,33 +46,21 @@ impl Collector for ReplicaStatus {
         let help = "Time from the making of the newest block's record until it was written here, by the clocks of both \
                     machines.";
         out.single("hydrant_log_lag_seconds", gauge, help, self.lag_seconds());
-        let help = "Faults of the log, by kind. Messages that were delivered again are skipped.";
-        let mut family = out.family("hydrant_log_broken_total", MetricKind::Counter, help);
-        for (name, counter) in Fault::NAMES.iter().zip(self.broken.iter()) {
-            family.put(&[("what", *name)], count(counter));
-        }
-        let help = "Snapshots that were loaded, by reason.";
-        let mut family = out.family("hydrant_replica_bootstraps_total", MetricKind::Counter, help);
+        self.write_faults(out);
+        let help = "Snapshots that were loaded, by cause.";
+        let name = "hydrant_replica_snapshot_loads_total";
+        let mut family = out.family(name, MetricKind::Counter, help);
         for (reason, counter) in LoadReason::ALL.iter().zip(&self.loads) {
-            family.put(&[("why", reason.name())], count(counter));
+            family.put(&[("cause", reason.name())], count(counter));
         }
         let help = "Time in which the last snapshot was loaded. The log must reach back at least four times as far.";
         out.single("hydrant_replica_load_seconds", gauge, help, count(&self.load_ms) as f64 / 1e3);
-        let help = "Slots of this node by commitment.";
-        let mut family = out.family("hydrant_replica_slot", gauge, help);
-        for (at, counter) in [
-            ("processed", &self.cluster.processed),
-            ("confirmed", &self.confirmed),
-            ("finalized", &self.root),
-        ] {
-            family.put(&[("at", at)], count(counter));
-        }
         let help = "What was read from the log, and what became of it.";
         let mut family = out.family("hydrant_replica_events_total", MetricKind::Counter, help);
         for (event, counter) in [
             ("message", &self.messages),
             ("block", &self.blocks),
-            ("passed_over", &self.passed_over),
+            ("skipped", &self.skipped),
             ("reverted_block", &self.reverted),
             ("jump", &self.jumps),
             ("written_snapshot", &self.written_snapshots),
@@ -83,13 +71,29 @@ impl Collector for ReplicaStatus {
         let help = "Blocks above the root.";
         out.single("hydrant_replica_unrooted_blocks", gauge, help, count(&self.unrooted));
         let help = "Time in which the accounts of blocks were hashed.";
-        let name = "hydrant_replica_hash_microseconds_total";
-        out.single(name, MetricKind::Counter, help, count(&self.hash_nanos) / 1_000);
+        let name = "hydrant_replica_hash_seconds_total";
+        out.single(name, MetricKind::Counter, help, count(&self.hash_nanos) as f64 / 1e9);
         let made_at_ms = count(&self.snapshot_made_at_ms);
         if made_at_ms > 0 {
             let age_ms = unix_ms().saturating_sub(made_at_ms);
             let help = "Age of the newest known snapshot.";
             out.single("hydrant_snapshot_age_seconds", gauge, help, age_ms as f64 / 1e3);
+        }
+    }
+}
+
+impl ReplicaStatus {
+    fn write_faults(&self, out: &mut Exposition) {
+        let counter = MetricKind::Counter;
+        let help = "Faults of the log, by kind. Messages that were delivered again are skipped.";
+        let mut family = out.family("hydrant_log_faults_total", counter, help);
+        for kind in FaultKind::ALL.into_iter().filter(|kind| !kind.is_loss()) {
+            family.put(&[("fault", kind.name())], self.faults(kind));
+        }
+        let help = "Losses of the log or of its messages, which outages and retention cause, too.";
+        let mut family = out.family("hydrant_log_losses_total", counter, help);
+        for kind in FaultKind::ALL.into_iter().filter(|kind| kind.is_loss()) {
+            family.put(&[("loss", kind.name())], self.faults(kind));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! States, their reasons, and the counters of faults.
 
+use ::metrics::{Collector, Exposition};
 use replicated_log::LogError;
 
 use super::*;
@@ -35,7 +36,7 @@ fn a_fault_is_named_and_counted_until_the_log_is_followed_again() {
     let status = status();
     status.set_fault(&Fault::Truncated { wanted: 7, first: 100 });
     assert_eq!(status.state(), ReplicaState::Broken);
-    assert_eq!(status.broken("truncated"), 1);
+    assert_eq!(status.faults(FaultKind::Truncated), 1);
     let reason = status.not_ready_reason().expect("it is not ready");
     assert_eq!(reason, "broken: truncated");
     let last = status.last_fault().expect("a fault");
@@ -65,14 +66,23 @@ fn the_reason_names_no_server_and_no_object() {
 }
 
 #[test]
-fn each_fault_has_a_counter() {
-    let faults = [
-        Fault::Gone { epoch: 1 },
-        Fault::NoSum { slot: 1 },
-        Fault::FinalReverted { slot: 1 },
-        Fault::Unrooted { blocks: 1, limit: 1 },
-    ];
-    assert!(faults.iter().all(|fault| Fault::NAMES.contains(&fault.name())));
+fn each_kind_of_fault_has_a_counter() {
+    let status = status();
+    for (times, kind) in (1..).zip(FaultKind::ALL) {
+        (0..times).for_each(|_| status.count_fault(kind));
+    }
+    let mut out = Exposition::default();
+    status.write(&mut out);
+    let text = out.into_string();
+    for (times, kind) in (1..).zip(FaultKind::ALL) {
+        assert_eq!(status.faults(kind), times);
+        let name = kind.name();
+        let line = match kind.is_loss() {
+            true => format!("hydrant_log_losses_total{{loss=\"{name}\"}} {times}\n"),
+            false => format!("hydrant_log_faults_total{{fault=\"{name}\"}} {times}\n"),
+        };
+        assert!(text.contains(&line), "{line}{text}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Marks of the log move the tips, in history, then in the state, and then their events are sent.
 //!
 //! Input: the marks of one record, in order. Output: tips, roots and removed blocks, and their events.
-//! Marks of blocks that are not here are passed over, and so are repeated ones: after a takeover an ingester may repeat
+//! Marks of blocks that are not here are skipped, and so are repeated ones: after a takeover an ingester may repeat
 //! marks.
 //! Invariant: a root is confirmed, and each block that it removes is reported as reverted before.
 
@@ -27,20 +27,20 @@ impl Writer {
             match mark {
                 Mark::TipMoved(name) => match self.find_marked("tip", name)? {
                     Some(block) => self.move_tip(block)?,
-                    None => self.pass_over_mark(),
+                    None => self.skip_mark(),
                 },
                 Mark::Confirmed(name) => match self.find_marked("confirmed", name)? {
                     Some(block) => self.confirm(block, made_at_ms)?,
-                    None => self.pass_over_mark(),
+                    None => self.skip_mark(),
                 },
                 Mark::Rooted(name) => match self.find_marked("rooted", name)? {
                     Some(block) => self.root_chain(block, made_at_ms)?,
-                    None => self.pass_over_root(name)?,
+                    None => self.skip_root(name)?,
                 },
                 Mark::Reverted { block: name, reason } => {
                     match self.find_marked("reverted", name)? {
                         Some(block) => self.revert(block, &reason, made_at_ms)?,
-                        None => self.pass_over_revert(name)?,
+                        None => self.skip_revert(name)?,
                     }
                 }
             }
@@ -55,31 +55,31 @@ impl Writer {
             Resolved::Block(id) if id.slot == slot => {
                 Ok(Some(id).filter(|id| self.banks.contains_key(id)))
             }
-            Resolved::PassedOver | Resolved::Older => Ok(None),
+            Resolved::Skipped | Resolved::Older => Ok(None),
             Resolved::Block(_) | Resolved::Unknown => Err(Fault::Mark { mark, slot, number }),
         }
     }
 
-    fn pass_over_mark(&self) {
-        self.status.passed_over.fetch_add(1, Ordering::Relaxed);
+    fn skip_mark(&self) {
+        self.status.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A block that is not here is the root of the log. That is wrong if it is so new that it would be found by its name if
     /// it were on the chain of the ledger.
-    fn pass_over_root(&self, name: BlockName) -> Result<(), Fault> {
-        self.pass_over_mark();
+    fn skip_root(&self, name: BlockName) -> Result<(), Fault> {
+        self.skip_mark();
         let root = self.ledger.root();
-        let is_passed_over = self.known.resolve(name.number) == Resolved::PassedOver;
+        let is_skipped = self.known.resolve(name.number) == Resolved::Skipped;
         let named_after = self.known.named_after().min(root.slot);
-        match is_passed_over && name.slot > named_after {
+        match is_skipped && name.slot > named_after {
             true => Err(Fault::OtherChain { slot: name.slot, root }),
             false => Ok(()),
         }
     }
 
-    /// The log takes back a block that is not here. That is wrong if it is a final one.
-    fn pass_over_revert(&self, name: BlockName) -> Result<(), Fault> {
-        self.pass_over_mark();
+    /// The log reverts a block that is not here. That is wrong if it is a final one.
+    fn skip_revert(&self, name: BlockName) -> Result<(), Fault> {
+        self.skip_mark();
         match self.known.resolve(name.number) {
             Resolved::Block(_) => Err(Fault::FinalReverted { slot: name.slot }),
             _ => Ok(()),
@@ -93,7 +93,7 @@ impl Writer {
         let confirmed = self.ledger.tip(Commitment::Confirmed);
         if block != confirmed && self.is_on_chain(block, confirmed) {
             // The opener of an epoch may be behind, and lists the tips that it comes to.
-            self.pass_over_mark();
+            self.skip_mark();
             return Ok(());
         }
         self.history.set_tip(block);
@@ -126,6 +126,8 @@ impl Writer {
         for id in chain {
             let Some(frozen) = self.banks.get_mut(&id) else { continue };
             frozen.is_confirmed = true;
+            frozen.level = frozen.level.min(self.level);
+            self.proof.confirm(id.slot, frozen.level);
             let block = Arc::clone(&frozen.block);
             self.output.unsent.push(LedgerEvent::Confirmed { block, timestamp_ms });
         }

@@ -18,7 +18,7 @@ use super::write_block::closed_account;
 use super::{Frozen, WriteError, Writer, block_key, ledger_error, named_block};
 use crate::clock::unix_ms;
 use crate::error::ReplicaError;
-use crate::fault::Fault;
+use crate::fault_kind::FaultKind;
 use crate::input_queue::{Jump, JumpRefusal};
 use crate::known_blocks::KnownBlocks;
 
@@ -62,7 +62,7 @@ impl Writer {
         written.map_err(|err| WriteError::Fatal(ReplicaError::Bank(err)))?;
         if prepared.change().add_to(&parent_sum) != bank.lt_hash {
             tracing::error!(slot = from.slot, "the state was not the one that its sum says");
-            status.count_broken(Fault::STATE_SUM);
+            status.count_fault(FaultKind::StateSum);
         }
         let fields = bank.fields();
         let info = Arc::new(BlockInfo { parent: from, ..BlockInfo::clone(&bank.info) });
@@ -80,8 +80,11 @@ impl Writer {
             votes: LandedVotes::default(),
             is_executed: true,
             is_confirmed: true,
+            level: bank.level,
         };
         self.banks.insert(to, frozen);
+        self.level = bank.level;
+        self.proof.start_from_snapshot(to.slot, bank.level);
         self.chain = bank.chain;
         self.hard_forks = bank.hard_forks;
         self.history.record_jump(&block);

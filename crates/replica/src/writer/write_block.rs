@@ -7,27 +7,24 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use chain_solana::wire::{BlockRecord, WireAccount};
+use chain_solana::wire::{BlockKey, BlockRecord, WireAccount};
 use chain_solana::{
     AccountUpdate, Block, BlockInfo, BlockhashQueue, LedgerEvent, RECENT_BLOCKHASHES_MAX,
 };
-use follow::bank::{Hashing, PreparedBank};
+use follow::bank::{Hashing, PreparedBank, StateAt};
 use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
-use ledger::{Address, BlockId, Commitment};
-use query::Ledger;
+use ledger::{BlockId, Commitment};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
-use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
-use svm::AccountSource;
 
 use super::{Frozen, UNROOTED_MAX, WriteError, Writer, block_key, ledger_error, named_block};
 use crate::clock::unix_ms;
 use crate::error::ReplicaError;
 use crate::fault::Fault;
 use crate::input_queue::BlockInput;
-use crate::known_blocks::{BlockKey, Resolved};
+use crate::known_blocks::Resolved;
 use crate::log_position::RecordPosition;
 use crate::snapshot_bank::bank_fields;
 
@@ -74,6 +71,7 @@ impl Writer {
             votes,
             is_executed: is_jump,
             is_confirmed: false,
+            level: self.level,
         };
         self.banks.insert(id, frozen);
         self.known.insert(position.number, block_key(&block), named_block(&block));
@@ -118,15 +116,15 @@ impl Writer {
         let wrong_parent = Fault::Parent { slot, number, parent: record.parent_number };
         let parent = match self.known.resolve(record.parent_number) {
             Resolved::Block(id) => id,
-            Resolved::PassedOver | Resolved::Older => {
-                self.pass_over(number);
+            Resolved::Skipped | Resolved::Older => {
+                self.skip(number);
                 return Ok(None);
             }
             Resolved::Unknown => return Err(wrong_parent.into()),
         };
         let Some(frozen) = self.banks.get(&parent) else {
             // The parent is below the root.
-            self.pass_over(number);
+            self.skip(number);
             return Ok(None);
         };
         let is_parent = record.block.parent.slot == parent.slot
@@ -150,9 +148,9 @@ impl Writer {
         Ok(Some(parent))
     }
 
-    fn pass_over(&mut self, number: u64) {
-        self.known.pass_over(number);
-        self.status.passed_over.fetch_add(1, Ordering::Relaxed);
+    fn skip(&mut self, number: u64) {
+        self.known.skip(number);
+        self.status.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes the accounts of a block, and compares what follows with the record. Returns the sum over all accounts.
@@ -301,17 +299,6 @@ fn recent_blockhashes(prepared: &PreparedBank, blockhash: Hash) -> Option<Blockh
         hashes.push(blockhash);
     }
     BlockhashQueue::restore(hashes)
-}
-
-struct StateAt<'a> {
-    ledger: &'a Ledger<Account, BlockInfo>,
-    block: BlockId,
-}
-
-impl AccountSource for StateAt<'_> {
-    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
-        self.ledger.record_at(self.block, &Address::from(key.to_bytes()))
-    }
 }
 
 #[cfg(test)]

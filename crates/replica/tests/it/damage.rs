@@ -12,7 +12,7 @@ use replica::fault_reports::{
 };
 use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaState};
 use replicated_log::memory::{Faults, ReadFaults};
-use solana::Account;
+use solana::{Account, VerificationLevel};
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -40,16 +40,14 @@ async fn start_chain(seed: u64) -> (SourceChain, SourceLog, RunningReplica) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn faults_of_single_reads_are_read_again() {
     let one = |rate| ReadFaults { failed: rate, ..ReadFaults::default() };
-    for (seed, read) in [
-        ReadFaults { flipped_bit: 40, ..one(0) },
-        ReadFaults { missing: 40, ..one(0) },
-        ReadFaults { doubled: 200, ..one(0) },
-        ReadFaults { swapped: 40, ..one(0) },
-        one(40),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    let cases: [(ReadFaults, &[&str]); 5] = [
+        (ReadFaults { flipped_bit: 40, ..one(0) }, &["value", "body"]),
+        (ReadFaults { missing: 40, ..one(0) }, &["missing"]),
+        (ReadFaults { doubled: 200, ..one(0) }, &["repeated"]),
+        (ReadFaults { swapped: 40, ..one(0) }, &["order", "number"]),
+        (one(40), &["unreachable"]),
+    ];
+    for (seed, (read, names)) in cases.into_iter().enumerate() {
         let seed = seed as u64;
         let mut chain = SourceChain::new(seed);
         let mut log = SourceLog::new(&chain).await;
@@ -61,8 +59,7 @@ async fn faults_of_single_reads_are_read_again() {
         }
         replica.wait_for(&chain).await;
         replica.check(&chain, 0);
-        let names = ["record", "missing", "repeated", "number", "chain", "unreachable"];
-        let found: u64 = names.iter().map(|name| replica.status.broken(name)).sum();
+        let found: u64 = names.iter().map(|name| replica.faults(name)).sum();
         assert!(found > 0, "{read:?}");
         assert_eq!(replica.status.jumps(), 0, "{read:?}");
         replica.stop();
@@ -83,7 +80,7 @@ async fn messages_that_are_counted_and_not_delivered_are_missing() {
     let steps = chain.extend(chain.tip);
     log.append_steps(&chain, &steps).await;
     let describe = || format!("{:?}", replica.status.last_fault());
-    eventually(|| replica.status.broken("missing") > 0, describe).await;
+    eventually(|| replica.faults("missing") > 0, describe).await;
     space.watch.held_from.store(u64::MAX, Ordering::Relaxed);
     replica.wait_for(&chain).await;
     replica.check(&chain, 0);
@@ -118,7 +115,7 @@ async fn check_named(
     replica: RunningReplica,
 ) {
     let before = chain.blocks[chain.tip].block.id.slot;
-    let is_named = || replica.status.broken(name) > 0;
+    let is_named = || replica.faults(name) > 0;
     let describe = || format!("{name}: {:?}", replica.status.last_fault());
     eventually(is_named, describe).await;
     let shown = || replica.reader.view(Commitment::Processed).block().slot;
@@ -169,7 +166,7 @@ async fn a_stored_message_that_is_damaged_is_named() {
     log.space.damage_message(log.epoch, damaged);
     let replica = start_new(&log).await;
     replica.wait_for(&chain).await;
-    check_named("record", chain, log, replica).await;
+    check_named("value", chain, log, replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -191,7 +188,7 @@ async fn attempts_to_read_a_damaged_record_again_are_apart() {
     let started = Instant::now();
     let replica = start(load(pausing(), &log, &log.depot).await);
     let describe = || format!("{:?}", replica.status.last_fault());
-    eventually(|| replica.status.broken("record") >= 3, describe).await;
+    eventually(|| replica.faults("value") >= 3, describe).await;
     assert!(started.elapsed() >= 2 * reread_every);
     replica.stop();
 }
@@ -261,6 +258,42 @@ async fn records_that_break_the_chain_are_named() {
         log.append_raw(&record).await;
         check_named(name, chain, log, replica).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ingester_of_too_low_a_level_is_refused_until_another_one_continues() {
+    let level_min = Some(VerificationLevel::Sequence);
+    let report_after = Duration::ZERO;
+    let config = || ReplicaConfig { level_min, report_after, ..config() };
+    let mut chain = SourceChain::new(40);
+    let mut log = SourceLog::new(&chain).await;
+    let depot = log.depot.clone();
+    let replica = start(load(config(), &log, &depot).await);
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+
+    log.level = None;
+    log.append_term(2).await;
+    let describe = || format!("{:?}", replica.status.last_fault());
+    let reason = "broken: level; no snapshot to jump to";
+    let is_refused = || replica.status.not_ready_reason().as_deref() == Some(reason);
+    eventually(is_refused, describe).await;
+    let fault = replica.status.last_fault().expect("a fault");
+    assert!(fault.ends_with("level off, and consistent is needed here (--verify-min)"), "{fault}");
+    // An epoch of such an ingester is refused, too, and so is a start from its snapshot.
+    let root = chain.root;
+    log.open_epoch(&chain, root).await;
+    let space = Arc::new(log.space.clone());
+    let refused = Replica::load(config(), space, depot.clone()).await;
+    let Err(err) = refused else { panic!("a replica started") };
+    assert!(err.to_string().contains("and consistent is needed here"), "{err}");
+
+    log.level = level_min;
+    check_named("level", chain, log, replica).await;
+    // Another epoch of the same ingester would not help.
+    let reports = depot.list(&fault_report_dir(CLUSTER)).await.expect("a list");
+    assert!(reports.is_empty(), "{reports:?}");
 }
 
 /// A write that the sum does not contain, of an address above all others.

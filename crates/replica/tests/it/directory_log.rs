@@ -91,9 +91,9 @@ async fn check_jump(seed: u64, names: &[&str], change: impl Fn(&Path)) {
     let replica = start(replica);
     replica.wait_for(&chain).await;
     replica.check(&chain, root);
-    let found: u64 = names.iter().map(|name| replica.status.broken(name)).sum();
+    let found: u64 = names.iter().map(|name| replica.faults(name)).sum();
     assert!(found > 0, "{names:?}: {:?}", replica.status.last_fault());
-    assert_eq!(replica.status.broken("unreachable"), 0);
+    assert_eq!(replica.faults("unreachable"), 0);
     assert_eq!(replica.status.jumps(), 1);
     replica.stop();
 }

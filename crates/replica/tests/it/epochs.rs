@@ -32,7 +32,7 @@ async fn open_from_root(chain: &SourceChain, log: &mut SourceLog) {
 
 async fn wait_for_fault(replica: &RunningReplica, name: &str) {
     let describe = || format!("{name}: {:?}", replica.status.last_fault());
-    eventually(|| replica.status.broken(name) > 0, describe).await;
+    eventually(|| replica.faults(name) > 0, describe).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +62,7 @@ async fn an_epoch_without_a_record_is_not_followed() {
     for replica in [replica, late] {
         replica.wait_for(&chain).await;
         replica.check(&chain, 0);
-        assert_eq!(replica.status.position().0, 2);
+        assert_eq!(replica.status.epoch(), 2);
         assert_eq!(replica.status.jumps(), 0);
         replica.stop();
     }
@@ -77,7 +77,7 @@ async fn a_deleted_epoch_is_gone_and_not_unreachable() {
     open_from_root(&chain, &mut log).await;
     extend(&mut chain, &mut log, 10).await;
     replica.wait_for(&chain).await;
-    assert_eq!(replica.status.position().0, 2);
+    assert_eq!(replica.status.epoch(), 2);
     // The epoch before still exists.
     log.space.delete_epoch(2);
     wait_for_fault(&replica, "gone").await;
@@ -85,7 +85,7 @@ async fn a_deleted_epoch_is_gone_and_not_unreachable() {
     extend(&mut chain, &mut log, 10).await;
     replica.wait_for(&chain).await;
     replica.check(&chain, 0);
-    assert_eq!(replica.status.position().0, 3);
+    assert_eq!(replica.status.epoch(), 3);
     assert_eq!(replica.status.jumps(), 0);
     replica.stop();
 }
@@ -103,7 +103,7 @@ async fn an_epoch_that_is_created_again_is_another_log() {
     extend(&mut chain, &mut log, 10).await;
     replica.wait_for(&chain).await;
     replica.check(&chain, 0);
-    assert_eq!(replica.status.position().0, 1);
+    assert_eq!(replica.status.epoch(), 1);
     assert_eq!(replica.status.jumps(), 0);
     replica.stop();
 }
@@ -138,9 +138,9 @@ async fn an_epoch_from_below_the_root_is_continued_by_the_names_of_blocks() {
         extend(&mut chain, &mut log, 20).await;
         replica.wait_for(&chain).await;
         replica.check(&chain, 0);
-        assert_eq!(replica.status.position().0, 2, "{depth}");
+        assert_eq!(replica.status.epoch(), 2, "{depth}");
         assert_eq!(replica.status.jumps(), 0, "{depth}");
-        assert_eq!(replica.status.broken("tips"), 0, "{depth}");
+        assert_eq!(replica.faults("tips"), 0, "{depth}");
         replica.stop();
     }
 }
@@ -158,7 +158,7 @@ async fn an_epoch_from_before_the_own_snapshot_is_continued_from_its_block() {
     extend(&mut chain, &mut log, 20).await;
     replica.wait_for(&chain).await;
     replica.check(&chain, start);
-    assert_eq!(replica.status.position().0, 2);
+    assert_eq!(replica.status.epoch(), 2);
     assert_eq!(replica.status.jumps(), 0);
     replica.stop();
 }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use replica::BankWord;
+use solana::VerificationLevel;
+
 use crate::rig::start_new;
-use crate::source_chain::SourceChain;
+use crate::source_chain::{FIRST_SLOT, SourceChain};
 use crate::source_log::SourceLog;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,6 +36,50 @@ async fn three_replicas_of_a_forked_chain_are_equal_to_its_model() {
         assert_eq!(events[0], events[2], "seed {seed}");
         check_order(&events[0]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bank_has_the_level_of_the_ingesters_that_logged_and_confirmed_it() {
+    let sequence = Some(VerificationLevel::Sequence);
+    let voted = Some(VerificationLevel::Voted);
+    let mut chain = SourceChain::new(50);
+    let mut log = SourceLog::new(&chain).await;
+    let replica = start_new(&log).await;
+    for _ in 0..6 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    replica.wait_for(&chain).await;
+    assert_eq!(replica.proof.level(), sequence);
+    assert_eq!(replica.proof.word(FIRST_SLOT), Some(BankWord::Snapshot));
+    let slot = |chain: &SourceChain, block: usize| chain.blocks[block].block.id.slot;
+    let confirmed = slot(&chain, chain.confirmed);
+    assert_eq!(replica.proof.word(confirmed), Some(BankWord::Ingester(sequence)));
+
+    // Logged at one level, and confirmed at another one.
+    let logged_before = slot(&chain, chain.tip);
+    log.level = voted;
+    log.append_term(2).await;
+    for _ in 0..6 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    replica.wait_for(&chain).await;
+    assert_eq!(replica.proof.level(), voted);
+    assert_eq!(replica.proof.word(logged_before), Some(BankWord::Ingester(sequence)));
+    let confirmed = slot(&chain, chain.confirmed);
+    assert_eq!(replica.proof.word(confirmed), Some(BankWord::Ingester(voted)));
+    replica.stop();
+
+    // Another replica starts after the record of the term.
+    let root = chain.root;
+    log.write_snapshot(&chain, root).await;
+    let replica = start_new(&log).await;
+    assert_eq!(replica.proof.level(), voted);
+    assert_eq!(replica.proof.word(slot(&chain, root)), Some(BankWord::Snapshot));
+    replica.wait_for(&chain).await;
+    assert_eq!(replica.proof.word(confirmed), Some(BankWord::Ingester(voted)));
+    replica.stop();
 }
 
 /// The order that docs/design/ledgers.md demands of a producer.

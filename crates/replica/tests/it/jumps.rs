@@ -32,7 +32,7 @@ async fn a_replica_behind_a_truncated_log_jumps_to_a_snapshot() {
         let replica = start(replica);
         replica.wait_for(&chain).await;
         replica.check(&chain, root);
-        assert!(replica.status.broken("truncated") > 0, "seed {seed}");
+        assert!(replica.faults("truncated") > 0, "seed {seed}");
         assert_eq!(replica.status.jumps(), 1, "seed {seed}");
         let lines = replica.stop().lines();
         let jump = lines.iter().position(|line| line.starts_with("jumped"));
@@ -74,7 +74,7 @@ async fn a_new_epoch_from_a_known_block_needs_no_jump() {
         replica.wait_for(&chain).await;
         replica.check(&chain, 0);
         assert_eq!(replica.status.jumps(), 0, "seed {seed}");
-        assert_eq!(replica.status.position().0, 2, "seed {seed}");
+        assert_eq!(replica.status.epoch(), 2, "seed {seed}");
         replica.stop();
     }
 }
@@ -115,7 +115,7 @@ async fn a_new_epoch_from_an_unknown_block_is_jumped_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forks_that_died_before_a_snapshot_are_passed_over() {
+async fn forks_that_died_before_a_snapshot_are_skipped() {
     let mut chain = SourceChain::new(9);
     let mut log = SourceLog::new(&chain).await;
     let parent = chain.make_block(0);

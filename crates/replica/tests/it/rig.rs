@@ -8,7 +8,7 @@ use depot::Depot;
 use ledger::Commitment;
 use parking_lot::Mutex;
 use query::LedgerConfig;
-use replica::{Replica, ReplicaConfig, ReplicaHandle, ReplicaStatus};
+use replica::{FaultKind, Replica, ReplicaConfig, ReplicaHandle, ReplicaProof, ReplicaStatus};
 use solana_pubkey::Pubkey;
 use testkit::eventually::eventually;
 
@@ -80,6 +80,7 @@ pub(crate) struct RunningReplica {
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) status: Arc<ReplicaStatus>,
+    pub(crate) proof: Arc<ReplicaProof>,
     pub(crate) events: EventLog,
 }
 
@@ -92,9 +93,10 @@ pub(crate) fn start(replica: Replica) -> RunningReplica {
     let reader = replica.reader().clone();
     let history = Arc::clone(replica.history());
     let status = Arc::clone(replica.status());
+    let proof = Arc::clone(replica.proof());
     let events = EventLog::default();
     let handle = replica.start(vec![Box::new(events.clone())]).expect("threads");
-    RunningReplica { handle, reader, history, status, events }
+    RunningReplica { handle, reader, history, status, proof, events }
 }
 
 pub(crate) async fn start_new(log: &SourceLog) -> RunningReplica {
@@ -126,8 +128,9 @@ impl RunningReplica {
     /// Waits until the replica has read the log.
     pub(crate) async fn wait_for_end(&self, log: &SourceLog) {
         let end = (log.epoch, log.sequence);
-        let describe = || format!("{end:?}, read: {:?}", self.status.position());
-        eventually(|| self.status.position() == end, describe).await;
+        let position = || (self.status.epoch(), self.status.sequence());
+        let describe = || format!("{end:?}, read: {:?}", position());
+        eventually(|| position() == end, describe).await;
     }
 
     /// Compares state and history with a chain. History begins after the block `start`.
@@ -173,6 +176,12 @@ impl RunningReplica {
             };
             assert_eq!(signatures(found), signatures(&source.block));
         }
+    }
+
+    /// Returns how often the fault of this name was found.
+    pub(crate) fn faults(&self, name: &str) -> u64 {
+        let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == name);
+        self.status.faults(kind.unwrap_or_else(|| panic!("no fault is called {name}")))
     }
 
     pub(crate) fn stop(self) -> EventLog {

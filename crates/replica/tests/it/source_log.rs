@@ -16,6 +16,7 @@ use replicated_log::{LogMessage, LogSpace};
 use snapshot_ledger::BulkLoader;
 use snapshot_solana::BankFields;
 use snapshot_solana::stored_rows::{BankRow, ChainRow, LatticeRow};
+use solana::VerificationLevel;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 
@@ -44,6 +45,8 @@ pub(crate) struct SourceLog {
     pub(crate) number: u64,
     pub(crate) digest: RecordDigest,
     pub(crate) term: u64,
+    /// The level of proof that its records and snapshots state.
+    pub(crate) level: Option<VerificationLevel>,
     /// The digest that the next first record states instead of the manifest's own.
     pub(crate) stated_digest: Option<[u8; 32]>,
     pub(crate) positions: HashMap<usize, RecordPosition>,
@@ -67,6 +70,7 @@ impl SourceLog {
             number: 0,
             digest,
             term: 1,
+            level: Some(VerificationLevel::Sequence),
             stated_digest: None,
             positions: HashMap::new(),
         };
@@ -76,7 +80,7 @@ impl SourceLog {
     }
 
     pub(crate) fn writer(&self) -> WriterId {
-        WriterId { term: self.term, ingester: [1; 16] }
+        WriterId { term: self.term, ingester: [1; 16], level: self.level }
     }
 
     pub(crate) fn next_link(&self) -> RecordLink {
@@ -236,6 +240,7 @@ impl SourceLog {
                 block: Block::clone(&source.block),
                 unix_timestamp: info.unix_timestamp,
                 capitalization: info.capitalization,
+                level: self.level,
             },
             made_at_ms: 1,
         };

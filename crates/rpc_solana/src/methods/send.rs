@@ -131,7 +131,9 @@ pub(super) fn send_error(api: &SolanaApi, err: &SendError) -> RpcError {
         }
         SendError::UpstreamBusy { waiting, limit } => RpcError::new(OVERLOADED, err.to_string())
             .with_data(json!({ "queued": waiting, "limit": limit })),
-        SendError::NoLeader | SendError::Closed => RpcError::internal_with(err.to_string()),
+        SendError::NoLeader | SendError::NoUpstream | SendError::Closed => {
+            RpcError::internal_with(err.to_string())
+        }
     }
 }
 

@@ -126,20 +126,16 @@ fn missing_doubled_and_swapped_records_are_refused() {
     let whole = |order: &[usize]| -> Vec<Message> {
         order.iter().flat_map(|record| made[*record].messages.iter().cloned()).collect()
     };
-    for (order, refusal) in [
-        (vec![0, 1, 3], "found record N+3 instead of record N+2"),
-        (vec![0, 1, 1], "found record N+1 instead of record N+2"),
-        (vec![0, 2, 1], "found record N+2 instead of record N+1"),
-        (vec![0, 1, 0], "found record N instead of record N+2"),
+    for (order, [last, found]) in [
+        (vec![0, 1, 3], [1, 3]),
+        (vec![0, 1, 1], [1, 1]),
+        (vec![0, 2, 1], [0, 2]),
+        (vec![0, 1, 0], [1, 0]),
     ] {
         let read = read_all(&whole(&order));
-        let first = made[0].record.link().number;
-        let mut expected = refusal.to_owned();
-        for distance in 1..4 {
-            expected = expected.replace(&format!("N+{distance}"), &(first + distance).to_string());
-        }
-        let expected = expected.replace('N', &first.to_string());
-        assert_eq!(read.refusal.expect("a refusal").to_string(), expected, "{order:?}");
+        let number = |record: usize| made[record].record.link().number;
+        let expected = ChainFault::Number { last: number(last), found: number(found) };
+        assert_eq!(read.refusal, Some(WireError::Chain(expected)), "{order:?}");
     }
 }
 
@@ -152,8 +148,41 @@ fn a_record_of_another_log_is_refused_by_its_link() {
     other.marks();
     messages.extend(other.term().messages);
     let number = one.link.number;
-    let what = format!("record {}, as record {number} names it,", number - 1);
-    assert_eq!(read_all(&messages).refusal, Some(WireError::Digest { what }));
+    let refusal = read_all(&messages).refusal.expect("a refusal");
+    let is_refused = matches!(
+        &refusal,
+        WireError::Chain(ChainFault::Previous { number: refused, .. }) if *refused == number
+    );
+    assert!(is_refused, "{refusal}");
+}
+
+#[test]
+fn a_reader_starts_after_a_known_record() {
+    let made = log(2);
+    let RecordLink { number, previous } = made[1].record.link();
+    let last = RecordChain::new(number - 1, previous);
+    let mut reader = RecordReader::after(last);
+    assert_eq!(reader.last(), Some(last));
+    let push = |reader: &mut RecordReader, made: &Made| {
+        let Message { is_head, payload } = made.messages[0].clone();
+        reader.push(is_head, payload).map(|read| read.is_some())
+    };
+    assert_eq!(push(&mut reader, &made[1]), Ok(true));
+    assert_eq!(reader.last().map(|last| last.digest), Some(made[1].digest));
+    let other = RecordChain::new(number - 2, previous);
+    let fault = ChainFault::Number { last: number - 2, found: number };
+    assert_eq!(push(&mut RecordReader::after(other), &made[1]), Err(fault.into()));
+}
+
+#[test]
+fn a_writer_without_a_term_is_refused() {
+    let mut log = RandomLog::new(6);
+    let mut messages = log.marks().messages;
+    log.writer.term += 1;
+    messages.extend(log.marks().messages);
+    let refusal = read_all(&messages).refusal.expect("a refusal");
+    assert_eq!(refusal.name(), "term", "{refusal}");
+    assert!(WireError::NAMES.contains(&refusal.name()));
 }
 
 #[test]

@@ -28,7 +28,8 @@ use crate::{BankHashComponents, ExecutedTransaction};
 const SEEDS_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/log_messages");
 
 const LINK: RecordLink = RecordLink { number: 1_234_567, previous: RecordDigest([0xa5; 32]) };
-const WRITER: WriterId = WriterId { term: 3, ingester: *b"sixteen bytes id" };
+const WRITER: WriterId =
+    WriterId { term: 3, ingester: *b"sixteen bytes id", level: Some(VerificationLevel::Agreed) };
 const MADE_AT_MS: u64 = 1_800_000_000_123;
 
 /// Compares the file of a version 1 with `record`. Both are read as the same record.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fastrand::Rng;
 use ledger::{AddressId, BlockId, StoredRecord};
-use solana::{Account, Entry};
+use solana::{Account, Entry, VerificationLevel};
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -54,7 +54,9 @@ impl RandomLog {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let link = RecordLink { number: rng.u64(1..1 << 40), previous: digest(&mut rng) };
-        let writer = WriterId { term: rng.u64(..), ingester: std::array::from_fn(|_| rng.u8(..)) };
+        let level = rng.choice(VerificationLevel::ALL);
+        let ingester = std::array::from_fn(|_| rng.u8(..));
+        let writer = WriterId { term: rng.u64(..), ingester, level };
         Self { rng, ledger: RandomLedger::new(seed), link, writer }
     }
 
@@ -170,7 +172,7 @@ fn read_all<'a>(messages: impl IntoIterator<Item = &'a Message>) -> ReadLog {
     let mut log = ReadLog { records: Vec::new(), refusal: None };
     for Message { is_head, payload } in messages {
         match reader.push(*is_head, payload.clone()) {
-            Ok(Some((record, digest))) => log.records.push(ReadRecord { record, digest }),
+            Ok(Some(read)) => log.records.push(read),
             Ok(None) => {}
             Err(err) => {
                 log.refusal = Some(err);
@@ -185,12 +187,6 @@ fn read_all<'a>(messages: impl IntoIterator<Item = &'a Message>) -> ReadLog {
 struct ReadLog {
     records: Vec<ReadRecord>,
     refusal: Option<WireError>,
-}
-
-/// A record as it was read.
-struct ReadRecord {
-    record: Record,
-    digest: RecordDigest,
 }
 
 /// Returns the accounts that a reader gets of a block.

@@ -1,5 +1,7 @@
 //! A record is read as it was written.
 
+use store::{ByteReader, ByteWriter};
+
 use super::*;
 use crate::{BlockInfo, BlockhashQueue};
 
@@ -40,7 +42,7 @@ fn a_head_alone_names_the_block_its_parent_and_its_digests() {
     let block = ledger.block();
     let encoded = EncodedBlock::new(&source(&block)).expect("a block that fits");
     let link = RecordLink { number: 9, previous: RecordDigest([3; 32]) };
-    let writer = WriterId { term: 2, ingester: [4; 16] };
+    let writer = WriterId { term: 2, ingester: [4; 16], level: None };
     let record = encoded.to_record(link, writer, 8);
     let head = read_head(&record.head).expect("a head");
     assert_eq!((head.link, head.writer, head.digest), (link, writer, record.digest()));
@@ -54,7 +56,8 @@ fn a_head_alone_names_the_block_its_parent_and_its_digests() {
     assert_eq!(head.kind, kind);
     assert_eq!(encoded.slot(), block.id.slot);
     assert_eq!(encoded.blockhash(), block.blockhash);
-    assert_eq!(encoded.parent(), (block.parent.slot, block.previous_blockhash));
+    let parent = BlockKey { slot: block.parent.slot, blockhash: block.previous_blockhash };
+    assert_eq!(encoded.parent(), parent);
     assert_eq!(encoded.bytes() + record.head.len(), record.bytes());
 }
 
@@ -79,7 +82,7 @@ fn the_other_heads_alone_have_everything() {
 fn the_position_in_the_log_changes_only_the_head() {
     let block = RandomLedger::new(2).block();
     let encoded = EncodedBlock::new(&source(&block)).expect("a block that fits");
-    let writer = WriterId { term: 2, ingester: [4; 16] };
+    let writer = WriterId { term: 2, ingester: [4; 16], level: None };
     let record = |number| {
         let link = RecordLink { number, previous: RecordDigest::default() };
         encoded.to_record(link, writer, 8)
@@ -181,15 +184,31 @@ fn the_info_of_a_block_survives_its_record() {
     };
     let encoded = EncodedBlock::new(&BlockSource::new(&block, &info, 1)).expect("it fits");
     let link = RecordLink { number: block.id.version, previous: RecordDigest::default() };
-    let writer = WriterId { term: 1, ingester: [0; 16] };
+    let writer = WriterId { term: 1, ingester: [0; 16], level: None };
     let record = encoded.to_record(link, writer, block.parent.version);
     let mut reader = RecordReader::new();
     let mut read = None;
     for Message { is_head, payload } in messages(&record) {
         read = reader.push(is_head, payload).expect("an undamaged record");
     }
-    let Some((Record::Block(record), _)) = read else { panic!("no block") };
+    let Some(ReadRecord { record: Record::Block(record), .. }) = read else { panic!("no block") };
     assert_eq!(format!("{:?}", record.block_info(&earlier)), format!("{info:?}"));
+}
+
+#[test]
+fn a_record_states_the_level_of_its_writer() {
+    let link = RecordLink { number: 9, previous: RecordDigest([3; 32]) };
+    let levels = VerificationLevel::ALL.map(Some).into_iter().chain([None]);
+    for level in levels {
+        let writer = WriterId { term: 2, ingester: [4; 16], level };
+        let reason = "a start".to_owned();
+        let term = encode_term(&TermRecord { link, writer, made_at_ms: 1, reason });
+        assert_eq!(read_head(&term.head).expect("a head").writer, writer);
+    }
+    let mut out = ByteWriter::default();
+    out.u8(5);
+    let refusal = codec::read_level(&mut ByteReader::new(&out.0)).expect_err("no such level");
+    assert_eq!(refusal.what, "level of proof");
 }
 
 fn reward() -> solana_transaction_status::Reward {

@@ -224,6 +224,7 @@ fn start_log(
         history: Arc::clone(&handles.history),
         info: Arc::clone(&composed.info),
         cluster: Arc::clone(&composed.server.api.cluster),
+        level: handles.verification.required_level(),
     };
     let (logged, sink) = LedgerIngester::start(log, chain, config.serving.drain)?;
     logged.add_metrics(&composed.server.context.metrics);

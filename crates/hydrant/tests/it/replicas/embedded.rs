@@ -1,7 +1,7 @@
 //! A ledger that appends to a log, and its replica, as nodes of one program.
 
 use anyhow::{Context, Result, ensure};
-use hydrant::{LocalConfig, LocalProducer, Node, NodeConfig, ReplicaConfig, ReplicaProducer};
+use hydrant::{LocalConfig, LocalProducer, Node, NodeConfig, ReplicaNodeConfig, ReplicaProducer};
 use serde_json::json;
 
 use crate::replicas::rig::{call, slots};
@@ -18,7 +18,7 @@ fn a_ledger_and_its_replica_are_embedded_in_one_program() -> Result<()> {
     let local = Node::builder(producer).serve(ports().with_cluster_log(&log, &depot))?;
     call(local.addresses().rpc, "hydrant_mine", json!([5]))?;
 
-    let config = || ReplicaConfig::new(&log, &depot).with_cache_dir(dir.path().join("cache"));
+    let config = || ReplicaNodeConfig::new(&log, &depot).with_cache_dir(dir.path().join("cache"));
     let replica = Node::builder(ReplicaProducer::new(config())).serve(ports())?;
     let [local_rpc, replica_rpc] = [&local, &replica].map(|node| node.addresses().rpc);
     wait_until("the replica to be at the newest block", WAIT_TIMEOUT, || {

@@ -1,8 +1,7 @@
 //! Three replicas respond to every method and every route byte for byte the same, and notify their subscribers of the
 //! same, also about forks.
 //!
-//! Exceptions, as in docs/cluster.md: the identity and the addresses of a node, page cursors, and the order of lists that
-//! are not sorted.
+//! Exceptions are those of `clients/replicas.txt`.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -27,6 +26,7 @@ use yellowstone_grpc_proto::geyser::{CommitmentLevel, SlotStatus, SubscribeUpdat
 use crate::grpc;
 use crate::methods::{EXTENSIONS, METHODS};
 use crate::replicas::calls::Facts;
+use crate::replicas::differences::Differences;
 use crate::replicas::rig::{Rig, call, slots};
 use crate::socket::{Inbox, Socket};
 use crate::world::{CONFIRMED, WAIT_TIMEOUT};
@@ -35,29 +35,6 @@ use crate::world::{CONFIRMED, WAIT_TIMEOUT};
 const REPLICAS: usize = 3;
 /// Lamports of the last transfer, by which its notification is found.
 const LAST_LAMPORTS: u64 = 777;
-
-/// Methods and routes whose responses differ, and why.
-const DIFFERENCES: [(&str, &str); 3] = [
-    ("getClusterNodes", "a replica names itself and its addresses"),
-    ("getIdentity", "each replica has its own"),
-    ("/v1/node", "it has the identity and the nodes"),
-];
-
-/// Methods and routes whose lists have no order, or a cursor.
-const UNORDERED: [&str; 12] = [
-    "getLargestAccounts",
-    "getSupply",
-    "getProgramAccountsV2",
-    "getTokenAccountsByDelegate",
-    "getTokenAccountsByMint",
-    "getTokenAccountsByOwner",
-    "getTokenAccountsByOwnerV2",
-    "getTokenLargestAccounts",
-    "/v1/owners/",
-    "/v1/mints/",
-    "/v1/programs/",
-    "/v1/supply",
-];
 
 /// The comparable part of a response.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,12 +46,14 @@ struct ComparedResponse {
 }
 
 impl ComparedResponse {
-    fn new(name: &str, response: &Response) -> Self {
+    fn new(name: &str, response: &Response, differences: &Differences) -> Self {
         let header = |name| response.header(name).map(str::to_owned);
-        let is_unordered = UNORDERED.iter().any(|start| name.starts_with(start));
-        let body = match is_unordered && response.body.starts_with(['{', '[']) {
-            true => without_order(&response.body),
-            false => response.body.clone(),
+        // All others are equal byte for byte.
+        let body = match serde_json::from_str(&response.body) {
+            Ok(body) if differences.has_sets(name) => {
+                differences.comparable(name, body).to_string()
+            }
+            _ => response.body.clone(),
         };
         Self {
             status: response.status,
@@ -85,38 +64,23 @@ impl ComparedResponse {
     }
 }
 
-/// The text of a value whose lists are sorted, without its cursors.
-fn without_order(body: &str) -> String {
-    fn sort(value: &mut Value) {
-        match value {
-            Value::Array(values) => {
-                values.iter_mut().for_each(sort);
-                values.sort_by_cached_key(Value::to_string);
-            }
-            Value::Object(members) => {
-                members.remove("paginationKey");
-                members.values_mut().for_each(sort);
-            }
-            _ => {}
-        }
-    }
-    let mut value: Value = serde_json::from_str(body).expect("a body is JSON");
-    sort(&mut value);
-    value.to_string()
-}
-
 /// Sends one request to all replicas, and adds a line for each response that differs from the first one.
-fn compare(clients: &mut [Client], name: &str, request: &str, failures: &mut Vec<String>) {
+fn compare(
+    clients: &mut [Client],
+    differences: &Differences,
+    name: &str,
+    request: &str,
+    failures: &mut Vec<String>,
+) {
     let responses: Vec<ComparedResponse> = clients
         .iter_mut()
         .map(|client| {
             client.send(request);
-            ComparedResponse::new(name, &client.receive())
+            ComparedResponse::new(name, &client.receive(), differences)
         })
         .collect();
-    let is_exempt = DIFFERENCES.iter().any(|(exempt, _)| *exempt == name);
     for response in &responses[1..] {
-        if !is_exempt && *response != responses[0] {
+        if !differences.is_own(name) && *response != responses[0] {
             failures.push(format!("{request}\n  first {:?}\n  other {response:?}", responses[0]));
         }
     }
@@ -275,12 +239,13 @@ fn three_replicas_give_equal_responses_and_notifications() -> Result<()> {
     };
     let mut clients: Vec<Client> =
         addresses.iter().map(|address| Client::connect(*address)).collect();
+    let differences = Differences::read();
     let mut failures = Vec::new();
     let mut called = BTreeSet::new();
     for (method, params) in facts.calls() {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         called.insert(method);
-        compare(&mut clients, method, &post("/", root, &body), &mut failures);
+        compare(&mut clients, &differences, method, &post("/", root, &body), &mut failures);
     }
     let missing = METHODS.iter().chain(&EXTENSIONS).filter(|name| !called.contains(*name));
     let missing: Vec<_> = missing.collect();
@@ -288,10 +253,10 @@ fn three_replicas_give_equal_responses_and_notifications() -> Result<()> {
     for path in facts.paths() {
         let head = format!("host: test\r\nhydrant-min-slot: {root}");
         let request = format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n");
-        compare(&mut clients, &path, &request, &mut failures);
+        compare(&mut clients, &differences, &path, &request, &mut failures);
     }
     for (path, body) in facts.posts() {
-        compare(&mut clients, &path, &post(&path, root, &body), &mut failures);
+        compare(&mut clients, &differences, &path, &post(&path, root, &body), &mut failures);
     }
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
     drop(clients);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use hydrant::{Node, NodeConfig, NodeHandle, ReplicaConfig, ReplicaProducer};
+use hydrant::{Node, NodeConfig, NodeHandle, ReplicaNodeConfig, ReplicaProducer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::json_rpc_client::JsonRpcClient;
@@ -49,7 +49,7 @@ impl Rig {
     /// A replica in this process, which has reached the end of the log.
     pub(super) fn replica(
         &self,
-        change: impl FnOnce(ReplicaConfig) -> ReplicaConfig,
+        change: impl FnOnce(ReplicaNodeConfig) -> ReplicaNodeConfig,
     ) -> Result<NodeHandle> {
         let node = self.start_replica(change)?;
         self.wait_for(node.addresses().rpc)?;
@@ -59,9 +59,9 @@ impl Rig {
     /// A replica in this process that has loaded its snapshot.
     pub(super) fn start_replica(
         &self,
-        change: impl FnOnce(ReplicaConfig) -> ReplicaConfig,
+        change: impl FnOnce(ReplicaNodeConfig) -> ReplicaNodeConfig,
     ) -> Result<NodeHandle> {
-        let config = change(ReplicaConfig::new(&self.url("log"), &self.url("depot")));
+        let config = change(ReplicaNodeConfig::new(&self.url("log"), &self.url("depot")));
         let node = NodeConfig::default().with_free_ports();
         Ok(Node::builder(ReplicaProducer::new(config)).serve(node)?)
     }
