@@ -4,6 +4,7 @@
 //! |--------|-------|
 //! | `snap/<cluster>/<slot>-<epoch>-<blockhash>/part-<digest>` | the accounts of a range of addresses, in order |
 //! | `snap/<cluster>/<slot>-<epoch>-<blockhash>/manifest` | written last: the bank, its position in the log, each part |
+//! | `faults/<cluster>/<epoch>-<sequence>` | a fault of the log that a replica reports ([`fault_reports`]) |
 //!
 //! Shape: [`write_snapshot`] takes a finalized view. [`newest_snapshots`] lists manifests, [`load_manifest`] reads one, and
 //! [`load_snapshot_parts`] fills a ledger. [`remove_old_snapshots`] removes old ones. The final blocks of the
@@ -19,6 +20,7 @@ mod address_order;
 pub mod archive;
 mod catalogue;
 mod error;
+pub mod fault_reports;
 mod fields;
 mod keys;
 mod load;
