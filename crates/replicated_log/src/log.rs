@@ -1,7 +1,7 @@
 //! The interface of a log: [`Log`] is one epoch, [`LogSpace`] is all epochs of one cluster.
 //!
 //! Invariant: an append at `after` succeeds only if `after` is the last sequence. So of several writers that all
-//! believe to lead, one succeeds at each position.
+//! believe that they lead, one succeeds at each position.
 //! Not here: implementations (`memory`, `object_log`), leases and terms (the writers).
 
 use std::sync::Arc;
@@ -56,7 +56,8 @@ pub trait LogSpace: Send + Sync {
     fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>>;
 
     /// Creates an epoch. Returns `false` if it exists already. If the servers have no space for it, the limits of older
-    /// epochs are lowered to their size.
+    /// epochs are lowered to their size. If that is not enough, it fails with an error of which
+    /// [`LogError::lacks_space`] is true.
     fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
 
     /// Removes all epochs before `epoch`, with their messages. Returns the number of removed epochs. Their readers fail
@@ -68,6 +69,6 @@ pub trait LogSpace: Send + Sync {
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;
 
     /// Returns the ways in which the log can lose acknowledged messages, one sentence each. Callers refuse such a log
-    /// unless their configuration allows it.
+    /// unless their configuration allows it. A log whose store is no fence for appends is an error.
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>>;
 }

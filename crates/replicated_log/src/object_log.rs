@@ -25,7 +25,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use self::batch_object::encode_marker;
-use self::epoch_files::EpochFiles;
+use self::epoch_files::{EpochFiles, is_full};
 use self::epoch_log::EpochLog;
 use self::keys::{format_epoch_dir, format_marker_dir, format_marker_key, parse_number};
 use self::reader::ReadSettings;
@@ -164,6 +164,10 @@ impl ObjectLogSpace {
         match self.depot.put_new(&key, marker).await {
             Ok(Put::Created) => Ok(true),
             Ok(Put::Exists) => Ok(false),
+            Err(error) if is_full(&error) => {
+                let reason = format!("{error}; fix: make room, or lower --log-max-bytes");
+                Err(LogError::with_no_space(self.name(), format!("create epoch {epoch}"), reason))
+            }
             Err(error) => Err(LogError::new(self.name(), format!("create epoch {epoch}"), error)),
         }
     }
@@ -213,7 +217,7 @@ impl LogSpace for ObjectLogSpace {
         Box::pin(async move {
             match self.depot.check().await {
                 Ok(()) => Ok(Vec::new()),
-                Err(error @ DepotError::NotExclusive { .. }) => Ok(vec![error.to_string()]),
+                // A store that replaces objects is no fence.
                 Err(error) => Err(LogError::new(self.name(), "check the store", error)),
             }
         })
