@@ -3,7 +3,7 @@
 //! Bounds: [`BATCH_MESSAGES_MAX`] messages, and [`BATCH_BYTES_MAX`] or one record.
 //! Invariant: marks of one batch are in one record, unless a block comes between them, or there are more than a record
 //! may have.
-//! Not here: the choice of blocks and marks (`catch_up`).
+//! Not here: the choice of blocks and marks (`fill_batch`).
 
 use chain_solana::RevertReason;
 use chain_solana::wire::{

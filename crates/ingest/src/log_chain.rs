@@ -41,6 +41,8 @@ pub(crate) struct LogBlock {
     pub(crate) digests: Option<BlockDigests>,
     /// Sequence of its record's head.
     pub(crate) head_sequence: u64,
+    /// Sequence of its record's last message.
+    pub(crate) last_sequence: u64,
     /// Numbers of the blocks on this one.
     children: Vec<u64>,
 }
@@ -234,6 +236,7 @@ impl LogChain {
                     record: head.digest,
                     digests: Some(*digests),
                     head_sequence: sequence - u64::from(head.body_messages),
+                    last_sequence: sequence,
                     children: Vec::new(),
                 };
                 // After a revert of its parent, a block is of a fork that ended.
@@ -347,6 +350,7 @@ impl LogChain {
             record,
             digests: None,
             head_sequence: sequence,
+            last_sequence: sequence,
             children: Vec::new(),
         };
         self.insert(block.number, root);

@@ -4,21 +4,23 @@
 //! block, write the snapshot, create the epoch, append the first record.
 //! The fence of the first append decides between two ingesters that open the same epoch.
 //! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
-//! Not here: the snapshot itself (`epoch_snapshot`).
+//! Not here: the snapshot itself (`ledger_snapshots`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::wire::{
-    BlockName, RecordLink, SnapshotRecord, WriterId, encode_snapshot, read_head,
+    BlockName, RecordDigest, RecordLink, SnapshotRecord, WriterId, encode_snapshot, read_head,
 };
+use ledger::Slot;
 use replicated_log::LogMessage;
+use solana_hash::Hash;
 
 use super::phase::{
     Following, OpenedSnapshot, Opening, OpeningStep, Phase, SnapshotRequest, ViewBlock,
     WrittenSnapshot,
 };
-use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY, unlogged_block_digest};
+use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY};
 use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
 
@@ -30,7 +32,7 @@ const EPOCH_NUMBER_BITS: u32 = 32;
 const WAIT_LEASES: u32 = 4;
 
 impl Plan {
-    /// Opens an epoch without delay.
+    /// Opens this epoch or a later one without delay.
     pub(super) fn open_epoch(&mut self, epoch: u64, reason: Arc<str>) {
         self.start_opening(epoch, reason, OpeningStep::Looking, false);
     }
@@ -49,8 +51,11 @@ impl Plan {
         self.start_opening(epoch, reason, OpeningStep::Waiting { until }, true);
     }
 
+    /// Starts to open an epoch, or a later one: the numbers of an epoch that was deleted are not given again.
     fn start_opening(&mut self, epoch: u64, reason: Arc<str>, step: OpeningStep, exists: bool) {
         self.note_numbers();
+        let unused = self.snapshots.map_or(0, |it| it.newest_epoch + 1);
+        let epoch = if exists { epoch } else { epoch.max(unused) };
         let phase = std::mem::replace(&mut self.phase, Phase::Seeking);
         let earlier = match phase {
             Phase::Following(following) => Some(following.chain),
@@ -295,4 +300,13 @@ fn first_record(
         block: BlockName { slot: block.slot, number },
         block_digest,
     }
+}
+
+/// The digest of the record of a block that no log has. A first epoch continues from it.
+fn unlogged_block_digest(slot: Slot, blockhash: &Hash) -> RecordDigest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"hydrant unlogged block");
+    hasher.update(&slot.to_le_bytes());
+    hasher.update(blockhash.as_bytes());
+    RecordDigest(*hasher.finalize().as_bytes())
 }

@@ -8,14 +8,15 @@ use chain_solana::wire::{
     BlockName, BlockSource, EncodedBlock, EncodedRecord, Mark, MarksRecord, RecordDigest,
     RecordLink, SnapshotRecord, WriterId, encode_marks, encode_snapshot,
 };
+use cluster_snapshot::fault_reports::FaultReport;
 use ledger::{BlockId, Slot};
 use replicated_log::{LogMessage, StoredMessage, Tail};
 use solana_hash::Hash;
 use testkit::test_ledger::{block_info, empty_block};
 
 use super::{
-    Action, AppendFailure, Input, Notice, Now, Outcome, Plan, PlanConfig, ReadFailure,
-    SnapshotRequest, ViewBlock, WrittenSnapshot,
+    Action, AppendFailure, FoundSnapshots, Input, LoggedBlock, Notice, Now, Outcome, Plan,
+    PlanConfig, ReadFailure, SnapshotRequest, ViewBlock, WrittenSnapshot,
 };
 use crate::model::source::{content, key};
 use crate::own_chain::{BlockContent, FrozenBlock, OwnEvent, OwnStart};
@@ -69,14 +70,19 @@ fn end_writing(request: SnapshotRequest) -> Outcome {
 
 /// Opens the first epoch, which this ingester then leads.
 fn lead(plan: &mut Plan) {
+    open(plan, 0);
+}
+
+/// Opens an epoch after the one before it, and leads it.
+fn open(plan: &mut Plan, epoch: u64) {
     loop {
         let outcome = match plan.next_action(NOW) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
-            Action::FindEpoch => Outcome::EpochFound(Ok(None)),
+            Action::FindEpoch => Outcome::EpochFound(Ok(epoch.checked_sub(1))),
             Action::RetainView => retain_root_view(plan),
             Action::WriteSnapshot(request) => end_writing(request),
-            Action::CreateEpoch(0) => Outcome::EpochCreated(Ok(())),
-            Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
+            Action::CreateEpoch(created) if created == epoch => Outcome::EpochCreated(Ok(())),
+            Action::OpenEpoch(opened) if opened == epoch => Outcome::EpochOpened(Ok(())),
             Action::Append(batch) => Outcome::Appended(Ok(batch.chain.position())),
             Action::Read(1) => {
                 plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), NOW);
@@ -173,7 +179,8 @@ fn a_log_of_another_chain_is_refused_by_name() {
     let mut plan = plan(usize::MAX);
     assert!(matches!(plan.next_action(NOW), Action::CheckChain));
     let other = Hash::new_from_array([5; 32]);
-    plan.handle(Input::Done(Outcome::ChainChecked(Ok(Some(other)))), NOW);
+    let found = FoundSnapshots { genesis_hash: other, newest_epoch: 0, logged_epoch: None };
+    plan.handle(Input::Done(Outcome::ChainChecked(Ok(Some(found)))), NOW);
     assert!(matches!(plan.next_action(NOW), Action::Stop));
     let notices = plan.take_notices();
     let [Notice::Stopped(reason)] = &notices[..] else { panic!("{notices:?}") };
@@ -657,4 +664,110 @@ fn opens_an_epoch(plan: &mut Plan, expected: &str) {
         _ => false,
     };
     assert!(notices.iter().any(is_expected), "{notices:?}");
+}
+
+fn root_block(plan: &mut Plan, slot: Slot) {
+    plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
+    plan.handle(Input::Own(OwnEvent::Rooted { id: id(slot), key: key(slot, false) }), NOW);
+}
+
+/// A report of a replica that has read up to a slot.
+fn report(epoch: u64, slot: Slot, what: &str) -> Input {
+    Input::Reported(FaultReport {
+        cluster: "test".to_owned(),
+        epoch,
+        sequence: 9,
+        record: 7,
+        slot,
+        confirmed: slot - 1,
+        what: what.to_owned(),
+        made_at_ms: 1,
+    })
+}
+
+fn followed_epoch(plan: &Plan) -> Option<u64> {
+    plan.followed_log().map(|followed| followed.epoch)
+}
+
+#[test]
+fn a_reported_fault_opens_one_epoch_above_it() {
+    let mut plan = plan(usize::MAX);
+    lead(&mut plan);
+    (1..=3).for_each(|slot| root_block(&mut plan, slot));
+    // A snapshot of slot 3 is not above the replica's, and no epoch helps an old release.
+    plan.handle(report(0, 3, "sum"), NOW);
+    plan.handle(report(0, 2, "version"), NOW);
+    assert_eq!(followed_epoch(&plan), Some(0));
+    root_block(&mut plan, 4);
+    plan.handle(report(0, 3, "sum"), NOW);
+    assert_eq!(followed_epoch(&plan), None);
+    open(&mut plan, 1);
+    // The report is found again, and the replica cannot continue in the new epoch either.
+    plan.handle(report(0, 3, "sum"), NOW);
+    plan.handle(report(1, 3, "sum"), NOW);
+    assert_eq!(followed_epoch(&plan), Some(1));
+    let later = Now { elapsed: Duration::from_secs(3_600), unix_ms: 2 };
+    plan.handle(report(1, 3, "sum"), later);
+    assert_eq!(followed_epoch(&plan), None);
+}
+
+#[test]
+fn a_follower_leaves_reports_to_the_leader() {
+    let mut plan = plan(usize::MAX);
+    follow(&mut plan, &epoch_with(&content(1, false)));
+    root_block(&mut plan, 1);
+    root_block(&mut plan, 2);
+    plan.handle(report(0, 1, "sum"), NOW);
+    assert_eq!(followed_epoch(&plan), Some(0));
+}
+
+#[test]
+fn a_snapshot_can_be_taken_of_a_block_with_a_record() {
+    let mut plan = plan(usize::MAX);
+    lead(&mut plan);
+    plan.handle(frozen(1, Ok(content(1, false))), NOW);
+    assert_eq!(plan.find_logged_block(&key(1, false)), None);
+    let Action::Append(batch) = plan.next_action(NOW) else { panic!("it appends") };
+    let position = batch.chain.position();
+    let number = batch.chain.find(&key(1, false)).expect("the batch has the block");
+    let digest = batch.chain.block(number).expect("the batch has the block").record;
+    plan.handle(Input::Done(Outcome::Appended(Ok(position))), NOW);
+    let name = BlockName { slot: 1, number };
+    let expected = LoggedBlock { epoch: 0, position, name, digest };
+    assert_eq!(plan.find_logged_block(&key(1, false)), Some(expected));
+    assert_eq!(plan.find_logged_block(&key(0, false)), None);
+}
+
+/// Returns the epoch that a new ingester opens, or `None` if it follows the newest one.
+fn find_opened_epoch(found: FoundSnapshots, newest: Option<u64>) -> Option<u64> {
+    let mut plan = plan(usize::MAX);
+    loop {
+        let outcome = match plan.next_action(NOW) {
+            Action::CheckChain => Outcome::ChainChecked(Ok(Some(found))),
+            Action::FindEpoch => Outcome::EpochFound(Ok(newest)),
+            Action::RetainView => retain_root_view(&plan),
+            Action::WriteSnapshot(request) => return Some(request.epoch),
+            Action::OpenEpoch(epoch) => {
+                assert_eq!(Some(epoch), newest);
+                return None;
+            }
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), NOW);
+    }
+}
+
+#[test]
+fn the_number_of_a_deleted_epoch_is_not_given_again() {
+    let found = |logged_epoch| FoundSnapshots {
+        genesis_hash: Hash::default(),
+        newest_epoch: 2,
+        logged_epoch,
+    };
+    assert_eq!(find_opened_epoch(found(Some(2)), Some(2)), None);
+    assert_eq!(find_opened_epoch(found(Some(2)), Some(1)), Some(3));
+    assert_eq!(find_opened_epoch(found(Some(2)), None), Some(3));
+    // Whether epoch 2 ever had a record is not known.
+    assert_eq!(find_opened_epoch(found(None), Some(1)), None);
+    assert_eq!(find_opened_epoch(found(None), None), Some(3));
 }
