@@ -25,9 +25,9 @@ pub trait Log: Send + Sync {
     fn append(&self, after: u64, batch: Vec<LogMessage>)
     -> BoxFuture<'_, Result<u64, AppendError>>;
 
-    /// Returns the extent of the log and the last head of a record, as the leader of the log knows them. An extent that is
-    /// shorter than one before is not a proof that the log was replaced: a leader may be late. Damage of the end is an error
-    /// for which [`LogError::is_damage`] is true, here and in [`AppendError::Unknown`].
+    /// Returns the extent of the log, as the leader of the log knows it. An extent that is shorter than one before is not a
+    /// proof that the log was replaced: a leader may be late. Damage of the end is an error for which
+    /// [`LogError::is_damage`] is true, here and in [`AppendError::Unknown`].
     fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>>;
 
     /// Reads the messages after `after`. The reader waits for more at the end. If the log ends before `after`, the

@@ -79,15 +79,16 @@ impl ObjectLogSpace {
 
     /// Sets the waits of readers at the end of the log: `min` at first, doubled with each poll up to `max`. Affects the
     /// epochs that are opened afterwards.
-    #[must_use]
-    pub fn with_poll_interval(mut self, min: Duration, max: Duration) -> Self {
+    #[cfg(test)]
+    fn with_poll_interval(mut self, min: Duration, max: Duration) -> Self {
         self.read_settings.poll_interval_min = min;
         self.read_settings.poll_interval_max = max;
         self
     }
 
     /// Deletes an epoch: first its marker, then its batches. Returns whether it existed.
-    pub async fn delete_epoch(&self, epoch: u64) -> Result<bool, LogError> {
+    #[cfg(test)]
+    async fn delete_epoch(&self, epoch: u64) -> Result<bool, LogError> {
         let Some(files) = EpochFiles::open(&self.depot, &self.cluster, epoch).await? else {
             return Ok(false);
         };

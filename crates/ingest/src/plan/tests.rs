@@ -102,7 +102,7 @@ fn follow(plan: &mut Plan, messages: &[LogMessage]) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
             Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
-            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last, head: None })),
+            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
             Action::Read(0) => Outcome::ReaderOpened(Ok(())),
             Action::Wait(_) => break,
             other => panic!("{other:?}"),
@@ -332,14 +332,14 @@ fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
 #[test]
 fn a_log_whose_messages_were_all_removed_is_replaced() {
     for first in [0, 11] {
-        let reason = open_instead(Tail { first, last: 10, head: None }, |_, _| {});
+        let reason = open_instead(Tail { first, last: 10 }, |_, _| {});
         assert!(reason.contains("all messages"), "{reason}");
     }
 }
 
 #[test]
 fn a_log_with_a_hole_is_replaced() {
-    let tail = Tail { first: 1, last: 10, head: None };
+    let tail = Tail { first: 1, last: 10 };
     let reason = open_instead(tail, |plan, now| {
         for message in number_messages(&epoch_with(&content(1, false))) {
             plan.handle(Input::Message(message), now);
@@ -356,7 +356,7 @@ fn a_log_with_a_damaged_body_is_replaced() {
     let mut payload = body.payload.to_vec();
     payload[0] ^= 1;
     body.payload = payload.into();
-    let tail = Tail { first: 1, last: messages.len() as u64, head: None };
+    let tail = Tail { first: 1, last: messages.len() as u64 };
     let reason = open_instead(tail, |plan, now| {
         for message in number_messages(&messages) {
             plan.handle(Input::Message(message), now);
@@ -412,7 +412,7 @@ fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Opti
         let now = Now { elapsed, unix_ms: 2 };
         match plan.next_action(now) {
             Action::AskTail => {
-                let tail = Tail { first: 1, last, head: None };
+                let tail = Tail { first: 1, last };
                 plan.handle(Input::Done(Outcome::TailRead(Ok(tail))), now);
             }
             Action::FindEpoch => {
@@ -552,7 +552,7 @@ fn a_follower_replaces_a_log_that_stops_delivering() {
         let now = Now { elapsed, unix_ms: 2 };
         let outcome = match plan.next_action(now) {
             Action::Read(_) => Outcome::ReaderOpened(Ok(())),
-            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last, head: None })),
+            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
             Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
             Action::RetainView => return,
             Action::Wait(until) => {
@@ -568,7 +568,7 @@ fn a_follower_replaces_a_log_that_stops_delivering() {
 
 #[test]
 fn a_log_that_counts_a_message_it_lost_is_replaced() {
-    let tail = Tail { first: 1, last: 10, head: None };
+    let tail = Tail { first: 1, last: 10 };
     let reason = open_instead(tail, |plan, now| {
         for message in number_messages(&epoch_with(&content(1, false))) {
             plan.handle(Input::Message(message), now);
@@ -634,7 +634,7 @@ fn a_log_that_is_away_costs_the_same_for_each_block() {
         events.into_iter().for_each(|event| plan.handle(Input::Own(event), now));
         let outcome = match plan.next_action(now) {
             Action::Append(_) => Outcome::Appended(Err(AppendFailure::Unknown)),
-            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1, head: None })),
+            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1 })),
             Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
             _ => continue,
         };
