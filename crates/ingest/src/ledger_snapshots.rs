@@ -78,7 +78,7 @@ impl LedgerSnapshots {
         self.reader.view(Commitment::Finalized)
     }
 
-    /// Retains the final view until [`Self::write_opening`], in place of an earlier one.
+    /// Retains the final view until [`Self::write_opening`]. Replaces an earlier one.
     pub(crate) fn retain_view(&self) -> ViewBlock {
         let view = self.final_view();
         let block = ViewBlock { id: view.block(), key: view_key(&view) };
@@ -144,7 +144,7 @@ impl LedgerSnapshots {
         Ok(load_intact(&self.depot, &key.key).await?)
     }
 
-    /// Returns the newest snapshot of an epoch from which its messages can be read, whose oldest one is `first`.
+    /// Returns the newest snapshot of an epoch from which a replica can follow it. `first` is its oldest message.
     pub(crate) async fn find_usable(
         &self,
         epoch: u64,
@@ -161,8 +161,8 @@ impl LedgerSnapshots {
         Ok(None)
     }
 
-    /// Removes the snapshots that no reader of an epoch needs, whose oldest message is `first`. A replica may be loading
-    /// one that is younger than `retained_age`.
+    /// Removes the snapshots that no replica needs. `first` is the oldest message of the epoch. Snapshots that are younger
+    /// than `retained_age` stay: a replica may be loading one.
     pub(crate) async fn remove_old(
         &self,
         epoch: u64,

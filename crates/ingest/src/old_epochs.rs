@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// A log whose servers have space for some epochs.
+    /// A log on servers that have space for some epochs.
     struct SmallSpace {
         space: MemoryLogSpace,
         epochs_max: usize,

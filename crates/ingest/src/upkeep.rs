@@ -1,5 +1,5 @@
 //! The work of the leader besides appends: it removes messages and epochs that no reader needs, looks for faults that
-//! replicas report, and has a snapshot written if nobody else wrote one.
+//! replicas report, and writes a snapshot if no replica did.
 //!
 //! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to the
 //! plan, and a due snapshot is started with the final view of that moment.
@@ -61,7 +61,7 @@ pub(crate) struct Sources {
     pub(crate) unix_ms: fn() -> u64,
 }
 
-/// What earlier looks have found about an epoch.
+/// The findings of earlier looks about an epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownEpoch {
     epoch: u64,

@@ -56,7 +56,7 @@ pub trait LogSpace: Send + Sync {
     fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>>;
 
     /// Creates an epoch. Returns `false` if it exists already. If the servers have no space for it, the limits of older
-    /// epochs are lowered to their size. If that is not enough, it fails with an error of which
+    /// epochs are lowered to their size. If that is not enough, it fails, and
     /// [`LogError::lacks_space`] is true.
     fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
 
@@ -69,6 +69,6 @@ pub trait LogSpace: Send + Sync {
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;
 
     /// Returns the ways in which the log can lose acknowledged messages, one sentence each. Callers refuse such a log
-    /// unless their configuration allows it. A log whose store is no fence for appends is an error.
+    /// unless their configuration allows it. A store that replaces objects cannot fence appends, and is an error.
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>>;
 }

@@ -1,4 +1,4 @@
-//! All implementations against one model, by seed: writers that all believe to lead, readers, faults and truncation.
+//! All implementations against one model, by seed: writers that all believe that they lead, readers, faults and truncation.
 //!
 //! Each writer has items to append, each once and in order. An item is a record of one to three messages. After an
 //! append that failed, the writer asks for the tail and reads to it, as an ingester does.
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-/// One of several writers that believe to lead.
+/// One of several writers that believe that they lead.
 struct Writer {
     seed: u64,
     id: u8,

@@ -218,7 +218,7 @@ impl LogSpace for ObjectLogSpace {
         Box::pin(async move {
             match self.depot.check().await {
                 Ok(()) => Ok(Vec::new()),
-                // A store that replaces objects is no fence.
+                // Appends are not fenced in a store that replaces objects.
                 Err(error) => Err(LogError::new(self.name(), "check the store", error)),
             }
         })

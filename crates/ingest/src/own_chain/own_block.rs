@@ -1,4 +1,4 @@
-//! The events of the own ledger, and a block of it with its place in the queue.
+//! The events of the own ledger, and its blocks as the queue holds them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What goes into a plan and comes out of it: actions, their outcomes, inputs, and notices for operators.
+//! The inputs and outputs of a plan: events and outcomes of actions, actions, and notices for operators.
 //!
 //! Not here: the decisions (`plan`), operations and lines of the log (`driver`, `notices`).
 

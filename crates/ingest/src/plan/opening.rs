@@ -51,7 +51,7 @@ impl Plan {
         self.start_opening(epoch, reason, OpeningStep::Waiting { until }, true);
     }
 
-    /// Starts to open an epoch, or a later one: the numbers of an epoch that was deleted are not given again.
+    /// Starts to open an epoch, or a later one, so that the number of a deleted epoch is not used again.
     fn start_opening(&mut self, epoch: u64, reason: Arc<str>, step: OpeningStep, exists: bool) {
         self.note_numbers();
         let unused = self.snapshots.map_or(0, |it| it.newest_epoch + 1);

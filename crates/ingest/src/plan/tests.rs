@@ -758,7 +758,7 @@ fn find_opened_epoch(found: FoundSnapshots, newest: Option<u64>) -> Option<u64> 
 }
 
 #[test]
-fn the_number_of_a_deleted_epoch_is_not_given_again() {
+fn a_deleted_epoch_is_not_numbered_again() {
     let found = |logged_epoch| FoundSnapshots {
         genesis_hash: Hash::default(),
         newest_epoch: 2,

@@ -131,7 +131,7 @@ async fn a_server_that_syncs_late_is_told() {
     let silent = NatsOptions { exports_settings: false, ..NatsOptions::safe(1) };
     let world = World::start_with(silent, 1).await;
     let faults = world.connect(|_| {}).await.durability_faults().await.expect("faults");
-    assert!(faults.iter().any(|fault| fault.starts_with("no server tells")), "{faults:?}");
+    assert!(faults.iter().any(|fault| fault.starts_with("no server reports")), "{faults:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,7 +148,9 @@ async fn the_space_of_old_epochs_is_given_to_the_next() {
     let oldest = space.open_epoch(0).await.expect("the stream");
     check_records(&*oldest, 0, &[record(0, 3, 100_000)]).await;
     let large = world.connect(|config| config.max_bytes = 2 << 30).await;
-    let err = large.create_epoch(3).await.expect_err("no server has the space").to_string();
+    let err = large.create_epoch(3).await.expect_err("no server has the space");
+    assert!(err.lacks_space(), "{err}");
+    let err = err.to_string();
     assert!(err.contains("--log-max-bytes") && err.contains("2147483648"), "{err}");
     assert_eq!(space.remove_epochs_below(2).await.expect("deleted"), 2);
     assert_eq!(space.remove_epochs_below(2).await.expect("nothing is left"), 0);
