@@ -221,7 +221,7 @@ struct Look {
 impl Look {
     /// Does everything that is possible now. Errors are tried again with the next look.
     async fn run(self) -> Findings {
-        let lines = self.sources.lines.clone();
+        let lines = &self.sources.lines;
         match self.log.remove_old(self.needed_from).await {
             Ok(0) => {}
             Ok(removed) => tracing::debug!(removed, "old objects of the log were removed"),
