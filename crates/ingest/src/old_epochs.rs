@@ -11,9 +11,53 @@ use tokio::time::timeout;
 /// Time limit of the read of a first record. The log may count a message that it lost.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The epochs before a followed one, with the findings of earlier looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OldEpochs {
+    /// The followed epoch.
+    pub(crate) followed: u64,
+    /// Time of its first record in milliseconds since 1970.
+    start_ms: Option<u64>,
+    are_removed: bool,
+}
+
+impl OldEpochs {
+    /// The epochs before this one, about which nothing is known.
+    pub(crate) fn before(followed: u64) -> Self {
+        Self { followed, ..Self::default() }
+    }
+
+    /// Removes them once the log no longer retains the first record of the followed one, `log`. By then no replica reads
+    /// an older one.
+    pub(crate) async fn remove_aged(
+        mut self,
+        space: &dyn LogSpace,
+        log: &dyn Log,
+        max_age: Duration,
+        now_ms: u64,
+    ) -> Result<Self, LogError> {
+        if self.are_removed {
+            return Ok(self);
+        }
+        if self.start_ms.is_none() {
+            self.start_ms = read_start_ms(log).await?;
+        }
+        let age_ms = self.start_ms.map(|start| now_ms.saturating_sub(start));
+        if age_ms.is_some_and(|age| u128::from(age) >= max_age.as_millis()) {
+            let removed = space.remove_epochs_below(self.followed).await?;
+            self.are_removed = true;
+            if removed > 0 {
+                let epoch = self.followed;
+                tracing::info!(epoch, removed, "old epochs of the log were removed");
+            }
+        }
+        Ok(self)
+    }
+}
+
 /// Returns the time at which the first record of an epoch was made, in milliseconds since 1970: 0 if the limits of the log
 /// have removed it already, and `None` if it cannot be read.
-pub(crate) async fn read_start_ms(log: &dyn Log) -> Result<Option<u64>, LogError> {
+async fn read_start_ms(log: &dyn Log) -> Result<Option<u64>, LogError> {
     let mut reader = log.read(0).await?;
     let Ok(read) = timeout(READ_TIMEOUT, reader.next()).await else { return Ok(None) };
     match read {
@@ -142,16 +186,26 @@ mod tests {
         vec![LogMessage::head(encode_snapshot(&record).head)]
     }
 
-    async fn check_start(space: &dyn LogSpace) -> Arc<dyn Log> {
-        space.create_epoch(1).await.expect("a new epoch");
+    /// Opens epoch 1 after epoch 0, and checks when epoch 0 is removed.
+    async fn check_removal(space: &dyn LogSpace) -> Arc<dyn Log> {
+        for epoch in 0..=1 {
+            space.create_epoch(epoch).await.expect("a new epoch");
+        }
         let log = space.open_epoch(1).await.expect("it exists");
-        log.append(0, first_record(77)).await.expect("it is empty");
-        assert_eq!(read_start_ms(&*log).await.expect("it is read"), Some(77));
+        log.append(0, first_record(1_000)).await.expect("it is empty");
+        let old = OldEpochs::before(1);
+        let max_age = Duration::from_secs(60);
+        let known = old.remove_aged(space, &*log, max_age, 60_999).await.expect("a look");
+        assert_eq!(known, OldEpochs { start_ms: Some(1_000), ..old });
+        assert!(space.open_epoch(0).await.is_ok());
+        let known = known.remove_aged(space, &*log, max_age, 61_000).await.expect("a look");
+        assert!(known.are_removed && space.open_epoch(0).await.is_err());
+        assert_eq!(space.newest_epoch().await.expect("a list"), Some(1));
         log
     }
 
     #[tokio::test]
-    async fn an_epoch_starts_with_its_first_record() {
+    async fn an_old_epoch_is_removed_after_the_age_limit() {
         let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
         let config = LogConfig {
             url: "memory:".to_owned(),
@@ -162,10 +216,11 @@ mod tests {
             in_flight_bytes: 1 << 20,
             request_timeout: Duration::from_secs(5),
         };
-        check_start(&ObjectLogSpace::with_depot(depot, &config)).await;
+        check_removal(&ObjectLogSpace::with_depot(depot, &config)).await;
         let space = MemoryLogSpace::new();
-        let log = check_start(&space).await;
+        let log = check_removal(&space).await;
+        // The limits have removed the first record.
         space.empty_epoch(1);
-        assert_eq!(read_start_ms(&*log).await.expect("it was removed"), Some(0));
+        assert_eq!(read_start_ms(&*log).await.expect("a look"), Some(0));
     }
 }

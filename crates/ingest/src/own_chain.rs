@@ -89,12 +89,10 @@ impl OwnChain {
         }
     }
 
-    /// Returns the queued items in the order of their events.
     pub(crate) fn items(&self) -> impl DoubleEndedIterator<Item = &Item> {
         self.items.iter()
     }
 
-    /// Returns the content of a block by the number of its item.
     pub(crate) fn block(&self, number: ItemNumber) -> Option<&OwnBlock> {
         self.blocks.get(&number)
     }
@@ -110,7 +108,6 @@ impl OwnChain {
         self.tip
     }
 
-    /// Returns the name of the root.
     pub(crate) fn root_key(&self) -> BlockKey {
         self.root_key
     }
@@ -120,12 +117,10 @@ impl OwnChain {
         self.is_complete
     }
 
-    /// Whether the ledger reverted a block that had been its root.
     pub(crate) fn has_left_root(&self) -> bool {
         self.has_left_root
     }
 
-    /// Returns the bytes of the encoded blocks.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -156,7 +151,6 @@ impl OwnChain {
         self.enforce_bound();
     }
 
-    /// Returns the number of queued items.
     pub(crate) fn item_count(&self) -> usize {
         self.items.len()
     }
@@ -177,7 +171,6 @@ impl OwnChain {
         ended.into_iter().for_each(|number| self.end_queued_block(number));
     }
 
-    /// Removes the newest item, if it is obsolete.
     pub(crate) fn remove_newest_item(&mut self, is_obsolete: impl Fn(&Item, &Self) -> bool) {
         let Some(item) = self.items.back().filter(|item| is_obsolete(item, self)) else { return };
         let ended = (item.kind == ItemKind::Block).then_some(item.number);
@@ -216,7 +209,7 @@ impl OwnChain {
         self.pinned.is_some()
     }
 
-    /// Ends the retention of [`Self::pin_root`].
+    /// Ends the retention of [`Self::pin`].
     pub(crate) fn unpin(&mut self) {
         self.pinned = None;
         self.prune();

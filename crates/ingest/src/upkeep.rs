@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::ledger_snapshots::{LedgerSnapshotError, LedgerSnapshots};
 use crate::notices::ErrorLines;
-use crate::old_epochs::read_start_ms;
+use crate::old_epochs::OldEpochs;
 use crate::plan::{FollowedLog, LoggedBlock};
 
 /// Reports of one look. Replicas that stop at the same message write one.
@@ -46,7 +46,7 @@ pub(crate) struct Upkeep {
     looked_at: Option<Instant>,
     look: Option<JoinHandle<Findings>>,
     snapshot: Option<JoinHandle<()>>,
-    known: KnownEpoch,
+    old_epochs: OldEpochs,
 }
 
 /// The log and the store, as a task needs them.
@@ -61,23 +61,13 @@ pub(crate) struct Sources {
     pub(crate) unix_ms: fn() -> u64,
 }
 
-/// The findings of earlier looks about an epoch.
-#[derive(Clone, Copy, Debug, Default)]
-struct KnownEpoch {
-    epoch: u64,
-    /// Time of its first record in milliseconds since 1970.
-    start_ms: Option<u64>,
-    /// Whether all epochs before it are removed.
-    is_oldest: bool,
-}
-
 /// The result of a look.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// Faults of replicas in the followed epoch.
     pub(crate) reports: Vec<FaultReport>,
     pub(crate) due: Option<DueSnapshot>,
-    known: KnownEpoch,
+    old_epochs: OldEpochs,
 }
 
 /// Readers need a newer snapshot.
@@ -100,7 +90,7 @@ impl Upkeep {
             looked_at: None,
             look: None,
             snapshot: None,
-            known: KnownEpoch::default(),
+            old_epochs: OldEpochs::default(),
         }
     }
 
@@ -112,14 +102,14 @@ impl Upkeep {
             return;
         }
         self.looked_at = Some(now);
-        if self.known.epoch != followed.epoch {
-            self.known = KnownEpoch { epoch: followed.epoch, ..KnownEpoch::default() };
+        if self.old_epochs.followed != followed.epoch {
+            self.old_epochs = OldEpochs::before(followed.epoch);
         }
         let look = Look {
             sources: self.sources.clone(),
             log: Arc::clone(log),
             needed_from: followed.needed_after + 1,
-            known: self.known,
+            old_epochs: self.old_epochs,
         };
         self.look = Some(tokio::spawn(look.run()));
     }
@@ -138,7 +128,7 @@ impl Upkeep {
         self.look = None;
         match ended {
             Ok(findings) => {
-                self.known = findings.known;
+                self.old_epochs = findings.old_epochs;
                 findings
             }
             Err(err) => {
@@ -199,10 +189,6 @@ impl Sources {
         Ok(())
     }
 
-    fn is_older(&self, made_at_ms: u64, age: Duration) -> bool {
-        u128::from((self.unix_ms)().saturating_sub(made_at_ms)) >= age.as_millis()
-    }
-
     /// Whether a snapshot was made less than `age` ago. A time that is far in the future is wrong.
     fn is_young(&self, made_at_ms: u64, age: Duration) -> bool {
         u128::from((self.unix_ms)().abs_diff(made_at_ms)) < age.as_millis()
@@ -215,7 +201,7 @@ struct Look {
     log: Arc<dyn Log>,
     /// The oldest message that an ingester needs at its start.
     needed_from: u64,
-    known: KnownEpoch,
+    old_epochs: OldEpochs,
 }
 
 impl Look {
@@ -227,9 +213,11 @@ impl Look {
             Ok(removed) => tracing::debug!(removed, "old objects of the log were removed"),
             Err(err) => lines.report(&err),
         }
-        let known = self.remove_old_epochs().await.unwrap_or_else(|err| {
+        let Sources { space, max_age, unix_ms, .. } = &self.sources;
+        let removal = self.old_epochs.remove_aged(&**space, &*self.log, *max_age, unix_ms());
+        let old_epochs = removal.await.unwrap_or_else(|err| {
             lines.report(&err);
-            self.known
+            self.old_epochs
         });
         let reports = self.find_reports().await.unwrap_or_else(|err| {
             lines.report(&err);
@@ -239,28 +227,7 @@ impl Look {
             lines.report(&err);
             None
         });
-        Findings { reports, due, known }
-    }
-
-    /// Removes older epochs once the log does not retain the first record of this one any longer. By then no reader
-    /// continues in them.
-    async fn remove_old_epochs(&self) -> Result<KnownEpoch, LogError> {
-        let mut known = self.known;
-        if known.is_oldest {
-            return Ok(known);
-        }
-        if known.start_ms.is_none() {
-            known.start_ms = read_start_ms(&*self.log).await?;
-        }
-        let max_age = self.sources.max_age;
-        if known.start_ms.is_some_and(|start| self.sources.is_older(start, max_age)) {
-            let removed = self.sources.space.remove_epochs_below(known.epoch).await?;
-            known.is_oldest = true;
-            if removed > 0 {
-                tracing::info!(epoch = known.epoch, removed, "old epochs of the log were removed");
-            }
-        }
-        Ok(known)
+        Findings { reports, due, old_epochs }
     }
 
     /// Finds the faults that replicas report in this epoch. Removes the reports of older ones.
@@ -269,9 +236,9 @@ impl Look {
         let mut reports = Vec::new();
         for object in depot.list(&fault_report_dir(&self.sources.snapshots.cluster)).await? {
             let Some((epoch, _)) = parse_fault_report_key(&object.key) else { continue };
-            if epoch < self.known.epoch {
+            if epoch < self.old_epochs.followed {
                 depot.delete(&object.key).await?;
-            } else if epoch == self.known.epoch && reports.len() < REPORTS_MAX {
+            } else if epoch == self.old_epochs.followed && reports.len() < REPORTS_MAX {
                 reports.extend(read_report(depot, &object.key).await?);
             }
         }
@@ -280,11 +247,11 @@ impl Look {
 
     async fn find_due_snapshot(&self) -> Result<Option<DueSnapshot>, DueError> {
         let first = self.log.tail().await?.first;
-        let found = self.sources.snapshots.find_usable(self.known.epoch, first).await?;
+        let found = self.sources.snapshots.find_usable(self.old_epochs.followed, first).await?;
         let age = self.sources.max_age / SNAPSHOT_AGE_DIVISOR;
         let is_due = found.is_none_or(|found| !self.sources.is_young(found.made_at_ms, age));
         let newest = found.map(|found| found.slot);
-        Ok(is_due.then_some(DueSnapshot { epoch: self.known.epoch, newest, first }))
+        Ok(is_due.then_some(DueSnapshot { epoch: self.old_epochs.followed, newest, first }))
     }
 }
 
