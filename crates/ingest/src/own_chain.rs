@@ -14,8 +14,10 @@ use std::time::Duration;
 use chain_solana::RevertReason;
 use ledger::{BlockId, Slot};
 
+#[cfg(test)]
+pub(crate) use self::own_block::BlockContent;
 pub(crate) use self::own_block::{
-    BlockContent, FrozenBlock, Item, ItemKind, ItemNumber, OwnBlock, OwnEvent, OwnStart,
+    FrozenBlock, Item, ItemKind, ItemNumber, OwnBlock, OwnEvent, OwnStart,
 };
 use crate::log_chain::BlockKey;
 
