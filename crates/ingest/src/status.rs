@@ -1,4 +1,6 @@
 //! The metrics of an ingester.
+//!
+//! Names that begin with `hydrant_log_` have the same meaning in a replica: position, backlog, faults of the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
