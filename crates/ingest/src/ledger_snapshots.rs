@@ -17,7 +17,7 @@ use cluster_snapshot::{
 use depot::{Depot, DepotError};
 use ledger::{BlockId, Commitment, Slot};
 use parking_lot::Mutex;
-use snapshot_solana::stored_rows::{BankRow, ChainRow};
+use snapshot_solana::stored_rows::{BankRow, ChainRow, EPOCHS_STORED};
 use stakes_solana::epoch_stakes;
 
 use crate::config::ChainFacts;
@@ -186,6 +186,10 @@ impl LedgerSnapshots {
         let epoch = info.epoch_schedule.get_epoch(meta.block.slot);
         let cluster = &self.chain.cluster;
         let inflation = cluster.inflation();
+        // A follower knows them, and a replica has their leaders.
+        let first = (epoch + 2).saturating_sub(EPOCHS_STORED as u64);
+        let past = (first..epoch).filter_map(|epoch| cluster.epoch_stakes(epoch));
+        let newest = [epoch, epoch + 1].map(|epoch| epoch_stakes(&**cluster, view, epoch));
         let ns_per_slot = match info.slot_ms {
             0 => NS_PER_SLOT_DEFAULT,
             ms => u128::from(ms) * 1_000_000,
@@ -205,7 +209,7 @@ impl LedgerSnapshots {
                 lattice: None,
                 jump: None,
             },
-            epochs: [epoch, epoch + 1].map(|epoch| epoch_stakes(&**cluster, view, epoch)).into(),
+            epochs: past.map(Arc::unwrap_or_clone).chain(newest).collect(),
             block: self.block(meta, number),
             unix_timestamp: meta.unix_timestamp,
             capitalization: meta.capitalization,
