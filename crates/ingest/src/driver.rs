@@ -327,7 +327,7 @@ impl Running {
         self.driver.plan.handle(input, now);
     }
 
-    fn update_status(&mut self) {
+    fn update_status(&self) {
         let now = self.now();
         let plan = &self.driver.plan;
         let own = plan.own();
