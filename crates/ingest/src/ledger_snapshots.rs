@@ -1,4 +1,5 @@
-//! Snapshots of the own ledger: the one that a new epoch starts with, and one of a running epoch if replicas write none.
+//! Snapshots of the own ledger: the one that a new epoch starts with, and one of a running epoch if replicas write
+//! none.
 //!
 //! Output: a manifest in the store of the cluster. Cost: one pass over all accounts. The ledger's writer does not
 //! wait.
@@ -86,7 +87,8 @@ impl LedgerSnapshots {
         block
     }
 
-    /// Writes the snapshot that an epoch starts with, of the retained view. Fails if that is not of the requested block.
+    /// Writes the snapshot that an epoch starts with, of the retained view. Fails if that is not of the requested
+    /// block.
     pub(crate) async fn write_opening(
         &self,
         request: SnapshotRequest,
@@ -128,8 +130,8 @@ impl LedgerSnapshots {
         Ok(write_snapshot(&self.depot, view, facts, WriteLimits::default()).await?)
     }
 
-    /// Returns the snapshot of this view that was written for an epoch which has no records: by this process before it was
-    /// started again, or by another ingester.
+    /// Returns the snapshot of this view that was written for an epoch which has no records: by this process before it
+    /// was started again, or by another ingester.
     async fn find_opening(
         &self,
         epoch: u64,
@@ -161,8 +163,8 @@ impl LedgerSnapshots {
         Ok(None)
     }
 
-    /// Removes the snapshots that no replica needs. `first` is the oldest message of the epoch. Snapshots that are younger
-    /// than `retained_age` stay: a replica may be loading one.
+    /// Removes the snapshots that no replica needs. `first` is the oldest message of the epoch. Snapshots that are
+    /// younger than `retained_age` stay: a replica may be loading one.
     pub(crate) async fn remove_old(
         &self,
         epoch: u64,
@@ -258,8 +260,8 @@ async fn load_intact(depot: &Depot, key: &str) -> Result<Option<Manifest>, Depot
     }
 }
 
-/// Returns the chain and the epochs of a cluster's snapshots, or `None` if the store has none. Fails if it has damaged ones
-/// only: the cluster is not new, and its chain is not known.
+/// Returns the chain and the epochs of a cluster's snapshots, or `None` if the store has none. Fails if it has damaged
+/// ones only: the cluster is not new, and its chain is not known.
 async fn find_snapshots(
     depot: &Depot,
     cluster: &str,

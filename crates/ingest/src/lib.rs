@@ -8,8 +8,8 @@
 //! Invariant: the fence of the log decides who appends, so any number of ingesters may believe that they lead.
 //! Bounds: [`IngestConfig::queue_bytes_max`] for events that are not encoded, and again for encoded blocks. A log that
 //! is down costs no more: above the bound old blocks are dropped, and a new epoch is opened once the log is back.
-//! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots (`cluster_snapshot`),
-//! readers (`replica`).
+//! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots
+//! (`cluster_snapshot`), readers (`replica`).
 #![forbid(unsafe_code)]
 
 mod batch;

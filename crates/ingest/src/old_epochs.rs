@@ -27,8 +27,8 @@ impl OldEpochs {
         Self { followed, ..Self::default() }
     }
 
-    /// Removes them once the log no longer retains the first record of the followed one, `log`. By then no replica reads
-    /// an older one.
+    /// Removes them once the log no longer retains the first record of the followed one, `log`. By then no replica
+    /// reads an older one.
     pub(crate) async fn remove_aged(
         mut self,
         space: &dyn LogSpace,
@@ -55,8 +55,8 @@ impl OldEpochs {
     }
 }
 
-/// Returns the time at which the first record of an epoch was made, in milliseconds since 1970: 0 if the limits of the log
-/// have removed it already, and `None` if it cannot be read.
+/// Returns the time at which the first record of an epoch was made, in milliseconds since 1970: 0 if the limits of the
+/// log have removed it already, and `None` if it cannot be read.
 async fn read_start_ms(log: &dyn Log) -> Result<Option<u64>, LogError> {
     let mut reader = log.read(0).await?;
     let Ok(read) = timeout(READ_TIMEOUT, reader.next()).await else { return Ok(None) };

@@ -203,9 +203,9 @@ impl Plan {
         })
     }
 
-    /// Returns the record of an own final block, if this ingester leads. `None` for the block that the epoch starts with, which
-    /// has no record, and after a difference to another ingester: a replica could not continue from a snapshot of a wrong
-    /// state.
+    /// Returns the record of an own final block, if this ingester leads. `None` for the block that the epoch starts
+    /// with, which has no record, and after a difference to another ingester: a replica could not continue from a
+    /// snapshot of a wrong state.
     pub(crate) fn find_logged_block(&self, key: &BlockKey) -> Option<LoggedBlock> {
         let Phase::Following(following) = &self.phase else { return None };
         if !self.is_leader() || self.counters.state_disagreements > 0 {

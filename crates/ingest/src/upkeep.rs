@@ -1,8 +1,8 @@
 //! The work of the leader besides appends: it removes messages and epochs that no reader needs, looks for faults that
 //! replicas report, and writes a snapshot if no replica did.
 //!
-//! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to the
-//! plan, and a due snapshot is started with the final view of that moment.
+//! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to
+//! the plan, and a due snapshot is started with the final view of that moment.
 //! Bounds: one look and one snapshot at a time, [`REPORTS_MAX`] reports. The view of a snapshot retains the versions of
 //! accounts that are replaced meanwhile.
 //! Not here: the reaction to a report (`plan`), the content of a snapshot (`ledger_snapshots`).

@@ -25,8 +25,8 @@ pub trait Log: Send + Sync {
     fn append(&self, after: u64, batch: Vec<LogMessage>)
     -> BoxFuture<'_, Result<u64, AppendError>>;
 
-    /// Returns the extent of the log, as the leader of the log knows it. An extent that is shorter than one before is not a
-    /// proof that the log was replaced: a leader may be late. Damage of the end is an error for which
+    /// Returns the extent of the log, as the leader of the log knows it. An extent that is shorter than one before is
+    /// not a proof that the log was replaced: a leader may be late. Damage of the end is an error for which
     /// [`LogError::is_damage`] is true, here and in [`AppendError::Unknown`].
     fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>>;
 
@@ -45,8 +45,8 @@ pub trait Log: Send + Sync {
 /// Position of one reader in a log.
 pub trait LogReader: Send {
     /// Returns the next message, or waits for it. Cancel safe. Fails with [`ReadError::Truncated`] if messages were
-    /// removed before they were read, and with [`ReadError::Damaged`] or [`ReadError::Missing`] if the log is damaged at
-    /// the next message. The reader stays at that message after a failure.
+    /// removed before they were read, and with [`ReadError::Damaged`] or [`ReadError::Missing`] if the log is damaged
+    /// at the next message. The reader stays at that message after a failure.
     fn next(&mut self) -> BoxFuture<'_, Result<StoredMessage, ReadError>>;
 }
 

@@ -1,4 +1,5 @@
-//! All implementations against one model, by seed: writers that all believe that they lead, readers, faults and truncation.
+//! All implementations against one model, by seed: writers that all believe that they lead, readers, faults and
+//! truncation.
 //!
 //! Each writer has items to append, each once and in order. An item is a record of one to three messages. After an
 //! append that failed, the writer asks for the tail and reads to it, as an ingester does.

@@ -29,8 +29,8 @@ pub(crate) fn from_admitted(epoch: Epoch, admitted: Vec<VoteCandidate>) -> Epoch
     EpochStakes { epoch, voters }
 }
 
-/// Returns the stakes of an epoch at a block. If the cluster does not know them, they are the stakes of the block's epoch,
-/// with the identities and voters that the vote accounts name at the block.
+/// Returns the stakes of an epoch at a block. If the cluster does not know them, they are the stakes of the block's
+/// epoch, with the identities and voters that the vote accounts name at the block.
 pub fn epoch_stakes(cluster: &dyn Cluster, view: &View, epoch: Epoch) -> EpochStakes {
     if let Some(stakes) = cluster.epoch_stakes(epoch) {
         return EpochStakes::clone(&stakes);

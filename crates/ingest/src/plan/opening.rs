@@ -1,8 +1,8 @@
 //! A new epoch: a snapshot of the own final view, then the first record, which names it.
 //!
-//! Shape: wait, look for an epoch of another ingester, retain the final view, wait until the own events have reached its
-//! block, write the snapshot, create the epoch, append the first record.
-//! The fence of the first append decides between two ingesters that open the same epoch.
+//! Shape: wait, look for an epoch of another ingester, retain the final view, wait until the own events have reached
+//! its block, write the snapshot, create the epoch, append the first record. The fence of the first append decides
+//! between two ingesters that open the same epoch.
 //! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
 //! Not here: the snapshot itself (`ledger_snapshots`).
 
@@ -25,8 +25,8 @@ use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
 
 /// Bits of the numbers of one epoch's records, so that numbers rise even if the last one of a lost epoch is not known.
-/// Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it by 22 bits for
-/// that.
+/// Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it by 22 bits
+/// for that.
 const EPOCH_NUMBER_BITS: u32 = 32;
 /// Leases in which another ingester may open the epoch.
 const WAIT_LEASES: u32 = 4;

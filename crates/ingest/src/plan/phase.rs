@@ -133,8 +133,8 @@ impl Following {
         last < self.tail_asked_at
     }
 
-    /// Returns how long the log has been shorter than it was. A server that is about to step down, or that still applies
-    /// its last messages, says so for a while.
+    /// Returns how long the log has been shorter than it was. A server that is about to step down, or that still
+    /// applies its last messages, says so for a while.
     pub(super) fn note_shorter_tail(&mut self, now: Duration) -> Duration {
         now - *self.shorter_since.get_or_insert(now)
     }

@@ -1,5 +1,5 @@
-//! Faults of the log that replicas report: the leader opens an epoch from its own state, which the damaged record is not
-//! needed for.
+//! Faults of the log that replicas report: the leader opens an epoch from its own state, which the damaged record is
+//! not needed for.
 //!
 //! Not here: the search for reports (`upkeep`), their format (`cluster_snapshot::fault_reports`).
 
@@ -16,8 +16,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1_800);
 const VERSION_FAULT: &str = "version";
 
 impl Plan {
-    /// Opens an epoch if a replica cannot continue in the followed one, and a snapshot of the own root is of use to it. Until
-    /// the root is there, the report is found again and again.
+    /// Opens an epoch if a replica cannot continue in the followed one, and a snapshot of the own root is of use to it.
+    /// Until the root is there, the report is found again and again.
     pub(super) fn handle_report(&mut self, report: &FaultReport, now: Now) {
         let Phase::Following(following) = &self.phase else { return };
         let is_current = self.is_leader() && report.epoch == following.epoch;

@@ -1,7 +1,7 @@
 //! The messages of one epoch in memory.
 //!
-//! Invariant: sequences are without gaps from `first` to `last`, and the oldest message is not a lost one. A stream knows
-//! its end although all its messages were removed.
+//! Invariant: sequences are without gaps from `first` to `last`, and the oldest message is not a lost one. A stream
+//! knows its end although all its messages were removed.
 
 use std::collections::VecDeque;
 

@@ -1,10 +1,10 @@
 //! The log of one epoch: one append at a time, and any number of readers.
 //!
-//! Invariant: [`tail`](Log::tail) reads the extent from the stream's leader. It may end within a batch that the leader is
-//! storing; a request for a message waits for the rest of it. So an extent that is the same before and after that request
-//! ends with a whole batch. A new leader may still be applying its last messages, and one that was cut off responds until it steps
-//! down. So an extent that ends before a message which this process knows is requested again for
-//! [`EXTENT_CHECKS`] times [`EXTENT_CHECK_INTERVAL`].
+//! Invariant: [`tail`](Log::tail) reads the extent from the stream's leader. It may end within a batch that the leader
+//! is storing; a request for a message waits for the rest of it. So an extent that is the same before and after that
+//! request ends with a whole batch. A new leader may still be applying its last messages, and one that was cut off
+//! responds until it steps down. So an extent that ends before a message which this process knows is requested again
+//! for [`EXTENT_CHECKS`] times [`EXTENT_CHECK_INTERVAL`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,8 +109,8 @@ impl EpochLog {
         Err(self.epoch.connection.error_with_reason(TAIL_ATTEMPT, reason))
     }
 
-    /// Waits until the stream's leader has stored the batch that it is storing. Any server responds to a direct get, even one
-    /// that is behind, so this is a request to the leader.
+    /// Waits until the stream's leader has stored the batch that it is storing. Any server responds to a direct get,
+    /// even one that is behind, so this is a request to the leader.
     async fn await_batch(&self, stream: &Stream) -> Result<(), LogError> {
         let subject = &self.epoch.stream.head_subject;
         match stream.get_last_raw_message_by_subject(subject).await {
